@@ -1,7 +1,7 @@
-// launch COMMAND...: starts the command once and prints "nanoseconds kilobytes code": from just
-// before the start to the last byte of its output, its largest resident set (children that it
-// waited for included), its exit code. A program of its own, because a large parent's memory counts
-// as the child's peak and its fork costs more.
+// launch COMMAND...: starts the command once and prints "nanoseconds kilobytes code": the time from
+// just before the start to the last byte of output, the maximum resident set (including reaped
+// children), and the exit code. This is a separate program because a large parent's memory would
+// count as the child's maximum, and its fork would be slower.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
-// leases SOCKET CLIENTS COUNT RATE: takes COUNT leases of 64 MiB, each by the next of CLIENTS
-// connections, and gives each back; RATE of them begin in a second, or, with RATE 0, each as soon
-// as its connection has given back the one before. Prints "p50 p99 seconds": the first two in
-// microseconds, from the moment at which a request was due to the last byte of its answer. In C and
-// by hand, because an HTTP library would be most of what is measured.
+// leases SOCKET CLIENTS COUNT RATE: takes COUNT leases of 64 MiB over CLIENTS connections in turn,
+// and gives each back. RATE leases begin per second; with RATE 0, each connection begins the next
+// one right after it gave one back. Prints "p50 p99 seconds"; p50 and p99 are in microseconds, from
+// the time a request was due to the last byte of its answer. In plain C, because an HTTP library
+// would dominate the measurement.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct client {
 
 static const char kEcho[] = "HTTP/1.1 201 Created\r\nContent-Length: 12\r\n\r\n{\"id\":1     }";
 
-/// Answers what comes on any of these as fast as can be.
+/// Echoes everything on these sockets as fast as possible.
 static void echo(const int* ends, int count) {
   const int poll = epoll_create1(0);
   for (int i = 0; i < count; ++i) {
@@ -80,7 +80,7 @@ static void give_back(struct client* one) {
   ask(one, path, "{\"outcome\":{\"class\":0,\"exit_code\":0}}");
 }
 
-/// Whether all of the answer is there.
+/// Whether the complete answer has arrived.
 static int has_come(struct client* one) {
   const ssize_t n = read(one->fd, one->answer + one->have, sizeof one->answer - 1 - one->have);
   if (n <= 0) die("read");
@@ -92,7 +92,7 @@ static int has_come(struct client* one) {
          one->have - (size_t)(body + 4 - one->answer) >= strtoul(length + 15, NULL, 10);
 }
 
-/// `path` "-": both ends of each are ours, and `ends` gets the other one.
+/// With `path` "-", uses socket pairs; `ends` gets the other ends.
 static void connect_all(const char* path, struct client* all, int* ends, int count, int poll) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   if (strlen(path) >= sizeof address.sun_path) exit(2);
@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
   const double start = now();
   int begun = 0, granted = 0, over = 0, next = 0;
   while (over < count) {
-    // Who is due but has no connection free waits: that counts.
+    // A request that is due but finds no free connection waits, and that counts.
     const double due = start + (rate > 0 ? begun * 1e6 / rate : 0);
     while (begun < count && (rate == 0 || start + begun * 1e6 / rate <= now())) {
       int tried = 0;

@@ -1,4 +1,4 @@
-"""Measures commands side by side: one start of each in turn, many times, so that a busy moment hits all alike."""
+"""Measures commands side by side: starts them in turns, many times, so that a busy moment affects all equally."""
 import os
 import pathlib
 import statistics
@@ -21,7 +21,7 @@ def once(command, seconds=60, env=None):
 
 
 def side_by_side(commands: dict, repeat: int, seconds=60, slow=()):
-    """{name: {"ms", "spread_ms", "peak_kib", "code", "runs"}}: medians and the middle half's width. The slow ones run a tenth as often."""
+    """{name: {"ms", "spread_ms", "peak_kib", "code", "runs"}}: medians and interquartile ranges. Slow commands run a tenth as often."""
     runs = {name: [] for name in commands}
     for turn in range(repeat):
         for name, command in commands.items():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures what Berth's Python wrappers add to a call beside a native `try`, accelerate and toma, in this Python with what it
-has; prints rows `name, berth, anchor, ratio` as bench.py does. What takes turns meets the same busy moments; the least of many counts.
+"""Measures the overhead of Berth's Python wrappers beside a native `try`, accelerate and toma, if installed; prints rows `name, berth,
+anchor, ratio` like bench.py. The candidates take turns; values are the minimum of many runs.
 
 usage: python_calls.py [--repeat N] [--berth BERTH --library LIBRARY] [--json FILE] [--with MODULE]…
 """
@@ -22,7 +22,7 @@ sys.path.insert(0, str(measuring.ROOT / "python"))
 CALLS = 2000
 IMPORTS = {**os.environ, "PYTHONPATH": str(measuring.ROOT / "python")}
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 24.00 GiB total capacity)"
-SHORT = []  # not empty: of memory
+SHORT = []  # not empty: simulates too little memory
 ABOUT_MEMORY = "memory format option is only supported by strided tensors"
 LEASE = """
 import sys, time, berth
@@ -51,7 +51,7 @@ def native(batch_size=32):
 
 
 def measured(calls, repeat):
-    """{name: microseconds a call}, taking turns."""
+    """{name: microseconds per call}, measured in turns."""
     timers = {name: timeit.Timer(call) for name, call in calls.items()}
     least = {name: max(0.01, timer.timeit(1) * 1e6) for name, timer in timers.items()}
     for _ in range(repeat):
@@ -98,13 +98,13 @@ def steps(torch, turns=15):
     """{name: median microseconds} of a training step in two parts: by hand, by split_step, without a count (its loss is compared each time), and after
     a try that runs out."""
     import berth
-    from berth import splitting
+    from berth import fitting
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 10))
-    counts = (torch.rand(1024) < 0.8).float()  # as tokens that are no padding: parts count differently, so their comparison is over after the first step
+    counts = (torch.rand(1024) < 0.8).float()  # like non-padding tokens: parts have different counts, so the comparison ends after the first step
     batch, optimizer = (torch.randn(1024, 512), torch.randn(1024, 10), counts), torch.optim.SGD(model.parameters(), 0.01)
     def loss(model, part):
-        if SHORT and len(part[0]) > 512:  # before it computes anything: the failed try is not what is measured
+        if SHORT and len(part[0]) > 512:  # fails before it computes anything, so that the failed try is not measured
             raise RuntimeError(OOM)
         return ((model(part[0]) - part[1]).square().mean(1) * part[2]).sum() / part[2].sum()
 
@@ -121,7 +121,7 @@ def steps(torch, turns=15):
         optimizer.step()
 
     def recovered():
-        splitting._known[model].items = 0  # as if it were the first time; the loss is known to be one that can be split
+        fitting._known[model].items = 0  # as on the first call; the loss is already known to be splittable
         SHORT.append(True)
         berth.split_step(model, loss, optimizer, batch, count=items, report=False)
         SHORT.clear()

@@ -1,4 +1,4 @@
-"""The broker's part of ./dev bench, inside a simulated machine: prints one JSON document of milliseconds.
+"""The broker's part of ./dev bench, inside a simulated machine: prints a JSON document of times in milliseconds.
 
 usage: queue_inside.py BERTH JOBS
 """
@@ -38,7 +38,7 @@ def percentiles(times):
 
 
 def leases(to, count, rate):
-    """Of `count` leases by a hundred clients, `rate` a second (0: as many as can be): the time to the answer, and how many requests a second: a return is one, too."""
+    """`count` leases by a hundred clients, `rate` per second (0: unlimited): time to the answer, and requests per second (returns count too)."""
     program = pathlib.Path(BERTH).with_name("bench_leases")
     said = subprocess.run([program, to, str(CLIENTS), str(count), str(rate)], check=True, capture_output=True, text=True).stdout.split()
     return {"p50": float(said[0]) / 1000, "p99": float(said[1]) / 1000, "a_second": 2 * count / float(said[2])}
@@ -50,7 +50,7 @@ def queued(made, command, folder, **wish):
 
 
 def mark_time(path):
-    """A file's own time has the kernel's ticks of 4 ms; bash knows the microsecond."""
+    """A command that writes the time: bash has microseconds, a file's own time only the kernel's ticks of 4 ms."""
     return ["bash", "-c", f"echo $EPOCHREALTIME > {path}"]
 
 
@@ -59,7 +59,7 @@ def time_in(path):
 
 
 def starts(folder):
-    """From the call to the first thing the job does."""
+    """From the call to the job's first action."""
     made, times = connection(), []
     for number in range(100):
         mark = folder / f"start-{number}"
@@ -71,7 +71,7 @@ def starts(folder):
 
 
 def follow(folder):
-    """From the last thing a job does to the first of the next one, which waits for its device."""
+    """From a job's last action to the first of the next job, which waits for its device."""
     made, marks = connection(), [folder / f"next-{number}" for number in range(60)]
     jobs = [queued(made, mark_time(mark), folder, gpus=4) for mark in marks]
     call(made, "GET", f"/v1/jobs/{jobs[-1]}?wait=ended")
@@ -80,19 +80,19 @@ def follow(folder):
 
 
 def array():
-    """A thousand jobs that were submitted at once, until the last has ended."""
+    """A thousand jobs submitted at once, until the last has ended."""
     before = time.perf_counter()
     words = subprocess.run([BERTH, "run", "--queue", "--cpu", "--array", f"1-{JOBS}", "--", "true"], check=True, capture_output=True, text=True)
-    subprocess.run([BERTH, "wait", words.stdout.split()[1].rstrip(":")], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([BERTH, "wait", words.stdout.split()[-1]], check=True, stdout=subprocess.DEVNULL)
     return (time.perf_counter() - before) * 1000
 
 
 def many_with_berth():
-    """Each job by a process of its own, as people do it; until the last has ended."""
+    """Each job submitted by its own process, as people do; until the last has ended."""
     before = time.perf_counter()
     for _ in range(JOBS):
         done = subprocess.run([BERTH, "run", "--queue", "--cpus", "1", "--", "true"], stdout=subprocess.PIPE, check=True)
-    call(connection(), "GET", f"/v1/jobs/{int(done.stdout.split()[1])}?wait=ended")
+    call(connection(), "GET", f"/v1/jobs/{int(done.stdout.split()[-1])}?wait=ended")
     return (time.perf_counter() - before) * 1000
 
 
@@ -112,7 +112,7 @@ def many_with_task_spooler(folder):
 
 
 def crowd(folder):
-    """A hundred jobs wait for each that the other figures are of: what the last thousand submissions took."""
+    """With a hundred times as many waiting jobs as above: duration of the last thousand submissions."""
     made = connection()
     queued(made, ["sleep", "1000"], folder, gpus=4)
     times = []

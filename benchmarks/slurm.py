@@ -1,5 +1,5 @@
-"""The broker's part of ./dev bench with Slurm, beside which it stands: a controller and one node of our own in a temporary folder, as root,
-where Debian's slurmctld, slurmd and munge are installed. Prints one JSON document, "null" where they are not.
+"""The Slurm part of ./dev bench, for comparison with the broker: runs its own controller and node in a temporary folder, as root, with
+Debian's slurmctld, slurmd and munge. Prints one JSON document, or "null" if they are not installed.
 
 usage: slurm.py JOBS
 """
@@ -17,8 +17,8 @@ import time
 
 JOBS = int(sys.argv[1])
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "sinfo")
-# At its fastest: the two delays are brakes against floods of submissions; and the end of a job makes room for the next only after a
-# second, so it is told of more cores than there are.
+# As fast as possible: the two delays only protect against floods of submissions. Slurm frees a job's resources a second after its
+# end, so we configure more cores than there are.
 CONF = """ClusterName=bench
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={port}
@@ -64,7 +64,7 @@ def wait_until(true, seconds=60):
 
 @contextlib.contextmanager
 def cluster(folder):
-    """Ends with the block; all of its files lie in `folder`."""
+    """Runs during the block; all its files are in `folder`."""
     key = folder / "munge.key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o400)
@@ -132,7 +132,7 @@ def starts(folder):
 
 
 def follow(folder):
-    """Each takes the whole node, so the next waits for it."""
+    """Each job takes the whole node, so the next one waits for it."""
     marks = [folder / f"next-{number}" for number in range(10)]
     for mark in marks:
         submit("--exclusive", mark_time(mark))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What the waiting of OpenMP's threads costs: two programs with as many threads as there are cores, on a quiet machine and
-beside others that compute, with each way to wait in turn. Prints a row for each; medians.
+"""Measures the cost of waiting OpenMP threads: two programs with one thread per core, on a quiet machine and beside other load, with each
+way to wait. Prints one row each, with medians.
 
 usage: waiting.py [--repeat N] [--load N,N,…] [--nice N] [--only WORD] [--json FILE]
 
-`--nice -10` (root) keeps what else goes on here out of the figures: the programs and their load run with it alike.
+`--nice -10` (root) shields the figures from other activity: the programs and their load both run with it.
 """
 import argparse
 import json
@@ -40,7 +40,7 @@ def seconds(command, variables):
 
 
 def beside(load, command, repeat):
-    """The median of each way to wait, while `load` programs compute; the ways take turns."""
+    """Medians for each way to wait, measured in turns while `load` programs compute."""
     others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(load)]
     threads = {"OMP_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
     taken = {name: [] for name in WAITING}

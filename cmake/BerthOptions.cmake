@@ -1,4 +1,4 @@
-# The one place where compiler and linker settings live. Every target of ours links berth_options.
+# All compiler and linker settings. Every target of ours links berth_options.
 add_library(berth_options INTERFACE)
 target_compile_features(berth_options INTERFACE cxx_std_20)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -15,12 +15,15 @@ endif()
 target_compile_options(berth_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Wold-style-cast>
-  # g++ 12 warns falsely about std::string at -O2 (GCC bug 105329) and, at -O3, about temporaries in a
-  # braced list that is looped over.
+  # g++ 12 has false warnings about std::string at -O2 (GCC bug 105329) and, at -O3, about temporaries in a braced
+  # list in a loop. With precompiled headers it also shows them for system headers.
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-array-bounds>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-stringop-overflow>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-stringop-overread>
   $<$<BOOL:${BERTH_WERROR}>:-Werror>
-  # One section a function, so that what is not called is not shipped.
+  # One section per function, so that the linker can drop unused ones.
   -ffunction-sections -fdata-sections)
 target_link_options(berth_options INTERFACE -Wl,--gc-sections -Wl,--as-needed)
 

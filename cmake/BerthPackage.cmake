@@ -1,22 +1,22 @@
-# What is installed beside the program, made by the program itself from its verb table, and the packages (cpack).
+# Installed files beside the program, which it generates from its verb table, and the packages (cpack).
 set(pages "${PROJECT_BINARY_DIR}/pages")
-set(page_files "${pages}/berth.1.gz" "${pages}/berth.bash" "${pages}/_berth" "${pages}/berth.fish")
+set(page_files "${pages}/man1/berth.1.gz" "${pages}/berth.bash" "${pages}/_berth" "${pages}/berth.fish")
 add_custom_command(OUTPUT ${page_files}
   COMMAND "${PROJECT_SOURCE_DIR}/scripts/make_pages.sh" $<TARGET_FILE:berth> "${pages}"
   DEPENDS berth scripts/make_pages.sh VERBATIM
   COMMENT "Making man page and completions")
 add_custom_target(berth_pages ALL DEPENDS ${page_files})
 
-install(FILES "${pages}/berth.1.gz" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+install(DIRECTORY "${pages}/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}")
 install(FILES "${pages}/berth.bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME berth)
 install(FILES "${pages}/berth.fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
-# Debian's zsh reads packages' completions and local ones in folders of different names.
+# Debian's zsh uses different folders for completions of packages and for local ones.
 install(CODE "set(zsh_folder site-functions)
 if(CMAKE_INSTALL_PREFIX MATCHES \"(^|/)usr$\" AND EXISTS /etc/debian_version)
   set(zsh_folder vendor-completions)
 endif()
 file(INSTALL \"${pages}/_berth\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${zsh_folder}\")")
-# systemd does not look for programs on a path.
+# systemd does not search PATH, so the unit needs an absolute path.
 install(CODE "set(berth \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/berth\")
 configure_file(\"${PROJECT_SOURCE_DIR}/integrations/systemd/berth.service\" \"${PROJECT_BINARY_DIR}/berth.service\" @ONLY)
 file(INSTALL \"${PROJECT_BINARY_DIR}/berth.service\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\")")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a job on the CPU finds: GPUs hidden, and as many threads as cores it may really use.
+"""Shows what a job on the CPU gets: GPUs are hidden, and there is one thread for each core the job may use.
 
     berth run --cpu -- python3 examples/02_cpu_threads.py
 """

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Pick a GPU on a simulated machine: 4 cards, 3 in use. No GPU is needed to try what Berth would do with some.
+# Choose a GPU on a simulated machine: 4 cards, 3 in use. It needs no real GPU.
 set -eu
 berth sim --machine lab-4x3090 --processes 3 -- sh -c '
   berth ls

@@ -3,8 +3,8 @@
 
     berth run -- python3 examples/05_train_digits.py [--epochs N] [--data digits.csv.gz]
 
-It uses the GPU that Berth gave it, else the CPU with as many threads as Berth set. Prints what it ran on and how well it
-did; ends with 1 where the network did not learn, with 2 where PyTorch or the data is missing.
+It uses the GPU that Berth gave it. Without one it uses the CPU, with the number of threads that Berth set. It prints the
+device and the accuracy. Exit code 1: the network did not learn. Exit code 2: PyTorch or the data is missing.
 """
 import argparse
 import csv

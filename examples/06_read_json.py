@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads what Berth knows from a program: which device has the most free memory?  Standard library only.
+"""Reads Berth's JSON in a program: which device has the most free memory? Needs only the standard library.
 
     python3 examples/06_read_json.py
 """
@@ -8,7 +8,7 @@ import subprocess
 
 
 def free_bytes(device):
-    """Absent readings are null in JSON and None here: never taken for 0."""
+    """The free memory, or None. A missing reading is null in JSON and None here; it never counts as 0."""
     total, used = device["memory_total_bytes"], device["memory_used_bytes"]
     return None if total is None or used is None else total - used
 

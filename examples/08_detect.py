@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What there is, from Python: devices, who uses them, and a device for this program.
+"""From Python: lists the devices and who uses them, and takes a device for this program.
 
     python3 examples/08_detect.py
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One matrix product on the CPU and on the GPU: how many times as fast, beside the 50 to 100 times that are often quoted.
+"""Times a matrix product on the CPU and on the GPU. People often quote a factor of 50 to 100; this prints the measured one.
 
     python3 examples/09_matmul.py [--size N]      (10000 where there is a GPU, else 1500)
 """

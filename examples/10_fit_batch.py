@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training with the largest batch that fits: where memory runs out, the function begins anew with a smaller one.
+"""Train with the largest batch that fits: when memory runs out, the function is called again with a smaller batch size.
 
     python3 examples/10_fit_batch.py [--start N] [--limit-mib N]
 

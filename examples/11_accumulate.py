@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A batch in parts with the gradients of the whole: weighed by the tokens that count, not by the mean of means.
+"""Trains on a batch in parts and gets the gradients of the whole batch. Each part is weighted by its tokens, not by the mean of means.
 
     python3 examples/11_accumulate.py
 """

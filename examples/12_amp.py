@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mixed precision beside fp32: speed and memory, beside the +30 % and −40 % that are often quoted.
+"""Compares mixed precision with fp32: speed and memory. People often quote +30 % speed and −40 % memory.
 
     python3 examples/12_amp.py [--precision auto|bf16|fp16|fp32] [--steps N]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two ranks train one model; one of them runs out of memory alone, and both go on with smaller parts and the same parameters.
+"""Two ranks train one model. Only one of them runs out of memory; both continue with smaller parts and the same parameters.
 
     python3 examples/13_two_ranks.py
     torchrun --nproc-per-node 2 examples/13_two_ranks.py      (on GPUs)
@@ -15,13 +15,17 @@ ITEMS = 24
 
 
 def start_ranks():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = str(one.getsockname()[1])
+    # Bound and not listening, the socket keeps the port from other programs until rank 0 listens on it.
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    port = str(held.getsockname()[1])
     hidden = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}  # two ranks need two GPUs, or none
     environment = {**os.environ, **hidden, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
     ranks = [subprocess.Popen([sys.executable, __file__], env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(2)]
-    return max(rank.wait() for rank in ranks)
+    code = max(rank.wait() for rank in ranks)
+    held.close()
+    return code
 
 
 def main():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A kernel of one's own: through CuPy on an NVIDIA or AMD GPU, else through PyOpenCL on what OpenCL has (PoCL on a CPU).
+"""Runs your own kernel: with CuPy on an NVIDIA or AMD GPU, else with PyOpenCL on any OpenCL device (PoCL on a CPU).
 
     python3 examples/14_kernel.py      (needs CuPy, or PyOpenCL and a platform such as PoCL)
 
-Too large a buffer is asked for first: each says in its own words that memory runs out, and berth.is_oom knows them.
+It first asks for a buffer that is too large. Each library reports that in its own words, and berth.is_oom recognises them.
 """
 import sys
 

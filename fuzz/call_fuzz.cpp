@@ -1,5 +1,5 @@
-// What comes to the broker's socket and what it has written down: a call's target, the body that
-// asks for a job, and what a queued job is started with. What can be read is written as the same.
+// Input on the broker's socket and in its journal: the target of a call, the body that submits a
+// job, and a launch record. What can be read must be written back unchanged.
 #include <cstddef>
 #include <cstdint>
 #include <string>

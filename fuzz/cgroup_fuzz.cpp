@@ -1,5 +1,5 @@
-// mountinfo, /proc/PID/cgroup, cpu.max, memory limits, cpuinfo and container signs: a container's
-// image decides much of what they say. The input is cut at zero bytes: mountinfo, cgroup, the rest.
+// mountinfo, /proc/PID/cgroup, cpu.max, memory limits, cpuinfo and signs of containers: an image
+// controls much of them. The input is split at zero bytes: mountinfo, cgroup, the rest.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& membership : memberships) {
       const auto folders = berth::system::group_folders(mount, membership.path);
       BERTH_CHECK(!folders.empty() && folders.back() == mount.point);
-      // Nothing leads out of the mount.
+      // No path may leave the mount.
       for (const auto& folder : folders) BERTH_CHECK(folder.starts_with(mount.point));
     }
   }
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto limit = berth::system::parse_memory_limit(rest, 1ULL << 40);
   BERTH_CHECK(!limit || *limit < 1ULL << 40);
   static_cast<void>(berth::system::stat_value(rest, "MemTotal"));
-  // Every file says something hostile.
+  // Every file has hostile contents.
   const berth::system::ContainerView view{[](const char*) { return false; },
                                           [&](const char* path) -> std::optional<std::string> {
                                             const std::string_view name(path);

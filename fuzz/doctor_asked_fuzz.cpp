@@ -1,15 +1,16 @@
-// What people paste and type, and what a probed program writes: errors, commands and scripts, lines
-// of answers. The first byte chooses.
+// What people paste and type, and what a probed program prints: errors, commands, scripts, answers.
+// The first byte selects the parser.
 #include <cstdint>
 #include <string_view>
 
 #include "base/file.hpp"
 #include "base/result.hpp"
-#include "doctor/bundle_json.hpp"
-#include "doctor/command.hpp"
-#include "doctor/command_words.hpp"
 #include "doctor/error/error_text.hpp"
+#include "doctor/read/bundle_json.hpp"
+#include "doctor/read/command.hpp"
+#include "doctor/read/command_words.hpp"
 #include "doctor/read/probe.hpp"
+#include "doctor/tree/tree.hpp"
 
 namespace doctor = berth::doctor;
 
@@ -22,7 +23,7 @@ void read_error(std::string_view text) {
   }
 }
 
-/// A tree with no files: everything is read of the words themselves, and of `sh -c`.
+/// A tree without files: only the words themselves are read, and those of `sh -c`.
 void follow(std::string_view text) {
   static const doctor::Tree machine("/");
   std::vector<std::string> words{"/bin/sh", "-c", std::string(text)};

@@ -1,14 +1,14 @@
-// What the doctor parses of other people's files: ELF, the loader's cache, and a bundle's
-// documents. The first byte chooses the parser.
+// Foreign files that the doctor parses: ELF, the loader's cache, and documents of a bundle. The
+// first byte selects the parser.
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
 #include "base/result.hpp"
-#include "doctor/bundle_json.hpp"
-#include "doctor/loader/cache.hpp"
-#include "doctor/loader/elf.hpp"
-#include "doctor/loader/fatbin.hpp"
+#include "doctor/read/bundle_json.hpp"
+#include "doctor/read/cache.hpp"
+#include "doctor/read/elf.hpp"
+#include "doctor/read/fatbin.hpp"
 #include "doctor/read/process.hpp"
 
 namespace doctor = berth::doctor;

@@ -1,13 +1,12 @@
-// The texts of a Python installation, which any package may have written. The first byte chooses
-// the parser.
+// Texts of a Python installation, which any package can write. The first byte selects the parser.
 #include <cstdint>
 #include <string_view>
 
 #include "base/result.hpp"
-#include "doctor/compatibility.hpp"
 #include "doctor/facts/package_builds.hpp"
-#include "doctor/read/python_text.hpp"
-#include "doctor/version.hpp"
+#include "doctor/knowledge/compatibility.hpp"
+#include "doctor/knowledge/python_text.hpp"
+#include "doctor/knowledge/version.hpp"
 
 namespace doctor = berth::doctor;
 

@@ -1,4 +1,4 @@
-// /proc/PID/fdinfo of DRM files: any process can hold a file whose driver writes anything.
+// /proc/PID/fdinfo of DRM files: any process can open a file whose driver writes arbitrary text.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   BERTH_CHECK(!info->driver.empty());
   BERTH_CHECK(info->memory.size() <= 64 && info->engine_ns.size() <= 64);
   berth::system::DrmClient client;
-  // Twice, so that sums reach their limit.
+  // Twice, so that sums reach their limits.
   berth::system::add_fdinfo(client, *info);
   const auto once = client.busy_ns();
   berth::system::add_fdinfo(client, *info);

@@ -1,6 +1,5 @@
-// Jobs as bytes: what a client sends, what the journal holds, and what a broker (of another
-// version, say) answers. What can be read is written again as the same, and a broker that is given
-// it keeps its sums.
+// Jobs as bytes: from a client, from the journal, or from a broker of another version. What can be
+// read must be written back unchanged, and a broker that gets it must keep consistent sums.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-// Machine files, and the words of --fault and --attach: whatever they hold, the answer is a machine
-// or an error with an identifier, and what is accepted can be built into a valid state.
+// Machine files, --fault and --attach: any input must yield a machine or an error with an id, and
+// an accepted machine must produce a valid state.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
-// What the forked NVML child says is the word of a process with a vendor's driver in it: the
-// frames, and what is made of them.
+// Messages of the forked NVML child, which are untrusted because a vendor's driver runs in it, and
+// how they are interpreted.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace berth::inventory;
   if (size == 0) return 0;
-  // The first byte cuts the rest into two reads.
+  // The first byte says where to split the rest into two reads.
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::size_t cut = bytes.empty() ? 0 : data[0] * bytes.size() / 256;
   frames::Parser parser;

@@ -1,4 +1,4 @@
-// The records of a driver's process list: any bytes, any count.
+// Records of a driver's process list: any bytes, any count.
 #include <cstddef>
 #include <cstdint>
 #include <span>

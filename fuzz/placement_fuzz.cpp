@@ -1,5 +1,5 @@
-// Whatever a caller's variables and a driver's names hold: a placement is within what was visible,
-// and the text for a shell quotes it. One line of input for each.
+// Any text in the caller's variables and in a driver's names: the placement stays within the
+// visible devices, and shell text is quoted correctly. One line of input for each.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -30,8 +30,8 @@ Device gpu(int index, Vendor vendor, const std::string& uuid) {
   return device;
 }
 
-/// Two of NVIDIA's (one with a MIG partition), two of AMD's, one of Intel's; the second has a
-/// driver's nonsense in it.
+/// Two NVIDIA GPUs (one with a MIG partition), two from AMD, one from Intel; the second has an
+/// invalid name.
 Snapshot machine(const std::string& nonsense) {
   Snapshot snapshot;
   snapshot.host.cpu.affinity = "0-7";
@@ -47,7 +47,7 @@ Snapshot machine(const std::string& nonsense) {
   return snapshot;
 }
 
-/// Outside of single quotes nothing is left that a shell would act upon.
+/// Outside single quotes there must be nothing that a shell interprets.
 void check_quotes(const std::string& text) {
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {

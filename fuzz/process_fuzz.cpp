@@ -1,4 +1,4 @@
-// The texts of /proc/PID: a process chooses its own name, arguments and (in a container) control
+// Texts of /proc/PID: a process chooses its own name, arguments and (in a container) control
 // groups.
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Words of the command line that name devices, sizes, shares, durations and processors.
+// Command-line words for devices, sizes, shares, durations and processors.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   gpu.pci_address = "0000:81:00.0";
   berth::model::Device other = gpu;
   other.index = 1;
-  other.uuid = text;  // a driver may answer anything
+  other.uuid = text;  // a driver may return anything
   other.pci_address = text;
   const std::vector<berth::model::Device> devices{gpu, other};
   const auto chosen = berth::model::select_devices(devices, {text});

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every error identifier in the sources has one row in docs/errors.md, sorted, and every row is used. One identifier
-has one kind (ErrorCode) everywhere, so that a search for it finds one meaning."""
+"""Every error id in the sources has one row in docs/errors.md, sorted, and every row is used. An id has the same kind (ErrorCode)
+everywhere, so that a search for it finds one meaning."""
 import re
 
 import checking
@@ -12,7 +12,7 @@ ROW = re.compile(r"^\|\s*`?(E\d{4})`?\s*\|([^|]+)\|([^|]+)\|", re.M)
 
 
 def sort_rows(page):
-    """Rows in order, double ones once: what is left to do after two branches added some."""
+    """Sorts the rows and removes duplicates, as needed after two branches added some."""
     lines = page.read_text().splitlines()
     rows = sorted({line for line in lines if line.startswith("| E")})
     page.write_text("\n".join([line for line in lines if not line.startswith("| E")] + rows) + "\n")
@@ -28,7 +28,7 @@ def check(arguments):
             if path.name.endswith("_test.cpp"):
                 continue
             code = COMMENT.sub("", path.read_text())
-            # main's last resort prints its identifier inside a sentence.
+            # main's last-resort message contains its id in the sentence.
             for identifier in USED.findall(code) + re.findall(r"\((E\d{4})\)", code):
                 used.setdefault(identifier, path.relative_to(root))
             for kind, identifier in CODE.findall(code):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every sentence for people is translated: text(), tr(), text_n(), msgid() in the sources and all of the verb table stand
-in po/zh_CN/*.po with the same placeholders; no entry is fuzzy, double with another translation, or used by nobody. The same of the Python
-package: text(), the titles of its tables and what its exceptions say stand in python/berth/chinese.py.
+"""Checks that every sentence for people is translated: text(), tr(), text_n() and msgid() in the sources and the verb table have an entry
+in po/zh_CN/*.po with the same placeholders. No entry may be fuzzy, unused, or translated twice differently. For the Python package, text(),
+table titles and exception messages must be in python/berth/chinese.py.
 
 usage: check_messages.py [--root DIR] [--berth PROGRAM] [--missing]     (--missing prints entries to translate)
 """
@@ -26,17 +26,17 @@ CALL = re.compile(r"\b(?:text|tr|msgid)\(\s*(" + LITERAL + r")\s*[,)]")
 CALL_N = re.compile(r"\btext_n\(\s*(" + LITERAL + r"),\s*(" + LITERAL + r"),")
 ANY_LITERAL = re.compile(LITERAL)
 COMMENT = re.compile(r"^\s*//.*$", re.M)
-MACHINE_TEXT = re.compile(r'^(?:summary|note) = "([^"]*)"$', re.M)  # what a machine file says of itself
-XID_TEXT = re.compile(r'(?:^(?:short|cause|action) = |, what=)"([^"]*)"', re.M)  # the doctor's catalogues of faults
+MACHINE_TEXT = re.compile(r'^(?:summary|note) = "([^"]*)"$', re.M)  # a machine file's own description
+XID_TEXT = re.compile(r'(?:^(?:short|cause|action) = |, what=)"([^"]*)"', re.M)  # the doctor's fault catalogues
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 EXCEPTIONS = ("BerthError", "InvalidRequest", "NotFound", "NoDevice", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
               "DoesNotFit", "RankFailed", "ContextLost", "NotSplittable", "StepInterrupted")
-NAMES_OF_THEIR_OWN = ("cuInit", "libcuda.so.1", ".nv_fatbin")  # of what people may look up
+NAMES_OF_THEIR_OWN = ("cuInit", "libcuda.so.1", ".nv_fatbin")  # names that people may look up
 ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
 
 def value_of(literals: str) -> str:
-    """The string that adjacent C++ literals make."""
+    """Joins adjacent C++ string literals."""
     parts = re.findall(r'"((?:[^"\\\n]|\\.)*)"', literals)
     return re.sub(r"\\(.)", lambda m: ESCAPES.get(m.group(1), m.group(0)), "".join(parts))
 
@@ -49,7 +49,7 @@ def sources(root: pathlib.Path):
 
 
 def used_messages(root: pathlib.Path) -> tuple[dict, set]:
-    """{msgid: (singular or None, where)} and every string literal there is."""
+    """{msgid: (singular or None, place)} and all string literals."""
     wanted, literals = {}, set()
     for path in sources(root):
         code = COMMENT.sub("", path.read_text())
@@ -78,7 +78,7 @@ def table_messages(berth: str) -> dict:
 def placeholders(sentence: str) -> collections.Counter:
     plain = sentence.replace("{{", "").replace("}}", "")
     found = PLACEHOLDER.findall(plain)
-    # "{0}" and "{}" in order are the same thing to fmt, so that a translation may number what it reorders.
+    # fmt treats "{}" like numbered placeholders in order, so a translation may number them to reorder.
     return collections.Counter(re.sub(r"^\{\d+", "{", p) for p in found)
 
 
@@ -109,14 +109,14 @@ def check(root: pathlib.Path, berth: str | None) -> tuple[list, list]:
 
 
 def python_catalogue(path: pathlib.Path) -> tuple[dict, list]:
-    """{English: Chinese}, and what stands there twice."""
+    """{English: Chinese}, and the duplicate entries."""
     table = next(node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Dict))
     keys = [ast.literal_eval(key) for key in table.keys]
     return dict(zip(keys, map(ast.literal_eval, table.values))), [key for key, times in collections.Counter(keys).items() if times > 1]
 
 
 def python_messages(tree: ast.Module):
-    """(line, sentence, whether it is in text()) of a module: what exceptions say, and titles of tables, too."""
+    """(line, sentence, whether it is in text()) of a module, including exception messages and table titles."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "").endswith("_TITLES"):
             yield from ((node.lineno, one.value, True) for one in node.value.elts if one.value)
@@ -181,21 +181,21 @@ def self_test() -> None:
 
 
 def check_ends(root):
-    """A translation is a view into the catalogue, which no zero ends: from .data() a string would go on to its last message."""
+    """A translation is a view into the catalogue without a terminating zero, so a string made from .data() would be too long."""
     ends = re.compile(r"\btr\((?:[^()]|\([^()]*\))*\)\s*\.data\(\)")
     return [f"{path.relative_to(root)}: a message ends where .data() does not: std::string(tr(…))"
             for path in sorted((root / "src").rglob("*.[ch]pp")) if ends.search(path.read_text())]
 
 
 def check_facts(root):
-    """What a fact is called in a bundle, or where it could not be read, is no word for people: each has some in unread_words.cpp."""
+    """The names of facts in bundles are not words for people: each needs an entry in rules/unread_words.cpp."""
     doctor = root / "src/doctor"
-    known = set(re.findall(r'\{"([^"]+)", msgid', (doctor / "unread_words.cpp").read_text()))
-    called = set(re.findall(r'visit\("([^"]+)"', (doctor / "bundle_json.cpp").read_text()))
+    known = set(re.findall(r'\{"([^"]+)", msgid', (doctor / "rules/unread_words.cpp").read_text()))
+    called = set(re.findall(r'visit\("([^"]+)"', (doctor / "read/bundle_json.cpp").read_text()))
     for path in (doctor / "read").glob("*.cpp"):
         if not path.name.endswith("_test.cpp"):
             called |= {key for key in re.findall(r'Unreadable\{"([a-zA-Z_.]+)"', path.read_text()) if key not in NAMES_OF_THEIR_OWN}
-    return [f"src/doctor/unread_words.cpp: no words for {key!r}" for key in sorted(called - known)]
+    return [f"src/doctor/rules/unread_words.cpp: no words for {key!r}" for key in sorted(called - known)]
 
 
 def main() -> int:

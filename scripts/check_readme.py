@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What README.md, README.zh-CN.md and the pages of docs/ show is so: every `berth …` and `./dev …` in them can be called that way,
-every file they name is there, and every block after <!-- shows: COMMAND --> is what the command prints, but for numbers.
-After a change of output: check_readme.py --berth build/dev/berth --update"""
+"""Checks the examples in README.md, README.zh-CN.md and docs/: every `berth …` and `./dev …` is a valid call, every named file exists,
+and every block after <!-- shows: COMMAND --> equals the command's output, except for numbers. After a change of output: check_readme.py
+--berth build/dev/berth --update"""
 import difflib
 import json
 import os
@@ -22,7 +22,7 @@ PAGES = ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "benchmarks/README.m
 
 
 def commands_in(page: str):
-    """Command lines that start with berth or ./dev, in shell blocks and in running text."""
+    """Command lines that start with berth or ./dev, in shell blocks and in the text."""
     for language, block in FENCE.findall(page):
         if language in ("", "sh", "shell", "console", "bash"):
             for line in block.replace("\\\n", " ").splitlines():
@@ -34,7 +34,7 @@ def commands_in(page: str):
 
 def words_of(line: str) -> list[str]:
     """The words of the first command of a line, without its comment."""
-    line = re.split(r"\s{3,}", line)[0]  # what stands further right is its description
+    line = re.split(r"\s{3,}", line)[0]  # text further right is its description
     words = shlex.split(line.replace("…", "x"), comments=True)
     cut = next((i for i, word in enumerate(words) if word in ("|", ">", ">>", "2>", "&&", ";", "&", "<")), len(words))
     return words[:cut]
@@ -66,7 +66,7 @@ def shape(text: str) -> list[str]:
 
 
 def cannot_run_here(command: str) -> bool:
-    """The training job needs Debian's PyTorch, and is shown as a machine without a GPU runs it."""
+    """The training job needs Debian's PyTorch; the README shows its output on a machine without a GPU."""
     if "train_digits" not in command:
         return False
     torch = subprocess.run(["/usr/bin/python3", "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"])

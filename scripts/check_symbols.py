@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""`berth` and libberth need glibc alone, and libberth exports what its header declares; the simulated libnvidia-ml.so.1 needs glibc alone and exports exactly the functions that
-the driver's does (data/nvml_functions.txt), so that neither drags or hides anything in a program that loads it."""
+"""Checks the symbols of the built programs and libraries.
+
+`berth`, libberth and the simulated libnvidia-ml.so.1 need only glibc. libberth exports what its header declares. The simulated
+libnvidia-ml.so.1 exports exactly the functions of the driver's library (data/nvml_functions.txt). So neither adds or hides a symbol
+in a program that loads it. The guard exports the driver's functions and dlsym, and needs nothing newer than glibc 2.17."""
 import re
 import shutil
 import subprocess
@@ -33,8 +36,25 @@ def foreign_libraries(binary):
             yield f"{binary} needs {library}: only glibc may be needed"
 
 
+def newer_than(version: str, library):
+    """The versions of glibc that it needs above the limit."""
+    asked = set(re.findall(r"GLIBC_([0-9.]+)", output("readelf", "-V", "-W", str(library))))
+    parts = lambda text: [int(part) for part in text.split(".")]
+    return sorted(one for one in asked if parts(one) > parts(version))
+
+
+def guard_problems(guard):
+    for name in sorted(exported(guard)):
+        if name != "dlsym" and not name.startswith("cu"):
+            yield f"{guard} exports {name}: it may stand before the driver's functions and dlsym alone"
+    for version in newer_than("2.17", guard):
+        yield f"{guard} asks for glibc {version}: programs of an older one could not load it"
+
+
 def check(arguments):
-    for binary in filter(None, [arguments.berth, arguments.simulator, arguments.library]):
+    if arguments.guard:
+        yield from guard_problems(arguments.guard)
+    for binary in filter(None, [arguments.berth, arguments.simulator, arguments.library, arguments.guard]):
         yield from foreign_libraries(binary)
     if arguments.library:
         header = (arguments.root / "include/berth/berth.h").read_text()
@@ -57,6 +77,8 @@ def self_test():
                         "-lstdc++"], check=True, cwd=root)
         assert list(foreign_libraries(root / "a.so")), "a foreign library passed"
         assert exported(root / "a.so") == {"visible"}
+        assert any("visible" in problem for problem in guard_problems(root / "a.so")), "a foreign export passed"
+        assert newer_than("2.1", root / "a.so") and not newer_than("99", root / "a.so")
 
 
 if __name__ == "__main__":
@@ -64,4 +86,4 @@ if __name__ == "__main__":
         if shutil.which(tool) is None:
             checking.skip(f"{tool} is not installed")
     checking.main(__doc__, check, self_test,
-                  [("--simulator", {}), ("--library", {}), ("--functions", {"type": checking.pathlib.Path})])
+                  [("--simulator", {}), ("--guard", {}), ("--library", {}), ("--functions", {"type": checking.pathlib.Path})])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Help pages, man page, completion scripts, docs/cli.md and docs/exit-codes.md say what the verb table says, every example
-of the table can be parsed, and every verb and option is spelled by the rules (docs/writing.md)."""
+"""Help pages, man page, completion scripts, docs/cli.md and docs/exit-codes.md match the verb table, every example in the table can be
+parsed, and verbs and options follow the naming rules (docs/writing.md)."""
 import json
 import re
 import shlex
@@ -27,7 +27,7 @@ def missing_words(page: str, words, where: str):
 
 
 def command_problems(words: list[str], table) -> list[str]:
-    """What is wrong with a shown command line `berth …` by the verb table; [] where nothing is."""
+    """Problems of an example command line `berth …` according to the verb table; [] if there are none."""
     if len(words) == 1 or words[1].startswith("-"):
         verb = next((v for v in table["verbs"] if v["name"] == ""), {"options": [], "takes_command": False})
         rest = words[1:]
@@ -76,7 +76,10 @@ def check_pages(berth, table, root):
     yield from missing_words(run(berth, "help").stdout, [f"berth {verb}" for verb in verbs], "berth help")
     for verb in table["verbs"]:
         words = names(verb["options"])
-        yield from missing_words(plain_man, [f".SS berth {verb['name']}".rstrip(), *words], "the man page")
+        own = run(berth, "help", "--man", *([verb["name"]] if verb["name"] else [])).stdout
+        yield from missing_words(own.replace("\\-", "-"), words, f"the man page of berth {verb['name']}")
+        if verb["name"]:
+            yield from missing_words(plain_man, [f"berth-{verb['name']}(1)"], "the man page")
         if verb["name"]:
             for asked in ((verb["name"], "--help"), ("help", verb["name"])):
                 page = run(berth, *asked)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Turns po/zh_CN/*.po into one C++ table sorted by msgid, so that `berth` carries its own catalogue. The table has no pointers: thousands
-of them would have to be relocated at each start of the program, in whatever language.
+"""Turns po/zh_CN/*.po into one C++ table sorted by msgid, so that `berth` contains its own catalogue. The table has no pointers, because
+thousands of them would need relocation at each start of the program, in any language.
 
 usage: compile_messages.py OUT.cpp IN.po...
 """

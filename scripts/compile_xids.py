@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turns data/xid.toml into one C++ table sorted by code, so that `berth` carries the catalogue.
+"""Turns data/xid.toml into one C++ table sorted by code, so that `berth` contains the catalogue.
 
 usage: compile_xids.py OUT.cpp data/xid.toml
 """
@@ -17,10 +17,10 @@ def main() -> int:
         rows = sorted(tomllib.load(file)["xid"], key=lambda row: row["code"])
     with open(target, "w") as out:
         out.write("// Generated from data/xid.toml by scripts/compile_xids.py.\n")
-        out.write('#include <array>\n\n#include "doctor/knowledge.hpp"\n\nnamespace berth::doctor {\n')
+        out.write('#include <array>\n\n#include "doctor/knowledge/knowledge.hpp"\n\nnamespace berth::doctor {\n')
         out.write(f"static constexpr std::array<Xid, {len(rows)}> kXids{{{{\n")
         for row in rows:
-            if row["vendor_bucket"] == "unstated":  # what the source does not say is no advice
+            if row["vendor_bucket"] == "unstated":  # the source gives no advice
                 row["action"] = ""
             words = ", ".join(literal(row[key]) for key in ("short", "cause", "class", "severity", "action"))
             out.write(f"    {{{row['code']}, {words}}},\n")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Everything that needs a real GPU, in one go and in under nine minutes: ./dev gpu. Needs build/release (./dev build), bash and
-this Python's standard library; PyTorch is used where it is. Writes benchmarks/results/gpu-DATE.json.
+"""Runs everything that needs a real GPU, in under nine minutes: ./dev gpu. Needs build/release (./dev build), bash and this Python's
+standard library; uses PyTorch if installed. Writes benchmarks/results/gpu-DATE.json.
 
-Exit codes: 0 all held (or skipped, with the reason, where there is no GPU), 1 something did not hold.
+Exit codes: 0 all checks passed (or were skipped with a reason, without a GPU), 1 a check failed.
 """
 import argparse
 import datetime
@@ -35,7 +35,7 @@ def berth_json(*words, seconds=60):
 
 
 class Record:
-    """What held, what did not, and what could not be looked at here."""
+    """Checks that passed, failed, or could not run here."""
 
     def __init__(self):
         self.checks = []
@@ -65,7 +65,7 @@ def training_python():
 
 
 def run_report(*words, seconds=240):
-    """(exit code, report, what the program printed) of `berth run`."""
+    """(exit code, report, output of the program) of `berth run`."""
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
         done = output(BERTH, "run", "--report", report, *words, seconds=seconds)
@@ -96,7 +96,7 @@ def check_training(record):
 
 
 def check_python(record):
-    """The Python package with the GPU: its own test, and the examples, whose last lines have their numbers."""
+    """The Python package on the GPU: its own test, and the examples, whose last lines contain numbers."""
     python = training_python()
     if python is None:
         record.add("the Python package on the GPU", None, "no Python here has a PyTorch that sees the GPU")
@@ -105,7 +105,7 @@ def check_python(record):
     scripts = [ROOT / "python/tests/test_on_gpu.py", *sorted((ROOT / "examples").glob("[01][0-9]_*.py"))]
     for script in scripts:
         if script.name < "08" and script.parent.name == "examples":
-            continue  # the demo has its own check; the others are about the program
+            continue  # the demo has its own check
         try:
             done = subprocess.run([python, str(script)], capture_output=True, text=True, timeout=150, stdin=subprocess.DEVNULL, env=environment)
         except subprocess.TimeoutExpired:
@@ -117,7 +117,7 @@ def check_python(record):
 
 
 def check_holder(record):
-    """A program that holds a known amount of GPU memory: ps, busy, and memory after it ends."""
+    """A program with a known amount of GPU memory: shown by ps, makes the GPU busy, and frees the memory at its end."""
     holder = subprocess.Popen([sys.executable, HOLDER, "1024"], stdout=subprocess.PIPE, text=True)
     try:
         said = holder.stdout.readline().strip()
@@ -145,7 +145,7 @@ def check_holder(record):
 
 
 def check_no_orphans(record):
-    """SIGKILL of `berth run`: what it started is gone from the GPU."""
+    """After SIGKILL of `berth run`, its program is gone from the GPU."""
     front = subprocess.Popen([BERTH, "run", "--devices", "0", "--", sys.executable, HOLDER, "256"], stdout=subprocess.PIPE,
                              stderr=subprocess.DEVNULL, text=True)
     said = front.stdout.readline().strip()
@@ -177,7 +177,7 @@ def costs(record):
 
 
 def why_not(allow_simulated) -> str | None:
-    """Why nothing can be checked here; None where it can."""
+    """Why nothing can be checked here; None if it can."""
     if not BERTH.exists():
         return "build/release/berth is missing: ./dev build"
     listed = berth_json("ls")

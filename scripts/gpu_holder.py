@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds some MiB of GPU memory until it is ended, through the CUDA driver alone (no framework): gpu_holder.py MIB.
-Says "ready" when it does, else why it cannot."""
+"""gpu_holder.py MIB: holds some MiB of GPU memory until it is ended, using only the CUDA driver (no framework). Prints "ready", or why it
+cannot."""
 import ctypes
 import sys
 import time

@@ -1,10 +1,10 @@
-"""Compares `berth ls --json` with nvidia-smi: what stands still must be equal, what moves must lie between two readings of
-nvidia-smi, taken before and after, with some room."""
+"""Compares `berth ls --json` with nvidia-smi: constant values must be equal; changing ones must lie between readings of nvidia-smi before
+and after, with a tolerance."""
 import csv
 import io
 import subprocess
 
-# nvidia-smi's query → Berth's key, factor to Berth's unit, room to each side (absolute, in Berth's unit)
+# nvidia-smi's query → Berth's key, factor to Berth's unit, tolerance to each side (absolute, in Berth's unit)
 EQUAL = (("name", "name"), ("uuid", "uuid"))
 MOVING = (
     ("memory.total", "memory_total_bytes", 2**20, 1 * 2**20),
@@ -29,7 +29,7 @@ def from_nvidia_smi() -> list[dict]:
 
 
 def number(text):
-    """None where nvidia-smi says [N/A], [Not Supported] or the like."""
+    """None for nvidia-smi's [N/A], [Not Supported] or similar."""
     try:
         return float(text)
     except (TypeError, ValueError):
@@ -37,7 +37,7 @@ def number(text):
 
 
 def compare_one(before, device, after):
-    """(name, held, said) for one GPU."""
+    """(name, passed, message) for one GPU."""
     title = f"GPU {before['index']}"
     for theirs, ours in EQUAL:
         yield f"{title} {ours}", device[ours] == before[theirs], f"{device[ours]}, nvidia-smi {before[theirs]}"

@@ -12,8 +12,8 @@ everywhere; run this again to take newer ones.
 import re
 import sys
 
-# What is no GPU and no accelerator among a vendor's devices. Berth asks only for devices whose PCI class says that they are
-# one, so a line too many costs bytes and nothing else.
+# A vendor's devices that are neither GPUs nor accelerators. Berth looks up only devices with a suitable PCI class, so superfluous
+# lines only cost space.
 NOT_A_DEVICE = re.compile(
     r"audio|sound|modem|usb|ucsi|bridge|smbus|\bide\b|sata|ahci|raid|ethernet|network|nvme|ssd|storage|firewire"
     r"|memory (controller|hub)|host (controller|interface)|root (port|complex)|pci-?e? |\bisa\b|\blpc\b|nforce|mcp\d+ "
@@ -23,7 +23,7 @@ NOT_A_DEVICE = re.compile(
 INTEL_DEVICE = re.compile(
     r"graphics|\barc\b|\biris\b|\bgpu\b|data center gpu|ponte vecchio|battlemage|lunar lake.*npu|\bnpu\b|neural|\bvpu\b"
     r"|\bdg[12]\b|\bgt\d", re.IGNORECASE)
-# Vendors of which every remaining line is an accelerator; see docs/devices.md.
+# Every remaining line of these vendors is an accelerator; see docs/devices.md.
 ACCELERATORS = {
     "1ae0", "1d0f", "1d94", "1d95", "1da3", "1de0", "1e36", "1e3e", "1e52", "1e60", "1ed2", "1ed5", "9999", "cabc",
 }
@@ -48,7 +48,7 @@ def wanted(vendor, name):
 
 
 def for_people(vendor, name):
-    """Of a GPU the name it is sold by, which stands in brackets behind the chip's: "AD102 [GeForce RTX 4090]"."""
+    """A GPU's product name is in brackets after the chip's: "AD102 [GeForce RTX 4090]"."""
     sold_as = re.search(r"\[([^\[\]]+)\]\s*$", name)
     if vendor in {"10de", "1002", "8086"} and sold_as:
         name = sold_as.group(1)
@@ -56,7 +56,7 @@ def for_people(vendor, name):
 
 
 def amdgpu_table(path):
-    """Lines "DDDD00RR name": device and revision take the places of vendor and device in the other table."""
+    """Lines "DDDD00RR name": device and revision instead of vendor and device as in the other table."""
     lines = {}
     for line in open(path, encoding="utf-8"):
         match = re.match(r"([0-9A-Fa-f]{4}),\s*([0-9A-Fa-f]{2}),\s*(\S.*)", line)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Called by ./dev package after the build: build/package/ gets a .deb, a binary tarball and a source tarball.
+# Called by ./dev package after the build: creates a .deb, a binary tarball and a source tarball in build/package/.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 rm -rf build/package

@@ -1,16 +1,20 @@
 # shellcheck shell=bash
-# Sourced by ./dev. need GROUP...: makes sure that the Debian packages of the groups are there, and
-# installs what is missing, saying what and why. apt's own settings (mirrors, proxies) hold: no host is named here.
+# Sourced by ./dev. need GROUP...: installs missing Debian packages of these groups and says why they are needed. apt's own
+# settings (mirrors, proxies) apply; no host is named here.
 
 packages_for() {
   case $1 in
     build) echo g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev \
-      libsqlite3-dev libboost-dev python3 python3-polib ;;
+      libsqlite3-dev libncurses-dev libboost-dev python3 python3-polib ;;
     test) echo doctest-dev clang-14 libclang-rt-14-dev clang-format-14 python3-venv ocl-icd-libopencl1 \
       pocl-opencl-icd python3-torch python3-sklearn debootstrap ;;
     torch) echo python3-torch ;;
     digits) echo python3-sklearn ;;
     package) echo dpkg-dev file git ;;
+    watch) echo prometheus ;;
+    kubernetes) echo libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc python3-grpcio python3-protobuf python3-yaml ;;
+    slurm) echo slurmd slurmctld slurm-client munge libslurm-dev ;;
+    browser) echo chromium nodejs npm ;;
     bench) echo python3-venv task-spooler ;;
     soak) echo qemu-system-x86 debootstrap e2fsprogs dpkg-dev file ;;
     lint) echo clang-tidy-14 clang-format-14 shellcheck ;;
@@ -19,12 +23,16 @@ packages_for() {
 
 why() {
   case $1 in
-    build) echo "to build Berth: compiler, CMake, Ninja, libraries (headers, and SQLite), message catalogues" ;;
+    build) echo "to build Berth: compiler, CMake, Ninja, libraries (headers, SQLite and ncurses), message catalogues" ;;
     test) echo "to test it: doctest, sanitizers and libFuzzer (clang), OpenCL on the CPU, PyTorch for the examples, and a Debian in a folder" ;;
     torch) echo "to train the demo's network: this Python has no PyTorch" ;;
     digits) echo "for the handwritten digits that the demo learns" ;;
     package) echo "to make the packages" ;;
     soak) echo "to try a whole machine that systemd starts, in a virtual one" ;;
+    browser) echo "to try the page in a browser" ;;
+    kubernetes) echo "to build berth-k8s, which talks to a kubelet by gRPC, and to play a kubelet in the tests" ;;
+    slurm) echo "to try it in a real Slurm" ;;
+    watch) echo "to check metrics and rules with promtool" ;;
     bench) echo "to measure beside task-spooler, gpustat and nvitop (these get a Python environment of their own)" ;;
     lint) echo "to look for faults that compilers do not report" ;;
   esac
@@ -65,7 +73,7 @@ install() {
   fi
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get)
   echo "installing with apt: $*"
-  # The lists are fetched only where they are missing or too old to serve.
+  # Update the package lists only if they are missing or too old.
   if ! apt-cache show "$@" >/dev/null 2>&1 || ! "${apt[@]}" install -y --no-install-recommends "$@"; then
     if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$@"; }; then
       printf 'error: apt could not install them\n\nhint: as root: apt-get update && apt-get install %s\n' "$*" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tools that Berth is compared with, in a Python environment of their own: build/peers. Without a package index the
-# tests and rows that need them are skipped and say so. pip's own settings (index, proxy) hold.
+# Installs the tools that Berth is compared with into build/peers, a separate Python environment. Without a package index, the
+# tests and rows that need them are skipped with a message. pip's own settings (index, proxy) apply.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 peers=build/peers

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the expensive proofs at full count and writes benchmarks/results/soak-DATE.json: every test labelled soak with
-BERTH_SOAK=1 (./dev test runs a sample of the same), the broker under the thread sanitizer, and every fuzz target for
---fuzz-seconds. ./dev soak builds first."""
+"""Runs the expensive tests at full size and writes benchmarks/results/soak-DATE.json: every test labelled soak with BERTH_SOAK=1 (./dev
+test runs a sample), the broker under the thread sanitizer, and every fuzz target for --fuzz-seconds. ./dev soak builds first."""
 import argparse
 import datetime
 import json
@@ -17,7 +16,7 @@ LIMIT_SECONDS = 7200
 
 
 def labelled_tests(only):
-    """Runs them without ctest, whose time limits are made for samples."""
+    """Runs them without ctest, whose time limits are meant for samples."""
     listed = subprocess.run(["ctest", "--preset", "test", "-L", "soak", "--show-only=json-v1"], cwd=ROOT, check=True,
                             capture_output=True, text=True)
     for test in json.loads(listed.stdout)["tests"]:
@@ -40,7 +39,7 @@ def labelled_tests(only):
 
 
 def under_thread_sanitizer():
-    """The broker in the sanitizer's build, with what its tests do to it; any report of any process of it counts."""
+    """Runs the broker's tests with the sanitizer's build; any sanitizer report of any process is a failure."""
     berth = ROOT / "build/tsan/berth"
     commands = {f"unit tests of {room}": [ROOT / f"build/tsan/src/{room}/test_{room}"] for room in ("broker", "run", "serve")}
     commands |= {test: [sys.executable, ROOT / f"tests/broker/{test}.py", berth]
@@ -51,8 +50,8 @@ def under_thread_sanitizer():
         print(f"thread sanitizer: {name}", flush=True)
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder).chmod(0o777)  # also for processes of other users
-            # The reader of the driver is forked from a thread, and has threads of its own.
+            pathlib.Path(folder).chmod(0o777)  # accessible to processes of other users
+            # The driver's reader is forked from a threaded process and starts threads itself.
             variables = dict(os.environ, LC_ALL="C.UTF-8", TSAN_OPTIONS=f"die_after_fork=0 log_path={folder}/report")
             done = subprocess.run(command, cwd=ROOT, env=variables, timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")

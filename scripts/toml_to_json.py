@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Joins TOML files into one JSON document, a key a file: the program reads that without a TOML parser.
+"""Joins TOML files into one JSON document with one key per file, so that the program needs no TOML parser.
 
 usage: toml_to_json.py OUTPUT FILE.toml…
 """

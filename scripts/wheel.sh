@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Called by ./dev package: build/package/ gets the wheel and the source distribution of the Python package. The tools come from PyPI;
-# without a package index there is no wheel, and a note says so. pip's own settings (index, proxy) hold.
+# Called by ./dev package: builds the wheel and the source distribution of the Python package into build/package/. The tools
+# come from PyPI; without a package index there is no wheel, and a note says so. pip's own settings (index, proxy) apply.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 tools=$PWD/build/wheel-tools
@@ -15,15 +15,20 @@ fi
 rm -f build/package/*.whl
 "$tools/bin/pyproject-build" --no-isolation --wheel --outdir build/package -C "build-dir=$PWD/build/wheel" . >build/wheel.log 2>&1 ||
   { tail -40 build/wheel.log >&2; exit 1; }
+# The same package without compiled parts, for platforms without a build.
+rm -rf build/package/pure
+"$tools/bin/pyproject-build" --no-isolation --wheel --outdir build/package/pure -C wheel.cmake=false . >build/pure-wheel.log 2>&1 ||
+  { tail -40 build/pure-wheel.log >&2; exit 1; }
+/usr/bin/python3 python/tests/test_pure_wheel.py build/package/pure/berth_gpu-*-py3-none-any.whl
 /usr/bin/python3 python/tests/test_sdist.py
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 "$tools/bin/pyproject-build" --no-isolation --sdist --outdir "$made" . >build/sdist.log 2>&1 ||
   { tail -40 build/sdist.log >&2; exit 1; }
-# All that a build from it reads is there.
+# The source distribution must contain everything that a build needs.
 mkdir "$made/source"
-tar -xzf "$made"/berth-*.tar.gz -C "$made/source" --strip-components 1
+tar -xzf "$made"/berth_gpu-*.tar.gz -C "$made/source" --strip-components 1
 cmake -S "$made/source" -B "$made/build" -G Ninja -DBERTH_BUILD_TESTS=OFF >"$made/log" 2>&1 || { cat "$made/log" >&2; exit 1; }
-mv "$made"/berth-*.tar.gz build/package/
-# Whoever installs it gets the program and a package that finds it, in each Python of this machine.
-/usr/bin/python3 python/tests/test_wheel.py build/package/berth-*.whl
+mv "$made"/berth_gpu-*.tar.gz build/package/
+# Installing the wheel must provide the program and the package, in each Python of this machine.
+/usr/bin/python3 python/tests/test_wheel.py build/package/berth_gpu-*.whl

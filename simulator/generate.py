@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what follows from the list of NVML's names: numbers, stubs for what is not modelled, and the export list.
+"""Generates files from the list of NVML's functions: numbers, stubs for functions that are not simulated, and the export list.
 
 usage: generate.py FUNCTIONS.txt OUT_FOLDER SOURCE.cpp...
 """

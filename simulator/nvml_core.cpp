@@ -1,42 +1,21 @@
 #include "simulator/nvml_core.hpp"
 
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "simulator/state_file.hpp"
 
 namespace berth::simulator {
 namespace {
 
 constinit wire::View g_view;
+constinit wire::CudaShared* g_cuda = nullptr;
 constinit nvmlDevice_st g_devices[wire::kMaxDevices] = {};
 constinit nvmlDevice_st g_partitions[wire::kMaxPartitions] = {};
-constinit std::uint32_t g_users = 0;  // nvmlInit without nvmlShutdown; written under g_lock
+constinit std::uint32_t g_users =
+    0;  // nvmlInit calls without nvmlShutdown; written with g_lock held
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/// A file of BERTH_SIM_DIR in memory; nullptr where there is none of at least `least` bytes.
-void* map_file(const char* name, bool writable, std::size_t least, std::size_t* bytes) {
-  const char* folder = getenv("BERTH_SIM_DIR");  // NOLINT(concurrency-mt-unsafe): never set here
-  if (folder == nullptr) return nullptr;
-  char path[4096];
-  const int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
-  if (length < 0 || static_cast<std::size_t>(length) >= sizeof(path)) return nullptr;
-  const int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
-  if (fd < 0) return nullptr;
-  struct stat status = {};
-  void* where = MAP_FAILED;
-  if (fstat(fd, &status) == 0 && status.st_size >= static_cast<off_t>(least)) {
-    *bytes = static_cast<std::size_t>(status.st_size);
-    where = mmap(nullptr, *bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
-  }
-  close(fd);
-  return where == MAP_FAILED ? nullptr : where;
-}
 
 wire::Shared* map_shared(const wire::State& state) {
   std::size_t bytes = 0;
@@ -51,7 +30,7 @@ wire::Shared* map_shared(const wire::State& state) {
   return nullptr;
 }
 
-/// Everything a device or process refers to exists.
+/// Checks that all references from devices and processes are valid.
 bool consistent(const wire::View& view) {
   const wire::State& state = view.state();
   for (std::uint32_t i = 0; i < state.devices; ++i) {
@@ -71,7 +50,7 @@ void fill_handles() {
   }
 }
 
-/// Under g_lock. Kept for the life of the process, as a driver's mappings are.
+/// Call it with g_lock held. The mapping stays until the process ends, like a driver's.
 bool map_state() {
   if (!g_view.empty()) return true;
   std::size_t bytes = 0;
@@ -81,6 +60,10 @@ bool map_state() {
   const wire::View readable(state, nullptr);
   if (!wire::valid(state, bytes) || !consistent(readable)) return false;
   g_view = wire::View(state, map_shared(*state));
+  auto* cuda =
+      static_cast<wire::CudaShared*>(map_file("cuda", true, sizeof(wire::CudaShared), &bytes));
+  if (cuda != nullptr && cuda->magic == wire::kCudaMagic && cuda->version == wire::kCudaVersion)
+    __atomic_store_n(&g_cuda, cuda, __ATOMIC_RELEASE);
   fill_handles();
   return true;
 }
@@ -103,13 +86,6 @@ bool known(nvmlDevice_t handle) {
 
 bool initialised() {
   return __atomic_load_n(&g_users, __ATOMIC_ACQUIRE) != 0;
-}
-
-std::uint64_t clock_now() {
-  timespec t = {};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * wire::kSecond +
-         static_cast<std::uint64_t>(t.tv_nsec);
 }
 
 const wire::Fault* driver_fault(wire::FaultKind kind) {
@@ -136,6 +112,17 @@ nvmlReturn_t begin_driver(std::uint32_t flags) {
 }
 
 }  // namespace
+
+std::uint64_t clock_now() {
+  timespec t = {};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * wire::kSecond +
+         static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+wire::CudaShared* cuda_region() {
+  return __atomic_load_n(&g_cuda, __ATOMIC_ACQUIRE);
+}
 
 const wire::View& view() {
   return g_view;

@@ -1,40 +1,42 @@
-// The simulated driver's inside: what every exported function needs. C++20 without libstdcxx: this
-// library is loaded into other people's programs, so it may need nothing but libc, and must not
-// throw, allocate per call, or print.
+// Internals of the simulated driver. C++20 without libstdc++: the library is loaded into other
+// programs, so it may need only libc, and must not throw, allocate per call, or print.
 #pragma once
 
 #include "simulator/nvml_names.hpp"
 #include "vendor/nvml/abi.hpp"
+#include "wire/sim_cuda.hpp"
 #include "wire/sim_load.hpp"
 
-/// A handle is an address that can be looked up again, so that a wrong one is INVALID_ARGUMENT and
-/// not a crash.
+/// A handle is an address that is looked up before use, so that a wrong one yields INVALID_ARGUMENT
+/// instead of a crash.
 struct nvmlDevice_st {
-  std::uint32_t device;     // in the state
-  std::uint32_t partition;  // on the device; kNone: the device itself
+  std::uint32_t device;     // index in the state
+  std::uint32_t partition;  // position on the device; kNone: the device itself
 };
 
 namespace berth::simulator {
 
 namespace wire = berth::wire::sim;
 
+/// CLOCK_MONOTONIC in nanoseconds.
+[[nodiscard]] std::uint64_t clock_now();
+
 #define NVML(name) extern "C" __attribute__((visibility("default"))) nvmlReturn_t name
 
-/// What a call wants from a device.
+/// What a call needs from a device.
 struct Ask {
-  std::uint32_t ability = wire::kAbilities;  // fails with NOT_SUPPORTED where the device lacks it;
-                                             // kAbilities: none needed
-  bool identity = false;    // answered from the driver's memory: works on a hung device
-  bool partitions = false;  // a MIG device may be asked, too
+  std::uint32_t ability = wire::kAbilities;  // NOT_SUPPORTED without it; kAbilities: none needed
+  bool identity = false;    // from the driver's memory, so it works on a hung device
+  bool partitions = false;  // also allowed for a MIG device
 };
 inline constexpr Ask kIdentity{wire::kAbilities, true, false};
 inline constexpr Ask kIdentityOfAny{wire::kAbilities, true, true};
 inline constexpr Ask kPlain{};
 
-/// One call: counts it, and finds out whether it may go on.
+/// One call: counts it and decides whether it may continue.
 class Call {
  public:
-  /// A call that concerns the driver as a whole.
+  /// A call that is not about a device.
   explicit Call(Function function, bool arguments_ok = true);
   Call(Function function, nvmlDevice_t handle, bool arguments_ok, Ask ask = kPlain);
 
@@ -56,29 +58,43 @@ class Call {
   std::uint64_t now_ = 0;
 };
 
-/// `return`s unless the call may go on.
+/// Returns from the function unless the call may continue.
 #define ENTER(name, ...)                    \
   const Call call(f_##name, ##__VA_ARGS__); \
   if (!call.ok()) return call.result()
 
 [[nodiscard]] const wire::View& view();
-/// Nanoseconds since `berth sim` started, or where its time stands still.
+/// Shared memory with the CUDA use of programs in the simulation; nullptr if CUDA is not simulated.
+[[nodiscard]] wire::CudaShared* cuda_region();
+/// Calls visit(pid, bytes) for each of these programs. They use whole devices, never partitions.
+template <typename Visit>
+void for_cuda_users(std::uint32_t device, Visit visit) {
+  wire::CudaShared* region = cuda_region();
+  if (region == nullptr || device >= wire::kCudaDevices) return;
+  const wire::CudaLock lock(*region);
+  wire::bury_now_and_then(*region, clock_now());
+  for (std::uint32_t i = 0; i < region->processes; ++i) {
+    const wire::CudaProcess& process = region->process[i];
+    if (process.contexts[device] > 0) visit(process.pid, process.used[device]);
+  }
+}
+/// Nanoseconds since `berth sim` started, or the fixed time.
 [[nodiscard]] std::uint64_t now();
 void sleep_for(std::uint64_t nanoseconds);
 /// Blocks until the process ends.
 void hang();
 [[nodiscard]] bool same(const char* a, const char* b);
-/// Copies with the terminator; INSUFFICIENT_SIZE where it does not fit.
+/// Copies the text with its terminator; INSUFFICIENT_SIZE if it does not fit.
 [[nodiscard]] nvmlReturn_t put_text(const char* from, char* into, std::uint32_t size);
-/// The handle of a device or partition that exists.
+/// The handle of an existing device or partition.
 [[nodiscard]] nvmlDevice_t handle_of(std::uint32_t device, std::uint32_t partition = wire::kNone);
-/// NVIDIA's devices of the machine, as the driver counts them.
+/// The number of NVIDIA devices, in the driver's order.
 [[nodiscard]] std::uint32_t nvidia_devices();
-/// Counts that a sleeping device was woken.
+/// Counts a wake-up if the device is asleep.
 void touch(std::uint32_t device);
 [[nodiscard]] nvmlReturn_t initialise(Function function, std::uint32_t flags);
 [[nodiscard]] nvmlReturn_t shut_down();
-/// What a function that is not modelled answers.
+/// The result of a function that is not simulated.
 [[nodiscard]] nvmlReturn_t not_modelled(Function function);
 
 }  // namespace berth::simulator

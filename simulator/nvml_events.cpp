@@ -1,12 +1,12 @@
-// Events: a program waits, and the Xid faults of the machine come at their time. One that lies in
-// the past comes at once, so that what a program sees does not depend on how fast it started.
+// Events: a program waits, and the machine's Xid faults arrive at their times. Faults from before
+// the wait arrive at once, so that a program's start time does not matter.
 #include <stdlib.h>
 
 #include "simulator/nvml_core.hpp"
 
 struct nvmlEventSet_st {
   std::uint64_t wanted[berth::wire::sim::kMaxDevices];
-  std::uint64_t delivered;  // a bit for each fault of the state
+  std::uint64_t delivered;  // one bit per fault of the state
 };
 static_assert(berth::wire::sim::kMaxFaults <= 64);
 
@@ -22,7 +22,7 @@ struct Next {
   std::uint64_t time = 0;
 };
 
-/// The earliest Xid that the set waits for and has not had.
+/// The earliest Xid that the set waits for and has not received.
 Next next_event(const nvmlEventSet_st& set) {
   Next next;
   for (std::uint32_t i = 0; i < view().state().faults; ++i) {
@@ -82,7 +82,7 @@ NVML(nvmlEventSetWait_v2)(nvmlEventSet_t set, nvmlEventData_t* data, std::uint32
            NVML_VALUE_NOT_AVAILABLE_32, NVML_VALUE_NOT_AVAILABLE_32};
   return NVML_SUCCESS;
 }
-/// The first function's struct ends before the instance ids.
+/// The struct of the first version ends before the instance ids.
 NVML(nvmlEventSetWait)(nvmlEventSet_t set, nvmlEventData_t* data, std::uint32_t timeout_ms) {
   Next event;
   const nvmlReturn_t result =

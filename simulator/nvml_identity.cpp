@@ -1,4 +1,4 @@
-// What a device is: names, addresses, properties that do not change, MIG.
+// Identity of a device: names, addresses, constant properties, MIG.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ nvmlReturn_t give(std::uint32_t value, std::uint32_t* into) {
   return NVML_SUCCESS;
 }
 
-/// A number that a device has, or NOT_SUPPORTED where it is 0.
+/// A property of the device, or NOT_SUPPORTED if it is 0.
 nvmlReturn_t give_if_known(std::uint32_t value, std::uint32_t* into) {
   if (value == 0) return NVML_ERROR_NOT_SUPPORTED;
   return give(value, into);
@@ -42,8 +42,7 @@ nvmlReturn_t fill_attributes(const Call& call, nvmlDeviceAttributes_t* out, std:
   return NVML_SUCCESS;
 }
 
-/// Sets the bits of a kernel list ("0-3,8"); false where a word of `set` would be needed that is
-/// not there.
+/// Sets the bits of a kernel list ("0-3,8"); ignores processors beyond the words of `set`.
 void set_processors(const char* list, std::uint32_t words, unsigned long* set) {
   constexpr unsigned long kBits = 8 * sizeof(unsigned long);
   memset(set, 0, words * sizeof(unsigned long));
@@ -162,7 +161,7 @@ NVML(nvmlDeviceGetPciInfo)(nvmlDevice_t device, nvmlPciInfo_v2_t* info) {
   info->domain = d.pci_domain;
   info->bus = d.pci_bus;
   info->device = d.pci_slot;
-  info->pciDeviceId = d.pci_id;  // the first struct ends here
+  info->pciDeviceId = d.pci_id;  // the struct of the first version ends here
   return NVML_SUCCESS;
 }
 NVML(nvmlDeviceGetPciInfoExt)(nvmlDevice_t device, nvmlPciInfoExt_t* info) {
@@ -280,6 +279,6 @@ NVML(nvmlDeviceGetNvLinkVersion)(nvmlDevice_t device, std::uint32_t link, std::u
   if (call.device().nvlinks == 0) return NVML_ERROR_NOT_SUPPORTED;
   if (link >= call.device().nvlinks) return NVML_ERROR_INVALID_ARGUMENT;
   const std::uint32_t architecture =
-      call.device().architecture;  // generations of NVLink came with them
+      call.device().architecture;  // each generation came with a version of NVLink
   return give(architecture >= 10 ? 5 : architecture == 9 ? 4 : architecture == 7 ? 3 : 2, version);
 }

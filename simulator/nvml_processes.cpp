@@ -1,5 +1,5 @@
-// Who uses a device. The records' sizes differ by function and driver version (docs/simulator.md),
-// which is what readers trip over.
+// Users of a device. The record size depends on function and driver version (docs/simulator.md),
+// which confuses many readers.
 #include <string.h>
 
 #include "simulator/nvml_core.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr Ask kProcesses{wire::k_processes, false, true};
 
-/// Calls visit(index, process) for those of the call's device or partition with that use.
+/// Calls visit(index, process) for the processes with that use on the call's device or partition.
 template <typename Visit>
 void for_users(const Call& call, std::uint32_t use, Visit visit) {
   call.moment().for_processes([&](std::uint32_t i, const wire::Process& process) {
@@ -34,13 +34,29 @@ nvmlProcessDetail_v1_t record_of(const Call& call, std::uint32_t i, const wire::
   return record;
 }
 
-/// The two-call protocol: too little room is INSUFFICIENT_SIZE with the count; every record is the
-/// first `bytes` of the longest.
+nvmlProcessDetail_v1_t record_of(const Call& call, std::int64_t pid, std::uint64_t bytes) {
+  nvmlProcessDetail_v1_t record = {};
+  record.pid = static_cast<std::uint32_t>(pid);
+  const bool hidden = (call.device().unsupported >> wire::k_process_memory & 1U) != 0;
+  record.usedGpuMemory = hidden ? NVML_VALUE_NOT_AVAILABLE_64 : bytes;
+  record.gpuInstanceId = record.computeInstanceId = NVML_VALUE_NOT_AVAILABLE_32;
+  return record;
+}
+
+/// Calls visit for programs that use the simulated CUDA driver.
+template <typename Visit>
+void for_programs(const Call& call, std::uint32_t use, Visit visit) {
+  if ((use & wire::kCompute) != 0 && !call.on_partition()) for_cuda_users(call.number(), visit);
+}
+
+/// The two-call protocol: if there is too little space, returns INSUFFICIENT_SIZE and the count. A
+/// record is the first `bytes` bytes of the longest version.
 nvmlReturn_t list(const Call& call, std::uint32_t use, std::uint32_t* count, void* records,
                   std::size_t bytes) {
   if (!call.ok()) return call.result();
   std::uint32_t there = 0;
   for_users(call, use, [&](std::uint32_t, const wire::Process&) { ++there; });
+  for_programs(call, use, [&](std::int64_t, std::uint64_t) { ++there; });
   const std::uint32_t room = *count;
   *count = there;
   if (there == 0) return NVML_SUCCESS;
@@ -52,6 +68,16 @@ nvmlReturn_t list(const Call& call, std::uint32_t use, std::uint32_t* count, voi
     memcpy(into, &record, bytes);
     into += bytes;
   });
+  // Processes that appeared since the count are left out; missing ones shorten the list.
+  auto* const end = static_cast<unsigned char*>(records) + there * bytes;
+  for_programs(call, use, [&](std::int64_t pid, std::uint64_t used) {
+    if (into == end) return;
+    const nvmlProcessDetail_v1_t record = record_of(call, pid, used);
+    memcpy(into, &record, bytes);
+    into += bytes;
+  });
+  *count = static_cast<std::uint32_t>(
+      static_cast<std::size_t>(into - static_cast<unsigned char*>(records)) / bytes);
   return NVML_SUCCESS;
 }
 
@@ -61,7 +87,7 @@ std::size_t v3() {
   return view().empty() ? kV2 : view().state().process_record_bytes;
 }
 
-/// Microseconds of the newest utilization sample.
+/// Microsecond timestamp of the newest utilization sample.
 std::uint64_t sampled_at(const Call& call) {
   constexpr std::uint64_t kPeriod = wire::kSamplePeriod / 1000;
   return static_cast<std::uint64_t>(view().state().start_unix_us) +

@@ -1,4 +1,4 @@
-// What moves: memory, utilization, clocks, power, temperature, errors. All of it comes from
+// Changing readings: memory, utilization, clocks, power, temperature, errors. All come from
 // wire/sim_load.hpp.
 #include "simulator/nvml_core.hpp"
 #include "simulator/nvml_more.hpp"
@@ -22,8 +22,12 @@ struct Memory {
 
 Memory memory_of(const Call& call) {
   const wire::Moment at = call.moment();
-  if (!call.on_partition())
-    return {call.device().memory_total, call.device().memory_reserved, at.memory_used()};
+  if (!call.on_partition()) {
+    const std::uint64_t most = call.device().memory_total - call.device().memory_reserved;
+    std::uint64_t used = at.memory_used();
+    for_cuda_users(call.number(), [&](std::int64_t, std::uint64_t bytes) { used += bytes; });
+    return {call.device().memory_total, call.device().memory_reserved, used < most ? used : most};
+  }
   const wire::Partition& partition =
       view().partition(call.device().partition_first + call.partition());
   return {partition.memory_total, 0, at.memory_used(call.partition())};
@@ -32,7 +36,7 @@ Memory memory_of(const Call& call) {
 constexpr Ask kMemory{wire::k_memory, false, true};
 constexpr std::uint32_t kSamplePeriodUs = wire::kSamplePeriod / 1000;
 
-/// Percent of an engine that nothing here uses.
+/// Percent of an engine that no simulated process uses.
 nvmlReturn_t give_engine(std::uint32_t* percent, std::uint32_t* period) {
   *period = kSamplePeriodUs;
   return give(0, percent);
@@ -89,7 +93,7 @@ NVML(nvmlDeviceGetConfComputeMemSizeInfo)
 NVML(nvmlDeviceGetUtilizationRates)(nvmlDevice_t device, nvmlUtilization_t* percent) {
   ENTER(nvmlDeviceGetUtilizationRates, device, percent != nullptr, needs(wire::k_utilization));
   if (call.device().mig_enabled != 0)
-    return NVML_ERROR_NOT_SUPPORTED;  // only GPM sees into partitions
+    return NVML_ERROR_NOT_SUPPORTED;  // only GPM measures partitions
   const wire::Moment at = call.moment();
   *percent = {at.utilization(), at.memory_utilization()};
   return NVML_SUCCESS;

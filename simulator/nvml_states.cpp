@@ -1,5 +1,5 @@
-// States that keep a GPU from being used, or slow it: the fabric, a guest's licence, confidential
-// computing, retired pages, application clocks, access between peers.
+// States that prevent or slow the use of a GPU: fabric, guest licence, confidential computing,
+// retired pages, application clocks, peer access.
 #include "simulator/nvml_core.hpp"
 #include "simulator/nvml_more.hpp"
 
@@ -25,7 +25,7 @@ void copy(const char* from, char* into) {
 
 }  // namespace
 
-/// GPUs before Hopper have no such function; one that is in no fabric says so by its state.
+/// GPUs before Hopper lack this function; a GPU without a fabric reports that as its state.
 NVML(nvmlDeviceGetGpuFabricInfo)(nvmlDevice_t device, nvmlGpuFabricInfo_t* info) {
   ENTER(nvmlDeviceGetGpuFabricInfo, device, info != nullptr);
   const wire::Device& d = call.device();
@@ -84,7 +84,7 @@ NVML(nvmlDeviceGetRetiredPagesPendingStatus)(nvmlDevice_t device, nvmlEnableStat
   return NVML_SUCCESS;
 }
 
-/// Only cards for data centres have application clocks.
+/// Only data-centre cards have application clocks.
 NVML(nvmlDeviceGetApplicationsClock)
 (nvmlDevice_t device, nvmlClockType_t clock, std::uint32_t* mhz) {
   ENTER(nvmlDeviceGetApplicationsClock, device, mhz != nullptr, Ask{wire::k_clocks, false, false});

@@ -1,4 +1,4 @@
-// The driver as a whole, and how devices are found.
+// The driver as a whole, and device look-up.
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ struct Named {
   nvmlReturn_t code;
   const char* text;
 };
-// The sentences are ours; programs compare codes.
+// These sentences are ours; programs compare the codes.
 constexpr Named kErrors[] = {
     {NVML_SUCCESS, "Success"},
     {NVML_ERROR_UNINITIALIZED, "Uninitialized"},
@@ -31,7 +31,7 @@ constexpr Named kErrors[] = {
     {NVML_ERROR_UNKNOWN, "Unknown Error"},
 };
 
-/// The NVIDIA device for which test(device, number) holds first.
+/// The first NVIDIA device for which test(device, number) is true.
 template <typename Test>
 nvmlReturn_t look_up(Function function, bool arguments_ok, nvmlDevice_t* into, Test test) {
   const Call call(function, arguments_ok && into != nullptr);
@@ -41,7 +41,7 @@ nvmlReturn_t look_up(Function function, bool arguments_ok, nvmlDevice_t* into, T
     if (device.vendor != wire::kNvidia || !test(device)) continue;
     touch(i);
     const Call found(function, handle_of(i), true,
-                     kIdentity);  // a lost device has no handle any more
+                     kIdentity);  // a lost device no longer has a handle
     if (!found.ok()) return found.result();
     *into = handle_of(i);
     return NVML_SUCCESS;
@@ -69,7 +69,7 @@ nvmlReturn_t count_devices(Function function, std::uint32_t* count) {
   return NVML_SUCCESS;
 }
 
-/// A simulated process by its pid; nullptr where the driver has none.
+/// A simulated process by pid; nullptr if the driver does not know it.
 const wire::Process* process_of(std::uint32_t pid) {
   for (std::uint32_t i = 0; i < view().state().processes; ++i)
     if (view().process(i).pid == pid && !view().is_gone(i)) return &view().process(i);

@@ -1,6 +1,6 @@
-// A process that `berth sim` puts on a simulated GPU. Its arguments are those of a likely program;
-// it does nothing, and ends when the other end of descriptor 3 closes, which happens however `berth
-// sim` ends.
+// A process that `berth sim` puts on a simulated GPU. It shows the arguments of a plausible
+// program, does nothing, and exits when the other end of descriptor 3 closes, that is, whenever
+// `berth sim` ends.
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>

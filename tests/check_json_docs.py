@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""docs/json.md and the documents agree: every key of a document has a row with its type, every row has a key, and what is
-"never" null is not. The documents are those of this machine and the recorded ones in tests/data/json.
+"""docs/json.md and the documents agree: every key has a row with its type, every row has a key, and no value marked "never" is null.
+Checks documents of this machine and the recorded ones in tests/data/json.
 
 usage: check_json_docs.py --berth PROGRAM"""
 import json
@@ -9,12 +9,16 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "scripts"))
 import checking  # noqa: E402
 
 ROW = re.compile(r"^\| `([^`]+)` \| (\w+) \| (.+?) \| .*\|$")
 TYPES = {"integer": int, "number": (int, float), "string": str, "boolean": bool, "array": list, "object": dict}
+
+A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "odd_ranks": [1], "sentence": "no rank has moved",
+          "ranks": [{"rank": 1, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread"}]}
 
 
 def sections(page: str) -> dict[str, dict[str, tuple[str, str]]]:
@@ -88,7 +92,9 @@ def check_queue(arguments, rows):
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     jobs, *whys = (json.loads(line) for line in done.stdout.splitlines())
     listed = rows["berth jobs --json"]
-    yield from problems_of("berth jobs --json", listed, [jobs])
+    # Only a broker with a fault has notices.
+    fault = {"notices": [{"id": "E0932", "message": "the journal cannot be written", "hint": "df -h"}]}
+    yield from problems_of("berth jobs --json", listed, [jobs, fault])
     of_a_job = {key.replace("jobs[]", "job"): row for key, row in listed.items() if key.startswith("jobs[].")}
     yield from problems_of("berth why --json", rows["berth why --json"] | of_a_job, whys)
     logs = [json.loads((arguments.root / "tests/data/json/queued.logs.json").read_text())]
@@ -106,6 +112,10 @@ def check(arguments):
     yield from problems_of("berth ls --json", rows["berth ls --json"], documents("ls") + [printed(berth, "ls")])
     yield from problems_of("berth ps --json", rows["berth ps --json"], documents("ps") + [printed(berth, "ps")])
     yield from problems_of("berth --json", rows["berth --json"], documents("berth") + [printed(berth)])
+    both = rows["berth ls --json"] | {key: row for key, row in rows["berth ps --json"].items() if key.startswith("processes")}
+    # Not every machine has partitions, or processes: the recorded ones show those keys.
+    parts = [{key: one[key] for key in ("devices", "processes") if key in one} for one in documents("ls") + documents("ps")]
+    yield from problems_of("berth top --json", rows["berth top --json"] | both, [printed(berth, "top", "--once"), *parts])
     machines = [{}, *({"BERTH_ROOT": str(arguments.root / "tests/data/machines" / name), "CUDA_VISIBLE_DEVICES": "0"}
                       for name in ("amd-7900xtx", "grace-hopper"))]
     environments = [printed(berth, "env", **variables) for variables in machines]
@@ -116,6 +126,25 @@ def check(arguments):
                printed(berth, *words, "dockerfile", "--driver", "550.54", "--gpu", "H100")]
     yield from problems_of(recipe, rows[recipe], recipes)
     runs = [printed(berth, "run", "--json", "--", "true", stream="stderr", **variables) for variables in machines]
+    runs.append(json.loads(subprocess.run([berth, "run", "--json", "--", "sh", "-c", "setsid sleep 1000 & exit 0"],
+                                          capture_output=True, text=True, timeout=60).stderr))
+    fails = "[ $RANK = 1 ] && exec sleep 60; printf 'Traceback (most recent call last):\\n  File\\nE: no\\n' >&2; exit 3"
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = subprocess.run([berth, "run", "--json", "--cpu", "--cpus", "2", "--log-dir", folder, "--ranks", "2", "--", "sh", "-c", fails],
+                               capture_output=True, text=True, timeout=60)
+    runs.append(json.loads(ranks.stderr.splitlines()[-1]))
+    runs[-1]["tries"][0]["hangs"] = [A_HANG]  # takes 10 s to be seen: tests/run/hangs.py has a real one
+    with subprocess.Popen([berth, "run", "--json", "--cpu", "--ranks", "1", "--", sys.executable, "-c", "import time; print(1); time.sleep(60)"],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as job:
+        job.stdout.readline()
+        stacks = printed(berth, "stacks", str(job.pid))
+        job.terminate()
+    yield from problems_of("berth stacks --json", rows["berth stacks --json"], [stacks])
+    # A job with limits on a simulated machine: what the guard held it to.
+    guarded = subprocess.run([berth, "sim", "--machine", "workstation-4090", "--", berth, "run", "--memory", "2GiB", "--share", "30%", "--json", "--",
+                              sys.executable, str(arguments.root / "tests/guard/program.py"), "quota", str(2 << 30)],
+                             capture_output=True, text=True, timeout=60)
+    runs.append(json.loads(guarded.stderr.splitlines()[-1]))
     yield from problems_of("berth run --json", rows["berth run --json"], runs)
     yield from problems_of("berth sim --list --json", rows["berth sim --list --json"], [printed(berth, "sim", "--list")])
     machines = [printed(berth, "sim", "--describe", one["name"]) for one in printed(berth, "sim", "--list")["machines"]]

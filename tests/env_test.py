@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`berth env` as people use it: evaluated by three shells, read by docker's and Python's own rules, on recorded machines.
+"""`berth env` in practice: evaluated by three shells, parsed by docker's and Python's rules, on recorded machines.
 
 usage: env_test.py BERTH FAKE_NVML     (a library of 8 healthy GPUs, tests/fake_nvml)
 """
@@ -37,6 +37,11 @@ def settings(environment, *words):
     return json.loads(answer.stdout)
 
 
+def words_for(name):
+    """A job without options would wait where all GPUs are busy; one that names a GPU does not."""
+    return ["--devices", "0"] if name == "two-nodes" else []
+
+
 def applied(document, environment):
     """What a job would find, by the JSON."""
     result = dict(environment)
@@ -64,10 +69,10 @@ class Env(unittest.TestCase):
         for name in ALL:
             for user in ({}, {"CUDA_VISIBLE_DEVICES": "0"}, {"OMP_NUM_THREADS": "3"}, {"JAX_PLATFORMS": HOSTILE}):
                 around = {**machine(name), **user}
-                expected = applied(settings(around), around)
+                expected = applied(settings(around, *words_for(name)), around)
                 for shell in SHELLS:
                     with self.subTest(machine=name, shell=shell, user=user), tempfile.TemporaryDirectory() as folder:
-                        script = f'eval "$({shlex.quote(BERTH)} env 2>/dev/null)" && exec env -0'
+                        script = f'eval "$({shlex.join([BERTH, "env", *words_for(name)])} 2>/dev/null)" && exec env -0'
                         out = subprocess.run([shell, "-c", script], env=around, cwd=folder, capture_output=True, text=True)
                         self.assertEqual(out.returncode, 0, out.stderr)
                         found = dict(line.split("=", 1) for line in out.stdout.split("\0") if line)
@@ -109,10 +114,23 @@ class Env(unittest.TestCase):
     def test_dotenv_lines_are_name_and_value(self):
         for name in ALL:
             around = machine(name)
-            lines = env(around, "--format", "dotenv").stdout.splitlines()
+            lines = env(around, "--format", "dotenv", *words_for(name)).stdout.splitlines()
             values = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
-            expected = {one["name"]: one["value"] for one in settings(around)["settings"] if one["action"] != "unset"}
+            expected = {one["name"]: one["value"] for one in settings(around, *words_for(name))["settings"] if one["action"] != "unset"}
             self.assertEqual(values, expected)
+
+    def test_a_job_of_kubernetes_asks_for_what_the_user_asks(self):
+        def job(*options):
+            done = env(PLAIN, "--format", "k8s", *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+        self.assertIn("              berth.dev/gpu: 1\n", job())
+        self.assertIn("              berth.dev/gpu: 2\n              cpu: 4\n", job("--gpus", "2", "--cpus", "4"))
+        self.assertIn("berth.dev/gpu-share: 1", job("--memory", "2GiB"))
+        self.assertNotIn("resources", job("--cpu"))
+        for options in (("--gpus", "all"), ("--devices", "0"), ("--cpus", "0-1")):
+            done = env(PLAIN, "--format", "k8s", *options)
+            self.assertEqual((done.returncode, "E1038" in done.stderr), (2, True), options)
 
     def test_quiet_adds_one_variable(self):
         loud, quiet = (env(machine("grace-hopper"), *words).stdout.splitlines() for words in ([], ["--quiet"]))

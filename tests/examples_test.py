@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs one example as its reader would, and looks at what it says.
+"""Runs one example as a reader would, and checks its output.
 
 usage: examples_test.py BERTH NAME
 """

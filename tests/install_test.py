@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Installed into an empty folder, or unpacked from the .deb, `berth` runs from there, and man page and completions
-lie where they are looked for."""
+"""Installed into an empty folder, or unpacked from the .deb, `berth` runs from there, and man page and completions are in the right
+places."""
 import gzip
 import pathlib
 import shutil
@@ -36,6 +36,10 @@ def main() -> int:
         assert version.startswith("berth "), version
         page = gzip.decompress((prefix / "share/man/man1/berth.1.gz").read_bytes()).decode()
         assert page.startswith(".TH BERTH 1"), page[:80]
+        for heading in ("DESCRIPTION", "EXAMPLES", "FILES", "EXIT STATUS"):
+            for one in ("berth", "berth-run"):
+                said = gzip.decompress((prefix / f"share/man/man1/{one}.1.gz").read_bytes()).decode()
+                assert f"\n.SH {heading}\n" in said, (one, heading)
         for name in ("bash-completion/completions/berth", "zsh/site-functions/_berth",
                      "fish/vendor_completions.d/berth.fish", "doc/berth/copyright",
                      "doc/berth/libraries.LICENSE", "doc/berth/docs/json.md"):

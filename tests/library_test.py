@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""libberth as a C program uses it: compiled against the header as C99 and as C++, linked to the library alone, on a simulated
-machine with one GPU.
+"""libberth from a C program: compiled with the header as C99 and as C++, linked only to the library, on a simulated machine with one GPU.
 
 usage: library_test.py BERTH LIBRARY
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`berth`, `berth ls` and `berth ps` as a user calls them on whatever machine this is: exit codes, streams, filters, both
-languages, closed and full outputs, and machines that cannot be read.
+"""`berth`, `berth ls` and `berth ps` on any machine: exit codes, streams, filters, both languages, closed and full outputs, and
+unreadable machines.
 
 usage: look_test.py BERTH"""
 import json
@@ -86,6 +86,10 @@ class Look(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(json.loads(done.stderr)["error"]["id"], "E0008")
         self.assertEqual(json.loads(done.stderr)["error"]["code"], "output_failed")
+        for words in (["--help"], ["run", "--help"], ["help"], ["--version"]):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([BERTH, *words], stdout=full, stderr=subprocess.PIPE, timeout=60)
+            self.assertIn(done.returncode, (1, 125), words)
 
     def test_a_locale_that_is_not_utf8_gets_ascii(self):
         for words in ([], ["ls"], ["--help"], ["help", "ls"], ["sl"]):
@@ -155,7 +159,7 @@ class Look(unittest.TestCase):
             return subprocess.run(["bash", "-c", script + tail], capture_output=True, text=True, check=True).stdout.split()
 
         self.assertIn("ls", completed("berth", ""))
-        self.assertEqual(completed("berth", "p"), ["ps"])
+        self.assertEqual(completed("berth", "pl"), ["plan"])
         self.assertEqual(completed("berth", "ls", "--det"), ["--details"])
         self.assertEqual(completed("berth", "--lang", "z"), ["zh"])
         self.assertEqual(completed("berth", "ls", "--sort", "me"), ["memory"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`berth --version` names the commit: git's, with "+" where files were changed; in a source tarball the one that was written
-into it; otherwise none. The file is only written where the revision changed, so that nothing is built for nothing."""
+"""`berth --version` shows the commit: git's, with "+" if files were changed; in a source tarball the recorded one; otherwise none. The
+file is written only if the revision changed, to avoid needless rebuilds."""
 import pathlib
 import subprocess
 import sys

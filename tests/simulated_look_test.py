@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Looks at simulated machines in full: every process is joined with /proc, memory adds up, and a look stays cheap."""
+"""Complete snapshots of simulated machines: every process is matched with /proc, memory adds up, and a snapshot stays cheap."""
 import json
 import os
 import subprocess

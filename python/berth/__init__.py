@@ -1,6 +1,6 @@
-"""Berth for Python: which GPUs there are, one of your own, and surviving when memory runs out.
+"""Berth for Python: list devices, lease them, and continue when memory runs out.
 
-Nothing here imports a framework by itself, and the C++ library loads at the first use.
+Importing this package loads neither a framework nor the C++ library; the library loads at its first use.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, List
 
-if TYPE_CHECKING:  # what type checkers see; at run time names are looked up when they are used
+if TYPE_CHECKING:  # for type checkers; at run time names are looked up when they are used
     from . import torch as torch
     from .errors import (
         BerthError as BerthError, InvalidRequest as InvalidRequest, NoDevice as NoDevice, NotFound as NotFound,
@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # what type checkers see; at run time names are looked up whe
     from .batches import (
         DoesNotFit as DoesNotFit, find_batch as find_batch, fit_batch as fit_batch)
     from .parts import chunked as chunked
-    from .accumulating import Part as Part, accumulate as accumulate
+    from .accumulating import accumulate as accumulate
+    from .weighted_parts import Part as Part
     from .splittable import NotSplittable as NotSplittable, SplitWarning as SplitWarning
     from .stepping import StepInterrupted as StepInterrupted
     from .splitting import StepResult as StepResult, split_step as split_step
@@ -51,7 +52,8 @@ _WHERE = {
     "agreement": ("RankFailed",),
     "batches": ("DoesNotFit", "find_batch", "fit_batch"),
     "parts": ("chunked",),
-    "accumulating": ("Part", "accumulate"),
+    "accumulating": ("accumulate",),
+    "weighted_parts": ("Part",),
     "splittable": ("NotSplittable", "SplitWarning"),
     "stepping": ("StepInterrupted",),
     "splitting": ("StepResult", "split_step"),
@@ -72,9 +74,9 @@ __all__ = sorted(_MODULE_OF)
 __version__ = "0.1.0"
 
 
-if not TYPE_CHECKING:  # to a type checker a name that is not above is a mistake
+if not TYPE_CHECKING:  # a type checker must report names that are not above
     def __getattr__(name: str) -> Any:
-        if name == "torch":  # a module of ours: PyTorch is loaded with it, and not before
+        if name == "torch":  # our own module, which loads PyTorch
             return importlib.import_module(".torch", __name__)
         if name not in _MODULE_OF:
             raise AttributeError(f"module 'berth' has no attribute {name!r}")

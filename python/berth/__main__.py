@@ -1,4 +1,4 @@
-"""`python -m berth ls` is `berth ls`: also where the folder of installed programs is not on PATH."""
+"""`python -m berth ls` runs `berth ls`, also if the folder of installed programs is not on PATH."""
 
 from __future__ import annotations
 

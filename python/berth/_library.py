@@ -1,4 +1,4 @@
-"""libberth by ctypes: whole JSON documents cross the border, and what it refuses becomes an exception here."""
+"""Calls libberth by ctypes. It returns JSON documents; its errors become exceptions here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .language import is_chinese, text
 ABI = 1
 
 
-_MENDS = "pip install --force-reinstall berth"
+_DISTRIBUTION = "berth-gpu"
+_MENDS = f"pip install --force-reinstall {_DISTRIBUTION}"
 
 
 def _candidates() -> Sequence[str]:
@@ -25,11 +26,32 @@ def _candidates() -> Sequence[str]:
 
 
 def _hint() -> str:
-    return "unset BERTH_LIBRARY" if os.environ.get("BERTH_LIBRARY") else _MENDS
+    if os.environ.get("BERTH_LIBRARY"):
+        return "unset BERTH_LIBRARY"
+    return f"pip uninstall berth && {_MENDS}" if _other_berth() else _MENDS
+
+
+def without_binaries() -> str:
+    """A hint for an installation without the library or the program, such as a pure Python wheel: what to do, and what works."""
+    return text("{}; fit_batch, split_step, accumulate, retry and is_oom work without it", _hint())
+
+
+def _other_berth() -> Optional[str]:
+    """The version of PyPI's own `berth`, if it is installed. That is another project, whose files have the same paths as ours."""
+    from importlib import metadata  # only after a failure
+    try:
+        return metadata.version("berth")
+    except Exception:  # it is not installed, or its metadata cannot be read
+        return None
+
+
+def _clash() -> str:
+    other = _other_berth()
+    return text("; PyPI's \"berth\" {}, another project, is installed in the same place", other) if other else ""
 
 
 def _loaded() -> ctypes.CDLL:
-    """The first that there is. Why that cannot be loaded says more than that another is not there."""
+    """The first library that exists. An error from a file that exists is more helpful than one about a missing file."""
     problem: Optional[Exception] = None
     for path in _candidates():
         try:
@@ -41,12 +63,15 @@ def _loaded() -> ctypes.CDLL:
                 problem = why
             if os.path.exists(path):
                 break
-    raise BrokerUnavailable(text("libberth cannot be loaded: {}", problem), "E0550", _hint()) from problem
+    if not os.environ.get("BERTH_LIBRARY") and not any(os.path.exists(path) for path in _candidates()) and isinstance(problem, OSError):
+        raise BrokerUnavailable(text("this installation has no libberth, which is the compiled part of Berth: {}", problem) + _clash(), "E0550",
+                                without_binaries()) from problem
+    raise BrokerUnavailable(text("libberth cannot be loaded: {}", problem) + _clash(), "E0550", _hint()) from problem
 
 
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
-    """Loaded at the first use, so that `import berth` costs nothing."""
+    """The library, loaded at the first use so that `import berth` is fast."""
     found = _loaded()
     found.berth_abi.restype = ctypes.c_int
     if found.berth_abi() != ABI:
@@ -67,16 +92,25 @@ def library() -> ctypes.CDLL:
 
 
 def _program() -> Optional[str]:
-    """Beside the interpreter, where pip puts it; else the library looks for it itself."""
+    """The program beside the interpreter, where pip puts it; None lets the library search."""
     for folder in (os.path.dirname(sys.executable), os.path.join(sys.prefix, "bin")):
         path = os.path.join(folder, "berth")
-        if os.access(path, os.X_OK):
+        if os.access(path, os.X_OK) and not _is_script(path):
             return path
     return None
 
 
+def _is_script(path: str) -> bool:
+    """Whether it is a script, as the program of PyPI's other `berth` is."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
+
+
 def version() -> str:
-    """Of the library, "0.1.0"."""
+    """The library's version, "0.1.0"."""
     return str(library().berth_version().decode())
 
 
@@ -85,7 +119,7 @@ def last_error() -> BerthError:
 
 
 def taken(pointer: ctypes.c_void_p) -> Optional[Dict[str, Any]]:
-    """The document that the library hands out; None where it handed out nothing."""
+    """The document that the library returned; None if it returned none. Frees it."""
     if not pointer:
         return None
     try:
@@ -96,14 +130,14 @@ def taken(pointer: ctypes.c_void_p) -> Optional[Dict[str, Any]]:
 
 
 def document(*words: str) -> Dict[str, Any]:
-    """What `berth WORDS… --json` prints.
+    """The document that `berth WORDS… --json` prints.
 
     Raises
     ------
     BerthError
-        What the program said instead.
+        The program's own error.
     """
-    if is_chinese():  # else a document's sentences are English
+    if is_chinese():  # the default is English
         words += ("--lang", "zh")
     argv = (ctypes.c_char_p * (len(words) + 1))(*map(os.fsencode, words), None)
     pointer = ctypes.c_void_p()

@@ -1,4 +1,7 @@
-"""What all ranks of a job agree on. A rank that tries again alone leaves the others in a collective call that it never makes."""
+"""Decisions that all ranks of a job make together.
+
+A rank that tries again alone leaves the others waiting in a collective call that it never makes.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,20 @@ __all__ = ["Agreement", "RankFailed", "agreement"]
 
 Result = TypeVar("Result")
 
-FAILED = 9  # what a rank says that ends with another error
-_INTERRUPTED = 10  # and one whose step is half made
+FAILED = 9  # the number of a rank that ends with another error
+_INTERRUPTED = 10  # the number of a rank whose step is half made
 
 
 class RankFailed(BerthError):
-    """Another rank of the job failed, with what is no lack of memory or in the middle of its step; this one had nothing wrong, and cannot go
-    on alone."""
+    """Another rank of the job failed, not from a lack of memory, or in the middle of its step. This rank cannot go on alone."""
 
     may_try_again = False
 
 
 class Agreement:
-    """Each rank says a number, and all hear the same answer. Alone, it is one's own number, and no framework is needed.
+    """Each rank gives a number, and all get the same result. With one rank, the result is its own number, and no framework is needed.
 
-    What is sent lies in memory that is asked for at the beginning: when memory has run out there may be none for it.
+    The memory for these messages is allocated at the start, because there may be none left later.
     """
 
     def __init__(self, distributed: Any = None, group: Any = None) -> None:
@@ -48,7 +50,7 @@ class Agreement:
         return float(self._number.item())
 
     def most(self, value: int) -> int:
-        """The largest that any rank says."""
+        """The largest number of all ranks."""
         return int(self._together(value, "MAX"))
 
     def least(self, value: int) -> int:
@@ -58,7 +60,7 @@ class Agreement:
         return self._together(value, "SUM")
 
     def each(self, own: Callable[[], Result]) -> Result:
-        """What each rank does by itself, between two calls in which all take part: where it fails in one, the others do not wait for it."""
+        """Runs `own` in each rank. If it fails in one rank, the others do not wait for it; they raise RankFailed."""
         if self.ranks == 1:
             return own()
         try:
@@ -76,8 +78,7 @@ class Agreement:
 
 
 def agreement(group: Optional[Any] = None) -> Agreement:
-    """Of the ranks that torch.distributed has in this process, if it is loaded and initialised; of this process alone else, and where
-    `group` is False."""
+    """An agreement of the ranks of torch.distributed, if it is initialised. With `group=False`, and without ranks, of this process alone."""
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if group is False or distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return Agreement()

@@ -1,4 +1,4 @@
-"""A batch that fits: found by trying, smaller after each time that memory ran out."""
+"""Finds a batch size that fits: tries one, and a smaller one each time memory runs out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 import math
 import sys
 import weakref
-from typing import Any, Callable, Dict, Mapping, Optional, Protocol, Tuple, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, Protocol, Tuple, TypeVar, cast, overload
 
 from .agreement import FAILED, Agreement, RankFailed, agreement
 from .errors import BerthError, InvalidRequest
@@ -18,29 +18,60 @@ from .sizes import number
 
 __all__ = ["DoesNotFit", "find_batch", "fit_batch"]
 
+if TYPE_CHECKING:  # the arguments besides the size; type checkers come with typing_extensions
+    from typing_extensions import Concatenate, ParamSpec
+    Rest = ParamSpec("Rest")
 Given = TypeVar("Given", covariant=True)
+Owner = TypeVar("Owner", contravariant=True)
 
 _POLICIES: Mapping[str, Callable[[int], int]] = {"halve": lambda size: size // 2, "x0.9": lambda size: min(size - 1, int(size * 0.9))}
 
 
 class DoesNotFit(BerthError, MemoryError):
-    """Memory runs out with the smallest batch as well."""
+    """Memory runs out even with the smallest batch."""
 
     may_try_again = False
 
 
-class Fitted(Protocol[Given]):
-    """A function that gets its batch size from `fit_batch`."""
+if TYPE_CHECKING:
+    class Fitted(Protocol[Rest, Given]):
+        """A function that gets its batch size from `fit_batch`, called with its other arguments."""
 
-    batch_size: Optional[int]
+        batch_size: Optional[int]
 
-    def __call__(self, *args: Any, **named: Any) -> Given: ...
+        def __call__(self, *args: Rest.args, **named: Rest.kwargs) -> Given: ...
 
-    def __get__(self, owner: Any, kind: Any = None) -> "Fitted[Given]": ...
+    class FittedMethod(Protocol[Owner, Rest, Given]):
+        """The same of a method, whose size comes after `self`."""
+
+        batch_size: Optional[int]
+
+        def __call__(self, owner: Owner, /, *args: Rest.args, **named: Rest.kwargs) -> Given: ...
+
+        def __get__(self, owner: Owner, kind: Any = None) -> Fitted[Rest, Given]: ...
+
+    class FittedAnyhow(Protocol[Given]):
+        """Where the size stands elsewhere, under the name batch_size: the other arguments are not checked."""
+
+        batch_size: Optional[int]
+
+        def __call__(self, *args: Any, **named: Any) -> Given: ...
+
+        def __get__(self, owner: Any, kind: Any = None) -> "FittedAnyhow[Given]": ...
+
+    class Fits(Protocol):
+        """`fit_batch(start=…)`, which takes the function."""
+
+        @overload
+        def __call__(self, function: Callable[Concatenate[int, Rest], Given]) -> Fitted[Rest, Given]: ...  # type: ignore[overload-overlap]
+        @overload
+        def __call__(self, function: Callable[Concatenate[Owner, int, Rest], Given]) -> FittedMethod[Owner, Rest, Given]: ...
+        @overload
+        def __call__(self, function: Callable[..., Given]) -> FittedAnyhow[Given]: ...
 
 
 class _Sizes:
-    """That fitted: of each object whose method it is, without keeping the object alive."""
+    """The sizes that fitted. For methods there is one for each object; the objects are not kept alive."""
 
     def __init__(self, method: bool) -> None:
         self._method = method
@@ -58,44 +89,57 @@ class _Sizes:
         at = id(args[0])
         try:
             self._of[at] = (weakref.ref(args[0], lambda _: self._of.pop(at, None)), size)
-        except TypeError:  # it cannot be known again: each of its calls begins anew
+        except TypeError:  # it cannot be recognised, so each call starts with the first size
             pass
 
 
 @overload
+def fit_batch(function: Callable[Concatenate[int, Rest], Given], start: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None, *, least: int = 1,  # type: ignore[overload-overlap]
+              policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None, group: Any = None) -> Fitted[Rest, Given]: ...
+
+
+@overload
+def fit_batch(function: Callable[Concatenate[Owner, int, Rest], Given], start: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None, *, least: int = 1,
+              policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None, group: Any = None) -> FittedMethod[Owner, Rest, Given]: ...
+
+
+@overload
 def fit_batch(function: Callable[..., Given], start: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None, *, least: int = 1,
-              policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None, group: Any = None) -> Fitted[Given]: ...
+              policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None, group: Any = None) -> FittedAnyhow[Given]: ...
 
 
 @overload
 def fit_batch(function: None = None, start: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None, *, least: int = 1,
-              policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None,
-              group: Any = None) -> Callable[[Callable[..., Given]], Fitted[Given]]: ...
+              policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None, group: Any = None) -> Fits: ...
 
 
 def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None, *, least: int = 1,
               policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None, group: Any = None) -> Any:
-    """Calls a function with a batch size, and again with a smaller one each time memory runs out: as its first argument, in methods after `self`,
-    or where one stands that is called `batch_size`.
+    """Calls a function with a batch size, and with a smaller one each time memory runs out.
 
-    It begins anew with each size, so it makes its loader, and whatever has the size in it, itself. The size that fitted is kept in the function's
-    `batch_size`, and is where the next call begins; of a method each object has its own (accelerate keeps one for all of them). Code for accelerate's
-    `find_executable_batch_size` moves over unchanged; where no size fits, DoesNotFit is raised, with what was raised last as its cause.
+    The size is the parameter called `batch_size`, else the first argument (in methods the first after `self`). The function starts anew with each
+    size, so it must create its loader itself. The size that fitted is in the function's `batch_size`, and the next call starts with it; for methods,
+    each object has its own. Code for accelerate's `find_executable_batch_size` works unchanged. If no size fits, DoesNotFit is raised, with the last
+    error as its cause.
 
     Parameters
     ----------
     start : int
         The first size; `starting_batch_size` is another name for it.
     reduce_batch_size_fn : callable, optional
-        Gives the next size, in place of `policy`: from the last one if it takes an argument, else from what it keeps itself.
+        Returns the next size, in place of `policy`. It may take the last size as its argument.
     least : int
-        Below this, DoesNotFit is raised.
+        The smallest size that is tried.
     policy : {"halve", "x0.9"}
-        The next size.
+        How to get the next size.
     group : torch.distributed group, or False, optional
-        Where ranks are initialised, all of them call it, and all go on to the next size when memory ran out in one. That is found at the
-        end of the function, so it must not wait for other ranks in between (a trial does not, or runs under `no_sync`); `split_step` has
-        no such limit. False: this rank calls it alone.
+        If ranks are initialised, all of them must call it, and all continue with the next size when memory runs out in one. They agree at the end of
+        the function, so it must not wait for other ranks in between; `split_step` has no such limit. False: this rank calls it alone.
+
+    Raises
+    ------
+    DoesNotFit
+        No size down to `least` fits.
 
     Examples
     --------
@@ -124,7 +168,7 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
         if name in named or len(args) >= places:
             raise InvalidRequest(text("{} gets its {} from fit_batch: call it without", name_of(call), name), hint=f"{name_of(call)}(…)")
         size = sizes.get(getattr(fitted, "batch_size"), args)
-        if not size:  # a size that has fitted is tried as it is: collecting takes longer than most calls
+        if not size:  # no collection before a size that fitted: it takes longer than most calls
             size = first
             release_memory()
         result, size = _smaller_until_it_fits(sized, size, args, named, (least, smaller, report), agreement(group))
@@ -143,7 +187,7 @@ def _is_method(call: Callable[..., Any]) -> bool:
 
 
 def _first(start: Any, least: Any) -> int:
-    """The size that is tried first."""
+    """The size to try first."""
     if positive("least", least) > positive("start", start):
         raise InvalidRequest(text("start {} is below least {}", start, least), "E0104")
     return int(start)
@@ -180,7 +224,7 @@ def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any,
 
 
 def _where(function: Callable[..., Any]) -> Tuple[str, int, float]:
-    """The argument that the size is for: its name, its place, and how many arguments there are by their place; refused where it cannot begin anew."""
+    """The argument for the size: its name, its position, and the number of positional arguments. Refuses functions that cannot be called again."""
     _check_plain(function)
     try:
         arguments = inspect.signature(function).parameters
@@ -200,7 +244,7 @@ def _where(function: Callable[..., Any]) -> Tuple[str, int, float]:
 
 
 def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
-    """The next size, as the caller's own function gives it: accelerate calls it without an argument."""
+    """The next size, from the caller's function. accelerate calls such a function without an argument."""
     check_callable(smaller, "fit_batch", "reduce_batch_size_fn")
     try:
         takes = any(one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.VAR_POSITIONAL)
@@ -219,7 +263,7 @@ def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
 
 
 def check_result(function: Any, result: Any) -> None:
-    """It has only begun: what it would do comes later, where nothing is tried again."""
+    """Refuses a result that has only begun, such as a generator: its work would run later, outside the tries."""
     if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.iscoroutine(result):
         getattr(result, "close", int)()
         raise _not_restartable(function)
@@ -238,7 +282,7 @@ def _not_restartable(function: Any) -> InvalidRequest:
 
 
 def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], together: Agreement) -> Tuple[Any, bool]:
-    """What it gave, and True; or the exception without its frames (None where it is another rank's), and False, where memory ran out."""
+    """(result, True), or (exception, False) if memory ran out. The exception has no frames; it is None if memory ran out in another rank."""
     if together.ranks == 1:
         good, result = attempt(call, args, named)
     else:
@@ -246,7 +290,7 @@ def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, 
         try:
             good, result = attempt(call, args, named)
         except Exception:
-            together.most(FAILED)  # the others are told before this rank leaves them
+            together.most(FAILED)  # tell the other ranks before leaving
             raise
         said = together.most(0 if good else 1)
         if said == FAILED:
@@ -257,7 +301,7 @@ def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, 
         release_memory()
     try:
         return result, good
-    finally:  # an exception's traceback keeps this frame
+    finally:  # the exception's traceback keeps this frame
         del result
 
 
@@ -266,21 +310,26 @@ def _why(lack: Optional[BaseException]) -> str:
 
 
 def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1, most: int = 8192, margin: float = 0.025, group: Any = None) -> int:
-    """The largest batch that fits, less a margin for what a whole run needs beyond a few steps.
+    """Finds the largest batch that fits, less a margin for what a whole run needs beyond a few steps.
 
     Parameters
     ----------
     trial : callable
-        Takes a size and runs what a run would: some steps with gradients and the optimizer, on the largest items.
+        Takes a size and runs some steps as a run would: with gradients and the optimizer, on the largest items.
     margin : float
-        Part of the size that is left off, and how exactly it is searched.
+        The part of the size that is left off, and the precision of the search.
     group : torch.distributed group, or False, optional
         As in `fit_batch`: all ranks find the same size.
 
     Returns
     -------
     int
-        At least 95 % of the largest size that fits, where the margin is 0.025.
+        At least 95 % of the largest size that fits, with the default margin of 0.025.
+
+    Raises
+    ------
+    DoesNotFit
+        The smallest size does not fit.
 
     Examples
     --------
@@ -297,7 +346,7 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
         raise InvalidRequest(text("least {}, start {} and most {} are not in this order, or the margin {!r} is not below 1", least, start, most, margin))
     check_callable(trial, "find_batch", "trial")
     _check_plain(trial)
-    # By halves of the logarithm: a range of a hundred times is no more work near ten than near ten thousand.
+    # Bisect the logarithm, so that small and large sizes take the same number of trials.
     fits, fails, size = least - 1, most + 1, start
     lack, together = None, agreement(group)
     while fails - fits > max(1, math.ceil(fits * margin)) or fits < least < fails:  # that `least` fits is known when it was tried
@@ -308,7 +357,7 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
             fits = size
         else:
             fails, lack = size, result
-        middle = (fits + fails) // 2 if fails * margin < 2 else math.isqrt(max(fits, 1) * fails)  # near the end, each size is one
+        middle = (fits + fails) // 2 if fails * margin < 2 else math.isqrt(max(fits, 1) * fails)  # near the end, every single size
         near = fits < least and fails - least <= max(1, math.ceil(least * margin))
         size = least if near else min(max(middle, fits + 1), fails - 1)
     release_memory()

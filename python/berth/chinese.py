@@ -50,9 +50,12 @@ MESSAGES: Dict[str, str] = {
     "name: {!r} is no text": "name：{!r} 不是文本",
 
     # libberth and the program
+    "; PyPI's \"berth\" {}, another project, is installed in the same place": "；PyPI 上的 \"berth\" {} 是另一个项目，安装在同一位置",
     "libberth cannot be loaded: {}": "无法加载 libberth：{}",
+    "this installation has no libberth, which is the compiled part of Berth: {}": "此安装不含 libberth（Berth 的编译部分）：{}",
+    "{}; fit_batch, split_step, accumulate, retry and is_oom work without it": "{}；fit_batch、split_step、accumulate、retry 和 is_oom 不需要它",
+    "this installation has no program `berth`": "此安装不含程序 `berth`",
     "libberth speaks version {} of its interface, this package {}": "libberth 的接口版本是 {}，本软件包的是 {}",
-    "the program berth is not there": "没有找到程序 berth",
     "{}: it is no program that can be run": "{}：它不是可以运行的程序",
 
     # leases
@@ -151,7 +154,6 @@ MESSAGES: Dict[str, str] = {
     "dataset: a {} loads one already": "dataset：{} 已在加载数据集",
     "reduction: {!r} is none of {}": "reduction：{!r} 不是下列之一：{}",
     "over: {!r} is neither all nor rank": "over：{!r} 既不是 all 也不是 rank",
-
     "{!r} is {} tensors with {} rows each: whether an item is a tensor or a row, nothing beside them tells":
         "{!r} 是 {} 个张量，每个有 {} 行：一个样本是一个张量还是一行，旁边没有任何东西能说明",
     "torch.stack(…) of them, with dim=1 where rows are items; or what has one entry for each item beside them":
@@ -159,6 +161,7 @@ MESSAGES: Dict[str, str] = {
     "memory ran out in another rank in the middle of its step: parameters may differ between the ranks from now on":
         "另一个 rank 在更新中途内存耗尽：此后各 rank 的参数可能不一致",
     "start all ranks from the last checkpoint; the other rank's own output says what to change": "让所有 rank 从上一个检查点重新开始；那个 rank 自己的输出说明了要改什么",
+
     # a step in parts
     "hooks on parameters see the gradients of each part and not of the whole: {}": "参数上的钩子看到的是各部分的梯度，而不是整体的：{}",
     "split_step calls them once; or do what they do after the last part": "split_step 只调用它们一次；或在最后一个部分之后再做它们所做的事",
@@ -236,6 +239,27 @@ MESSAGES: Dict[str, str] = {
     "item {} of length {} is larger than a batch may be, alone ({} such items)": "第 {} 个条目长 {}，单独一个就超过批的上限（这样的条目有 {} 个）",
     "truncate it, allow more, or too_long='skip'": "截断它、放宽上限，或 too_long='skip'",
 
+    # training loops of frameworks
+    "{}: a {} cannot be called": "{}：{} 不能调用",
+    "{}: a {} has no {}()": "{}：{} 没有 {}()",
+    "trainer: attach was called for it already": "trainer：已对它调用过 attach",
+    "the Trainer copies the model to several GPUs at each step (DataParallel)": "Trainer 每步都把模型复制到多个 GPU（DataParallel）",
+    "module: Lightning makes its backward pass itself": "module：反向传播由 Lightning 自动执行",
+    "Lightning's ranks meet in each backward pass: one that tries again would leave the others waiting":
+        "Lightning 的各个 rank 在每次反向传播中同步：其中一个重试会让其他 rank 一直等待",
+    "berth.integrations.lightning.backward splits the batch; berth.fit_batch around trainer.fit takes a smaller one":
+        "用 berth.integrations.lightning.backward 拆分批次；或在 trainer.fit 外层用 berth.fit_batch 减小批次",
+    "berth: steps: {}; time: {:.1f} s": "berth：步数：{}；用时：{:.1f} 秒",
+    "berth: tries without enough memory: {}; split steps: {}, into up to {} parts": "berth：内存不足的尝试：{} 次；拆分的步：{}，最多拆成 {} 份",
+    "berth: GPU {} ({}): {}": "berth：GPU {}（{}）：{}",
+    "berth: no GPU was read": "berth：没有读到 GPU",
+    "berth: this process used up to {:.1f} GiB of the host's memory": "berth：本进程最多使用主机内存 {:.1f} GiB",
+    "memory up to {:.1f} GiB of {} GiB": "显存最多 {:.1f} GiB，共 {} GiB",
+    "{:.0f} % busy on average": "平均利用率 {:.0f} %",
+    "{:.0f} W on average": "平均功率 {:.0f} W",
+    ", ": "，",
+    "nothing is known": "没有可用数据",
+
     # tables
     "device": "设备",
     "name": "名称",
@@ -284,7 +308,6 @@ MESSAGES: Dict[str, str] = {
     "a gauge cannot be called {!r}: {}": "gauge 不能叫 {!r}：{}",
     "letters, digits and _: {}": "字母、数字和 _：{}",
     "{}: {!r} with the labels {} cannot be set: {}": "{}：无法设置 {!r}（标签 {}）：{}",
-    "writer: a {} has no add_scalar": "writer：{} 没有 add_scalar",
 
     # profiling
     "{}: it is a folder": "{}：它是文件夹",
@@ -330,6 +353,13 @@ MESSAGES: Dict[str, str] = {
     "the shapes of {}: {} and {}": "{}的形状：{} 与 {}",
     "a {}{} cannot be compared": "无法比较 {}{}",
     "tensors, arrays of numbers, numbers or texts, or dicts, lists and tuples of them": "张量、数的数组、数或文本，或由它们组成的 dict、list 和 tuple",
+    "whether the gradient of the loss can be split was not checked: {}": "未检查损失的梯度能否拆分：{}",
+    "the loss of {} items is that of their parts together, and its gradient is not ({:.2g} of it differs, most that of {}): it depends on which items are together":
+        "{} 个样本的损失等于各部分之和，但梯度不等（相对差 {:.2g}，差别最大的是 {}）：梯度取决于哪些样本在同一批中",
+    "what is computed over the whole batch (advantages that are normalised, a balance of experts) before the step; or {}":
+        "在训练步之前对整批计算这些量（如优势归一化、专家负载均衡）；或{}",
+    "optimizer: the list is empty": "optimizer：列表为空",
+    "outputs=True: the loss function gives a {} and not a loss and an output": "outputs=True：损失函数返回 {}，而不是一个损失和一个输出",
 
     # berth.torch
     "precision: {!r} is none of {}": "precision：{!r} 不是下列之一：{}",
@@ -351,10 +381,10 @@ MESSAGES: Dict[str, str] = {
     "the one inside: model.module": "用里面的那个：model.module",
     "to: {!r} is none of int8, fp16, bf16": "to：{!r} 不是 int8、fp16、bf16 之一",
     "int8 of linear layers is computed on the CPU, and the model is on another device": "线性层的 int8 在 CPU 上计算，而模型在别的设备上",
-    "model.cpu(), or 'bf16'": "model.cpu()，或 'bf16'",
+    "pip install torchao; model.cpu(); or 'bf16'": "pip install torchao；model.cpu()；或 'bf16'",
     "'bf16', or another device": "'bf16'，或换一个设备",
     "PyTorch {} has no quantize_dynamic any more": "PyTorch {} 已没有 quantize_dynamic",
-    "torchao's quantize_; or 'bf16'": "torchao 的 quantize_；或 'bf16'",
+    "pip install torchao; or 'bf16'": "pip install torchao；或 'bf16'",
     "the model has no linear or recurrent layer, and only their weights are quantized here": "模型没有线性层或循环层，而这里只量化它们的权重",
     "this build of PyTorch has no engine for int8 (FBGEMM, QNNPACK)": "该 PyTorch 构建没有 int8 引擎（FBGEMM、QNNPACK）",
     "another build of PyTorch, or 'bf16'": "换一个 PyTorch 构建，或 'bf16'",

@@ -1,7 +1,7 @@
-"""The loss of some items beside that of their parts together, in passes without a backward one: whether a batch can be split.
+"""Compares the loss of some items with that of their parts, in forward passes only, to see whether a batch can be split.
 
-In training mode as it is, with dropout off, because much depends on the batch in training alone; in eval mode where something draws random
-numbers even so, as parts would draw others. Whatever the passes write into the model lies in copies, which are dropped.
+It runs in training mode with dropout off, because some losses depend on the batch in training only. If random numbers are drawn even so, it runs
+in eval mode. What the passes write into the model goes into copies, which are dropped.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ import math
 import sys
 from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Tuple, cast
 
-from .accumulating import Count, Part, divided
+from .weighted_parts import Count, Part, divided
 from .errors import InvalidRequest
 from .language import text
 from .oom import is_oom
-from .randomness import Randomness, kept, unused
+from .randomness import Randomness, kept
 
-__all__ = ["CannotCompare", "Compared", "DrawsForItems", "compared"]
+__all__ = ["CannotCompare", "Compared", "DrawsForItems", "Trial", "aside", "check_number", "compared", "computing_types", "without_dropout"]
 
-_ALIKE = 1e-3        # at most: parts whose means differ by less tell nothing of how they are to be weighed
+_ALIKE = 1e-3        # parts whose means differ by less do not show whether the weights are right
 _LARGE = 16 << 20    # bytes of a tensor that is neither parameter nor buffer, which is not copied
 
 
 class CannotCompare(Exception):
-    """The whole has a pass that fails, or eval mode has; parts in training may have none."""
+    """A pass of the whole batch failed, or a pass in eval mode did."""
 
 
 class DrawsForItems(CannotCompare):
-    """The loss of the same items differs with what is drawn for them, as noise is: parts draw other noise than the whole."""
+    """The loss of the same items differs each time, because it draws noise for them. Parts would draw other noise than the whole."""
 
 
 @dataclasses.dataclass
 class Compared:
-    """What was found.
+    """The result of a comparison.
 
     Attributes
     ----------
     tells : bool
-        False where all parts have the same mean: that would come out with any weights, and says nothing of the next batch.
+        False if all parts have the same mean. Then any weights would pass, and the result says nothing about the next batch.
     training : bool
-        They differ in training alone.
+        The losses differ in training mode only.
     writes : list of str
         Buffers that each pass writes.
     """
@@ -59,7 +59,9 @@ class Compared:
 
 
 @dataclasses.dataclass
-class _Trial:
+class Trial:
+    """Some items, and the same items in parts."""
+
     model: Any  # without its wrapper
     loss_fn: Callable[[Any, Any], Any]
     mean: bool  # of items, and not their sum
@@ -71,8 +73,12 @@ class _Trial:
         check_number(found)
         return float(found.detach().float()), found.dtype
 
+    def weight(self, part: Part) -> float:
+        """The weight of the part's loss in the loss of the whole batch."""
+        return part.items / self.whole.items if self.mean else 1.0
+
     def share(self, part: Part, loss: float) -> float:
-        return loss * (part.items if self.mean else 1) / self.whole.items
+        return loss * self.weight(part)
 
 
 def compared(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, parts: int, count: Optional[Count], reduction: str,
@@ -90,7 +96,7 @@ def compared(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, parts: 
         Another error, which is its cause.
     """
     pieces = [part for part in divided(batch, parts, count) if part.items]
-    trial = _Trial(model, loss_fn, reduction == "mean", divided(batch, 1, count)[0], pieces)
+    trial = Trial(model, loss_fn, reduction == "mean", divided(batch, 1, count)[0], pieces)
     if len(pieces) < 2 or not trial.whole.items:
         return None
     found = _in_training(trial, calm) or _in_eval(trial)
@@ -105,12 +111,12 @@ def compared(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, parts: 
         return (_in_training(trial, calm) or _in_eval(trial)) if some else found
 
 
-def _in_eval(trial: _Trial) -> Compared:
-    with _aside(trial.model) as aside:
+def _in_eval(trial: Trial) -> Compared:
+    with aside(trial.model) as held:
         trial.model.eval()
         with sys.modules["torch"].no_grad():
             try:
-                found = cast(Compared, _both(trial, aside))
+                found = cast(Compared, _both(trial, held))
                 again = trial.share(trial.whole, trial.loss(trial.whole)[0]) if found.differs else found.whole  # with other random numbers
             except Exception as why:
                 raise CannotCompare from why
@@ -119,21 +125,17 @@ def _in_eval(trial: _Trial) -> Compared:
     return found
 
 
-def _in_training(trial: _Trial, calm: Callable[[Any], bool]) -> Optional[Compared]:
-    """None where it draws random numbers, or gives another loss each time."""
-    modules = sys.modules["torch"].nn
-    dropouts = (modules.modules.dropout._DropoutNd, modules.MultiheadAttention, modules.RNNBase)
+def _in_training(trial: Trial, calm: Callable[[Any], bool]) -> Optional[Compared]:
+    """None if random numbers are drawn, or the loss differs each time."""
     for saving in (_saving_nothing, contextlib.nullcontext):
-        with _aside(trial.model) as aside:
-            for module in trial.model.modules():
-                if isinstance(module, dropouts) or calm(module):
-                    module.training = False
+        with aside(trial.model) as held:
+            without_dropout(trial.model, calm)
             with sys.modules["torch"].enable_grad(), saving():
                 try:
-                    found = _both(trial, aside)
+                    found = _both(trial, held)
                     if found is None or not found.differs:
                         return found
-                    aside.begin()
+                    held.begin()
                     again = trial.share(trial.whole, trial.loss(trial.whole)[0])
                     return dataclasses.replace(found, training=True) if abs(again - found.whole) <= found.tolerance else None
                 except Exception as why:
@@ -142,34 +144,67 @@ def _in_training(trial: _Trial, calm: Callable[[Any], bool]) -> Optional[Compare
     return None
 
 
-def _both(trial: _Trial, aside: "_Aside") -> Optional[Compared]:
-    """Parts first: what they draw, and write last, is seen by the way."""
+def without_dropout(model: Any, calm: Callable[[Any], bool]) -> None:
+    """Training mode, except for layers that draw random numbers or that must be in eval mode."""
+    modules = sys.modules["torch"].nn
+    dropouts = (modules.modules.dropout._DropoutNd, modules.MultiheadAttention, modules.RNNBase)
+    for module in model.modules():
+        if isinstance(module, dropouts) or calm(module):
+            module.training = False
+
+
+def _both(trial: Trial, held: "_Aside") -> Optional[Compared]:
+    """Runs the parts first, to see what they draw and write."""
     torch, model = sys.modules["torch"], trial.model
     found, dtypes = [], {one.dtype for one in model.parameters()}
     for part in trial.pieces:
-        aside.mark()
+        held.mark()
         loss, dtype = trial.loss(part)
-        if torch.is_grad_enabled() and not aside.is_calm():
+        if torch.is_grad_enabled() and not held.is_calm():
             return None
         found.append(loss)
         dtypes.add(dtype)
-    writes = aside.written()
-    aside.begin()
+    writes = held.written()
+    held.begin()
     try:
         whole, dtype = trial.loss(trial.whole)
     except Exception as why:
         raise CannotCompare from why
     shares = [trial.share(part, loss) for part, loss in zip(trial.pieces, found)]
     one = trial.share(trial.whole, whole)
-    precise = dtypes | {dtype} <= {torch.float32, torch.float64} and not torch.is_autocast_enabled()
-    relative = (1e-4 if {one.device.type for one in model.parameters()} <= {"cpu"} else 1e-3) if precise else 3e-2
+    relative = _tolerance(model, dtypes, dtype)
     largest = max(map(abs, found))
     tells = math.isfinite(one) and (not trial.mean or max(found) - min(found) > min(2 * relative, _ALIKE) * largest)
     return Compared(one, sum(shares), relative * max(abs(one), sum(map(abs, shares)), 1e-6), tells, False, writes)
 
 
+def computing_types(model: Any, dtypes: Any) -> Any:
+    """The types that the passes compute in: those of parameters and losses, and that of autocast."""
+    torch = sys.modules["torch"]
+    types = {one for one in dtypes if one.is_floating_point}
+    for kind in ("cuda", "cpu"):
+        try:
+            if torch.is_autocast_enabled(kind):
+                types.add(torch.get_autocast_dtype(kind))
+        except (TypeError, AttributeError):  # PyTorch before 2.4
+            if torch.is_autocast_enabled() if kind == "cuda" else torch.is_autocast_cpu_enabled():
+                types.add(torch.get_autocast_gpu_dtype() if kind == "cuda" else torch.get_autocast_cpu_dtype())
+    return types
+
+
+def _tolerance(model: Any, dtypes: Any, loss: Any) -> float:
+    """The relative tolerance: the rounding of the loss's own type, and part of that of the least precise type that computes it. Errors average out
+    over many numbers.
+    """
+    torch = sys.modules["torch"]
+    coarse = max(torch.finfo(one).eps for one in computing_types(model, {*dtypes, loss}))
+    if coarse < 1e-6:
+        return 1e-4 if {one.device.type for one in model.parameters()} <= {"cpu"} else 1e-3
+    return float(torch.finfo(loss).eps + coarse / 2)
+
+
 def check_number(loss: Any) -> None:
-    """What a loss function gives."""
+    """Refuses a loss that is not a tensor of one number."""
     if getattr(loss, "numel", int)() != 1:
         raise InvalidRequest(text("the loss function gives {}{} and not one number", type(loss).__name__, tuple(getattr(loss, 'shape', ()))),
                              hint="loss_fn=lambda model, part: model(**part).loss" if hasattr(loss, "loss") else
@@ -177,13 +212,13 @@ def check_number(loss: Any) -> None:
 
 
 def _saving_nothing() -> ContextManager[Any]:
-    """Of activations for a backward pass that is never made."""
+    """Saves no activations, because there is no backward pass."""
     return cast(ContextManager[Any], sys.modules["torch"].autograd.graph.saved_tensors_hooks(lambda one: None, lambda one: one))
 
 
 @contextlib.contextmanager
 def _not_zero(model: Any) -> Iterator[bool]:
-    """Parameters that are all zeros, such as those of a head at its beginning, are not: else the loss may be the same whatever the items are."""
+    """Fills parameters that are all zeros, such as those of a new head, with random numbers for a while. Else the loss may not depend on the items."""
     torch = sys.modules["torch"]
     with torch.no_grad():
         zeros = [one for one in model.parameters() if one.is_floating_point() and one.numel() and not bool(one.any())]
@@ -199,21 +234,21 @@ def _not_zero(model: Any) -> Iterator[bool]:
             for one in zeros:
                 one.zero_()
         state.restore()
-        unused(state)
 
 
 @contextlib.contextmanager
-def _aside(model: Any) -> Iterator["_Aside"]:
-    aside = _Aside(model)
+def aside(model: Any) -> Iterator["_Aside"]:
+    """Directs what passes write into copies, which are dropped at the end."""
+    held = _Aside(model)
     try:
-        aside.begin()
-        yield aside
+        held.begin()
+        yield held
     finally:
-        aside.end()
+        held.end()
 
 
 class _Aside:
-    """What passes write: modes, random numbers, buffers, and what else modules hold. Buffers that they see are copies."""
+    """State that passes write: modes, random numbers, buffers, and other attributes of modules. The passes see copies of the buffers."""
 
     def __init__(self, model: Any) -> None:
         torch = sys.modules["torch"]
@@ -230,7 +265,7 @@ class _Aside:
         self._marked: List[Tuple[Any, int]] = []
 
     def begin(self) -> None:
-        """All of it as it was."""
+        """Restores the state as it was."""
         copies: Dict[int, Any] = {}
         for _, buffers, name, buffer in self._buffers:
             if id(buffer) not in copies:
@@ -246,7 +281,6 @@ class _Aside:
             buffers[name] = buffer
         self._put_back(copied=False)
         self._state.restore()
-        unused(self._state)
 
     def _put_back(self, copied: bool) -> None:
         is_tensor = sys.modules["torch"].is_tensor
@@ -258,13 +292,13 @@ class _Aside:
                 held[name] = one.detach().clone() if small else one
 
     def is_calm(self) -> bool:
-        """Nothing random was drawn."""
+        """Whether no random number was drawn."""
         return self._state.is_now()
 
     def mark(self) -> None:
         self._marked = [(buffers[name], buffers[name]._version) for _, buffers, name, _ in self._buffers]
 
     def written(self) -> List[str]:
-        """Buffers, since the mark."""
+        """The buffers that were written since the mark."""
         return [path for (path, buffers, name, _), (one, version) in zip(self._buffers, self._marked)
                 if buffers[name] is not one or one._version != version]

@@ -1,4 +1,4 @@
-"""`berth doctor` for a program: what keeps a GPU from being used, how it is known, and what mends it."""
+"""`berth doctor` for programs: what keeps a GPU from being used, the evidence, and the fix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Diagnosis", "Finding", "doctor"]
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One cause. `fix`: commands to paste; `data`: the whole row of `berth doctor --json`."""
+    """One cause. `fix` has commands to paste; `data` is the whole row of `berth doctor --json`."""
 
     id: str
     severity: str
@@ -28,7 +28,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """The verdict, and its causes, the root cause first."""
+    """The verdict and its causes, the root cause first."""
 
     verdict: str
     findings: Tuple[Finding, ...]
@@ -36,7 +36,7 @@ class Diagnosis:
 
     @property
     def ok(self) -> bool:
-        """Nothing was found that keeps a GPU from being used; what was not checked is in `data`."""
+        """True if nothing was found that keeps a GPU from being used. What was not checked is in `data`."""
         return not any(one.severity in ("fatal", "error") for one in self.findings)
 
     def __repr__(self) -> str:
@@ -49,16 +49,21 @@ def _words(value: Any) -> Tuple[str, ...]:
 
 
 def doctor(*files: Union[str, "os.PathLike[str]"], python: Optional[str] = None, static: bool = False) -> Diagnosis:
-    """Examines this interpreter's environment, or files, without running either.
+    """Examines the environment of this interpreter, or files. It runs neither.
 
     Parameters
     ----------
     files : path
-        Scripts, notebooks, Dockerfiles, requirements: their lines are read.
+        Scripts, notebooks, Dockerfiles or requirements; their lines are read.
     python : path, optional
         Another interpreter than this one.
     static : bool
-        Files alone; no driver library is asked.
+        True: only files; no driver library is called.
+
+    Raises
+    ------
+    NotFound
+        There is no such file.
     """
     try:
         words: List[str] = ["doctor", *map(os.fsdecode, files), "--python", os.fsdecode(python or sys.executable)]

@@ -1,4 +1,4 @@
-"""Variables that frameworks read when they load, set early or not at all."""
+"""Environment variables that frameworks read when they load. They have no effect later."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from .frameworks import has_chosen
 from .language import text
 from .leases import request_of
 
-# Of Intel's, as `berth run --cpu` does it: SYCL has a variable for that, and PyTorch is a SYCL program; Level Zero itself has none.
+# For Intel, as `berth run --cpu` does: SYCL has such a variable, and PyTorch uses SYCL. Level Zero has none.
 _HIDES = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ROCR_VISIBLE_DEVICES": "-1", "ONEAPI_DEVICE_SELECTOR": "*:cpu", "JAX_PLATFORMS": "cpu"}
 
 
 def env(gpus: Optional[int] = None, *, memory: Union[int, str, None] = None, cpus: Optional[int] = None) -> Dict[str, Optional[str]]:
-    """What `berth run` with the same wishes would set: name to value, None for what it would take away. Nothing is set, and
-    nothing leased."""
+    """The variables that `berth run` would set: name to value, None for a variable that it would remove.
+
+    Nothing is set, and nothing is leased.
+    """
     request = request_of(gpus, memory, None, cpus, None)
     words = ["env"]
     for option, key, unit in (("--gpus", "gpus", ""), ("--memory", "memory_bytes", "B"), ("--cpus", "cpus", "")):
@@ -28,13 +30,14 @@ def env(gpus: Optional[int] = None, *, memory: Union[int, str, None] = None, cpu
 
 
 def disable_gpu() -> None:
-    """Hides the GPUs of NVIDIA, AMD and Intel from what this process loads from now on. Programs that call Intel's Level Zero or OpenCL
-    themselves still see Intel's GPU: no variable hides it from them.
+    """Hides the GPUs of NVIDIA, AMD and Intel from the libraries that this process loads from now on.
+
+    Programs that call Intel's Level Zero or OpenCL directly still see Intel's GPU; no variable hides it from them.
 
     Raises
     ------
     TooLate
-        A framework, or a driver, has initialised its devices already, and would go on using them.
+        A framework or a driver has initialised its devices already, and would go on using them.
     """
     already = has_chosen()
     if already:

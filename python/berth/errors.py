@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions: one tree under BerthError, made in one place."""
+"""Berth's exceptions: one tree under BerthError."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = [
 
 
 class BerthError(Exception):
-    """Anything that Berth says no to.
+    """An error that Berth reports. All of its exceptions inherit from this one.
 
     Attributes
     ----------
     id : str
-        What to search for in either language ("E0412"); docs/errors.md lists all of them.
+        The identifier, such as "E0412". docs/errors.md lists all of them.
     hint : str
-        The command, or commands, one a line, that mend it; "" where there is none.
+        The commands that fix it, one a line; "" if there is none.
     """
 
     usual_id = ""  # where none is given
-    may_try_again = True  # False: not even where it is a lack of memory
+    may_try_again = True  # False: do not retry, even after a lack of memory
 
     def __init__(self, message: str, id: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class BerthError(Exception):
 
 
 class InvalidRequest(BerthError, ValueError):
-    """What was asked for makes no sense: a size without its unit, two wishes that contradict each other."""
+    """The request makes no sense: a size without a unit, or two options that contradict each other."""
 
     usual_id = "E0551"
 
@@ -53,19 +53,19 @@ class NotFound(BerthError, LookupError):
 
 
 class NoDevice(BerthError):
-    """This machine has no such device, or fewer than were asked for."""
+    """This machine has no such device, or fewer than requested."""
 
 
 class Refused(BerthError):
-    """There is such a device, and it is not to be had: others have it, or a limit says no."""
+    """The device exists, but others use it or a limit forbids it."""
 
 
 class BrokerUnavailable(BerthError):
-    """No broker answers and none could be started, or the program `berth` is not there."""
+    """No broker answers and none could be started, or a compiled part of Berth is missing."""
 
 
 class NotPermitted(BerthError, PermissionError):
-    """It is another user's, or only root may do it."""
+    """It belongs to another user, or only root may do it."""
 
     def __str__(self) -> str:
         return BerthError.__str__(self)
@@ -76,25 +76,27 @@ class Unsupported(BerthError):
 
 
 class TooLate(BerthError, RuntimeError):
-    """It must be done before a framework has initialised the devices, and one has."""
+    """A framework has initialised the devices already, so the call has no effect any more."""
 
     usual_id = "E0572"
 
 
 _OPTION = re.compile(r"--(cpus?|gpus|memory|share|devices)(?: ([^\s-]\S*))?\s+")
 _RUN = re.compile(rf"berth run ((?:{_OPTION.pattern})+)…")
-
-
+_ONLY_A_COMMAND = "berth run --or-cpu-after"  # Python waits, or asks for the CPU itself
 _LEASE = re.compile(r"berth lease --gpus (\d+)")
 
 
 def in_python(problem: BerthError, call: str, in_own_lease: bool = False) -> BerthError:
-    """The same, with the options of `berth run` in its hint as arguments of this call of ours, and those of `berth lease` where the lease
-    that this is in is this process's own."""
+    """The same problem, with a hint for Python.
+
+    Options of `berth run` become arguments of `call`. Options that Python has no argument for are left out. `berth lease` becomes `berth.lease` if
+    `in_own_lease`: the lease around this call is this process's own.
+    """
     def said(line: "re.Match[str]") -> str:
         wishes = ["gpus=0" if name == "cpu" else f"{name}={value if value.isdecimal() else repr(value)}" for name, value in _OPTION.findall(line[1])]
         return call.format(", ".join(wishes))
-    problem.hint = _RUN.sub(said, problem.hint)
+    problem.hint = "\n".join(line for line in _RUN.sub(said, problem.hint).split("\n") if not line.lstrip().startswith(_ONLY_A_COMMAND))
     if in_own_lease:
         problem.hint = _LEASE.sub(r"berth.lease(gpus=\1)", problem.hint)
     return problem
@@ -107,7 +109,7 @@ _BY_CODE = {
 
 
 def error_from(document: Mapping[str, Any]) -> BerthError:
-    """The exception for `{"error":{"id","code","message","hint"}}`."""
+    """The exception for a document `{"error":{"id","code","message","hint"}}`."""
     said: Mapping[str, Any] = document.get("error") or {}
     kind = _BY_CODE.get(str(said.get("code")), BerthError)
     hint: Optional[str] = said.get("hint")

@@ -1,5 +1,4 @@
-"""What frameworks that this process has loaded say of their devices. None is ever imported here but by device_of(), on the
-user's own word."""
+"""The devices of frameworks that this process has loaded. Only device_of() imports a framework, which the user has named."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from .language import text
 
 
 def initialised() -> Optional[str]:
-    """The name of a loaded framework that has initialised a GPU, after which variables no longer say which it sees."""
+    """The name of a loaded framework that has initialised a GPU; from then on, variables no longer select what it sees."""
     torch = sys.modules.get("torch")
     if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
         return "PyTorch"
@@ -33,15 +32,16 @@ def initialised() -> Optional[str]:
     return None
 
 
-# Drivers that say whether somebody has initialised them in this process, and are not initialised by the question.
+# Drivers that tell whether they are initialised in this process. Asking does not initialise them.
 _ASKED = (("CUDA", "libcuda.so.1", "cuDeviceGetCount"), ("Level Zero", "libze_loader.so.1", "zeDriverGet"))
-# Those that do not, but open a device then.
+# Drivers that do not tell, but open a device when they are initialised.
 _OPENS = (("ROCm", "libhsa-runtime64.so.1", "/dev/kfd"), ("OpenCL", "libnvidia-opencl.so.1", "/dev/nvidia"), ("OpenCL", "libigdrcl.so", "/dev/dri/render"))
 
 
 def has_chosen() -> Optional[str]:
-    """The name of what has read in this process which devices it may see, and does not read it again: a framework, or a driver that
-    somebody has called. A count of devices is enough for that (`torch.cuda.is_available()`), and for frameworks that are not known here."""
+    """The name of a framework or driver that has already read which devices it may see, and will not read it again. A count of devices is enough for that
+    (`torch.cuda.is_available()`). Drivers are checked too, for frameworks that are not known here.
+    """
     xpu = getattr(sys.modules.get("torch"), "xpu", None)
     if getattr(xpu, "is_initialized", bool)():
         return "PyTorch"
@@ -67,7 +67,7 @@ def _fails(*how: Any) -> int:
 
 
 def _loaded(library: str) -> Optional[ctypes.CDLL]:
-    """Only if it is in this process already."""
+    """The module, if this process has loaded it."""
     try:
         return ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
     except OSError:
@@ -93,7 +93,7 @@ def _cupy_has_memory() -> bool:
 
 
 def needed(module: str, what: str, package: str = "") -> Any:
-    """A module that a function of ours is about: imported when that is called.
+    """Imports a module that a function of ours is about.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def needed(module: str, what: str, package: str = "") -> Any:
 
 
 def sees_gpu(torch: Any) -> bool:
-    """Whether PyTorch has a GPU, without a call of CUDA that would fix which one: a lease may come later. PyTorch asks NVML then (from 2.0 on)."""
+    """Whether PyTorch has a GPU. It makes no CUDA call that would fix which one, because a lease may come later; from PyTorch 2.0 on it asks NVML."""
     name = "PYTORCH_NVML_BASED_CUDA_CHECK"
     before = os.environ.get(name)
     os.environ[name] = "1"
@@ -129,7 +129,7 @@ def _gpus_of_jax(jax: Any) -> Any:
 
 
 def _sees(gpus: Callable[[], Any], has_gpu: bool, framework: str) -> bool:
-    """Whether the framework sees a GPU, where there is one for it."""
+    """Whether the framework sees a GPU, if the lease has one for it."""
     if not has_gpu or gpus():
         return has_gpu
     warnings.warn(text("the lease has a GPU, and {} sees none: it goes on with the CPU (a build for the CPU, or for a later driver). What stands "

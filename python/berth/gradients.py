@@ -1,7 +1,7 @@
-"""What backward passes add to `.grad` in a try: noted as a pass begins, and put back where memory runs out in the try.
+"""What backward passes add to `.grad` in a try: noted when a pass begins, and undone if memory runs out.
 
-Nothing is copied, as memory is short. Where a parameter had no gradient, it has none again; where it had zeros, they are zeros again (whether
-they were is one number each, of the gradients that are there as the pass begins). What was added in place to anything else is lost.
+Nothing is copied, because memory is short. A parameter that had no gradient has none again; a gradient of zeros is set to zeros again. One number for
+each existing gradient says whether it was zeros. What was added to other gradients in place cannot be undone.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import sys
 import weakref
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
-__all__ = ["Gradients"]
+__all__ = ["Gradients", "leaves"]
 
 
 class _Noted(NamedTuple):
     parameter: Any
     before: Any   # its gradient, or None
-    version: int  # it counts what is written into a tensor
-    size: Any     # the sum of what is in it, each without its sign; None where it was not asked for
-    written: int  # what is written into the parameter itself
+    version: int  # counts writes into the tensor
+    size: Any     # the sum of its absolute values; None if not computed
+    written: int  # counts writes into the parameter
 
 
 class Gradients:
-    """Of the parameters that backward passes have reached since this was made: as they were before the first of them."""
+    """The gradients that backward passes have reached since this object was made, and their state before the first pass."""
 
     __slots__ = ("_noted", "_written")
 
@@ -31,8 +31,8 @@ class Gradients:
         self._written: List[Any] = []
 
     def note(self, roots: Any) -> None:
-        """Before a backward pass that begins at these tensors."""
-        new = [one for one in _leaves(roots) if id(one) not in self._noted]
+        """Call it before a backward pass that begins at these tensors."""
+        new = [one for one in leaves(roots) if id(one) not in self._noted]
         there = [one.grad for one in new if one.grad is not None and not one.grad.is_sparse]
         sizes = iter(_sizes(there))
         for one in new:
@@ -42,7 +42,7 @@ class Gradients:
                                           one._version)
 
     def put_back(self) -> bool:
-        """False where something is lost. Keeps no parameter alive after that."""
+        """Restores gradients. False if some are lost. Keeps no parameter alive after that."""
         noted, whole = list(self._noted.values()), True
         self._noted.clear()
         self._written = [weakref.ref(one.parameter) for one in noted if one.parameter._version != one.written]
@@ -58,17 +58,17 @@ class Gradients:
         return whole
 
     def parameters_are_new(self) -> bool:
-        """Something has written into parameters since they were noted, as a step does, that outlive the call. After put_back()."""
+        """Whether parameters that outlive the call were written since they were noted, as a step does. Call it after put_back()."""
         return any(one() is not None for one in self._written)
 
 
 def _nothing(sparse: Any) -> Optional[int]:
-    """0 for a sparse gradient that holds nothing, as zero_grad() may leave it."""
+    """0 for an empty sparse gradient, as zero_grad() may leave it."""
     return 0 if sparse is not None and sparse._nnz() == 0 else None
 
 
 def _sizes(tensors: List[Any]) -> List[Any]:
-    """The sum of what is in each, without signs: 0 where all of it is zero. On a GPU nobody waits for it."""
+    """The sum of absolute values of each tensor; 0 means all zeros. On a GPU this does not synchronize."""
     torch = sys.modules["torch"]
     if not tensors:
         return []
@@ -79,8 +79,8 @@ def _sizes(tensors: List[Any]) -> List[Any]:
             return [one.abs().sum() for one in tensors]
 
 
-def _leaves(roots: Any) -> Iterator[Any]:
-    """The tensors that a pass from there adds gradients to."""
+def leaves(roots: Any) -> Iterator[Any]:
+    """The tensors that a backward pass from these roots adds gradients to."""
     todo: List[Any] = []
     for one in roots:
         node: Optional[Any] = getattr(one, "grad_fn", None) or getattr(one, "node", None)

@@ -1,5 +1,6 @@
-"""Hooks on the gradients of parameters: called once with that of the whole batch, and not with each part's, which may be another thing (one
-that clips, an optimizer that steps in the backward pass)."""
+"""Hooks on gradients of parameters. They are called once with the gradient of the whole batch, because a hook that clips or steps would give another
+result with the gradient of each part.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ __all__ = ["Hooks"]
 
 
 class Hooks:
-    """Of a model's and an optimizer's parameters."""
+    """The hooks on the parameters of a model and its optimizers."""
 
-    def __init__(self, model: Any, optimizer: Any) -> None:
+    def __init__(self, model: Any, optimizers: List[Any]) -> None:
         self._of_tensors: List[Tuple[Any, Dict[Any, Any]]] = []
         self._after: List[Tuple[Any, Dict[Any, Any]]] = []
-        for one in _parameters(model, optimizer):
+        for one in _parameters(model, optimizers):
             for found, name in ((self._of_tensors, "_backward_hooks"), (self._after, "_post_accumulate_grad_hooks")):
                 hooks = getattr(one, name, None)
                 if hooks:
@@ -26,7 +27,7 @@ class Hooks:
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
-        """No backward pass calls them."""
+        """Removes the hooks during backward passes."""
         held = [(hooks, dict(hooks)) for _, hooks in (*self._of_tensors, *self._after)]
         for hooks, _ in held:
             hooks.clear()
@@ -37,7 +38,7 @@ class Hooks:
                 hooks.update(before)
 
     def of_tensors(self) -> None:
-        """Those that may give another gradient."""
+        """Calls the hooks that may replace a gradient."""
         with sys.modules["torch"].no_grad():
             for one, hooks in self._of_tensors:
                 for hook in list(hooks.values()) if one.grad is not None else ():
@@ -46,15 +47,15 @@ class Hooks:
                         one.grad = said
 
     def after(self) -> None:
-        """Those that are called when gradients are whole."""
+        """Calls the hooks that run when gradients are complete."""
         with sys.modules["torch"].no_grad():
             for one, hooks in self._after:
                 for hook in list(hooks.values()) if one.grad is not None else ():
                     hook(one)
 
 
-def _parameters(model: Any, optimizer: Any) -> Iterable[Any]:
-    """Each once."""
+def _parameters(model: Any, optimizers: List[Any]) -> Iterable[Any]:
+    """All parameters, each once."""
     found = {id(one): one for one in inner(model).parameters()}
-    found.update((id(one), one) for group in optimizer.param_groups for one in group["params"])
+    found.update((id(one), one) for optimizer in optimizers for group in optimizer.param_groups for one in group["params"])
     return found.values()

@@ -1,6 +1,7 @@
-"""What people read, in their language: English as it stands in the sources, or the Chinese of chinese.py, which is loaded when it is needed.
+"""Messages in the user's language: English as in the sources, or Chinese from chinese.py, which is loaded only then.
 
-The language is chosen as `berth` chooses it: by the first of LC_ALL, LC_MESSAGES and LANG that is set."""
+The language is chosen as `berth` chooses it: by the first of LC_ALL, LC_MESSAGES and LANG that is set.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ __all__ = ["is_chinese", "text", "width"]
 
 
 def is_chinese() -> bool:
-    """A Chinese locale that can show it."""
+    """Whether the locale is Chinese and can show Chinese text."""
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
         locale = os.environ.get(name)
         if locale:
@@ -20,7 +21,7 @@ def is_chinese() -> bool:
 
 
 def text(english: str, *values: object) -> str:
-    """The sentence, with values in place of its braces.
+    """The sentence in the user's language, with values in place of its braces.
 
     Examples
     --------
@@ -34,7 +35,7 @@ def text(english: str, *values: object) -> str:
 
 
 def width(shown: str) -> int:
-    """Of a terminal's columns: a Chinese character has two."""
+    """The columns that a text takes in a terminal; a Chinese character takes two."""
     if shown.isascii():
         return len(shown)
     import unicodedata  # at the first Chinese, not with `import berth`

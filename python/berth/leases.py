@@ -1,4 +1,4 @@
-"""A lease: the right to devices for as long as a block, or this process, lives."""
+"""A lease: the right to use devices until a block or this process ends."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _CALL = "berth.lease({})"
 _SELECTS = re.compile(r"VISIBLE_|AFFINITY_MASK|DEVICE_SELECTOR|DEVICE_ORDINAL")
 
 Size = Union[int, float, str]
-# Of this process, in the order they were asked for; each inner one is of the job of the first.
+# The leases of this process, in the order of their requests. Inner leases belong to the job of the first.
 _held: List["Lease"] = []
 _holding = threading.Lock()
 
 
 def _has_all(gpus: int) -> bool:
-    """Whether these are all that the machine has, and a process that has looked at its devices sees them, whatever a lease sets."""
+    """Whether these are all devices of the machine. Then a process that has already looked at its devices sees the right ones."""
     if any(_SELECTS.search(name) for name in os.environ):
         return False
     return sum(1 for device in devices() if device.is_gpu) == gpus
 
 
 def _flow() -> Tuple[int, int]:
-    """What runs one thing after another: this thread, and its task where it has some."""
-    asyncio: Any = sys.modules.get("asyncio")  # who has a task has loaded it; to load it takes longer than a lease
+    """Identifies what runs one thing after another: this thread, and its asyncio task if there is one."""
+    asyncio: Any = sys.modules.get("asyncio")  # a task exists only if asyncio is loaded; loading it takes longer than a lease
     try:
         task = getattr(asyncio, "current_task", lambda: None)()
     except RuntimeError:  # no event loop
@@ -51,21 +51,21 @@ def _flow() -> Tuple[int, int]:
 
 
 def in_own_lease(other: Optional["Lease"] = None) -> bool:
-    """Whether this process has a lease, but for that one."""
+    """Whether this process has a lease other than this one."""
     return any(one is not other and one.job for one in _held)
 
 
 class Lease:
-    """What `berth.lease()` gives: use it in a `with` block.
+    """What `berth.lease()` returns. Use it in a `with` block.
 
     Attributes
     ----------
     job : int
-        The job's number, as `berth jobs` shows it; 0 before it is granted.
+        The job's number, as `berth jobs` shows it; 0 until it is granted.
     devices : list of dict
-        What it has: "device" (as `berth ls` counts), "vendor", "name", "uuid", "partition_uuid"; empty on the CPU.
+        The devices: "device" (the index of `berth ls`), "vendor", "name", "uuid", "partition_uuid"; empty on the CPU.
     environment : dict
-        The variables that were set; None for one that was taken away.
+        The variables that were set; None for a variable that was removed.
     """
 
     def __init__(self, wish: Dict[str, Any], wait: Optional[float], report: bool) -> None:
@@ -103,7 +103,7 @@ class Lease:
         self._end(0 if kind is None else 1)
 
     async def __aenter__(self) -> "Lease":
-        """Others go on while it waits. What a lease sets holds for the whole process, so a program has one at a time."""
+        """Waits without blocking the event loop. A lease changes the environment of the whole process, so a program has one at a time."""
         import asyncio
         self._ask()
         try:
@@ -154,7 +154,7 @@ class Lease:
             _held.append(self)
 
     def _step(self, begun: float) -> int:
-        """So many milliseconds until the next look."""
+        """Milliseconds until the next look."""
         if self._wait is None:
             return _POLL_MILLISECONDS
         return max(1, min(_POLL_MILLISECONDS, int((self._wait - (time.monotonic() - begun)) * 1000)))
@@ -166,7 +166,7 @@ class Lease:
         return _library.taken(pointer)
 
     def _still_waits(self, begun: float) -> None:
-        """Raises where that was long enough; says once what is waited for."""
+        """Raises if it has waited long enough; says once what it waits for."""
         waited = time.monotonic() - begun
         if self._wait is not None and waited >= self._wait:
             raise in_python(error_from({"error": {"code": "refused", "id": "E0412", **self._why()}}), _CALL)
@@ -181,7 +181,7 @@ class Lease:
         return _library.taken(pointer) or {}
 
     def _check_devices(self) -> None:
-        """A lease inside of another has that one's devices."""
+        """Refuses devices that the outer lease does not have."""
         names = {str(one[key]) for one in self.devices for key in ("device", "uuid") if one.get(key) is not None}
         others = [one for one in self._wish["request"].get("devices", ()) if (one.isdigit() or one.startswith("GPU-")) and one not in names]
         if _held[0] is not self and others:
@@ -193,7 +193,7 @@ class Lease:
         self.devices = said["environment"]["devices"]
         self._check_devices()
         settings = {one["name"]: one["value"] if one["action"] == "set" else None for one in said["environment"]["settings"] if one["action"] != "keep"}
-        # Inside of a job: what sees its devices already may go on, where the lease has the same ones.
+        # Inside a job: a framework that sees its devices already may go on, if the lease has the same ones.
         if self._chosen and any(_SELECTS.search(name) and os.environ.get(name) != value for name, value in settings.items()):
             raise self._too_late()
         for name, value in settings.items():
@@ -234,7 +234,7 @@ class Lease:
             _library.library().berth_lease_end(one, how)
 
     def _hand_over(self, later: "Lease", ends: List[Tuple[ctypes.c_void_p, int]]) -> None:
-        """To the next that is still in use: it puts back what was before this one, and gives back what this one had."""
+        """Leaves the end of this lease to a later one that is still in use: it restores the environment and returns the devices of both."""
         later._later = ends + later._later
         later._before = {**later._before, **self._before}
         if self._affinity is not None:
@@ -252,7 +252,7 @@ class Lease:
         self._before, self._affinity = {}, None
 
     def device(self, framework: str) -> Any:
-        """The framework's own object for the first device of the lease; its CPU where there is none.
+        """The framework's own object for the first device of the lease; for its CPU if the lease has no GPU.
 
         Parameters
         ----------
@@ -274,29 +274,29 @@ def _cpus_in(ranges: str) -> set[int]:
 def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: Union[float, str, None] = None,
           cpus: Optional[int] = None, devices: Union[Sequence[Union[int, str]], int, None] = None, name: str = "",
           wait: Optional[float] = None, report: bool = True) -> Lease:
-    """The right to devices for the life of a `with` block, as `berth run` takes one.
+    """Reserves devices for a `with` block, as `berth run` does for a command.
 
-    What the block's frameworks then see is set in the environment before they load, and put back at its end. Nothing is taken
-    before the block begins. Inside of a job that `berth run` started, the lease is that job's.
+    The environment is set when the block begins, before frameworks load, and restored at its end. Nothing is reserved before the block
+    begins. Inside a job that `berth run` started, the lease is the job's own.
 
     Parameters
     ----------
     gpus : int, optional
-        So many for this process alone; 0 is the CPU. Nothing: one device where there is any.
+        The number of GPUs for this process alone; 0 is the CPU. Without options: one GPU if there is one, else the CPU.
     memory : int or str, optional
-        That much on a device that others may use too: bytes, or "8GiB".
+        Memory on a device that others may use too: bytes, or "8GiB".
     share : float or str, optional
-        With `memory`: that part of the device's time, 0.3 or "30%".
+        With `memory`: the share of the device's time, 0.3 or "30%".
     cpus : int, optional
-        So many processors, near the device.
+        The number of processors, near the device.
     devices : sequence of int or str, or one of them, optional
-        Exactly these: index, uuid or PCI address; as a text also several with commas, "0,1".
+        Exactly these devices: index, uuid or PCI address. A string may name several: "0,1".
     name : str
-        For `berth jobs`.
+        The name in `berth jobs`.
     wait : float, optional
-        Seconds; None: until it is granted, 0: not at all.
+        The most seconds to wait. None: until it is granted. 0: do not wait.
     report : bool
-        Say on standard error what is waited for.
+        True: say on standard error what it waits for.
 
     Raises
     ------
@@ -305,7 +305,7 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
     NoDevice
         This machine has no such device.
     TooLate
-        A framework, or a driver, has initialised its devices in this process already: `torch.cuda.is_available()` is enough.
+        A framework or a driver has initialised its devices in this process already. `torch.cuda.is_available()` is enough for that.
 
     Examples
     --------
@@ -325,7 +325,7 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
 
 
 def request_of(gpus: Optional[int], memory: Optional[Size], share: Union[float, str, None], cpus: Optional[int], devices: Any) -> Dict[str, Any]:
-    """What is wished for, where each wish makes sense."""
+    """The request for the broker. Refuses values that make no sense."""
     request: Dict[str, Any] = {}
     if gpus is not None:
         request["gpus"] = whole("gpus", gpus, 0, _MOST_GPUS)

@@ -1,4 +1,4 @@
-"""How much of a device each framework may take, from one request: the variables differ by framework and by version."""
+"""Limits how much of a device's memory each framework takes. The variables differ by framework and version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _own: Dict[str, str] = {}  # what the last call has set
 
 
 def _version(package: str) -> Optional[Tuple[int, ...]]:
-    """Of what is installed; nothing is imported for it."""
+    """The installed version of a package; nothing is imported."""
     try:
         said = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -32,7 +32,7 @@ def _version(package: str) -> Optional[Tuple[int, ...]]:
 
 
 def _fraction_name() -> str:
-    """XLA_CLIENT_MEM_FRACTION, or its old name: jaxlib refuses to begin where both are set, so its own file is asked which it knows."""
+    """XLA_CLIENT_MEM_FRACTION or its old name. jaxlib fails if both are set, so its own file is searched for the name that it knows."""
     try:
         found = importlib.util.find_spec("jaxlib")
         place = os.path.join(os.path.dirname(found.origin or ""), "xla_client.py") if found is not None else ""
@@ -44,7 +44,7 @@ def _fraction_name() -> str:
 
 
 def _total() -> int:
-    """Of the smallest GPU that this process sees, by the driver."""
+    """The memory of the smallest GPU that this process sees, as the driver says."""
     gpus = [one for one in devices() if one.is_gpu and one.memory_total_bytes]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible:
@@ -59,25 +59,25 @@ def settings(limit: int, total: int) -> Dict[str, str]:
     """The variables for frameworks that load from now on."""
     wanted = {_fraction_name(): f"{math.floor(limit / total * 100) / 100:.2f}", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "CUPY_GPU_MEMORY_LIMIT": str(limit)}
     torch = _version("torch")
-    if torch is None or torch >= (2, 1):  # an older one refuses to begin with a word that it does not know
-        # The new name is not read for this by all versions that have it, and the old one by all.
+    if torch is None or torch >= (2, 1):  # an older version fails with a setting that it does not know
+        # Not all versions that know the new name read it for this; all read the old one.
         wanted.update(PYTORCH_ALLOC_CONF="expandable_segments:True", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     return wanted
 
 
 def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None) -> Dict[str, str]:
-    """Keeps the frameworks that this process loads from now on to a part of each GPU's memory, as far as each of them can be told.
+    """Limits the frameworks that this process loads from now on to a part of each GPU's memory, as far as each allows it.
 
-    JAX takes that part at its start and no more; CuPy takes no more; TensorFlow begins with little and grows without a limit; PyTorch keeps its memory
-    in pieces that can grow, and is held to the limit where it is loaded and its GPU in use, by its own call. What is set in the environment already
-    stays, but for what an earlier call has set. It is an agreement with these frameworks, and nothing that the driver enforces.
+    JAX takes that part at its start and no more. CuPy takes no more. TensorFlow starts with little memory and grows without a limit. PyTorch keeps its
+    memory in segments that can grow; it is limited only if it is loaded and uses its GPU already. Variables that are set already stay, except those of
+    an earlier call. The driver enforces nothing of this.
 
     Parameters
     ----------
     memory : int or str
         Bytes, or "8GiB".
     total : int or str, optional
-        What a GPU has, where it is not to be looked up.
+        The memory of a GPU. Without it, it is looked up.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None
 
 
 def _other_name_is_set(name: str) -> bool:
-    """The caller has said it under the other name, and both together would be refused, or contradict each other."""
+    """Whether the user has set the same limit under its other name. Both together would be refused, or contradict each other."""
     for pair in (("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"), ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")):
         if name in pair and any(other in os.environ for other in pair):
             return True

@@ -1,4 +1,4 @@
-"""How a DataLoader should load: tried for a moment, within the cores, the memory and the shared memory that this process has."""
+"""Finds how a DataLoader should load, by a short trial within the cores, memory and shared memory of this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import BerthError, InvalidRequest
 from .frameworks import needed, sees_gpu
 from .language import text
 from .parts import positive
-from .randomness import kept, unused
+from .randomness import kept
 from .retrying import first_line
 from .sizes import number, whole
 
@@ -25,7 +25,7 @@ _SHARED = "/dev/shm"
 
 
 class LoaderOptions(Dict[str, Any]):
-    """Keywords for a DataLoader: `DataLoader(dataset, batch_size=…, **options)`. `report` says why."""
+    """Keywords for a DataLoader: `DataLoader(dataset, batch_size=…, **options)`. `report` says why they were chosen."""
 
     report: str = ""
 
@@ -34,7 +34,7 @@ class LoaderOptions(Dict[str, Any]):
 
 
 def usable_cores() -> Tuple[int, str]:
-    """So many this process may use, and what says so: its affinity, or its control group's quota, as `berth ls` counts them."""
+    """The number of cores that this process may use, and what limits it: its affinity, or its control group's quota."""
     cores = len(os.sched_getaffinity(0))
     try:
         host = _library.document("ls")["host"]
@@ -46,7 +46,7 @@ def usable_cores() -> Tuple[int, str]:
 
 
 def shared_free() -> Optional[int]:
-    """Bytes that workers can hand over through /dev/shm; None where there is none."""
+    """The bytes that workers can pass through /dev/shm; None without /dev/shm."""
     try:
         said = os.statvfs(_SHARED)
     except OSError:
@@ -65,7 +65,7 @@ def _bytes_in(x: Any) -> int:
 
 
 class _Trials:
-    """Batches a second with so many workers, each for a moment."""
+    """Measures batches a second with several numbers of workers."""
 
     def __init__(self, torch: Any, dataset: Any, batch_size: int, collate: Any, seconds: float) -> None:
         self.torch, self.dataset, self.batch_size, self.collate, self.seconds = torch, dataset, batch_size, collate, seconds
@@ -79,7 +79,7 @@ class _Trials:
         self.bytes = 0
 
     def rates(self, all_workers: List[int]) -> Tuple[Dict[int, float], str]:
-        """Of each number of workers; and why none can be started, where it is so: since Python 3.14 they get the dataset by pickle."""
+        """The rate of each number of workers, and why none can be started, if so. Since Python 3.14 workers get the dataset by pickle."""
         found: Dict[int, float] = {}
         for workers in all_workers:
             try:
@@ -92,7 +92,7 @@ class _Trials:
         return found, ""
 
     def rate(self, workers: int) -> float:
-        """Starting the workers is not counted."""
+        """Batches a second. Starting the workers is not counted."""
         part = self.tried / self.batch_size
         loader = self.torch.utils.data.DataLoader(self.dataset, batch_sampler=_Around(len(self.dataset), self.tried), num_workers=workers,
                                                   collate_fn=self.collate)
@@ -100,11 +100,11 @@ class _Trials:
         try:
             self.bytes = max(self.bytes, int(_bytes_in(next(batches)) / part))
             begun, count, ready = time.perf_counter(), 0, 2 * workers
-            # As many as each round of workers gives, at least: they come all at once.
+            # At least one batch of each worker, because they arrive all at once.
             while time.perf_counter() - begun < self.seconds or count < max(1, workers):
                 next(batches)
                 count += 1
-                if count == ready:  # what lay ready before the clock began must not count: as many as are prefetched
+                if count == ready:  # do not count batches that were prefetched before the clock started
                     begun, count, ready = time.perf_counter(), 0, 0
             return part * count / (time.perf_counter() - begun)
         finally:
@@ -129,28 +129,27 @@ def _candidates(cores: int) -> List[int]:
 
 def dataloader_options(dataset: Any, *, batch_size: int = 1, collate_fn: Any = None, step_seconds: Optional[float] = None, seconds: float = 0.4,
                        most: Optional[int] = None, report: bool = True) -> LoaderOptions:
-    """Workers, prefetch and pinned memory for a DataLoader, from a short trial of the dataset itself.
+    """Chooses workers, prefetch and pinned memory for a DataLoader, from a short trial of the dataset itself.
 
-    The batch is yours: it is never made from the number of cores. Printed beside the choice is what the folk rule (cores − 1) would
-    be, and how fast that was.
+    The batch size is yours; it is never derived from the number of cores. The report also shows the speed of the common rule "cores − 1".
 
     Parameters
     ----------
     dataset : torch.utils.data.Dataset
-        With a length and indices. Its items are loaded, some of them twice; random numbers that they draw here are put back.
+        It must have a length and indices. Some items are loaded twice. Random numbers that they draw here are put back.
     batch_size : int
-        The one that the DataLoader gets; one item, as DataLoader's own default.
+        The batch size of the DataLoader.
     step_seconds : float, optional
-        What a training step takes: fewer workers do where they keep up with it.
+        The seconds of a training step. Then the smallest number of workers that keeps up is chosen.
     seconds : float
-        Each number of workers is tried for twice as long, at most, but for two items of each worker at least. Starting them comes on top.
+        Each number of workers is tried for at most twice this time, and for at least two items of each worker. Starting the workers takes extra time.
     most : int, optional
-        At most so many workers; else as many as usable cores.
+        The most workers. Without it: the number of usable cores.
 
     Returns
     -------
     LoaderOptions
-        A dict of `num_workers`, `pin_memory`, and with workers `prefetch_factor` and `persistent_workers`.
+        A dict of `num_workers` and `pin_memory`; with workers also `prefetch_factor` and `persistent_workers`.
     """
     positive("batch_size", batch_size)
     number("seconds", seconds, above=True)
@@ -176,8 +175,7 @@ def dataloader_options(dataset: Any, *, batch_size: int = 1, collate_fn: Any = N
         trials = _Trials(torch, dataset, batch_size, collate_fn, seconds)
         rates, refused = trials.rates(sorted({*(one for one in _candidates(cores) if one <= limit), max(0, folk)}))
     finally:
-        random.restore()  # how many were drawn goes by the clock
-        unused(random)
+        random.restore()  # the number of draws depends on the clock
     chosen = _chosen({workers: rate for workers, rate in rates.items() if workers <= limit}, step_seconds)
     options = LoaderOptions(num_workers=chosen, pin_memory=sees_gpu(torch))
     said = _with_prefetch(options, trials.bytes, shared_free())
@@ -196,7 +194,7 @@ def _beside(rates: Dict[int, float], folk: int, refused: str) -> str:
 
 
 def _chosen(rates: Dict[int, float], step_seconds: Optional[float]) -> int:
-    """As few as keep up with the steps; else as few as are nearly as fast as the fastest."""
+    """The fewest workers that keep up with the steps; else the fewest that are nearly as fast as the fastest."""
     best = max(rates.values())
     for workers in sorted(rates):
         if (step_seconds and rates[workers] * step_seconds >= _WORTH) or rates[workers] * _WORTH >= best:
@@ -205,7 +203,7 @@ def _chosen(rates: Dict[int, float], step_seconds: Optional[float]) -> int:
 
 
 def _with_prefetch(options: LoaderOptions, bytes_a_batch: int, free: Optional[int]) -> str:
-    """Adds how many batches each worker holds ready: half of the shared memory is enough for all of them."""
+    """Adds how many batches each worker holds ready, so that all of them fit into half of the shared memory."""
     workers = options["num_workers"]
     if workers == 0:
         return ""

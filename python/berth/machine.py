@@ -1,4 +1,4 @@
-"""The machine as Berth sees it: devices, who uses them, and both at one moment. What is not known is None, never 0."""
+"""The machine: its devices, their processes, and both at one moment. A value that is not known is None, never 0."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _in_their_language(titles: Sequence[str]) -> List[str]:
 
 
 def _html(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
-    """The same for a notebook; whatever a driver or another user called something stays text."""
+    """A table for a notebook. Names from drivers and other users are escaped."""
     head = "".join(f"<th style='text-align:left'>{html.escape(one)}</th>" for one in _in_their_language(titles))
     body = "".join("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -38,9 +38,9 @@ def _html(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A device, as in `berth ls --json`; the units are in the names, and what is not known is None.
+    """A device, as in `berth ls --json`. The units are in the names; a value that is not known is None.
 
-    `data` is the whole row, with all that has no attribute here.
+    `data` is the whole row, with the keys that have no attribute here.
     """
 
     index: int
@@ -76,7 +76,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """A process on a device, as in `berth ps --json`; `data` is the whole row."""
+    """A process on a device, as in `berth ps --json`. `data` is the whole row."""
 
     device: int
     pid: Optional[int]
@@ -97,7 +97,7 @@ _PROCESS_TITLES = ("device", "pid", "user", "memory", "job", "command")
 
 
 class DeviceList(List[Device]):
-    """A list of devices that shows itself as a table."""
+    """A list of devices, printed as a table."""
 
     def __repr__(self) -> str:
         return _table((one._cells() for one in self), _DEVICE_TITLES)
@@ -107,7 +107,7 @@ class DeviceList(List[Device]):
 
 
 class ProcessList(List[Process]):
-    """A list of processes that shows itself as a table."""
+    """A list of processes, printed as a table."""
 
     def __repr__(self) -> str:
         return _table((one._cells() for one in self), _PROCESS_TITLES)
@@ -118,7 +118,7 @@ class ProcessList(List[Process]):
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """The machine at one moment: `time` is RFC 3339 in UTC."""
+    """The machine at one moment. `time` is RFC 3339 in UTC."""
 
     time: str
     driver: Mapping[str, Any]
@@ -151,9 +151,14 @@ def _process(row: Dict[str, Any]) -> Process:
 
 
 def devices() -> DeviceList:
-    """All devices of this machine, GPUs first, the CPU last, as `berth ls` shows them.
+    """All devices of this machine, as `berth ls` shows them: GPUs first, the CPU last.
 
-    No driver is loaded into this process, and nothing is initialised.
+    No driver is loaded into this process, and no device is initialised.
+
+    Raises
+    ------
+    BrokerUnavailable
+        The library cannot be loaded.
 
     Examples
     --------
@@ -165,11 +170,23 @@ def devices() -> DeviceList:
 
 
 def processes() -> ProcessList:
-    """The processes on devices, largest first, as `berth ps` shows them."""
+    """The processes on devices, largest memory first, as `berth ps` shows them.
+
+    Raises
+    ------
+    BrokerUnavailable
+        The library cannot be loaded.
+    """
     return ProcessList(map(_process, _library.document("ps")["processes"]))
 
 
 def snapshot() -> Snapshot:
-    """Devices and processes."""
+    """Devices and processes at one moment.
+
+    Raises
+    ------
+    BrokerUnavailable
+        The library cannot be loaded.
+    """
     seen = _library.document("ls")
     return Snapshot(seen["time"], seen["driver"], seen["host"], DeviceList(map(_device, seen["devices"])), processes())

@@ -1,4 +1,4 @@
-"""Whose memory it is: the framework's tensors, what its allocator holds beyond them, other processes, the host."""
+"""Who uses memory: the framework's tensors, its allocator, other processes, the host."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _TITLES = ("device", "total", "used", "this process", "tensors", "held for them"
 
 
 class MemorySummary(List[MemoryRow]):
-    """One row a device, the host last; shows itself as a table."""
+    """A table with one row for each device; the host is last."""
 
     def __repr__(self) -> str:
         return _table((one._cells() for one in self), _TITLES)
@@ -63,7 +63,7 @@ _Row = Tuple[int, int, int, Optional[float]]
 
 
 def _of_torch() -> List[_Row]:
-    """(number, in use, held, fragmentation) of each device that PyTorch has begun to use."""
+    """(number, in use, held, fragmentation) of each device that PyTorch uses."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return []
@@ -140,10 +140,10 @@ def _host() -> MemoryRow:
 
 
 def memory_summary() -> MemorySummary:
-    """Each device's memory: in all, as the driver says, of this process, of its framework's tensors and allocator, of others.
+    """The memory of each device: in total, used as the driver says, used by this process, by its framework's tensors and allocator, and by others.
 
-    Frameworks that are loaded are asked (PyTorch, JAX, CuPy), and none is imported or initialised. Where Berth's library cannot be
-    loaded, the driver's columns are not known.
+    Frameworks that are loaded are asked (PyTorch, JAX, CuPy); none is imported or initialised. If Berth's library cannot be loaded, the
+    driver's columns are not known.
 
     Examples
     --------

@@ -1,15 +1,15 @@
-"""A training loop's own numbers beside the device's: for Prometheus, and for TensorBoard."""
+"""Numbers of a training loop and of the devices, for Prometheus and loggers."""
 
 from __future__ import annotations
 
 import re
 import threading
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 from .errors import BerthError, InvalidRequest
 from .frameworks import needed
 from .language import text
-from .readings import NAMES, Recent, resident_bytes
+from .readings import NAMES, Recent, as_logged, resident_bytes
 from .sizes import number, whole
 
 __all__ = ["Metrics", "Tensorboard", "export_metrics", "tensorboard"]
@@ -18,12 +18,12 @@ _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class Metrics:
-    """What `export_metrics` gives: set gauges with `metrics["loss"] = 0.3`; `close()`, or a `with` block, ends it.
+    """What `export_metrics` returns. Set gauges with `metrics["loss"] = 0.3`; `close()` or the end of a `with` block stops the server.
 
     Attributes
     ----------
     port : int
-        Where Prometheus asks.
+        The TCP port of the server.
     """
 
     def __init__(self, client: Any, port: int, address: str) -> None:
@@ -37,11 +37,11 @@ class Metrics:
         except OSError as why:
             raise BerthError(text("nobody can listen at {}:{}: {}", address, port, why), "E0916",
                              text("another port; `ss -ltnp` shows who has it")) from why
-        self._server = served[0] if served else None  # an older client keeps it
+        self._server = served[0] if served else None  # an older client returns nothing
         self.port: int = self._server.server_port if self._server is not None else port
 
     def collect(self) -> Iterator[Any]:
-        """Of the devices, as Prometheus asks for them."""
+        """Called by Prometheus's client for each request: the readings of the devices."""
         families = self._families()
         for one in self._recent.read():
             families[one.name].add_metric([str(one.device.index), one.device.name or "", one.device.uuid or ""], one.value)
@@ -49,7 +49,7 @@ class Metrics:
         yield from (family for family in families.values() if family.samples)
 
     def describe(self) -> Iterator[Any]:
-        """The names that are taken. Nothing is read before somebody asks."""
+        """The names of the metrics. No device is read."""
         yield from self._families().values()
 
     @staticmethod
@@ -64,7 +64,13 @@ class Metrics:
         self.set(name, value)
 
     def set(self, name: str, value: float, /, **labels: str) -> None:
-        """A gauge of one's own: `metrics.set("loss", 0.3, phase="train")`."""
+        """Sets a gauge of your own: `metrics.set("loss", 0.3, phase="train")`.
+
+        Raises
+        ------
+        InvalidRequest
+            The name or the value is not allowed.
+        """
         if not isinstance(name, str):
             raise InvalidRequest(text("{}: {!r} is no text", "name", name), "E0104")
         if not _NAME.fullmatch(name):
@@ -81,7 +87,7 @@ class Metrics:
             raise InvalidRequest(text("{}: {!r} with the labels {} cannot be set: {}", name, value, labels, why), "E0104") from why
 
     def close(self) -> None:
-        """Nobody can ask any more."""
+        """Stops the server."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -95,14 +101,21 @@ class Metrics:
 
 
 def export_metrics(port: int, *, address: str = "127.0.0.1") -> Metrics:
-    """Lets Prometheus ask for the devices' readings, and for the gauges of this program, by prometheus_client.
+    """Serves the readings of the devices, and gauges of this program, to Prometheus. It needs prometheus_client.
 
     Parameters
     ----------
     port : int
-        0 for a free one.
+        The TCP port; 0 for a free one.
     address : str
-        This machine alone, unless another is given: whoever reaches it may read.
+        The address to listen on. By default only this machine can read.
+
+    Raises
+    ------
+    BerthError
+        The port is in use (E0916).
+    Unsupported
+        prometheus_client is not installed.
 
     Examples
     --------
@@ -115,36 +128,53 @@ def export_metrics(port: int, *, address: str = "127.0.0.1") -> Metrics:
     return Metrics(needed("prometheus_client", "export_metrics", "prometheus-client"), port, address)
 
 
-class Tensorboard:
-    """What `tensorboard` gives: call it with the step, in the loop."""
+class ReadingsLog:
+    """Writes device readings to a logger. Call it with the step, in the loop."""
 
-    def __init__(self, writer: Any, every: float) -> None:
-        self._writer, self._recent = writer, Recent(every)
+    def __init__(self, write: Callable[[Dict[str, float], int], None], every: float) -> None:
+        self._write, self._recent = write, Recent(every)
         self._said: Optional[Any] = None
         self._lock = threading.Lock()
 
     def __call__(self, step: int) -> int:
-        """Writes the devices' readings where there are new ones, and returns how many."""
+        """Writes the readings if there are new ones, and returns how many."""
         with self._lock:
             found = self._recent.read()
             if found is self._said:
                 return 0
             self._said = found
-            for one in found:
-                self._writer.add_scalar(f"berth/gpu{one.device.index}/{one.name}", one.value, step)
-            self._writer.add_scalar("berth/process_resident_bytes", resident_bytes(), step)
-            return len(found) + 1
+            readings = as_logged(found)
+            self._write(readings, step)
+            return len(readings)
 
 
-def tensorboard(writer: Any, *, every: float = 10.0) -> Tensorboard:
-    """Device readings as scalars beside the loss.
+def readings_log(logger: Any, name: str, method: str, hint: str, write: Callable[[Dict[str, float], int], None], every: float) -> ReadingsLog:
+    """A log for a logger with this method. `name` is the name of the parameter, for errors.
+
+    Raises
+    ------
+    InvalidRequest
+        The logger has no such method, or `every` is no number of seconds.
+    """
+    if not callable(getattr(logger, method, None)):
+        raise InvalidRequest(text("{}: a {} has no {}()", name, type(logger).__name__, method), hint=hint)
+    return ReadingsLog(write, number("every", every))
+
+
+def tensorboard(writer: Any, *, every: float = 10.0) -> ReadingsLog:
+    """Writes device readings to TensorBoard, beside the loss.
 
     Parameters
     ----------
     writer : SummaryWriter
-        Anything with `add_scalar(tag, value, step)`.
+        Or any object with `add_scalar(tag, value, step)`.
     every : float
-        Seconds: between two readings, calls cost a microsecond.
+        Seconds between two readings. A call between them takes a microsecond.
+
+    Raises
+    ------
+    InvalidRequest
+        The writer has no `add_scalar`.
 
     Examples
     --------
@@ -156,6 +186,7 @@ def tensorboard(writer: Any, *, every: float = 10.0) -> Tensorboard:
     ...     written = board(step)
     berth/gpu0/power_milliwatts 0
     """
-    if not callable(getattr(writer, "add_scalar", None)):
-        raise InvalidRequest(text("writer: a {} has no add_scalar", type(writer).__name__), hint="torch.utils.tensorboard.SummaryWriter()")
-    return Tensorboard(writer, number("every", every))
+    def write(readings: Dict[str, float], step: int) -> None:
+        for name, value in readings.items():
+            writer.add_scalar(name, value, step)
+    return readings_log(writer, "writer", "add_scalar", "torch.utils.tensorboard.SummaryWriter()", write, every)

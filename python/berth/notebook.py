@@ -1,4 +1,4 @@
-"""`%load_ext berth`: devices under each cell, cells as jobs, and a word where a shell's `export` would be lost."""
+"""`%load_ext berth`: devices below each cell, cells as jobs, and a warning if a shell's `export` would have no effect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _usage() -> str:
 
 
 def advice(cell: str) -> List[str]:
-    """What of a cell does not do what it seems to.
+    """Warnings about lines of a cell that have no effect.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def advice(cell: str) -> List[str]:
         said.append(text("!{} sets {} in a shell that ends with the line: %env {}={} sets it here", 'export' if found[1] else name + '=', name, name,
                          value))
     set_here = _SELECTS.search(cell)
-    # A driver reads which devices it shows; the rest is for frameworks.
+    # The driver reads these variables; frameworks read the others.
     already = (has_chosen() if "VISIBLE" in set_here[1] else initialised()) if set_here else None
     if already:
         said.append(text("{} has initialised its devices already, and does not read such variables again: restart the kernel, and set it first", already))
@@ -52,12 +52,12 @@ def advice(cell: str) -> List[str]:
 
 
 class Extension:
-    """What `%load_ext berth` adds to a shell; `unload` takes it away."""
+    """What `%load_ext berth` adds to a shell; `unload` removes it."""
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.recent = Recent(2.0)
-        # A notebook has a place that can be written again; a terminal has not.
+        # A notebook can overwrite its output; a terminal cannot.
         self.status = type(shell).__name__ == "ZMQInteractiveShell"
         self.shown: Any = None
 
@@ -74,12 +74,12 @@ class Extension:
             self.shell.magics_manager.magics[kind].pop("berth", None)
 
     def before(self, info: Any = None) -> None:
-        """Says what of the cell would be lost."""
+        """Warns about lines of the cell."""
         for line in advice(getattr(info, "raw_cell", None) or ""):
             print(f"berth: {line}", file=sys.stderr)
 
     def after(self, result: Any = None) -> None:
-        """The status line, in its one place."""
+        """Shows the status line, always in the same place."""
         if not self.status:
             return
         display = needed("IPython.display", "notebook", "ipython")
@@ -90,7 +90,7 @@ class Extension:
             self.shown.update(said)
 
     def line(self) -> str:
-        """Every GPU in a few words."""
+        """One line with the state of each GPU."""
         gpus: Dict[Tuple[int, Optional[str]], Dict[str, float]] = {}
         for one in self.recent.read():
             gpus.setdefault((one.device.index, one.device.name), {})[one.name] = one.value
@@ -105,7 +105,7 @@ class Extension:
         """%berth ls | ps | VERB…: as in a terminal. %berth status on|off. %%berth run OPTIONS: the cell as a job of its own."""
         try:
             return self._magic(line, cell)
-        except BerthError as problem:  # where in Berth it was raised helps nobody here
+        except BerthError as problem:  # the traceback does not help the user
             said = [f"{type(problem).__name__}: {problem}"]
             setattr(problem, "_render_traceback_", lambda *how: said)
             raise
@@ -138,7 +138,7 @@ class Extension:
             return self._stream([program(), *words, "--", sys.executable, file.name])
 
     def _stream(self, command: List[str]) -> None:
-        """Its output as it comes, where the notebook shows that of cells."""
+        """Shows output as it comes, where the notebook shows the output of cells."""
         started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         assert started.stdout is not None
         try:
@@ -150,7 +150,7 @@ class Extension:
         finally:
             started.stdout.close()
             code = started.wait()
-        if code:
+        if code and not (code == 1 and command[1] == "doctor"):  # exit code 1: findings, which are shown
             raise BerthError(text("{} ended with {}", f"berth {command[1]}", code), "E0571")
 
 
@@ -158,13 +158,13 @@ _loaded: List[Extension] = []
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """For `%load_ext berth`."""
+    """Called by `%load_ext berth`."""
     if not _loaded:
         _loaded.append(Extension(shell))
         _loaded[0].load()
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """For `%unload_ext berth`."""
+    """Called by `%unload_ext berth`."""
     if _loaded:
         _loaded.pop().unload()

@@ -1,8 +1,8 @@
 """is_oom(): whether an exception means that memory ran out, in any framework, without importing one.
 
-By type where a framework has a type for it, whatever class it inherits from; by text where it throws a plain RuntimeError.
-Texts are matched from what frameworks really print (python/tests/oom_texts.json has them with their sources), and never where
-a type says that it is something else. Of a long text its beginning and its end are read.
+It goes by the type if the framework has a type for it, and by the text of a plain RuntimeError. The texts are those that frameworks really print;
+python/tests/oom_texts.json has them with their sources. If the type says that it is something else, the text is not read. Of a long text,
+the beginning and the end are read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .language import text
 
 __all__ = ["is_oom", "is_sticky"]
 
-# The last parts of a type's module and name: what it is called in every version.
+# The end of a type's module and name, which is the same in every version.
 _TYPES = re.compile(
     r"^(torch(\.cuda|\._C)?\.OutOfMemoryError"
     r"|torch\.AcceleratorOutOfMemoryError"
@@ -31,11 +31,12 @@ _TENSORFLOW = re.compile(r"^tensorflow\..*\bResourceExhaustedError$")
 
 _BARE = "CUDA out of memory"  # and nothing more
 
-# Each of these says it, and none is in a text without the word before them, of which most texts have none. One after another they are
-# found faster than by an expression of so many branches.
+# A text with one of these also has the word before them; most texts have none of these words. Searching them one after another
+# is faster than a regular expression with many branches.
 _WORDS: Dict[str, Tuple[str, ...]] = {
     "emory": (
-        "CUDA out of memory. Tried to allocate", _BARE, "NPU out of memory. Tried to allocate", "$ Torch: not enough memory: you tried to allocate", "HIP out of memory. Tried to allocate", "XPU out of memory. Tried to allocate",
+        "CUDA out of memory. Tried to allocate", _BARE, "NPU out of memory. Tried to allocate", "MUSA out of memory. Tried to allocate",
+        "MLU out of memory. Tried to allocate", "MUSA error: out of memory", "CUDA failure 2: out of memory", "$ Torch: not enough memory: you tried to allocate", "HIP out of memory. Tried to allocate", "XPU out of memory. Tried to allocate",
         "CUDA error: out of memory", "HIP error: out of memory", "CUDA driver error: out of memory", "cuda runtime error (2) : out of memory",
         "CUDA error 2: out of memory", "[CUDA] out of memory", "CUDA out of memory occurred when warming up", "Cuda failure 2 'out of memory'",
         "Cuda failure 'out of memory'", "would exceed allowed memory. (out of memory)", "MPS backend out of memory", "Out of memory error on GPU",
@@ -46,7 +47,7 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
         "Failed to allocate memory for requested buffer", "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation", "hipErrorOutOfMemory"),
     "lloc": (
         "OOM when allocating tensor with shape", "RESOURCE_EXHAUSTED: Failed to allocate", "std::bad_alloc", "[enforce fail at alloc_cpu.cpp:",
-        "[metal::malloc] Attempting to allocate", "[malloc_or_wait] Unable to allocate", "PT_DEVMEM Allocation failed",
+        "Failed to allocate scratch buffer for device", "[metal::malloc] Attempting to allocate", "[metal::malloc] Unable to allocate", "[malloc_or_wait] Unable to allocate", "PT_DEVMEM Allocation failed",
         "(PT_DEVMEM) Allocation failed"),
     "ALLOC": (
         "CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "CUSOLVER_STATUS_ALLOC_FAILED", "CUSPARSE_STATUS_ALLOC_FAILED",
@@ -56,23 +57,28 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
         "CUDA_ERROR_OUT_OF_MEMORY", "_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", "_RESULT_ERROR_OUT_OF_HOST_MEMORY", "UR_RESULT_ERROR_OUT_OF_RESOURCES",
         "PI_ERROR_OUT_OF_RESOURCES", "PI_ERROR_OUT_OF_HOST_MEMORY", " failed: OUT_OF_RESOURCES", " failed: OUT_OF_HOST_MEMORY"),
     "uffer": ("clCreateBuffer failed: INVALID_BUFFER_SIZE", "create_buffer failed: INVALID_BUFFER_SIZE", "Invalid buffer size: "),
+    "ErrorOutOfMemory": ("kIOGPUCommandBufferCallbackErrorOutOfMemory",),
+    "for new constant": (" bytes for new constant",),  # of JAX, after "Failed to allocate N"
     "There are": ("That was not possible. There are ",),  # of a TPU, after what it attempted to allocate or reserve
     "NOT_SUPPORTED": ("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input",),
     "Dst tensor": ("Dst tensor is not initialized", "Dst tensor is not copied"),
     "Memory": ("Memory allocation error on worker", "Out of Host Memory", "Memory Object Allocation Failure"),
 }
-# A text that says it has the words at its beginning, after a mark ("RuntimeError: …"), or after one of these; else it is about them.
-_LEADS = re.compile(r"(?:\A|[^\w\s]|\n|\b(?:error|code|status|with|returned|returns|got|in|due to))[ \t]*\Z", re.I)
-# A sentence that goes on after these is about them too.
+# A statement has the words at its beginning, after a colon ("RuntimeError: …"), or after one of these. Else it only mentions them.
+_LEADS = re.compile(r"(?:\A|[^\w\s]|\n|:\d+|\b(?:error|code|status|with|returned|returns|got|in|due to))[ \t]*\Z", re.I)
+# Before it, on its line, these say that it is quoted: from a log, a file, another run, or an expectation.
+_QUOTES = re.compile(r"\b(?:pars(?:e|ed|ing)|line \d+ of|logs?|regex|patterns?|(?:un)?expect(?:s|ed|ing)?|match(?:es|ed)?|says?|said|grep|contains?"
+                     r"|previous(?:ly)?|earlier|last (?:run|job|time))\b|\w\.(?:log|txt|jsonl?|csv|out|err)\b", re.I)
+# If the sentence continues with these, it only mentions them too.
 _ENDS = frozenset(("CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory", "Memory Object Allocation Failure",
          "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation", "hipErrorOutOfMemory"))
-# TensorFlow's own class is also that of a full disk, of too many open files, and of a message that is too long.
-_OF_MEMORY = re.compile(r"\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate memory|[Uu]nable to allocate|[Cc]an ?not allocate memory"
+# TensorFlow uses its class also for a full disk, too many open files, and a message that is too long.
+_OF_MEMORY = re.compile(r"\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate (?:memory|scratch buffer)|[Uu]nable to allocate|[Cc]an ?not allocate memory"
                         r"|Attempting to (allocate|reserve) |memory space hbm")
 _OF_FILES = re.compile(r"[Nn]o space left on device|[Qq]uota exceeded|[Tt]oo many open files|larger than max|\.tempstate\d|memory space [sv]mem")
 _HINT_OF_ALL = "Hint: If you want to see a list of allocated tensors when OOM happens"  # at the end of every such error
 
-# A plain RuntimeError, and what frameworks raise of their own: a ValueError that tells of memory is no such thing.
+# A plain RuntimeError, and types of frameworks. A ValueError that mentions memory is not one.
 _BY_TEXT = ("RuntimeError", "JaxRuntimeError", "XlaRuntimeError", "InternalError", "CUDARuntimeError", "CUDADriverError", "LogicError",
             "AcceleratorError", "CudaAPIError", "CudaSupportError")
 _FRAMEWORKS = ("torch", "jax", "jaxlib", "tensorflow", "cupy", "cupy_backends", "numba", "numba_cuda", "pycuda", "pyopencl", "cuda", "rmm", "triton",
@@ -85,11 +91,12 @@ _STICKY = re.compile(
     r"|GPU is lost|cudaError(IllegalAddress|Assert|LaunchFailure)|_RESULT_ERROR_DEVICE_LOST", re.I)
 
 _EDGE = 8192   # characters of each end of a text
+_LINE = 200    # of what stands before a word on its line
 _MOST = 100    # exceptions of a chain
 
 
 def _said(problem: BaseException) -> str:
-    """Its text; of a long one both ends. What is no text among its arguments is not made into one."""
+    """The exception's text; of a long one both ends. Arguments that are not strings are not converted."""
     if type(problem).__str__ is BaseException.__str__:
         text = "\n".join([one for one in problem.args if isinstance(one, str)]) if len(problem.args) != 1 else problem.args[0]
         if not isinstance(text, str):
@@ -103,17 +110,17 @@ def _said(problem: BaseException) -> str:
 
 
 def members(problem: BaseException) -> List[BaseException]:
-    """Of an ExceptionGroup, Python's own or the package exceptiongroup's."""
+    """The members of an ExceptionGroup, Python's own or that of the package exceptiongroup."""
     inside = getattr(problem, "exceptions", None)
     return [one for one in inside if isinstance(one, BaseException)] if isinstance(inside, (tuple, list)) else []
 
 
-# What Python raises where a program is wrong: in a handler it has nothing to do with what is handled.
+# Errors of the program itself. If a handler raises one, it has nothing to do with the handled exception.
 _BUGS = (NameError, AttributeError, TypeError, LookupError, AssertionError, ImportError, SyntaxError, ArithmeticError)
 
 
 def _chain(problem: Optional[BaseException], bugs: bool = True) -> Iterator[BaseException]:
-    """It, what it was raised from, and what was being handled, each once; also the members of groups."""
+    """The exception, its causes, and its contexts, each once; also the members of groups."""
     seen: Set[int] = set()
     todo = [problem]
     while todo and len(seen) <= _MOST:
@@ -132,7 +139,7 @@ _verdicts: Dict[Type[BaseException], str] = {}
 
 
 def _judge(kind: Type[BaseException]) -> str:
-    """What an exception's type says: "yes", "no", that its "code" or its "errno" says it, or that its "text" does. Once a type."""
+    """What an exception's type says: "yes", "no", or where to look: its "code", its "errno" or its "text". Cached for each type."""
     if not issubclass(kind, BaseException):
         raise InvalidRequest(text("a {} is no exception", kind.__name__), hint="except RuntimeError as problem: berth.is_oom(problem)")
     for one in kind.__mro__:
@@ -162,7 +169,7 @@ def _says_so(text: str) -> bool:
 
 
 def _stands(text: str, word: str) -> bool:
-    """As what is said, and not in the middle of a sentence that is about it."""
+    """Whether it is a statement of its own, and not part of a sentence about it."""
     at = text.find(word)
     while at >= 0:
         after = text[at + len(word):at + len(word) + 3]
@@ -170,7 +177,8 @@ def _stands(text: str, word: str) -> bool:
             goes_on = after[:1] == " " and after[1:2].islower()
         else:
             goes_on = word is _BARE and after.strip(" .!")[:1] not in ("", "\n")
-        if not goes_on and (at == 0 or word[0] in " _" or _LEADS.search(text[max(0, at - 12):at])):
+        quoted = _QUOTES.search(text, max(text.rfind("\n", 0, at) + 1, at - _LINE), at) is not None
+        if not goes_on and not quoted and (at == 0 or word[0] in " _" or _LEADS.search(text[max(0, at - 12):at])):
             return True
         at = text.find(word, at + 1)
     return False
@@ -196,10 +204,10 @@ def _is_oom_itself(problem: BaseException) -> bool:
 
 
 def is_oom(problem: Optional[BaseException]) -> bool:
-    """Whether it means that memory ran out: of a GPU, in every framework's spelling, or of the host.
+    """Whether an exception means that memory ran out: of a GPU, in every framework's wording, or of the host.
 
-    Walks what it was raised from or while what was handled, and the members of a group; not what a NameError or another bug in a handler was raised
-    in. Imports nothing.
+    It also looks at the causes of the exception, and at the members of a group. A NameError or another bug that was raised while memory was short
+    is not one. Nothing is imported.
 
     Examples
     --------
@@ -218,13 +226,15 @@ def is_oom(problem: Optional[BaseException]) -> bool:
 
 
 def may_try_again(problem: BaseException) -> bool:
-    """Not where something of it says that it must not: a step that was half made, a search that has ended."""
+    """False if something in it forbids another try: a half-made step, or a search that has ended."""
     return all(getattr(one, "may_try_again", True) is not False for one in _chain(problem))
 
 
 def is_sticky(problem: Optional[BaseException]) -> bool:
-    """Whether the device's context is lost with it: nothing that this process does on the device can work any more. By its text, of
-    exceptions that frameworks raise for that."""
+    """Whether the device's context is lost with this exception: nothing that this process does on the device works any more.
+
+    It is recognised by its text, in exceptions that frameworks raise for that.
+    """
     if problem is not None:
         _is_oom_itself(problem)  # it is an exception
     return any(_of_a_framework(type(one)) and _STICKY.search(_said(one)) is not None for one in _chain(problem))

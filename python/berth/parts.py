@@ -1,4 +1,4 @@
-"""A batch, whatever holds it: how many items it has, and some of them."""
+"""The items of a batch, whatever contains them: how many there are, and parts of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import InvalidRequest
 from .language import text
 from .sizes import whole
 
-__all__ = ["chunked", "length_of", "part_of", "positive"]
+__all__ = ["chunked", "kinds_of", "length_of", "part_of", "positive"]
 
 _CHANNELS = (1, 3, 4)
 
@@ -21,9 +21,15 @@ def positive(name: str, value: Any) -> int:
 
 
 def chunked(x: Any, size: int) -> Iterator[Any]:
-    """Parts of so many items each, the last one with what is left: of a tensor or array along its first axis, of a sequence, or
-    of a dict, dataclass, tuple or list of tensors, arrays or sequences that are equally long. None, switches, numbers and texts among them are
-    in every part. What holds them stays what it is: transformers' BatchEncoding, a named tuple, a dataclass.
+    """Splits a batch into parts of `size` items; the last part has the rest.
+
+    It takes a tensor or array (along its first axis), a sequence, or a dict, dataclass, tuple or list of those, equally long. None, bools,
+    numbers and strings are copied to every part. The container keeps its type: transformers' BatchEncoding, a named tuple, a dataclass.
+
+    Raises
+    ------
+    InvalidRequest
+        The batch has no length, or its fields differ in length.
 
     Examples
     --------
@@ -38,17 +44,34 @@ def chunked(x: Any, size: int) -> Iterator[Any]:
 
 
 def length_of(x: Any) -> int:
-    """How many items a batch has."""
+    """The number of items in a batch."""
     return _ways(x, outermost=True)[0][0]
 
 
 def part_of(x: Any, first: int, last: Optional[int], step: Optional[int] = None) -> Any:
-    """The items from the first up to, and without, the last; with a step each so many-th."""
+    """The items from `first` up to but not including `last`; with `step`, every step-th."""
     return _part(x, length_of(x), slice(first, last, step), outermost=True)
 
 
+def kinds_of(x: Any) -> Any:
+    """Shows whether a batch has padding: whether its integers and bools include a negative number or a zero (a label of -100, a mask, a padding token)."""
+    named = _fields(x)
+    if named is not None:
+        return tuple((key, kinds_of(one)) for key, one in named.items())
+    if isinstance(x, (tuple, list)):
+        return tuple(map(kinds_of, x[:8]))
+    dtype = str(getattr(x, "dtype", ""))
+    if not _shape(x) or not ("int" in dtype or "bool" in dtype):
+        return None
+    try:
+        least = int(x.min())
+    except Exception:  # an empty tensor, or one that has no smallest number
+        return None
+    return (least > 0) - (least < 0)
+
+
 def _shape(x: Any) -> Any:
-    """Of a tensor or array; of what has none, or none of one kind, nothing."""
+    """The shape of a tensor or array; None for anything else."""
     try:
         return getattr(x, "shape", None)
     except Exception:  # PyTorch's nested tensors; a dict that gives its keys as attributes
@@ -56,12 +79,18 @@ def _shape(x: Any) -> Any:
 
 
 def _is_shared(x: Any) -> bool:
-    """It belongs to all items, and is in every part: a switch, a number, a text, nothing."""
+    """Whether it belongs to all items, and so to every part: a bool, a number, a string, None."""
     return x is None or isinstance(x, (bool, int, float, str, bytes)) or _shape(x) == ()
 
 
+def _is_row_for_all(x: Any) -> bool:
+    """Whether it is one row for all items, such as position ids of the shape (1, T). It goes to every part if other fields have more than one row."""
+    shape = _shape(x)
+    return bool(shape) and len(shape) > 1 and shape[0] == 1
+
+
 def _fields(x: Any) -> Optional[Dict[Any, Any]]:
-    """Of what has names for what stands side by side in it; a TensorDict has a shape besides, and takes parts of itself."""
+    """The named fields of a dict or dataclass. A TensorDict has a shape too, and is split by itself."""
     if isinstance(x, collections.abc.Mapping):
         return None if hasattr(type(x), "shape") else {key: x[key] for key in x}
     if not dataclasses.is_dataclass(x) or isinstance(x, type):
@@ -73,8 +102,9 @@ def _fields(x: Any) -> Optional[Dict[Any, Any]]:
 
 
 def _side_by_side(x: Any) -> bool:
-    """A tuple or list that may be fields, and no list of items: tensors or arrays with what belongs to them; or in a tuple lists, or tuples
-    that a loader has put together, each of one kind."""
+    """Whether a tuple or list may have fields side by side: tensors or arrays, and what belongs to them. Else it is a list of items. In a tuple,
+    lists and collated tuples of one kind are fields too.
+    """
     if not isinstance(x, (tuple, list)):
         return False
     if any(_shape(one) for one in x):
@@ -83,17 +113,17 @@ def _side_by_side(x: Any) -> bool:
 
 
 def _of_one_kind(x: Sequence[Any]) -> bool:
-    """Tensors, or dicts."""
+    """Whether all are tensors of one kind, or all are dicts."""
     return all(isinstance(one, collections.abc.Mapping) for one in x) or (all(_shape(one) for one in x) and _alike(x))
 
 
 def _alike(x: Sequence[Any]) -> bool:
-    """Tensors or arrays of one type and as many dimensions: what items of different sizes are."""
+    """Whether they are tensors or arrays of one type and number of dimensions, as items of different sizes are."""
     return len({(len(_shape(one) or ()), str(getattr(one, "dtype", type(one)))) for one in x}) == 1
 
 
 def _images(x: Sequence[Any]) -> bool:
-    """Channels, height, width each: their first axis counts no items."""
+    """Whether they are images (channels, height, width). Their first axis is not the number of items."""
     return _alike(x) and len(x[0].shape) == 3 and x[0].shape[0] in _CHANNELS
 
 
@@ -101,8 +131,9 @@ Way = Tuple[int, bool]
 
 
 def _ways(x: Any, outermost: bool = False) -> List[Way]:
-    """So many items it may have, and whether as fields side by side, the likeliest first. A list of tensors is either fields with as many
-    items each, or items of which each is a tensor: what stands beside it tells which."""
+    """The possible numbers of items, and whether as fields side by side; the likeliest first. A list of tensors has either fields of equal length, or
+    items that are tensors. Other fields of the batch decide.
+    """
     named = _fields(x)
     if named is not None:
         lengths = _common(named)
@@ -124,7 +155,7 @@ def _ways(x: Any, outermost: bool = False) -> List[Way]:
 
 
 def _check_sure(fields: Dict[Any, Any], lengths: List[int]) -> None:
-    """Refuses tensors in a list that may be items or fields, where nothing beside them tells which. Images are items."""
+    """Refuses a list of tensors that may be items or fields, if no other field decides. Images are items."""
     if len(set(lengths)) < 2:
         return
     for key, one in fields.items():
@@ -135,15 +166,17 @@ def _check_sure(fields: Dict[Any, Any], lengths: List[int]) -> None:
 
 
 def _in_common(fields: Dict[Any, Any]) -> List[int]:
-    """So many items all of them may have, as the first of them would rather."""
-    each = [[length for length, _ in _ways(one)] for one in fields.values() if not _is_shared(one)]
+    """The numbers of items that all fields allow, in the order of the first field's preference."""
+    own = [one for one in fields.values() if not _is_shared(one)]
+    some = [one for one in own if not _is_row_for_all(one)]
+    each = [[length for length, _ in _ways(one)] for one in some or own]
     return [length for length in each[0] if all(length in other for other in each)] if each else [0]
 
 
 def _common(fields: Dict[Any, Any]) -> List[int]:
     found = _in_common(fields)
     if not found:
-        lengths = {key: _ways(one)[0][0] for key, one in fields.items() if not _is_shared(one)}
+        lengths = {key: _ways(one)[0][0] for key, one in fields.items() if not _is_shared(one) and not _is_row_for_all(one)}
         raise InvalidRequest(text("the parts of the batch are not equally long: {}", lengths), "E0560")
     return found
 
@@ -168,9 +201,9 @@ def _no_slices(x: Any) -> InvalidRequest:
 
 
 def _part(x: Any, length: int, which: slice, outermost: bool = False) -> Any:
-    """Some of its items, of which it has so many."""
+    """Some items of a field that has `length` items."""
     def inside(one: Any) -> Any:
-        return one if _is_shared(one) else _part(one, length, which)
+        return one if _is_shared(one) or (length != 1 and _is_row_for_all(one)) else _part(one, length, which)
 
     if not next(fields for found, fields in _ways(x, outermost) if found == length):
         try:
@@ -185,7 +218,7 @@ def _part(x: Any, length: int, which: slice, outermost: bool = False) -> Any:
 
 
 def _like(x: Any, parts: Dict[Any, Any], which: slice) -> Any:
-    """As x, with these parts in place of its own."""
+    """A container like x, with these parts in place of its own."""
     mapping = isinstance(x, collections.abc.Mapping)
     if type(x) is dict or (mapping and not isinstance(x, collections.abc.MutableMapping)):
         return parts
@@ -196,6 +229,6 @@ def _like(x: Any, parts: Dict[Any, Any], which: slice) -> Any:
         return new
     for key, one in parts.items():
         new[key] = one
-    if isinstance(getattr(new, "_encodings", None), list):  # transformers' BatchEncoding: what its tokenizer said of each item
+    if isinstance(getattr(new, "_encodings", None), list):  # transformers' BatchEncoding: what its tokenizer returned for each item
         new._encodings = new._encodings[which]
     return new

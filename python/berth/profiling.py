@@ -1,4 +1,4 @@
-"""A trace for Perfetto of what the framework did and what the devices showed meanwhile, and ten lines about both."""
+"""A trace for Perfetto of a framework and the devices, and a summary of ten lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Event = Dict[str, Any]
 
 
 class _Sampler:
-    """Reads the devices beside the block, in a thread: (seconds since its begin, readings, resident bytes)."""
+    """Reads the devices in a thread: (seconds since the start, readings, resident bytes)."""
 
     def __init__(self, every: float) -> None:
         self._every, self._end = every, threading.Event()
@@ -49,7 +49,7 @@ _in_use: List["Profile"] = []  # with PyTorch's profiler
 
 
 class Profile:
-    """What `berth.profile` gives; `summary` has the ten lines after the block."""
+    """What `berth.profile` returns; `summary` has the ten lines after the block."""
 
     def __init__(self, path: str, every: float, report: bool) -> None:
         self._path, self._every, self._report = path, every, report
@@ -74,7 +74,7 @@ class Profile:
         return self
 
     def _begin(self, torch: Any) -> None:
-        # PyTorch 2 would end one of its own that is running, without a word.
+        # PyTorch 2 would silently end a profiler that is running.
         if _in_use or getattr(torch.autograd, "_profiler_enabled", bool)():
             raise InvalidRequest(text("another profile is in use, and PyTorch has one at a time"), hint=text("one block around both"))
         _in_use.append(self)
@@ -135,7 +135,7 @@ class Profile:
             raise
 
     def _framework_events(self) -> Tuple[List[Event], Event]:
-        """The framework's own trace: its events, and what it says beside them."""
+        """The framework's own trace: its events and its metadata."""
         if self._profiler is None:
             return [], {}
         with tempfile.TemporaryDirectory() as folder:
@@ -160,7 +160,7 @@ class Profile:
 
 
 def _counters(samples: List[Tuple[float, List[Reading], int]], begun: float) -> List[Event]:
-    """Tracks of numbers over time, in a process of their own."""
+    """Tracks of numbers over time, shown as a process of their own."""
     pid = os.getpid() + (1 << 22)  # above every process id
     events: List[Event] = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "Berth: readings"}}]
     for at, readings, resident in samples:
@@ -171,7 +171,7 @@ def _counters(samples: List[Tuple[float, List[Reading], int]], begun: float) -> 
 
 
 def _of_devices(samples: List[Tuple[float, List[Reading], int]]) -> List[str]:
-    """A line a GPU."""
+    """One line for each GPU."""
     found: Dict[Tuple[int, str], Dict[str, List[float]]] = {}
     for _, readings, _ in samples:
         for one in readings:
@@ -186,7 +186,7 @@ def _of_devices(samples: List[Tuple[float, List[Reading], int]]) -> List[str]:
 
 
 def _of_operators(profiler: Any, seconds: float) -> List[str]:
-    """The five that take longest themselves, on the device where it did anything, else on the processor."""
+    """The five operators with the most time of their own, on the device if it was used, else on the processor."""
     averages = [one for one in profiler.key_averages() if one.key != _BLOCK]
 
     def device(one: Any) -> float:
@@ -206,15 +206,21 @@ def _of_operators(profiler: Any, seconds: float) -> List[str]:
 
 
 def profile(path: Union[str, "os.PathLike[str]"] = "trace.json", *, every: float = 0.25, report: bool = True) -> Profile:
-    """Writes a trace of a `with` block for https://ui.perfetto.dev: PyTorch's own profiler where it is loaded, and tracks of each GPU's
-    memory, load, power and temperature, and of this process's memory. Ten lines say what stands out, on standard error.
+    """Writes a trace of a `with` block for https://ui.perfetto.dev, and prints what stands out in at most ten lines.
+
+    The trace has PyTorch's own profiler, if PyTorch is loaded, and tracks of each GPU's memory, load, power and temperature and of this process's memory.
 
     Parameters
     ----------
     path : path
-        Written at the end of the block, also where that raises.
+        The file; it is written at the end of the block, also if the block raises.
     every : float
         Seconds between two readings.
+
+    Raises
+    ------
+    InvalidRequest
+        Another profile is running.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Readings of devices as numbers with names, for what draws them: Perfetto, Prometheus, TensorBoard."""
+"""Readings of devices as named numbers, for Perfetto, Prometheus and loggers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Dict, List, NamedTuple, Optional
 from .errors import BerthError
 from .machine import Device, devices
 
-__all__ = ["Reading", "Recent"]
+__all__ = ["Reading", "Recent", "as_logged"]
 
 NAMES = ("memory_used_bytes", "memory_total_bytes", "utilization_percent", "power_milliwatts", "temperature_celsius")
 
 
 class Reading(NamedTuple):
-    """Of a device; the unit is in the name."""
+    """One reading of a device; the unit is in the name."""
 
     device: Device
     name: str
@@ -25,7 +25,7 @@ class Reading(NamedTuple):
 
 
 def read() -> List[Reading]:
-    """What is known of each GPU now; what is not known is left out. Nothing where Berth's library is not there."""
+    """The known readings of each GPU now. Empty if Berth's library cannot be loaded."""
     try:
         found = devices()
     except BerthError:
@@ -34,7 +34,7 @@ def read() -> List[Reading]:
 
 
 class Recent:
-    """The last readings, not older than so many seconds: who asks often costs no driver call each time."""
+    """The last readings, at most so many seconds old, so that frequent calls do not call the driver each time."""
 
     def __init__(self, seconds: float = 1.0) -> None:
         self._seconds, self._at, self._lock = seconds, float("-inf"), threading.Lock()
@@ -47,16 +47,26 @@ class Recent:
             return self._readings
 
 
+def as_logged(found: List[Reading]) -> Dict[str, float]:
+    """The names and numbers that loggers get: `berth/gpu0/power_milliwatts`, and the memory of this process on the host."""
+    named = {f"berth/gpu{one.device.index}/{one.name}": one.value for one in found}
+    try:
+        named["berth/process_resident_bytes"] = float(resident_bytes())
+    except OSError:  # a system without /proc
+        pass
+    return named
+
+
 def resident_bytes() -> int:
-    """Of this process, in the host's memory."""
+    """The memory of this process on the host."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def device_numbers() -> Optional[Dict[int, int]]:
-    """PyTorch's number of a device to Berth's, or None where that cannot be told: by uuid, else by the order of the driver."""
+    """PyTorch's number of a device to Berth's, by uuid, else by the order of the driver. Empty if PyTorch uses no GPU."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():  # to ask whether there is one would load the driver
+    if torch is None or not torch.cuda.is_initialized():  # asking for a device would load the driver
         return {}
     found: Dict[int, int] = {}
     known = [one for one in devices() if one.is_gpu]

@@ -61,10 +61,10 @@ def _of_tensorflow(tensorflow: Any, seed: int) -> Iterator[Switch]:
 
 
 def reproducible(seed: int = 0) -> Switches:
-    """Sets what makes runs repeat, of the frameworks that are loaded: call it after their import and before the first use of a device.
+    """Sets the switches of the loaded frameworks that make runs repeat. Call it after their import and before the first use of a device.
 
-    The same program, with the same versions, on the same kind of device then gives the same bits. Other kinds of devices, other numbers of
-    ranks or threads, and other versions add in another order, and do not.
+    The same program gives the same bits then, with the same versions on the same kind of device. Another kind of device, another number of ranks or
+    threads, or other versions may give other bits.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def reproducible(seed: int = 0) -> Switches:
     Returns
     -------
     list of Switch
-        Each with its cost; prints as a table.
+        Each with its cost; printed as a table.
 
     Examples
     --------
@@ -108,25 +108,25 @@ def reproducible(seed: int = 0) -> Switches:
     return Switches(done)
 
 
-# (relative, absolute) by type, those that torch.testing uses; whole numbers must be equal.
+# (relative, absolute) by type, as in torch.testing; integers must be equal.
 _TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5),
                "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7), "float": (1e-7, 1e-7)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Whether two results are the same, and where they differ most. It is true where they are the same.
+    """Whether two results are the same, and where they differ most. It is true if they are the same.
 
     Attributes
     ----------
     worst : float
-        The largest difference, as a multiple of what the tolerance allows there; at most 1 where they are the same.
+        The largest difference as a multiple of the tolerance; at most 1 if the results are the same.
     absolute, relative : float
-        The largest of each.
+        The largest absolute and relative difference.
     where : str
-        The path to the part with the worst, as in "['logits']".
+        The path to the worst part, such as "['logits']".
     why : str
-        What differs, where it is no number: a shape, a key, a type.
+        What differs if it is not a number: a shape, a key or a type.
     """
 
     same: bool
@@ -209,10 +209,10 @@ def _tolerance(names: Tuple[str, str], rtol: Optional[float], atol: Optional[flo
 
 
 def compare_outputs(a: Any, b: Any, *, rtol: Optional[float] = None, atol: Optional[float] = None, nan_equal: bool = True) -> Comparison:
-    """Whether two results are the same but for rounding: tensors, arrays or numbers, or dicts, lists and tuples of them.
+    """Whether two results are the same except for rounding: tensors, arrays or numbers, or dicts, lists and tuples of them.
 
-    A difference is allowed up to `atol + rtol · |b|`, by the type of the numbers unless given: float32 1.3e-6 and 1e-5, float16 1e-3 and 1e-5,
-    bfloat16 1.6e-2 and 1e-5, float64 1e-7 and 1e-7; whole numbers and truth values must be equal.
+    The allowed difference is `atol + rtol · |b|`. The defaults depend on the type: float32 1.3e-6 and 1e-5, float16 1e-3 and 1e-5,
+    bfloat16 1.6e-2 and 1e-5, float64 1e-7 and 1e-7 (rtol and atol). Integers and bools must be equal.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Trying again when memory ran out: after what was held is let go of, and after others had time to let go of theirs.
+"""Tries again when memory ran out, after memory was freed and after others had time to free theirs.
 
-The exception keeps the failed call's frames, and they keep its tensors, so a try in an `except` block has less memory than the
-first one had. Here the block is left first, the frames are dropped, then garbage and caches; only then comes the next try.
+An exception keeps the failed call's frames, and these keep its tensors. So a try in an `except` block has less memory than the first one. Here the
+block is left first, then the frames are dropped, then garbage and caches; only then comes the next try.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import traceback
 import types
 from typing import Any, Callable, List, Mapping, Optional, Tuple, TypeVar, cast, overload
 
+from .buffers import Buffers
 from .errors import BerthError, InvalidRequest
 from .language import text
+from .models_of_call import ReachedModels
 from .oom import is_oom, is_sticky, may_try_again, members
-from .randomness import kept, unused
+from .randomness import kept
 from .sizes import number, part, whole
 from .stepping import StepInterrupted, Steps, watch
 
@@ -29,14 +31,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class ContextLost(BerthError):
-    """The device's context is gone (an illegal address, a failed assertion on the device): whatever this process does there
-    from now on fails. Start a new process; `compute-sanitizer` and CUDA_LAUNCH_BLOCKING=1 find the cause."""
+    """The device's context is lost, for example after an illegal address or a failed assertion on the device.
+
+    Nothing that this process does on the device works any more. Start a new process; `compute-sanitizer` and CUDA_LAUNCH_BLOCKING=1 find the cause.
+    """
 
 
 def release_memory(thorough: bool = True) -> None:
-    """Lets go of what nobody uses: garbage, then the caches of the frameworks that are loaded. None is imported.
+    """Collects garbage, then empties the caches of the frameworks that are loaded. No framework is imported.
 
-    Not thorough: garbage of late alone, as a failed try leaves it. All of it takes 30 to 60 ms where a framework is loaded.
+    Parameters
+    ----------
+    thorough : bool
+        False: collect only recent garbage, as a failed try leaves it. All of it takes 30 to 60 ms if a framework is loaded.
     """
     gc.collect(2 if thorough else 1)
     torch = sys.modules.get("torch")
@@ -56,7 +63,7 @@ def release_memory(thorough: bool = True) -> None:
 
 
 def drop_frames(problem: BaseException) -> None:
-    """The frames of its traceback, and of what it came from, no longer keep their variables. The text stays."""
+    """Clears the frames of its traceback and of its causes, so that they no longer keep variables. The text stays."""
     seen, todo = set(), [problem]
     while todo:
         one = todo.pop()
@@ -68,7 +75,7 @@ def drop_frames(problem: BaseException) -> None:
 
 
 def may_fit_later(problem: Exception) -> bool:
-    """It is a lack of memory, after which another try may do. Where the device's context is lost, that is raised."""
+    """Whether it is a lack of memory after which another try may succeed. Raises ContextLost if the device's context is lost."""
     if is_sticky(problem):
         raise ContextLost(text("the device's context is lost: {}", problem), "E0566",
                           text("start a new process; CUDA_LAUNCH_BLOCKING=1 names the call")) from problem
@@ -76,7 +83,7 @@ def may_fit_later(problem: Exception) -> bool:
 
 
 def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], steps: Optional[Steps] = None) -> Tuple[bool, Any]:
-    """Whether it went well, and what it gave, or the exception: out of its except block, and without its frames."""
+    """(True, result), or (False, exception) after a lack of memory. The except block has been left, and the frames are cleared."""
     try:
         return True, function(*args, **named)
     except Exception as problem:
@@ -88,7 +95,7 @@ def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[
     try:
         drop_frames(failed)
         return False, failed
-    finally:  # its frame, which this one's traceback keeps, keeps neither it nor what the call was given
+    finally:  # the traceback keeps this frame, so the frame must not keep the exception or the arguments
         del failed, function, args, named, steps
 
 
@@ -97,7 +104,7 @@ def first_line(problem: BaseException) -> str:
 
 
 def name_of(function: Any) -> str:
-    """Also of a functools.partial and of an object that can be called."""
+    """The function's name, also of a functools.partial and of a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__))
@@ -108,7 +115,7 @@ def _pause(at: int, first: float, factor: float, most: float, jitter: float) -> 
 
 
 def check_callable(function: Any, what: str, name: str) -> None:
-    """`@berth.retry(3)` gives a number where the function belongs."""
+    """Refuses `@berth.retry(3)`, which gives a number in place of the function."""
     if isinstance(function, (classmethod, staticmethod)):
         raise InvalidRequest(text("berth.{} does not take a {}", what, type(function).__name__), "E0551", text("@{} above @berth.{}",
                                                                                                                type(function).__name__, what))
@@ -128,8 +135,11 @@ def _awaits(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(type(function), "__call__", None))
 
 
-def _check_steps(call: Callable[..., Any], failed: BaseException, stepped: List[str], whole: bool, others: bool) -> None:
-    """Refuses another try where it would not be as the first one was."""
+def _check_steps(call: Callable[..., Any], failed: BaseException, stepped: List[str], whole: bool, others: bool, lost: List[str]) -> None:
+    """Refuses another try that would not start as the first one did."""
+    if lost:
+        raise StepInterrupted(text("a forward pass has written into {}, which was not kept: the step cannot be tried again", ', '.join(lost)),
+                              "E0563") from failed
     if others:
         raise StepInterrupted(text("memory ran out in {}, and a thread that may be its own has stepped or added to gradients meanwhile: {}",
                                    name_of(call), first_line(failed)), "E0563",
@@ -155,29 +165,38 @@ def retry(function: None = None, *, tries: int = 4, first: float = 0.5, factor: 
 
 def retry(function: Optional[Function] = None, *, tries: int = 4, first: float = 0.5, factor: float = 2.0, most: float = 30.0,
           jitter: float = 0.2, same_random: bool = True, report: bool = True) -> Any:
-    """Calls a function again when memory ran out in it, at most `tries` times in all.
+    """Calls a function again if memory ran out in it, at most `tries` times in all.
 
-    Between two tries: the failed call's variables are let go of, garbage is collected, caches are emptied, and `first` seconds pass,
-    then `factor` times as many each, at most `most`, give or take `jitter` of it, so that two who wait for each other do not meet
-    again. The global random generators of Python, NumPy and PyTorch are set back to where they were before the first try; those
-    that a program has made itself are its own to keep, and other threads and tasks draw from the global ones again. Gradients that its
-    backward passes have written are put back as well: to none or to zeros, as `optimizer.zero_grad()` has left them. Nothing is copied for
-    that, so where a pass has added to gradients of earlier passes, StepInterrupted is raised in place of another try: make it one call for
-    all passes that add up. What is no lack of memory is raised as it is, and an error that has cost the device's context as ContextLost.
+    Before the next try, the variables of the failed call are freed, garbage is collected, and caches are emptied. Then it waits: `first` seconds, and
+    `factor` times as long each time, at most `most`. `jitter` varies the pause, so that two processes do not collide again. An error that is
+    not a lack of memory is raised unchanged.
 
-    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it: where an
-    optimizer or a scheduler of PyTorch's has stepped in it, or parameters were written, that it has not made itself, StepInterrupted is
-    raised. What else it changes is not seen. Nor may other ranks wait for it: `split_step` and `fit_batch` agree with them, and this does not.
+    The next try starts as the first one did:
+
+    - The global random generators of Python, NumPy and PyTorch are restored, for other threads too. Generators that the program created are not.
+    - Gradients are restored, if they were None or zeros before. Nothing is copied: if a pass adds to other gradients, StepInterrupted is raised.
+    - Buffers of models in training mode are restored, if the models are arguments or the function names them.
+
+    The function must compute a step without applying it: call `optimizer.step()` after it. If an optimizer or scheduler stepped in it, or
+    parameters were written, StepInterrupted is raised. Other side effects are not seen. Other ranks must not wait for the function.
 
     Parameters
     ----------
     tries : int
-        Calls in all; at least 1.
+        The number of calls in all; at least 1.
     first, most : float
         Seconds.
     same_random : bool
-        False: leave generators as they are. A step that draws nothing needs no more, and each call saves what it takes to copy their
-        states (about 1 µs for those of the CPU; of each GPU more).
+        False: do not restore random generators. This saves about 20 µs a call, and more for each GPU.
+    report : bool
+        False: print nothing.
+
+    Raises
+    ------
+    ContextLost
+        The error has destroyed the device's context.
+    StepInterrupted
+        The function cannot be called again.
 
     Examples
     --------
@@ -201,12 +220,12 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     _check(function)
     call = cast(Callable[..., Any], function)
 
-    def between(at: int, failed: BaseException, steps: Optional[Steps]) -> float:
-        """Undoes what it can, lets go of memory, says so, and returns how long to wait."""
-        whole = steps is None or steps.put_back()
+    def between(at: int, failed: BaseException, before: _Before) -> float:
+        """Undoes what it can, frees memory, reports, and returns how long to wait."""
+        whole, steps = before.put_back(), before.steps
         release_memory()
         if steps is not None:
-            _check_steps(call, failed, steps.remain(), whole, steps.others)
+            _check_steps(call, failed, steps.remain(), whole, steps.others, before.lost())
         pause = _pause(at, first, factor, most, jitter)
         if report:
             print(text("berth: memory ran out in {} ({}); try {} of {} in {:.1f} s", name_of(call), first_line(failed), at + 2, tries, pause),
@@ -216,77 +235,112 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
 
 
 _BEGUN = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
-Between = Callable[[int, BaseException, Optional[Steps]], float]
+
+
+class _Before:
+    """The state before a call, for a second try: random numbers, running statistics of models in training, and gradients."""
+
+    __slots__ = ("state", "buffers", "steps")
+
+    def __init__(self, reached: List[ReachedModels], call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], same_random: bool) -> None:
+        self.state = kept() if same_random else None
+        self.buffers: Optional[Buffers] = None
+        self.steps: Optional[Steps] = None
+        if hasattr(sys.modules.get("torch"), "nn"):
+            if not reached:  # at the first call, when the names of the function exist
+                reached.append(ReachedModels(call))
+            models = reached[0].now(args, named)
+            if models:
+                self.buffers = Buffers(models, training_only=True)
+
+    def watch(self) -> None:
+        self.steps = watch()
+
+    def look(self, problem: BaseException) -> None:
+        if self.steps is not None:
+            self.steps.look(problem)
+
+    def end(self) -> None:
+        if self.steps is not None:
+            self.steps.end()
+
+    def put_back(self) -> bool:
+        """False if gradients cannot be restored."""
+        if self.buffers is not None:
+            self.buffers.put_back()
+        return self.steps is None or self.steps.put_back()
+
+    def lost(self) -> List[str]:
+        return self.buffers.lost() if self.buffers is not None else []
+
+
+Between = Callable[[int, BaseException, _Before], float]
 
 
 def _called(call: Callable[..., Any], tries: int, between: Between, same_random: bool) -> Callable[..., Any]:
+    reached: List[ReachedModels] = []
+
     @functools.wraps(call)
     def again(*args: Any, **named: Any) -> Any:
-        state = kept() if same_random else None
+        before = _Before(reached, call, args, named, same_random)
         for at in range(tries):
-            steps = watch()
+            before.watch()
             try:
-                good, result = attempt(call, args, named, steps)
+                good, result = attempt(call, args, named, before.steps)
             finally:
-                if steps is not None:
-                    steps.end()
+                before.end()
             if good:
-                unused(state)
                 if isinstance(result, _BEGUN):
                     getattr(result, "close", int)()
                     raise InvalidRequest(text("{} gives a {}, which begins only later: it cannot be tried again", name_of(call),
                                               type(result).__name__), "E0569", text("retry the function that consumes it"))
                 return result
             if at + 1 == tries:
-                if steps is not None:
-                    steps.put_back()
+                before.put_back()
                 try:
                     raise result
                 finally:
                     del result
             try:
-                pause = between(at, result, steps)
+                pause = between(at, result, before)
             finally:
                 del result
             time.sleep(pause)
-            if state is not None:
-                state.restore()
+            if before.state is not None:
+                before.state.restore()
         raise AssertionError("not reached")
     return again
 
 
 def _awaited(call: Callable[..., Any], tries: int, between: Between, same_random: bool) -> Callable[..., Any]:
     import asyncio
+    reached: List[ReachedModels] = []
 
     @functools.wraps(call)
     async def again(*args: Any, **named: Any) -> Any:
-        state = kept() if same_random else None
+        before = _Before(reached, call, args, named, same_random)
         for at in range(tries):
-            steps = watch()
+            before.watch()
             try:
                 result = await call(*args, **named)
-                unused(state)
                 return result
             except Exception as problem:
                 if not may_fit_later(problem):
                     raise
                 if at + 1 == tries:
-                    if steps is not None:
-                        steps.put_back()
+                    before.put_back()
                     raise
-                if steps is not None:
-                    steps.look(problem)
+                before.look(problem)
                 failed = problem
             finally:
-                if steps is not None:
-                    steps.end()
+                before.end()
             drop_frames(failed)
             try:
-                pause = between(at, failed, steps)
+                pause = between(at, failed, before)
             finally:
                 del failed
             await asyncio.sleep(pause)
-            if state is not None:
-                state.restore()
+            if before.state is not None:
+                before.state.restore()
         raise AssertionError("not reached")
     return again

@@ -1,4 +1,4 @@
-"""`berth run` from Python: a command on the right device, and how it used it."""
+"""`berth run` from Python: runs a command on the right device, and reports how it used it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _NOT_EXECUTED = 126
 
 @dataclasses.dataclass(frozen=True)
 class Finished:
-    """A command that ended.
+    """A command that has ended.
 
     Attributes
     ----------
     exit_code : int
-        Its own; 128 + N where signal N ended it.
+        The command's exit code; 128 + N if signal N ended it.
     outcome : str
-        The class of its end: "ok", "failed", "signal", "out_of_memory", …, as in `berth run --json`.
+        How it ended: "ok", "failed", "signal", "out_of_memory", …, as in `berth run --json`.
     stdout, stderr : str
-        With `capture`; else "".
+        Its output, with `capture=True`; else "".
     report : dict
-        All of `berth run --json`.
+        The whole report of `berth run --json`.
     """
 
     exit_code: int
@@ -50,12 +50,12 @@ class Finished:
         return self.exit_code == 0
 
     def check(self) -> "Finished":
-        """Itself, where the command went well.
+        """Returns itself if the command succeeded.
 
         Raises
         ------
         BerthError
-            It did not.
+            The command failed.
         """
         if not self.ok:
             tail = "\n".join(self.stderr.splitlines()[-5:])
@@ -68,7 +68,7 @@ def program() -> str:
     named = os.environ.get("BERTH_PROGRAM")
     found = named or _library._program() or shutil.which("berth")
     if not found:
-        raise BrokerUnavailable(text("the program berth is not there"), "E0550", _library._MENDS)
+        raise BrokerUnavailable(text("this installation has no program `berth`"), "E0550", _library.without_binaries())
     if named and not (os.path.isfile(named) and os.access(named, os.X_OK)):
         raise BrokerUnavailable(text("{}: it is no program that can be run", named), "E0550", "unset BERTH_PROGRAM")
     return found
@@ -110,7 +110,7 @@ def _word(name: str, one: Any) -> str:
 
 
 def _surroundings(env: Optional[Mapping[str, str]], cwd: Optional[Word]) -> Dict[str, Any]:
-    """Where the command runs."""
+    """The command's environment and working directory."""
     for name, value in (env or {}).items():
         _word("env", name), _word(f"env[{name!r}]", value)
     if cwd is not None and not os.path.isdir(cwd):
@@ -119,7 +119,7 @@ def _surroundings(env: Optional[Mapping[str, str]], cwd: Optional[Word]) -> Dict
 
 
 def _finished(report: str, code: int, out: Optional[bytes], err: Optional[bytes], command: Sequence[Word]) -> Finished:
-    """What the report says: how the command ended, or why it was not started."""
+    """The result from the report: how the command ended, or why it was not started."""
     try:
         with open(report, encoding="utf-8") as file:
             said: Dict[str, Any] = json.load(file)
@@ -136,7 +136,7 @@ def _finished(report: str, code: int, out: Optional[bytes], err: Optional[bytes]
 
 
 def _text(said: Optional[bytes]) -> str:
-    """A program may write what is no UTF-8."""
+    """The output as text. A program may write bytes that are not UTF-8."""
     return (said or b"").decode("utf-8", "replace")
 
 
@@ -160,33 +160,34 @@ def _files() -> Tuple["tempfile.TemporaryDirectory[str]", str]:
 def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Optional[Size] = None, share: Union[float, str, None] = None,
         cpus: Optional[int] = None, devices: Union[Sequence[Union[int, str]], int, None] = None, name: str = "", wait: bool = True, capture: bool = False,
         input: Union[str, bytes, None] = None, env: Optional[Mapping[str, str]] = None, cwd: Optional[Word] = None) -> Finished:
-    """Runs a command on a free device, as `berth run` does, and waits for its end. Nothing that it started is left behind.
+    """Runs a command on a free device, as `berth run` does, and waits until it ends. No process of the command is left behind.
 
     Parameters
     ----------
     command : list of str or path
+        The program and its arguments.
     gpus, memory, share, cpus, devices, name
         As in `berth.lease`.
     wait : bool
-        For a device, while none is free enough.
+        True: wait until a device is free. False: raise Refused.
     capture : bool
-        Keep its output; else it goes where this program's goes. What of it is no UTF-8 becomes "�".
+        True: keep the output. Bytes that are not UTF-8 become "�". False: it goes where this program's output goes.
     input : str or bytes, optional
-        For its standard input.
+        The command's standard input.
     env : dict of str, optional
-        All of its variables; else this program's, and what Berth sets.
+        All of its variables. Without it: those of this program, and what Berth sets.
     cwd : path, optional
-        The folder in which it runs.
+        The working directory of the command.
 
     Returns
     -------
     Finished
-        Also where the command failed: `.check()` raises then.
+        Also if the command failed; `.check()` raises then.
 
     Raises
     ------
     Refused, NoDevice, NotFound, BerthError
-        It was not started.
+        The command was not started.
 
     Examples
     --------
@@ -198,7 +199,7 @@ def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Optional
     folder, report = _files()
     with folder:
         pipe = subprocess.PIPE if capture else None
-        # Ctrl-C: the front is killed, and its keeper ends all that the command started.
+        # On Ctrl-C the front is killed, and its keeper ends all processes of the command.
         done = subprocess.run(_line(command, report, wishes), stdout=pipe, stderr=pipe, input=_bytes(input), **_surroundings(env, cwd))
         code = done.returncode if done.returncode >= 0 else 128 - done.returncode
         return _finished(report, code, done.stdout, done.stderr, command)
@@ -208,7 +209,7 @@ async def run_async(command: Sequence[Word], *, gpus: Optional[int] = None, memo
                     share: Union[float, str, None] = None, cpus: Optional[int] = None, devices: Union[Sequence[Union[int, str]], int, None] = None,
                     name: str = "", wait: bool = True, capture: bool = False, input: Union[str, bytes, None] = None,
                     env: Optional[Mapping[str, str]] = None, cwd: Optional[Word] = None) -> Finished:
-    """`run`, for programs with an event loop: others go on meanwhile. Where the task is cancelled, the command is ended."""
+    """`run` for programs with an event loop. If the task is cancelled, the command is ended."""
     import asyncio
     wishes = {"gpus": gpus, "memory": memory, "share": share, "cpus": cpus, "devices": devices, "name": name, "wait": wait}
     folder, report = _files()

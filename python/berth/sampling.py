@@ -15,7 +15,7 @@ __all__ = ["DynamicBatchSampler"]
 
 
 def _whole(length: Any) -> int:
-    """Also NumPy's and PyTorch's; 3.9 is not 3."""
+    """Whether it is a whole number, also NumPy's and PyTorch's; 3.9 is not 3."""
     number = int(length) if length not in (math.inf, -math.inf) else None
     if number is None or number != length:
         raise InvalidRequest(text("{}: {!r} is not a whole number", "lengths", length), "E0560")
@@ -23,29 +23,33 @@ def _whole(length: Any) -> int:
 
 
 class DynamicBatchSampler:
-    """Batches of indices for a DataLoader's `batch_sampler`, each as large as tokens or memory allow.
+    """Batches of indices for a DataLoader's `batch_sampler`. Each is as large as a number of tokens or a memory budget allows.
 
-    Items of similar length go together, so that little is padding. With ranks, each gets as many batches as the others, and the
-    same ones at every start with the same seed.
+    Items of similar length go together, so that there is little padding. All ranks get the same number of batches. The same seed gives the same batches.
 
     Parameters
     ----------
     lengths : sequence of int
-        Tokens (or frames, pixels) of each item.
+        The length of each item, in tokens, frames or pixels.
     max_tokens : int, optional
-        A batch has at most so many, padding counted: its items times its longest one.
+        The most tokens in a batch, with padding: its items times its longest one.
     memory : callable, optional
-        `memory(items, longest)` gives the bytes that a step with such a batch needs; use it with `budget`.
+        `memory(items, longest)` returns the bytes that a step with such a batch needs. Use it with `budget`.
     budget : int or str, optional
         Bytes, or "8GiB".
     max_items : int, optional
-        At most so many items in a batch.
+        The most items in a batch.
     shuffle : bool
-        Which items go together, and in which order; anew in each epoch (`set_epoch`).
+        True: each epoch has another order, and other items go together (`set_epoch`).
     too_long : {"refuse", "skip"}
-        What to do about an item that is too large alone.
+        What to do with an item that is too large by itself.
     rank, ranks : int
-        Of this process, and how many there are.
+        The rank of this process, and the number of ranks.
+
+    Raises
+    ------
+    InvalidRequest
+        Neither `max_tokens` nor `memory` and `budget` are given, or an item is too large.
 
     Examples
     --------
@@ -96,7 +100,7 @@ class DynamicBatchSampler:
         return self._tokens is None or items * longest <= self._tokens
 
     def set_epoch(self, epoch: int) -> None:
-        """Other batches than in the last one, the same in all ranks."""
+        """Starts another epoch, with other batches; they are the same in all ranks."""
         self._epoch, self._batches = epoch, None
 
     def _all(self) -> List[List[int]]:

@@ -1,4 +1,4 @@
-"""Numbers, sizes and shares as people write them: the same words as `berth run` takes."""
+"""Numbers, sizes and shares as `berth run` takes them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .language import text
 _UNITS = {unit: 1024 ** power for power, letter in enumerate("KMGT", 1) for unit in (letter, letter + "iB")}
 _UNITS.update({letter + "B": 1000 ** power for power, letter in enumerate("KMGT", 1)})
 _UNITS["B"] = 1
-_LEAST = 1 << 20  # of a device's memory: who writes 8 does not mean 8 bytes
+_LEAST = 1 << 20  # the least size of device memory: 8 does not mean 8 bytes
 _MOST = 9 * 10 ** 18  # as the program's
 
 
 def whole(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
-    """A whole number, also NumPy's."""
+    """A whole number, also NumPy's, within limits."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -33,18 +33,18 @@ def whole(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
 
 
 def word(name: str, value: str) -> str:
-    """A text that a program can be given."""
+    """A text that can be passed to a program."""
     if "\0" in value:
         raise InvalidRequest(text("{}: {!r} has a zero in it, where it would end", name, value), "E0104")
     try:
         os.fsencode(value)
-    except UnicodeEncodeError:  # half of a pair
+    except UnicodeEncodeError:  # a lone surrogate
         raise InvalidRequest(text("{}: {!r} is no text", name, value), "E0104") from None
     return value
 
 
 def _size_in(text: str) -> float:
-    """Its bytes; 0 where it is no size."""
+    """The bytes of a size; 0 if it is not a size."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
     return float(found[1]) * _UNITS[found[2]] if found and found[2] in _UNITS else 0.0
 
@@ -83,12 +83,12 @@ def bytes_of(size: Union[int, float, str], name: str = "memory", least: int = 1)
 
 
 def device_bytes(size: Union[int, float, str], name: str = "memory") -> int:
-    """Of a GPU's memory."""
+    """The bytes of a size that must fit a GPU."""
     return bytes_of(size, name, _LEAST)
 
 
 def permille_of(share: Union[float, str]) -> int:
-    """Thousandths of a share.
+    """A share in thousandths.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def permille_of(share: Union[float, str]) -> int:
 
 
 def words_of(devices: Any) -> "list[str]":
-    """Of the names of devices: an index, a uuid or a PCI address, some of them, or those of one text with commas."""
+    """The names of devices: an index, a uuid or a PCI address, several of them, or one text with commas."""
     if isinstance(devices, str):
         devices = devices.split(",")
     elif isinstance(devices, int):
@@ -130,7 +130,7 @@ def words_of(devices: Any) -> "list[str]":
 
 
 def number(name: str, value: Any, least: float = 0.0, above: bool = False) -> float:
-    """At least so much, or more than that."""
+    """A number of at least `least`; with `above=True` larger than that."""
     known = not isinstance(value, (bool, str)) and _is_number(value)
     if known and (float(value) > least if above else float(value) >= least):
         return float(value)
@@ -140,7 +140,7 @@ def number(name: str, value: Any, least: float = 0.0, above: bool = False) -> fl
 
 
 def part(name: str, value: Any) -> float:
-    """From 0 to 1."""
+    """A number from 0 to 1."""
     said = number(name, value)
     if said > 1:
         raise InvalidRequest(text("{}: {!r} is not a number from 0 to 1", name, value), "E0104")

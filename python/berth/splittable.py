@@ -1,4 +1,4 @@
-"""Whether a step gives the same when its batch is split: what stands against it, by name, and by trying it on a few items."""
+"""Checks whether a step gives the same result when its batch is split: by known names, and by a trial with a few items."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import warnings
 import weakref
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
-from .accumulating import Count
+from .weighted_parts import Count
 from .comparing import CannotCompare, Compared, DrawsForItems, compared
+from .comparing_gradients import ComparedGradients, compared_gradients
 from .errors import Unsupported
 from .language import text
 from .oom import is_oom
 from .parts import length_of, part_of
-from .retrying import may_fit_later
+from .retrying import may_fit_later, release_memory
 
 __all__ = ["NotSplittable", "SplitWarning"]
 
@@ -25,15 +26,15 @@ _NAMED = re.compile(r"info_?nce|nt_?xent|clip_?loss|sup_?con|in_?batch|multiple_
 
 
 class NotSplittable(Unsupported):
-    """The step would compute something else with its batch in parts."""
+    """The step would compute something else if its batch were split."""
 
 
 class SplitWarning(UserWarning):
-    """It computes something else with its batch in parts, which the caller has allowed."""
+    """A split step computes something else, and the caller has allowed that."""
 
 
 def object_or(why: str, allowed: str, hint: str) -> None:
-    """Refuses, or says so where that was asked for."""
+    """Refuses, or only warns if `allowed` says so."""
     if allowed == "warn":
         warnings.warn(f"{why}. {hint}", SplitWarning, stacklevel=4)
     elif allowed == "refuse":
@@ -41,7 +42,7 @@ def object_or(why: str, allowed: str, hint: str) -> None:
 
 
 def inner(model: Any) -> Any:
-    """Without its wrapper for several ranks or GPUs."""
+    """The model without its wrapper for several ranks or GPUs."""
     parallel = sys.modules["torch"].nn.parallel
     while isinstance(model, (parallel.DistributedDataParallel, parallel.DataParallel)):  # a `module` may also be a layer's name
         model = model.module
@@ -49,7 +50,7 @@ def inner(model: Any) -> Any:
 
 
 def batch_norms(model: Any) -> List[str]:
-    """Names of layers whose output for an item depends on the items beside it, or that write their state at each pass."""
+    """The names of layers that mix the items of a batch, or that write state in each pass."""
     found = [(name or type(one).__name__, type(one).__name__ if _is_norm(one, False) else "SpectralNorm")
              for name, one in inner(model).named_modules() if one.training and _is_norm(one)]
     return [f"{name} ({kind})" for name, kind in found]
@@ -62,7 +63,7 @@ def _is_norm(layer: Any, hooked: bool = True) -> bool:
 
 
 def _names(function: Any, depth: int = 2) -> Iterator[str]:
-    """What a loss is called, and what it calls."""
+    """The name of a loss, and the names that it uses."""
     yield getattr(function, "__name__", "")
     yield type(function).__name__
     code = getattr(function, "__code__", None)
@@ -83,7 +84,7 @@ def check_batch_norm(model: Any, allowed: str) -> None:
 
 
 def check_hooks(model: Any, allowed: str) -> None:
-    """Of layers. Those of parameters are called with the whole (hooks.py)."""
+    """Refuses backward hooks of layers. Hooks of parameters are called with the whole gradient (hooks.py)."""
     found = [f"{name or type(one).__name__} ({getattr(hook, '__qualname__', type(hook).__name__)})" for name, one in inner(model).named_modules()
              for hook in (*one._backward_hooks.values(), *getattr(one, "_backward_pre_hooks", {}).values())]
     if found:
@@ -92,7 +93,7 @@ def check_hooks(model: Any, allowed: str) -> None:
 
 
 def warn_of_parts(model: Any) -> None:
-    """For a loop of one's own, which nobody can keep from going on."""
+    """Warns for a training loop of the user's own, which goes on in any case."""
     check_batch_norm(model, "warn")
     check_hooks(model, "warn")
     hooked = [name for name, one in inner(model).named_parameters() if one._backward_hooks or getattr(one, "_post_accumulate_grad_hooks", None)]
@@ -106,9 +107,10 @@ def _some(found: List[str]) -> str:
 
 
 def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, count: Optional[Count], reduction: str,
-               allowed: Tuple[str, str]) -> bool:
-    """Refuses a loss that compares items of a batch with each other, by its name, or because that of the batch is not what its parts' add up to.
-    False where that says nothing of the next batch. What it would draw next stays."""
+               allowed: Tuple[str, str], step: Any = None) -> bool:
+    """Refuses a loss that compares the items of a batch with each other: by its name, or because the losses of the parts do not add up. With a step,
+    gradients of some items are compared too. Returns False if the comparison says nothing about the next batch. Random state is restored.
+    """
     if allowed[1] == "allow":
         return True
     hint = text("a loss with its own way to split (GradCache, a memory bank), or a smaller batch; in_batch='warn' to go on")
@@ -126,7 +128,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
         except Exception as why:
             if groups == 1 and not isinstance(why, CannotCompare) and not is_oom(why):
                 raise
-            may_fit_later(why)  # a lost context is raised; that memory ran out, or that two items are too few for it, only keeps from checking
+            may_fit_later(why)  # raises ContextLost; after a lack of memory, or with too few items, the loss is just not checked
             why = why.__cause__ if isinstance(why, CannotCompare) and isinstance(why.__cause__, Exception) else why
             why_not = f"{type(why).__name__}: {why}"
             groups *= 2
@@ -137,12 +139,56 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
             _say_different(different, length, groups, allowed[1], hint)
             return True
         _check_writes(sorted({name for one in found for name in one.writes}), allowed[0])
-        if found and not any(one.tells for one in found) and max(abs(one.whole) for one in found) >= 1e-6:
+        tells = any(one.tells for one in found)
+        gradients = _check_gradients(step, model, loss_fn, batch, max(2, -(-length // parts)), count, reduction, (allowed[1], hint)) if step else tells
+        if not tells and gradients is not None:
+            tells = gradients
+        if found and not tells and max(abs(one.whole) for one in found) >= 1e-6:
             warnings.warn(text("whether the loss can be split was not seen: the parts of the batch have all but the same loss, {:.6g}", found[0].whole), SplitWarning,
                           stacklevel=5)
-        return any(one.tells for one in found)
+        return tells
     warnings.warn(text("whether the loss can be split was not checked: {}", why_not), SplitWarning, stacklevel=5)
     return True
+
+
+def _check_gradients(step: Any, model: Any, loss_fn: Callable[..., Any], batch: Any, items: int, count: Optional[Count], reduction: str,
+                     allowed: Tuple[str, str]) -> Optional[bool]:
+    """Whether the gradients would have shown a wrong count; None if nothing could be compared, which is then said."""
+    sizes = [max(items, min(4, length_of(batch))), items]
+    while sizes[-1] > 2:
+        sizes.append(max(2, sizes[-1] // 2))
+    lack: Optional[Exception] = None
+    found: Optional[ComparedGradients] = None
+    for size in dict.fromkeys(sizes):
+        try:
+            found = compared_gradients(inner(model), loss_fn, batch, size, count, reduction, _is_norm, step.parameters(), step.hooks.off, step.scaled)
+            lack = None
+            break
+        except DrawsForItems:
+            _unchecked(text("it draws random numbers for each item, and parts draw others than the whole"))
+            return None
+        except CannotCompare as why:
+            lack = why.__cause__ if isinstance(why.__cause__, Exception) else why
+            if not may_fit_later(lack):  # raises ContextLost
+                break
+        release_memory()
+    if lack is not None and found is None:
+        _unchecked(f"{type(lack).__name__}: {lack}")
+        return None
+    if found is not None and found.differs:
+        _say_other_gradient(found, allowed)
+        return True
+    return found is not None and found.tells
+
+
+def _unchecked(why: str) -> None:
+    warnings.warn(text("whether the gradient of the loss can be split was not checked: {}", why), SplitWarning, stacklevel=7)
+
+
+def _say_other_gradient(found: ComparedGradients, allowed: Tuple[str, str]) -> None:
+    object_or(text("the loss of {} items is that of their parts together, and its gradient is not ({:.2g} of it differs, most that of {}): it depends on which items "
+                   "are together", found.items, found.error, found.worst), allowed[0],
+              text("what is computed over the whole batch (advantages that are normalised, a balance of experts) before the step; or {}", allowed[1]))
 
 
 def _say_different(found: Compared, length: int, groups: int, allowed: str, hint: str) -> None:
@@ -163,7 +209,7 @@ def _check_writes(names: List[str], allowed: str) -> None:
 
 
 def _spread(batch: Any, groups: int) -> Iterator[Any]:
-    """The batch, or where memory is short for it so many groups, each of items from all over it."""
+    """The batch, or if memory is short `groups` groups, each with items from all over it."""
     return (batch if groups == 1 else part_of(batch, at, None, groups) for at in range(groups))
 
 
@@ -171,7 +217,7 @@ _PLAIN = (bool, int, float, str, bytes, type(None), types.CodeType)
 
 
 class Looked:
-    """A loss and a count that were looked at: known again by what they are and hold, without keeping alive a model that they hold."""
+    """A loss and a count that were compared. They are recognised by their code and what they hold; a model that they hold is not kept alive."""
 
     def __init__(self, *functions: Any) -> None:
         self._held = [_held(one) for function in functions for one in _made_of(function)]
@@ -182,7 +228,7 @@ class Looked:
 
 
 def _made_of(function: Any) -> Iterator[Any]:
-    """What tells it from another: a function made anew in each step by the same lines is the same, if it holds the same."""
+    """What identifies a function. A function that is created anew in each step is the same if its code and what it holds are the same."""
     if isinstance(function, functools.partial):
         yield from _made_of(function.func)
         yield from function.args
@@ -207,16 +253,20 @@ def _contents(cell: Any) -> Any:
 
 
 def _held(one: Any) -> Any:
-    """It, where it is plain; else a reference to it, or nothing where there can be none."""
+    """The object, if it is plain; else a weak reference to it, or its type if it cannot be referenced."""
     if isinstance(one, _PLAIN):
         return one
     try:
         return weakref.ref(one)
     except TypeError:
-        return weakref.ref(set())  # of nothing: it is never the same
+        return type(one)
 
 
 def _is_same(held: Any, one: Any) -> bool:
     if isinstance(held, weakref.ref):
         return one is not None and held() is one
+    if isinstance(held, type):
+        return type(one) is held
+    if isinstance(held, float) and isinstance(one, float):
+        return bool(held) == bool(one)  # a weight may change from step to step, but not from or to zero
     return type(held) is type(one) and bool(held == one)

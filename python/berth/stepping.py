@@ -1,5 +1,4 @@
-"""What a call has changed that a second try would change once more: whether an optimizer or a scheduler has stepped in it, and what its backward passes
-have added to gradients."""
+"""What a call has changed that a second try would change again: optimizers and schedulers that have stepped, and gradients that were added."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ __all__ = ["Steps", "StepInterrupted", "watch"]
 
 
 class StepInterrupted(BerthError, MemoryError):
-    """Memory ran out while an optimizer stepped, or after that, or after gradients were added to others: the step is not tried again."""
+    """Memory ran out while or after an optimizer stepped, or after gradients were added to earlier ones. The step is not tried again."""
 
     may_try_again = False
 
@@ -30,8 +29,10 @@ _OPTIMIZED = 1  # of code: a function's, whose variables are no dict
 
 
 class Steps:
-    """In one call, what steps and adds gradients in its thread or task, or in a thread that Python did not start: PyTorch's, for a
-    backward pass. What another thread of Python's does meanwhile may be the call's, which has started it, or its own: nobody knows."""
+    """Watches one call: steps and backward passes in its thread or task, and in threads that Python did not start, such as PyTorch's own.
+
+    Another Python thread may have been started by the call or not, so its steps are only noted (`others`).
+    """
 
     __slots__ = ("around", "has_ended", "others", "_thread", "_steppers", "_gradients")
 
@@ -46,23 +47,23 @@ class Steps:
         _open.append(self)
 
     def end(self) -> None:
-        self.has_ended = True  # a task that it has left behind still finds it
+        self.has_ended = True  # a task that outlives the call still finds it
         _here.set(self.around)
         _open.remove(self)
 
     def remain(self) -> List[str]:
-        """What has stepped and outlives the call. What it had made itself is gone with it, once garbage is collected. After put_back()."""
+        """The names of what has stepped and outlives the call. What the call created itself is gone after garbage collection. Call it after put_back()."""
         names = [type(one).__name__ for one in (ref() for ref in (self._steppers or {}).values()) if one is not None]
         if not names and self._gradients is not None and self._gradients.parameters_are_new():
             return [text("something that writes into parameters")]
         return names
 
     def put_back(self) -> bool:
-        """Gradients, as they were before the call. False where they cannot be."""
+        """Restores gradients. False if that is not possible."""
         return self._gradients is None or self._gradients.put_back()
 
     def look(self, problem: BaseException) -> None:
-        """Where it came from inside of a step that had begun to change something, that is one as well."""
+        """Notes the optimizer if the exception came from inside its step, after the step had begun to change something."""
         at = problem.__traceback__
         while at is not None:
             code = at.tb_frame.f_code
@@ -80,7 +81,7 @@ class Steps:
         self._steppers[id(stepper)] = weakref.ref(stepper)
 
     def is_elsewhere(self) -> bool:
-        """Another thread's. In its own, a task that it has begun would know it."""
+        """Whether this is another thread. A task that the call has started in its own thread knows the call."""
         return self._thread != threading.get_ident()
 
     def gradients(self) -> Gradients:
@@ -90,7 +91,7 @@ class Steps:
 
 
 def watch() -> Optional[Steps]:
-    """Until its end(); None where no PyTorch is loaded."""
+    """Watches until `end()`; None if PyTorch is not loaded."""
     return Steps() if _watching or _begin() else None
 
 
@@ -98,7 +99,7 @@ def _begin() -> bool:
     global _watching
     module = sys.modules.get("torch.optim.optimizer")
     autograd = sys.modules.get("torch.autograd")
-    if not hasattr(module, "Optimizer") or not hasattr(autograd, "backward"):  # none, or half of it
+    if not hasattr(module, "Optimizer") or not hasattr(autograd, "backward"):  # not loaded, or only partly
         return False
     _watching = True
     _watch_optimizers(module)
@@ -112,7 +113,7 @@ def _watch_optimizers(module: Any) -> None:
         module.register_optimizer_step_pre_hook(_begins)
         module.register_optimizer_step_post_hook(lambda optimizer, args, named: _stepped(optimizer))
         return
-    before = module.Optimizer._optimizer_step_code  # PyTorch 1 calls it after each step, for who looks on
+    before = module.Optimizer._optimizer_step_code  # PyTorch 1 calls this after each step, for observers
 
     def after(optimizer: Any) -> None:
         _stepped(optimizer)
@@ -121,7 +122,7 @@ def _watch_optimizers(module: Any) -> None:
 
 
 def _watch_schedulers(module: Any) -> None:
-    """Of the learning rate: those of PyTorch, and what inherits from them."""
+    """Watches PyTorch's learning rate schedulers, and classes that inherit from them."""
     for kind in list(vars(module).values()) if module is not None else ():
         if isinstance(kind, type) and kind.__module__ == module.__name__ and "step" in vars(kind):
             setattr(kind, "step", _noting(getattr(kind, "step")))
@@ -136,7 +137,7 @@ def _noting(before: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watch_backward(autograd: Any) -> None:
-    """There is no hook for it: `loss.backward()` looks for this function each time."""
+    """PyTorch has no hook for this, so the function is replaced; `loss.backward()` looks it up each time."""
     before = autograd.backward
 
     @functools.wraps(before)
@@ -150,12 +151,12 @@ def _watch_backward(autograd: Any) -> None:
 
 
 def _has_begun(held: Mapping[str, Any]) -> bool:
-    """By the variables of a step, of PyTorch's own optimizers at least: with a closure it computes the loss first."""
+    """Whether a step has begun to change something, by its local variables. With a closure, the step computes the loss first."""
     return held.get("closure") is None or any(held.get(name) is not None for name in ("loss", "orig_loss"))
 
 
 def _begins(optimizer: Any, args: Any, named: Any) -> None:
-    """Also of a kind of optimizer that `look` does not know by its step's variables."""
+    """Notes the start of a step, also for optimizers whose local variables `look` does not know."""
     if (args[1] if len(args) > 1 else named.get("closure")) is None:
         _stepped(optimizer)
 
@@ -165,7 +166,7 @@ def _foreign() -> bool:
 
 
 def _calls(one: Optional[Steps]) -> List[Steps]:
-    """It, and those around it, that have not ended."""
+    """This call and those around it that have not ended."""
     found = []
     while one is not None:
         if not one.has_ended:

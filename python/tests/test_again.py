@@ -4,6 +4,7 @@ usage: test_again.py     (77: no PyTorch here)
 """
 import asyncio
 import contextlib
+import copy
 import gc
 import unittest
 import weakref
@@ -69,6 +70,49 @@ class Gradients(unittest.TestCase):
         step()
         self.assertEqual(len(calls), 3)
         self.assertTrue(torch.equal(embedding.weight.grad.to_dense()[1], torch.ones(4)))
+
+    def test_running_statistics_of_a_failed_try_are_put_back(self):
+        """Of a model that is an argument, a name of the function or of one that it calls, or in its object."""
+        class Trainer:
+            def __init__(self, model):
+                self.model = model
+
+            def step(self):
+                return forward(self.model)
+
+            @berth.retry(first=0.0, report=False)
+            def decorated(self):
+                return forward(self.model)
+        calls, x = [], torch.randn(16, 4)
+
+        def forward(model):
+            calls.append(1)
+            model(x)
+            if len(calls) < 4:
+                raise RuntimeError(OOM)
+
+        def by_name():
+            forward(model)
+
+        def by_two_names():
+            by_name()
+
+        async def awaited(model):
+            forward(model)
+        again = berth.retry(first=0.0, report=False)
+        ways = (lambda: again(forward)(model), again(by_name), again(by_two_names), again(Trainer(None).step), lambda: trainer.decorated(),
+                lambda: again(lambda models: forward(models[0]))([model]), lambda: asyncio.run(again(awaited)(model)))
+        for way in ways:
+            model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+            expected = copy.deepcopy(model)
+            expected(x)
+            trainer = Trainer(model)
+            getattr(getattr(way, "__wrapped__", None), "__self__", trainer).model = model
+            calls.clear()
+            way()
+            self.assertEqual(len(calls), 4)
+            for one, other in zip(model.buffers(), expected.buffers()):
+                self.assertTrue(torch.equal(one, other), way)
 
     def test_gradients_of_a_failed_try_do_not_add_up(self):
         optimizer = torch.optim.SGD(self.model.parameters(), 0.0)

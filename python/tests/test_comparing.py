@@ -316,17 +316,21 @@ class Alike(unittest.TestCase):
             self.step(model, lambda part: (part["y"] != -100).sum())
             self.assertLess(test_steps.relative(model.head.weight.grad, whole[0]), 1e-6)
 
-    def test_what_was_not_seen_is_said_and_looked_at_again(self):
+    def test_losses_that_are_alike_are_told_apart_by_their_gradients(self):
         model = self.Words(zeros=False)
         with torch.no_grad():
             model.head.weight.mul_(1e-12)
-        wrong = lambda part: (part["x"] != 0).sum()  # noqa: E731
+        self.assertRaises(berth.NotSplittable, self.step, model, lambda part: (part["x"] != 0).sum())
+
+    def test_what_was_not_seen_is_said_and_looked_at_again(self):
+        """Items that are the same have the same loss and the same gradient."""
+        model, same = torch.nn.Linear(4, 1), torch.ones(8, 4)
+
+        def step():
+            berth.split_step(model, lambda model, x: (model(x) - 1).square().mean(), torch.optim.SGD(model.parameters(), 0.0), same, parts=4, count=len)
         for _ in range(2):
             with self.assertWarns(berth.SplitWarning):
-                self.step(model, wrong)
-        with torch.no_grad():
-            model.head.weight.normal_()
-        self.assertRaises(berth.NotSplittable, self.step, model, wrong)
+                step()
 
 
 if __name__ == "__main__":

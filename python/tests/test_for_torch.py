@@ -2,15 +2,18 @@
 
 usage: test_for_torch.py     (77: no PyTorch here)
 """
+import importlib.util
 import contextlib
 import doctest
 import importlib
+import importlib.util
 import io
 import os
 import subprocess
 import sys
 import types
 import unittest
+import warnings
 from unittest import mock
 
 from with_torch import HERE, torch
@@ -208,6 +211,40 @@ class Smaller(unittest.TestCase):
         self.assertIn("a call:", repr(said))
         self.assertTrue(model.training)
         self.assertIn("neither latency nor drift", repr(berth.torch.quantize(model)))
+
+    @unittest.skipUnless(importlib.util.find_spec("torchao"), "no torchao")
+    def test_int8_is_made_by_torchao_where_it_is_installed(self):
+        model = network()
+        said = berth.torch.quantize(model, samples=torch.randn(16, 64))
+        kinds = {type(one.weight).__module__.split(".")[0] for one in said.model.modules() if isinstance(one, torch.nn.Linear)}
+        self.assertEqual(kinds, {"torchao"})
+        self.assertLess(said.bytes_after, 0.5 * said.bytes_before)
+
+    def test_torchao_is_asked_for_linear_layers_alone(self):
+        with_torchao = types.ModuleType("torchao.quantization")
+        asked = []
+        with_torchao.Int8DynamicActivationInt8WeightConfig = lambda: "how"
+        with_torchao.quantize_ = lambda model, how: asked.append(how)
+        with mock.patch.dict(sys.modules, {"torchao": types.ModuleType("torchao"), "torchao.quantization": with_torchao}):
+            berth.torch.quantize(torch.nn.Sequential(torch.nn.Linear(4, 4)))
+            self.assertEqual(asked, ["how"])
+            try:
+                berth.torch.quantize(torch.nn.LSTM(4, 4))
+            except berth.Unsupported:  # a PyTorch without quantize_dynamic
+                pass
+            self.assertEqual(asked, ["how"])
+            # A PyTorch that has removed its own: the linear layers beside recurrent ones are torchao's.
+            with mock.patch.object(torch.ao.quantization, "quantize_dynamic", None):
+                berth.torch.quantize(torch.nn.ModuleList([torch.nn.LSTM(4, 4), torch.nn.Linear(4, 4)]))
+        self.assertEqual(asked, ["how", "how"])
+
+    def test_pytorchs_own_quantization_does_not_warn(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)
+            try:
+                berth.torch.quantize(torch.nn.LSTM(4, 4))
+            except berth.Unsupported:  # a PyTorch without quantize_dynamic, or without an engine for it
+                pass
 
     def test_each_layer_stays_in_its_own_mode(self):
         model, samples = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)), torch.randn(4, 8)

@@ -10,11 +10,12 @@ import sys
 import textwrap
 import unittest
 
+from skipping import skip
+
 HERE = pathlib.Path(__file__).resolve().parent
 HAS = {name: importlib.util.find_spec(name) is not None for name in ("jax", "tensorflow")}
 if not any(HAS.values()):
-    print("skipped: neither JAX nor TensorFlow is installed; ./dev test --frameworks gets them")
-    sys.exit(77)
+    skip("neither JAX nor TensorFlow is installed; ./dev test --frameworks gets them")
 
 
 class Real(unittest.TestCase):

@@ -7,6 +7,8 @@ import pathlib
 import sys
 import unittest
 
+from skipping import skip
+
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 try:
@@ -14,8 +16,7 @@ try:
 except ImportError:
     torch = None
 if torch is None or not torch.cuda.is_available():
-    print("skipped: no PyTorch with a GPU here")
-    sys.exit(77)
+    skip("no PyTorch with a GPU here")
 
 import berth  # noqa: E402
 

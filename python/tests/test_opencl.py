@@ -6,14 +6,15 @@ import pathlib
 import sys
 import unittest
 
+from skipping import skip
+
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 try:
     import pyopencl as cl
     DEVICE = cl.get_platforms()[0].get_devices()[0]
 except Exception as why:
-    print(f"skipped: no PyOpenCL with a device: {why}")
-    sys.exit(77)
+    skip(f"no PyOpenCL with a device: {why}")
 
 import berth  # noqa: E402
 

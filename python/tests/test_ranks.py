@@ -11,16 +11,16 @@ import tempfile
 import textwrap
 import unittest
 
+from skipping import skip
+
 HERE = pathlib.Path(__file__).resolve().parent
 try:
     import torch
 except ImportError:
-    print("skipped: this Python has no PyTorch")
-    sys.exit(77)
+    skip("this Python has no PyTorch")
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available() if hasattr(torch.distributed, "is_gloo_available") else \
         not torch.distributed.is_available():
-    print("skipped: this PyTorch has no torch.distributed over gloo")
-    sys.exit(77)
+    skip("this PyTorch has no torch.distributed over gloo")
 
 HEAD = """
 import os, sys, datetime, torch, berth

@@ -35,7 +35,7 @@ class Requests(unittest.TestCase):
             return lambda: berth.split_step(model, loss, optimizer, batch, **options)
         self.refused([
             (step(loss=None), "loss_fn"), (step(loss=torch.nn.MSELoss()), "loss_fn"), (step(loss=optimizer, optimizer=mean), "loss_fn"),
-            (step(optimizer=None), "optimizer"), (step(optimizer=[optimizer]), "optimizer"), (step(count=8), "count"),
+            (step(optimizer=None), "optimizer"), (step(optimizer=[optimizer, mean]), "optimizer"), (step(optimizer=[]), "optimizer"), (step(count=8), "count"),
             (step(count=lambda part: None), "count"), (step(count=lambda part: part[1]), "count"), (step(scaler=True), "scaler"),
             (step(clip_norm=-1), "clip_norm"), (step(clip_norm=0), "clip_norm"), (step(clip_norm="1"), "clip_norm"), (step(clip_norm=NAN), "clip_norm"),
             (step(batch=torch.utils.data.DataLoader([1, 2])), "DataLoader"), (step(batch={1, 2}), "set"), (step(batch=None), "NoneType"),

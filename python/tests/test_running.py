@@ -5,11 +5,14 @@ usage: test_running.py BERTH LIBRARY
 import importlib.util
 import pathlib
 import sys
+import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 from on_a_machine import OnAMachine, main, wait_until  # noqa: E402
+
+import berth  # noqa: E402
 
 HAS_IPYTHON = importlib.util.find_spec("IPython") is not None
 
@@ -143,7 +146,7 @@ class Commands(OnAMachine):
             asyncio.run(main())
             """
         self.assertEqual(self.prints(code), "E0412 True\ncancelled\n")
-        self.assertEqual(sorted(self.states().values()), ["cancelled", "cancelled", "done", "running"])
+        self.assertEqual(sorted(self.states().values()), ["done", "running"])
 
 
 class Notebooks(OnAMachine):
@@ -215,6 +218,20 @@ class Notebooks(OnAMachine):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("True True\n42\ncell\nTrue\nerror: 1 GPU is here, 9 were asked for (E0411)\n", done.stdout)
         self.assertNotIn("Traceback", done.stdout + done.stderr)
+
+
+class Magic(unittest.TestCase):
+    def test_a_doctor_that_has_found_something_is_no_error(self):
+        from berth import notebook
+        said = notebook.Extension.__new__(notebook.Extension)
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "berth")
+            program.write_text("#!/bin/sh\nexit ${2:-1}\n")
+            program.chmod(0o755)
+            said._stream([str(program), "doctor"])
+            for words in (["ls"], ["doctor", "2"], ["run", "3"]):
+                with self.assertRaises(berth.BerthError):
+                    said._stream([str(program), *words])
 
 
 if __name__ == "__main__":

@@ -197,8 +197,7 @@ print(len(seen.summary.splitlines()) <= 10, 'GPU 0 NVIDIA GeForce RTX 4090: busy
 """
         done = self.python(code)
         self.assertEqual((done.returncode, done.stdout), (0, "True True True\nTrue\nTrue True True\n"), done.stderr)
-        self.assertIn("ui.perfetto.dev", done.stderr)
-        self.assertLessEqual(len(done.stderr.splitlines()), 12, "and PyTorch may warn")
+        self.assertLessEqual(len(done.stderr[done.stderr.index("ui.perfetto.dev"):].splitlines()), 10, "PyTorch warns above them")
         code = """
             for bad in ({'path': '/nowhere/trace.json'}, {'every': 0}):
                 try: berth.profile(**bad)

@@ -138,7 +138,7 @@ class Refused(unittest.TestCase):
         self.step(model, mean, (items, labels), parts=2, count=all_of_them)
         with self.assertRaises(berth.NotSplittable):
             self.step(model, mean, (items, padded), parts=2, count=all_of_them)
-        for batch, passes in ((labels, 3), (padded, 3), (labels, 0), (padded, 0)):
+        for batch, passes in ((labels, 3 + 4), (padded, 3 + 4), (labels, 0), (padded, 0)):
             looked.clear()
             self.step(model, mean, (items, batch), parts=2, count=right)
             self.assertEqual(sum(looked), passes)

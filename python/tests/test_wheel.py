@@ -33,8 +33,15 @@ def pythons():
     return found
 
 
+MADE = glob.glob(str(pathlib.Path(__file__).resolve().parents[2] / "build/package/berth_gpu-*.whl"))
+
+
 class Wheel(unittest.TestCase):
-    wheel = ""
+    wheel = os.path.abspath(MADE[0]) if MADE else ""
+
+    def setUp(self):
+        if not self.wheel:
+            self.skipTest("no wheel was made; scripts/wheel.sh makes one")
 
     def install(self, python, folder):
         subprocess.run([python, "-m", "venv", folder], check=True)
@@ -62,12 +69,14 @@ class Wheel(unittest.TestCase):
         for words in ([folder + "/bin/berth"], [folder + "/bin/python", "-m", "berth"]):
             said = subprocess.run([*words, "--version"], env=plain, cwd=folder, capture_output=True, text=True, check=True).stdout
             self.assertRegex(said, r"^berth \d")
+        said = subprocess.run([folder + "/bin/pip", "show", "berth-gpu"], env=plain, cwd=folder, capture_output=True, text=True).stdout
+        self.assertIn("Name: berth-gpu", said)
         typed = glob.glob(folder + "/lib/python*/site-packages/berth/py.typed")
         self.assertEqual(len(typed), 1)
 
 
 if __name__ == "__main__":
-    made = sys.argv[1:2] or glob.glob(str(pathlib.Path(__file__).resolve().parents[2] / "build/package/berth-*.whl"))
+    made = sys.argv[1:2] or MADE
     if not made:
         print("skipped: no wheel was made; scripts/wheel.sh makes one")
         sys.exit(77)

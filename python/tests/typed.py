@@ -14,8 +14,13 @@ def train(batch_size: int, model: str) -> str:
 
 class Trainer:
     @berth.fit_batch(start=3)
-    def train(self, batch_size: int) -> int:
+    def train(self, batch_size: int, rate: float = 0.1) -> int:
         return batch_size
+
+
+@berth.fit_batch(start=3)
+def elsewhere(model: str, batch_size: int) -> int:
+    return batch_size
 
 
 @berth.retry(first=0.0)
@@ -25,6 +30,10 @@ def step(x: int) -> int:
 
 number: int = plain() + Trainer().train() + step(1)
 words: str = train(model="m")
+number = Trainer().train(rate=0.2) + elsewhere("m")
+train(3)  # type: ignore[arg-type]
+train("m", 3)  # type: ignore[call-arg]
+Trainer().train("fast")  # type: ignore[arg-type]
 wrong: str = plain()  # type: ignore[assignment]
 found = train.batch_size
 if found is not None:

@@ -2,10 +2,11 @@
 import pathlib
 import sys
 
+from skipping import skip
+
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 try:
     import torch  # noqa: F401
 except ImportError:
-    print("skipped: this Python has no PyTorch")
-    sys.exit(77)
+    skip("this Python has no PyTorch")

@@ -1,4 +1,4 @@
-// Descriptor owns a file descriptor; it closes it once, and moves but never copies.
+// Descriptor owns a file descriptor and closes it once. It can be moved, not copied.
 #pragma once
 
 #include <unistd.h>

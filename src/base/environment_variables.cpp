@@ -26,7 +26,7 @@ std::map<std::string, std::string> whole_environment() {
     const auto equals = text.find('=');
     if (equals == std::string_view::npos || equals == 0) continue;
     all.emplace(text.substr(0, equals),
-                text.substr(equals + 1));  // the first one counts, as for getenv
+                text.substr(equals + 1));  // the first one wins, as with getenv
   }
   return all;
 }

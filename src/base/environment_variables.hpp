@@ -1,5 +1,5 @@
-// The one place that reads our own environment: getenv is not thread-safe, so it is called here
-// only, before threads start.
+// The only place that reads our own environment. getenv is not thread-safe, so these functions are
+// called before threads start.
 #pragma once
 
 #include <map>
@@ -9,11 +9,11 @@
 
 namespace berth {
 
-/// The value of a variable; nullopt where it is not set.
+/// The value of a variable; nullopt if it is not set.
 [[nodiscard]] std::optional<std::string> env(const char* name);
 /// As env(), but an empty value counts as not set.
 [[nodiscard]] std::optional<std::string> env_nonempty(const char* name);
-/// All of it: what a job would inherit. Entries without a name or without "=" are left out.
+/// The whole environment, as a job would inherit it. Skips entries without a name or without "=".
 [[nodiscard]] std::map<std::string, std::string> whole_environment();
 
 }  // namespace berth

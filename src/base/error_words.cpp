@@ -12,7 +12,7 @@ namespace {
 
 struct Words {
   int number;
-  const char* says;  // msgid; libc's own words
+  const char* says;  // msgid, libc's text
 };
 constexpr auto kWords = std::to_array<Words>({
     {EPERM, msgid("Operation not permitted")},

@@ -1,12 +1,12 @@
-// What an errno says, in the reader's language: libc knows its own only, and only where its
-// catalogues are installed.
+// The text of an errno in the reader's language. libc has other languages only if its catalogues
+// are installed.
 #pragma once
 
 #include <string>
 
 namespace berth {
 
-/// "Permission denied"; "unknown error" for what is none.
+/// "Permission denied"; "unknown error" for an unknown number.
 [[nodiscard]] std::string error_words(int number);
 
 }  // namespace berth

@@ -9,12 +9,12 @@ enum ExitCode : int {
   kDone = 0,
   kNothing = 1,      // a check failed or nothing matched
   kUsage = 2,        // wrong usage, and bad input files
-  kNoDevice = 3,     // no device or driver, where one was asked for
+  kNoDevice = 3,     // no device or driver, but one was required
   kUnreachable = 4,  // daemon unreachable
   kPermission = 5,
-  kRefused = 6,  // by a limit
+  kRefused = 6,  // exceeds a limit
   kBug = 70,
-  // run, lease and sim pass the child's code through, and use these for themselves:
+  // run, lease and sim return the child's exit code, and these for their own errors:
   kOurFailure = 125,
   kNotExecutable = 126,
   kNotFound = 127,

@@ -116,7 +116,7 @@ std::optional<std::int64_t> to_number(std::string_view text) {
 }
 
 namespace {
-/// The length that the first byte of a UTF-8 sequence announces, 0 where none begins with it.
+/// The length of a UTF-8 sequence according to its first byte; 0 if no sequence starts with it.
 std::size_t announced_length(unsigned char lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;
@@ -125,16 +125,15 @@ std::size_t announced_length(unsigned char lead) {
   return lead < 0xF5 ? 4 : 0;
 }
 
-/// What the second byte of a sequence may be: narrower where the first one leaves room for a longer
-/// form than needed, for a surrogate, or for more than U+10FFFF.
+/// Whether `second` may follow `lead`. Excludes overlong forms, surrogates, and code points above
+/// U+10FFFF.
 bool may_follow(unsigned char lead, unsigned char second) {
   const unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const unsigned most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   return second >= least && second <= most;
 }
 
-/// The length of the valid UTF-8 sequence at the start of `bytes`, 0 where there is none (RFC
-/// 3629).
+/// The length of the valid UTF-8 sequence at the start of `bytes`; 0 if there is none (RFC 3629).
 std::size_t sequence_length(std::string_view bytes) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const std::size_t length = announced_length(at(0));

@@ -1,7 +1,7 @@
-// The functions of fmt, compiled once. Debian's package has them as a shared library, which the
-// program may not need (decision 1), and as a header that every file which formats a text would
-// compile anew: half of the time of a build. fmt 9 says with `extern template` which instances it
-// expects here; for other releases, which expect others, CMake takes the header.
+// Compiles fmt's functions once. Debian ships fmt as a shared library, which Berth must not depend
+// on (decision 1), and as headers. Compiling the headers in every file would take half of the build
+// time. fmt 9 lists the instances expected here with `extern template`; for other releases, CMake
+// uses the headers.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

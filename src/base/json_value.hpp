@@ -1,5 +1,5 @@
-// A value out of hostile JSON: nlohmann converts a number like 1e300 to an integer by a cast that
-// C++ does not define, so an integer is read only from what was written as one.
+// Reads values from untrusted JSON. nlohmann converts a number like 1e300 to an integer by a cast
+// with undefined behaviour, so json_value reads an integer only if it was written as one.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace berth {
 
-/// Throws Json::exception where the value is of another type.
+/// Throws Json::exception if the value has another type.
 template <typename T, typename Json>
 [[nodiscard]] T json_value(const Json& json) {
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
@@ -20,7 +20,7 @@ template <typename T, typename Json>
     const bool fits = json.is_number_unsigned()
                           ? std::in_range<T>(json.template get<std::uint64_t>())
                           : std::in_range<T>(json.template get<std::int64_t>());
-    // Throws: it is none.
+    // Throws, because the value is not an integer.
     if (!fits) static_cast<void>(json.template get_ref<const typename Json::string_t&>());
   }
   return json.template get<T>();
@@ -37,7 +37,7 @@ void read_json(const Json& json, std::vector<T>& into) {
     into.push_back(json_value<T>(one));
 }
 
-/// Words and variables are bytes, which JSON has not: "text", or {"bytes":[102,255]}.
+/// Words and variables are bytes, and JSON strings are UTF-8: "text", or {"bytes":[102,255]}.
 template <typename Json>
 [[nodiscard]] Json json_of_words(const std::vector<std::string>& words) {
   Json out = Json::array();
@@ -50,7 +50,7 @@ template <typename Json>
   return out;
 }
 
-/// Throws Json::exception where it is neither.
+/// Throws Json::exception if it is neither.
 template <typename Json>
 [[nodiscard]] std::vector<std::string> words_in_json(const Json& json) {
   std::vector<std::string> words;

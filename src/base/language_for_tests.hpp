@@ -1,4 +1,4 @@
-// A language for as long as a test's object lives.
+// Sets the language during the lifetime of this object.
 #pragma once
 
 #include "base/text.hpp"

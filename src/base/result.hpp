@@ -1,6 +1,6 @@
-// Result<T>: a value or an Error. What the world can cause is returned, never thrown; a programming
-// error is BERTH_CHECK. The interface is a subset of std::expected's, so that a later swap is
-// mechanical.
+// Result<T>: a value or an Error. Runtime failures are returned, never thrown; programming errors
+// abort with BERTH_CHECK. The interface is a subset of std::expected, so that it can replace this
+// class later.
 #pragma once
 
 #include <optional>
@@ -11,31 +11,32 @@
 
 namespace berth {
 
-/// What kind of failure it is; decides the exit code (cli/exit_code.hpp).
+/// The kind of failure; determines the exit code (base/exit_code.hpp).
 enum class ErrorCode {
   kInvalidArgument,   // wrong usage, bad input file
   kNotFound,          // nothing matched
-  kNoDevice,          // no device or driver where one was asked for
-  kUnsupported,       // this machine, driver or library cannot do it
+  kNoDevice,          // no device or driver, but one was required
+  kUnsupported,       // not supported by this machine, driver or library
   kUnavailable,       // a service (daemon, library) does not answer
   kPermissionDenied,  //
-  kRefused,           // by a limit
-  kInternal,          // our bug
+  kRefused,           // exceeds a limit
+  kInternal,          // a bug in Berth
 };
 
-/// "invalid_argument", …: how JSON names it; nullopt for a name of tomorrow.
+/// "invalid_argument", …: the name in JSON; nullopt for an unknown name, for example of a newer
+/// version.
 [[nodiscard]] std::string_view name(ErrorCode code);
 [[nodiscard]] std::optional<ErrorCode> error_code(std::string_view name);
 
-/// `id` is what a user can search for in either language ("E0412"); docs/errors.md lists all of
-/// them. `hint` is the command (or commands, one a line) that mends it; empty where there is none.
+/// `id` ("E0412") can be searched for in any language; docs/errors.md lists all of them. `hint` is
+/// the command that fixes the problem (or several, one per line); empty if there is none.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string id;
   std::string message;
   std::string hint = {};
 
-  /// Prefixes the message with what was being done: "reading x.toml: ...".
+  /// Prefixes the message with the operation that failed: "reading x.toml: ...".
   Error&& during(const std::string& what) && {
     message = what + ": " + message;
     return std::move(*this);
@@ -51,7 +52,7 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
 
-  // Access to the wrong side throws std::bad_variant_access, in release builds too.
+  // Accessing the wrong alternative throws std::bad_variant_access, also in release builds.
   [[nodiscard]] T& value() & { return std::get<0>(state_); }
   [[nodiscard]] const T& value() const& { return std::get<0>(state_); }
   [[nodiscard]] T&& value() && { return std::get<0>(std::move(state_)); }
@@ -69,11 +70,11 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// A Result that carries nothing on success: `return Done{};`
+/// A Result without a value on success: `return Done{};`
 struct Done {};
 using Status = Result<Done>;
 
-/// Ends the program with file and line when an assumption of ours is wrong (exit code 70).
+/// Ends the program with file and line if an internal assumption is wrong (exit code 70).
 #define BERTH_CHECK(condition) \
   ((condition) ? static_cast<void>(0) : ::berth::check_failed(#condition, __FILE__, __LINE__))
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);

@@ -1,4 +1,4 @@
-// One word of a shell's command line, so that a file's name or a variable's value stays just that.
+// Quotes one word of a shell command, so that the shell does not interpret a file name or a value.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace berth {
 
-/// Quoted for sh, bash, zsh and dash where one of them would see more in it than a word.
+/// Adds quotes only if sh, bash, zsh or dash would otherwise interpret the text.
 [[nodiscard]] std::string shell_word(std::string_view text);
 
 }  // namespace berth

@@ -5,11 +5,9 @@
 #include <utility>
 
 namespace berth {
-namespace {
 
-/// Edit distance: insert, delete, replace, and swap of neighbours count 1 each (optimal string
-/// alignment).
-std::size_t distance(std::string_view a, std::string_view b) {
+// Optimal string alignment.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last, row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0U);
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -25,14 +23,12 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-}  // namespace
-
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   std::string best;
-  if (word.size() > 64) return best;  // no word of ours is near
+  if (word.size() > 64) return best;  // longer than any known word
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : known) {
-    const std::size_t d = distance(word, candidate);
+    const std::size_t d = edit_distance(word, candidate);
     if (d < least && d < candidate.size()) {
       least = d;
       best = candidate;

@@ -1,13 +1,16 @@
-// "Did you mean": the known word nearest to one that is not known.
+// "Did you mean": the known word that is most similar to an unknown one.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace berth {
 
-/// By edit distance; "" where none is near.
+/// Insertion, deletion, replacement, and swapping neighbours cost 1 each.
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
+/// The word with the smallest edit distance; "" if none is similar.
 [[nodiscard]] std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace berth

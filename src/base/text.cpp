@@ -16,9 +16,9 @@ Catalogue chinese_messages();  // generated from po/zh_CN.po
 namespace {
 std::atomic<Language> chosen{Language::kEnglish};
 
-constexpr std::size_t kLeastWords = 8;  // bytes; "{}: {}" would be anything
+constexpr std::size_t kLeastWords = 8;  // bytes; a sentence like "{}: {}" would match anything
 
-/// What lies between a sentence's placeholders; nullopt: it has some that say how they are shown.
+/// The text between a sentence's placeholders; nullopt if a placeholder has a format specification.
 std::optional<std::vector<std::string_view>> pieces_of(std::string_view msgid) {
   std::vector<std::string_view> pieces;
   for (;;) {
@@ -30,7 +30,7 @@ std::optional<std::vector<std::string_view>> pieces_of(std::string_view msgid) {
   }
 }
 
-/// The words that stand in the placeholders; nullopt: it is not this sentence.
+/// The text in the placeholders; nullopt if `said` is not this sentence.
 std::optional<std::vector<std::string>> arguments_in(std::string_view said,
                                                      const std::vector<std::string_view>& pieces) {
   if (!said.starts_with(pieces.front())) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<std::vector<std::string>> arguments_in(std::string_view said,
   return arguments;
 }
 
-/// Of the sentences that it could be the one with the most words of its own.
+/// If several sentences match, the one with the most fixed text wins.
 std::string translated_line(std::string_view said) {
   const Catalogue all = chinese_messages();
   std::string best(tr(said));

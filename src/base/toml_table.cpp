@@ -1,10 +1,11 @@
-// The only file that knows toml++.
+// The only file that includes toml++.
 #include "base/toml_table.hpp"
 
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
-// toml++ 3.3 asserts of a text what it checks on the next line and refuses ("[?"). Without NDEBUG
-// that would end us; with it, some compilers are told to take it for granted.
+// toml++ 3.3 asserts a condition that untrusted text can violate ("[?"), and checks it on the next
+// line. Without NDEBUG the assertion would end the program; with it, some compilers assume the
+// condition.
 #define TOML_ASSERT(condition) static_assert(true)
 #pragma push_macro("NDEBUG")
 #undef NDEBUG
@@ -21,10 +22,10 @@
 namespace berth {
 namespace {
 
-/// It also takes some characters beyond ASCII for impossible where a value or a key is expected,
-/// and does anything then. Where TOML allows them, in strings and comments, one is as good as
-/// another; so a copy with a question mark for each, which is an error everywhere else, is read
-/// first.
+/// toml++ also has undefined behaviour for some non-ASCII characters where it expects a value or a
+/// key. So we first parse a copy with each of them replaced by a question mark. TOML allows them
+/// only in strings and comments, where the replacement makes no difference; elsewhere it is an
+/// error.
 toml::parse_result parse_toml(std::string_view document) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (document.substr(0, kByteOrderMark.size()) == kByteOrderMark)
@@ -64,7 +65,7 @@ struct TomlTable::Parts {
     inner.finish();
     if (inner.error && !error) error = std::move(inner.error);
   }
-  /// A key that nobody asked for is unknown.
+  /// Keys that were not read are unknown.
   void finish() {
     for (const auto& [key, node] : table) {
       const std::string word(key.str());

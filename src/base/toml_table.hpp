@@ -1,5 +1,5 @@
-// TomlTable: a TOML document read by lists of typed fields: what is on no list is an unknown key.
-// The first thing that is wrong is remembered, with its line. Documents come from outside.
+// TomlTable reads an untrusted TOML document by lists of typed fields. A key that is on no list is
+// an error. Remembers the first error, with its line.
 #pragma once
 
 #include <chrono>
@@ -16,12 +16,11 @@ namespace berth {
 
 class TomlTable {
  public:
-  static constexpr std::size_t kMostText = 95;  // what a name may have: NVML's buffers hold 96
+  static constexpr std::size_t kMostText = 95;  // longest name: NVML's buffers hold 96
   using Read = std::function<void(TomlTable&)>;
 
-  /// `page`: of the documentation, for hints. Fails with kInvalidArgument (E0602: no TOML; E0603:
-  /// an unknown key; E0604: a value of the wrong type; E0605: one that cannot be; E0606: one
-  /// missing).
+  /// `page` of the documentation appears in hints. Fails with kInvalidArgument (E0602: not TOML;
+  /// E0603: unknown key; E0604: wrong type; E0605: invalid value; E0606: missing key).
   [[nodiscard]] static Status read(std::string_view document, const std::string& origin,
                                    const std::string& page, const Read& read);
 
@@ -29,7 +28,7 @@ class TomlTable {
               std::size_t most = kMostText);
   void number(const char* key, std::int64_t& into, std::int64_t least, std::int64_t most,
               bool required = false);
-  /// Also a whole one.
+  /// Also accepts an integer.
   void real(const char* key, double& into, double least, double most);
   void flag(const char* key, bool& into);
   void size(const char* key, std::uint64_t& into, bool required = false);
@@ -37,20 +36,20 @@ class TomlTable {
   void strings(const char* key, std::vector<std::string>& into, bool required = false);
   void numbers(const char* key, std::vector<std::int64_t>& into, std::int64_t least,
                std::int64_t most);
-  /// One of these words; its place among them.
+  /// Reads one of these words and stores its index.
   void choice(const char* key, int& into, const std::vector<std::string>& words);
-  /// For the table, or for each table of a list of tables.
+  /// Reads the table, or each table of an array of tables.
   void table(const char* key, const Read& read);
   void tables(const char* key, const Read& read);
-  /// For each table of a table of tables, whose keys are names.
+  /// Reads each table of a table of tables, whose keys are names.
   void named_tables(const char* key,
                     const std::function<void(const std::string& name, TomlTable&)>& read);
   [[nodiscard]] bool has(const char* key) const;
 
-  /// A key that nobody asked for is unknown; done at the end anyway.
+  /// Reports keys that were not read as unknown. Also called at the end.
   void finish();
   [[nodiscard]] bool is_sound() const;
-  /// What only a look at several keys shows; the line is that of the table.
+  /// Records a problem that involves several keys, with the line of the table.
   void check(const std::optional<std::string>& problem);
 
  private:

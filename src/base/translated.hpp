@@ -1,4 +1,4 @@
-// What another program of ours said in English, in the language of who reads it here.
+// Translates what another Berth program wrote in English.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace berth {
 
-/// In the chosen language where it is one of our sentences, with its arguments in it; else as it
-/// is.
+/// In the chosen language if it is one of our sentences, with its arguments filled in; otherwise
+/// unchanged.
 [[nodiscard]] std::string translated(std::string_view said);
 
 }  // namespace berth

@@ -11,7 +11,8 @@
 namespace berth {
 namespace {
 
-/// A decimal number without sign, exponent, hexadecimal, "inf" or "nan"; `rest` is what follows it.
+/// A decimal number without sign, exponent, hexadecimal, "inf" or "nan". `rest` is the remaining
+/// text.
 bool read_decimal(std::string_view text, double& number, std::string_view& rest) {
   const std::size_t length = std::min(text.find_first_not_of("0123456789."), text.size());
   if (length == 0 || text[0] == '.') return false;
@@ -50,8 +51,8 @@ constexpr std::array<Unit, 14> kSizes{{{"B", 1},
                                        {"MB", 1e6},
                                        {"GB", 1e9},
                                        {"TB", 1e12}}};
-constexpr std::array<Unit, 5> kDurations{
-    {{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {"d", 86400e3}}};
+constexpr std::array<Unit, 6> kDurations{
+    {{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {"d", 86400e3}, {"w", 604800e3}}};
 
 Error bad_size(std::string_view given, std::string_view why) {
   return {ErrorCode::kInvalidArgument, "E0101", text("'{}' is not a size: {}", given, why),
@@ -93,7 +94,7 @@ std::string show_share(int permille) {
 }
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view given) {
-  // "1h30m" as well: each unit smaller than the one before, so that a slip is no sum.
+  // Also "1h30m". Each unit must be smaller than the one before, so that a typo is not added up.
   double sum = 0, before = std::numeric_limits<double>::infinity();
   bool is_sound = !given.empty();
   for (std::string_view rest = given; is_sound && !rest.empty();) {

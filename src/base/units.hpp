@@ -1,6 +1,6 @@
-// Sizes, shares and durations as people write them (docs/units.md): K M G T and KiB MiB GiB TiB are
-// binary, KB MB GB TB decimal; a size or a duration without its unit is an error, because a guess
-// would be wrong by 10^9 half of the time.
+// Parses and prints sizes, shares and durations (docs/units.md). K M G T and KiB MiB GiB TiB are
+// binary, KB MB GB TB decimal. A size or duration without a unit is an error, because guessing the
+// unit would often be wrong.
 #pragma once
 
 #include <chrono>
@@ -20,12 +20,13 @@ namespace berth {
 [[nodiscard]] std::string show_share(int permille);
 /// "500ms", "10s", "5m", "2h". Fails with kInvalidArgument (E0103).
 [[nodiscard]] Result<std::chrono::milliseconds> parse_duration(std::string_view given);
-/// A whole decimal number of the given range, nothing else around it. Fails with kInvalidArgument
+/// A decimal integer within the given range, with no other characters. Fails with kInvalidArgument
 /// (E0104).
 [[nodiscard]] Result<std::int64_t> parse_integer(std::string_view given, std::int64_t least,
                                                  std::int64_t most);
 
-/// "61.2 GiB", "312 MiB", "17 KiB": three significant figures, binary, a space before the unit.
+/// "61.2 GiB", "312 MiB", "17 KiB": binary units, three significant digits, a space before the
+/// unit.
 [[nodiscard]] std::string show_bytes(std::uint64_t bytes);
 /// "2 h 14 m", "3 m 41 s", "12.4 s", "80 ms".
 [[nodiscard]] std::string show_duration(std::chrono::milliseconds duration);

@@ -33,7 +33,8 @@ TEST_CASE("shares are parts of one whole") {
 TEST_CASE("a duration needs its unit") {
   CHECK(parse_duration("500ms")->count() == 500);
   CHECK(parse_duration("1.5h")->count() == 5400000);
-  for (const char* bad : {"", "5", "5 w", "s", "-1s"}) CHECK(!parse_duration(bad));
+  CHECK(parse_duration("1w")->count() == 7LL * 24 * 3600 * 1000);
+  for (const char* bad : {"", "5", "5 y", "s", "-1s"}) CHECK(!parse_duration(bad));
 }
 
 TEST_CASE("a duration may have several units, the larger first") {

@@ -4,7 +4,7 @@
 
 namespace berth {
 
-/// All of it (RFC 3629).
+/// Whether all of `bytes` is valid UTF-8 (RFC 3629).
 [[nodiscard]] bool is_utf8(std::string_view bytes);
 
 }  // namespace berth

@@ -1,5 +1,6 @@
-// Arrays: which jobs of an array may stand in line, where only so many of them may at a time, and
-// when an array is over. Pure bookkeeping; the broker tells it what becomes of each job.
+// Arrays: bookkeeping of job arrays. It decides which jobs of an array may be in the queue when the
+// array limits how many, and knows when an array is over. It does no I/O; the broker reports every
+// change of a job.
 #pragma once
 
 #include <map>
@@ -12,21 +13,21 @@ namespace berth::broker {
 
 class Arrays {
  public:
-  /// A job of an array, new or from the journal, in whatever state.
+  /// Adds a job of an array, new or from the journal, in any state.
   void add(const model::Job& job);
-  /// It would stand in line. False: it waits aside until leave() names it.
+  /// The job is ready for the queue. False: it must wait until leave() names it.
   [[nodiscard]] bool enter(const model::Job& job);
-  /// It is out of line, or runs no longer; who may stand in line in its place.
+  /// The job left the queue or ended. Returns the job that may enter the queue instead.
   [[nodiscard]] std::optional<model::JobId> leave(const model::Job& job);
-  /// Its state is its last. True for the last of its array.
+  /// The job has reached a final state. True if it was the last of its array.
   [[nodiscard]] bool ended(const model::Job& job);
-  /// True for the last of its array.
+  /// True if it was the last of its array.
   [[nodiscard]] bool forget(const model::Job& job);
 
   [[nodiscard]] bool is_aside(const model::Job& job) const;
   [[nodiscard]] bool contains(model::JobId array) const { return arrays_.contains(array); }
   [[nodiscard]] bool is_over(model::JobId array) const;
-  /// None that ended did badly.
+  /// No job of it has failed so far.
   [[nodiscard]] bool is_good(model::JobId array) const;
   [[nodiscard]] std::set<model::JobId> jobs(model::JobId array) const;
 

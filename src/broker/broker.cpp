@@ -11,7 +11,7 @@
 namespace berth::broker {
 namespace {
 
-/// The unit of a placement's device, or of its partition.
+/// The unit id of a placement's device or partition.
 std::string unit_of(const model::Snapshot& snapshot, int index, const std::string& partition) {
   if (!partition.empty()) return partition;
   for (const model::Device& device : snapshot.devices)
@@ -34,7 +34,7 @@ Broker::Broker(policy::QueueRules rules) : queue_(policy::Pool{}, rules) {
   ledger_.kept = true;
 }
 
-// The machine.
+// Machine.
 
 void Broker::see(model::Snapshot snapshot, std::vector<model::JobProcess> processes) {
   snapshot_ = std::move(snapshot);
@@ -46,7 +46,7 @@ void Broker::see(model::Snapshot snapshot, std::vector<model::JobProcess> proces
   reconsider();
 }
 
-/// What could not be placed may be now.
+/// Jobs that could not be placed may fit now.
 void Broker::reconsider() {
   for (const JobId id : std::exchange(passed_over_, {})) {
     const Job& job = jobs_.at(id);
@@ -88,7 +88,7 @@ void Broker::close_drained() {
             [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
   std::erase_if(ledger_.holdings,
                 [&](const model::Holding& one) { return one.job == 0 && one.user.empty(); });
-  // Job 0 is nobody's: place() gives the unit to no one else.
+  // Job 0 stands for no job: place() then gives the unit to nobody.
   for (const std::string& unit : drained_) ledger_.holdings.push_back({0, "", unit, 0});
   reckon_machine();
   reconsider();
@@ -111,7 +111,7 @@ void Broker::reckon_machine() {
   queue_.set_machine(policy::pool_of(snapshot_, ledger_, units_, drained_, elsewhere_));
 }
 
-// In and out of the line.
+// Entering and leaving the queue.
 
 bool Broker::is_over(JobId job_or_array) const {
   const Job* found = job(job_or_array);
@@ -119,18 +119,46 @@ bool Broker::is_over(JobId job_or_array) const {
 }
 
 bool Broker::waits_for_another(const Job& job) const {
-  return std::any_of(job.after.begin(), job.after.end(),
-                     [&](JobId other) { return !is_over(other); });
+  for (const auto* list : {&job.after, &job.after_any, &job.after_not_ok})
+    for (const JobId other : *list)
+      if (!is_over(other)) return true;
+  return false;
+}
+
+bool Broker::went_well(JobId job_or_array) const {
+  const Job* found = job(job_or_array);
+  return found == nullptr ? arrays_.is_good(job_or_array) : found->state == JobState::kDone;
+}
+
+std::string Broker::never_after(const Job& job) const {
+  for (const JobId other : job.after)
+    if (is_known(other) && is_over(other) && !went_well(other))
+      return text("job {}, which it depends on, did not succeed", number(other));
+  for (const JobId other : job.after_not_ok)
+    if (is_known(other) && is_over(other) && went_well(other))
+      return text("job {} succeeded, but it was to start after that job's failure", number(other));
+  return "";
+}
+
+/// Registers the job with all jobs it depends on.
+void Broker::follow_all(const Job& job) {
+  for (const auto* list : {&job.after, &job.after_any, &job.after_not_ok})
+    for (const JobId other : *list)
+      if (!is_over(other)) followers_[other].insert(job.id);
+}
+
+bool Broker::is_known(JobId job_or_array) const {
+  return job(job_or_array) != nullptr || !arrays_.jobs(job_or_array).empty();
 }
 
 void Broker::stand_in_line(const Job& job) {
   if (job.task && !arrays_.enter(job)) return;
   const Pending& pending = pending_.at(job.id);
   queue_.add({job.id, user_of(job), pending.demand, job.time_limit, job.tier, job.priority,
-              pending.queued});
+              pending.queued, job.place});
 }
 
-/// Out of line, or never in it, or over: another of its array may come in its place.
+/// The job left the queue, ended, or never entered it. Another job of its array may enter instead.
 void Broker::leave_line(const Job& job, Now now) {
   queue_.remove(job.id, now.steady);
   passed_over_.erase(job.id);
@@ -147,7 +175,7 @@ void Broker::turn_to_cpu(Now now) {
   for (auto at = may_turn_.begin(); at != may_turn_.end();) {
     Job& job = jobs_.at(*at);
     const auto pending = pending_.find(job.id);
-    if (pending == pending_.end()) {  // it runs, or is over
+    if (pending == pending_.end()) {  // running, or ended
       at = may_turn_.erase(at);
       continue;
     }
@@ -172,11 +200,11 @@ void Broker::restore(const Job& job, Now now) {
   next_ = std::max(next_, job.id + 1);
   Job& kept = jobs_.insert_or_assign(job.id, job).first->second;
   if (kept.task) arrays_.add(kept);
+  remember_key(kept);
   if (model::has_ended(kept.state)) return;
-  crowd_.add(kept);
+  user_load_.add(kept);
   auto demand = demand_of(kept);
-  for (const JobId other : kept.after)
-    if (!is_over(other)) followers_[other].insert(kept.id);
+  follow_all(kept);
   const auto steady = [&](std::int64_t then) {
     return now.steady -
            std::chrono::milliseconds(std::max<std::int64_t>(0, now.unix_milliseconds - then));
@@ -197,7 +225,7 @@ void Broker::restore(const Job& job, Now now) {
     return;
   }
   if (!demand) {
-    // The machine has changed: what it never can give is not waited for.
+    // The machine has changed and can never run this job, so do not keep it waiting.
     kept.state = JobState::kFailed;
     kept.why = demand.error().message;
     kept.ended_unix_milliseconds = now.unix_milliseconds;
@@ -230,6 +258,7 @@ Status Broker::cancel(JobId id, Caller caller, Now now) {
   Job& job = **found;
   pending_.erase(id);
   job.state = JobState::kCancelled;
+  job.ended_by = caller.name;
   job.ended_unix_milliseconds = now.unix_milliseconds;
   changed_.insert(id);
   ended(job, now);
@@ -252,22 +281,21 @@ Status Broker::hold(JobId id, bool held, Caller caller, Now now) {
   return Done{};
 }
 
-/// Its state is its last.
+/// The job has reached a final state.
 void Broker::ended(const Job& job, Now now) {
-  crowd_.remove(job);
+  user_load_.remove(job);
   leave_line(job, now);
-  over_.emplace_back(job.id, job.state == JobState::kDone);
-  if (job.task && arrays_.ended(job))
-    over_.emplace_back(job.task->array, arrays_.is_good(job.task->array));
-  // What follows may end others; a chain of them may be long, so they queue up here.
+  over_.push_back(job.id);
+  if (job.task && arrays_.ended(job)) over_.push_back(job.task->array);
+  // Ending followers can end more jobs. Such a chain may be long, so use a queue, not recursion.
   if (std::exchange(following_, true)) return;
-  for (std::size_t i = 0; i < over_.size(); ++i) follow(over_[i].first, over_[i].second, now);
+  for (std::size_t i = 0; i < over_.size(); ++i) follow(over_[i], now);
   over_.clear();
   following_ = false;
 }
 
-/// Those that waited for it come into line, or go with it.
-void Broker::follow(JobId over, bool well, Now now) {
+/// Jobs that depended on it enter the queue, or are cancelled with it.
+void Broker::follow(JobId over, Now now) {
   const auto found = followers_.find(over);
   if (found == followers_.end()) return;
   const std::set<JobId> waiting = std::move(found->second);
@@ -275,9 +303,9 @@ void Broker::follow(JobId over, bool well, Now now) {
   for (const JobId id : waiting) {
     Job& job = jobs_.at(id);
     if (job.state != JobState::kWaiting && job.state != JobState::kHeld) continue;
-    if (!well) {
-      job.why = text("job {}, which it was to come after, did not end well", number(over));
-      static_cast<void>(cancel(id, {job.uid, true}, now));
+    if (std::string never = never_after(job); !never.empty()) {
+      job.why = std::move(never);
+      static_cast<void>(cancel(id, {job.uid, true, ""}, now));
     } else if (job.state == JobState::kWaiting && !waits_for_another(job)) {
       stand_in_line(job);
     }
@@ -308,7 +336,8 @@ void Broker::give_lease_back(const Job& job) {
   std::erase_if(ledger_.holdings, [&](const model::Holding& one) { return one.job == job.id; });
   std::erase_if(ledger_.cpus,
                 [&](int cpu) { return std::binary_search(job.cpus.begin(), job.cpus.end(), cpu); });
-  // Dead, or soon: what the last look saw of them must not keep the device from the next job.
+  // These processes are dead or about to die: the last snapshot must not keep the device from the
+  // next job.
   std::erase_if(snapshot_.processes, [&](const model::DeviceProcess& process) {
     return process.pid && std::any_of(ledger_.processes.begin(), ledger_.processes.end(),
                                       [&](const model::JobProcess& one) {
@@ -345,7 +374,7 @@ std::vector<JobId> Broker::start_what_fits(Now now) {
     if (start(*next, now)) {
       started.push_back(next->job);
     } else {
-      // place() knows more than numbers say; it is asked again when the machine looks different.
+      // place() checks more than the numbers do. Ask it again when the machine has changed.
       queue_.remove(next->job, now.steady);
       passed_over_.insert(next->job);
     }
@@ -357,7 +386,7 @@ void Broker::set_owners(JobId id, std::vector<model::ProcessId> owners) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end() || found->second.owners == owners) return;
   found->second.owners = std::move(owners);
-  // Who keeps a queued job its folder knows.
+  // The owners of a queued job are in its job folder.
   if (!found->second.queued) changed_.insert(id);
 }
 
@@ -383,6 +412,20 @@ void Broker::tell_to_end(JobId id, model::ToldToEnd how) {
   changed_.insert(id);
 }
 
+void Broker::set_warned(JobId id) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return;
+  found->second.warned = true;
+  changed_.insert(id);
+}
+
+void Broker::set_usage(JobId id, const model::JobUsage& usage) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return;
+  found->second.usage = usage;
+  changed_.insert(id);
+}
+
 void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
                  Now now) {
   const auto found = jobs_.find(id);
@@ -391,10 +434,11 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   queue_.ended(id, now.steady);
   give_lease_back(job);
   job.state = state;
-  job.outcome = outcome;
+  job.outcome = job.told_to_end ? model::outcome_of(*job.told_to_end, outcome) : outcome;
   job.why = std::move(why);
   job.ended_unix_milliseconds = now.unix_milliseconds;
   job.owners.clear();
+  if (job.told_to_end) job.ended_by = job.told_to_end->by;
   job.told_to_end.reset();
   changed_.insert(id);
   ended(job, now);
@@ -407,6 +451,170 @@ const Job* Broker::job(JobId id) const {
 
 std::set<JobId> Broker::changed() {
   return std::exchange(changed_, {});
+}
+
+int Broker::user_of(const Job& job) {
+  return static_cast<int>(job.uid);
+}
+
+/// A queued CPU job counts as one core, although it may use all. Otherwise a hundred of them would
+/// start at once.
+bool Broker::takes_a_core(const Job& job, int devices) {
+  return job.queued && devices == 0 && !job.request.cpus;
+}
+
+Status Broker::check_after(const Job& job) const {
+  for (const auto* list : {&job.after, &job.after_any, &job.after_not_ok})
+    for (const JobId other : *list) {
+      const std::set<JobId> of_array = arrays_.jobs(other);
+      const Job* found = this->job(of_array.empty() ? other : *of_array.begin());
+      if (found == nullptr) return no_such_job(other);
+      // Another user's job must not reveal how it ended.
+      if (found->uid != job.uid) return not_yours(*found);
+    }
+  for (const JobId other : job.after)
+    if (is_over(other) && !went_well(other))
+      return Error{ErrorCode::kInvalidArgument, "E0903",
+                   text("job {} did not succeed, so no job can start after it", number(other)),
+                   fmt::format("berth run --queue --after any:{} …", number(other))};
+  for (const JobId other : job.after_not_ok)
+    if (is_over(other) && went_well(other))
+      return Error{ErrorCode::kInvalidArgument, "E0903",
+                   text("job {} succeeded, so no job can start after its failure", number(other)),
+                   fmt::format("berth run --queue --after any:{} …", number(other))};
+  return Done{};
+}
+
+/// If the machine has no such device, a job that accepts the CPU gets it at once.
+Result<policy::Demand> Broker::demand_of(Job& job) const {
+  auto demand = policy::demand_of(job.request, snapshot_, units_);
+  if (!demand && demand.error().code == ErrorCode::kNoDevice && job.or_cpu_after) {
+    job.request = policy::on_cpu(job.request);
+    demand = policy::demand_of(job.request, snapshot_, units_);
+  }
+  if (demand && takes_a_core(job, demand->devices)) demand->cpus = 1;
+  return demand;
+}
+
+JobId Broker::enter(Job job, const policy::Demand& demand, Now now) {
+  job.id = next_++;
+  job.state = job.state == JobState::kHeld ? JobState::kHeld : JobState::kWaiting;
+  job.submitted_unix_milliseconds = now.unix_milliseconds;
+  if (demand.devices == 0)
+    job.request = policy::on_cpu(job.request);  // does not count as a GPU job
+  const Job& kept = jobs_.emplace(job.id, std::move(job)).first->second;
+  if (kept.task) arrays_.add(kept);
+  remember_key(kept);
+  pending_[kept.id] = {demand, now.steady};
+  if (kept.or_cpu_after && demand.devices > 0) may_turn_.insert(kept.id);
+  follow_all(kept);
+  if (kept.state == JobState::kWaiting && !waits_for_another(kept)) stand_in_line(kept);
+  user_load_.add(kept);
+  changed_.insert(kept.id);
+  return kept.id;
+}
+
+void Broker::remember_key(const Job& job) {
+  if (!job.key.empty())
+    keys_.insert_or_assign({job.uid, job.key}, job.task ? job.task->array : job.id);
+}
+
+std::optional<JobId> Broker::submitted(std::uint32_t uid, const std::string& key) const {
+  const auto found = key.empty() ? keys_.end() : keys_.find({uid, key});
+  return found == keys_.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// Rejects a job that cannot be stored or could never start.
+Result<policy::Demand> Broker::admit(Job& job, std::size_t count) const {
+  if (auto room = user_load_.room_for(job, count); !room) return std::move(room).error();
+  if (auto sound = check_after(job); !sound) return std::move(sound).error();
+  auto demand = demand_of(job);
+  const policy::UserRules rules = queue_.rules(user_of(job));
+  if (demand && rules.most_jobs == 0)
+    return Error{ErrorCode::kRefused, "E0938", text("you may run no jobs here"), "berth jobs"};
+  if (demand && rules.most_devices && demand->devices > *rules.most_devices)
+    return Error{ErrorCode::kRefused, "E0938",
+                 text_n("one user may have {} device at a time, and {} were asked for",
+                        "one user may have {} devices at a time, and {} were asked for",
+                        *rules.most_devices, *rules.most_devices, demand->devices),
+                 *rules.most_devices == 0
+                     ? "berth run --cpu …"
+                     : fmt::format("berth run --gpus {} …", *rules.most_devices)};
+  return demand;
+}
+
+Result<JobId> Broker::submit(Job job, Now now) {
+  const auto demand = admit(job, 1);
+  if (!demand) return demand.error();
+  return enter(std::move(job), *demand, now);
+}
+
+Result<JobId> Broker::submit_array(const Job& job, const model::ArrayRange& range, Now now) {
+  Job task = job;
+  const auto demand = admit(task, range.indices.size());
+  if (!demand) return demand.error();
+  const JobId array = next_++;
+  for (const int index : range.indices) {
+    task.task = {array, index, range.at_most};
+    enter(task, *demand, now);
+  }
+  return array;
+}
+
+void Broker::move_times(std::int64_t from, std::int64_t to, std::int64_t by) {
+  const auto move = [&](std::int64_t& time) {
+    const bool is_between = from <= time && time <= to;
+    if (is_between) time += by;
+    return is_between;
+  };
+  for (auto& [id, job] : jobs_) {
+    bool moved = move(job.submitted_unix_milliseconds);
+    if (job.requeued_unix_milliseconds) moved = move(*job.requeued_unix_milliseconds) || moved;
+    if (job.started_unix_milliseconds) moved = move(*job.started_unix_milliseconds) || moved;
+    if (job.ended_unix_milliseconds) moved = move(*job.ended_unix_milliseconds) || moved;
+    if (moved) changed_.insert(id);
+  }
+}
+
+std::optional<Job> Broker::withdraw(JobId id, Now now) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end() || found->second.queued || !pending_.contains(id) ||
+      followers_.contains(id))
+    return std::nullopt;
+  leave_line(found->second, now);
+  user_load_.remove(found->second);
+  pending_.erase(id);
+  may_turn_.erase(id);
+  for (auto& [other, waiting] : followers_) waiting.erase(id);
+  changed_.erase(id);
+  Job job = std::move(found->second);
+  jobs_.erase(found);
+  job.state = JobState::kCancelled;
+  job.ended_unix_milliseconds = now.unix_milliseconds;
+  return job;
+}
+
+std::vector<JobId> Broker::forget_ended_before(std::int64_t unix_milliseconds,
+                                               const std::map<UserJobs, std::int64_t>& of_user) {
+  const auto before = [&](const Job& job) {
+    const auto theirs = of_user.find({job.uid, job.queued});
+    return theirs == of_user.end() ? unix_milliseconds
+                                   : std::max(unix_milliseconds, theirs->second);
+  };
+  std::vector<JobId> gone;
+  for (auto at = jobs_.begin(); at != jobs_.end();) {
+    const Job& job = at->second;
+    // Keep the newest job: a restarted broker learns from it which numbers are used.
+    const bool is_old = model::has_ended(job.state) && !followers_.contains(job.id) &&
+                        !(job.task && followers_.contains(job.task->array)) && job.id + 1 < next_ &&
+                        job.ended_unix_milliseconds.value_or(0) < before(job);
+    if (is_old) gone.push_back(job.id);
+    if (is_old && !job.key.empty()) keys_.erase({job.uid, job.key});
+    if (is_old && job.task && arrays_.forget(job)) gone.push_back(job.task->array);
+    at = is_old ? jobs_.erase(at) : std::next(at);
+  }
+  for (const JobId id : gone) changed_.erase(id);
+  return gone;
 }
 
 }  // namespace berth::broker

@@ -1,19 +1,22 @@
-// Broker: the one owner of what changes: who waits, who has what. No I/O and no clock in here:
-// time, the machine and the deaths of processes are told to it, and what it did is read from it. So
-// a test can live through a year of it in a second, and a kill can come between any two calls:
-// whoever writes changed() to the journal before answering loses nothing.
+// Broker: owns the queue and the leases. It does no I/O and reads no clock: the caller passes in
+// the time, the state of the machine and the ends of processes, and reads the results. So a test
+// can simulate a year in a second. A kill between any two calls loses nothing if the caller writes
+// changed() to the journal before it answers.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
 #include "broker/arrays.hpp"
-#include "broker/crowd.hpp"
+#include "broker/user_load.hpp"
 #include "model/array_range.hpp"
 #include "model/job.hpp"
 #include "model/ledger.hpp"
@@ -26,17 +29,34 @@ using model::Job;
 using model::JobId;
 using model::JobState;
 
-/// Of the caller's clocks: steady for reckoning, the wall's for people.
+/// The caller's clocks: the monotonic one for durations, the wall clock for people.
 struct Now {
   policy::Instant steady{0};
   std::int64_t unix_milliseconds = 0;
 };
 
-/// Who asks. From the kernel, never from what a client says.
+/// Who sends a request, as the kernel reports it; never what the client claims.
 struct Caller {
   std::uint32_t uid = 0;
   bool admin = false;
+  std::string name = {};  // "": the broker itself
 };
+
+/// What to change of a waiting job. A member without a value stays as it is.
+struct Changes {
+  std::optional<int> priority, gpus;
+  std::optional<std::chrono::milliseconds> time_limit;  // 0: none
+  std::optional<std::vector<JobId>> after, after_any, after_not_ok;
+  bool first = false;         // before all other jobs of its user
+  std::optional<JobId> swap;  // changes places with this one
+};
+
+/// Reads {"priority":5,"gpus":2,"time_limit_milliseconds":N,"after":[7],"first":true,"swap":9}. A
+/// time limit of `null` removes it. Fails with kInvalidArgument (E0904, E0104).
+[[nodiscard]] Result<Changes> changes_of(std::string_view body);
+
+/// A user, and whether queued jobs (true) or leases (false) are meant.
+using UserJobs = std::pair<std::uint32_t, bool>;
 
 /// E0901
 [[nodiscard]] Error no_such_job(JobId id);
@@ -47,57 +67,69 @@ class Broker {
  public:
   explicit Broker(policy::QueueRules rules = {});
 
-  /// What the machine looks like now; `processes` says which of its processes belong to which job.
+  /// Sets the current state of the machine; `processes` maps its processes to jobs.
   void see(model::Snapshot snapshot, std::vector<model::JobProcess> processes);
   void set_user(std::uint32_t uid, const policy::UserRules& rules);
-  /// Device-seconds for their weight that a user had more than who had least.
+  /// Device-seconds per weight that the user has had beyond the user who had least.
   [[nodiscard]] double ahead(std::uint32_t uid, Now now) const;
   void set_ahead(std::uint32_t uid, double seconds, Now now);
-  /// Units that get no new jobs. Fails with kNotFound (E0413).
+  /// Gives a unit to no new jobs. Fails with kNotFound (E0413).
   [[nodiscard]] Status drain(const std::string& unit, bool drained);
-  /// As they were written down; they may not be there now.
+  /// As saved in the journal; these units may no longer exist.
   void restore_drained(std::vector<std::string> units);
 
-  /// Units on which jobs of other brokers of this machine are; replaces those of before.
+  /// Replaces the list of units that other brokers on this machine use.
   void set_elsewhere(std::vector<std::string> units);
 
-  /// As it stood in the journal; after the first see() and before all else. First those that run,
-  /// then the others, by ascending id.
+  /// Restores a job from the journal. Call it after the first see() and before anything else: first
+  /// for running jobs, then for the others, both by ascending id.
   void restore(const Job& job, Now now);
-  /// Takes what was asked for and by whom; gives id, state and time. Fails as policy::demand_of,
-  /// and with kNotFound (E0901: `after` names a job that is not there) and kRefused (E0937: too
-  /// many of that user's; E0938: more than that user may have).
+  /// Marks all numbers up to this one as used, even if no job with them is known.
+  void skip_numbers(JobId highest) { next_ = std::max(next_, highest + 1); }
+  /// Sets id, state and time of the job and queues it. Fails as policy::demand_of, and with
+  /// kNotFound (E0901: a job in `after` does not exist) and kRefused (E0937: the user has too many
+  /// jobs; E0938: more than the user may have).
   [[nodiscard]] Result<JobId> submit(Job job, Now now);
-  /// As many jobs like this one, the ids of which follow that of the array, which it returns.
+  /// Submits one copy of the job per index. Returns the array's id; its jobs have the ids after it.
   [[nodiscard]] Result<JobId> submit_array(const Job& job, const model::ArrayRange& range, Now now);
-  /// Jobs that waited for a GPU as long as they would, and fit on the CPU, go there.
+  /// Moves jobs to the CPU that have waited for a GPU as long as they allow and that fit there.
   void turn_to_cpu(Now now);
-  /// Starts what fits, in the order of the queue; ids of what started.
+  /// Starts what fits, in the order of the queue. Returns the ids of the started jobs.
   [[nodiscard]] std::vector<JobId> start_what_fits(Now now);
-  /// The processes whose lives are the job's; replaces those of before.
+  /// Replaces the processes that keep the job's lease alive.
   void set_owners(JobId id, std::vector<model::ProcessId> owners);
-  /// What keeps it from devices that are not its own, and the control group that does; "" none.
+  /// How other devices are kept from the job, and the control group that does it ("": none).
   void set_access(JobId id, model::Access access, std::string group);
   void set_refusals(JobId id, std::uint64_t refusals);
-  /// A running job was told to end, which a broker that follows this one must know.
+  /// A running job was told to end. This is saved, so that a restarted broker knows it.
   void tell_to_end(JobId id, model::ToldToEnd how);
-  /// A running job is over. Nothing happens to one that is not running.
+  /// A running job has ended. Does nothing if the job is not running.
   void end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
            Now now);
-  /// Of a job that waits: it is over. Fails with kNotFound (E0901), kPermissionDenied (E0902:
-  /// another user's), kInvalidArgument (E0903: it runs, or has ended).
+  /// Cancels a waiting job. Fails with kNotFound (E0901), kPermissionDenied (E0902: it is another
+  /// user's), kInvalidArgument (E0903: it is running or has ended).
   [[nodiscard]] Status cancel(JobId id, Caller caller, Now now);
-  /// Holds a waiting job back, or lets it stand in line again (behind those who waited). Fails as
-  /// cancel().
+  /// Removes a lease request that still waits and is no longer wanted, as if it had never been
+  /// made. nullopt if it already runs, is a queued job, or other jobs depend on it.
+  [[nodiscard]] std::optional<Job> withdraw(JobId id, Now now);
+  /// Holds a waiting job, or releases it to the end of the queue. Fails as cancel().
   [[nodiscard]] Status hold(JobId id, bool held, Caller caller, Now now);
-  /// Somebody set the wall's clock: those of its times that lie between these become `by` later.
+  /// The wall clock was set: adds `by` to all recorded times between `from` and `to`.
   void move_times(std::int64_t from, std::int64_t to, std::int64_t by);
-  /// Forgets jobs that ended before; their ids.
+  /// Forgets jobs that ended before this time. Returns their ids.
   std::vector<JobId> forget_ended_before(std::int64_t unix_milliseconds,
-                                         const std::map<std::uint32_t, std::int64_t>& of_user = {});
+                                         const std::map<UserJobs, std::int64_t>& of_user = {});
 
   [[nodiscard]] const Job* job(JobId id) const;
-  /// What the next job that is submitted will be called.
+  /// The job or array that this user submitted with this key.
+  [[nodiscard]] std::optional<JobId> submitted(std::uint32_t uid, const std::string& key) const;
+  /// Changes a waiting job, or the time limit of a running one. Fails as cancel() and submit(), and
+  /// with kInvalidArgument (E0948: this change is not possible).
+  [[nodiscard]] Status edit(JobId id, const Changes& changes, Caller caller, Now now);
+  /// The signal of --signal was sent.
+  void set_warned(JobId id);
+  void set_usage(JobId id, const model::JobUsage& usage);
+  /// The id of the next submitted job.
   [[nodiscard]] JobId next_id() const { return next_; }
   [[nodiscard]] const std::map<JobId, Job>& jobs() const { return jobs_; }
   [[nodiscard]] const model::Ledger& ledger() const { return ledger_; }
@@ -106,11 +138,11 @@ class Broker {
   [[nodiscard]] const std::vector<std::string>& units() const { return units_; }
   [[nodiscard]] const std::vector<std::string>& drained() const { return drained_; }
   [[nodiscard]] const std::vector<std::string>& elsewhere() const { return elsewhere_; }
-  /// Jobs that changed since this was asked last: to be written down before anyone is told.
+  /// Jobs that changed since the last call. Write them to the journal before answering anyone.
   [[nodiscard]] std::set<JobId> changed();
-  /// The jobs of an array; none where there is none of that id.
+  /// The jobs of an array; empty if there is no such array.
   [[nodiscard]] std::set<JobId> jobs_of_array(JobId id) const { return arrays_.jobs(id); }
-  /// Whether it keeps out of line only because enough of its array are in it.
+  /// It waits only because enough other jobs of its array are in the queue.
   [[nodiscard]] bool waits_for_its_array(const Job& job) const { return arrays_.is_aside(job); }
 
  private:
@@ -120,8 +152,14 @@ class Broker {
   };
   [[nodiscard]] Result<Job*> changeable(JobId id, Caller caller);
   [[nodiscard]] bool waits_for_another(const Job& job) const;
+  /// Why this job can never start, given its dependencies. "": it can, or that is not known yet.
+  [[nodiscard]] std::string never_after(const Job& job) const;
+  [[nodiscard]] Status change_line(Job& job, const Changes& changes, Caller caller, Now now);
+  void follow_all(const Job& job);
+  [[nodiscard]] bool is_known(JobId job_or_array) const;
+  [[nodiscard]] bool went_well(JobId job_or_array) const;
   [[nodiscard]] bool is_over(JobId job_or_array) const;
-  /// As people name it.
+  /// The number that users see.
   [[nodiscard]] std::string number(model::JobId job_or_array) const;
   [[nodiscard]] Status check_after(const Job& job) const;
   [[nodiscard]] Result<policy::Demand> demand_of(Job& job) const;
@@ -132,7 +170,7 @@ class Broker {
   void stand_in_line(const Job& job);
   void leave_line(const Job& job, Now now);
   void ended(const Job& job, Now now);
-  void follow(JobId over, bool well, Now now);
+  void follow(JobId over, Now now);
   void take_lease(const Job& job);
   void give_lease_back(const Job& job);
   [[nodiscard]] bool start(const policy::Start& start, Now now);
@@ -146,14 +184,16 @@ class Broker {
   std::vector<std::string> units_, drained_, elsewhere_;
   policy::Queue queue_;
   std::map<JobId, Job> jobs_;
-  Crowd crowd_;
-  std::map<JobId, Pending> pending_;            // those that wait, in line or not
-  std::map<JobId, std::set<JobId>> followers_;  // by the job that they wait for
+  UserLoad user_load_;
+  std::map<JobId, Pending> pending_;            // waiting jobs, in the queue or not
+  std::map<JobId, std::set<JobId>> followers_;  // by the job they depend on
   std::set<JobId> changed_, passed_over_;
-  std::set<JobId> may_turn_;  // to the CPU, when they have waited long enough
+  std::set<JobId> may_turn_;  // to the CPU, after waiting long enough
   Arrays arrays_;
-  std::vector<std::pair<JobId, bool>> over_;  // whose followers are yet to be told, and how it went
+  std::vector<JobId> over_;  // ended, but their followers do not know yet
   bool following_ = false;
+  void remember_key(const Job& job);
+  std::map<std::pair<std::uint32_t, std::string>, JobId> keys_;  // of submissions, by user
   JobId next_ = 1;
 };
 

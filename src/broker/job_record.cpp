@@ -1,11 +1,15 @@
 #include "broker/job_record.hpp"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/file.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
+#include "broker/broker.hpp"
+#include "model/cpu_list.hpp"
 
 namespace berth::broker {
 namespace {
@@ -13,16 +17,21 @@ namespace {
 using Json = nlohmann::json;
 using model::Job;
 
-constexpr int kMostDevices = 1024;  // far above any machine, far below what would overflow anything
+constexpr int kMostDevices = 1024;  // far above any machine, too small for any overflow
 constexpr int kMostCpus = 8192;
+constexpr std::array<std::string_view, 8> kChanges{
+    "priority", "gpus", "time_limit_milliseconds", "after", "after_any", "after_not_ok",
+    "first",    "swap"};
 
-/// The request's members by name, in one place for both ways.
+/// Visits the request's members by name; used for reading and for writing.
 template <typename Request, typename Visit>
 void for_each_optional(Request& request, Visit visit) {
   visit("gpus", request.gpus);
   visit("memory_bytes", request.memory_bytes);
   visit("share_permille", request.share_permille);
   visit("cpus", request.cpus);
+  visit("cpu_list", request.cpu_list);
+  visit("all_gpus", request.all_gpus);
   for (const model::InheritedVariable& one : model::kInherited) visit(one.key, request.*one.value);
 }
 
@@ -41,12 +50,12 @@ Json outcome_json(const model::Outcome& outcome) {
   return out;
 }
 
-/// A key whose value is of another kind than it should be.
+/// The value of this key has the wrong type.
 struct WrongKind {
   std::string key;
 };
 
-/// Reads with the type's checks; what does not fit throws, which job_of() catches.
+/// Reads a value and checks its type. Throws on a mismatch, which job_of() catches.
 template <typename T>
 void take(const Json& from, const char* key, T& into) {
   static_cast<void>(from.get_ref<const Json::object_t&>());
@@ -68,7 +77,7 @@ void take(const Json& from, const char* key, std::optional<T>& into) {
   into = std::move(value);
 }
 
-/// The array behind the key; none where it is not there.
+/// The array at this key; empty if there is none.
 const Json& list_of(const Json& from, const char* key) {
   static const Json none = Json::array();
   const auto found = from.find(key);
@@ -88,7 +97,7 @@ model::Outcome outcome_of(const Json& json) {
   model::Outcome outcome;
   int kind = static_cast<int>(model::OutcomeClass::kLost);
   take(json, "class", kind);
-  if (kind >= 0 && kind <= static_cast<int>(model::OutcomeClass::kLost))
+  if (kind >= 0 && kind <= static_cast<int>(model::OutcomeClass::kTimeLimit))
     outcome.kind = static_cast<model::OutcomeClass>(kind);
   take(json, "exit_code", outcome.exit_code);
   take(json, "signal", outcome.signal);
@@ -102,7 +111,52 @@ model::ToldToEnd told_to_end_of(const Json& json) {
   if (const auto known = model::job_state(state); known && model::has_ended(*known))
     how.state = *known;
   take(json, "why", how.why);
+  take(json, "by", how.by);
   return how;
+}
+
+void take_milliseconds(const Json& json, const char* key,
+                       std::optional<std::chrono::milliseconds>& into) {
+  std::optional<std::int64_t> number;
+  take(json, key, number);
+  if (number) into = std::chrono::milliseconds(*number);
+}
+
+void take_ending(const Json& json, Job& job) {
+  take_milliseconds(json, "grace_milliseconds", job.grace);
+  std::string signal;
+  take(json, "signal", signal);
+  if (!signal.empty()) {
+    std::int64_t before = 0;
+    take(json, "signal_before_milliseconds", before);
+    // 0 is not a signal; check_numbers() rejects it.
+    job.warning = {model::warning_signal(signal).value_or(0), std::chrono::milliseconds(before)};
+  }
+  take(json, "warned", job.warned);
+  take(json, "on_end", job.on_end);
+  take(json, "notify", job.notify);
+  take(json, "terminal", job.terminal);
+}
+
+void take_usage(const Json& json, model::JobUsage& usage) {
+  take_milliseconds(json, "cpu_milliseconds", usage.cpu);
+  take(json, "peak_memory_bytes", usage.peak_memory_bytes);
+}
+
+void take_owners(const Json& json, std::vector<model::ProcessId>& into) {
+  for (const Json& one : list_of(json, "owners")) {
+    model::ProcessId& owner = into.emplace_back();
+    take(one, "pid", owner.pid);
+    take(one, "start_ticks", owner.start_ticks);
+  }
+}
+
+model::ArrayTask task_of(const Json& json) {
+  model::ArrayTask task;
+  take(json, "array", task.array);
+  take(json, "index", task.index);
+  take(json, "at_most", task.at_most);
+  return task;
 }
 
 Job parse(const Json& json) {
@@ -117,22 +171,17 @@ Job parse(const Json& json) {
   take(json, "queued", job.queued);
   take(json, "priority", job.priority);
   take(json, "tier", job.tier);
-  std::optional<std::int64_t> limit;
-  take(json, "time_limit_milliseconds", limit);
-  if (limit) job.time_limit = std::chrono::milliseconds(*limit);
-  limit.reset();
-  take(json, "or_cpu_after_milliseconds", limit);
-  if (limit) job.or_cpu_after = std::chrono::milliseconds(*limit);
+  take_milliseconds(json, "time_limit_milliseconds", job.time_limit);
+  take_milliseconds(json, "or_cpu_after_milliseconds", job.or_cpu_after);
+  take_ending(json, job);
   take(json, "after", job.after);
+  take(json, "key", job.key);
+  take(json, "after_any", job.after_any);
+  take(json, "after_not_ok", job.after_not_ok);
+  take(json, "place", job.place);
   take(json, "requeue", job.requeue);
   take(json, "restarts", job.restarts);
-  if (json.contains("task")) {
-    const Json& task = json.at("task");
-    job.task.emplace();
-    take(task, "array", job.task->array);
-    take(task, "index", job.task->index);
-    take(task, "at_most", job.task->at_most);
-  }
+  if (json.contains("task")) job.task = task_of(json.at("task"));
   std::string state;
   take(json, "state", state);
   job.state = model::job_state(state).value_or(model::JobState::kWaiting);
@@ -148,16 +197,14 @@ Job parse(const Json& json) {
   }
   take(json, "cpus", job.cpus);
   take(json, "affinity", job.affinity);
-  for (const Json& one : list_of(json, "owners")) {
-    model::ProcessId& owner = job.owners.emplace_back();
-    take(one, "pid", owner.pid);
-    take(one, "start_ticks", owner.start_ticks);
-  }
+  take_owners(json, job.owners);
   if (const auto found = json.find("told_to_end"); found != json.end())
     job.told_to_end = told_to_end_of(*found);
   if (const auto found = json.find("outcome"); found != json.end())
     job.outcome = outcome_of(*found);
   take(json, "why", job.why);
+  take(json, "ended_by", job.ended_by);
+  take_usage(json, job.usage);
   take(json, "group", job.group);
   bool by_kernel = false;
   take(json, "access_by_kernel", by_kernel);
@@ -166,7 +213,7 @@ Job parse(const Json& json) {
   return job;
 }
 
-/// What is wrong, without the library's words for it.
+/// The problem without the JSON library's prefix.
 std::string words_of(const Json::exception& problem) {
   constexpr int kNoSuchKey = 403;
   const std::string_view said(problem.what());
@@ -175,17 +222,17 @@ std::string words_of(const Json::exception& problem) {
     return text("{} is missing",
                 printable(said.substr(begin + 5, said.find('\'', begin + 5) - begin - 5)));
   if (const auto* broken = dynamic_cast<const Json::parse_error*>(&problem))
-    return text("it is no JSON from byte {} on", broken->byte);
-  return text("a value in it is of another kind than it should be");
+    return text("it is not JSON from byte {} on", broken->byte);
+  return text("a value in it has the wrong type");
 }
 
 Error no_record(const std::string& why) {
-  return {ErrorCode::kInvalidArgument, "E0904", text("this is no job's record: {}", why),
-          text("docs/api.md says what a job is asked for with")};
+  return {ErrorCode::kInvalidArgument, "E0904", text("this is not the record of a job: {}", why),
+          text("see docs/api.md for the keys of a job")};
 }
 
 Error no_record(const WrongKind& wrong) {
-  return no_record(text("{} is of another kind than it should be", wrong.key));
+  return no_record(text("{} has the wrong type", wrong.key));
 }
 
 Error cannot_start(const std::string& why) {
@@ -201,7 +248,7 @@ std::uint64_t bound_of(const Json& json) {
   return json.is_null() ? model::kNoLimit : json_value<std::uint64_t>(json);
 }
 
-/// {"nofile": [1024, null]}; what a newer system may have besides is passed over.
+/// Reads {"nofile": [1024, null]}; ignores limits that only newer systems have.
 model::Limits limits_in(const Json& spec) {
   model::Limits limits;
   take(spec, "nice", limits.nice);
@@ -234,21 +281,115 @@ Error not_within(std::string_view what, std::string_view range) {
   return {ErrorCode::kInvalidArgument, "E0104", text("{} is not {}", what, range), ""};
 }
 
-/// Numbers that nobody means, and that would overflow what is reckoned with them.
+/// The key is kept in memory and in the journal, so it must be short.
+Status check_key(const Job& job) {
+  constexpr std::size_t kLongest = 64;
+  const bool is_sound =
+      job.key.size() <= kLongest && std::all_of(job.key.begin(), job.key.end(), [](char c) {
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+               c == '-' || c == '_';
+      });
+  if (is_sound) return Done{};
+  return not_within("key", text("at most {} letters, digits, - and _", kLongest));
+}
+
+/// Rejects a name that verbs would read as a number, a range or a list of jobs.
+Status check_name(const std::string& name) {
+  const bool has_letter = std::any_of(name.begin(), name.end(), [](char c) {
+    return std::string_view("0123456789-_[]%:").find(c) == std::string_view::npos;
+  });
+  const bool is_list = name.find(',') != std::string::npos || name.starts_with("any:") ||
+                       name.starts_with("not-ok:");
+  if (name.empty() || (has_letter && !is_list)) return Done{};
+  return Error{ErrorCode::kInvalidArgument, "E0947",
+               text("a job cannot be called '{}': it looks like a number or a list of jobs",
+                    printable(name)),
+               "berth run --queue --name sweep-7 -- python train.py"};
+}
+
+/// Rejects a signal that could never be sent.
+Status check_warning(const Job& job) {
+  if (!job.warning) return Done{};
+  if (job.warning->signal == 0 || job.warning->before.count() <= 0)
+    return Error{ErrorCode::kInvalidArgument, "E0946",
+                 text("jobs can be sent USR1, USR2, HUP, INT, QUIT or TERM, some time before their "
+                      "time limit"),
+                 "berth run --queue --time-limit 2h --signal USR1@60s -- python train.py"};
+  if (!job.time_limit || job.warning->before >= *job.time_limit)
+    return Error{ErrorCode::kInvalidArgument, "E0946",
+                 text("a signal before the time limit needs a time limit that is longer"),
+                 "berth run --queue --time-limit 2h --signal USR1@60s -- python train.py"};
+  return Done{};
+}
+
+/// Rejects absurd numbers, which would also overflow later calculations.
 Status check_numbers(const Job& job) {
+  constexpr std::size_t kLongestName = 256, kLongestCommand = 4096;
+  if (auto sound = check_name(job.name); !sound) return sound;
+  if (job.name.size() > kLongestName)
+    return not_within(text("the name"), text("a text of at most {} bytes", kLongestName));
+  if (job.on_end.size() > kLongestCommand)
+    return not_within(text("the command to run afterwards"),
+                      text("a text of at most {} bytes", kLongestCommand));
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 366 * 100);
   const model::Request& request = job.request;
   if (request.gpus && (*request.gpus < 0 || *request.gpus > kMostDevices))
     return not_within("gpus", text("a number from 0 to {}", kMostDevices));
   if (request.cpus && (*request.cpus < 1 || *request.cpus > kMostCpus))
     return not_within("cpus", text("a number from 1 to {}", kMostCpus));
+  if (request.cpu_list) {
+    const auto list = model::parse_cpu_list(*request.cpu_list);
+    if (!list || list->empty() || static_cast<int>(list->size()) != request.cpus)
+      return not_within("cpu_list", text("a list of as many cores as {}", "cpus"));
+  }
   if (request.memory_bytes && *request.memory_bytes == 0)
     return not_within("memory_bytes", text("above zero"));
   if (job.time_limit && (job.time_limit->count() <= 0 || *job.time_limit > kLongest))
     return not_within(text("the time limit"), text("above zero and below a hundred years"));
   if (job.or_cpu_after && (job.or_cpu_after->count() < 0 || *job.or_cpu_after > kLongest))
-    return not_within(text("the time before the CPU is taken"), text("below a hundred years"));
+    return not_within(text("the time before the CPU is used"), text("below a hundred years"));
+  if (job.grace && (job.grace->count() < 0 || *job.grace > std::chrono::hours(24)))
+    return not_within(text("the time to save"), text("between 0 and a day"));
+  return check_warning(job);
+}
+
+/// Rejects unknown keys: a misspelt or newer key would otherwise be ignored silently.
+Status check_keys(const Json& json) {
+  static const std::set<std::string, std::less<>> of_job{
+      // What clients may ask for.
+      "request", "name", "command", "queued", "priority", "tier", "time_limit_milliseconds",
+      "or_cpu_after_milliseconds", "after", "after_any", "after_not_ok", "grace_milliseconds",
+      "signal", "signal_before_milliseconds", "on_end", "notify", "requeue", "array", "owners",
+      "spec", "state", "key",
+      // record_of() writes these for every job; the broker sets them itself.
+      "id", "uid", "user", "submitted"};
+  static const std::set<std::string, std::less<>> of_spec{"folder", "umask",   "environment",
+                                                          "limits", "command", "nice"};
+  for (const auto& [key, value] : json.get_ref<const Json::object_t&>())
+    if (!of_job.contains(key)) return no_record(text("there is no key {}", printable(key)));
+  if (const auto request = json.find("request"); request != json.end()) {
+    std::set<std::string, std::less<>> known{"devices"};
+    model::Request any;
+    for_each_optional(any, [&](const char* key, const auto&) { known.insert(key); });
+    for (const auto& [key, value] : request->get_ref<const Json::object_t&>())
+      if (!known.contains(key)) return no_record(text("there is no key {}", printable(key)));
+  }
+  if (const auto spec = json.find("spec"); spec != json.end())
+    for (const auto& [key, value] : spec->get_ref<const Json::object_t&>())
+      if (!of_spec.contains(key)) return no_record(text("there is no key {}", printable(key)));
   return Done{};
+}
+
+void add_ending(const Job& job, Json& out) {
+  if (!job.on_end.empty()) out["on_end"] = job.on_end;
+  if (job.notify) out["notify"] = true;
+  if (!job.terminal.empty()) out["terminal"] = job.terminal;
+  if (job.grace) out["grace_milliseconds"] = job.grace->count();
+  if (job.warning) {
+    out["signal"] = model::warning_name(job.warning->signal);
+    out["signal_before_milliseconds"] = job.warning->before.count();
+  }
+  if (job.warned) out["warned"] = true;
 }
 
 }  // namespace
@@ -267,6 +408,14 @@ std::string record_of(const Job& job) {
   add("command", job.command);
   if (job.queued) out["queued"] = true;
   add("after", job.after);
+  add("key", job.key);
+  add("after_any", job.after_any);
+  add("after_not_ok", job.after_not_ok);
+  add("ended_by", job.ended_by);
+  if (job.place != 0) out["place"] = job.place;
+  add_ending(job, out);
+  if (job.usage.cpu) out["cpu_milliseconds"] = job.usage.cpu->count();
+  if (job.usage.peak_memory_bytes) out["peak_memory_bytes"] = *job.usage.peak_memory_bytes;
   if (job.requeue) out["requeue"] = true;
   if (job.restarts != 0) out["restarts"] = job.restarts;
   add("cpus", job.cpus);
@@ -291,9 +440,11 @@ std::string record_of(const Job& job) {
                              {"share_permille", grant.share_permille}});
   for (const model::ProcessId& owner : job.owners)
     out["owners"].push_back({{"pid", owner.pid}, {"start_ticks", owner.start_ticks}});
-  if (job.told_to_end)
+  if (job.told_to_end) {
     out["told_to_end"] = {{"state", model::name(job.told_to_end->state)},
                           {"why", job.told_to_end->why}};
+    if (!job.told_to_end->by.empty()) out["told_to_end"]["by"] = job.told_to_end->by;
+  }
   if (job.outcome) out["outcome"] = outcome_json(*job.outcome);
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -306,12 +457,41 @@ Result<Job> job_of(std::string_view record) try {
   return no_record(wrong);
 }
 
+Result<Changes> changes_of(std::string_view body) try {
+  const Json json = Json::parse(body);
+  for (const auto& [key, value] : json.get_ref<const Json::object_t&>())
+    if (std::find(kChanges.begin(), kChanges.end(), key) == kChanges.end())
+      return no_record(text("there is no key {}", printable(key)));
+  Changes out;
+  take(json, "priority", out.priority);
+  take(json, "gpus", out.gpus);
+  take_milliseconds(json, "time_limit_milliseconds", out.time_limit);
+  if (json.contains("time_limit_milliseconds") && json["time_limit_milliseconds"].is_null())
+    out.time_limit = std::chrono::milliseconds(0);
+  take(json, "after", out.after);
+  take(json, "after_any", out.after_any);
+  take(json, "after_not_ok", out.after_not_ok);
+  take(json, "first", out.first);
+  take(json, "swap", out.swap);
+  Job checked;
+  checked.request.gpus = out.gpus;
+  if (out.time_limit && out.time_limit->count() != 0) checked.time_limit = out.time_limit;
+  if (auto sound = check_numbers(checked); !sound) return std::move(sound).error();
+  return out;
+} catch (const Json::exception& problem) {
+  return no_record(words_of(problem));
+} catch (const WrongKind& wrong) {
+  return no_record(wrong);
+}
+
 Result<Submission> submission_of(std::string_view body) try {
   const Json json = Json::parse(body);
+  if (auto known = check_keys(json); !known) return std::move(known).error();
   Submission out;
   out.job = parse(json);
   take(json, "array", out.array);
   if (auto sound = check_numbers(out.job); !sound) return std::move(sound).error();
+  if (auto sound = check_key(out.job); !sound) return std::move(sound).error();
   if (out.job.queued)
     if (auto done = take_spec(json, out); !done) return std::move(done).error();
   return out;

@@ -1,4 +1,4 @@
-// A job as one JSON document: how the journal keeps it, and how a client sends what it asks for.
+// A job as one JSON document, in the journal and in requests of clients.
 #pragma once
 
 #include <optional>
@@ -13,21 +13,21 @@
 namespace berth::broker {
 
 [[nodiscard]] std::string record_of(const model::Job& job);
-/// Unknown keys are passed over, so that an older broker reads what a newer one wrote. Fails with
+/// Ignores unknown keys, so that an older broker can read the records of a newer one. Fails with
 /// kInvalidArgument (E0904).
 [[nodiscard]] Result<model::Job> job_of(std::string_view record);
 
-/// What a client asks for: a job, and where and with what a queued one starts.
+/// What a client asks for: a job and, if it is queued, how to start it.
 struct Submission {
   model::Job job;
-  std::optional<std::string> array;  // a range: as many jobs
+  std::optional<std::string> array;  // a range: one job per index
   std::string folder;
   unsigned mask = 0;
   model::Limits limits;
-  std::vector<std::string> command;      // its bytes; the job's own is what is told of it
+  std::vector<std::string> command;      // exact bytes; the job's own copy is for display
   std::vector<std::string> environment;  // "NAME=value"
 };
-/// Fails with kInvalidArgument (E0904; E0913: a queued job without what it needs to start).
+/// Fails with kInvalidArgument (E0904; E0913: a queued job lacks what is needed to start it).
 [[nodiscard]] Result<Submission> submission_of(std::string_view body);
 
 }  // namespace berth::broker

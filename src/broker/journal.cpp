@@ -16,71 +16,21 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "broker/job_record.hpp"
+#include "broker/journal_copy.hpp"
+#include "broker/record_sum.hpp"
+#include "broker/salvage.hpp"
+#include "broker/sqlite_statement.hpp"
 
 namespace berth::broker {
 namespace {
 
-/// Raised when an older broker would misread what is there.
-constexpr int kFormat = 2;
+/// Raise it when an older broker would misread the journal. Format 3 added a revision and a
+/// checksum to each record.
+constexpr int kFormat = 3;
 
 using Database = std::unique_ptr<sqlite3, decltype(&::sqlite3_close_v2)>;
 
-/// A prepared statement, kept for the journal's life: preparing costs more than the row.
-class Statement {
- public:
-  Statement() = default;
-  Statement(sqlite3* database, const char* sql) {
-    ::sqlite3_prepare_v3(database, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement_, nullptr);
-  }
-  Statement(Statement&& other) noexcept : statement_(std::exchange(other.statement_, nullptr)) {}
-  Statement& operator=(Statement&& other) noexcept {
-    std::swap(statement_, other.statement_);
-    return *this;
-  }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-  ~Statement() { ::sqlite3_finalize(statement_); }
-
-  explicit operator bool() const { return statement_ != nullptr; }
-  void bind(int at, std::int64_t number) { ::sqlite3_bind_int64(statement_, at, number); }
-  /// The bytes must live until the next reset().
-  void bind(int at, std::string_view bytes) {
-    ::sqlite3_bind_text(statement_, at, bytes.data(), static_cast<int>(bytes.size()),
-                        SQLITE_STATIC);
-  }
-  void bind_bytes(int at, std::string_view bytes) {
-    ::sqlite3_bind_blob(statement_, at, bytes.data(), static_cast<int>(bytes.size()),
-                        SQLITE_STATIC);
-  }
-  int step() { return ::sqlite3_step(statement_); }
-  void reset() { ::sqlite3_reset(statement_); }
-  /// Steps once for its effect.
-  bool run() {
-    const int code = step();
-    reset();
-    return code == SQLITE_DONE || code == SQLITE_ROW;
-  }
-  /// Of the first row's first column; nullopt: there is no row.
-  std::optional<std::string> only_text() {
-    std::optional<std::string> found;
-    if (step() == SQLITE_ROW) found = std::string(text(0));
-    reset();
-    return found;
-  }
-  [[nodiscard]] std::string_view text(int column) const {
-    const auto* bytes = ::sqlite3_column_blob(statement_, column);
-    return {static_cast<const char*>(bytes),
-            static_cast<std::size_t>(::sqlite3_column_bytes(statement_, column))};
-  }
-  [[nodiscard]] std::int64_t number(int column) const {
-    return ::sqlite3_column_int64(statement_, column);
-  }
-
- private:
-  sqlite3_stmt* statement_ = nullptr;
-};
-
-/// File systems on which a lock or a WAL cannot be trusted (statfs(2), linux/magic.h).
+/// File systems with unreliable locks or WAL (statfs(2), linux/magic.h).
 std::string_view network_file_system(const std::string& folder) {
   struct Kind {
     std::uint32_t magic;
@@ -105,8 +55,8 @@ std::string_view network_file_system(const std::string& folder) {
 Error damaged(const std::string& file, const std::string& why) {
   const std::string shown = printable(file);
   return {ErrorCode::kUnavailable, "E0907", text("the journal {} cannot be used: {}", shown, why),
-          text("mv {} {}.damaged    then start again; jobs that run are then unknown to Berth",
-               shown, shown)};
+          text("mv {} {}.damaged    then start again; jobs are restored from their files", shown,
+               shown)};
 }
 
 Error unusable(const std::string& path, const std::string& why, const std::string& hint) {
@@ -118,7 +68,7 @@ Error unwritable(const std::string& folder, int problem) {
   return unusable(folder, error_words(problem), "ls -ld " + printable(folder));
 }
 
-/// What SQLite found wrong, when nothing is promised yet.
+/// Why SQLite could not open the file, before anything depends on it.
 Error not_opened(const std::string& file, sqlite3* database) {
   const std::string shown = printable(file);
   const std::string why = ::sqlite3_errmsg(database);
@@ -147,8 +97,8 @@ Status make_folder(const std::string& folder) {
   }
 }
 
-/// Whoever may write there decides what is run in our name: the queue keeps its jobs beside the
-/// journal. In a folder like /var/tmp anybody can have made it before us.
+/// Anyone who can write to this folder can make us run their commands, because the queue stores its
+/// jobs here. In a folder like /var/tmp, someone else may have created it first.
 Status check_folder(const std::string& folder) {
   struct stat link = {};
   struct stat status = {};
@@ -165,7 +115,7 @@ Status check_folder(const std::string& folder) {
   return Done{};
 }
 
-/// SQLite follows no link at all where it is told to follow none to the file.
+/// SQLITE_OPEN_NOFOLLOW rejects links anywhere in the path, so resolve them in the folder's path.
 std::string without_links(const std::string& folder) {
   char* const whole = ::realpath(folder.c_str(), nullptr);
   std::string path = whole != nullptr ? whole : folder;
@@ -177,14 +127,66 @@ bool execute(sqlite3* database, const char* sql) {
   return ::sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK;
 }
 
+bool set_format(sqlite3* database) {
+  return execute(database, ("PRAGMA user_version = " + std::to_string(kFormat)).c_str());
+}
+
+bool make_tables(sqlite3* database) {
+  return execute(database, "BEGIN IMMEDIATE") && execute(database, kTables) &&
+         set_format(database) && execute(database, "COMMIT");
+}
+
+std::string_view bytes_of(sqlite3_value* value) {
+  const auto* bytes = ::sqlite3_value_blob(value);
+  return {static_cast<const char*>(bytes), static_cast<std::size_t>(::sqlite3_value_bytes(value))};
+}
+
+/// record_sum(kind, key, revision, bytes) in SQL.
+void sum_in_sql(sqlite3_context* context, int /*count*/, sqlite3_value** values) {
+  // Read the bytes first: converting a number to text must not replace its value.
+  const std::string kind(bytes_of(values[0])), key(bytes_of(values[1]));
+  ::sqlite3_result_int64(
+      context, record_sum(kind, key, ::sqlite3_value_int64(values[2]), bytes_of(values[3])));
+}
+
+/// Formats 1 and 2 had no revisions and no checksums.
+bool upgrade_tables(sqlite3* database) {
+  ::sqlite3_create_function_v2(database, "record_sum", 4, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                               nullptr, sum_in_sql, nullptr, nullptr, nullptr);
+  const bool done =
+      execute(database,
+              "BEGIN IMMEDIATE;"
+              "CREATE TABLE IF NOT EXISTS launch (id INTEGER PRIMARY KEY, record BLOB NOT NULL);"
+              "ALTER TABLE job ADD COLUMN revision INTEGER NOT NULL DEFAULT 1;"
+              "ALTER TABLE job ADD COLUMN sum INTEGER NOT NULL DEFAULT 0;"
+              "ALTER TABLE launch ADD COLUMN revision INTEGER NOT NULL DEFAULT 1;"
+              "ALTER TABLE launch ADD COLUMN sum INTEGER NOT NULL DEFAULT 0;"
+              "ALTER TABLE value ADD COLUMN revision INTEGER NOT NULL DEFAULT 1;"
+              "ALTER TABLE value ADD COLUMN sum INTEGER NOT NULL DEFAULT 0;"
+              "UPDATE job SET revision = 1, "
+              "sum = record_sum('job', CAST(id AS TEXT), 1, record);"
+              "UPDATE launch SET revision = 1, "
+              "sum = record_sum('launch', CAST(id AS TEXT), 1, record);"
+              "UPDATE value SET revision = 1, sum = record_sum('value', key, 1, value);") &&
+      set_format(database) && execute(database, "COMMIT");
+  if (!done) execute(database, "ROLLBACK");
+  return done;
+}
+
 }  // namespace
 
 struct Journal::Parts {
   std::string file;
-  std::int64_t format = 0;  // of what was there; 0: nothing
+  std::int64_t format = 0;    // format of the existing file; 0: none
+  std::int64_t revision = 0;  // of the last written record
   Database database{nullptr, &::sqlite3_close_v2};
   Statement begin, commit, roll_back, write, remove, get, set, keep_launch, launch, remove_launch;
   Descriptor wal;
+  std::optional<Salvage> salvaged;
+  bool is_damaged = false;
+  std::string copies;                 // folder of its copies
+  std::unique_ptr<JournalCopy> copy;  // a copy in progress
+  std::string copied_day;             // the last day with a copy or a failed attempt
 
   [[nodiscard]] Error failed() const {
     const int code = ::sqlite3_errcode(database.get());
@@ -199,40 +201,106 @@ struct Journal::Parts {
 
   Status prepare() {
     sqlite3* const to = database.get();
-    // A change writes whole pages: small ones.
+    // Each change writes whole pages, so keep them small. Overwrite deleted rows, so that a salvage
+    // never mistakes an old version of a record for the newest.
     if (!execute(to, "PRAGMA page_size = 1024") || !execute(to, "PRAGMA journal_mode = WAL") ||
-        !execute(to, "PRAGMA synchronous = NORMAL") ||
-        !execute(to, "PRAGMA wal_autocheckpoint = 0") ||
-        !execute(to,
-                 "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY, record TEXT NOT NULL)") ||
-        !execute(to,
-                 "CREATE TABLE IF NOT EXISTS value (key TEXT PRIMARY KEY, value TEXT NOT NULL)") ||
-        !execute(
-            to,
-            "CREATE TABLE IF NOT EXISTS launch (id INTEGER PRIMARY KEY, record BLOB NOT NULL)") ||
-        (format < kFormat &&
-         !execute(to, ("PRAGMA user_version = " + std::to_string(kFormat)).c_str())))
+        !execute(to, "PRAGMA synchronous = NORMAL") || !execute(to, "PRAGMA secure_delete = ON") ||
+        !execute(to, "PRAGMA wal_autocheckpoint = 0") || (format == 0 && !make_tables(to)))
       return not_opened(file, to);
+    if (format != 0 && format < kFormat) {
+      const std::string copy_file = copies + "/before-format-" + std::to_string(kFormat) + ".db";
+      if (!copy_journal(to, copy_file))
+        return unusable(file, text("it must be upgraded, and it cannot be copied before that"),
+                        "df -h " + printable(file));
+      if (!upgrade_tables(to)) return not_opened(file, to);
+    }
     begin = Statement(to, "BEGIN IMMEDIATE");
     commit = Statement(to, "COMMIT");
     roll_back = Statement(to, "ROLLBACK");
-    write = Statement(to, "INSERT OR REPLACE INTO job VALUES (?, ?)");
+    write = Statement(to, "INSERT OR REPLACE INTO job VALUES (?, ?, ?, ?)");
     remove = Statement(to, "DELETE FROM job WHERE id = ?");
     get = Statement(to, "SELECT value FROM value WHERE key = ?");
-    set = Statement(to, "INSERT OR REPLACE INTO value VALUES (?, ?)");
-    keep_launch = Statement(to, "INSERT OR REPLACE INTO launch VALUES (?, ?)");
-    launch = Statement(to, "SELECT record FROM launch WHERE id = ?");
+    set = Statement(to, "INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?)");
+    keep_launch = Statement(to, "INSERT OR REPLACE INTO launch VALUES (?, ?, ?, ?)");
+    launch = Statement(to, "SELECT record, revision, sum FROM launch WHERE id = ?");
     remove_launch = Statement(to, "DELETE FROM launch WHERE id = ?");
+    Statement latest(to,
+                     "SELECT max((SELECT ifnull(max(revision), 0) FROM job), "
+                     "(SELECT ifnull(max(revision), 0) FROM launch), "
+                     "(SELECT ifnull(max(revision), 0) FROM value))");
     if (!begin || !commit || !roll_back || !write || !remove || !get || !set || !keep_launch ||
-        !launch || !remove_launch)
+        !launch || !remove_launch || !latest || latest.step() != SQLITE_ROW)
       return damaged(file, ::sqlite3_errmsg(to));
+    revision = latest.number(0);
     return Done{};
   }
 
-  /// Before anything is written: what a newer one keeps there stays as it is.
+  /// Binds the last three columns of a row and writes it.
+  bool put(Statement& to, std::string_view kind, std::string_view key, std::string_view bytes,
+           bool is_text) {
+    ++revision;
+    if (is_text)
+      to.bind(2, bytes);
+    else
+      to.bind_bytes(2, bytes);
+    to.bind(3, revision);
+    to.bind(4, record_sum(kind, key, revision, bytes));
+    return to.run();
+  }
+
+  /// Opens FOLDER/journal.db. On failure, is_damaged says whether a salvage may help.
+  Status open(const std::string& folder) {
+    file = folder + "/journal.db";
+    copies = folder + "/copies";
+    sqlite3* opened = nullptr;
+    const int code = ::sqlite3_open_v2(
+        file.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW,
+        nullptr);
+    database.reset(opened);
+    if (code != SQLITE_OK) return not_opened(file, opened);
+    move_wal_at_the_end(false);
+    ::chmod(file.c_str(), 0600);
+    if (auto fits = check_format(); !fits) return tell_damage(std::move(fits));
+    if (auto ready = prepare(); !ready) return tell_damage(std::move(ready));
+    wal.reset(::open((file + "-wal").c_str(), O_RDONLY | O_CLOEXEC));
+    return Done{};
+  }
+
+  Status tell_damage(Status failed) {
+    switch (::sqlite3_errcode(database.get())) {
+      case SQLITE_CORRUPT:
+      case SQLITE_NOTADB:
+      case SQLITE_ERROR:  // a table is missing
+        is_damaged = format == 0 || format == kFormat;
+        break;
+      default:
+        break;
+    }
+    return failed;
+  }
+
+  /// The tree is intact, and every record matches its checksum.
+  bool is_sound() {
+    sqlite3* const of = database.get();
+    if (Statement check(of, "PRAGMA quick_check(1)"); check.only_text() != "ok") return false;
+    for (const auto& [kind, sql] : {std::pair("job", "SELECT id, record, revision, sum FROM job"),
+                                    {"launch", "SELECT id, record, revision, sum FROM launch"},
+                                    {"value", "SELECT key, value, revision, sum FROM value"}}) {
+      Statement rows(of, sql);
+      int code = SQLITE_ERROR;
+      while (rows && (code = rows.step()) == SQLITE_ROW) {
+        const std::string key(rows.text(0));  // a number in decimal
+        if (record_sum(kind, key, rows.number(2), rows.text(1)) != rows.number(3)) return false;
+      }
+      if (code != SQLITE_DONE) return false;
+    }
+    return true;
+  }
+
+  /// Call it before writing: a journal of a newer Berth stays unchanged.
   Status check_format() {
     sqlite3* const to = database.get();
-    // Exclusive: one broker, no shared memory file, and no lock to take a second time.
+    // Exclusive mode: one broker, no shared-memory file, and the lock is taken only once.
     if (!execute(to, "PRAGMA locking_mode = EXCLUSIVE")) return not_opened(file, to);
     Statement ask(to, "PRAGMA user_version");
     if (!ask || ask.step() != SQLITE_ROW) return not_opened(file, to);
@@ -244,7 +312,7 @@ struct Journal::Parts {
                  "berth --version"};
   }
 
-  /// Moved into the database when the broker ends; never before all of it was read.
+  /// Whether closing moves the WAL into the database. Only safe once the whole WAL could be read.
   void move_wal_at_the_end(bool move) {
     ::sqlite3_db_config(database.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, move ? 0 : 1, nullptr);
   }
@@ -263,20 +331,32 @@ Result<Journal> Journal::open(const std::string& folder) {
                  text("{} is on a network file system ({}): locks there cannot be trusted",
                       printable(folder), kind),
                  "export XDG_STATE_HOME=/var/tmp/$USER"};
-  auto parts = std::make_unique<Parts>();
-  parts->file = without_links(folder) + "/journal.db";
-  sqlite3* opened = nullptr;
-  const int code =
-      ::sqlite3_open_v2(parts->file.c_str(), &opened,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, nullptr);
-  parts->database.reset(opened);
-  if (code != SQLITE_OK) return not_opened(parts->file, opened);
-  parts->move_wal_at_the_end(false);
-  ::chmod(parts->file.c_str(), 0600);
-  if (auto fits = parts->check_format(); !fits) return std::move(fits).error();
-  if (auto ready = parts->prepare(); !ready) return std::move(ready).error();
-  parts->wal.reset(::open((parts->file + "-wal").c_str(), O_RDONLY | O_CLOEXEC));
-  return Journal(std::move(parts));
+  const std::string whole = without_links(folder), file = whole + "/journal.db";
+  finish_salvage(file);
+  std::optional<Salvage> salvaged;
+  const auto salvage = [&]() -> Status {
+    auto done = salvage_journal(file, whole + "/copies", kFormat);
+    if (!done) return std::move(done).error();
+    salvaged = *std::move(done);
+    return Done{};
+  };
+  if (is_wal_damaged(file, kFormat))
+    if (auto done = salvage(); !done) return std::move(done).error();
+  for (;;) {
+    auto parts = std::make_unique<Parts>();
+    Status opened = parts->open(whole);
+    if ((opened && parts->is_sound()) || (!opened && !parts->is_damaged) || salvaged) {
+      if (!opened) return std::move(opened).error();
+      parts->salvaged = std::move(salvaged);
+      return Journal(std::move(parts));
+    }
+    parts.reset();  // releases SQLite's locks
+    if (auto done = salvage(); !done) return std::move(done).error();
+  }
+}
+
+const std::optional<Salvage>& Journal::salvaged() const {
+  return parts_->salvaged;
 }
 
 Result<std::vector<model::Job>> Journal::jobs() const {
@@ -284,9 +364,7 @@ Result<std::vector<model::Job>> Journal::jobs() const {
   std::vector<model::Job> jobs;
   int code = SQLITE_DONE;
   while (all && (code = all.step()) == SQLITE_ROW) {
-    auto job = job_of(all.text(0));
-    if (!job) return damaged(parts_->file, job.error().message);
-    jobs.push_back(*std::move(job));
+    if (auto job = job_of(all.text(0))) jobs.push_back(*std::move(job));
   }
   if (!all || code != SQLITE_DONE) return not_opened(parts_->file, parts_->database.get());
   parts_->move_wal_at_the_end(true);
@@ -300,8 +378,7 @@ Status Journal::write(const std::vector<const model::Job*>& changed,
   for (const model::Job* job : changed) {
     const std::string record = record_of(*job);
     parts_->write.bind(1, static_cast<std::int64_t>(job->id));
-    parts_->write.bind(2, std::string_view(record));
-    good = good && parts_->write.run();
+    good = good && parts_->put(parts_->write, "job", std::to_string(job->id), record, true);
   }
   for (const model::JobId id : gone) {
     for (Statement* one : {&parts_->remove, &parts_->remove_launch}) {
@@ -318,13 +395,19 @@ Status Journal::write(const std::vector<const model::Job*>& changed,
 
 Status Journal::keep_launch(model::JobId id, std::string_view record) {
   parts_->keep_launch.bind(1, static_cast<std::int64_t>(id));
-  parts_->keep_launch.bind_bytes(2, record);
-  return parts_->keep_launch.run() ? Status(Done{}) : Status(parts_->failed());
+  const bool good = parts_->put(parts_->keep_launch, "launch", std::to_string(id), record, false);
+  return good ? Status(Done{}) : Status(parts_->failed());
 }
 
 std::optional<std::string> Journal::launch(model::JobId id) const {
-  parts_->launch.bind(1, static_cast<std::int64_t>(id));
-  return parts_->launch.only_text();
+  Statement& ask = parts_->launch;
+  ask.bind(1, static_cast<std::int64_t>(id));
+  std::optional<std::string> found;
+  if (ask.step() == SQLITE_ROW &&
+      record_sum("launch", std::to_string(id), ask.number(1), ask.text(0)) == ask.number(2))
+    found = std::string(ask.text(0));
+  ask.reset();
+  return found;
 }
 
 std::optional<std::string> Journal::value(std::string_view key) const {
@@ -334,8 +417,8 @@ std::optional<std::string> Journal::value(std::string_view key) const {
 
 Status Journal::set_value(std::string_view key, std::string_view value) {
   parts_->set.bind(1, key);
-  parts_->set.bind(2, value);
-  return parts_->set.run() ? Status(Done{}) : Status(parts_->failed());
+  const bool good = parts_->put(parts_->set, "value", key, value, true);
+  return good ? Status(Done{}) : Status(parts_->failed());
 }
 
 void Journal::sync() const {
@@ -348,6 +431,26 @@ void Journal::tidy(bool is_quiet) {
   if (::fstat(parts_->wal.get(), &status) != 0 || status.st_size < grown) return;
   ::sqlite3_wal_checkpoint_v2(parts_->database.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
                               nullptr);
+}
+
+void Journal::keep_daily_copy(std::int64_t unix_milliseconds) {
+  constexpr int kPagesAtOnce = 1024;
+  constexpr std::size_t kKept = 3;
+  Parts& parts = *parts_;
+  if (parts.copy) {
+    const auto state = parts.copy->go_on(kPagesAtOnce);
+    if (state == JournalCopy::State::kGoesOn) return;
+    parts.copy.reset();
+    if (state == JournalCopy::State::kDone) remove_old_copies(parts.copies, kKept);
+    return;
+  }
+  const std::string day = day_of(unix_milliseconds);
+  if (day == parts.copied_day) return;
+  parts.copied_day = day;
+  const std::string file = parts.copies + "/journal-" + day + ".db";
+  struct stat status = {};
+  if (::stat(file.c_str(), &status) != 0)
+    parts.copy = JournalCopy::begin(parts.database.get(), file);
 }
 
 }  // namespace berth::broker

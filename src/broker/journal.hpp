@@ -1,6 +1,6 @@
-// Journal: what the broker must not forget. SQLite in WAL mode, owned by one process: a change is
-// in the WAL file before it is answered, which outlives kill -9; what sync() has been told outlives
-// a power cut as well. An fsync a change would cost more than the whole rest of an answer.
+// Journal: the broker's database, SQLite in WAL mode, opened by one process only. Every change is
+// in the WAL file before it is answered, so it survives kill -9. After sync() it survives a power
+// failure too. One fsync per change would cost more than the rest of an answer.
 #pragma once
 
 #include <map>
@@ -11,39 +11,45 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "broker/salvage.hpp"
 #include "model/job.hpp"
 
 namespace berth::broker {
 
 class Journal {
  public:
-  /// FOLDER/journal.db, made with its folder where it is not there. Fails with kUnavailable (E0905:
-  /// the folder is on a network file system; E0906: another broker has it; E0907: it is damaged, of
-  /// a newer Berth, or cannot be written).
+  /// Opens or creates FOLDER/journal.db. Repairs a damaged journal first; salvaged() says what was
+  /// saved. Fails with kUnavailable (E0905: the folder is on a network file system; E0906: another
+  /// broker uses it; E0907: it cannot be repaired or written, or a newer Berth made it).
   [[nodiscard]] static Result<Journal> open(const std::string& folder);
   Journal(Journal&&) noexcept;
   Journal& operator=(Journal&&) noexcept;
   ~Journal();
 
-  /// By ascending id. A record that cannot be read makes the whole journal damaged: E0907.
+  /// What open() saved from a damaged journal.
+  [[nodiscard]] const std::optional<Salvage>& salvaged() const;
+  /// By ascending id. Skips records that are not jobs. Fails with kUnavailable (E0907).
   [[nodiscard]] Result<std::vector<model::Job>> jobs() const;
-  /// All of it or nothing. Fails with kUnavailable (E0908: the disk is full, say); nothing of it
-  /// may be told to anyone then.
+  /// Writes everything or nothing. Fails with kUnavailable (E0908: for example, the disk is full);
+  /// then none of it may be reported to anyone.
   [[nodiscard]] Status write(const std::vector<const model::Job*>& changed,
                              const std::vector<model::JobId>& gone = {},
                              const std::map<std::string, std::string>& values = {});
-  /// What a job, or each of an array, is started with; `write` forgets it with what is gone. Fails
-  /// as write().
+  /// Stores how to start a job or the jobs of an array. `write` deletes it with the job. Fails as
+  /// write().
   [[nodiscard]] Status keep_launch(model::JobId id, std::string_view record);
   [[nodiscard]] std::optional<std::string> launch(model::JobId id) const;
-  /// A value that is no job's: what users had, which devices are drained.
+  /// A value that does not belong to a job, such as past usage or drained devices.
   [[nodiscard]] std::optional<std::string> value(std::string_view key) const;
   [[nodiscard]] Status set_value(std::string_view key, std::string_view value);
-  /// Waits until all that was written is on the disk. May be called from another thread.
+  /// Waits until everything written is on the disk. May be called from another thread.
   void sync() const;
-  /// Moves the WAL into the database when it has grown: some 20 ms for whoever asks meanwhile, so
-  /// where somebody does, only when it has grown much. Not on the way of an answer.
+  /// Moves a large WAL into the database. This delays other requests by about 20 ms, so a busy
+  /// broker waits for a larger WAL. Do not call it while answering.
   void tidy(bool is_quiet);
+  /// Makes one copy a day, FOLDER/copies/journal-DAY.db, and keeps a few. Call it every second:
+  /// each call copies a part. The journal is also copied there before its format is upgraded.
+  void keep_daily_copy(std::int64_t unix_milliseconds);
 
  private:
   struct Parts;

@@ -67,7 +67,7 @@ Journal open(const std::string& path) {
   return *std::move(journal);
 }
 
-/// As somebody with another program would.
+/// Changes the file as another program would.
 void execute(const std::string& file, const char* sql) {
   sqlite3* database = nullptr;
   REQUIRE(::sqlite3_open(file.c_str(), &database) == SQLITE_OK);
@@ -96,6 +96,14 @@ TEST_CASE("a job's record says all of it") {
   for (const char* bad : {"", "[", "3", "{\"id\":\"x\"}", "{\"grants\":3}", "{\"owners\":[3]}",
                           "{\"told_to_end\":3}"})
     CHECK(job_of(bad).error().id == "E0904");
+}
+
+TEST_CASE("what a client asks for may have a key, and no word that nobody knows") {
+  const auto taken = berth::broker::submission_of(R"({"command":["true"],"key":"a-key"})");
+  REQUIRE(taken);
+  CHECK(taken->job.key == "a-key");
+  CHECK(berth::broker::submission_of(R"({"command":["true"],"kee":"a-key"})").error().id ==
+        "E0904");
 }
 
 TEST_CASE("what was written is there when the journal is opened again") {
@@ -150,19 +158,41 @@ TEST_CASE("a journal has one broker") {
   CHECK(second.error().id == "E0906");
 }
 
-TEST_CASE("a damaged or newer journal is refused and left as it is") {
+TEST_CASE("a newer journal is refused and left as it is") {
   const Folder folder;
   const std::string file = folder.path + "/journal.db";
-  std::ofstream(file) << std::string(5000, 'x');
-  CHECK(Journal::open(folder.path).error().id == "E0907");
-  CHECK(std::filesystem::file_size(file) == 5000);
-  std::filesystem::remove(file);
   { open(folder.path); }
-  execute(file, "INSERT INTO job VALUES (1, 'nonsense')");
-  CHECK(open(folder.path).jobs().error().id == "E0907");
   execute(file, "PRAGMA user_version = 9");
   CHECK(Journal::open(folder.path).error().message.find("newer") != std::string::npos);
   CHECK(Journal::open("/proc/nothing").error().id == "E0907");
+  for (const auto& one : std::filesystem::directory_iterator(folder.path))
+    CHECK(one.path().filename().string().starts_with("journal.db"));
+}
+
+TEST_CASE("a journal of an earlier format is copied, and then upgraded") {
+  const Folder folder;
+  const std::string file = folder.path + "/journal.db";
+  const std::string sql =
+      "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL;"
+      "CREATE TABLE job (id INTEGER PRIMARY KEY, record TEXT NOT NULL);"
+      "CREATE TABLE value (key TEXT PRIMARY KEY, value TEXT NOT NULL);"
+      "CREATE TABLE launch (id INTEGER PRIMARY KEY, record BLOB NOT NULL);"
+      "INSERT INTO job VALUES (7, '" +
+      record_of(job(7)) +
+      "');"
+      "INSERT INTO launch VALUES (7, x'6100'); INSERT INTO value VALUES ('drained', '[]');"
+      "PRAGMA user_version = 2";
+  execute(file, sql.c_str());
+  {
+    const Journal journal = open(folder.path);
+    CHECK_FALSE(journal.salvaged());
+    REQUIRE(journal.jobs()->size() == 1);
+    CHECK(journal.jobs()->front().name == job_of(record_of(job(7)))->name);
+    CHECK(journal.launch(7) == std::string("a\0", 2));
+    CHECK(journal.value("drained") == "[]");
+  }
+  CHECK_FALSE(open(folder.path).salvaged());
+  CHECK(std::filesystem::exists(folder.path + "/copies/before-format-3.db"));
 }
 
 TEST_CASE("a disk that is full refuses the change and keeps what was confirmed") {
@@ -177,7 +207,7 @@ TEST_CASE("a disk that is full refuses the change and keeps what was confirmed")
       const Job one = job(id);
       const auto written = journal->write({&one});
       if (written) continue;
-      // What came before is there, also for the one that was refused.
+      // All earlier jobs are still stored after the failed write.
       const auto jobs = journal->jobs();
       const bool good = written.error().id == "E0908" && jobs && jobs->size() == id - 1 &&
                         !written.error().hint.empty();
@@ -224,7 +254,7 @@ TEST_CASE("kill -9 loses nothing that was confirmed") {
     ::waitpid(child, nullptr, 0);
     const auto jobs = open(folder.path).jobs();
     REQUIRE(jobs);
-    // One may be written and not yet confirmed.
+    // The last job may be written but not yet confirmed.
     REQUIRE(jobs->back().id >= last);
     REQUIRE(jobs->back().id <= last + 1);
     std::uint64_t expected = 1;

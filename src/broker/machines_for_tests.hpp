@@ -1,4 +1,4 @@
-// Machines, jobs and moments that the broker's tests share.
+// Machines, jobs and times shared by the broker's tests.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// The only file that knows CLI11. It builds the options of the one verb that was called: building
-// all of them costs more than the rest of a short command.
+// The only file that uses CLI11. It builds only the options of the called verb, because building
+// all of them would cost more than the rest of a short command.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 namespace berth::cli {
 namespace {
 
-/// "-d,--device" → "--device": the long name is the key.
+/// "-d,--device" → "--device": the key is the long name.
 std::string key_of(const Option& option) {
   const std::string names = option.names;
   const auto at = names.rfind("--");
@@ -39,7 +39,7 @@ Error usage_error(const Verb& verb, const char* id, std::string message, const s
   return {ErrorCode::kInvalidArgument, id, std::move(message), guess + shown(verb) + " --help"};
 }
 
-/// CLI11 begins its messages with the option's name: "--device: 1 required TEXT missing".
+/// CLI11's messages begin with the option's name: "--device: 1 required TEXT missing".
 Error parse_error(const Verb& verb, const CLI::ParseError& problem) {
   const std::string what = problem.what();
   const std::string name = what.substr(0, what.find_first_of(": "));
@@ -61,7 +61,7 @@ std::optional<Error> switch_with_value(const Verb& verb, const std::vector<std::
   return std::nullopt;
 }
 
-/// Options whose placeholder lists words take nothing else.
+/// If an option's placeholder lists words, only those are allowed.
 std::optional<Error> check_choices(const Verb& verb, const Option& option,
                                    const std::vector<std::string>& given) {
   const auto allowed = choices(option);
@@ -80,7 +80,7 @@ std::optional<Error> check_choices(const Verb& verb, const Option& option,
   return std::nullopt;
 }
 
-/// What CLI11 did not take: the command, operands, or options that do not exist.
+/// Sorts what CLI11 did not parse: the command, operands, and unknown options.
 Result<Arguments> place_extras(const Verb& verb, Arguments arguments,
                                std::vector<std::string> extras,
                                const std::vector<std::string>& known) {

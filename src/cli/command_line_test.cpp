@@ -98,7 +98,8 @@ TEST_CASE(
     CHECK_FALSE(parsed->has("--mine"));
   }
   CHECK(id_of(kRun, {"--devcie", "1", "--", "python"}) == "E0001");
-  CHECK(id_of(kRun, {"word", "--", "python"}) == "");  // all of it is the command: "word -- python"
+  CHECK(id_of(kRun, {"word", "--", "python"}) ==
+        "");  // everything is the command: "word -- python"
   const auto inner = parse(kRun, {"python", "--", "x"});
   REQUIRE(inner);
   CHECK(inner->command == Words{"python", "--", "x"});

@@ -1,6 +1,5 @@
-// Shell completion (berth help --completion SHELL), from the verb table: verbs, options, and the
-// words an option may be. After the first word of a command it hands over to that command's own
-// completion.
+// Shell completion (berth help --completion SHELL), generated from the verb table: verbs, options
+// and their choices. After the first word of a command, that command's own completion takes over.
 #include "base/text.hpp"
 #include "cli/manual.hpp"
 #include "cli/verb.hpp"
@@ -21,22 +20,24 @@ std::vector<std::string_view> names_of(const Option& option) {
   return out;
 }
 
-/// Inside single quotes of any of the three shells; backslashes do not occur in our texts.
+/// Quotes text in single quotes for any of the three shells; our texts contain no backslashes.
 std::string quoted(std::string_view text, std::string_view apostrophe) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string(apostrophe) : std::string(1, c);
   return out + "'";
 }
 
-/// Words worth offering where others are possible, too: machines beside files, faults to be told
-/// where and when.
+/// Suggestions for values that may also be something else: machines (or files), faults (with device
+/// and time).
 struct Suggestions {
   std::vector<std::string_view> words;
   bool or_file = false;
+  bool devices = false;  // this machine's devices: `berth help --words devices`
 };
 Suggestions suggestions(const Option& option) {
   const std::string_view value = option.value == nullptr ? "" : option.value;
-  Suggestions out{{}, value == "NAME|FILE"};
+  const std::string_view names = option.names;
+  Suggestions out{{}, value == "NAME|FILE", names.find("--device") != names.npos};
   if (out.or_file)
     for (const sim::BuiltIn& built_in : sim::built_in_machines())
       out.words.push_back(built_in.name);
@@ -52,6 +53,11 @@ template <typename Visit>
 void each_option(const Verb& verb, Visit visit) {
   for (const auto& options : {verb.options, common_options()})
     for (const Option& option : options) visit(option);
+}
+
+/// Whether the verb's operands are jobs.
+bool names_jobs(const Verb& verb) {
+  return std::string_view(verb.operands).find("JOB") != std::string_view::npos;
 }
 
 std::string verb_names() {
@@ -70,8 +76,8 @@ std::string joined(const std::vector<std::string_view>& words, char with) {
   return out;
 }
 
-/// The arms of a bash case: which options a verb has, which take a value, and which values those
-/// are.
+/// The cases of a bash `case`: the verb's options, which of them take a value, and the possible
+/// values.
 std::string bash_arm(const Verb& verb) {
   std::string all, with_value, values;
   each_option(verb, [&](const Option& option) {
@@ -82,12 +88,14 @@ std::string bash_arm(const Verb& verb) {
     const Suggestions others = suggestions(option);
     std::string words = joined(choices(option), ' ') + joined(others.words, ' ');
     if (others.or_file) words += " $(compgen -G '*.toml')";
+    if (others.devices) words += "$(berth help --words devices 2>/dev/null)";
     if (!words.empty())
       values += "        " + joined(names, '|') + ") words=\"" + words + "\" ;;\n";
   });
   std::string out = "    '" + std::string(verb.name) + "')\n      options='" + all +
                     "'\n      valued=' " + with_value +
                     "'\n      command=" + (verb.takes_command ? "1" : "0") +
+                    "\n      jobs=" + (names_jobs(verb) ? "1" : "0") +
                     "\n      case $previous in\n" + values + "      esac ;;\n";
   return out;
 }
@@ -96,7 +104,7 @@ std::string bash() {
   std::string out = R"(# bash completion for berth; made by: berth help --completion bash
 _berth() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local verb='' options='' valued=' ' words='' command=0 at=1
+  local verb='' options='' valued=' ' words='' command=0 jobs=0 at=1
   case ${COMP_WORDS[1]} in
     -*) ;;
     *) if ((COMP_CWORD > 1)); then verb=${COMP_WORDS[1]}; at=2; fi ;;
@@ -127,17 +135,19 @@ _berth() {
     COMPREPLY=($(compgen -W "$options" -- "$current"))
   elif [[ -z $verb || $verb == help ]]; then
     COMPREPLY=($(compgen -W ")" +
-         verb_names() + R"(" -- "$current"))
+         verb_names() + R"~(" -- "$current"))
+  elif ((jobs)); then
+    COMPREPLY=($(compgen -W "$(berth help --words jobs 2>/dev/null)" -- "$current"))
   elif ((command)); then
     COMPREPLY=($(compgen -c -- "$current"))
   fi
 }
 complete -F _berth berth
-)";
+)~";
   return out;
 }
 
-/// "(-d --device)"{-d,--device}"[says]:LIST:(a b)" as _arguments wants it.
+/// "(-d --device)"{-d,--device}"[says]:LIST:(a b)", the syntax of _arguments.
 std::string zsh_option(const Option& option) {
   const auto names = names_of(option);
   std::string says;
@@ -153,6 +163,7 @@ std::string zsh_option(const Option& option) {
     const Suggestions others = suggestions(option);
     tail += ":" + label + ":" +
             (!words.empty()          ? "(" + joined(words, ' ') + ")"
+             : others.devices        ? "{compadd $(berth help --words devices 2>/dev/null)}"
              : others.or_file        ? "{compadd " + joined(others.words, ' ') + "; _files}"
              : !others.words.empty() ? "(" + joined(others.words, ' ') + ")"
                                      : "_files");
@@ -186,6 +197,7 @@ std::string zsh() {
     out += std::string("        ") +
            (verb.takes_command ? "'*::command: _normal'"
             : topic            ? "'*:verb:(" + verb_names() + ")'"
+            : names_jobs(verb) ? "'*:job:{compadd $(berth help --words jobs 2>/dev/null)}'"
                                : "'*:operand:_files'") +
            " ;;\n";
   }
@@ -202,7 +214,9 @@ std::string fish_option(const Verb& verb, const Option& option) {
   if (option.value != nullptr) {
     const auto words = choices(option);
     const Suggestions others = suggestions(option);
-    out += words.empty() && (others.or_file || others.words.empty()) ? " -r" : " -x";
+    const bool free_words = words.empty() && (others.or_file || others.words.empty());
+    out += free_words && !others.devices ? " -r" : " -x";
+    if (others.devices) out += " -a '(berth help --words devices 2>/dev/null)'";
     if (const std::string all = joined(words, ' ') + joined(others.words, ' '); !all.empty())
       out += " -a '" + all + "'";
   }
@@ -216,6 +230,9 @@ std::string fish() {
       out += "complete -c berth -f -n __fish_use_subcommand -a " + std::string(verb.name) + " -d " +
              quoted(tr(verb.summary), "\\'") + "\n";
     each_option(verb, [&](const Option& option) { out += fish_option(verb, option); });
+    if (names_jobs(verb))
+      out += "complete -c berth -f -n '__fish_seen_subcommand_from " + std::string(verb.name) +
+             "' -a '(berth help --words jobs 2>/dev/null)'\n";
     if (verb.takes_command)
       out += "complete -c berth -n '__fish_seen_subcommand_from " + std::string(verb.name) +
              "' -a '(__fish_complete_subcommand --fcs-skip=2)'\n";

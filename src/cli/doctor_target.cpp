@@ -16,20 +16,21 @@
 #include "base/shell_word.hpp"
 #include "base/spelling.hpp"
 #include "base/text.hpp"
-#include "doctor/command.hpp"
+#include "doctor/read/collectors.hpp"
+#include "doctor/read/command.hpp"
 #include "doctor/read/place.hpp"
 #include "doctor/read/probe.hpp"
 #include "doctor/read/process.hpp"
 #include "doctor/read/pyenv.hpp"
-#include "doctor/unread_words.hpp"
+#include "doctor/rules/unread_words.hpp"
 #include "inventory/observe.hpp"
 
 namespace berth::cli {
 namespace {
 
-// An endless pipe must end somewhere.
+// Limit for an endless pipe.
 constexpr std::size_t kMostBytes = 256 << 20;
-// To count the lines of more would take longer than all else.
+// Counting the lines of more text would take too long.
 constexpr std::size_t kMostCounted = 512 << 20;
 
 Error no_python(const std::string& what, const std::string& why, std::string hint) {
@@ -37,7 +38,7 @@ Error no_python(const std::string& what, const std::string& why, std::string hin
           text("there is no Python at {}: {}", printable(what), why), std::move(hint)};
 }
 
-/// "--venv=~/x" comes as it is written: a shell expands ~ at the beginning of a word only.
+/// Expands ~ in "--venv=~/x": shells expand it only at the beginning of a word.
 std::string absolute(const std::string& path) {
   const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): before any thread
   if ((path == "~" || path.starts_with("~/")) && home != nullptr) return home + path.substr(1);
@@ -47,7 +48,7 @@ std::string absolute(const std::string& path) {
              : std::filesystem::absolute(path, ignored).lexically_normal().string();
 }
 
-/// "python3.11" without a folder is meant as a shell takes it.
+/// Looks up "python3.11" without a folder in PATH, as a shell does.
 std::string python_named(const doctor::Sources& sources, const std::string& word) {
   if (word.find('/') != std::string::npos || word.empty() || sources.tree.exists(absolute(word)))
     return absolute(word);
@@ -59,7 +60,8 @@ std::string python_named(const doctor::Sources& sources, const std::string& word
   return absolute(word);
 }
 
-/// A folder that was given for a program, a program for a folder: what was meant.
+/// Suggests what the user probably meant by a folder given as a program, or a program given as a
+/// folder.
 std::string meant_python(const doctor::Tree& tree, const std::string& path) {
   if (tree.exists(path + "/bin/python")) return "berth doctor --venv " + shell_word(path);
   const auto node = tree.node(path);
@@ -67,8 +69,8 @@ std::string meant_python(const doctor::Tree& tree, const std::string& path) {
   return "berth doctor --python \"$(command -v python3)\"";
 }
 
-/// An environment beside one whose Python is gone: nothing of that is touched, for `venv --clear`
-/// deletes a folder's files, and `--upgrade` leaves a link to nothing as it is.
+/// Suggests a new environment beside one whose Python is gone. The old one must not be touched:
+/// `venv --clear` would delete its files, and `--upgrade` keeps a broken link.
 std::string beside(const doctor::Tree& tree, const std::string& venv, const std::string& place) {
   const auto trimmed = [](std::string path) {
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
@@ -85,7 +87,8 @@ std::string beside(const doctor::Tree& tree, const std::string& venv, const std:
   }
 }
 
-/// What is inside of an environment, given for it; else how one is made.
+/// If the user named something inside an environment, suggests the environment; otherwise how to
+/// create one.
 std::string meant_venv(const doctor::Tree& tree, const std::string& venv, const std::string& place,
                        bool is_venv) {
   const std::string shown = shell_word(printable(venv.starts_with('~') ? place : venv));
@@ -114,7 +117,7 @@ Status choose_venv(const doctor::Tree& tree, const std::string& venv, const std:
               : text(tree.exists(place) ? msgid("it is no environment") : msgid("it is not there"));
   if (why.empty()) return Done{};
   return no_python(is_venv ? venv + "/bin/python" : venv, why,
-                   recorded ? "berth doctor --from DIR" : meant_venv(tree, venv, place, is_venv));
+                   recorded ? "berth doctor --from FILE" : meant_venv(tree, venv, place, is_venv));
 }
 
 Error no_conda(const doctor::Sources& sources, const std::string& name) {
@@ -134,7 +137,7 @@ Error not_in_pyenv(const doctor::Tree& tree, const std::string& word, const std:
                                        " berth doctor --python " + shell_word(printable(word)));
 }
 
-/// The interpreter that the options name; in a bundle a path of the recorded machine.
+/// Sets the interpreter that the options name; in a bundle, a path on the recorded machine.
 Status choose_python(const Context& context, doctor::Sources& sources) {
   const bool recorded = context.arguments.has("--from");
   const auto place = [&](const std::string& path) { return recorded ? path : absolute(path); };
@@ -146,7 +149,7 @@ Status choose_python(const Context& context, doctor::Sources& sources) {
     if (!why.empty())
       return no_python(
           *python, why,
-          recorded ? "berth doctor --from DIR" : meant_python(sources.tree, sources.python));
+          recorded ? "berth doctor --from FILE" : meant_python(sources.tree, sources.python));
   } else if (const auto venv = context.arguments.value("--venv")) {
     return choose_venv(sources.tree, *venv, place(*venv), recorded, sources.python);
   } else if (const auto name = context.arguments.value("--conda")) {
@@ -172,7 +175,7 @@ Result<doctor::Sources> sources_of(const Context& context) {
   return doctor::this_machine(depth);
 }
 
-/// The command becomes the target: its variables, its Python, its program.
+/// Makes the command the target: its variables, its Python, its program.
 Result<model::CommandSeen> follow_command(const Context& context, doctor::Sources& sources) {
   const doctor::Environment before = sources.process.environment.value_or({});
   std::error_code ignored;
@@ -187,7 +190,7 @@ Result<model::CommandSeen> follow_command(const Context& context, doctor::Source
       seen.environment.emplace_back(name, value);
   for (const auto& [name, value] : before)
     if (!found->environment.contains(name)) seen.environment.emplace_back(name, std::nullopt);
-  // As somebody who stands here would call them.
+  // Show paths relative to the current folder.
   for (const std::string& file : found->files)
     seen.files.push_back(file.starts_with(here + "/") ? file.substr(here.size() + 1) : file);
   seen.notes = found->notes;
@@ -203,10 +206,10 @@ Error unreadable_text(const std::string& path, const std::string& why) {
           "python train.py 2>&1 | berth doctor --error -"};
 }
 
-/// Where the kept end of a text begins.
+/// The kept end of a text.
 struct EndOfText {
   std::string bytes;
-  long lines_before = 0;  // -1: more than is counted
+  long lines_before = 0;  // -1: too many to count
 };
 
 long lines_in(std::string_view bytes) {
@@ -217,7 +220,7 @@ long lines_in(std::string_view bytes) {
   return lines;
 }
 
-/// Lines of a file's beginning, up to its `end`.
+/// The number of lines before `end`.
 long lines_up_to(int file, off_t end) {
   std::vector<char> buffer(1 << 20);
   long lines = 0;
@@ -231,16 +234,16 @@ long lines_up_to(int file, off_t end) {
   return lines;
 }
 
-/// Whether the file is a named pipe that nobody opens for writing within a second; what is read
-/// meanwhile goes to `bytes`.
+/// Whether the file is a named pipe without a writer for a second. Adds what it reads in that time
+/// to `bytes`.
 bool has_no_writer(int file, std::string& bytes) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(file);
-  // The other end of a shell's <(…) was there, and may have gone.
+  // In a shell's <(…) the other end existed and may have exited.
   if (::readlink(link.c_str(), target.data(), target.size()) < 1 || target[0] != '/') return false;
   for (int tries = 0; tries < 10; ++tries) {
     char one = 0;
-    const ssize_t count = ::read(file, &one, 1);  // somebody has it open, and is silent: EAGAIN
+    const ssize_t count = ::read(file, &one, 1);  // EAGAIN: there is a writer, but no data yet
     if (count > 0) bytes += one;
     if (count != 0) return false;
     ::poll(nullptr, 0, 100);
@@ -248,8 +251,8 @@ bool has_no_writer(int file, std::string& bytes) {
   return true;
 }
 
-/// The end of it; a pipe (as a shell's <(…) gives one) is waited for 10 s, stdin as long as it
-/// takes.
+/// Reads the end of the text. Waits up to 10 s for a pipe (such as a shell's <(…)), without limit
+/// for stdin.
 Result<EndOfText> text_from(const std::string& path) {
   const bool is_stdin = path == "-";
   Descriptor file(is_stdin ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
@@ -299,18 +302,18 @@ void try_kernels(const Context& context, doctor::Sources& sources) {
   sources.asked.probe = doctor::probe_target(sources, options);
 }
 
-/// "$VENV" of a variable that is not set is a word without letters, and would be taken for the
-/// folder that somebody stands in, or for the root.
+/// Rejects empty values: an unset "$VENV" is empty, and would be taken for the current folder or
+/// the root.
 Status check_named(const Arguments& given) {
   const auto nothing = [](const std::string& what) {
     return Error{ErrorCode::kInvalidArgument, "E0825",
-                 text("{} is empty: nothing was named, as with a variable that is not set", what),
+                 text("{} is empty, perhaps because a variable is not set", what),
                  "berth help doctor"};
   };
   for (const auto& [option, what] :
        {std::pair("--venv", "--venv DIR"), std::pair("--python", "--python PATH"),
-        std::pair("--conda", "--conda NAME"), std::pair("--from", "--from DIR"),
-        std::pair("--record", "--record DIR"), std::pair("--error", "--error FILE"),
+        std::pair("--conda", "--conda NAME"), std::pair("--from", "--from FILE"),
+        std::pair("--record", "--record FILE"), std::pair("--error", "--error FILE"),
         std::pair("--only", "--only ID"), std::pair("--explain", "--explain ID")})
     if (const auto value = given.value(option); value && value->empty()) return nothing(what);
   for (const std::string& file : given.positional)
@@ -324,18 +327,18 @@ Status check_doctor_options(const Context& context) {
   const Arguments& given = context.arguments;
   if (const Status named = check_named(given); !named) return named.error();
   const auto no = [](const char* one, std::string_view other) {
-    return Error{ErrorCode::kInvalidArgument, "E0821", text("{} does not go with {}", one, other),
-                 "berth help doctor"};
+    return Error{ErrorCode::kInvalidArgument, "E0821",
+                 text("{} cannot be used with {}", one, other), "berth help doctor"};
   };
   if (!given.positional.empty()) {
     for (const char* option : {"--from", "--record", "--pid", "--deep"})
       if (given.has(option))
         return Error{ErrorCode::kInvalidArgument, "E0808",
-                     text("{} is about a machine, and goes with no file", option),
+                     text("{} is about a machine, and cannot be used with a file", option),
                      "berth doctor train.py"};
     if (given.has_separator) return no("FILE", "-- COMMAND");
   }
-  // Each of them says whose Python is meant; a bundle has one of its own, or several.
+  // Each of these options determines the Python; a bundle has its own.
   constexpr std::array<const char*, 5> kTargets{"--python", "--venv", "--conda", "--pid", "--from"};
   for (std::size_t i = 0; i < kTargets.size(); ++i)
     for (std::size_t j = i + 1; j < kTargets.size(); ++j)

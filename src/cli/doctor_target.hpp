@@ -1,4 +1,4 @@
-// What `berth doctor` is asked about: options turned into sources of facts.
+// Turns the options of `berth doctor` into sources of facts.
 #pragma once
 
 #include <optional>
@@ -6,27 +6,27 @@
 #include <vector>
 
 #include "cli/verb.hpp"
-#include "doctor/collect.hpp"
+#include "doctor/read/collect.hpp"
 #include "model/diagnosis_parts.hpp"
 
 namespace berth::cli {
 
-/// This machine, a process or a bundle, with the Python and the command that the options name, what
-/// a pasted error says, and what was tried (--deep).
+/// What to examine: this machine, a process or a bundle; the Python and command in the options; a
+/// pasted error; and what --deep tried.
 struct DoctorTarget {
   doctor::Sources sources;
   std::optional<model::CommandSeen> command;
 };
 [[nodiscard]] Result<DoctorTarget> doctor_target(const Context& context);
 
-/// Options that exclude each other. Fails with E0808, E0821.
+/// Rejects options that exclude each other. Fails with E0808, E0821.
 [[nodiscard]] Status check_doctor_options(const Context& context);
 
-/// What --error names, read; absent where it was not given. Fails with E0820.
+/// Reads the text named by --error; absent without the option. Fails with E0820.
 [[nodiscard]] Result<doctor::Fact<std::vector<doctor::Recognised>>> pasted_error(
     const Context& context);
 
-/// The interpreter that parses files: the target's; "python3" where it has none that can be run.
+/// The interpreter that parses files: the target's, or "python3" if the target has none that runs.
 [[nodiscard]] Result<std::string> parsing_python(const Context& context);
 
 }  // namespace berth::cli

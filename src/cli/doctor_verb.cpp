@@ -1,4 +1,4 @@
-// `berth doctor`: collect facts, run the rules, show what they found.
+// `berth doctor`: collects facts, runs the rules, shows the findings.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -11,12 +11,13 @@
 #include "base/text.hpp"
 #include "cli/doctor_target.hpp"
 #include "cli/verbs.hpp"
-#include "doctor/diagnose.hpp"
+#include "doctor/read/collectors.hpp"
 #include "doctor/read/place.hpp"
-#include "doctor/record.hpp"
-#include "doctor/rule_words.hpp"
+#include "doctor/record/record.hpp"
+#include "doctor/rules/diagnose.hpp"
+#include "doctor/rules/rule_words.hpp"
+#include "doctor/rules/unread_words.hpp"
 #include "doctor/source/source.hpp"
-#include "doctor/unread_words.hpp"
 #include "output/diagnosis.hpp"
 #include "output/diagnosis_parts.hpp"
 #include "output/json_writer.hpp"
@@ -26,7 +27,7 @@ namespace {
 
 using doctor::Rule;
 
-/// Of the machine, then of files.
+/// Ids of rules: first those about the machine, then those about files.
 std::vector<std::string> known_ids() {
   std::vector<std::string> known;
   for (const Rule& rule : doctor::all_rules()) known.emplace_back(rule.id);
@@ -54,7 +55,7 @@ void write_rule(output::JsonWriter& json, const Rule& rule) {
   json.field("refuted_by", tr(words.refuted_by));
 }
 
-/// "Python files, notebooks"; by the letters of its row.
+/// "Python files, notebooks", from the letters in the row.
 std::string kinds_of(const doctor::source::Row& row) {
   constexpr std::array<std::pair<char, const char*>, 6> kKinds{
       {{'p', msgid("Python files")},
@@ -70,7 +71,7 @@ std::string kinds_of(const doctor::source::Row& row) {
   return all;
 }
 
-/// What stands in a row for what a file says: an example of it.
+/// Replaces the placeholders in a row's text by an example.
 std::string as_example(std::string words) {
   for (const auto& [place, example] :
        {std::pair("{file}", "train.py"), std::pair("{0}", "…"), std::pair("{2}", "…")})
@@ -87,7 +88,7 @@ std::string in_capitals(std::string_view word) {
   return id;
 }
 
-/// "torch.cuda.set_device('cpu'): raises …"; what depends on the file is "…".
+/// "torch.cuda.set_device('cpu'): raises …"; "…" stands for text from the file.
 std::string about(const doctor::source::Row& row) {
   return fmt::format("{}: {}", row.seen, text(row.title, "…", "…"));
 }
@@ -105,7 +106,7 @@ void write_row(output::JsonWriter& json, const doctor::source::Row& row) {
   json.field("refuted_by", tr(doctor::words_of_rule(row.id).refuted_by));
 }
 
-/// A rule about files: its first row for a program, all of them for a person.
+/// Explains a rule about files: the first row as JSON, all rows as text.
 bool explain_source(const Context& context, const std::string& id) {
   std::string all;
   for (const doctor::source::Row& row : doctor::source::rows()) {
@@ -132,7 +133,7 @@ bool explain_source(const Context& context, const std::string& id) {
   return !all.empty();
 }
 
-/// What one rule looks for, and where it stands among the others.
+/// Explains one rule: what it looks for and how it relates to other rules.
 Result<int> explain(const Context& context, const std::string& word) {
   const auto rules = doctor::all_rules();
   const std::string id = in_capitals(word);
@@ -152,14 +153,12 @@ Result<int> explain(const Context& context, const std::string& word) {
   context.out(fmt::format("{}  {}\n\n", rule->id, tr(rule->about)));
   context.out(text("severity {}, layer {}", model::name(rule->severity), model::name(rule->layer)) +
               "\n");
-  context.out(
-      std::string(rule->proven
-                      ? tr("public cases have shown it right")
-                      : tr("no public case has shown it right yet, so it never stands first "
-                           "beside one that has been shown")) +
-      "\n");
+  context.out(std::string(rule->proven ? tr("public cases have confirmed it")
+                                       : tr("no public case has confirmed it yet, so it never "
+                                            "comes before a confirmed rule")) +
+              "\n");
   if (*rule->explains != '\0')
-    context.out(text("where it holds, it explains {}", rule->explains) + "\n");
+    context.out(text("if it applies, it explains {}", rule->explains) + "\n");
   const doctor::RuleWords words = doctor::words_of_rule(rule->id);
   std::string more;
   for (const auto& [label, says] :
@@ -172,7 +171,7 @@ Result<int> explain(const Context& context, const std::string& word) {
   return 0;
 }
 
-/// The ids in "HW01,DRV05", in capitals; fails where one is none.
+/// Reads "HW01,DRV05" into upper-case ids; fails if one does not exist.
 Result<std::vector<std::string>> chosen(const Context& context) {
   const auto known = known_ids();
   std::vector<std::string> ids;
@@ -187,7 +186,7 @@ Result<std::vector<std::string>> chosen(const Context& context) {
   return ids;
 }
 
-/// Rules of files are not held against a machine, nor the others against a file.
+/// Rejects rules about files for a machine, and other rules for files.
 Status check_only(const Context& context, const std::vector<std::string>& only) {
   if (only.empty() || context.arguments.has_separator) return Done{};
   const bool files = !context.arguments.positional.empty();
@@ -241,7 +240,7 @@ int show(const Context& context, const model::Diagnosis& diagnosis,
   return wrong || model::is_empty_look(diagnosis) ? 1 : 0;
 }
 
-/// A path on a mount whose server does not answer is waited for by whoever looks there.
+/// Fails if the path is on a mount whose server does not answer; reading it would block.
 Status check_answers(const doctor::Tree& tree, const std::string& path) {
   std::error_code ignored;
   if (!tree.is_silent(std::filesystem::absolute(path, ignored).string())) return Done{};
@@ -249,7 +248,7 @@ Status check_answers(const doctor::Tree& tree, const std::string& path) {
                text("{}: {}", printable(path), error_words(ETIMEDOUT)), "findmnt"};
 }
 
-/// Those of options that are not the machine's own.
+/// Checks the paths in options.
 Status check_paths(const Context& context) {
   if (!context.arguments.has("--from") && !context.arguments.has("--record") &&
       !context.arguments.has("--error"))
@@ -274,7 +273,7 @@ Result<std::vector<doctor::source::Source>> read_files(const std::vector<std::st
   return sources;
 }
 
-/// Files by themselves: they are read and neither executed nor held against this machine.
+/// Examines files without executing them and without reading this machine.
 Result<int> examine_files(const Context& context, const std::vector<std::string>& only) {
   auto error = pasted_error(context);
   if (!error) return std::move(error).error();
@@ -283,12 +282,12 @@ Result<int> examine_files(const Context& context, const std::vector<std::string>
   const auto sources = read_files(context.arguments.positional, *python);
   if (!sources) return sources.error();
   const model::Diagnosis diagnosis = doctor::source::diagnose(*sources, only);
-  doctor::AskedFacts asked;
+  doctor::RequestFacts asked;
   asked.error = *std::move(error);
   return show(context, diagnosis, doctor::parts_of(asked, diagnosis));
 }
 
-/// The scripts among a command's words, beside what is found of the machine.
+/// Adds findings about the scripts in the command.
 void add_files(model::Diagnosis& diagnosis, const DoctorTarget& target,
                const std::vector<std::string>& only) {
   std::vector<doctor::source::Source> sources;
@@ -309,10 +308,10 @@ void add_files(model::Diagnosis& diagnosis, const DoctorTarget& target,
   append(diagnosis.checked, of_files.checked);
 }
 
-/// Why there is no Python to tell of: none is here, or nobody could look for it.
+/// Why there is no Python: none was found, or it could not be searched.
 std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFacts& python) {
   if (python.interpreter) return "";
-  if (!sources.python.empty()) return text("no Python: {} is none", printable(sources.python));
+  if (!sources.python.empty()) return text("no Python: {} is not one", printable(sources.python));
   if (python.interpreter.is_unreadable())
     return text("whether there is a Python is not known: {}",
                 doctor::said_of(python.interpreter.why()));
@@ -321,8 +320,7 @@ std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFa
   return std::string(tr("no Python: none is in PATH"));
 }
 
-/// Where there is no GPU no rule minds a PyTorch for the CPU; what its error says is so all the
-/// same.
+/// Without a GPU, no rule reports a CPU build of PyTorch, but its error message still shows one.
 void note_builds(const doctor::PythonFacts& python, std::vector<model::KnownMessage>& messages) {
   if (!python.torch || !python.torch->cuda.is_absent()) return;
   for (model::KnownMessage& one : messages)
@@ -333,11 +331,11 @@ void note_builds(const doctor::PythonFacts& python, std::vector<model::KnownMess
 
 Result<int> examine(const Context& context, const DoctorTarget& target,
                     const std::vector<std::string>& only) {
-  const doctor::AskedFacts& asked = target.sources.asked;
+  const doctor::RequestFacts& asked = target.sources.asked;
   const doctor::Facts facts = doctor::collect(target.sources);
   model::Diagnosis diagnosis = doctor::diagnose(facts, {}, only, asked);
   if (target.command) add_files(diagnosis, target, only);
-  model::DiagnosisParts parts = doctor::parts_of(asked, diagnosis);
+  model::DiagnosisParts parts = doctor::parts_of(asked, diagnosis, &facts);
   if (parts.error) note_builds(facts.python, *parts.error);
   parts.command = target.command;
   parts.python = {facts.python.interpreter.value_or(""), facts.python.release,
@@ -345,24 +343,24 @@ Result<int> examine(const Context& context, const DoctorTarget& target,
   return show(context, diagnosis, parts);
 }
 
-/// Sentences about what is not in the bundle go to stderr: the bundle is the output.
-Result<int> record_bundle(const Context& context, doctor::Sources& sources,
-                          const std::string& folder) {
-  const auto told = doctor::record(sources, folder);
+Result<int> record_machine(const Context& context, doctor::Sources& sources,
+                           const std::string& path) {
+  const auto told = doctor::record(sources, path);
   if (!told) return told.error();
   if (context.json) {
     output::JsonWriter json;
     json.open('{');
     json.field("schema", 1);
-    json.field("bundle", folder);
+    json.field("bundle", path);
     json.field("redacted", *told);
     json.close('}');
     context.out(json.finish());
     return 0;
   }
-  context.out(text("wrote {}; look at it before you pass it on: {}", printable(folder),
-                   printable(folder) + "/redacted.txt") +
-              "\n");
+  const std::string list = path.ends_with(".machine") ? path : path + "/redacted.txt";
+  context.out(
+      text("wrote {}; look at it before you pass it on: {}", printable(path), printable(list)) +
+      "\n");
   return 0;
 }
 
@@ -382,8 +380,8 @@ Result<int> run_doctor(const Context& context) {
   if (!context.arguments.positional.empty()) return examine_files(context, *only);
   auto target = doctor_target(context);
   if (!target) return std::move(target).error();
-  if (const auto folder = context.arguments.value("--record"))
-    return record_bundle(context, target->sources, *folder);
+  if (const auto path = context.arguments.value("--record"))
+    return record_machine(context, target->sources, *path);
   return examine(context, *target, *only);
 }
 

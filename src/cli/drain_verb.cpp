@@ -1,5 +1,5 @@
-// `berth drain` and `undrain`: devices that get no new jobs, for maintenance; what runs there goes
-// on.
+// `berth drain` and `undrain`: stop giving new jobs to devices, for maintenance. Running jobs
+// continue.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +18,7 @@ struct Named {
   std::string unit, label;
 };
 
-/// What the words name, with every partition of a device that has some.
+/// The named units; a device includes all its partitions.
 Result<std::vector<Named>> units_named(const Context& context) {
   const auto& words = context.arguments.positional;
   if (words.empty())

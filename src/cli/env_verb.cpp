@@ -1,6 +1,6 @@
-// `berth env`: what `berth run` with the same words would set, for eval, .env files and containers.
-// stdout holds nothing else; what was chosen and why goes to stderr as comments, so that a terminal
-// that evaluates the output shows it.
+// `berth env`: the variables that `berth run` with the same options would set, for eval, .env files
+// and containers. stdout contains nothing else. The choice and its reasons go to stderr as
+// comments, so that the user sees them even if stdout is evaluated.
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -29,12 +29,32 @@ std::string comments(const model::Placement& placement, const model::Environment
   for (const model::Setting& one : environment.settings)
     if (one.action == model::Setting::Action::kKeep)
       out += commented(one.name + "=" + printable(one.value) + "  " + one.why);
-  // Variables cannot say on which processors a job runs.
+  // Variables cannot express the processors of a job.
   if (!environment.cpus.empty())
     out += commented(
         text("berth run would also keep it on CPUs {0}: taskset -c {0} COMMAND", environment.cpus));
   for (const std::string& note : environment.notes) out += commented(note);
   return out;
+}
+
+/// In a cluster job the cluster decides, so options cannot ask for anything.
+Result<int> print_job(const Context& context, const model::Request& request) {
+  const char* option = !request.devices.empty()           ? "--devices"
+                       : request.all_gpus.value_or(false) ? "--gpus all"
+                       : request.cpu_list                 ? "--cpus LIST"
+                                                          : nullptr;
+  if (option != nullptr)
+    return Error{
+        ErrorCode::kInvalidArgument, "E1038",
+        text("a cluster chooses nodes and devices itself: {} has no meaning there", option),
+        "berth env --format k8s --gpus 1"};
+  if (request.memory_bytes)
+    context.err(
+        commented(text("a share's size is set on the node: berth k8s device-plugin --shares N")));
+  context.err(
+      commented(text("image and command are yours to fill in: kubectl create -f job.yaml")));
+  context.out(output::kubernetes_job(request));
+  return 0;
 }
 
 }  // namespace
@@ -45,14 +65,14 @@ Result<int> run_env(const Context& context) {
   for (const char* option : {"--framework", "--driver", "--gpu", "--compute-capability",
                              "--python-version", "--torch-index"})
     if (context.arguments.has(option))
-      return Error{
-          ErrorCode::kInvalidArgument, "E0830",
-          text("{} is about a recipe: it goes with --format pip, conda or dockerfile", option),
-          "berth env --format pip --framework torch"};
+      return Error{ErrorCode::kInvalidArgument, "E0830",
+                   text("{} is about a recipe: it needs --format pip, conda or dockerfile", option),
+                   "berth env --format pip --framework torch"};
   const auto user = whole_environment();
   auto request = parse_request(context.arguments, user);
   if (!request) return request.error();
   request->verb = "env";
+  if (asked == "k8s" && !context.json) return print_job(context, *request);
 
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();

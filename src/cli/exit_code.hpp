@@ -1,4 +1,4 @@
-// The exit codes, and what help, man page and docs say about them.
+// The exit codes and their descriptions for help, man page and docs.
 #pragma once
 
 #include <span>

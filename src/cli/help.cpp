@@ -1,5 +1,5 @@
-// Help pages from the verb table, wrapped to the terminal and never wider than 100 columns, in
-// either language.
+// Help pages from the verb table, in either language, wrapped to the terminal and at most 100
+// columns wide.
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -38,7 +38,7 @@ std::string blanks(int count) {
   return std::string(static_cast<std::size_t>(std::max(0, count)), ' ');
 }
 
-/// Two columns; the left one at most `most` wide, a longer entry stands on a line of its own.
+/// Two columns. The left one is at most `most` wide; a longer entry gets its own line.
 std::string two_columns(const std::vector<Row>& rows, int most, const Terminal& terminal) {
   const int width = std::min(terminal.width, kWidest);
   int left = 0;

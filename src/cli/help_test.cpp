@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cli/manual.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs.hpp"
 
 using namespace berth;
 using namespace berth::cli;
@@ -52,8 +53,8 @@ TEST_CASE("every text of the verb table has a Chinese translation") {
 }
 
 TEST_CASE("help, manual page and completion name every verb and every long option") {
-  const std::string manual = man_page();
   for (const Verb& verb : verbs()) {
+    const std::string manual = man_page(verb);
     const std::string page = help(&verb, output::Terminal{});
     for (const Option& option : verb.options) {
       std::string name = option.names;
@@ -75,4 +76,34 @@ TEST_CASE("where the locale is not UTF-8 a page is plain ASCII") {
   terminal.utf8 = false;
   for (const Verb& verb : verbs())
     for (const char c : help(&verb, terminal)) CHECK(static_cast<unsigned char>(c) < 0x80);
+}
+
+TEST_CASE("every manual page has what readers of manual pages look for") {
+  const std::string whole = man_page();
+  for (const Verb& verb : verbs()) {
+    CAPTURE(verb.name);
+    const std::string page = man_page(verb);
+    for (const char* heading : {"NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "FILES"})
+      CHECK(page.find("\n.SH " + std::string(heading) + "\n") != std::string::npos);
+    CHECK((page.find("\n.SH EXAMPLES\n") != std::string::npos) == !verb.examples.empty());
+    if (verb.name[0] != '\0')
+      CHECK(whole.find("berth\\-" + std::string(verb.name) + "(1)") != std::string::npos);
+  }
+}
+
+TEST_CASE("completion asks for the jobs and devices that there are") {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    CHECK(completion(shell).find("berth help --words jobs") != std::string::npos);
+    CHECK(completion(shell).find("berth help --words devices") != std::string::npos);
+  }
+}
+
+TEST_CASE("a verb of another tool points to the one that does it here") {
+  CHECK(unknown_verb("kill").hint.find("berth cancel") != std::string::npos);
+  CHECK(unknown_verb("status").hint.find("berth jobs") != std::string::npos);
+  CHECK(unknown_verb("submit").hint.find("berth run --queue") != std::string::npos);
+  for (const char* word : {"top", "watch", "nvidia-smi"})
+    CHECK(unknown_verb(word).hint.find("did you mean") != std::string::npos);
+  CHECK(unknown_verb("canel").hint.find("berth cancel") != std::string::npos);
+  CHECK(unknown_verb("xyzzy").hint == "berth help");
 }

@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "cli/exit_code.hpp"
 #include "client/lease.hpp"
+#include "model/array_range.hpp"
 #include "output/error.hpp"
 #include "output/jobs_text.hpp"
 #include "system/runtime_folder.hpp"
@@ -23,9 +24,11 @@ using model::Job;
 using model::JobId;
 using std::chrono::milliseconds;
 
-/// A broker has written something down here once.
+/// Whether a broker has run here: its journal or job files exist.
 bool has_journal() {
-  return ::access((system::state_folder() + "/journal.db").c_str(), F_OK) == 0;
+  const std::string folder = system::state_folder();
+  return ::access((folder + "/journal.db").c_str(), F_OK) == 0 ||
+         ::access((folder + "/jobs").c_str(), F_OK) == 0;
 }
 
 bool is_number(std::string_view word) {
@@ -33,7 +36,19 @@ bool is_number(std::string_view word) {
          std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Of the jobs and arrays with a name: those that have not ended, else the last that did.
+bool is_range(std::string_view word) {
+  const auto dash = word.find('-');
+  return dash != std::string_view::npos && is_number(word.substr(0, dash)) &&
+         is_number(word.substr(dash + 1));
+}
+
+Error needs_a_job(const char* verb) {
+  return {ErrorCode::kInvalidArgument, "E0930",
+          text("{} needs the number or the name of a job", fmt::format("berth {}", verb)),
+          "berth jobs"};
+}
+
+/// Jobs and arrays with this name: the unfinished ones, or the one that ended last.
 std::vector<JobId> meant(const std::vector<Job>& jobs, std::string_view name) {
   std::set<JobId> active;
   const Job* last = nullptr;
@@ -49,7 +64,7 @@ std::vector<JobId> meant(const std::vector<Job>& jobs, std::string_view name) {
   return {active.begin(), active.end()};
 }
 
-/// The first of them, as people name them, and how many more there are.
+/// The first numbers, and how many others there are.
 std::string some_of(const std::vector<JobId>& ids) {
   constexpr std::size_t kMost = 8;
   std::string out;
@@ -59,6 +74,13 @@ std::string some_of(const std::vector<JobId>& ids) {
 }
 
 }  // namespace
+
+std::string query_word(std::string_view word) {
+  std::string out;
+  for (const char c : word)
+    out += fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+  return out;
+}
 
 std::string job_path(JobId id, std::string_view rest) {
   return "/v1/jobs/" + std::to_string(id) + std::string(rest);
@@ -89,9 +111,9 @@ Result<JobCalls> JobCalls::reach_for(std::string_view word) {
                "berth jobs"};
 }
 
-/// Goes to the next broker.
+/// Reconnects to the next broker.
 Status JobCalls::again(const Error& error) {
-  if (error.id != "E0922" || !following_.goes_on()) return error;
+  if (!client::went_away(error) || !following_.goes_on()) return error;
   auto next = client::reach_again(client_.socket());
   if (!next) return std::move(next).error();
   client_ = *std::move(next);
@@ -129,7 +151,7 @@ Result<Job> JobCalls::job(JobId id) {
                text("name one of them: {}", output::job_number(found->front()))};
 }
 
-/// "7_3": nullopt where it is not of that form.
+/// "7_3"; nullopt if the word has another form.
 Result<std::optional<JobId>> JobCalls::task(const std::string& word) {
   const auto line = word.find('_');
   if (line == std::string::npos || !is_number(word.substr(0, line)) ||
@@ -167,7 +189,7 @@ Result<JobId> JobCalls::id_of(const std::string& word) {
   if (is_number(word)) return static_cast<JobId>(*to_number(word));
   if (auto of_array = task(word); !of_array || *of_array)
     return of_array ? Result<JobId>(**of_array) : Result<JobId>(of_array.error());
-  const auto answer = call("GET", "/v1/jobs?all", kAnswerSoon);
+  const auto answer = call("GET", "/v1/jobs?all&name=" + query_word(word), kAnswerSoon);
   if (!answer) return answer.error();
   const auto jobs = client::jobs_in(*answer);
   if (!jobs) return jobs.error();
@@ -181,11 +203,81 @@ Result<JobId> JobCalls::id_of(const std::string& word) {
                text("give the number instead of the name") + "\nberth jobs --mine"};
 }
 
+Result<std::vector<JobId>> JobCalls::ids_of(const std::string& word) {
+  std::vector<JobId> ids;
+  const auto bracket = word.find("_[");
+  if (bracket != std::string::npos && word.back() == ']' && is_number(word.substr(0, bracket))) {
+    const auto range =
+        model::parse_array_range(word.substr(bracket + 2, word.size() - bracket - 3));
+    if (!range) return range.error();
+    const auto found = jobs(static_cast<JobId>(*to_number(word.substr(0, bracket))));
+    if (!found) return found.error();
+    for (const Job& job : *found)
+      if (job.task &&
+          std::binary_search(range->indices.begin(), range->indices.end(), job.task->index))
+        ids.push_back(job.id);
+  } else if (is_range(word)) {
+    const auto answer =
+        call("GET", fmt::format("/v1/jobs?number={}{}", word, ::geteuid() == 0 ? "" : "&mine"),
+             kAnswerSoon);
+    if (!answer) return answer.error();
+    const auto found = client::jobs_in(*answer);
+    if (!found) return found.error();
+    for (const Job& job : *found)
+      if (!model::has_ended(job.state)) ids.push_back(job.id);
+  } else {
+    const auto id = id_of(word);
+    if (!id) return id.error();
+    ids.push_back(*id);
+  }
+  if (!ids.empty()) return ids;
+  return Error{ErrorCode::kNotFound, "E0901",
+               text("{} contains no unfinished job", printable(word)), "berth jobs"};
+}
+
+Result<std::vector<JobId>> JobCalls::mine() {
+  const auto answer = call("GET", "/v1/jobs?all&mine&state=running,waiting,held", kAnswerSoon);
+  if (!answer) return answer.error();
+  const auto found = client::jobs_in(*answer);
+  if (!found) return found.error();
+  std::set<JobId> ids;
+  for (const Job& job : *found) ids.insert(job.task ? job.task->array : job.id);
+  return std::vector<JobId>(ids.begin(), ids.end());
+}
+
+Result<JobId> JobCalls::last(const char* verb) {
+  const auto answer = call("GET", "/v1/jobs?last", kAnswerSoon);
+  if (!answer) return answer.error();
+  const auto found = client::jobs_in(*answer);
+  if (!found) return found.error();
+  if (found->empty()) return needs_a_job(verb);
+  const Job& job = found->front();
+  // These two verbs accept a whole array.
+  const bool takes_array = verb == std::string_view("wait") || verb == std::string_view("why");
+  return job.task && takes_array ? job.task->array : job.id;
+}
+
+Result<OneJob> find_job(const Context& context, const char* verb) {
+  if (context.arguments.positional.empty()) {
+    auto calls = JobCalls::reach();
+    if (!calls) return std::move(calls).error();
+    if (!*calls) return needs_a_job(verb);
+    const auto id = (*calls)->last(verb);
+    if (!id) return id.error();
+    return OneJob{**std::move(calls), *id};
+  }
+  const auto word = one_job(context, verb);
+  if (!word) return word.error();
+  auto calls = JobCalls::reach_for(*word);
+  if (!calls) return std::move(calls).error();
+  const auto id = calls->id_of(*word);
+  if (!id) return id.error();
+  return OneJob{*std::move(calls), *id};
+}
+
 Result<std::vector<std::string>> some_jobs(const Context& context, const char* verb) {
   if (!context.arguments.positional.empty()) return context.arguments.positional;
-  return Error{ErrorCode::kInvalidArgument, "E0930",
-               text("{} needs the number or the name of a job", fmt::format("berth {}", verb)),
-               "berth jobs"};
+  return needs_a_job(verb);
 }
 
 Result<std::string> one_job(const Context& context, const char* verb) {
@@ -203,6 +295,14 @@ void add_output_bytes(const model::Job& job, output::JobsView& view) {
   if (job.state == model::JobState::kRunning && !job.log.empty() &&
       ::stat(job.log.c_str(), &status) == 0)
     view.output_bytes[job.id] = static_cast<std::uint64_t>(status.st_size);
+}
+
+void say_notices(const Context& context, const client::Response& answer) {
+  if (context.json) return;
+  for (const Error& one : client::notices_in(answer)) {
+    context.err(text("note: {}", fmt::format("{} ({})", one.message, one.id)) + "\n");
+    if (!one.hint.empty()) context.err(text("hint: {}", one.hint) + "\n");
+  }
 }
 
 void say_error(const Context& context, const Error& error, int exit_code) {

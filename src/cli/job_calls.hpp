@@ -1,5 +1,5 @@
-// What the verbs of the queue share: the broker that knows the jobs, and the jobs that words on the
-// command line name.
+// Shared by the verbs of the queue: finds the broker that knows the jobs, and the jobs named on the
+// command line.
 #pragma once
 
 #include <chrono>
@@ -18,33 +18,38 @@ namespace berth::cli {
 
 class JobCalls {
  public:
-  /// nullopt: no broker runs, and none ever did, for this user. One that left when it was idle is
-  /// started again, because only a broker reads what it wrote down. Fails as client::reach.
+  /// Restarts this user's broker if it left when idle, because only a broker can read its journal.
+  /// nullopt: this user never had a broker. Fails as client::reach.
   [[nodiscard]] static Result<std::optional<JobCalls>> reach();
-  /// One is started where there is none. Fails as client::reach.
+  /// Starts a broker if there is none. Fails as client::reach.
   [[nodiscard]] static Result<JobCalls> reach_or_start();
-  /// The same as reach() where a job is to be had from it. Fails with kNotFound (E0901), too.
+  /// Like reach(), but a missing broker is an error: fails also with kNotFound (E0901).
   [[nodiscard]] static Result<JobCalls> reach_for(std::string_view word);
-  /// As client::left_with_own.
+  /// See client::left_with_own.
   [[nodiscard]] std::string left_with_own() const { return client::left_with_own(client_); }
 
-  /// A broker that goes away meanwhile is followed by another, which is asked again. `at_most` 0:
-  /// for ever.
+  /// If the broker disconnects, repeats the call with the next one. `at_most` 0: no time limit.
   [[nodiscard]] Result<client::Response> call(std::string_view method, const std::string& path,
                                               std::chrono::milliseconds at_most,
                                               const std::string& body = "{}");
-  /// A job, or those of an array. Fails as the API: E0901.
+  /// A job, or the jobs of an array. Fails as the API: E0901.
   [[nodiscard]] Result<std::vector<model::Job>> jobs(model::JobId id);
-  /// Fails as the API (E0901), and with kInvalidArgument (E0935: an array has several).
+  /// Fails as the API (E0901), and with kInvalidArgument (E0935: an array has several jobs).
   [[nodiscard]] Result<model::Job> job(model::JobId id);
-  /// When it has ended; nullopt: it did not within that time.
+  /// The job after its end; nullopt: it did not end within that time.
   [[nodiscard]] Result<std::optional<model::Job>> ended(model::JobId id,
                                                         std::chrono::milliseconds within);
-  /// A number as it is; "7_3" is the job of array 7 with index 3; else one's own job or array of
-  /// that name:
-  /// the one that has not ended, else the one that ended last. Fails with kNotFound (E0931),
-  /// kInvalidArgument (E0932: several have it).
+  /// A job named by a number; by "7_3" (the job of array 7 with index 3); or by the name of one's
+  /// own job or array: the unfinished one, or the one that ended last. Fails with kNotFound
+  /// (E0931), kInvalidArgument (E0932: several have the name).
   [[nodiscard]] Result<model::JobId> id_of(const std::string& word);
+  /// Like id_of(), but accepts several: "7-12" are one's own unfinished jobs with these numbers,
+  /// "26_[3-4]" the jobs of array 26 with these indices. Fails as id_of().
+  [[nodiscard]] Result<std::vector<model::JobId>> ids_of(const std::string& word);
+  /// All own unfinished jobs and arrays.
+  [[nodiscard]] Result<std::vector<model::JobId>> mine();
+  /// The own job that was queued last. Fails with kInvalidArgument (E0930: there is none).
+  [[nodiscard]] Result<model::JobId> last(const char* verb);
 
  private:
   explicit JobCalls(client::Client client) : client_(std::move(client)) {}
@@ -52,23 +57,32 @@ class JobCalls {
   [[nodiscard]] Status again(const Error& error);
 
   client::Client client_;
-  std::optional<model::JobId> asked_;  // whose end an answer is due for
+  std::optional<model::JobId> asked_;  // the job whose end a pending call waits for
   client::Following following_;
 };
 
-/// The one job that the verb is about; E0930 (kInvalidArgument) where there are none or more.
+/// The only operand of the verb. Fails with kInvalidArgument (E0930) if there are none or several.
 [[nodiscard]] Result<std::string> one_job(const Context& context, const char* verb);
-/// At least one.
+struct OneJob {
+  JobCalls calls;
+  model::JobId id = 0;
+};
+/// The named job, or the last own one if none is named, and the broker that knows it.
+[[nodiscard]] Result<OneJob> find_job(const Context& context, const char* verb);
+/// Fails if no job is named.
 [[nodiscard]] Result<std::vector<std::string>> some_jobs(const Context& context, const char* verb);
 
 /// "/v1/jobs/7/why"
 [[nodiscard]] std::string job_path(model::JobId id, std::string_view rest = {});
-/// How much a job has written so far, where it runs and we may look.
+/// Escapes a word for a query.
+[[nodiscard]] std::string query_word(std::string_view word);
+/// Adds how much a running job has written, if we may read its log.
 void add_output_bytes(const model::Job& job, output::JobsView& view);
-/// An error about one of several jobs, on stderr, in the form that was asked for.
+/// Prints the broker's notices to stderr; with --json they are in the document.
+void say_notices(const Context& context, const client::Response& answer);
+/// Prints an error about one of several jobs to stderr, as text or JSON.
 void say_error(const Context& context, const Error& error, int exit_code);
 
-/// An answer that waits for nothing but the broker's look at the machine.
-inline constexpr std::chrono::milliseconds kAnswerSoon(30'000);
+using client::kAnswerSoon;
 
 }  // namespace berth::cli

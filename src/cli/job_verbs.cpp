@@ -1,5 +1,4 @@
-// `berth wait`, `cancel`, `hold` and `release`: for each of the jobs that are named, one after the
-// other.
+// `berth wait`, `cancel`, `hold` and `release`: for each named job in order.
 #include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -18,7 +17,7 @@ using model::JobId;
 using model::JobState;
 using Json = nlohmann::ordered_json;
 
-/// {"schema":1,"jobs":[…]} of answers that have a job or an array's jobs, as the API told it.
+/// {"schema":1,"jobs":[…]} with the job or jobs of each answer, as the API returned them.
 std::string document_of(const std::vector<client::Response>& answers) {
   Json document{{"schema", 1}, {"jobs", Json::array()}};
   for (const client::Response& one : answers) {
@@ -29,13 +28,13 @@ std::string document_of(const std::vector<client::Response>& answers) {
   return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// What Berth itself cannot do is 125: the small numbers are the jobs' own.
+/// Failures of Berth are 125: small numbers are exit codes of jobs.
 int code_for_wait(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
 }
 
-/// Who was told to end and then says that all is well has not done what it was to do: 143, as if
-/// the SIGTERM that told it had ended it.
+/// A job that was told to end and then exited with 0 has not finished its work: 143, as if SIGTERM
+/// had killed it.
 int exit_code_of_job(const Job& job) {
   constexpr int kToldToEnd = 128 + SIGTERM;
   if (job.outcome && job.outcome->exit_code == 0 && job.state != JobState::kDone) return kToldToEnd;
@@ -51,7 +50,7 @@ std::string done_words(std::string_view what, const Job& job) {
                                          : text("job {} cancelled", number);
 }
 
-/// Of an array all the jobs that are as it was wanted, in one line.
+/// One line about an array's jobs that reached the wanted state.
 std::string done_words(std::string_view what, const std::vector<Job>& jobs) {
   if (jobs.size() == 1) return done_words(what, jobs.front());
   const auto count = [&](JobState state) {
@@ -76,30 +75,46 @@ Result<client::Response> change(JobCalls& calls, JobId id, std::string_view what
   return answer;
 }
 
-/// Each of the jobs is tried, whatever became of the one before.
+/// The ids of all named jobs, without duplicates. Reports unknown names and sets `code`.
+std::vector<JobId> ids_of_all(const Context& context, JobCalls& calls,
+                              const std::vector<std::string>& words, int& code) {
+  std::vector<JobId> all;
+  for (const std::string& word : words) {
+    const auto ids = calls.ids_of(word);
+    if (!ids) {
+      say_error(context, ids.error(), exit_code_of(ids.error()));
+      if (code == kDone) code = exit_code_of(ids.error());
+      continue;
+    }
+    for (const JobId id : *ids)
+      if (std::find(all.begin(), all.end(), id) == all.end()) all.push_back(id);
+  }
+  return all;
+}
+
+/// Tries every job, even if an earlier one failed.
 Result<int> for_each_job(const Context& context, const char* what) {
-  const auto words = some_jobs(context, what);
+  const bool mine = context.arguments.has("--mine");
+  if (mine && !context.arguments.positional.empty()) return contradiction("--mine", "JOB");
+  const auto words = mine ? Result<std::vector<std::string>>(std::vector<std::string>())
+                          : some_jobs(context, what);
   if (!words) return words.error();
-  auto calls = JobCalls::reach_for(words->front());
+  auto calls = JobCalls::reach_for(mine ? "" : words->front());
   if (!calls) return std::move(calls).error();
   int code = kDone;
+  auto ids =
+      mine ? calls->mine() : Result<std::vector<JobId>>(ids_of_all(context, *calls, *words, code));
+  if (!ids) return std::move(ids).error();
+  if (mine && ids->empty() && !context.json) context.out(text("no jobs of yours") + "\n");
   std::vector<client::Response> answers;
-  std::vector<JobId> seen;
-  for (const std::string& word : *words) {
-    auto answer = [&]() -> Result<client::Response> {
-      const auto id = calls->id_of(word);
-      if (!id) return id.error();
-      if (std::find(seen.begin(), seen.end(), *id) != seen.end()) return client::Response{};
-      seen.push_back(*id);
-      return change(*calls, *id, what);
-    }();
+  for (const JobId id : *ids) {
+    auto answer = change(*calls, id, what);
     if (!answer) {
       const int its_code = exit_code_of(answer.error());
       say_error(context, answer.error(), its_code);
       if (code == kDone) code = its_code;
       continue;
     }
-    if (answer->status == 0) continue;  // named twice
     if (!context.json) context.out(done_words(what, *client::jobs_in(*answer)) + "\n");
     answers.push_back(*std::move(answer));
   }
@@ -107,27 +122,48 @@ Result<int> for_each_job(const Context& context, const char* what) {
   return code;
 }
 
-/// All of them are known before one is waited for.
+/// Resolves all names before waiting for the first job.
 Result<std::vector<JobId>> ids_of(JobCalls& calls, const std::vector<std::string>& words) {
   std::vector<JobId> ids;
   for (const std::string& word : words) {
-    const auto id = calls.id_of(word);
-    if (!id) return id.error();
-    const auto jobs = calls.jobs(*id);
-    if (!jobs) return jobs.error();
-    for (const Job& job : *jobs) ids.push_back(job.id);
+    const auto named = calls.ids_of(word);
+    if (!named) return named.error();
+    for (const JobId id : *named) {
+      const auto jobs = calls.jobs(id);
+      if (!jobs) return jobs.error();
+      for (const Job& job : *jobs) ids.push_back(job.id);
+    }
   }
   return ids;
 }
 
-Result<int> wait_for_all(const Context& context, const std::vector<std::string>& words) {
+struct Awaited {
+  JobCalls calls;
+  std::vector<JobId> ids;
+};
+
+/// The named jobs, or the last own one if none is named.
+Result<Awaited> awaited(const Context& context) {
+  const std::vector<std::string>& words = context.arguments.positional;
+  if (words.empty()) {
+    auto last = find_job(context, "wait");
+    if (!last) return std::move(last).error();
+    return Awaited{std::move(last->calls), {last->id}};
+  }
   auto calls = JobCalls::reach_for(words.front());
   if (!calls) return std::move(calls).error();
-  const auto ids = ids_of(*calls, words);
-  if (!ids) return ids.error();
+  auto ids = ids_of(*calls, words);
+  if (!ids) return std::move(ids).error();
+  return Awaited{*std::move(calls), *std::move(ids)};
+}
+
+Result<int> wait_for_all(const Context& context) {
+  auto waits = awaited(context);
+  if (!waits) return std::move(waits).error();
+  JobCalls* const calls = &waits->calls;
   int code = kDone;
   std::vector<client::Response> answers;
-  for (const JobId id : *ids) {
+  for (const JobId id : waits->ids) {
     auto answer = calls->call("GET", job_path(id, "?wait=ended"), std::chrono::milliseconds(0));
     if (!answer) return std::move(answer).error();
     const auto job = client::job_in(*answer);
@@ -142,9 +178,7 @@ Result<int> wait_for_all(const Context& context, const std::vector<std::string>&
 }  // namespace
 
 Result<int> run_wait(const Context& context) {
-  const auto words = some_jobs(context, "wait");
-  if (!words) return words.error();
-  auto code = wait_for_all(context, *words);
+  auto code = wait_for_all(context);
   if (code) return code;
   say_error(context, code.error(), code_for_wait(code.error()));
   return code_for_wait(code.error());

@@ -1,12 +1,12 @@
-// `berth jobs`: what the broker runs, what waits, what ended lately.
+// `berth jobs`: running and waiting jobs, and those that ended recently.
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "cli/job_calls.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
@@ -17,45 +17,85 @@ namespace berth::cli {
 namespace {
 
 using model::Job;
-using Json = nlohmann::ordered_json;
 
-/// --mine and --user.
-struct Filter {
-  bool mine = false;
-  std::string user;  // name or uid; "": everybody
+/// Limit of rows on a terminal; a program gets all.
+constexpr int kRowsOnAScreen = 500;
 
-  [[nodiscard]] bool is_any() const { return mine || !user.empty(); }
-  [[nodiscard]] bool takes(const std::string& name, std::uint32_t uid) const {
-    return (!mine || uid == ::geteuid()) &&
-           (user.empty() || user == name || user == std::to_string(uid));
+/// One or more of "12" and "7-12".
+Result<std::string> numbers_of(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) {
+    if (word.empty() || word.find_first_not_of("0123456789-,") != std::string::npos)
+      return Error{ErrorCode::kInvalidArgument, "E0930",
+                   text("{} is no number of a job, nor a range of them", printable(word)),
+                   "berth jobs 7 9-12"};
+    out += (out.empty() ? "" : ",") + word;
   }
-};
-
-/// The document of the API, without the jobs that were not asked for.
-std::string filtered(const std::string& document, const Filter& filter) {
-  if (!filter.is_any()) return document;
-  Json json = Json::parse(document, nullptr, false);
-  if (!json.is_object() || !json["jobs"].is_array()) return document;
-  auto& jobs = json["jobs"].get_ref<Json::array_t&>();
-  std::erase_if(jobs, [&](const Json& job) {
-    const Json& user = job.value("user", Json());
-    return !filter.takes(user.is_string() ? user.get<std::string>() : "", job.value("uid", 0U));
-  });
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return out;
 }
 
-std::string none_words(const Filter& filter, bool all) {
-  if (!filter.user.empty()) return text("no jobs of {}", printable(filter.user));
-  if (filter.mine) return text("no jobs of yours");
-  return all ? text("no jobs") : text("no jobs: none is there, and none ended in the last day");
+std::int64_t now_milliseconds() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Result<std::string> limit_of(const Context& context) {
+  const auto given = context.arguments.value("--limit");
+  if (!given)
+    return context.json ? std::string() : fmt::format("&compact&limit={}", kRowsOnAScreen);
+  if (*given == "none") return std::string(context.json ? "" : "&compact");
+  const auto number = parse_integer(*given, 1, 1'000'000'000);
+  if (!number) return Error(number.error()).during("--limit");
+  return fmt::format("{}&limit={}", context.json ? "" : "&compact", *number);
+}
+
+/// The options as a query: the broker filters the jobs.
+Result<std::string> query_of(const Context& context) {
+  const Arguments& arguments = context.arguments;
+  std::string query = arguments.has("--all") ? "all" : "_";
+  if (arguments.has("--mine")) query += "&mine";
+  if (const auto user = arguments.value("--user")) query += "&user=" + query_word(*user);
+  if (const auto states = arguments.value("--state")) {
+    for (const std::string_view word : split(*states, ','))
+      if (!model::job_state(word))
+        return Error{ErrorCode::kInvalidArgument, "E0003",
+                     text("a job is never '{}': waiting, held, running, done, failed, cancelled or "
+                          "lost",
+                          printable(word)),
+                     "berth jobs --state waiting,held"};
+    query += "&state=" + query_word(*states);
+  }
+  if (const auto given = arguments.value("--since")) {
+    const auto since = parse_duration(*given);
+    if (!since) return Error(since.error()).during("--since");
+    query +=
+        fmt::format("&since={}", std::max<std::int64_t>(0, now_milliseconds() - since->count()));
+  }
+  const auto numbers = numbers_of(arguments.positional);
+  if (!numbers) return numbers.error();
+  if (!numbers->empty()) query += "&number=" + *numbers;
+  const auto limit = limit_of(context);
+  if (!limit) return limit.error();
+  return query + *limit;
+}
+
+std::string none_words(const Arguments& arguments) {
+  const auto user = arguments.value("--user");
+  if (arguments.has("--state") || arguments.has("--since") || !arguments.positional.empty())
+    return text("no such jobs");
+  if (user && !user->empty()) return text("no jobs of {}", printable(*user));
+  if (arguments.has("--mine")) return text("no jobs of yours");
+  return arguments.has("--all")
+             ? text("no jobs")
+             : text("no jobs: none runs or waits, and none ended in the last day");
 }
 
 }  // namespace
 
 Result<int> run_jobs(const Context& context) {
-  const bool all = context.arguments.has("--all");
-  const Filter filter{context.arguments.has("--mine"),
-                      context.arguments.value("--user").value_or("")};
+  const auto query = query_of(context);
+  if (!query) return query.error();
   auto calls = JobCalls::reach();
   if (!calls) return std::move(calls).error();
   if (!*calls) {
@@ -63,15 +103,15 @@ Result<int> run_jobs(const Context& context) {
                              : text("no jobs: no broker runs, and none did before") + "\n");
     return 0;
   }
-  const auto answer = (*calls)->call("GET", all ? "/v1/jobs?all" : "/v1/jobs", kAnswerSoon);
+  const auto answer = (*calls)->call("GET", "/v1/jobs?" + *query, kAnswerSoon);
   if (!answer) return answer.error();
-  auto jobs = client::jobs_in(*answer);
-  if (!jobs) return std::move(jobs).error();
-  if (context.json) {
-    context.out(filtered(answer->body, filter));
+  if (context.json && answer->status < 300) {
+    context.out(answer->body);
     return 0;
   }
-  std::erase_if(*jobs, [&](const Job& job) { return !filter.takes(job.user, job.uid); });
+  auto jobs = client::jobs_in(*answer);
+  if (!jobs) return std::move(jobs).error();
+  say_notices(context, *answer);
   output::JobsView view;
   view.own_uid = ::geteuid();
   view.drained = client::closed_in(*answer).drained;
@@ -83,21 +123,22 @@ Result<int> run_jobs(const Context& context) {
     snapshot = *std::move(seen);
     view.snapshot = &*snapshot;
   }
-  view.unix_milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(
-                               std::chrono::system_clock::now().time_since_epoch())
-                               .count();
+  view.unix_milliseconds = now_milliseconds();
   for (const Job& job : *jobs) add_output_bytes(job, view);
   if (const std::string left = (*calls)->left_with_own(); !left.empty())
     context.err(
-        text("note: {}", text("a broker of your own has jobs as well, and starts none beside "
-                              "this one: {}",
-                              left)) +
+        text("note: {}",
+             text("your own broker has jobs too, and starts none while this one runs: {}", left)) +
         "\n");
   if (jobs->empty()) {
-    context.out(none_words(filter, all) + "\n" + output::drained_words(view));
+    context.out(none_words(context.arguments) + "\n" + output::drained_words(view));
     return 0;
   }
   context.out(output::jobs_text(*jobs, view, context.out_terminal));
+  if (const auto more = client::not_shown_in(*answer); more > 0)
+    context.err(
+        text("note: {}", text("{} more jobs are not shown: {}", more, "berth jobs --limit none")) +
+        "\n");
   return 0;
 }
 

@@ -1,8 +1,9 @@
-// `berth logs JOB`: what a queued job wrote, as it wrote it; with --follow until it has ended.
+// `berth logs JOB`: a queued job's output, unchanged; with --follow until the job ends.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -12,6 +13,7 @@
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "cli/job_calls.hpp"
 #include "cli/verbs.hpp"
 #include "output/json_writer.hpp"
@@ -22,7 +24,7 @@ namespace {
 using model::Job;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGlance(100);  // how old a line may be before it is shown
+constexpr milliseconds kGlance(100);  // maximum delay before a line is shown
 
 Error no_log(const Job& job) {
   if (job.queued && job.uid != ::geteuid())
@@ -45,13 +47,13 @@ Error unreadable(const Job& job, int problem) {
           "ls -l " + printable(job.log)};
 }
 
-/// Follows a file that grows, may not be there yet, and may begin anew when its job does. What an
-/// administrator may not open the broker reads for them.
+/// Follows a file that grows, may not exist yet, and is truncated if the job restarts. If an
+/// administrator may not open it, the broker reads it.
 class LogFile {
  public:
   LogFile(const Job& job, JobCalls& calls) : path_(job.log), job_(job.id), calls_(calls) {}
 
-  /// errno; 0: it is open. A pipe or a link in its place is not followed.
+  /// Returns an errno; 0: it is open. Rejects pipes and links.
   int open() {
     if (file_) return 0;
     file_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
@@ -64,8 +66,8 @@ class LogFile {
     return EINVAL;
   }
 
-  /// What came since the last time, to the end of the file as it is now. False where it could not
-  /// be read or written.
+  /// Copies everything new up to the current end of the file. False if it could not be read or
+  /// written.
   [[nodiscard]] bool copy_new(const Context& context) {
     if (is_told_) return copy_told(context);
     struct stat status = {};
@@ -80,6 +82,31 @@ class LogFile {
       at_ += n;
     }
     return false;
+  }
+
+  /// Moves the position so that only the last lines are copied.
+  void go_to_last(std::int64_t lines) {
+    if (is_told_) return;  // the broker can only read from the start
+    at_ = size();
+    if (lines == 0) return;
+    // A newline at the end of the file does not begin another line.
+    std::int64_t ends = -1;
+    std::array<char, 1 << 14> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    for (off_t block = at_; block > 0;) {
+      const off_t from = std::max<off_t>(0, block - static_cast<off_t>(bytes.size()));
+      const ssize_t n =
+          ::pread(file_.get(), bytes.data(), static_cast<std::size_t>(block - from), from);
+      if (n <= 0) return;
+      if (ends < 0) ends = bytes.at(static_cast<std::size_t>(n - 1)) == '\n' ? -1 : 0;
+      for (ssize_t i = n - 1; i >= 0; --i) {
+        if (bytes.at(static_cast<std::size_t>(i)) != '\n') continue;
+        if (++ends < lines) continue;
+        at_ = from + i + 1;
+        return;
+      }
+      block = from;
+      at_ = from;
+    }
   }
 
   [[nodiscard]] bool is_told() const { return is_told_; }
@@ -105,11 +132,20 @@ class LogFile {
   model::JobId job_;
   JobCalls& calls_;
   Descriptor file_;
-  bool is_told_ = false;  // by the broker
+  bool is_told_ = false;  // read by the broker
   off_t at_ = 0;
 };
 
-/// A program reads the file by itself: a log may be larger than its memory.
+/// --lines
+Result<std::optional<std::int64_t>> lines_wanted(const Context& context) {
+  const auto given = context.arguments.value("--lines");
+  if (!given) return std::optional<std::int64_t>();
+  const auto number = parse_integer(*given, 0, 1'000'000'000);
+  if (!number) return Error(number.error()).during("--lines");
+  return std::optional(*number);
+}
+
+/// Programs read the file themselves, because a log may be larger than memory.
 std::string document_of(const Job& job, LogFile& log) {
   const bool is_there = log.open() == 0 && !log.is_told();
   output::JsonWriter json;
@@ -124,7 +160,7 @@ std::string document_of(const Job& job, LogFile& log) {
   return json.finish();
 }
 
-/// Until the job has ended, and then what it wrote last.
+/// Copies output until the job has ended, then the rest.
 Result<Job> follow(const Context& context, JobCalls& calls, Job job, LogFile& log) {
   while (!model::has_ended(job.state)) {
     auto ended = calls.ended(job.id, kGlance);
@@ -138,16 +174,16 @@ Result<Job> follow(const Context& context, JobCalls& calls, Job job, LogFile& lo
 }  // namespace
 
 Result<int> run_logs(const Context& context) {
-  const auto word = one_job(context, "logs");
-  if (!word) return word.error();
-  auto calls = JobCalls::reach_for(*word);
-  if (!calls) return std::move(calls).error();
-  const auto id = calls->id_of(*word);
-  if (!id) return id.error();
-  auto job = calls->job(*id);
+  const auto lines = lines_wanted(context);
+  if (!lines) return lines.error();
+  auto found = find_job(context, "logs");
+  if (!found) return std::move(found).error();
+  JobCalls* const calls = &found->calls;
+  auto job = calls->job(found->id);
   if (!job) return std::move(job).error();
   if (job->log.empty()) return no_log(*job);
   LogFile log(*job, *calls);
+  if (*lines && log.open() == 0) log.go_to_last(**lines);
   if (context.arguments.has("--follow")) {
     job = follow(context, *calls, *std::move(job), log);
     if (!job) return std::move(job).error();
@@ -157,7 +193,7 @@ Result<int> run_logs(const Context& context) {
     return 0;
   }
   const int problem = log.open();
-  // Nothing was written before it starts, nor by what was cancelled before.
+  // The log is missing, but a job that never started has written nothing.
   if (problem == ENOENT && !job->started_unix_milliseconds) {
     context.err(text("note: {}",
                      text("job {} has not started: there is no output", model::job_number(*job))) +

@@ -18,10 +18,10 @@
 namespace berth::cli {
 namespace {
 
-/// A list is shown without leases rather than late.
+/// Show the list without leases if the broker takes longer.
 constexpr std::chrono::milliseconds kPatience(1000);
 
-/// The device, or the partition that is meant, is this job's.
+/// Whether the job's lease is on this device or partition.
 bool holds(const std::vector<model::Holding>& holdings, model::JobId job,
            const model::Device& device, const std::string& partition) {
   const std::string unit = partition.empty() ? policy::unit_id(device, nullptr) : partition;
@@ -29,7 +29,7 @@ bool holds(const std::vector<model::Holding>& holdings, model::JobId job,
                      [&](const model::Holding& one) { return one.job == job && one.unit == unit; });
 }
 
-/// It went away with work left, or was here a moment ago, or what it gave is still held.
+/// A broker left work behind, or was here a moment ago, or one of its leases is still held.
 bool is_broker_missed(const model::Snapshot& snapshot) {
   if (system::system_broker_expected_for().count() > 0 ||
       ::access((system::state_folder() + "/berth.sock").c_str(), F_OK) == 0)
@@ -63,19 +63,20 @@ void add_leases(model::Snapshot& snapshot) {
   auto client = client::broker_here(client::IfNone::kGlance);
   if (!client) {
     if (is_broker_missed(snapshot))
-      snapshot.notes.push_back(
-          text("which devices jobs have is not known: no broker answers; {} waits for it",
-               "berth jobs"));
+      snapshot.notes.push_back(text(
+          "the devices of jobs are not known: no broker answers; {} waits for it", "berth jobs"));
     return;
   }
   const auto answer = client->call("GET", "/v1/jobs?running", {}, kPatience);
   const auto jobs =
       answer ? client::jobs_in(*answer) : Result<std::vector<model::Job>>(answer.error());
   if (!jobs) {
-    snapshot.notes.push_back(text("which devices jobs have is not known: {} ({})",
-                                  jobs.error().message, jobs.error().id));
+    snapshot.notes.push_back(
+        text("the devices of jobs are not known: {} ({})", jobs.error().message, jobs.error().id));
     return;
   }
+  for (const Error& one : client::notices_in(*answer))
+    snapshot.notes.push_back(fmt::format("{} ({})", one.message, one.id));
   snapshot.leases = client::ledger_of(*jobs, client::closed_in(*answer)).holdings;
   std::vector<serve::JobRoot> roots;
   for (const model::Job& job : *jobs)

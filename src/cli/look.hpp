@@ -1,5 +1,5 @@
-// What `berth`, `ls` and `ps` share: their options, one look at the machine, and the part of it
-// that was asked for.
+// Shared by `berth`, `ls` and `ps`: their options, a snapshot of the machine, and its selected
+// part.
 #pragma once
 
 #include <string>
@@ -11,15 +11,14 @@
 
 namespace berth::cli {
 
-/// How much of the processes a verb shows; each file of /proc that is not read is time saved.
+/// How much of the processes to read; every unread file of /proc saves time.
 enum class Processes { kUsers, kAll };
-/// Looks at the machine this process sees; says on stderr when the driver takes long to start.
-/// `opencl`: whether OpenCL devices matter where the user does not say so (a runtime takes 0.1 s to
-/// load). Fails with kInvalidArgument (E0010) where --opencl and --no-opencl are both given.
+/// Takes a snapshot; reports on stderr if the driver is slow to start. `opencl`: whether to include
+/// OpenCL devices by default (loading a runtime takes 0.1 s). Fails with kInvalidArgument (E0010)
+/// if both --opencl and --no-opencl are given.
 [[nodiscard]] Result<model::Snapshot> look(const Context& context, Processes processes,
                                            bool opencl = true);
-/// What is leased, and which processes belong to the jobs that have it; nothing where no broker
-/// runs.
+/// Adds the leases and the jobs of processes; nothing if no broker runs.
 void add_leases(model::Snapshot& snapshot);
 /// --device, --user, --mine and --sort.
 [[nodiscard]] output::View view_of(const Arguments& arguments);

@@ -35,7 +35,7 @@ std::string usage(const Verb& verb) {
   return verb.operands[0] == '\0' ? out : out + " " + verb.operands;
 }
 
-/// Text as roff prints it: nothing in it is a request, and a hyphen stays one that can be copied.
+/// Escapes text for roff: no line becomes a request, and hyphens can be copied.
 std::string roff(std::string_view text) {
   std::string out;
   if (!text.empty() && (text[0] == '.' || text[0] == '\'')) out = "\\&";
@@ -55,13 +55,28 @@ std::string roff_row(std::string_view term, std::string_view says) {
   return ".TP\n.B " + roff(term) + "\n" + roff(says) + "\n";
 }
 
-std::string roff_verb(const Verb& verb) {
-  std::string out = ".SS " + roff(called(verb)) + "\n" + roff(tr(verb.summary)) + "\n.PP\n.B " +
-                    roff(usage(verb)) + "\n";
-  for (const Option& option : verb.options) out += roff_row(shown(option), tr(option.help));
+std::string roff_options(std::span<const Option> options) {
+  std::string out;
+  for (const Option& option : options) out += roff_row(shown(option), tr(option.help));
+  return out;
+}
+
+std::string roff_examples(const Verb& verb) {
+  if (verb.examples.empty()) return {};
+  std::string out = ".SH EXAMPLES\n";
   for (const Example& example : verb.examples)
     out += ".PP\n" + roff(tr(example.says)) + ":\n.RS\n" + roff(example.command) + "\n.RE\n";
   return out;
+}
+
+/// "berth-run" for `berth run`.
+std::string page_name(const Verb& verb) {
+  return verb.name[0] == '\0' ? "berth" : std::string("berth-") + verb.name;
+}
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return text;
 }
 
 /// A cell of a Markdown table.
@@ -115,21 +130,55 @@ constexpr std::array kVariables{
                                         "/run/user/UID or the temporary folder)")},
 };
 
-}  // namespace
+constexpr std::array kFiles{
+    Variable{"$XDG_RUNTIME_DIR/berth", msgid("running jobs, and the socket of the user's broker")},
+    Variable{"$XDG_STATE_HOME/berth/HOSTNAME",
+             msgid("the user's broker: its journal, and the output of queued jobs")},
+    Variable{"/run/berth/berth.sock", msgid("the socket of the broker for all users")},
+    Variable{"/var/lib/berth", msgid("the journal of the broker for all users")},
+    Variable{"/etc/berth/berth.toml", msgid("settings of the broker for all users")},
+    Variable{"/run/lock/berth", msgid("a lock for each device, between brokers of several users")},
+};
 
-std::string man_page() {
-  std::string out = ".TH BERTH 1\n.SH NAME\nberth \\- " +
-                    roff(tr("gives every job its place on the GPUs of a machine")) +
-                    "\n.SH SYNOPSIS\n.B berth\n[VERB] " + roff(tr("[OPTIONS]")) + "\n.SH VERBS\n";
-  for (const Verb& verb : verbs()) out += roff_verb(verb);
-  out += ".SH OPTIONS OF EVERY VERB\n";
-  for (const Option& option : common_options()) out += roff_row(shown(option), tr(option.help));
-  out += ".SH EXIT STATUS\n";
+std::string closing_sections() {
+  std::string out = ".SH EXIT STATUS\n";
   for (const ExitCodeRow& row : exit_codes())
     out += roff_row(std::to_string(row.code), tr(row.meaning));
   out += ".SH ENVIRONMENT\n";
   for (const Variable& variable : kVariables) out += roff_row(variable.name, tr(variable.says));
+  out += ".SH FILES\n";
+  for (const Variable& file : kFiles) out += roff_row(file.name, tr(file.says));
   return out;
+}
+
+}  // namespace
+
+std::string man_page() {
+  const Verb& alone = *find_verb("");
+  std::string out =
+      ".TH BERTH 1\n.SH NAME\nberth \\- " +
+      roff(tr("gives every job its place on the GPUs of a machine")) +
+      "\n.SH SYNOPSIS\n.B berth\n[VERB] " + roff(tr("[OPTIONS]")) + "\n.SH DESCRIPTION\n" +
+      roff(tr("Berth shows the GPUs of a machine and who uses them, runs jobs on free "
+              "ones with the right environment, queues what has to wait, and says why "
+              "a program does not find its GPU. Without a verb it prints one screen "
+              "about this machine.")) +
+      "\n.SH VERBS\n";
+  for (const Verb& verb : verbs())
+    if (verb.name[0] != '\0') out += roff_row(page_name(verb) + "(1)", tr(verb.summary));
+  out += ".SH OPTIONS\n" + roff_options(alone.options) + ".SS " +
+         roff(tr("Options of every verb")) + "\n" + roff_options(common_options());
+  return out + roff_examples(alone) + closing_sections();
+}
+
+std::string man_page(const Verb& verb) {
+  if (verb.name[0] == '\0') return man_page();
+  std::string out =
+      ".TH " + upper(roff(page_name(verb))) + " 1\n.SH NAME\n" + roff(page_name(verb)) + " \\- " +
+      roff(tr(verb.summary)) + "\n.SH SYNOPSIS\n.B " + roff(usage(verb)) + "\n.SH DESCRIPTION\n" +
+      roff(tr(verb.summary)) + ".\n.SH OPTIONS\n" + roff_options(verb.options) + ".SS " +
+      roff(tr("Options of every verb")) + "\n" + roff_options(common_options());
+  return out + roff_examples(verb) + closing_sections() + ".SH SEE ALSO\n.BR berth (1)\n";
 }
 
 std::string markdown_page() {

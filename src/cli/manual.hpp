@@ -1,6 +1,5 @@
-// The verb table for other readers than people at a terminal: man page, shell completion,
-// docs/cli.md, JSON. All are made from the rows that parse the command line, so that none can say
-// something else.
+// The verb table in other forms: man page, shell completion, docs/cli.md, JSON. All come from the
+// rows that parse the command line, so they cannot contradict it.
 #pragma once
 
 #include <string>
@@ -8,13 +7,17 @@
 
 namespace berth::cli {
 
-/// A page for man(1), section 1, in roff.
+struct Verb;
+
+/// berth(1) in roff.
 [[nodiscard]] std::string man_page();
+/// One verb's page: berth-run(1).
+[[nodiscard]] std::string man_page(const Verb& verb);
 /// docs/cli.md.
 [[nodiscard]] std::string markdown_page();
-/// {"schema":1,"verbs":[…],"common_options":[…],"exit_codes":[…]}, one line; texts in English.
+/// {"schema":1,"verbs":[…],"common_options":[…],"exit_codes":[…]} in one line; texts in English.
 [[nodiscard]] std::string verbs_json();
-/// What `berth --version --json` prints.
+/// The output of `berth --version --json`.
 [[nodiscard]] std::string version_json();
 /// A completion script (completion.cpp); shell is "bash", "zsh" or "fish".
 [[nodiscard]] std::string completion(std::string_view shell);

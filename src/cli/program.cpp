@@ -1,5 +1,5 @@
-// From argv to an exit code: language and colour first, then the verb, then errors in the one place
-// that prints them.
+// From argv to an exit code: first language and colour, then the verb; errors are printed in one
+// place.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,8 +20,7 @@
 namespace berth::cli {
 namespace {
 
-/// errno of the failed write; 0 also where nobody reads any more (head, less): that is no failure
-/// of ours.
+/// errno of a failed write. 0 if the reader has exited (head, less): that is not an error.
 int write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
@@ -32,8 +31,8 @@ int write_all(int fd, std::string_view text) {
   return 0;
 }
 
-/// Where a standard stream is closed, its number must not become another file's: a table would be
-/// written into that. Reading and writing fail as before, and what is executed finds it closed.
+/// Opens /dev/null for closed standard streams, so that no other file gets their numbers and is
+/// written to by mistake. Reading and writing still fail, and executed programs find them closed.
 void reserve_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0)
@@ -41,12 +40,12 @@ void reserve_standard_streams() {
           ::open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC));
 }
 
-/// The called verb and its words. Options may stand before the verb, too: `berth --lang zh ls`.
+/// The called verb and its words. Options may come before the verb: `berth --lang zh ls`.
 struct Call {
   const Verb* verb = nullptr;
-  std::optional<std::string> unknown;  // the word that is no verb
+  std::optional<std::string> unknown;  // a word that is not a verb
   std::vector<std::string> words;      // without the verb's name
-  std::size_t own = 0;                 // how many of them are the verb's, not its command's
+  std::size_t own = 0;                 // how many of them belong to the verb, not to its command
 };
 
 std::size_t verb_position(const std::vector<std::string>& words) {
@@ -79,8 +78,7 @@ Call split_call(std::vector<std::string> words) {
   return call;
 }
 
-/// --lang, --color and --json count before anything is parsed, so that even a usage error looks
-/// right.
+/// --lang, --color and --json apply before parsing, so that even usage errors have the right form.
 std::optional<std::string> early_option(const Call& call, const std::string& name) {
   for (std::size_t i = 0; i < call.own; ++i) {
     if (call.words[i] == name && i + 1 < call.own) return call.words[i + 1];
@@ -95,8 +93,7 @@ bool early_switch(const Call& call, std::string_view name) {
   return false;
 }
 
-/// A JSON document is for programs: its few sentences do not change with the user's locale, only
-/// with --lang.
+/// JSON is for programs: its sentences do not depend on the locale, only on --lang.
 Language language_for(const Call& call) {
   if (const auto asked = early_option(call, "--lang")) return language_from(*asked);
   if (early_switch(call, "--json")) return Language::kEnglish;
@@ -112,7 +109,7 @@ output::ColorChoice color_for(const Call& call) {
                             : output::ColorChoice::kAuto;
 }
 
-Result<int> dispatch(Context& context, const Call& call) {
+Result<int> do_call(Context& context, const Call& call) {
   if (call.unknown) return unknown_verb(*call.unknown);
   auto arguments = parse(*call.verb, call.words);
   if (!arguments) return std::move(arguments).error();
@@ -130,7 +127,12 @@ Result<int> dispatch(Context& context, const Call& call) {
     client::tell_of_waits([&context](const std::string& sentence) {
       context.err(text("note: {}", sentence) + "\n");
     });
-  auto code = call.verb->run(context);
+  return call.verb->run(context);
+}
+
+/// A failed write of the output is an error of every verb and of help.
+Result<int> dispatch(Context& context, const Call& call) {
+  auto code = do_call(context, call);
   if (code && context.write_error != 0)
     return Error{ErrorCode::kUnsupported, "E0008",
                  text("the output cannot be written: {}",
@@ -145,7 +147,7 @@ void Context::out(std::string_view text) const {
   if (const int problem = write_all(STDOUT_FILENO, text); problem != 0) write_error = problem;
 }
 void Context::err(std::string_view text) const {
-  static_cast<void>(write_all(STDERR_FILENO, text));  // there is nowhere left to say it
+  static_cast<void>(write_all(STDERR_FILENO, text));  // a failure here cannot be reported
 }
 
 int main_of(int argc, char** argv) try {

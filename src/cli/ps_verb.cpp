@@ -6,7 +6,7 @@
 namespace berth::cli {
 
 Result<int> run_ps(const Context& context) {
-  // No process is seen on an OpenCL device, but it may have the index that was asked for.
+  // OpenCL devices have no visible processes, but --device may name the index of one.
   auto seen = look(context, Processes::kAll, context.arguments.has("--device"));
   if (!seen) return std::move(seen).error();
   add_leases(*seen);

@@ -1,10 +1,10 @@
 #include "cli/queue.hpp"
 #include "base/error_words.hpp"
-#include "client/lease.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// umask() tells only by setting; this thread is the only one yet.
+/// umask() cannot be read without setting it; this is safe because there is only one thread yet.
 mode_t mask_of_ours() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
@@ -61,7 +61,7 @@ Result<std::string> body_of(const model::Job& job,
     spec["limits"] = limits_json(limits);
     if (limits.nice) spec["nice"] = *limits.nice;
     spec["environment"] = json_of_words<Json>(environment);
-    // What people are told of it is text; this is what is run.
+    // The job's command is text for display; this is the exact command to run.
     spec["command"] = json_of_words<Json>(job.command);
     if (array) body["array"] = *array;
     return body.dump();
@@ -72,7 +72,7 @@ Result<std::string> body_of(const model::Job& job,
   }
 }
 
-/// Who tries again would have it twice.
+/// The job is queued, but its number could not be printed. A retry would queue it twice.
 Error queued_unsaid(const model::Job& job, int problem) {
   const auto number = job.task ? job.task->array : job.id;
   return {
@@ -81,26 +81,101 @@ Error queued_unsaid(const model::Job& job, int problem) {
       fmt::format("berth jobs --mine\nberth cancel {}", number)};
 }
 
-/// --after, by number or name, as every verb takes a job.
-Result<std::vector<model::JobId>> jobs_before(const Arguments& arguments) {
-  std::vector<model::JobId> ids;
+/// The broker did not answer, but may still queue the job later.
+Error may_be_queued(Error error) {
+  if (error.id == "E0922") error.hint += "\nberth jobs --mine";
+  return error;
+}
+
+struct Kind {
+  std::string_view prefix;
+  std::vector<model::JobId> After::*list;
+};
+constexpr std::array<Kind, 3> kKinds{
+    {{"any:", &After::any}, {"not-ok:", &After::not_ok}, {"ok:", &After::ok}}};
+
+/// "USR1@60s"
+Result<model::Warning> parse_warning(const std::string& given) {
+  const auto at = given.find('@');
+  const auto signal = model::warning_signal(std::string_view(given).substr(0, at));
+  if (at == std::string::npos || !signal)
+    return Error{ErrorCode::kInvalidArgument, "E0946",
+                 text("'{}' is not a signal and a time such as USR1@60s; signals: USR1, USR2, HUP, "
+                      "INT, QUIT and TERM",
+                      printable(given)),
+                 "berth run --time-limit 2h --signal USR1@60s -- python train.py"};
+  const auto before = parse_duration(std::string_view(given).substr(at + 1));
+  if (!before) return before.error();
+  return model::Warning{*signal, *before};
+}
+
+/// Reads --time-limit, --grace and --signal.
+Status take_ending(const Arguments& arguments, model::Job& job) {
+  if (const auto given = arguments.value("--time-limit")) {
+    auto limit = parse_duration(*given);
+    if (!limit) return std::move(limit).error().during("--time-limit");
+    job.time_limit = *limit;
+  }
+  if (const auto given = arguments.value("--grace")) {
+    auto grace = parse_duration(*given);
+    if (!grace) return std::move(grace).error().during("--grace");
+    job.grace = *grace;
+  }
+  if (const auto given = arguments.value("--signal")) {
+    if (!job.time_limit)
+      return Error{ErrorCode::kInvalidArgument, "E0013",
+                   text("{} needs {}", "--signal", "--time-limit"),
+                   fmt::format("berth run --time-limit 2h --signal {} -- python train.py",
+                               printable(*given))};
+    auto warning = parse_warning(*given);
+    if (!warning) return std::move(warning).error().during("--signal");
+    job.warning = *warning;
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<After> jobs_before(const std::vector<std::string>& lists) {
+  After out;
   std::optional<JobCalls> calls;
-  for (const std::string& list : arguments.values("--after"))
-    for (const std::string_view part : split(list, ',')) {
-      const std::string word(trim(part));
+  for (const std::string& list : lists) {
+    // In "any:7,8" the prefix applies to both numbers.
+    auto kind = &After::ok;
+    for (std::string_view word : split(list, ',')) {
+      word = trim(word);
+      for (const Kind& one : kKinds)
+        if (word.starts_with(one.prefix)) {
+          kind = one.list;
+          word.remove_prefix(one.prefix.size());
+        }
       if (!calls) {
         auto reached = JobCalls::reach_for(word);
         if (!reached) return std::move(reached).error();
         calls = *std::move(reached);
       }
-      const auto id = calls->id_of(word);
+      const auto id = calls->id_of(std::string(word));
       if (!id) return id.error();
-      ids.push_back(*id);
+      (out.*kind).push_back(*id);
     }
-  return ids;
+  }
+  return out;
 }
 
-}  // namespace
+void say_queued(const Context& context, const client::Response& answer,
+                const std::vector<model::Job>& queued) {
+  const model::Job& first = queued.front();
+  const model::JobId number = first.task ? first.task->array : first.id;
+  if (context.json)
+    context.out(answer.body);
+  else if (!context.out_terminal.tty)  // J=$(berth run --queue …)
+    context.out(fmt::format("{}\n", number));
+  else
+    context.out((first.task ? text_n("array {}: {} job", "array {}: {} jobs",
+                                     static_cast<long long>(queued.size()), number, queued.size())
+                            : text("job {}", number)) +
+                "\n");
+}
 
 Result<model::Job> job_of(const Arguments& arguments, const model::Request& request) {
   model::Job job;
@@ -109,12 +184,10 @@ Result<model::Job> job_of(const Arguments& arguments, const model::Request& requ
   job.command = arguments.command;
   job.queued = arguments.has("--queue");
   job.requeue = arguments.has("--requeue");
+  job.on_end = arguments.value("--on-end").value_or("");
+  job.notify = arguments.has("--notify");
   if (arguments.has("--hold")) job.state = model::JobState::kHeld;
-  if (const auto given = arguments.value("--time-limit")) {
-    auto limit = parse_duration(*given);
-    if (!limit) return std::move(limit).error().during("--time-limit");
-    job.time_limit = *limit;
-  }
+  if (auto taken = take_ending(arguments, job); !taken) return std::move(taken).error();
   if (const auto given = arguments.value("--or-cpu-after")) {
     auto patience = parse_duration(*given);
     if (!patience) return std::move(patience).error().during("--or-cpu-after");
@@ -129,36 +202,52 @@ Result<model::Job> job_of(const Arguments& arguments, const model::Request& requ
   return job;
 }
 
+Status check_not_queued(const Arguments& arguments) {
+  struct Queued {
+    const char *option, *example;
+  };
+  for (const Queued& one : {Queued{"--requeue", "berth run --queue --requeue -- python train.py"},
+                            {"--array", "berth run --queue --array 1-100 -- python train.py"},
+                            {"--on-end", "berth run --queue --on-end 'date' -- python train.py"},
+                            {"--notify", "berth run --queue --notify -- python train.py"},
+                            {"--hold", "berth run --queue --hold -- python train.py"}})
+    if (arguments.has(one.option))
+      return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", one.option, "--queue"),
+                   one.example};
+  if (const auto after = arguments.value("--after"))
+    return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--after", "--queue"),
+                 fmt::format("berth run --queue --after {} -- python train.py", printable(*after))};
+  return Done{};
+}
+
 Result<int> queue_job(const Context& context, const model::Request& request,
                       const std::map<std::string, std::string>& variables) {
   for (const char* option : {"--dry-run", "--no-wait", "--report"})
     if (context.arguments.has(option)) return contradiction("--queue", option);
   auto job = job_of(context.arguments, request);
   if (!job) return std::move(job).error();
-  auto after = jobs_before(context.arguments);
+  auto after = jobs_before(context.arguments.values("--after"));
   if (!after) return std::move(after).error().during("--after");
-  job->after = *std::move(after);
+  job->after = std::move(after->ok);
+  job->after_any = std::move(after->any);
+  job->after_not_ok = std::move(after->not_ok);
   const auto array = context.arguments.value("--array");
   if (array)
     if (const auto range = model::parse_array_range(*array); !range)
       return Error(range.error()).during("--array");
-  auto body = body_of(*job, variables, array);
-  if (!body) return std::move(body).error();
-  auto client = client::broker_here(client::IfNone::kStart);
-  if (!client) return std::move(client).error();
-  const auto answer = client->call("POST", "/v1/jobs", *std::move(body));
-  if (!answer) return answer.error();
+  // With the same key, a repeated submission returns the same job, so nothing is queued twice.
+  job->key = client::new_key();
+  const auto body = body_of(*job, variables, array);
+  if (!body) return body.error();
+  auto calls = JobCalls::reach_or_start();
+  if (!calls) return std::move(calls).error();
+  const auto answer = calls->call("POST", "/v1/jobs", kAnswerSoon, *body);
+  if (!answer) return may_be_queued(answer.error());
   const auto queued = client::jobs_in(*answer);
   if (!queued) return queued.error();
-  const model::Job& first = queued->front();
-  context.out(context.json ? answer->body
-              : first.task ? text_n("array {}: {} job", "array {}: {} jobs",
-                                    static_cast<long long>(queued->size()), first.task->array,
-                                    queued->size()) +
-                                 "\n"
-                           : text("job {}", first.id) + "\n");
+  say_queued(context, *answer, *queued);
   if (const int problem = std::exchange(context.write_error, 0); problem != 0)
-    return queued_unsaid(first, problem);
+    return queued_unsaid(queued->front(), problem);
   return 0;
 }
 

@@ -1,21 +1,36 @@
-// What `run` and `lease` ask the broker for, as a job; and `berth run --queue`, which leaves the
-// rest to it.
+// Turns the options of `run` and `lease` into a job for the broker, and implements `berth run
+// --queue`.
 #pragma once
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "cli/verb.hpp"
+#include "client/client.hpp"
 #include "model/job.hpp"
 
 namespace berth::cli {
 
-/// Name, command, limits and place in the line, of the options. Fails with kInvalidArgument (E0103,
-/// E0104, E0010).
+/// Name, command, limits and priority from the options. Fails with kInvalidArgument (E0103, E0104,
+/// E0010).
 [[nodiscard]] Result<model::Job> job_of(const Arguments& arguments, const model::Request& request);
 
-/// Hands the job to the broker and prints its number. Fails as client::reach and as the broker.
+/// The jobs and arrays in --after: those that must succeed, end, or fail first.
+struct After {
+  std::vector<model::JobId> ok, any, not_ok;
+};
+/// "7,sweep,any:8,not-ok:9". Fails as JobCalls::id_of.
+[[nodiscard]] Result<After> jobs_before(const std::vector<std::string>& lists);
+
+/// Prints the number of the queued job: in a sentence on a terminal, otherwise alone.
+void say_queued(const Context& context, const client::Response& answer,
+                const std::vector<model::Job>& queued);
+/// Rejects options that need --queue. Fails with kInvalidArgument (E0013).
+[[nodiscard]] Status check_not_queued(const Arguments& arguments);
+
+/// Submits the job to the broker and prints its number. Fails as client::reach and as the broker.
 [[nodiscard]] Result<int> queue_job(const Context& context, const model::Request& request,
                                     const std::map<std::string, std::string>& variables);
 

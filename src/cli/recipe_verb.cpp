@@ -1,5 +1,6 @@
-// `berth env --format pip|conda|dockerfile`: the recipe that the compatibility data proves for this
-// machine, or for one that the options describe; or which of them stops it, and what to change.
+// `berth env --format pip|conda|dockerfile`: the install recipe that the compatibility data
+// supports for this machine or the one in the options; otherwise what prevents it and what to
+// change.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -7,11 +8,10 @@
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "cli/recipe_plan.hpp"
 #include "cli/verbs.hpp"
-#include "doctor/collect.hpp"
-#include "doctor/recipe_machine.hpp"
-#include "doctor/recipe_text.hpp"
-#include "doctor/version.hpp"
+#include "doctor/knowledge/version.hpp"
+#include "doctor/read/collect.hpp"
 #include "inventory/observe.hpp"
 #include "output/json_writer.hpp"
 
@@ -35,13 +35,13 @@ Status check_options(const Context& context, Framework& framework) {
   const Arguments& given = context.arguments;
   const auto word = given.value("--framework");
   if (!word)
-    return wrong(text("--format {} is about one framework: --framework", *given.value("--format")),
+    return wrong(text("--format {} needs one framework: --framework", *given.value("--format")),
                  kExample);
   framework = *doctor::framework_of(*word);
   for (const char* option : {"--devices", "--memory", "--cpus", "--override", "--quiet"})
-    if (given.has(option)) return wrong(text("{} goes with no recipe", option), kExample);
+    if (given.has(option)) return wrong(text("{} cannot be used with a recipe", option), kExample);
   if (const auto gpus = given.value("--gpus"); gpus && *gpus != "0" && *gpus != "none")
-    return wrong(text("a recipe is for all GPUs of a machine: --gpus can be 0 or none alone"),
+    return wrong(text("a recipe is for all GPUs of a machine: --gpus can only be 0 or none"),
                  kExample);
   const bool cpu = given.has("--cpu") || given.has("--gpus");
   for (const char* option : {"--driver", "--gpu", "--compute-capability"})
@@ -58,17 +58,17 @@ Result<std::string> version(const Context& context, const char* option, std::siz
   if (parts.size() < fewest || word->find_first_not_of("0123456789.") != std::string::npos ||
       word->size() > 20)
     return Error{ErrorCode::kInvalidArgument, "E0835",
-                 text("{}: '{}' is no version as {} is", option, printable(*word), like),
+                 text("{}: '{}' is not a version such as {}", option, printable(*word), like),
                  std::string(option) + " " + like};
   return *word;
 }
 
-/// "550.54" is taken for the newest of its kind.
+/// "550.54" means the newest matching driver.
 std::string newest_of(const std::string& driver) {
   return doctor::version_of(driver).size() < 3 ? driver + ".999" : driver;
 }
 
-/// "RTX 5090, GTX 1080 Ti" and "RTX 3090 and K80" name two.
+/// "RTX 5090, GTX 1080 Ti" and "RTX 3090 and K80" each contain two names.
 std::vector<std::string> names_in(const std::string& value) {
   std::vector<std::string> names;
   std::string name;
@@ -124,13 +124,14 @@ Error has_no_capability(const std::string& gpu, const std::string& maker, const 
   if (maker == "Jetson")
     return {
         ErrorCode::kInvalidArgument, "E0835",
-        text("{}: what runs on a Jetson its JetPack says, which only the Jetson itself shows", gpu),
+        text("{}: what runs on a Jetson depends on its JetPack, which only the Jetson itself shows",
+             gpu),
         there + text("(on the Jetson)")};
-  return {ErrorCode::kInvalidArgument, "E0835",
-          text("{}: that is {}'s, and has no compute capability; a recipe for it is made where it "
-               "is",
-               gpu, maker),
-          there + text("(on that machine)")};
+  return {
+      ErrorCode::kInvalidArgument, "E0835",
+      text("{}: it is made by {} and has no compute capability; make its recipe on that machine",
+           gpu, maker),
+      there + text("(on that machine)")};
 }
 
 Error is_two_cards(const std::string& gpu, const std::vector<std::string>& cards) {
@@ -146,7 +147,7 @@ Error is_two_cards(const std::string& gpu, const std::vector<std::string>& cards
 
 Status check_gpus(RecipeMachine& machine) {
   for (const auto& gpu : machine.gpus) {
-    // Nobody who says a capability is told better.
+    // If the user gives a compute capability, use it.
     if (const std::string maker = doctor::shipped_compatibility().other_maker(gpu.name);
         gpu.capability.empty() && machine.is_another && !maker.empty())
       return has_no_capability(printable(gpu.name), maker, machine.wish);
@@ -155,7 +156,7 @@ Status check_gpus(RecipeMachine& machine) {
       return is_two_cards(printable(gpu.name), cards);
     if (gpu.capability.empty())
       return Error{ErrorCode::kInvalidArgument, "E0835",
-                   text("nobody here knows the compute capability of the {}", printable(gpu.name)),
+                   text("the compute capability of the {} is not known here", printable(gpu.name)),
                    text("say it: {}", "--compute-capability X.Y") +
                        "   nvidia-smi --query-gpu=name,compute_cap --format=csv"};
     machine.wish.capabilities.push_back(gpu.capability);
@@ -195,7 +196,7 @@ std::string described(const RecipeMachine& machine) {
   return list(parts);
 }
 
-/// Adds where the builds are that the configured index does not have.
+/// Adds which index has the builds that the configured index lacks.
 void tell_other_index(const RecipeMachine& machine, const std::string& same, Error& error) {
   const Wish& wish = machine.wish;
   error.id = "E0834";
@@ -206,32 +207,29 @@ void tell_other_index(const RecipeMachine& machine, const std::string& same, Err
     return;
   }
   error.message +=
-      "\n  " +
-      (wish.tags_only
-           ? text("{} has some of PyTorch's builds alone, and none of them does; others are in "
-                  "PyTorch's own index",
-                  machine.index.named())
-           : text("{} has PyPI's builds alone, and none of them does; others are in PyTorch's own "
-                  "index",
-                  machine.index.named()));
+      "\n  " + (wish.tags_only ? text("{} has only some of PyTorch's builds, and none of them runs "
+                                      "here; PyTorch's own index has others",
+                                      machine.index.named())
+                               : text("{} has only PyPI's builds, and none of them runs here; "
+                                      "PyTorch's own index has others",
+                                      machine.index.named()));
   error.hint = text("{} URL   (your mirror of {}, or that itself)", same + " --torch-index",
                     doctor::kTorchIndex);
 }
 
-/// One sentence a change, then the commands.
-Error no_recipe(const RecipeMachine& machine, const std::string& format, const Arguments& given) {
+/// One sentence per change, then the commands.
+Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Arguments& given) {
   const Wish& wish = machine.wish;
   const std::string name = doctor::name_of(wish.framework);
   if (!machine.instead.empty())
     return {ErrorCode::kNotFound, "E0833",
-            text("a Jetson takes the {} that NVIDIA builds for its JetPack, and none of PyPI's or "
-                 "of PyTorch's own index",
+            text("a Jetson needs the {} that NVIDIA builds for its JetPack, not one from PyPI or "
+                 "PyTorch's own index",
                  name),
             machine.instead};
   const Changes changes = doctor::changes_for(doctor::shipped_compatibility(), wish);
-  const std::string base =
-      fmt::format("berth env --format {} --framework {}", format, doctor::word_of(wish.framework));
-  std::string same = base;  // of the machine that was asked about
+  const std::string& base = asker.command;
+  std::string same = base;  // options for the same machine
   for (const char* option : {"--driver", "--gpu", "--compute-capability"})
     for (const std::string& value : given.values(option))
       same += fmt::format(" {} {}", option, shell_word(value));
@@ -253,12 +251,12 @@ Error no_recipe(const RecipeMachine& machine, const std::string& format, const A
   if (!changes.pythons.empty()) {
     if (error.id == "E0833") error.id = "E0832";
     error.message +=
-        "\n  " + (changes.both ? text("and so is Python: {}", range_of(wish))
-                               : text("of Python it takes another: {}", range_of(wish)));
-    hint(same + " --python-version " + changes.pythons.front());
+        "\n  " + (changes.both ? text("and it needs another Python: {}", range_of(wish))
+                               : text("it needs another Python: {}", range_of(wish)));
+    hint(same + " " + asker.python_option + changes.pythons.front());
   }
   if (error.id == "E0833" && wish.platform == Platform::kNvidia)
-    error.message += "\n  " + text("the GPU stops it: no driver and no Python makes up for it");
+    error.message += "\n  " + text("the GPU prevents it: no other driver or Python would help");
   if (wish.platform != Platform::kCpu && wish.framework != Framework::kCupy) hint(base + " --cpu");
   if (wish.framework == Framework::kCupy && wish.platform != Platform::kNvidia)
     error.message += "\n  " + text("CuPy computes on GPUs; NumPy is its twin on the CPU");
@@ -267,7 +265,8 @@ Error no_recipe(const RecipeMachine& machine, const std::string& format, const A
   return error;
 }
 
-/// pip is bound to a Python; conda and an image bring one, preferably this one.
+/// Finds a build. pip needs one for the existing Python; conda and images bring their own,
+/// preferably the same version.
 std::optional<doctor::Recipe> find(RecipeMachine& machine, RecipeFormat format, bool python_given) {
   if (!machine.instead.empty()) return std::nullopt;
   const auto& known = doctor::shipped_compatibility();
@@ -295,13 +294,17 @@ std::vector<std::string> reasons_of_platform(const RecipeMachine& machine,
     out.push_back(machine.driver.empty()
                       ? text("driver: needs {} or newer", recipe.driver)
                       : text("driver {}: {} or newer is needed", machine.driver, recipe.driver));
-    for (const auto& gpu : machine.gpus)
-      out.push_back(recipe.by_ptx
-                        ? text("{} (compute capability {}): the driver compiles its kernels at the "
-                               "first start, which takes long",
-                               gpu.name.empty() ? "GPU" : gpu.name, gpu.capability)
+    for (const auto& gpu : machine.gpus) {
+      const std::string line =
+          recipe.by_ptx ? text(
+                              "{} (compute capability {}): the driver compiles its kernels at the "
+                              "first start, which takes long",
+                              gpu.name.empty() ? "GPU" : gpu.name, gpu.capability)
                         : text("{} (compute capability {}): this build serves it",
-                               gpu.name.empty() ? "GPU" : gpu.name, gpu.capability));
+                               gpu.name.empty() ? "GPU" : gpu.name, gpu.capability);
+      // One line for equal cards.
+      if (std::find(out.begin(), out.end(), line) == out.end()) out.push_back(line);
+    }
   } else if (wish.platform == Platform::kRocm) {
     out.push_back(text("{} {} for AMD's ROCm", name, build.release));
   } else if (wish.platform == Platform::kXpu) {
@@ -320,14 +323,13 @@ std::vector<std::string> reasons(const RecipeMachine& machine, const doctor::Rec
   const auto& build = recipe.build;
   std::vector<std::string> out = reasons_of_platform(machine, recipe, name);
   if (build.needs_toolkit)
-    out.push_back(
-        text("{} {} takes CUDA from the machine: a toolkit {}.x has to be there, in "
-             "/usr/local/cuda or where CUDA_PATH says",
-             name, build.release, build.cuda.substr(0, build.cuda.find('.'))));
+    out.push_back(text(
+        "{} {} uses the machine's CUDA: a toolkit {}.x must be in /usr/local/cuda or in CUDA_PATH",
+        name, build.release, build.cuda.substr(0, build.cuda.find('.'))));
   if (!wish.python.empty())
     out.push_back(text("Python {}: this release is for {}", wish.python, build.python));
   if (recipe.packages.size() > 1)
-    out.push_back(text("{}: newer ones have left out such a GPU", recipe.packages.back()));
+    out.push_back(text("{}: newer releases no longer support such a GPU", recipe.packages.back()));
   if (machine.index.is_mirror())
     out.push_back(text("packages come from {} ({})", machine.index.named(),
                        machine.index.main ? machine.index.main->from : "no-index"));
@@ -372,20 +374,16 @@ Error no_image(const std::string& python) {
 
 }  // namespace
 
-Result<int> print_recipe(const Context& context) {
-  const std::string word = *context.arguments.value("--format");
-  const RecipeFormat format = *doctor::recipe_format_of(word);
-  Framework framework{};
-  if (const auto sound = check_options(context, framework); !sound) return sound.error();
-  if (auto checked = inventory::Sources::check_environment(); !checked)
-    return std::move(checked).error();
-  const doctor::Facts facts = doctor::collect(doctor::this_machine(doctor::Depth::kLive));
+Result<RecipePlan> plan_recipe(const Context& context, const doctor::Facts& facts,
+                               Framework framework, RecipeFormat format, const RecipeAsker& asker,
+                               const std::string& release) {
   const bool cpu = context.arguments.has("--cpu") || context.arguments.has("--gpus");
-  RecipeMachine machine = doctor::machine_for_recipe(facts, framework, cpu);
+  RecipePlan plan;
+  RecipeMachine& machine = plan.machine = doctor::machine_for_recipe(facts, framework, cpu);
   if (const auto sound = describe(context, machine); !sound) return sound.error();
   if (const auto sound = check_gpus(machine); !sound) return sound.error();
 
-  doctor::RecipeOrder order;
+  doctor::RecipeOrder& order = plan.order;
   order.framework = framework;
   order.target = facts.python;
   machine.index = order.index =
@@ -397,12 +395,13 @@ Result<int> print_recipe(const Context& context) {
         text("uv is set to {} ({}), which pip does not read: this is a recipe for pip",
              printable(uv.main->url), uv.main->from));
   doctor::keep_to(order.index, machine.wish);
+  machine.wish.keep = release;
   machine.wish.no_toolkit = format == RecipeFormat::kDockerfile;
   std::string torch_index = context.arguments.value("--torch-index").value_or("");
   while (torch_index.ends_with('/')) torch_index.pop_back();
   if (!torch_index.empty()) machine.wish.pypi_only = false;
-  auto recipe = find(machine, format, context.arguments.has("--python-version"));
-  if (!recipe) return no_recipe(machine, word, context.arguments);
+  const auto recipe = find(machine, format, context.arguments.has("--python-version"));
+  if (!recipe) return no_recipe(machine, asker, context.arguments);
 
   order.recipe = *recipe;
   order.python = machine.wish.python;
@@ -420,12 +419,28 @@ Result<int> print_recipe(const Context& context) {
     order.image = image->image;
     order.python = image->python;
   }
+  return plan;
+}
+
+Result<int> print_recipe(const Context& context) {
+  const std::string word = *context.arguments.value("--format");
+  const RecipeFormat format = *doctor::recipe_format_of(word);
+  Framework framework{};
+  if (const auto sound = check_options(context, framework); !sound) return sound.error();
+  if (auto checked = inventory::Sources::check_environment(); !checked)
+    return std::move(checked).error();
+  const doctor::Facts facts = doctor::collect(doctor::this_machine(doctor::Depth::kLive));
+  const auto plan = plan_recipe(
+      context, facts, framework, format,
+      {fmt::format("berth env --format {} --framework {}", word, doctor::word_of(framework)),
+       "--python-version "});
+  if (!plan) return plan.error();
   if (context.json) {
-    write_json(context, word, machine, order);
+    write_json(context, word, plan->machine, plan->order);
     return 0;
   }
-  for (const std::string& note : machine.notes) context.err("# " + note + "\n");
-  context.out(doctor::recipe_text(format, order));
+  for (const std::string& note : plan->machine.notes) context.err("# " + note + "\n");
+  context.out(doctor::recipe_text(format, plan->order));
   return 0;
 }
 

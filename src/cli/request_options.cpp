@@ -5,15 +5,16 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "model/cpu_list.hpp"
 #include "policy/visible.hpp"
 
 namespace berth::cli {
 namespace {
 
-constexpr int kMostGpus = 1024;  // far above any machine, far below what would overflow anything
-constexpr int kMostCpus = 8192;  // as model/cpu_list.hpp
+constexpr int kMostGpus = 1024;  // far above any machine, too small for any overflow
+constexpr int kMostCpus = 8192;  // as in model/cpu_list.hpp
 
-/// "'many' is not … (E0104)" as "--gpus: 'many' is not …".
+/// Adds the option's name: "'many' is not … (E0104)" → "--gpus: 'many' is not …".
 Error about(const char* option, Error error) {
   return std::move(error).during(option);
 }
@@ -22,15 +23,40 @@ Result<std::optional<int>> parse_gpus(const Arguments& arguments) {
   const auto given = arguments.value("--gpus");
   if (!given) return std::optional<int>();
   if (*given == "none") return std::optional<int>(0);
+  if (*given == "all") return std::optional<int>();
   const auto number = parse_integer(*given, 0, kMostGpus);
-  if (!number) return about("--gpus", number.error());
+  if (!number)
+    return Error{
+        ErrorCode::kInvalidArgument, "E0104",
+        text("--gpus: '{}' is neither a number from 0 to {} nor all or none", *given, kMostGpus),
+        "--gpus 2, --gpus all, --gpus none"};
   return std::optional<int>(static_cast<int>(*number));
 }
 
-/// On the CPU there is nothing that could be given a number or memory.
+/// "4": a number of cores; "0-3" or "0,2": these cores.
+Status read_cpus(const std::string& given, model::Request& request) {
+  if (given.find_first_of(",-") != std::string::npos && given.front() != '-') {
+    const auto list = model::parse_cpu_list(given);
+    if (list && !list->empty()) {
+      request.cpus = static_cast<int>(list->size());
+      request.cpu_list = model::show_cpu_list(*list);
+      return Done{};
+    }
+  }
+  const auto number = parse_integer(given, 1, kMostCpus);
+  if (!number)
+    return Error{
+        ErrorCode::kInvalidArgument, "E0104",
+        text("--cpus: '{}' is neither a number from 1 to {} nor a list of cores", given, kMostCpus),
+        "--cpus 4, --cpus 0-3, --cpus 0,2"};
+  request.cpus = static_cast<int>(*number);
+  return Done{};
+}
+
+/// Rejects numbers and memory of GPUs together with --cpu.
 Status check_cpu(const Arguments& arguments, model::Request& request) {
   if (arguments.has("--cpu")) {
-    if (request.gpus.value_or(0) > 0) return contradiction("--cpu", "--gpus");
+    if (request.gpus.value_or(0) > 0 || request.all_gpus) return contradiction("--cpu", "--gpus");
     request.gpus = 0;
   }
   if (request.gpus != 0) return Done{};
@@ -45,6 +71,7 @@ Status read_numbers(const Arguments& arguments, model::Request& request) {
   const auto gpus = parse_gpus(arguments);
   if (!gpus) return gpus.error();
   request.gpus = *gpus;
+  if (arguments.value("--gpus") == "all") request.all_gpus = true;
   if (const auto given = arguments.value("--memory")) {
     const auto size = parse_size(*given);
     if (!size) return about("--memory", size.error());
@@ -61,9 +88,7 @@ Status read_numbers(const Arguments& arguments, model::Request& request) {
         std::max(1, static_cast<int>(std::lround(*share * model::kWholePermille)));
   }
   if (const auto given = arguments.value("--cpus")) {
-    const auto number = parse_integer(*given, 1, kMostCpus);
-    if (!number) return about("--cpus", number.error());
-    request.cpus = static_cast<int>(*number);
+    if (auto cpus = read_cpus(*given, request); !cpus) return cpus;
   }
   return Done{};
 }

@@ -1,5 +1,5 @@
-// What `run` and `env` have in common: how a job says what it wants. One table and one reading of
-// it, so that `berth env` prints what `berth run` with the same words sets.
+// The options of `run` and `env` that describe a job's needs. Both use one table and one parser, so
+// that `berth env` prints exactly what `berth run` sets.
 #pragma once
 
 #include <array>
@@ -15,18 +15,19 @@
 namespace berth::cli {
 
 inline constexpr std::array<Option, 8> kRequestOptions{{
-    {"--gpus", "N", "N GPUs for this job alone; 0 or none: run on the CPU"},
+    {"--gpus", "N|all|none", "N free GPUs for this job alone; all of them; 0 or none: the CPU"},
     {"--cpu", nullptr, "run on the CPU, all GPUs hidden: the same as --gpus none"},
     {"--devices", "LIST", "exactly these: index (0, MIG 0:1), uuid or PCI address, comma separated",
      true},
-    {"--memory", "SIZE", "that much free memory on a GPU that others may use too (8GiB)"},
+    {"--memory", "SIZE",
+     "this much on a GPU that others may share: the freest unused, else least used"},
     {"--share", "PART", "with --memory: that part of such a GPU's time, kept for the job (30%)"},
-    {"--cpus", "N", "N cores, near the GPU where there is one"},
+    {"--cpus", "N|LIST", "N cores, near the GPU where there is one; or these (0-3)"},
     {"--override", nullptr, "replace thread variables that are already set"},
-    {"--quiet", nullptr, "less talk from frameworks: sets TF_CPP_MIN_LOG_LEVEL=1"},
+    {"--quiet", nullptr, "fewer messages from frameworks: sets TF_CPP_MIN_LOG_LEVEL=1"},
 }};
 
-/// Two option tables as one, at compile time, for a row of the verb table.
+/// Joins two option tables at compile time, for a row of the verb table.
 template <std::size_t N, std::size_t M>
 [[nodiscard]] constexpr std::array<Option, N + M> join(const std::array<Option, N>& first,
                                                        const std::array<Option, M>& second) {
@@ -36,8 +37,8 @@ template <std::size_t N, std::size_t M>
   return all;
 }
 
-/// `environment`: of the caller, for the visibility it already sets. Fails with kInvalidArgument
-/// (E0010, E0011, E0101, E0104).
+/// `environment`: the caller's, which may already limit the visible devices. Fails with
+/// kInvalidArgument (E0010, E0011, E0101, E0104).
 [[nodiscard]] Result<model::Request> parse_request(
     const Arguments& arguments, const std::map<std::string, std::string>& environment);
 [[nodiscard]] policy::EnvironmentOptions environment_options(const Arguments& arguments);

@@ -62,6 +62,24 @@ TEST_CASE("numbers, sizes and lists of devices are read") {
   CHECK(error_of({{"--cpu", ""}, {"--share", "30%"}}) == "E0010");
 }
 
+TEST_CASE("all GPUs and a list of cores are read, and an error names every word that would do") {
+  const auto all = parse_request(given({{"--gpus", "all"}}), {});
+  REQUIRE(all);
+  CHECK(all->all_gpus == true);
+  CHECK_FALSE(all->gpus);
+  CHECK(error_of({{"--gpus", "all"}, {"--cpu", ""}}) == "E0010");
+  const auto cores = parse_request(given({{"--cpus", "0-3,8"}}), {});
+  REQUIRE(cores);
+  CHECK(cores->cpus == 5);
+  CHECK(cores->cpu_list == "0-3,8");
+  CHECK_FALSE(parse_request(given({{"--cpus", "4"}}), {})->cpu_list);
+  CHECK(error_of({{"--cpus", "3-0"}}) == "E0104");
+  CHECK(error_of({{"--cpus", "a-b"}}) == "E0104");
+  const auto word = parse_request(given({{"--gpus", "two"}}), {});
+  REQUIRE_FALSE(word);
+  CHECK(word.error().message.find("all or none") != std::string::npos);
+}
+
 TEST_CASE("an empty variable is not the same as one that is not set") {
   const auto request = parse_request({}, {{"CUDA_VISIBLE_DEVICES", ""}, {"ZE_AFFINITY_MASK", "1"}});
   REQUIRE(request);

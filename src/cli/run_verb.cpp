@@ -18,14 +18,18 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/job_guard.hpp"
 #include "cli/queue.hpp"
+#include "cli/rank_options.hpp"
 #include "cli/request_options.hpp"
 #include "cli/verbs.hpp"
 #include "client/lease.hpp"
 #include "client/machine.hpp"
+#include "engines/allocation.hpp"
 #include "inventory/observe.hpp"
 #include "model/cpu_list.hpp"
 #include "model/device_use.hpp"
+#include "model/tries.hpp"
 #include "output/error.hpp"
 #include "output/report.hpp"
 #include "policy/demand.hpp"
@@ -34,6 +38,7 @@
 #include "run/front.hpp"
 #include "run/job_folder.hpp"
 #include "run/sampler.hpp"
+#include "run/tries_record.hpp"
 
 namespace berth::cli {
 namespace {
@@ -49,9 +54,10 @@ struct Plan {
   model::Placement placement;
   model::Environment environment;
   std::optional<milliseconds> turned_after;  // so long its GPUs were not free: it is the CPU's now
+  std::optional<model::EngineJob> engine;    // a cluster's scheduler has given it its devices
+  std::shared_ptr<run::Supervision> supervision;  // of a job with ranks; else nullptr
 };
 
-/// In the language of now.
 Result<model::Placement> placement_of(const Plan& plan) {
   auto placement = plan.lease ? plan.lease->placement(plan.request, plan.snapshot)
                               : policy::place(plan.request, plan.snapshot);
@@ -61,8 +67,7 @@ Result<model::Placement> placement_of(const Plan& plan) {
   return placement;
 }
 
-/// As exit_code_of, but what is not the user's wording is 125: the small numbers belong to the
-/// command.
+/// As exit_code_of, but 125 for what is not the user's wording: small numbers are the command's.
 int exit_code_for_run(const Error& error, bool no_wait) {
   if (error.id == "E0510") return kNotFound;
   if (error.id == "E0511") return kNotExecutable;
@@ -102,8 +107,8 @@ void ask_the_broker(model::Snapshot& seen) {
   if (!told || gpus(*told) <= gpus(seen)) return;
   seen.devices = std::move(told->devices);
   seen.driver = std::move(told->driver);
-  seen.processes.clear();
-  seen.unattributed.clear();
+  seen.processes = std::move(told->processes);
+  seen.unattributed = std::move(told->unattributed);
 }
 
 /// What is waited for, and what does not wait.
@@ -159,7 +164,7 @@ Result<std::optional<client::Lease>> lease_for(const Context& context, model::Jo
   if (!around || *around) return around;
   const auto place = policy::place(request, snapshot);
   if (!place && place.error().id != "E0412") return place.error();
-  const bool needed = !place || !place->devices.empty() || request.cpus;
+  const bool needed = !place || !place->devices.empty() || request.cpus || job.time_limit;
   job.request = request;
   const client::Lease::Wishes wishes{std::move(job), !never_waits(context), [&](const Error& held) {
                                        note_waiting(context, request, held);
@@ -168,7 +173,9 @@ Result<std::optional<client::Lease>> lease_for(const Context& context, model::Jo
                                    needed ? client::IfNone::kStart : client::IfNone::kGlance);
   if (lease) return std::optional(*std::move(lease));
   const Error& error = lease.error();
-  const bool no_broker = error.code == ErrorCode::kUnavailable || error.id == "E0921";
+  // What a broker gave that does not answer is not known: nothing is taken beside it.
+  const bool no_broker = (error.code == ErrorCode::kUnavailable || error.id == "E0921") &&
+                         (error.id != "E0922" || !needed);
   if (!no_broker) return error;
   if (needed && !client::is_another_machine())
     note(context, text("no lease: {} ({}); another job may choose the same device", error.message,
@@ -176,9 +183,25 @@ Result<std::optional<client::Lease>> lease_for(const Context& context, model::Jo
   return std::optional<client::Lease>();
 }
 
-Result<Plan> make_plan(const Context& context, model::Request request, const Variables& variables) {
+/// In a job of Slurm's the devices are Slurm's to give: no lease is taken, and nothing is waited
+/// for.
+Status enter_allocation(Plan& plan, model::Request& request, const Variables& variables) {
+  plan.engine = engines::slurm_job(variables);
+  if (!plan.engine) return Done{};
+  auto inside = engines::within(
+      engines::allocation_of(*plan.engine, variables, request, plan.snapshot), request);
+  if (!inside) return std::move(inside).error();
+  request = *std::move(inside);
+  return Done{};
+}
+
+Result<Plan> make_plan(const Context& context, model::Request request, const SupervisionWish& wish,
+                       const Variables& variables) {
   Plan plan;
   plan.snapshot = look(context, false);
+  request = request_for_ranks(std::move(request), wish, plan.snapshot);
+  if (auto entered = enter_allocation(plan, request, variables); !entered)
+    return std::move(entered).error();
   const auto job = job_of(context.arguments, request);
   if (!job) return job.error();
   // Where there is no such device, none is waited for.
@@ -186,7 +209,7 @@ Result<Plan> make_plan(const Context& context, model::Request request, const Var
       job->or_cpu_after && !place && place.error().code == ErrorCode::kNoDevice)
     request = policy::on_cpu(request);
   const bool dry = context.arguments.has("--dry-run");
-  if (!dry) {
+  if (!dry && !plan.engine) {
     auto lease = lease_for(context, *job, request, plan.snapshot);
     if (!lease) return std::move(lease).error();
     plan.lease = *std::move(lease);
@@ -206,6 +229,10 @@ Result<Plan> make_plan(const Context& context, model::Request request, const Var
   plan.placement = std::move(*placement);
   plan.environment = policy::environment_for(plan.placement, plan.snapshot, variables,
                                              environment_options(context.arguments));
+  auto supervision = supervision_of(wish, request, plan.placement, plan.snapshot, plan.environment);
+  if (!supervision) return std::move(supervision).error();
+  plan.supervision = *std::move(supervision);
+  if (plan.supervision) plan.supervision->quiet = context.json;
   return plan;
 }
 
@@ -216,10 +243,13 @@ run::Launch launch_of(const Context& context, const Plan& plan, Variables variab
   // So that what it starts does not ask for a lease of its own, and wait for ours for ever.
   if (plan.lease) variables["BERTH_JOB"] = std::to_string(plan.lease->job());
   launch.enclosed = plan.lease && plan.lease->is_enclosed();
+  launch.supervision = plan.supervision;
   for (const auto& [name, value] : variables)
     launch.environment.push_back(fmt::format("{}={}", name, value));
   if (!plan.environment.cpus.empty())
     launch.cpus = model::parse_cpu_list(plan.environment.cpus).value_or(std::vector<int>{});
+  if (const auto grace = parse_duration(context.arguments.value("--grace").value_or("")))
+    launch.grace = *grace;
   return launch;
 }
 
@@ -268,6 +298,7 @@ model::Report report_of(const Context& context, const Plan& plan, const model::R
   report.settings = plan.environment.settings;
   report.on_cpu_by_request = request.gpus == 0;
   if (plan.lease) report.job = plan.lease->job();
+  report.engine = plan.engine;
   report.started_unix_milliseconds =
       std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
@@ -279,6 +310,7 @@ void add_ending(model::Report& report, const run::Ending& ending) {
   report.wall = ending.wall;
   report.cpu = ending.cpu;
   report.peak_rss_bytes = ending.peak_rss_bytes;
+  report.left_behind = ending.left_behind;
   if (ending.left > 0)
     report.notes.push_back(
         text_n("{} process of the job could not be ended: another user's, or in the kernel",
@@ -328,9 +360,12 @@ void say(const Context& context, const ReportFile& file, const Form& form) {
   const auto asked = context.arguments.value("--report");
   const bool text_wanted = asked ? *asked == "-" : context.err_terminal.tty;
   if (text_wanted) {
-    context.err(output::report_text(report, context.err_terminal));
+    context.err(
+        output::report_text(report, context.err_terminal, context.arguments.has("--verbose")));
     return;
   }
+  for (const std::string& sentence : output::left_behind_sentences(report)) note(context, sentence);
+  for (const std::string& sentence : output::failure_sentences(report)) note(context, sentence);
   for (const std::string& sentence : report.notes) note(context, sentence);
 }
 
@@ -376,6 +411,7 @@ class LeasedJob : public run::Watcher {
     return watcher_.due();
   }
   void look() override { watcher_.look(); }
+  void ended() override { watcher_.ended(); }
   [[nodiscard]] int descriptor() const override { return watcher_.descriptor(); }
 
  private:
@@ -406,6 +442,9 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
     note(context,
          text("{} ({}); the job runs all the same", folder.error().message, folder.error().id),
          folder.error().hint);
+  auto guard = JobGuard::begin(context.arguments, plan.request, plan.placement, plan.snapshot,
+                               launch.job_folder, launch.environment);
+  if (!guard) return std::move(guard).error();
   const model::Report report = report_of(context, plan, request);
   const Form begun = [&] {
     model::Report again = report;
@@ -414,7 +453,8 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
   };
   run::Sampler sampler(inventory::Sources::from_environment(), plan.snapshot, plan.placement);
   LeasedJob watcher(sampler, plan.lease);
-  const auto ending = run::run_job(launch, inherited, watcher);
+  auto ending = run::run_job(launch, inherited, watcher);
+  guard->end();
   run::remove_job_folder(launch.job_folder);
   const std::uint64_t refusals =
       plan.lease ? plan.lease->end(ending ? ending->outcome : outcome_of(ending.error())) : 0;
@@ -422,11 +462,18 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
     report_no_start(context, *file, begun, ending.error());
     return fail(context, ending.error());
   }
+  if (const auto told = plan.lease ? plan.lease->outcome_if_told_to_end() : std::nullopt) {
+    ending->outcome = *told;
+    ending->interrupted = false;
+  }
   say(context, *file, [&] {
     model::Report whole = begun();
     add_ending(whole, *ending);
+    if (plan.supervision)
+      whole.tries = std::make_shared<model::Tries>(run::read_record(plan.supervision->record));
     sampler.fill(whole, plan.snapshot);
     add_access(whole, plan, watcher.trouble(), refusals);
+    guard->fill(whole);
     if (const auto why = plan.lease ? plan.lease->ended_because() : ""; !why.empty())
       whole.notes.push_back(text("the job was ended: {}", why));
     return whole;
@@ -448,22 +495,22 @@ Result<int> run_or_say_why_not(const Context& context) {
                                   : whole_environment();
   const auto request = parse_request(context.arguments, variables);
   if (!request) return request.error();
+  if (auto known = JobGuard::check(context.arguments); !known) return std::move(known).error();
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
-  if (context.arguments.has("--queue")) return queue_job(context, *request, variables);
-  struct Queued {
-    const char *option, *example;
-  };
-  for (const Queued& one : {Queued{"--requeue", "berth run --queue --requeue -- python train.py"},
-                            {"--array", "berth run --queue --array 1-100 -- python train.py"},
-                            {"--hold", "berth run --queue --hold -- python train.py"}})
-    if (context.arguments.has(one.option))
-      return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", one.option, "--queue"),
-                   one.example};
-  if (const auto after = context.arguments.value("--after"))
-    return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--after", "--queue"),
-                 fmt::format("berth run --queue --after {} -- python train.py", printable(*after))};
-  auto plan = make_plan(context, *request, variables);
+  const auto wish = parse_supervision(context.arguments);
+  if (!wish) return wish.error();
+  if (context.arguments.has("--queue") && !wish->is_needed())
+    return queue_job(context, *request, variables);
+  if (context.arguments.has("--queue")) {
+    Context inside = context;
+    const auto whole = request_for_ranks(*request, *wish, look(context, false));
+    inside.arguments.command = command_in_queue(context.arguments, whole);
+    inside.arguments.options.erase("--report");
+    return queue_job(inside, whole, variables);
+  }
+  if (auto sound = check_not_queued(context.arguments); !sound) return std::move(sound).error();
+  auto plan = make_plan(context, *request, *wish, variables);
   if (!plan) return std::move(plan).error();
   if (context.arguments.has("--dry-run")) {
     context.out(context.json

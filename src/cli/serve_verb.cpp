@@ -1,5 +1,5 @@
-// `berth serve`: the broker of this machine or of this user, until it is told to end or has nothing
-// to do. `berth run` starts one by itself; whoever wants to see what it says starts it by hand.
+// `berth serve`: the broker of this machine or this user, until it is stopped or idle. `berth run`
+// starts one by itself; start it by hand to see its output.
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,10 +12,11 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/verbs.hpp"
+#include "cli/version.hpp"
 #include "inventory/observe.hpp"
 #include "output/json_writer.hpp"
 #include "serve/daemon.hpp"
-#include "serve/outsiders.hpp"
+#include "serve/foreign_processes.hpp"
 #include "serve/token.hpp"
 #include "system/device_locks.hpp"
 #include "system/process.hpp"
@@ -38,7 +39,7 @@ Result<serve::DaemonOptions> for_this_user() {
   serve::DaemonOptions options;
   options.state_folder = system::state_folder();
   options.socket = options.state_folder + "/berth.sock";
-  // The session that the runtime folder belonged to may be over: it went with it.
+  // The session may be over, and its runtime folder deleted.
   const std::string session = runtime->substr(0, std::max<std::size_t>(1, runtime->rfind('/')));
   if (::access(session.c_str(), F_OK) != 0) return options;
   bool made = false;
@@ -52,8 +53,8 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   if (::geteuid() != 0)
     return Error{ErrorCode::kPermissionDenied, "E0924",
                  text("only root may serve all users of the machine"), "sudo berth serve --system"};
-  // Named folders come first, as everywhere: the broker of a machine that is played takes nothing
-  // of the real one's.
+  // Folders in variables come first: the broker of a simulated machine must not use the real one's
+  // files.
   std::string runtime(system::kSystemSocket, std::string_view(system::kSystemSocket).rfind('/'));
   if (env_nonempty("BERTH_RUNTIME_DIR")) {
     auto named = system::runtime_folder();
@@ -63,14 +64,14 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   bool made = false;
   if (auto folder = system::make_private_folder(runtime, made); !folder)
     return std::move(folder).error();
-  if (made) static_cast<void>(::chmod(runtime.c_str(), 0755));  // all users come to the socket
+  if (made) static_cast<void>(::chmod(runtime.c_str(), 0755));  // all users must reach the socket
   serve::DaemonOptions options;
   options.socket = runtime + "/berth.sock";
   options.state_folder =
       env_nonempty("BERTH_STATE_DIR") ? system::state_folder() : system::kSystemState;
   options.for_all = true;
-  // The control groups of this machine are real, also where the machine is played: its jobs are
-  // kept apart from those of the real one's broker.
+  // Control groups are real even if the machine is simulated, so keep its jobs apart from the real
+  // broker's.
   if (const auto simulated = env_nonempty("BERTH_SIM_DIR"))
     options.groups = std::filesystem::path(*simulated).filename().string();
   auto settings = serve::read_settings(arguments.value("--config").value_or(serve::kSettingsFile),
@@ -85,14 +86,14 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
     options.admin_gids.push_back(*gid);
   }
   for (const auto& [name, rules] : options.settings.users)
-    // Whom only a number is known of is called by it.
+    // A user without a name is identified by the number.
     if (!has_user(name) && !to_number(name))
       return Error{ErrorCode::kInvalidArgument, "E0927",
                    text("[user.{0}]: there is no user {0}", printable(name)), "getent passwd"};
   return options;
 }
 
-/// What only the broker of all users can do.
+/// Reads the settings that only the system broker can apply.
 Status take_mode(const Context& context, serve::DaemonOptions& options) {
   const auto mode = context.arguments.value("--mode");
   const auto group = context.arguments.value("--enforce-on");
@@ -127,14 +128,18 @@ Result<int> run_serve(const Context& context) {
     context.err(text("note: {}", sentence) + "\n");
   };
   options->tcp = context.arguments.value("--tcp").value_or("");
+  options->version = version_number();
+  options->watches = true;
   if (const auto idle = context.arguments.value("--idle")) {
     auto duration = parse_duration(*idle);
     if (!duration) return std::move(duration).error().during("--idle");
+    // A broker started by `berth run` only serves jobs; it does not watch the machine all the time.
+    options->watches = false;
     options->idle_seconds =
         static_cast<int>(std::chrono::ceil<std::chrono::seconds>(*duration).count());
   }
   options->lock_folder = system::lock_folder();
-  // A machine that is played for itself has nothing to do with the real one's.
+  // A simulated machine with its own folders is independent of the real system broker.
   options->gives_way =
       !options->for_all && !(env_nonempty("BERTH_SIM_DIR") && env_nonempty("BERTH_RUNTIME_DIR"));
   options->sources = inventory::Sources::from_environment();
@@ -145,6 +150,10 @@ Result<int> run_serve(const Context& context) {
       context.out(text("serving at {}", shown) + "\n");
       if (!options->tcp.empty())
         context.out(text("and at http://{}, with the token in {}", options->tcp, token) + "\n");
+      // Show the token only on a terminal: a log would keep it, readable for others.
+      if (options->tcp.empty() || !context.out_terminal.tty) return;
+      if (const auto word = serve::token_in(token))
+        context.out(text("in a browser: http://{}/#{}", options->tcp, *word) + "\n");
       return;
     }
     output::JsonWriter json;

@@ -1,4 +1,4 @@
-// `berth sim`: a command on a simulated machine; the machines there are, and what one of them has.
+// `berth sim`: runs a command on a simulated machine; lists and describes machines.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -66,7 +66,7 @@ Result<sim::Options> options_of(const Arguments& arguments, const sim::Machine& 
   return options;
 }
 
-/// The machine as the simulated driver will have it.
+/// The machine as the simulated driver will show it.
 struct Description {
   sim::Machine machine;
   std::string bytes;
@@ -196,7 +196,7 @@ Result<int> list_machines(const Context& context) {
   std::size_t longest = 0;
   for (const sim::BuiltIn& built_in : sim::built_in_machines())
     longest = std::max(longest, built_in.name.size());
-  // A program reads a line a machine.
+  // For programs: one line per machine.
   const int width = context.out_terminal.tty ? context.out_terminal.width : kUnlimited;
   const int room = std::max(30, width - static_cast<int>(longest) - 2);
   for (const sim::BuiltIn& built_in : sim::built_in_machines()) {
@@ -213,8 +213,8 @@ Result<int> list_machines(const Context& context) {
   return static_cast<int>(kDone);
 }
 
-/// What was asked of the driver, for tests of tools: written at the end to a file, or to stderr
-/// where the name is "-".
+/// Writes the driver calls that were made to a file, or to stderr if the name is "-", for tests of
+/// tools.
 Status write_report(const Context& context, const std::string& file, const sim::Machine& machine,
                     const sim::Ended& ended) {
   Json json{{"schema", 1},
@@ -237,7 +237,7 @@ Status write_report(const Context& context, const std::string& file, const sim::
                text("cannot write {}: {}", printable(file), error_words(errno)), ""};
 }
 
-/// The child's own codes for "not found" and "cannot be run" are the shell's.
+/// The exit codes for "not found" and "cannot be run" are those of shells.
 int code_of(const Error& error) {
   if (error.code == ErrorCode::kNotFound) return kNotFound;
   return error.code == ErrorCode::kPermissionDenied ? kNotExecutable : kOurFailure;

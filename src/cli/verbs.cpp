@@ -1,12 +1,14 @@
-// The verb table. To add a verb: a row here, a function in its own file, texts in po/, a page in
-// the guide (CONTRIBUTING.md).
+// The verb table. To add a verb: add a row here, a function in its own file, texts in po/, and a
+// page in the guide (CONTRIBUTING.md).
 #include "cli/verbs.hpp"
 
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "cli/rank_options.hpp"
 #include "cli/request_options.hpp"
+#include "cli/watch_options.hpp"
 #include "output/view.hpp"
 
 namespace berth::cli {
@@ -26,8 +28,8 @@ constexpr Option kUser{"-u,--user", "NAME", "only what this user (name or uid) u
 constexpr Option kMine{"-m,--mine", nullptr, "only what you use"};
 constexpr Option kWide{"-w,--wide", nullptr, "all columns, however wide the terminal is"};
 constexpr Option kOpenCl{"--opencl", nullptr,
-                         "ask OpenCL, too (default: only where no GPU is found)"};
-constexpr Option kNoOpenCl{"--no-opencl", nullptr, "do not ask OpenCL"};
+                         "include OpenCL devices (default: only if no GPU is found)"};
+constexpr Option kNoOpenCl{"--no-opencl", nullptr, "leave out OpenCL devices"};
 
 constexpr auto kOverviewOptions = std::to_array<Option>({
     kOpenCl,
@@ -37,9 +39,9 @@ constexpr auto kOverviewOptions = std::to_array<Option>({
 constexpr auto kOverviewExamples = std::to_array<Example>({
     {"berth", "devices, who uses them, what is wrong, and what to do next"},
     {"berth --json", "the same for a program"},
-    {"berth run -- python train.py", "on a free device, else on the CPU"},
+    {"berth run -- python train.py", "on a free GPU, or the CPU where there is none"},
     {"berth doctor -- python train.py", "why it does not find the GPU"},
-    {"berth sim --machine dgx-h100-8 -- berth", "a machine that is not there"},
+    {"berth sim --machine dgx-h100-8 -- berth", "a simulated machine"},
 });
 
 constexpr auto kLsOptions = std::to_array<Option>({
@@ -74,70 +76,88 @@ constexpr auto kPsExamples = std::to_array<Example>({
 });
 
 constexpr auto kHelpOptions = std::to_array<Option>({
-    {"--man", nullptr, "print the man page"},
+    {"--man", nullptr, "print the man page, of berth or of the verb"},
     {"--markdown", nullptr, "print the page for docs/cli.md"},
     {"--completion", "bash|zsh|fish", "print a completion script for a shell"},
+    {"--words", "jobs|devices", "names that exist here, one per line: for completions"},
 });
 constexpr auto kHelpExamples = std::to_array<Example>({
     {"berth help run", "all about one verb"},
-    {"berth help --man | man -l -", "the man page of all verbs"},
+    {"berth help --man run | man -l -", "the man page of one verb"},
     {"source <(berth help --completion bash)", "complete words in this shell"},
 });
 
 constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--name", "NAME", "a name for the job, for its report"},
     {"--dry-run", nullptr, "only print what would be set and done"},
+    {"--isolation", "auto|guard|none", "how --memory and --share are enforced (default: auto)"},
     {"--report", "FILE|-|none", "JSON to FILE; - : text on stderr, also where it is no terminal"},
-    {"--no-wait", nullptr, "fail (6) instead of waiting while no device is free enough"},
-    {"--time-limit", "DURATION", "ended after so long (2h); others may start beside it by that"},
-    {"--priority", "N", "among your own waiting jobs, larger first (default: 0)"},
-    {"--or-cpu-after", "DURATION", "having waited so long for a GPU (10m), the CPU will do"},
+    {"--verbose", nullptr, "the report also says which variables were set, unset and kept"},
+    {"--no-wait", nullptr, "fail (6) instead of waiting for a free device"},
+    {"--time-limit", "DURATION", "end the job after this long (2h); helps the queue to plan"},
+    {"--grace", "DURATION", "time to save between SIGTERM and SIGKILL (default: 10s)"},
+    {"--signal", "SIGNAL@TIME", "send it a signal this long before its time limit (USR1@60s)"},
+    {"--priority", "N", "order among your own waiting jobs: larger first (default: 0)"},
+    {"--or-cpu-after", "DURATION", "use the CPU after waiting this long for a GPU (10m)"},
 });
 constexpr auto kQueueOptions = std::to_array<Option>({
-    {"--queue", nullptr, "leave it to the broker: print the job's number, and do not wait"},
-    {"--after", "JOB,…", "with --queue: when these jobs are done", true},
+    {"--queue", nullptr, "queue the job: print its number, and do not wait"},
+    {"--after", "JOB,…",
+     "with --queue: start after these jobs succeed; any:7: after it ends; not-ok:7: after it fails",
+     true},
+    {"--on-end", "COMMAND", "with --queue: run this in a shell after it, with BERTH_EXIT_CODE set"},
+    {"--notify", nullptr, "with --queue: write a line to your terminals when it has ended"},
     {"--array", "RANGE",
      "with --queue: one job for each BERTH_ARRAY_INDEX of 1-100; 1-100%4: four at a time"},
-    {"--requeue", nullptr,
-     "with --queue: start it anew where the machine was restarted while it ran"},
+    {"--requeue", nullptr, "with --queue: start it again if the machine restarts while it runs"},
     {"--hold", nullptr, "with --queue: it starts once `berth release` lets it"},
 });
 constexpr auto kLeaseOptions = join(kRequestOptions, kRunOnlyOptions);
-constexpr auto kRunOptions = join(kLeaseOptions, kQueueOptions);
+constexpr auto kRunOptions = join(join(kLeaseOptions, kRankOptions), kQueueOptions);
 constexpr auto kRunExamples = std::to_array<Example>({
-    {"berth run -- python train.py", "on a free GPU where there is one, else on the CPU"},
+    {"berth run -- python train.py",
+     "on a free GPU (waits for one), or the CPU where there is none"},
     {"berth run --gpus 2 -- python train.py", "on two"},
-    {"berth run --memory 8GiB -- python infer.py", "beside others, where that much is free"},
+    {"berth run --memory 8GiB -- python infer.py",
+     "on a free or the least used GPU with that much free"},
     {"berth run --cpu -- python train.py", "on the CPU, with the GPUs hidden"},
+    {"berth run --ranks 4 -- python train.py", "four processes with a GPU each, as torchrun would"},
+    {"berth run --retries 3 -- python train.py",
+     "again, if memory ran out, a device failed or it was killed"},
     {"berth run --dry-run --gpus 1 -- python train.py", "what would be set, and why"},
     {"berth run --queue --gpus 1 -- python train.py",
      "later, when a GPU is free; log out meanwhile"},
     {"berth run --queue --array 0-9%2 -- python train.py", "ten like it, two at a time"},
+});
+constexpr auto kStacksExamples = std::to_array<Example>({
+    {"berth stacks 12", "a job, or a process by its number; nothing is stopped"},
+    {"berth stacks --json 12", "for a program"},
 });
 constexpr auto kLeaseExamples = std::to_array<Example>({
     {"berth lease --gpus 1", "a shell that has a GPU until you leave it"},
     {"berth lease --memory 8GiB -- jupyter lab", "a part of one, for as long as a program runs"},
     {"berth lease --gpus 2 --no-wait -- bash", "at once, or not at all"},
 });
-constexpr auto kEnvOptions =
-    join(kRequestOptions,
-         std::to_array<Option>({
-             {"--format", "shell|json|dotenv|docker|cdi|pip|conda|dockerfile",
-              "for eval, a program, --env-file, docker run, podman run; or what to install "
-              "(default: shell)"},
-             {"--framework", "torch|tensorflow|jax|cupy",
-              "with pip, conda, dockerfile: what to install, as proven for this driver, GPU and "
-              "Python"},
-             {"--driver", "VERSION", "a recipe for another machine: its NVIDIA driver (550.54)"},
-             {"--gpu", "NAME", "the same: its GPU (H100)", true},
-             {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
-             {"--python-version", "X.Y", "a recipe for another Python (3.11)"},
-             {"--torch-index", "URL", "where your mirror of PyTorch's own index is"},
-         }));
+constexpr auto kEnvOptions = join(
+    kRequestOptions,
+    std::to_array<Option>({
+        {"--format", "shell|json|dotenv|docker|cdi|k8s|pip|conda|dockerfile",
+         "for eval, a program, --env-file, docker run, podman run, a cluster; or what to install "
+         "(default: shell)"},
+        {"--framework", "torch|tensorflow|jax|cupy",
+         "with pip, conda, dockerfile: what to install, as proven for this driver, GPU and "
+         "Python"},
+        {"--driver", "VERSION", "a recipe for another machine: its NVIDIA driver (550.54)"},
+        {"--gpu", "NAME", "the same: its GPU (H100)", true},
+        {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
+        {"--python-version", "X.Y", "a recipe for another Python (3.11)"},
+        {"--torch-index", "URL", "where your mirror of PyTorch's own index is"},
+    }));
 constexpr auto kEnvExamples = std::to_array<Example>({
     {"eval \"$(berth env --gpus 1)\"", "make this shell's programs use one free GPU"},
     {"berth env --gpus 2 --format docker", "the same for a container"},
     {"berth env --cpu", "hide every GPU, threads from the cores"},
+    {"berth env --gpus 1 --format k8s", "a Job of Kubernetes that asks for a GPU"},
     {"berth env --format pip --framework torch", "the PyTorch that runs here, as a command"},
     {"berth env --format dockerfile --framework jax --driver 550.54 --gpu H100",
      "an image for another machine"},
@@ -147,10 +167,40 @@ constexpr auto kJobsOptions = std::to_array<Option>({
     {"-a,--all", nullptr, "also what ended more than a day ago"},
     {"-m,--mine", nullptr, "only your own"},
     {"-u,--user", "NAME", "only those of this user (name or uid)"},
+    {"--state", "STATE,…", "only waiting, held, running, done, failed, cancelled or lost ones"},
+    {"--since", "DURATION", "what ended within that time (1w; default: 1d)"},
+    {"--limit", "N", "maximum number of rows; none: all (default: 500; with --json all)"},
+});
+constexpr auto kReportExamples = std::to_array<Example>({
+    {"berth report 7", "how long job 7 waited and ran, and what it used"},
+    {"berth report", "the same for your last job"},
+});
+constexpr auto kEditOptions = std::to_array<Option>({
+    {"--priority", "N", "order among your own waiting jobs: larger first"},
+    {"--time-limit", "DURATION",
+     "end it after this long; none: no limit; if it runs, only shorter"},
+    {"--gpus", "N", "number of GPUs; none: on the CPU"},
+    {"--after", "JOB,…", "start after these jobs succeed (any:7, not-ok:7); none: at once", true},
+    {"--first", nullptr, "before all other waiting jobs of yours"},
+    {"--swap", "JOB", "change places with this job"},
+});
+constexpr auto kEditExamples = std::to_array<Example>({
+    {"berth edit 7 --gpus 1 --time-limit 2h", "what job 7 asks for, while it waits"},
+    {"berth edit 9 --first", "job 9 goes next of your jobs"},
+    {"berth edit 9 --swap 8", "jobs 8 and 9 change places"},
+});
+constexpr auto kRerunExamples = std::to_array<Example>({
+    {"berth rerun 7", "queue the same command again, with its folder and variables"},
+    {"berth rerun", "your last job again"},
+});
+constexpr auto kCancelOptions = std::to_array<Option>({
+    {"-m,--mine", nullptr, "all of your unfinished jobs"},
 });
 constexpr auto kJobsExamples = std::to_array<Example>({
     {"berth jobs", "what runs, what waits, and what ended in the last day"},
     {"berth jobs --mine --all", "all of your own that is still known"},
+    {"berth jobs 7 9-12", "only these"},
+    {"berth jobs --state failed,lost --since 1w", "what went wrong in the last week"},
     {"berth jobs --json | jq '.jobs[] | select(.state == \"waiting\").id'", "for a program"},
 });
 constexpr auto kWhyExamples = std::to_array<Example>({
@@ -159,54 +209,119 @@ constexpr auto kWhyExamples = std::to_array<Example>({
 });
 constexpr auto kLogsOptions = std::to_array<Option>({
     {"-f,--follow", nullptr, "go on until the job has ended"},
+    {"-n,--lines", "N", "only the last N lines"},
 });
 constexpr auto kLogsExamples = std::to_array<Example>({
     {"berth logs 7", "what job 7 has written so far"},
     {"berth logs -f 7", "the same, and what it writes until its end"},
+    {"berth logs -n 50", "the last 50 lines of your last job"},
 });
 constexpr auto kWaitExamples = std::to_array<Example>({
     {"berth wait 7", "until job 7 has ended; its exit code is that of this command"},
     {"berth wait 7 8 training", "until all have ended; the first exit code that is not 0"},
 });
 constexpr auto kCancelExamples = std::to_array<Example>({
-    {"berth cancel 7", "end job 7, or take it out of the line"},
+    {"berth cancel 7", "end job 7, or remove it from the queue"},
     {"berth cancel 8 9 training", "several at once"},
+    {"berth cancel 7-12 26_[3-4]", "those of your jobs, and these two of array 26"},
+    {"berth cancel --mine", "all of yours"},
 });
 constexpr auto kHoldExamples = std::to_array<Example>({
     {"berth hold 8", "let others go before it until it is released"},
 });
 constexpr auto kReleaseExamples = std::to_array<Example>({
-    {"berth release 8", "it stands in line again"},
+    {"berth release 8", "it is in the queue again"},
 });
 
 constexpr auto kServeOptions = std::to_array<Option>({
     {"--system", nullptr, "for all users of the machine, as root (default: for you alone)"},
     {"--config", "FILE", "with --system: its settings (default: /etc/berth/berth.toml)"},
     {"--mode", "MODE",
-     "with --system, of processes without a lease: observe, warn or enforce (default: observe)"},
+     "with --system: how to treat processes without a lease: observe, warn or enforce (default: "
+     "observe)"},
     {"--enforce-on", "PATH",
      "the control group whose processes need a lease (default: user.slice)"},
     {"--tcp", "ADDRESS:PORT",
-     "answer on loopback as well (127.0.0.1:8642), to programs that have the token; docs/api.md"},
-    {"--idle", "DURATION", "end when there was nothing to do for so long (10m; default: never)"},
+     "also answer programs that have the token on loopback (127.0.0.1:8642); docs/api.md"},
+    {"--idle", "DURATION", "exit after being idle for this long (10m; default: never)"},
 });
 constexpr auto kServeExamples = std::to_array<Example>({
     {"berth serve", "your own broker, in this terminal; `berth run` starts one by itself"},
     {"sudo berth serve --system", "one broker for everybody on this machine"},
 });
 
+constexpr auto kPlanOptions = std::to_array<Option>({
+    {"--params", "N", "instead of MODEL: a decoder of so many parameters (7B, 350M)"},
+    {"--gpu", "NAME|here", "whether it fits this GPU (A100-SXM4-80GB), or the one of this machine"},
+    {"--task", "inference|train|finetune|lora|qlora", "the task (default: inference)"},
+    {"--batch", "N", "sequences at once (default: 1)"},
+    {"--seq", "N", "tokens of a sequence (default: 2048)"},
+    {"--precision", "fp32|amp|bf16|fp16|int8|int4|nf4",
+     "precision of the weights (default: bf16; train and finetune amp; qlora nf4)"},
+    {"--optimizer", "adamw|adamw-8bit|sgd-momentum|sgd", "optimizer for training (default: adamw)"},
+    {"--rank", "N", "rank of lora and qlora (default: 16)"},
+    {"--checkpointing", nullptr, "recompute activations instead of keeping them"},
+});
+constexpr auto kPlanExamples = std::to_array<Example>({
+    {"berth plan fit Llama-3.1-8B --gpu 'RTX 4090'", "whether it can be served there"},
+    {"berth plan fit Qwen2.5-7B --task qlora --gpu here", "whether it can be tuned on this GPU"},
+    {"berth plan fit --params 7B --task train --batch 4", "a model that the catalogue lacks"},
+});
+
+constexpr auto kSlurmOptions = std::to_array<Option>({
+    {"--conf", "DIR", "the folder of slurm.conf (default: the one that Slurm uses)"},
+    {"--node", "NAME", "the node's name in slurm.conf (default: the host's)"},
+    {"--shards", "N", "gres: N shards of each GPU"},
+    {"--only", "gres.conf|slurm.conf|cgroup.conf", "gres: the lines of one file alone"},
+    {"--install", nullptr, "plugin: build it here, and add its line to plugstack.conf"},
+    {"--remove", nullptr, "plugin: remove both again"},
+    {"--prefix", "DIR", "plugin: where it is put (default: /usr/local/lib/berth)"},
+    {"--begin", "TASK", "task: called by the plugin when a task begins"},
+    {"--end", "TASK", "task: called by the plugin when a task has ended"},
+    {"--memory", "SIZE", "task: GPU memory of each task"},
+    {"--share", "PART", "task: part of a GPU's time"},
+    {"--report", "FILE", "task: where the report goes; %j: job, %t: task"},
+    {"--command", "NAME", "task: what runs, for the report"},
+    {"--status", "N", "task: how it ended, as wait(2) says it"},
+});
+constexpr auto kSlurmExamples = std::to_array<Example>({
+    {"berth slurm gres", "the lines of gres.conf, slurm.conf and cgroup.conf for this machine"},
+    {"berth slurm gres --only gres.conf > gres.conf", "one file alone"},
+    {"berth slurm gres --node n1 --shards 4", "for a file of all nodes; four jobs share a GPU"},
+    {"berth slurm check", "what differs between Slurm's configuration and the machine"},
+    {"berth slurm check --conf ./new --json", "a configuration that is not installed yet"},
+    {"berth slurm health --node n1",
+     "drain this node if a GPU fails, and resume it when all are well"},
+    {"sudo berth slurm plugin --install", "srun --berth-memory, --berth-share and --berth-report"},
+});
+
+constexpr auto kK8sOptions = std::to_array<Option>({
+    {"--shares", "N", "offer each GPU as N shares of its memory, instead of as a whole"},
+    {"--pass", "env|cdi|nodes",
+     "how a container gets a GPU: by NVIDIA's runtime, CDI, or device nodes (default: env)"},
+    {"--kubelet", "DIR",
+     "device-plugin: the kubelet's folder (default: /var/lib/kubelet/device-plugins)"},
+    {"--state", "DIR", "device-plugin: the guard's files (default: /var/lib/berth/kubernetes)"},
+    {"--interval", "DURATION", "device-plugin: how often GPUs are looked at (default: 5s)"},
+});
+constexpr auto kK8sExamples = std::to_array<Example>({
+    {"berth k8s devices --shares 4", "what the kubelet would be offered"},
+    {"sudo berth k8s device-plugin", "offer GPUs as berth.dev/gpu until it is stopped"},
+    {"sudo berth k8s device-plugin --shares 4 --pass cdi",
+     "a quarter each, as berth.dev/gpu-share"},
+});
+
 constexpr auto kSimOptions = std::to_array<Option>({
-    {"--machine", "NAME|FILE",
-     "the machine: one that Berth carries, or a file (docs/simulator.md)"},
+    {"--machine", "NAME|FILE", "a built-in machine, or a file (docs/simulator.md)"},
     {"--processes", "N", "start N processes and spread them over the GPUs"},
     {"--attach", "PID:DEVICE:SIZE", "put a process that runs already on a GPU", true},
-    {"--seed", "N", "another number, another load (default: 0)"},
-    {"--at", "SECONDS", "time stands still that long after the start"},
+    {"--seed", "N", "seed of the load: another number, another load (default: 0)"},
+    {"--at", "SECONDS", "stop the simulated time this long after the start"},
     {"--fault", "KIND[:DEVICE][@SECONDS][=VALUE]",
      "lost, hung, slow, xid, ecc, remap, throttle, mismatch, no-permission, no-driver or zombie",
      true},
-    {"--report", "FILE", "write at the end, as JSON, what was asked of the driver (- is stderr)"},
-    {"--list", nullptr, "list the machines that Berth carries"},
+    {"--report", "FILE", "at the end, write the calls to the driver as JSON (- is stderr)"},
+    {"--list", nullptr, "list the built-in machines"},
     {"--describe", "NAME|FILE", "show what a machine has"},
 });
 constexpr auto kSimExamples = std::to_array<Example>({
@@ -223,25 +338,45 @@ constexpr auto kDoctorOptions = std::to_array<Option>({
     {"--conda", "NAME", "the same by the name of a conda environment"},
     {"--static", nullptr, "read files only; ask no driver"},
     {"--deep", nullptr, "also let each framework of the target run one kernel (at most 15 s)"},
-    {"--error", "FILE|-", "a pasted traceback or log: what it speaks of is looked at first"},
+    {"--error", "FILE|-", "a pasted traceback or log: what it mentions is examined first"},
     {"--pid", "PID", "a running process: its files, variables and rights"},
     {"--only", "ID,…", "only these rules", true},
     {"--list", nullptr, "list the rules"},
     {"--explain", "ID", "what one rule looks for"},
     {"--all", nullptr, "every finding in full"},
-    {"--record", "DIR", "write what the rules look at to a new folder, without names and tokens"},
-    {"--from", "DIR", "a recorded machine instead of this one (docs/bundle.md)"},
+    {"--record", "FILE",
+     "write what the rules look at to a new file NAME.machine, without names and tokens"},
+    {"--from", "FILE", "a recorded machine instead of this one (docs/recorded-machine.md)"},
 });
 constexpr auto kDoctorExamples = std::to_array<Example>({
     {"berth doctor", "why the GPU can't be used, or is used badly"},
-    {"berth doctor --venv ~/train", "the same for a Python environment, of which nothing is run"},
+    {"berth doctor --venv ~/train",
+     "the same for a Python environment; none of its programs are run"},
     {"berth doctor train.py Dockerfile", "lines that do not do what they look like"},
     {"berth doctor -- torchrun train.py", "what this command would see; it is not run"},
-    {"python train.py 2>&1 | berth doctor --error -", "begin with what the error speaks of"},
+    {"python train.py 2>&1 | berth doctor --error -", "begin with what the error mentions"},
     {"berth doctor --deep", "run one kernel with each framework, too"},
     {"berth doctor --static --json", "for a program, without asking a driver"},
-    {"berth doctor --record ./bundle", "a bundle for a bug report"},
-    {"berth doctor --from ./bundle", "the same for a recorded machine"},
+    {"berth doctor --record ./my.machine", "a recorded machine for a bug report"},
+    {"berth doctor --from ./my.machine", "the same for a recorded machine"},
+});
+
+constexpr auto kSetupOptions = std::to_array<Option>({
+    {"--venv", "DIR", "the new virtual environment (default: .venv)"},
+    {"--python", "PATH", "the Python that it is made with (default: the active environment's)"},
+    {"--cpu", nullptr, "install for the CPU, whatever GPUs there are"},
+    {"--gpu", "NAME", "choose the build for this GPU (H100) instead of those here", true},
+    {"--driver", "VERSION", "choose the build for this NVIDIA driver (550.54)"},
+    {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
+    {"--index", "URL", "take packages only from this mirror of PyPI"},
+    {"--torch-index", "URL", "where your mirror of PyTorch's own index is"},
+    {"--dry-run", nullptr, "only print the commands"},
+});
+constexpr auto kSetupExamples = std::to_array<Example>({
+    {"berth setup torch", "PyTorch for this driver, GPU and Python in .venv, and a test of it"},
+    {"berth setup tensorflow 2.20 --venv ~/tf", "one release, in a folder of its own"},
+    {"berth setup jax --cpu", "JAX without a GPU"},
+    {"berth setup torch --dry-run --driver 550.54 --gpu H100", "what it would do elsewhere"},
 });
 
 constexpr auto kDrainExamples = std::to_array<Example>({
@@ -259,42 +394,57 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kLsOptions, kLsExamples, run_ls},
     {"ps", Group::kLook, "the processes on devices: whose, how much, where", "", false, kPsOptions,
      kPsExamples, run_ps},
+    {"top", Group::kLook, "watch devices and processes live", "", false, kTopOptions, kTopExamples,
+     run_top},
     {"doctor", Group::kLook, "say why a GPU can't be used, and how to mend it",
      "[FILE…] [-- COMMAND…]", false, kDoctorOptions, kDoctorExamples, run_doctor},
     {"run", Group::kUse, "run a program on the right device, and say how it used it", "-- COMMAND…",
      true, kRunOptions, kRunExamples, run_run},
-    {"lease", Group::kUse, "have devices for a while: for a shell, or for what you start in it",
+    {"lease", Group::kUse, "hold devices for a while: for a shell and what you start in it",
      "[-- COMMAND…]", true, kLeaseOptions, kLeaseExamples, run_lease},
     {"env", Group::kUse, "print the environment that a job would get", "", false, kEnvOptions,
      kEnvExamples, run_env},
-    {"jobs", Group::kUse, "the jobs of this machine: what runs, what waits, what ended", "", false,
-     kJobsOptions, kJobsExamples, run_jobs},
+    {"jobs", Group::kUse, "the jobs of this machine: what runs, what waits, what ended", "[JOB…]",
+     false, kJobsOptions, kJobsExamples, run_jobs},
     {"why",
      Group::kUse,
      "say what a job waits for, who has it, and when it may start",
-     "JOB",
+     "[JOB]",
      false,
      {},
      kWhyExamples,
      run_why},
-    {"logs", Group::kUse, "print what a queued job wrote", "JOB", false, kLogsOptions,
+    {"logs", Group::kUse, "print what a queued job wrote", "[JOB]", false, kLogsOptions,
      kLogsExamples, run_logs},
+    {"stacks",
+     Group::kUse,
+     "say where the processes of a job are: Python's stacks and the kernel's view",
+     "[JOB|PID]",
+     false,
+     {},
+     kStacksExamples,
+     run_stacks},
     {"wait",
      Group::kUse,
      "wait until jobs have ended, and pass their exit code on",
-     "JOB…",
+     "[JOB…]",
      false,
      {},
      kWaitExamples,
      run_wait},
-    {"cancel",
+    {"report",
      Group::kUse,
-     "end jobs, or take them out of the line",
-     "JOB…",
+     "say what a job used: time, cores, memory, GPUs",
+     "[JOB]",
      false,
      {},
-     kCancelExamples,
-     run_cancel},
+     kReportExamples,
+     run_report},
+    {"edit", Group::kUse, "change a waiting job: its order, limits and request", "JOB", false,
+     kEditOptions, kEditExamples, run_edit},
+    {"rerun", Group::kUse, "queue a job again", "[JOB]", false, {}, kRerunExamples, run_rerun},
+    {"cancel", Group::kUse, "end jobs, or remove them from the queue", "[JOB…]", false,
+     kCancelOptions, kCancelExamples, run_cancel},
     {"hold",
      Group::kUse,
      "keep jobs that wait from starting",
@@ -305,7 +455,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_hold},
     {"release",
      Group::kUse,
-     "let jobs that were held stand in line again",
+     "put held jobs back into the queue",
      "JOB…",
      false,
      {},
@@ -313,7 +463,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_release},
     {"drain",
      Group::kOperate,
-     "give a device to no new jobs, for maintenance; what runs on it goes on",
+     "give a device to no new jobs, for maintenance; running jobs continue",
      "DEVICE…",
      false,
      {},
@@ -327,10 +477,34 @@ constexpr auto kVerbs = std::to_array<Verb>({
      {},
      kUndrainExamples,
      run_undrain},
-    {"serve", Group::kOperate, "give out devices: the broker that jobs get their leases from", "",
-     false, kServeOptions, kServeExamples, run_serve},
+    {"serve", Group::kOperate, "run the broker, which leases devices to jobs", "", false,
+     kServeOptions, kServeExamples, run_serve},
+    {"health", Group::kLook, "say whether GPUs are fit for a job; exit code 1 if one is not", "",
+     false, kHealthOptions, kHealthExamples, run_health},
+    {"alerts",
+     Group::kLook,
+     "print the current problems that `berth serve` found",
+     "",
+     false,
+     {},
+     kAlertsExamples,
+     run_alerts},
+    {"history", Group::kLook, "past readings of the devices, recorded by `berth serve`", "", false,
+     kHistoryOptions, kHistoryExamples, run_history},
+    {"usage", Group::kLook, "GPU-hours, energy and idle time by user, job or command", "", false,
+     kUsageOptions, kUsageExamples, run_usage},
+    {"exporter", Group::kOperate, "serve metrics of the devices to Prometheus, without a broker",
+     "", false, kExporterOptions, kExporterExamples, run_exporter},
     {"help", Group::kLook, "explain a verb", "[VERB]", false, kHelpOptions, kHelpExamples,
      run_help},
+    {"plan", Group::kMeasure, "estimate the GPU memory that a model takes", "fit [MODEL]", false,
+     kPlanOptions, kPlanExamples, run_plan},
+    {"setup", Group::kUse, "make a Python environment with a framework that runs here",
+     "FRAMEWORK [VERSION]", false, kSetupOptions, kSetupExamples, run_setup},
+    {"slurm", Group::kOperate, "print and check the Slurm configuration of this machine's GPUs",
+     "gres|check|plugin|prolog|epilog|health", false, kSlurmOptions, kSlurmExamples, run_slurm},
+    {"k8s", Group::kOperate, "offer this machine's GPUs to Kubernetes, whole or in shares",
+     "devices|device-plugin", false, kK8sOptions, kK8sExamples, run_k8s},
     {"sim", Group::kMeasure, "run a command on a simulated machine", "-- COMMAND…", true,
      kSimOptions, kSimExamples, run_sim},
 });
@@ -350,11 +524,70 @@ const Verb* find_verb(std::string_view name) {
   return nullptr;
 }
 
+namespace {
+
+/// Words from other tools that people may type, with our equivalents; the first one that exists is
+/// suggested.
+struct Expected {
+  const char* word;
+  std::array<const char*, 2> verbs;
+};
+constexpr std::array kExpected{
+    Expected{"top", {"top", "ps"}},
+    Expected{"watch", {"top", "ps"}},
+    Expected{"htop", {"top", "ps"}},
+    Expected{"nvidia-smi", {"ls", ""}},
+    Expected{"smi", {"ls", ""}},
+    Expected{"list", {"ls", ""}},
+    Expected{"devices", {"ls", ""}},
+    Expected{"gpus", {"ls", ""}},
+    Expected{"info", {"ls", ""}},
+    Expected{"show", {"ls", ""}},
+    Expected{"who", {"ps", ""}},
+    Expected{"users", {"ps", ""}},
+    Expected{"status", {"jobs", ""}},
+    Expected{"queue", {"jobs", ""}},
+    Expected{"squeue", {"jobs", ""}},
+    Expected{"kill", {"cancel", ""}},
+    Expected{"stop", {"cancel", ""}},
+    Expected{"rm", {"cancel", ""}},
+    Expected{"delete", {"cancel", ""}},
+    Expected{"scancel", {"cancel", ""}},
+    Expected{"submit", {"run --queue", ""}},
+    Expected{"sbatch", {"run --queue", ""}},
+    Expected{"add", {"run --queue", ""}},
+    Expected{"exec", {"run", ""}},
+    Expected{"srun", {"run", ""}},
+    Expected{"start", {"run", ""}},
+    Expected{"alloc", {"lease", ""}},
+    Expected{"reserve", {"lease", ""}},
+    Expected{"output", {"logs", ""}},
+    Expected{"tail", {"logs", ""}},
+    Expected{"check", {"doctor", ""}},
+    Expected{"diagnose", {"doctor", ""}},
+    Expected{"fix", {"doctor", ""}},
+    Expected{"install", {"setup", ""}},
+    Expected{"daemon", {"serve", ""}},
+};
+
+std::string expected_for(std::string_view word) {
+  for (const Expected& one : kExpected) {
+    if (word != one.word) continue;
+    for (const std::string_view verb : one.verbs)
+      if (!verb.empty() && find_verb(verb.substr(0, verb.find(' '))) != nullptr)
+        return std::string(verb);
+  }
+  return {};
+}
+
+}  // namespace
+
 Error unknown_verb(const std::string& word) {
   std::vector<std::string> known;
   known.reserve(kVerbs.size());
   for (const Verb& verb : kVerbs) known.emplace_back(verb.name);
-  const std::string near = nearest(word, known);
+  std::string near = expected_for(word);
+  if (near.empty()) near = nearest(word, known);
   return {ErrorCode::kInvalidArgument, "E0002", text("there is no verb '{}'", printable(word)),
           (near.empty() ? "" : text("did you mean {}?", "berth " + near) + "   ") + "berth help"};
 }

@@ -1,4 +1,4 @@
-// One function a verb, each in a file of its name.
+// One function per verb, each in a file with its name.
 #pragma once
 
 #include "cli/verb.hpp"
@@ -16,16 +16,30 @@ Result<int> run_lease(const Context& context);
 Result<int> run_jobs(const Context& context);
 Result<int> run_why(const Context& context);
 Result<int> run_logs(const Context& context);
+Result<int> run_stacks(const Context& context);
 Result<int> run_wait(const Context& context);
 Result<int> run_cancel(const Context& context);
 Result<int> run_hold(const Context& context);
 Result<int> run_release(const Context& context);
+Result<int> run_report(const Context& context);
+Result<int> run_edit(const Context& context);
+Result<int> run_rerun(const Context& context);
 Result<int> run_drain(const Context& context);
 Result<int> run_undrain(const Context& context);
 Result<int> run_serve(const Context& context);
+Result<int> run_exporter(const Context& context);
+Result<int> run_history(const Context& context);
+Result<int> run_usage(const Context& context);
+Result<int> run_health(const Context& context);
+Result<int> run_alerts(const Context& context);
+Result<int> run_top(const Context& context);
+Result<int> run_plan(const Context& context);
+Result<int> run_setup(const Context& context);
+Result<int> run_slurm(const Context& context);
+Result<int> run_k8s(const Context& context);
 Result<int> run_sim(const Context& context);
 
-/// `berth env` with a format that is a recipe.
+/// `berth env` with a recipe format.
 Result<int> print_recipe(const Context& context);
 
 /// E0002 with a "did you mean".

@@ -1,4 +1,4 @@
-// What `berth --version` prints: version, revision, compiler.
+// The parts of `berth --version`: version, revision, compiler.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// `berth why JOB`: what it waits for, who has that, when it may start, who stands before it, and
-// what would fit now; of a job that runs or has ended, where and how.
+// `berth why JOB`: why the job waits, who holds the resources, when it may start, which jobs are
+// before it, and what would fit now. For other jobs: where and how they ran.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,14 +28,14 @@ using policy::Candidate;
 using policy::Obstacle;
 using Json = nlohmann::ordered_json;
 
-/// What the answer is made of.
+/// The machine and its leases.
 struct Scene {
   model::Snapshot snapshot;
   model::Ledger ledger;
 };
 
-/// As place() chooses: processor graphics only where there is no card, and what is named where
-/// something is.
+/// Same selection as in place(): integrated graphics only without a card, and only named devices if
+/// any are named.
 std::vector<Candidate> candidates_for(const model::Request& request, const Scene& scene) {
   if (request.gpus == 0) return {};
   auto all = policy::candidates_of(scene.snapshot, scene.ledger);
@@ -63,8 +63,9 @@ std::string narrowed_for(const model::Request& request, const Scene& scene) {
                           policy::candidates_of(scene.snapshot, scene.ledger));
 }
 
-/// Whoever is there without a lease. The API does not tell whose processes a job's are: on a device
-/// that a job has alone they are the job's, and on a shared one those of its user are.
+/// Users of the device without a lease. The API does not say which processes belong to a job. On a
+/// device leased as a whole, all processes count as the job's; on a shared one, those of the job's
+/// user.
 std::string strangers_on(const Candidate& candidate, const Scene& scene) {
   const std::string unit = policy::unit_id(*candidate.device, candidate.partition);
   model::Snapshot others;
@@ -107,8 +108,7 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
         {device, 0, text("memory is in use that no process here accounts for")});
 }
 
-/// Those who have cores to themselves, where the job wants some. What was queued for the CPU has
-/// one of them, whichever.
+/// Jobs that have reserved cores, if this job needs any. A queued CPU job counts as one core.
 void add_core_holders(JobStory& story) {
   if (!story.job.request.cpus && story.job.request.gpus != 0) return;
   for (const Job& job : story.others) {
@@ -155,7 +155,7 @@ bool add_if_it_fits(JobStory& story, const Scene& scene, const model::Request& r
   return true;
 }
 
-/// The most that `count` devices have free at once, in whole GiB where it is that much.
+/// The memory that each of `count` devices has free, rounded down to whole GiB (or MiB below that).
 std::uint64_t free_on(const std::vector<Candidate>& candidates, std::size_t count) {
   std::vector<std::uint64_t> free;
   for (const Candidate& c : candidates)
@@ -166,7 +166,7 @@ std::uint64_t free_on(const std::vector<Candidate>& candidates, std::size_t coun
   return free[count - 1] / unit * unit;
 }
 
-/// The same where no variable narrows the choice.
+/// Tries the same request without limiting variables.
 bool add_without_variables(JobStory& story, const Scene& scene) {
   model::Request other = story.job.request;
   std::string unset = "env";
@@ -189,14 +189,14 @@ void add_sooner(JobStory& story, const Scene& scene) {
   if (!story.narrowed.empty() && add_without_variables(story, scene)) return;
   const bool was_named = !other.devices.empty();
   other.devices.clear();
-  // Any devices instead of those that were named; then fewer.
+  // First any devices instead of the named ones, then fewer.
   int alone = was_named ? wanted : wanted - 1;
   for (; alone > 0; --alone) {
     other.gpus = alone;
     if (add_if_it_fits(story, scene, other)) break;
   }
   const auto candidates = candidates_for(other, scene);
-  // A part of more devices than it could have alone.
+  // Then a part of more devices.
   for (int count = wanted; count > alone; --count) {
     const std::uint64_t most = free_on(candidates, static_cast<std::size_t>(count));
     if (most == 0 || most >= story.job.request.memory_bytes.value_or(UINT64_MAX)) continue;
@@ -214,7 +214,7 @@ void add_sooner(JobStory& story, const Scene& scene) {
   if (has_free_cores(scene)) static_cast<void>(add_if_it_fits(story, scene, other));
 }
 
-// The answer.
+// Answer.
 
 Json json_of_array(const std::vector<Job>& jobs) {
   if (jobs.empty()) return {};
@@ -249,7 +249,7 @@ Json json_of(const JobStory& story, const Json& job, const Json& outlook) {
   return document;
 }
 
-/// The inner part of a document of the API, as it came.
+/// A part of an API document, unchanged.
 Json part_of(const client::Response& answer, const char* key) {
   Json document = Json::parse(answer.body, nullptr, false);
   if (key != nullptr) return document.value(key, Json());
@@ -257,7 +257,7 @@ Json part_of(const client::Response& answer, const char* key) {
   return document;
 }
 
-/// Of those that stand before it the first that does not fit: what it needs is kept for it.
+/// The first job before this one that does not fit; resources are reserved for it.
 model::JobId first_that_does_not_fit(JobCalls& calls, const std::vector<model::JobId>& before) {
   for (const model::JobId id : before) {
     const auto why = calls.call("GET", job_path(id, "/why"), kAnswerSoon);
@@ -268,7 +268,7 @@ model::JobId first_that_does_not_fit(JobCalls& calls, const std::vector<model::J
   return 0;
 }
 
-/// All that is behind a job that waits.
+/// Everything about a waiting job.
 Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& story, Scene& scene) {
   const auto why = calls.call("GET", job_path(story.job.id, "/why"), kAnswerSoon);
   if (!why) return why.error();
@@ -276,13 +276,15 @@ Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& sto
   if (!outlook) return std::move(outlook).error();
   story.outlook = *std::move(outlook);
   std::string also;
-  for (const auto* ids : {&story.outlook.before, &story.job.after})
+  for (const auto* ids :
+       {&story.outlook.before, &story.job.after, &story.job.after_any, &story.job.after_not_ok})
     for (const model::JobId id : *ids) also += (also.empty() ? "" : ",") + std::to_string(id);
   const auto list = calls.call("GET", "/v1/jobs?running&also=" + also, kAnswerSoon);
   if (!list) return list.error();
   auto jobs = client::jobs_in(*list);
   if (!jobs) return std::move(jobs).error();
   story.others = *std::move(jobs);
+  say_notices(context, *list);
   auto seen = look(context, Processes::kAll, false);
   if (!seen) return std::move(seen).error();
   scene.snapshot = *std::move(seen);
@@ -297,7 +299,7 @@ Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& sto
   return part_of(*why, nullptr);
 }
 
-/// Of an array the first that waits to stand in line or in it, else the first that has not ended.
+/// The array's first waiting job, or else its first unfinished one.
 const Job& one_of(const std::vector<Job>& jobs) {
   const auto first = [&](auto is_it) { return std::find_if(jobs.begin(), jobs.end(), is_it); };
   auto found = first([](const Job& job) { return job.state == model::JobState::kWaiting; });
@@ -309,13 +311,11 @@ const Job& one_of(const std::vector<Job>& jobs) {
 }  // namespace
 
 Result<int> run_why(const Context& context) {
-  const auto word = one_job(context, "why");
-  if (!word) return word.error();
-  auto calls = JobCalls::reach_for(*word);
-  if (!calls) return std::move(calls).error();
-  const auto id = calls->id_of(*word);
-  if (!id) return id.error();
-  const auto jobs = calls->jobs(*id);
+  auto found = find_job(context, "why");
+  if (!found) return std::move(found).error();
+  JobCalls* const calls = &found->calls;
+  const model::JobId id = found->id;
+  const auto jobs = calls->jobs(id);
   if (!jobs) return jobs.error();
   const auto answer = calls->call("GET", job_path(one_of(*jobs).id), kAnswerSoon);
   if (!answer) return answer.error();
@@ -323,7 +323,7 @@ Result<int> run_why(const Context& context) {
   if (!job) return std::move(job).error();
   JobStory story;
   story.job = *std::move(job);
-  if (story.job.task && story.job.task->array == *id) story.array = *jobs;
+  if (story.job.task && story.job.task->array == id) story.array = *jobs;
   Scene scene;
   output::JobsView view;
   view.own_uid = ::geteuid();

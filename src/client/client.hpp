@@ -1,7 +1,8 @@
-// Client: one connection to a broker, and calls over it, one after the other.
+// Client: one connection to a broker; sends one call after the other.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,28 +17,50 @@ struct Response {
   std::string body;  // JSON
 };
 
+/// Time limit for an answer that depends only on the broker.
+inline constexpr std::chrono::milliseconds kAnswerSoon(10'000);
+
+/// The broker disconnected before it answered (E0943). A restarted broker continues its work.
+[[nodiscard]] bool went_away(const Error& error);
+
+/// Sets who is told about a wait that lasts longer than a second.
+void tell_of_waits(std::function<void(const std::string&)> tell);
+/// Reports a wait to that function.
+void say_wait(const std::string& sentence);
+
 class Client {
  public:
-  /// Fails with kUnavailable (E0920: nobody listens there; E0921: the socket is not of root or of
-  /// this user, so nothing is told to it).
-  [[nodiscard]] static Result<Client> connect(const std::string& socket);
+  /// Fails with kUnavailable (E0920: no broker listens there; E0922: the broker's queue of
+  /// connections is full), kPermissionDenied (E0921: the socket belongs to neither root nor this
+  /// user, so nothing is sent to it).
+  [[nodiscard]] static Result<Client> connect(const std::string& socket,
+                                              std::chrono::milliseconds at_most = kAnswerSoon);
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  /// Where it is connected to.
+  /// The path of the socket.
   [[nodiscard]] const std::string& socket() const;
-  /// Waits for the answer at most so long; 0: for ever. Fails with kUnavailable (E0922: the broker
-  /// went away, or does not answer); after that the connection is of no use.
+  /// Sends a call and waits at most this long for the answer. Waits longer if the broker still
+  /// answers other calls: then it is reading the machine, and a driver may be slow. Reports the
+  /// wait after a second. `at_most` 0: the answer may take days; reports if the broker answers
+  /// nobody in the meantime. Fails with kUnavailable (E0922: no answer; E0943: the broker
+  /// disconnected). The connection is unusable after a failure.
   [[nodiscard]] Result<Response> call(std::string_view method, std::string_view path,
                                       std::string body = {},
-                                      std::chrono::milliseconds at_most = std::chrono::seconds(30));
-  /// The same in two steps, for who has something to do meanwhile. One question at a time.
+                                      std::chrono::milliseconds at_most = kAnswerSoon);
+  /// The same in two steps, for a caller that does other work in between. Only one call at a time.
   void ask(std::string_view method, std::string_view path, std::string body = {});
-  /// nullopt: none within that time; it may still come. Fails as call().
+  /// nullopt: no answer within that time (0: no limit); it may still come. Fails with kUnavailable
+  /// (E0943).
   [[nodiscard]] Result<std::optional<Response>> answer(std::chrono::milliseconds within);
+  /// Waits like call() with `at_most` 0, after ask().
+  [[nodiscard]] Result<Response> await();
+  /// E0922: the broker does not answer, and what to do about it.
+  [[nodiscard]] Error does_not_answer() const;
 
  private:
+  [[nodiscard]] bool answers_others() const;
   struct Parts;
   explicit Client(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;

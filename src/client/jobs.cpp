@@ -1,5 +1,9 @@
 #include "client/jobs.hpp"
 
+#include <sys/random.h>
+
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -13,6 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 using model::Job;
+using std::chrono::milliseconds;
 
 template <typename T>
 T value(const Json& from, const char* key) {
@@ -31,7 +36,7 @@ std::optional<T> optional(const Json& from, const char* key) {
 
 model::OutcomeClass outcome_class(std::string_view name) {
   using model::OutcomeClass;
-  for (int kind = 0; kind < static_cast<int>(OutcomeClass::kLost); ++kind)
+  for (int kind = 0; kind <= static_cast<int>(OutcomeClass::kTimeLimit); ++kind)
     if (model::name(static_cast<OutcomeClass>(kind)) == name)
       return static_cast<OutcomeClass>(kind);
   return OutcomeClass::kLost;
@@ -61,19 +66,25 @@ std::optional<std::int64_t> time_of(const Json& from, const char* key) {
   return chrono::duration_cast<chrono::milliseconds>(moment.time_since_epoch()).count();
 }
 
-/// A number beyond all years is no limit, and would not fit.
+/// A number beyond all years means no limit; it would not fit the type.
 std::optional<std::chrono::milliseconds> duration_of(const Json& from, const char* key) {
   const auto seconds = optional<double>(from, key);
   if (!seconds || !(*seconds >= 0) || *seconds >= 1e12) return std::nullopt;
   return std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
 }
 
+void take_array(const Json& json, Job& job) {
+  const auto array = json.find("array");
+  if (array == json.end() || !array->is_object()) return;
+  job.task = {value<model::JobId>(*array, "id"), value<int>(*array, "index"),
+              value<int>(*array, "at_most")};
+  job.alike = value<std::string>(*array, "alike");
+}
+
 Job job_of(const Json& json) {
   Job job;
   job.id = value<model::JobId>(json, "id");
-  if (const auto array = json.find("array"); array != json.end() && array->is_object())
-    job.task = {value<model::JobId>(*array, "id"), value<int>(*array, "index"),
-                value<int>(*array, "at_most")};
+  take_array(json, job);
   job.uid = value<std::uint32_t>(json, "uid");
   job.user = value<std::string>(json, "user");
   job.name = value<std::string>(json, "name");
@@ -92,7 +103,17 @@ Job job_of(const Json& json) {
   job.priority = value<int>(json, "priority");
   job.time_limit = duration_of(json, "time_limit_seconds");
   job.or_cpu_after = duration_of(json, "or_cpu_after_seconds");
+  job.grace = duration_of(json, "grace_seconds");
+  if (const auto signal = model::warning_signal(value<std::string>(json, "signal")))
+    job.warning = {*signal, duration_of(json, "signal_before_seconds").value_or(milliseconds(0))};
   job.after = value<std::vector<model::JobId>>(json, "after");
+  job.after_any = value<std::vector<model::JobId>>(json, "after_any");
+  job.after_not_ok = value<std::vector<model::JobId>>(json, "after_not_ok");
+  job.on_end = value<std::string>(json, "on_end");
+  job.notify = value<bool>(json, "notify");
+  job.ended_by = value<std::string>(json, "ended_by");
+  job.usage.cpu = duration_of(json, "cpu_seconds");
+  job.usage.peak_memory_bytes = optional<std::uint64_t>(json, "peak_memory_bytes");
   job.requeue = value<bool>(json, "requeue");
   job.restarts = value<int>(json, "restarts");
   job.submitted_unix_milliseconds = time_of(json, "submitted").value_or(0);
@@ -106,7 +127,7 @@ Job job_of(const Json& json) {
   job.affinity = value<std::string>(json, "cpus");
   for (const std::int64_t pid : value<std::vector<std::int64_t>>(json, "pids"))
     job.owners.push_back({pid, 0});
-  job.why = translated(value<std::string>(json, "why"));  // brokers speak English
+  job.why = translated(value<std::string>(json, "why"));  // brokers answer in English
   job.group = value<std::string>(json, "group");
   job.access = value<std::string>(json, "access") == model::name(model::Access::kKernel)
                    ? model::Access::kKernel
@@ -156,6 +177,21 @@ std::optional<Error> error_in(std::string_view json_text) {
                translated(value<std::string>(error, "hint"))};
 }
 
+std::string new_key() {
+  std::array<unsigned char, 16> bytes{};
+  std::size_t have = 0;
+  while (have < bytes.size()) {
+    const ssize_t n = ::getrandom(bytes.data() + have, bytes.size() - have, 0);
+    if (n < 0 && errno != EINTR) break;
+    if (n > 0) have += static_cast<std::size_t>(n);
+  }
+  // Without random bytes, use no key rather than one that is not unique.
+  if (have < bytes.size()) return "";
+  std::string key;
+  for (const unsigned char byte : bytes) key += fmt::format("{:02x}", byte);
+  return key;
+}
+
 Result<Job> job_in(const Response& response) {
   return read(response, [](const Json& json) { return job_of(json.at("job")); });
 }
@@ -173,12 +209,30 @@ Result<model::JobOutlook> outlook_in(const Response& response) {
   return read(response, outlook_of);
 }
 
+std::uint64_t not_shown_in(const Response& response) {
+  const auto number =
+      read(response, [](const Json& json) { return value<std::uint64_t>(json, "not_shown"); });
+  return number ? *number : 0;
+}
+
 Closed closed_in(const Response& response) {
   auto closed = read(response, [](const Json& json) {
     return Closed{value<std::vector<std::string>>(json, "elsewhere"),
                   value<std::vector<std::string>>(json, "drained")};
   });
   return closed ? *std::move(closed) : Closed();
+}
+
+std::vector<Error> notices_in(const Response& response) {
+  auto notices = read(response, [](const Json& json) {
+    std::vector<Error> all;
+    for (const Json& one : value<Json::array_t>(json, "notices"))
+      all.push_back({ErrorCode::kUnavailable, value<std::string>(one, "id"),
+                     translated(value<std::string>(one, "message")),
+                     translated(value<std::string>(one, "hint"))});
+    return all;
+  });
+  return notices ? *std::move(notices) : std::vector<Error>();
 }
 
 }  // namespace berth::client

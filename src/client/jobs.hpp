@@ -1,7 +1,8 @@
-// Jobs as the broker's API tells them, back into plain values. What it does not tell (others' names
-// and commands) stays empty; what it tells in a way of tomorrow is passed over.
+// Reads the jobs in the broker's answers. What an answer omits (names and commands of other users)
+// stays empty; unknown keys of newer brokers are ignored.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,22 +14,30 @@
 
 namespace berth::client {
 
-/// The error of an answer, or of another program with --json, in the language of who reads it
-/// here; nullopt where none is told.
+/// The error in an answer, or in another program's --json output, translated for this process;
+/// nullopt if there is none.
 [[nodiscard]] std::optional<Error> error_in(std::string_view json_text);
 
-/// The job of an answer, or its error, as the broker said it. Fails with kUnavailable (E0922) where
-/// the answer is neither.
+/// A unique key for a submission: repeating the submission with this key returns the same job.
+[[nodiscard]] std::string new_key();
+
+/// The job in an answer, or the broker's error. Fails with kUnavailable (E0922) if the answer is
+/// neither.
 [[nodiscard]] Result<model::Job> job_in(const Response& response);
-/// The jobs of a list, of an array, or the one of an answer with one.
+/// The jobs of a list or of an array, or a single job.
 [[nodiscard]] Result<std::vector<model::Job>> jobs_in(const Response& response);
-/// Units that no job of this broker can have, of an answer with jobs.
+/// Units that no job of this broker can get, from an answer with jobs.
 struct Closed {
-  std::vector<std::string> elsewhere;  // another broker of this machine gave them away
+  std::vector<std::string> elsewhere;  // leased by another broker of this machine
   std::vector<std::string> drained;
 };
 [[nodiscard]] Closed closed_in(const Response& response);
-/// What …/why says.
+/// The broker's notices to users in an answer with jobs, for example that its journal cannot be
+/// written.
+[[nodiscard]] std::vector<Error> notices_in(const Response& response);
+/// How many jobs the limit left out.
+[[nodiscard]] std::uint64_t not_shown_in(const Response& response);
+/// Reads the answer of …/why.
 [[nodiscard]] Result<model::JobOutlook> outlook_in(const Response& response);
 
 }  // namespace berth::client

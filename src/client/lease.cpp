@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "base/environment_variables.hpp"
@@ -28,34 +27,16 @@ using model::Job;
 using model::JobState;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAtOnce(1000);  // nobody is told that it waits for less
-constexpr milliseconds kSoon(30'000);  // an answer that waits for nothing but the machine's look
+constexpr milliseconds kAtOnce(1000);  // shorter waits are not reported
 
 std::string path_of(model::JobId job, std::string_view rest = {}) {
   return "/v1/jobs/" + std::to_string(job) + std::string(rest);
 }
 
-/// Of a broker that went away before it answered nobody knows whether it wrote the question down.
-/// The one lease of this process is then the one that was asked for.
-Result<std::optional<Job>> asked_already(Client& client) {
-  const auto answer = client.call("GET", "/v1/jobs", {}, kSoon);
+Result<Job> submitted(Client& client, const Job& job) {
+  const auto answer = client.call("POST", "/v1/jobs", broker::record_of(job));
   if (!answer) return answer.error();
-  const auto jobs = jobs_in(*answer);
-  if (!jobs) return jobs.error();
-  for (const Job& one : *jobs)
-    if (!one.queued && !model::has_ended(one.state) && one.uid == ::geteuid() &&
-        std::any_of(one.owners.begin(), one.owners.end(),
-                    [](const model::ProcessId& owner) { return owner.pid == ::getpid(); }))
-      return std::optional(one);
-  return std::optional<Job>();
-}
-
-Result<std::optional<Job>> submitted(Client& client, const Job& job) {
-  const auto answer = client.call("POST", "/v1/jobs", broker::record_of(job), kSoon);
-  if (!answer) return answer.error();
-  auto asked = job_in(*answer);
-  if (!asked) return std::move(asked).error();
-  return std::optional(*std::move(asked));
+  return job_in(*answer);
 }
 
 }  // namespace
@@ -71,11 +52,11 @@ Result<Client> broker_here(IfNone if_none, const std::string& program) {
 
 std::string who_has_elsewhere(const std::string& unit) {
   if (system::system_broker_expected_for().count() > 0)
-    return text("the broker of all users gives it away");
+    return text("the broker of all users manages it");
   const auto pid = system::holder_of(system::lock_file(system::lock_folder(), unit));
   struct stat status = {};
   if (!pid || ::stat(fmt::format("/proc/{}", *pid).c_str(), &status) != 0)
-    return text("another user's broker gave it away");
+    return text("another user's broker has leased it");
   return text("{} has its lock: process {}", printable(system::UserNames("/etc").of(status.st_uid)),
               *pid);
 }
@@ -102,29 +83,30 @@ model::Ledger ledger_of(const std::vector<Job>& jobs, const Closed& closed) {
 model::Ledger ledger_now() {
   auto client = broker_here(IfNone::kGlance);
   if (!client) return {};
-  const auto answer = client->call("GET", "/v1/jobs?running", {}, kSoon);
+  const auto answer = client->call("GET", "/v1/jobs?running");
   if (!answer) return {};
   const auto jobs = jobs_in(*answer);
   return jobs ? ledger_of(*jobs, closed_in(*answer)) : model::Ledger();
 }
 
 Result<Lease> Lease::ask(const Job& job, IfNone if_none, const std::string& program) {
-  static std::atomic<int> asked_before = 0;
-  const bool is_first = asked_before++ == 0;
+  // If the broker disconnects before it answers, the job may or may not be in the journal. The key
+  // lets the next broker recognise it.
+  Job keyed = job;
+  keyed.key = new_key();
   Following following;
-  for (bool again = false;; again = true) {
+  for (;;) {
     auto client = broker_here(if_none, program);
     if (!client) return std::move(client).error();
     following.begin();
-    auto asked = again ? asked_already(*client) : Result<std::optional<Job>>(std::nullopt);
-    if (asked && !*asked) asked = submitted(*client, job);
+    auto asked = submitted(*client, keyed);
     if (asked) {
-      Lease lease(*std::move(client), **std::move(asked));
+      Lease lease(*std::move(client), *std::move(asked));
       lease.program_ = program;
       lease.share_locks();
       return lease;
     }
-    if (!is_first || asked.error().id != "E0922" || !following.goes_on())
+    if (keyed.key.empty() || !went_away(asked.error()) || !following.goes_on())
       return std::move(asked).error();
   }
 }
@@ -133,9 +115,10 @@ Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,
   auto lease = ask(wishes.job, if_none);
   if (!lease || lease->is_granted()) return lease;
   if (!wishes.may_wait) {
-    const std::string held = lease->who_holds(snapshot).message;
+    const Error held = lease->who_holds(snapshot);
     lease->take_back();
-    return Error{ErrorCode::kRefused, "E0412", held, "berth jobs"};
+    return Error{ErrorCode::kRefused, "E0412", held.message,
+                 held.hint + (held.hint.empty() ? "" : "\n") + "berth jobs"};
   }
   if (auto granted = lease->wait(wishes, snapshot); !granted) return std::move(granted).error();
   return lease;
@@ -165,8 +148,13 @@ Result<bool> Lease::wait(milliseconds at_most) {
       following_.begin();
     }
     const auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
-    const auto answer = client_->answer(
-        at_most.count() == 0 ? at_most : std::max<milliseconds>(milliseconds(1), left));
+    const auto answer = [&]() -> Result<std::optional<Response>> {
+      if (at_most.count() != 0)
+        return client_->answer(std::max<milliseconds>(milliseconds(1), left));
+      auto response = client_->await();
+      if (!response) return std::move(response).error();
+      return std::optional(*std::move(response));
+    }();
     if (answer && !*answer) return false;
     if (!answer) {
       forget_connection();
@@ -186,7 +174,8 @@ Result<bool> Lease::wait(milliseconds at_most) {
 }
 
 Error Lease::who_holds(const model::Snapshot& snapshot) {
-  // Who may not have more, or has to let another go first, waits for nobody's devices.
+  // A job at its user's limit, or behind a reservation, does not wait for devices that someone
+  // holds.
   if (const auto answer = call("GET", path_of(job_.id, "/why")))
     if (const auto outlook = outlook_in(*answer)) {
       if (outlook->obstruction == "user_limit")
@@ -195,7 +184,7 @@ Error Lease::who_holds(const model::Snapshot& snapshot) {
                      "berth jobs --mine"};
       if (outlook->obstruction == "reserved")
         return Error{ErrorCode::kRefused, "E0412",
-                     text("what is free is kept for a job that comes first"),
+                     text("what is free is reserved for an earlier job"),
                      fmt::format("berth why {}", job_.id)};
     }
   if (const auto answer = call("GET", "/v1/jobs?running"))
@@ -218,13 +207,17 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
   if (!id || *id < 1) return std::optional<Lease>();
   auto client = broker_here(IfNone::kFail);
   if (!client) return std::optional<Lease>();
-  const auto answer = client->call("GET", path_of(static_cast<model::JobId>(*id)), {}, kSoon);
+  const auto answer = client->call("GET", path_of(static_cast<model::JobId>(*id)));
+  if (!answer && !went_away(answer.error())) return answer.error();
   if (!answer) return std::optional<Lease>();
   auto job = job_in(*answer);
-  // A variable that outlived its job, or came from another user's, says nothing.
+  // BERTH_JOB may be left over from an ended job or come from another user; then ignore it.
   if (!job || job->state != JobState::kRunning || job->uid != ::geteuid())
     return std::optional<Lease>();
-  const auto wanted = static_cast<std::size_t>(request.gpus.value_or(job->grants.empty() ? 0 : 1));
+  const auto wanted =
+      request.all_gpus.value_or(false)
+          ? job->grants.size()
+          : static_cast<std::size_t>(request.gpus.value_or(job->grants.empty() ? 0 : 1));
   if (wanted > job->grants.size())
     return Error{ErrorCode::kRefused, "E0421",
                  text_n("this is job {}, which has {} GPU; {} were asked for",
@@ -235,7 +228,7 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
   job->grants.resize(wanted);
   Lease lease(*std::move(client), *std::move(job));
   lease.ours_ = false;
-  // A variable can be carried out of the group that it speaks of.
+  // BERTH_JOB may have been copied to a process outside the job's group.
   const auto mount = system::unified_mount("/proc");
   const bool is_inside = mount && !lease.job_.group.empty() &&
                          system::group_of("/proc", *mount, "self").starts_with(lease.job_.group);
@@ -244,7 +237,7 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
 }
 
 model::Request Lease::request(const model::Request& asked) const {
-  // Also where there is no GPU the job is the CPU's, but that is no news.
+  // Without any GPU the job also uses the CPU, but then nothing needs to be reported.
   return ours_ && job_.or_cpu_after && asked.gpus != 0 && job_.request.gpus == 0
              ? policy::on_cpu(asked)
              : asked;
@@ -285,7 +278,7 @@ void Lease::share_locks() {
 
 std::uint64_t Lease::end(const model::Outcome& outcome) {
   if (!ours_) return 0;
-  // Also for what was forked meanwhile, and has copies.
+  // Unlock explicitly, because forked children have copies of the descriptors.
   for (const Descriptor& lock : locks_) ::flock(lock.get(), LOCK_UN);
   Job ended;
   ended.outcome = outcome;
@@ -294,12 +287,21 @@ std::uint64_t Lease::end(const model::Outcome& outcome) {
   if (!job) return 0;
   job_.state = job->state;
   job_.why = job->why;
+  job_.outcome = job->outcome;
   return job->refusals;
 }
 
 std::string Lease::ended_because() const {
   if (job_.state == JobState::kCancelled) return text("it was cancelled");
   return job_.state == JobState::kFailed ? job_.why : std::string();
+}
+
+std::optional<model::Outcome> Lease::outcome_if_told_to_end() const {
+  using model::OutcomeClass;
+  const auto& outcome = job_.outcome;
+  const bool told = outcome && (outcome->kind == OutcomeClass::kCancelled ||
+                                outcome->kind == OutcomeClass::kTimeLimit);
+  return told ? outcome : std::nullopt;
 }
 
 void Lease::forget_connection() {
@@ -316,18 +318,17 @@ Status Lease::reconnect() {
   return Done{};
 }
 
-/// A broker that died has written down what it promised: another one goes on from there.
+/// A broker that died has written its promises to the journal; the next one continues.
 Result<Response> Lease::call(std::string_view method, const std::string& path,
                              const std::string& body) {
-  Result<Response> answer =
-      Error{ErrorCode::kUnavailable, "E0922", text("the broker does not answer"), ""};
+  Result<Response> answer = Response{};
   if (asking_) forget_connection();
   do {
     if (auto here = reconnect(); !here) return std::move(here).error();
     following_.begin();
-    answer = client_->call(method, path, body, kSoon);
+    answer = client_->call(method, path, body);
     if (!answer) forget_connection();
-  } while (!answer && following_.goes_on());
+  } while (!answer && went_away(answer.error()) && following_.goes_on());
   return answer;
 }
 

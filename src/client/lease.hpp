@@ -1,5 +1,5 @@
-// A lease: the right to devices for as long as this process or the job's keeper lives. What is
-// behind it, the broker, is found or started here, and found again where it died meanwhile.
+// A lease: the right to use devices while this process or the job's keeper lives. Finds or starts
+// the broker, and reconnects if the broker was restarted.
 #pragma once
 
 #include <chrono>
@@ -21,28 +21,28 @@ namespace berth::client {
 class Lease {
  public:
   struct Wishes {
-    model::Job job;  // its request, name, command (only to be told), limits
+    model::Job job;  // its request, name, command (for display only), limits
     bool may_wait = true;
-    /// Called once, after a second: who holds what, and what would do instead.
+    /// Called once, after a second: who holds the devices, and which request would work now.
     std::function<void(const Error&)> on_waiting;
   };
 
-  /// Waits until it is granted. Fails as reach, as the broker's place(), and with kRefused
-  /// (E0412) where it may not wait.
+  /// Waits until the lease is granted. Fails as reach and the broker's place(), and with kRefused
+  /// (E0412) if it may not wait.
   [[nodiscard]] static Result<Lease> take(const Wishes& wishes, const model::Snapshot& snapshot,
                                           IfNone if_none);
-  /// The same in steps: asks, waits for at most so long (false: not granted yet), and takes the
-  /// question back.
+  /// The same in steps: asks, waits at most this long (false: not granted yet), and withdraws the
+  /// request.
   [[nodiscard]] static Result<Lease> ask(const model::Job& job, IfNone if_none,
                                          const std::string& program = kThisProgram);
   [[nodiscard]] Result<bool> wait(std::chrono::milliseconds at_most);
   void take_back();
-  /// What it waits for.
+  /// Who holds what the lease waits for.
   [[nodiscard]] Error who_holds(const model::Snapshot& snapshot);
-  /// Devices and driver, as the broker sees them.
+  /// Devices and driver as the broker sees them.
   [[nodiscard]] Result<model::Snapshot> machine();
-  /// The lease that this process runs in already (BERTH_JOB); nullopt where there is none. It is
-  /// the outer job's, so end() does nothing. Fails with kRefused (E0421) where it is too small.
+  /// The lease that this process already runs in (BERTH_JOB); nullopt if there is none. It belongs
+  /// to the outer job, so end() does nothing. Fails with kRefused (E0421) if it is too small.
   [[nodiscard]] static Result<std::optional<Lease>> around_us(const model::Request& request);
 
   [[nodiscard]] model::JobId job() const { return job_.id; }
@@ -50,24 +50,26 @@ class Lease {
   [[nodiscard]] bool is_granted() const { return job_.state == model::JobState::kRunning; }
   [[nodiscard]] bool waited() const { return waited_; }
   [[nodiscard]] bool is_ours() const { return ours_; }
-  /// It has a control group of its own, which its processes are to enter before they do anything.
+  /// The job has its own control group; processes must enter it before they do anything else.
   [[nodiscard]] bool is_enclosed() const { return ours_ && !job_.group.empty(); }
-  /// What keeps this process, or what entered, from other devices.
+  /// How other devices are kept from this process, or from the process that entered.
   [[nodiscard]] model::Access access() const { return job_.access; }
-  /// What was asked for, or what that became while it waited: on the CPU.
+  /// The request as granted: it may have moved to the CPU while it waited.
   [[nodiscard]] model::Request request(const model::Request& asked) const;
-  /// Where it is, on the machine as it looks now. Fails as place().
+  /// The devices of the lease in the current snapshot. Fails as place().
   [[nodiscard]] Result<model::Placement> placement(const model::Request& request,
                                                    const model::Snapshot& snapshot) const;
-  /// From now on it lasts as long as one of this process and the keeper does.
+  /// From now on the lease lasts until both this process and the keeper have ended.
   void share_with(pid_t keeper);
-  /// Brings the keeper into the job's control group, with all that it will start; the lease is
-  /// shared with it then. Fails as the broker does.
+  /// Moves the keeper, with everything it will start, into the job's control group; then shares the
+  /// lease with it. Fails as the broker does.
   [[nodiscard]] Status enter(pid_t keeper);
-  /// How often the kernel refused the job a device that was not its own.
+  /// Ends the lease. Returns how often the kernel denied the job a device of others.
   std::uint64_t end(const model::Outcome& outcome);
-  /// Why it ended otherwise than by itself, after end(): a sentence; "" it did not.
+  /// After end(): why the broker ended the job, as a sentence; "": it did not.
   [[nodiscard]] std::string ended_because() const;
+  /// The outcome that the broker gives a job that was cancelled or exceeded its time limit.
+  [[nodiscard]] std::optional<model::Outcome> outcome_if_told_to_end() const;
 
  private:
   Lease(Client client, model::Job job) : client_(std::move(client)), job_(std::move(job)) {}
@@ -79,26 +81,26 @@ class Lease {
   void share_locks();
 
   std::optional<Client> client_;
-  std::string socket_;                  // where it was, when there is none
-  std::string program_ = kThisProgram;  // that starts a broker
+  std::string socket_;                  // the expected path, if there is no broker
+  std::string program_ = kThisProgram;  // starts a broker
   model::Job job_;
-  std::vector<Descriptor> locks_;  // on its devices, shared with the broker, who may die
+  std::vector<Descriptor> locks_;  // on its devices; also held by the broker, which may die
   bool waited_ = false, ours_ = true;
   Following following_;
-  bool asking_ = false;  // an answer of ?wait=started is still to come
+  bool asking_ = false;  // an answer to ?wait=started is outstanding
 };
 
-/// It is recorded, or seen through another library: not the one that this user's broker looks at,
-/// and no devices of it can be given away.
+/// The machine is recorded, or read through a replaced library. The broker sees another machine, so
+/// it cannot lease these devices.
 [[nodiscard]] bool is_another_machine();
-/// Who keeps our broker from giving this device away: the user whose process has its lock, where
-/// the kernel tells.
+/// Who prevents our broker from leasing this device: the user whose process holds its lock, if the
+/// kernel reveals it.
 [[nodiscard]] std::string who_has_elsewhere(const std::string& unit);
-/// reach, where this machine is the one that a broker looks at.
+/// reach(), if this machine is the one that a broker sees.
 [[nodiscard]] Result<Client> broker_here(IfNone if_none, const std::string& program = kThisProgram);
-/// What running jobs have, and what no job can have.
+/// The leases of running jobs, and the units that no job can get.
 [[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs, const Closed& closed);
-/// That of the broker there is; an empty one where there is none.
+/// The ledger of the running broker; empty if there is none.
 [[nodiscard]] model::Ledger ledger_now();
 
 }  // namespace berth::client

@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::json;
 using model::Device;
 
-/// What is null or not there stays as it is.
+/// A value that is null or missing leaves `into` unchanged.
 template <typename T>
 void take(const Json& from, const char* key, T& into) {
   if (const auto found = from.find(key); found != from.end() && !found->is_null())
@@ -27,13 +27,20 @@ void take(const Json& from, const char* key, model::Reading<T>& into) {
   take(from, key, into.value);
 }
 
-/// One of an enumeration's values by its name; a name of tomorrow leaves it as it is.
+/// Reads an enumeration value by name; an unknown name leaves it unchanged.
 template <typename Enum>
 void take_name(const Json& from, const char* key, Enum last, Enum& into) {
   std::string word;
   take(from, key, word);
   for (int value = 0; value <= static_cast<int>(last); ++value)
     if (model::name(static_cast<Enum>(value)) == word) into = static_cast<Enum>(value);
+}
+
+/// An unknown reason of a newer broker still means that the value is absent.
+void take_absence(const Json& from, const char* key, std::optional<model::Absence>& into) {
+  if (const auto found = from.find(key); found == from.end() || found->is_null()) return;
+  into = model::Absence::kFailed;
+  take_name(from, key, model::Absence::kNotSeen, *into);
 }
 
 const Json& rows(const Json& from, const char* key) {
@@ -79,11 +86,37 @@ Device device_of(const Json& json) {
   take_name(json, "health", model::Health::kNotChecked, device.health);
   take(json, "health_reasons", device.health_reasons);
   take(json, "note", device.note);
+  take_absence(json, "processes_unknown", device.processes_unknown);
+  take_absence(json, "partitions_unknown", device.partitions_unknown);
   model::for_each_reading(device.readings, [&](std::string_view key, auto& reading) {
     take(json, std::string(key).c_str(), reading);
   });
   for (const Json& one : rows(json, "partitions")) device.partitions.push_back(partition_of(one));
   return device;
+}
+
+model::DeviceProcess process_of(const Json& json) {
+  model::DeviceProcess process;
+  take(json, "device", process.device);
+  take(json, "partition_uuid", process.partition_uuid);
+  take(json, "pid", process.pid);
+  take(json, "host_pid", process.host_pid);
+  take(json, "user", process.user);
+  take(json, "memory_bytes", process.memory_bytes);
+  for (const Json& one : rows(json, "kind")) {
+    process.kind.compute |= one == "compute";
+    process.kind.graphics |= one == "graphics";
+    process.kind.mps |= one == "mps";
+  }
+  return process;
+}
+
+model::Unattributed unattributed_of(const Json& json) {
+  model::Unattributed memory;
+  take(json, "device", memory.device);
+  take(json, "memory_bytes", memory.memory_bytes);
+  take(json, "cause", memory.cause);
+  return memory;
 }
 
 }  // namespace
@@ -92,6 +125,9 @@ Result<model::Snapshot> machine_in(const Response& response) try {
   const Json json = Json::parse(response.body);
   model::Snapshot machine;
   for (const Json& one : json.at("devices")) machine.devices.push_back(device_of(one));
+  for (const Json& one : rows(json, "processes")) machine.processes.push_back(process_of(one));
+  for (const Json& one : rows(json, "unattributed"))
+    machine.unattributed.push_back(unattributed_of(one));
   const Json& driver = json.at("driver");
   take(driver, "state", machine.driver.state);
   take(driver, "version", machine.driver.version);

@@ -1,5 +1,5 @@
-// The machine as the broker sees it: for who may not look at the devices themselves, because the
-// kernel lets only jobs open them.
+// The machine as the broker sees it, for users who cannot read the devices themselves because the
+// kernel only lets jobs open them.
 #pragma once
 
 #include "base/result.hpp"
@@ -8,8 +8,8 @@
 
 namespace berth::client {
 
-/// Devices and driver of an answer to GET /v1/machine; processes are not told. Fails with
-/// kUnavailable (E0922) where it is none.
+/// Devices and driver from the answer to GET /v1/machine; it contains no processes. Fails with
+/// kUnavailable (E0922) if it is not such an answer.
 [[nodiscard]] Result<model::Snapshot> machine_in(const Response& response);
 
 }  // namespace berth::client

@@ -26,15 +26,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A driver that starts takes half a minute, and the broker looks at the machine before it answers.
+/// A driver may take half a minute to start, and the broker reads the machine before it answers.
 constexpr std::chrono::seconds kMostPatience(40);
 constexpr const char* kIdle = "60s";
+constexpr std::chrono::milliseconds kGlance(
+    1000);  // for commands that only show the state and do not wait
 
 Error cannot_start(const std::string& why, const std::string& hint = "berth serve") {
   return {ErrorCode::kUnavailable, "E0923", text("no broker could be started: {}", why), hint};
 }
 
-/// Its first line, or all that it said before it ended.
+/// The program's first line, or all its output if it ended.
 std::string first_line(int from) {
   const Clock::time_point end = Clock::now() + kMostPatience;
   std::string said;
@@ -53,7 +55,7 @@ std::string first_line(int from) {
 
 enum class Started { kOurs, kAnother };
 
-/// One that says that it is ready, or that another has its place.
+/// Starts a broker and waits until it reports that it is ready or that another one is running.
 Result<Started> start(const std::string& program) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return cannot_start(error_words(errno));
@@ -73,18 +75,13 @@ Result<Started> start(const std::string& program) {
   if (!error)
     return cannot_start(said.empty() ? std::string(tr("it does not answer"))
                                      : printable(trim(said)));
-  // Two clients at once start two brokers, of which one stays.
+  // Two clients at once start two brokers, and one of them exits.
   if (error->id == "E0906" || error->id == "E0909") return Started::kAnother;
   return cannot_start(error->message + " (" + error->id + ")",
                       error->hint.empty() ? "berth serve" : error->hint);
 }
 
-std::function<void(const std::string&)>& teller() {
-  static std::function<void(const std::string&)> tell;
-  return tell;
-}
-
-/// Pauses that become longer, and a word after a second.
+/// Pauses with growing length; reports the wait after a second.
 class Patience {
  public:
   Patience(Clock::duration most, std::string sentence)
@@ -92,7 +89,7 @@ class Patience {
   [[nodiscard]] bool is_over() const { return Clock::now() >= end_; }
   void pause(int most) {
     if (!sentence_.empty() && Clock::now() - begun_ >= std::chrono::seconds(1)) {
-      if (teller()) teller()(sentence_);
+      say_wait(sentence_);
       sentence_.clear();
     }
     ::poll(nullptr, 0, pause_ = std::min(2 * pause_, most));
@@ -110,7 +107,8 @@ Error is_away() {
           "systemctl status berth"};
 }
 
-/// It may be started anew, as it is when it is upgraded: what it knows no other does.
+/// The system broker may be restarting for an upgrade. Wait for it, because no other broker knows
+/// its jobs.
 Result<Client> reach_that_of_all() {
   const auto most = system::system_broker_expected_for();
   Patience patience(
@@ -123,11 +121,13 @@ Result<Client> reach_that_of_all() {
   }
 }
 
-/// In the runtime folder, or where the journal is: that stays, whoever logs out or has no session.
-Result<Client> connect_own(const std::string& socket, const std::string& at_the_journal) {
-  auto client = Client::connect(socket);
+/// The socket is in the runtime folder or beside the journal; the latter survives logout and exists
+/// without a session.
+Result<Client> connect_own(const std::string& socket, const std::string& at_the_journal,
+                           std::chrono::milliseconds at_most) {
+  auto client = Client::connect(socket, at_most);
   if (client || client.error().id != "E0920") return client;
-  auto there = Client::connect(at_the_journal);
+  auto there = Client::connect(at_the_journal, at_most);
   return there || there.error().id != "E0920" ? std::move(there) : std::move(client);
 }
 
@@ -136,9 +136,10 @@ Result<Client> reach_own(const std::string& runtime, IfNone if_none, const std::
   Patience patience(kMostPatience, text("another broker has the journal in {}; waiting for it",
                                         printable(folder)));
   for (;;) {
-    auto client = connect_own(runtime + "/berth.sock", at_the_journal);
+    auto client = connect_own(runtime + "/berth.sock", at_the_journal,
+                              if_none == IfNone::kGlance ? kGlance : kAnswerSoon);
     if (client || client.error().id != "E0920" || if_none == IfNone::kGlance) return client;
-    // Who left nothing to do has taken it away.
+    // A broker that left no work has removed its socket.
     if (if_none == IfNone::kFail && ::access(at_the_journal.c_str(), F_OK) != 0) return client;
     if (patience.is_over())
       return Error{
@@ -147,7 +148,7 @@ Result<Client> reach_own(const std::string& runtime, IfNone if_none, const std::
           "fuser -v " + printable(folder) + "/journal.db"};
     const auto started = start(program);
     if (!started) return started.error();
-    // Another that has the journal may not listen yet, or be about to end.
+    // Another broker has the journal; it may not listen yet, or it may be exiting.
     if (*started == Started::kAnother) patience.pause(1000);
   }
 }
@@ -159,21 +160,21 @@ Result<Client> reach(IfNone if_none, const std::string& program) {
   if (!runtime) return runtime.error();
   bool has_left = false;
   if (!env_nonempty("BERTH_RUNTIME_DIR")) {
-    auto of_all =
-        if_none == IfNone::kGlance ? Client::connect(system::kSystemSocket) : reach_that_of_all();
+    auto of_all = if_none == IfNone::kGlance ? Client::connect(system::kSystemSocket, kGlance)
+                                             : reach_that_of_all();
     if (of_all) return of_all;
     has_left = ::access(system::kSystemSocket, F_OK) == 0;
   }
   auto own = reach_own(*runtime, if_none, program);
   if (!has_left || if_none == IfNone::kGlance) return own;
   if (!own && own.error().id == "E0920") return is_away();
-  if (own && teller()) teller()(text("the broker of all users is away: this is one of your own"));
+  if (own) say_wait(text("the broker of all users is away: this is one of your own"));
   return own;
 }
 
 std::string left_with_own(const Client& reached) {
   const auto runtime = system::runtime_folder();
-  // Who left nothing to do has taken it away.
+  // A broker that left no work has removed its socket.
   if (reached.socket() != system::kSystemSocket || !runtime ||
       ::access((system::state_folder() + "/berth.sock").c_str(), F_OK) != 0)
     return "";
@@ -189,10 +190,6 @@ bool Following::goes_on() {
   const bool at_once = Clock::now() - begun_ < std::chrono::seconds(1);
   in_a_row_ = at_once ? in_a_row_ + 1 : 1;
   return in_a_row_ <= kMost;
-}
-
-void tell_of_waits(std::function<void(const std::string&)> tell) {
-  teller() = std::move(tell);
 }
 
 }  // namespace berth::client

@@ -1,16 +1,17 @@
-// Why memory can be in use without a process to show for it, the surest sign first:
+// Why memory can be in use although no process accounts for it, most certain reason first:
 //
-// - not_reported: a process is listed, but without its memory (WDDM and WSL, some MIG and vGPU), so
-//   that the sum is known to be short
-// - other_namespace: the same, and the process lives in a PID namespace we cannot see into
-// - zombie: a holder of the device is dead, but a thread of it is still on its way out
-// - uninterruptible: a holder is stuck in the kernel, so that not even SIGKILL frees its memory
-// - mps_server: an MPS server runs: it keeps memory for its clients that is in no client's sum
-// - driver_reserve: the driver does not tell its own reserve apart from what is used, and it is no
-//   more than that
-// - other_namespace: we are in a container: the driver does not show us who else is there
-// - not_readable: the list is made from /proc, where the caller may not look at some processes
-// - not_listed: processes that the driver does not list hold the device open: mostly workers whose
+// - list_unknown: the device's process list could not be read
+// - not_reported: a process is listed without its memory (WDDM and WSL, some MIG and vGPU), so the
+//   sum is too low
+// - other_namespace: as above, and the process is in a PID namespace we cannot see
+// - zombie: a holder of the device is dead, but one of its threads has not exited yet
+// - uninterruptible: a holder is stuck in the kernel, so even SIGKILL does not free its memory
+// - mps_server: an MPS server is running and keeps memory that no client is charged for
+// - driver_reserve: the driver counts its reserve as used, and the difference is no larger than
+// that
+// - other_namespace: we are in a container, and the driver does not show processes outside it
+// - not_readable: the list comes from /proc, where the caller cannot read some processes
+// - not_listed: processes that the driver does not list hold the device open, usually workers whose
 //   parent died
 // - unknown: none of these
 #include "inventory/attribution.hpp"
@@ -24,17 +25,17 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1U << 20U;
 
-/// Two reasons make used memory and the sum of processes differ where nothing is amiss. The driver
-/// keeps some MiB for itself beside its reserve (displays, page tables, one or two MiB for each
-/// context); 64 MiB is above that and below the smallest CUDA context, so that even an empty
-/// leftover one shows. And the two numbers are not read at the same moment, so that on a device in
-/// full use a program's allocating in between shows as a difference: 2 % of what is used.
+/// Used memory and the sum of the processes can differ for two harmless reasons. First, the driver
+/// keeps some MiB besides its reserve (displays, page tables, one or two MiB per context). 64 MiB
+/// is more than that, but less than the smallest CUDA context, so an idle leftover context is still
+/// found. Second, the numbers are read at different times, and programs may allocate in between:
+/// allow 2 % of the used memory.
 std::uint64_t tolerance(std::uint64_t used) {
   return std::max<std::uint64_t>(64 * kMiB, used / 50);
 }
 
-/// What drivers keep for themselves, where they count it as used: up to some 600 MiB on data centre
-/// GPUs of 80 GB, less on smaller ones.
+/// What drivers reserve and count as used: up to about 600 MiB on data centre GPUs of 80 GB, less
+/// on smaller ones.
 bool within_reserve(const model::Device& device, std::uint64_t bytes) {
   if (device.readings.memory_reserved_bytes) return false;
   const std::uint64_t total = device.readings.memory_total_bytes.value_or(0);
@@ -46,8 +47,7 @@ bool is_mps_server(std::string_view command) {
   return program.ends_with("nvidia-cuda-mps-server") || program == "[nvidia-cuda-mps]";
 }
 
-/// Programs that keep the nodes open on every machine that has them, and hold no memory: they
-/// explain nothing.
+/// Programs that always keep the nodes open and use no GPU memory, so they explain nothing.
 bool is_attendant(std::string_view command) {
   static constexpr std::string_view kAttendants[] = {
       "nvidia-persistenced", "nv-hostengine", "nvidia-powerd", "dcgm-exporter",
@@ -61,6 +61,7 @@ bool is_attendant(std::string_view command) {
 std::string cause_of(const model::Device& device, const model::Unattributed& row,
                      const std::vector<model::DeviceProcess>& processes,
                      const ListQuality& quality) {
+  if (device.processes_unknown) return "list_unknown";
   bool silent = false, silent_and_hidden = false, mps = false;
   for (const model::DeviceProcess& process : processes) {
     if (process.device != device.index) continue;
@@ -86,8 +87,7 @@ std::string cause_of(const model::Device& device, const model::Unattributed& row
   return "unknown";
 }
 
-/// The number by which a listed process has its folder in the /proc that holders were found in; -1
-/// where it has none.
+/// The pid of a listed process in the /proc in which holders were searched; -1 if it has none.
 std::int64_t folder_of(const model::DeviceProcess& process, bool foreign_namespace) {
   if (process.host_pid && !foreign_namespace) return *process.host_pid;
   return process.pid.value_or(-1);
@@ -103,9 +103,8 @@ bool holds_any(const system::NodeHolder& holder, const std::vector<std::string>&
 
 std::uint64_t unaccounted_bytes(const model::Device& device,
                                 const std::vector<model::DeviceProcess>& processes) {
-  // `used` is without the reserve wherever the driver tells the two apart (NVML API reference,
-  // nvmlMemory_v2_t: total is the sum of reserved, used and free), so the reserve is not taken off
-  // a second time.
+  // `used` excludes the reserve if the driver reports both (NVML API reference, nvmlMemory_v2_t:
+  // total is the sum of reserved, used and free). So do not subtract the reserve again.
   const auto& used = device.readings.memory_used_bytes;
   if (device.memory_unified || !used) return 0;
   std::uint64_t listed = 0;

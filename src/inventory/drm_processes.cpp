@@ -8,12 +8,12 @@ using model::Device;
 using system::DrmClient;
 
 bool is_client_of(const DrmClient& client, const Device& device) {
-  // NVIDIA's driver has DRM nodes too, but its own list of processes tells more.
+  // NVIDIA's driver has DRM nodes too, but its own process list is better.
   return (device.vendor == model::Vendor::kAmd || device.vendor == model::Vendor::kIntel) &&
          !client.pci_address.empty() && client.pci_address == device.pci_address;
 }
 
-/// What counts as the device's memory: its own, or the host's where it has none of its own.
+/// The device's own memory, or the host's if it has none.
 std::optional<std::uint64_t> memory_of(const DrmClient& client, const Device& device) {
   if (!device.memory_unified) return client.device_bytes;
   if (!client.device_bytes || !client.host_bytes)
@@ -27,7 +27,7 @@ model::DeviceProcess row_of(const DrmClient& client, const Device& device, int p
   row.pid = client.pid;
   row.kind.compute = client.compute;
   row.kind.graphics = client.graphics;
-  // Kernels before 5.19 (amdgpu) and 6.8 (i915, xe) tell no sizes.
+  // Kernels before 5.19 (amdgpu) and 6.8 (i915, xe) report no sizes.
   row.memory_bytes = model::Absence::kNotSupported;
   if (const auto memory = memory_of(client, device)) row.memory_bytes = *memory;
   row.sm_percent = model::Absence::kNeedsTwoReadings;

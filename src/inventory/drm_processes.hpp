@@ -1,4 +1,4 @@
-// Joins AMD and Intel GPUs with the processes that hold their DRM nodes. Pure.
+// Matches AMD and Intel GPUs with the processes that hold their DRM nodes. Pure.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace berth::inventory {
 
-/// Adds a row for every client of an AMD or Intel device in `devices` (DeviceProcess::device is the
-/// position there, `pid` as in the /proc that was read). `everybody`: all processes could be looked
-/// at, so that where a driver does not tell the memory in use, the sum of its clients may stand for
-/// it. Where the search was cut short, nobody knows.
+/// Adds a row for every client of an AMD or Intel device in `devices`. DeviceProcess::device is the
+/// index there; `pid` is as in the /proc that was read. `everybody`: every process was readable, so
+/// the sum of the clients may replace a missing total. A search that was cut short leaves the users
+/// unknown.
 void add_drm_processes(const system::DrmSearch& search, bool everybody,
                        std::vector<model::Device>& devices,
                        std::vector<model::DeviceProcess>& processes);

@@ -10,22 +10,6 @@ namespace {
 
 using model::DeviceProcess;
 
-void copy_local_half(const DeviceProcess& from, DeviceProcess& to) {
-  to.pid = from.pid;
-  to.host_pid = from.host_pid;
-  to.uid = from.uid;
-  to.user = from.user;
-  to.state = from.state;
-  to.start_ticks = from.start_ticks;
-  to.cpu_percent = from.cpu_percent;
-  to.rss_bytes = from.rss_bytes;
-  to.age_seconds = from.age_seconds;
-  to.command = from.command;
-  to.container = from.container;
-  to.unit = from.unit;
-  to.pod = from.pod;
-}
-
 class Filler {
  public:
   Filler(const Roots& roots, const system::PidTranslator& translator, system::Depth depth)
@@ -34,8 +18,8 @@ class Filler {
   void fill(DeviceProcess& row) {
     const bool host = translator_.view() == system::PidView::kHost;
     if (!row.host_pid && row.pid) {
-      // Found in our /proc: where that is the host's, the number is the host's, and ours perhaps
-      // another.
+      // The pid was found in our /proc. If that is the host's /proc, it is the host's pid, and our
+      // pid may differ.
       if (translator_.view() == system::PidView::kForeign) {
         reader_.fill(row, *row.pid, depth_);
         return;
@@ -43,7 +27,7 @@ class Filler {
       row.host_pid = row.pid;
     }
     if (!row.host_pid) return;
-    // On the host itself the number is the folder's, so that no separate look for it is needed.
+    // On the host, both pids are equal, so no search is needed.
     if (host && reader_.fill(row, *row.host_pid, depth_)) {
       row.pid = row.host_pid;
       return;
@@ -61,9 +45,25 @@ class Filler {
 
 }  // namespace
 
+void copy_local_half(const DeviceProcess& from, DeviceProcess& to) {
+  to.pid = from.pid;
+  to.host_pid = from.host_pid;
+  to.uid = from.uid;
+  to.user = from.user;
+  to.state = from.state;
+  to.start_ticks = from.start_ticks;
+  to.cpu_percent = from.cpu_percent;
+  to.rss_bytes = from.rss_bytes;
+  to.age_seconds = from.age_seconds;
+  to.command = from.command;
+  to.container = from.container;
+  to.unit = from.unit;
+  to.pod = from.pod;
+}
+
 void fill_local(std::vector<DeviceProcess>& processes, const Roots& roots,
                 const system::PidTranslator& translator, system::Depth depth) {
-  // Rows of one process are brought together, so that it is read once.
+  // Groups the rows by process, so that each process is read once.
   std::vector<DeviceProcess*> rows(processes.size());
   std::transform(processes.begin(), processes.end(), rows.begin(), [](auto& row) { return &row; });
   const auto identity = [](const DeviceProcess* row) {

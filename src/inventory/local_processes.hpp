@@ -1,4 +1,4 @@
-// Joins the driver's list of processes with /proc: whose they are and where they live.
+// Adds the user, command and home of each process in the driver's list, from /proc.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,13 @@
 
 namespace berth::inventory {
 
-/// Fills the /proc half of every row, each process once however many devices it uses. Rows with a
-/// host_pid get their `pid` where the translator knows it; rows with only a pid (from a DRM client
-/// list) keep it.
+/// Fills the /proc fields of every row, and reads each process once even if it uses several
+/// devices. Rows with a host_pid get a `pid` if the translator knows it; rows with only a pid (DRM
+/// clients) keep it.
 void fill_local(std::vector<model::DeviceProcess>& processes, const Roots& roots,
                 const system::PidTranslator& translator, system::Depth depth);
+
+/// Copies the /proc fields from another row of the same process.
+void copy_local_half(const model::DeviceProcess& from, model::DeviceProcess& to);
 
 }  // namespace berth::inventory

@@ -1,6 +1,7 @@
 #include "inventory/local_processes.hpp"
 
 #include <doctest/doctest.h>
+#include <test_paths.hpp>
 
 using namespace berth;
 using namespace berth::inventory;

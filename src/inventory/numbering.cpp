@@ -8,8 +8,8 @@ namespace berth::inventory {
 
 namespace {
 
-/// Domains are padded to four digits and may have more, so that a longer address is a larger one.
-/// What is not on PCI comes last.
+/// Domains have at least four digits, so a longer address is a larger one. Devices not on PCI come
+/// last.
 bool address_before(const std::string& a, const std::string& b) {
   if (a.empty() != b.empty()) return b.empty();
   return a.size() != b.size() ? a.size() < b.size() : a < b;
@@ -52,7 +52,7 @@ void sort_processes(std::vector<model::DeviceProcess>& processes) {
     return std::tuple(process.device, !process.memory_bytes, ~memory, process.host_pid,
                       process.pid);
   };
-  // The rows are large: sorting places moves each once.
+  // Rows are large, so sort indices and move each row once.
   std::vector<std::size_t> order(processes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {

@@ -1,4 +1,4 @@
-// Berth's own numbers for devices, and what they are put in order by. Pure.
+// Numbers and sorts the devices. Pure.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace berth::inventory {
 
-/// Puts the devices in Berth's order (GPUs, TPUs, other accelerators, OpenCL devices, the CPU;
-/// within a kind by vendor, then PCI address), sets Device::index, and lets DeviceProcess::device,
-/// so far a position in `devices`, follow.
+/// Sorts the devices (GPUs, TPUs, other accelerators, OpenCL devices, the CPU; each kind by vendor,
+/// then PCI address) and sets Device::index. Updates DeviceProcess::device, which was an index in
+/// `devices`.
 void number_devices(std::vector<model::Device>& devices,
                     std::vector<model::DeviceProcess>& processes);
 
-/// By device, then memory, the largest first and the unknown last, then pid.
+/// By device, then memory (largest first, unknown last), then pid.
 void sort_processes(std::vector<model::DeviceProcess>& processes);
 
 }  // namespace berth::inventory

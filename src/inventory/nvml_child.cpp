@@ -18,9 +18,8 @@ namespace berth::inventory {
 namespace {
 
 constexpr int kPipeInChild = 3;
-constexpr int kPipeSize =
-    1 << 20;  // so that the child need not wait for a parent that is busy elsewhere
-constexpr int kPatienceMilliseconds = 50;  // a process that can die at all dies sooner
+constexpr int kPipeSize = 1 << 20;         // so that the child does not block if the parent is busy
+constexpr int kPatienceMilliseconds = 50;  // enough for a process that can be killed at all
 
 void close_from(int first) {
   if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
@@ -28,8 +27,8 @@ void close_from(int first) {
   for (int fd = first; fd < most; ++fd) close(fd);
 }
 
-// Descriptors 0 to 2 lead nowhere rather than being closed: a driver would get these numbers for
-// its devices, and a library that prints would then print into them.
+// Redirects descriptors 0 to 2 to /dev/null instead of closing them. Otherwise a driver could open
+// a device as one of these, and a library's output would be written to the device.
 bool keep_only(int pipe) {
   if (pipe != kPipeInChild && dup2(pipe, kPipeInChild) < 0) return false;
   const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -53,10 +52,10 @@ void default_signals() {
 
 [[noreturn]] void become_child(int pipe, pid_t parent, const NvmlTask& task) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(0);  // the parent died before the line above
+  if (getppid() != parent) _exit(0);  // the parent died before prctl()
   prctl(PR_SET_NAME, "berth-nvml");
   default_signals();
-  setsid();  // a Ctrl-C is for the parent
+  setsid();  // so that Ctrl-C only reaches the parent
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   if (!keep_only(pipe)) _exit(1);
@@ -79,7 +78,7 @@ NvmlChild start_nvml_child(const NvmlTask& task) {
   const Descriptor write_end(ends[1]);
   fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
   fcntl(read_end.get(), F_SETPIPE_SZ,
-        kPipeSize);  // refused over the user's limit: then it is 64 KiB
+        kPipeSize);  // refused above the user's limit; then it stays at 64 KiB
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return child;

@@ -1,54 +1,58 @@
-// The forked process that calls NVIDIA's driver, and how it is started and ended. It owns nothing
-// but one end of a pipe: whatever the driver does to it, its parent only sees the pipe fall silent.
+// The forked process that calls NVIDIA's driver; starts and ends it. It owns only one end of a
+// pipe: if the driver hangs or crashes, the parent just receives no more data.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
+#include <csignal>
 #include <string>
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "inventory/device_sample.hpp"
 #include "inventory/nvml_frames.hpp"
 
 namespace berth::inventory {
 
-/// What the child has to do.
+/// Makes a sampling child take a sample immediately.
+inline constexpr int kSampleNow = SIGUSR1;
+
+/// The child's task.
 struct NvmlTask {
   std::string library;
-  /// Not empty: no GPU is attached by initialisation, and these alone are asked, because another
-  /// one sleeps.
+  /// If not empty: initialize without attaching GPUs, and read only these, because another GPU
+  /// sleeps.
   std::vector<std::string> only_addresses;
-  /// Not empty: only these of them, one after another, because one of them crashes the driver.
+  /// If not empty: read only these, one at a time, because one of them crashes the driver.
   std::vector<std::uint32_t> one_by_one;
-  /// A device's look is over by then: what was told in time is sent, the rest has no answer.
+  /// Time limit of a scan. Values read by then are sent; the rest gets no answer.
   std::chrono::milliseconds look_within{600};
   bool processes = true;
   bool pcie_throughput = false;
-  /// Above zero: again and again, only what read_sample() reads, and only of these (uuids or PCI
-  /// addresses).
+  /// Above zero: sample these (uuids or PCI addresses) repeatedly, at the rate of `pace`.
   std::chrono::milliseconds interval{0};
   std::vector<std::string> wanted;
+  SamplePace pace;  // for sampling; in multiples of the interval above
 };
 
 struct NvmlChild {
   pid_t pid = -1;
-  Descriptor pipe;     // frames come out here
-  Descriptor process;  // a pidfd where the kernel has them
+  Descriptor pipe;     // delivers the frames
+  Descriptor process;  // a pidfd if the kernel supports it
 };
 
-/// Forks; best called while this process has one thread. pid is -1 where that failed.
+/// Forks. Preferably called while this process has one thread. pid is -1 on failure.
 [[nodiscard]] NvmlChild start_nvml_child(const NvmlTask& task);
-/// Gives the parser what waits in the pipe, without blocking; false where the pipe has ended.
+/// Passes available data to the parser without blocking; false at end of file.
 [[nodiscard]] bool read_frames(const NvmlChild& child, frames::Parser& parser);
-/// How a child ended whose pipe is closed: the number of the signal, 0 by itself, -1 not known
-/// (yet). Waits a moment at most.
+/// How the child ended after closing its pipe: the signal number, 0 for a normal exit, -1 if
+/// unknown. Waits only briefly.
 [[nodiscard]] int ending_of(NvmlChild& child);
-/// Kills it and takes its exit status, if it can die: one that is stuck in the kernel is left
-/// behind.
+/// Kills and reaps the child. A child that is stuck in the kernel is abandoned.
 void end_nvml_child(NvmlChild& child);
 
-/// The body of the child. Never returns.
+/// The main function of the child. Never returns.
 [[noreturn]] void run_nvml_child(int pipe, const NvmlTask& task);
 
 }  // namespace berth::inventory

@@ -1,14 +1,18 @@
-// In the child: open, initialise, then a thread a device. No lock is held across a call into the
-// driver; the only lock keeps frames on the pipe apart.
+// Runs in the child: opens the library, initializes, then starts one thread per device. Holds no
+// lock during a driver call; the only lock serializes frames on the pipe.
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
 #include <ctime>
 #include <memory>
 #include <mutex>
@@ -26,9 +30,9 @@ namespace {
 using nvml::Api;
 using nvml::Look;
 
-// Drivers keep their big buffers on the heap; this leaves room for those that do not.
+// Drivers allocate large buffers on the heap; this leaves room for those that use the stack.
 constexpr std::size_t kStackBytes = std::size_t{512} * 1024;
-// Time shares older than this say nothing about now; drivers sample every 1/6 s to 1 s.
+// Older time shares are out of date; drivers sample every 1/6 s to 1 s.
 constexpr std::uint64_t kSharesMicroseconds = 1'500'000;
 
 std::int64_t nanoseconds(clockid_t clock) {
@@ -37,7 +41,7 @@ std::int64_t nanoseconds(clockid_t clock) {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-/// The pipe to the parent. Where the parent is gone, so are we.
+/// The pipe to the parent. Exits if the parent is gone.
 class Sink {
  public:
   explicit Sink(int fd) : fd_(fd) {}
@@ -59,14 +63,39 @@ class Sink {
   int fd_;
 };
 
+/// Waits between two samples; an extra sample request wakes it early.
+class Pause {
+ public:
+  void end_now() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++wanted_;
+    }
+    woken_.notify_all();
+  }
+  /// `seen`: the number of wake-ups at the last call; updated.
+  void until(std::int64_t monotonic_nanoseconds, std::uint64_t& seen) {
+    const std::chrono::steady_clock::time_point at{std::chrono::nanoseconds(monotonic_nanoseconds)};
+    std::unique_lock<std::mutex> lock(mutex_);
+    woken_.wait_until(lock, at, [&] { return wanted_ != seen; });
+    seen = wanted_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  std::uint64_t wanted_ = 0;
+};
+
 struct Job {
   const NvmlTask& task;
   const Api& api;
   Sink& sink;
+  Pause& pause;
   std::uint32_t position = 0;
 };
 
-// By address where a GPU sleeps: going through the indices would wake it.
+// If a GPU sleeps, uses addresses, because iterating over indices would wake it.
 nvmlReturn_t handle_of(const Job& job, nvmlDevice_t* handle) {
   Look look{job.api};
   if (job.task.only_addresses.empty()) {
@@ -102,7 +131,7 @@ frames::Device new_frame(const Job& job) {
   return frame;
 }
 
-// The index the driver would have given is known without it only where all devices are asked.
+// Without a handle, the driver's index is known only if all devices are read.
 void refuse(const Job& job, nvmlReturn_t code, frames::Device& frame) {
   if (job.task.only_addresses.empty()) {
     frame.device.vendor_index = job.position;
@@ -142,16 +171,37 @@ bool is_wanted(const NvmlTask& task, const model::Device& device) {
   });
 }
 
-void sleep_until(std::int64_t when) {
-  const timespec at{when / 1'000'000'000, when % 1'000'000'000};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr) == EINTR) {
-  }
-}
-
-// Ticks that were missed are not made up for.
+// Missed ticks are skipped.
 std::int64_t next_tick(std::int64_t last, std::int64_t interval) {
   const std::int64_t now = nanoseconds(CLOCK_MONOTONIC);
   return std::max(last + interval, now - (now - last) % interval + interval);
+}
+
+bool is_due(std::uint64_t number, std::uint32_t every) {
+  return every != 0 && number % every == 0;
+}
+
+/// Returns true if the device was lost.
+bool sample_once(const Job& job, nvmlDevice_t handle, std::uint64_t number, frames::Device& frame) {
+  const SamplePace& pace = job.task.pace;
+  const std::int64_t begin = nanoseconds(CLOCK_MONOTONIC);
+  Look look{job.api, handle};
+  frame.has_all = is_due(number, pace.all_every);
+  frame.has_throttle = frame.has_all || is_due(number, pace.throttle_every);
+  if (frame.has_all) {
+    nvml::read_readings(look, frame.device);
+    if (!look.lost) nvml::read_more(look, {}, frame.device);
+    frame.device.partitions.clear();
+    if (!look.lost) nvml::read_partitions(look, frame.device);
+  } else {
+    nvml::read_sample(look, frame.device);
+    if (frame.has_throttle && !look.lost) nvml::read_throttle(look, frame.device);
+  }
+  frame.no_process_list = model::Absence::kNotAsked;
+  if (!look.lost && is_due(number, pace.processes_every)) add_processes(look, frame);
+  frame.driver_microseconds =
+      static_cast<std::uint32_t>((nanoseconds(CLOCK_MONOTONIC) - begin) / 1000);
+  return look.lost;
 }
 
 void sample_for_ever(const Job& job) {
@@ -165,15 +215,15 @@ void sample_for_ever(const Job& job) {
   nvml::read_partitions(first, identity);
   const std::int64_t interval = std::chrono::nanoseconds(job.task.interval).count();
   std::int64_t tick = nanoseconds(CLOCK_MONOTONIC);
-  for (bool lost = false; !lost; sleep_until(tick = next_tick(tick, interval))) {
+  std::uint64_t woken = 0;
+  bool lost = false;
+  for (std::uint64_t number = 0; !lost; ++number) {
     frames::Device frame = new_frame(job);
     frame.device = identity;
     frame.complete = true;
-    Look look{job.api, handle};
-    nvml::read_sample(look, frame.device);
-    if (!look.lost) add_processes(look, frame);
-    lost = look.lost;
+    lost = sample_once(job, handle, number, frame);
     job.sink.send(frame);
+    if (!lost) job.pause.until(tick = next_tick(tick, interval), woken);
   }
 }
 
@@ -189,8 +239,8 @@ void* run_job(void* given) {
   return nullptr;
 }
 
-// A thread for each device but the last, which this one takes where it has nothing else to do;
-// where no more threads may be had, it takes those, too.
+// Starts a thread for each device except the last, which this thread reads unless it must stay
+// free. If no more threads can be created, this thread reads the remaining ones too.
 void run_all(const Job& pattern, std::uint32_t devices, bool keep_this_thread_free) {
   pthread_attr_t small;
   pthread_attr_init(&small);
@@ -220,7 +270,7 @@ void run_one_by_one(const Job& pattern, std::uint32_t devices) {
   }
 }
 
-// ---- the way there
+// ---- startup
 
 std::uint32_t count_devices(const NvmlTask& task, const Api& api, nvmlReturn_t* code) {
   *code = NVML_SUCCESS;
@@ -255,20 +305,37 @@ std::string id_of(nvmlReturn_t code) {
   _exit(0);
 }
 
-// The sampler's main thread: until the parent closes its end.
-[[noreturn]] void wait_for_parent(const Sink& sink) {
-  pollfd end{sink.descriptor(), 0, 0};
-  while (poll(&end, 1, -1) < 0 && errno == EINTR) {
+// The sampler's main thread; runs until the parent closes its end.
+[[noreturn]] void wait_for_parent(const Sink& sink, int requests, Pause& pause) {
+  for (;;) {
+    std::array<pollfd, 2> waits{{{sink.descriptor(), 0, 0}, {requests, POLLIN, 0}}};
+    if (poll(waits.data(), waits.size(), -1) < 0 && errno == EINTR) continue;
+    if (waits[0].revents != 0) _exit(0);
+    signalfd_siginfo ignored;
+    if (read(requests, &ignored, sizeof ignored) <= 0) _exit(0);
+    pause.end_now();
   }
-  _exit(0);
+}
+
+// Call before the first thread starts, so that all threads block the signal and only this
+// descriptor receives it.
+int listen_for_requests() {
+  sigset_t requests;
+  sigemptyset(&requests);
+  sigaddset(&requests, kSampleNow);
+  pthread_sigmask(SIG_BLOCK, &requests, nullptr);
+  return signalfd(-1, &requests, SFD_CLOEXEC);
 }
 
 }  // namespace
 
 void run_nvml_child(int pipe, const NvmlTask& task) {
-  // An arena for each thread costs more than it gives here; and there is no other thread yet.
+  // One arena per thread costs more than it gains here. No other thread exists yet.
   mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe)
   Sink sink(pipe);
+  Pause pause;
+  const bool sampling = task.interval.count() > 0;
+  const int requests = sampling ? listen_for_requests() : -1;
   const Result<Api> opened = nvml::open(task.library);
   if (!opened) {
     sink.send(frames::Failed{opened.error().id, opened.error().message, 0});
@@ -280,18 +347,18 @@ void run_nvml_child(int pipe, const NvmlTask& task) {
   if (initialised != NVML_SUCCESS) fail(sink, initialised);
   sink.send(frames::Initialised{nanoseconds(CLOCK_MONOTONIC)});
   nvmlReturn_t counted{};
-  const std::uint32_t devices = std::min(count_devices(task, api, &counted), frames::kMostDevices);
+  const std::uint32_t here = count_devices(task, api, &counted);
+  const std::uint32_t devices = std::min(here, frames::kMostDevices);
   if (counted != NVML_SUCCESS) fail(sink, counted);
   const nvml::DriverWords words = nvml::read_driver(api);
-  sink.send(
-      frames::Ready{nanoseconds(CLOCK_MONOTONIC), devices, words.version, words.cuda_version});
-  const bool sampling = task.interval.count() > 0;
+  sink.send(frames::Ready{nanoseconds(CLOCK_MONOTONIC), devices, words.version, words.cuda_version,
+                          here - devices});
   if (task.one_by_one.empty()) {
-    run_all(Job{task, api, sink}, devices, sampling);
+    run_all(Job{task, api, sink, pause}, devices, sampling);
   } else {
-    run_one_by_one(Job{task, api, sink}, devices);
+    run_one_by_one(Job{task, api, sink, pause}, devices);
   }
-  if (sampling) wait_for_parent(sink);
+  if (sampling) wait_for_parent(sink, requests, pause);
   sink.send(frames::Done{});
   _exit(0);
 }

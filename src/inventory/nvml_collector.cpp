@@ -1,10 +1,13 @@
 #include "inventory/nvml_collector.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <numeric>
 
+#include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "inventory/nvml_words.hpp"
@@ -47,8 +50,7 @@ Device from_bus(const PciDevice& pci, Health health, Absence why) {
   return device;
 }
 
-// A driver that knows only of GPUs in its own container says "not found" of the others, which are
-// then no business of ours.
+// In a container the driver answers "not found" for GPUs outside it. Ignore these.
 bool is_not_ours(const frames::Device& frame, bool asked_by_address) {
   return asked_by_address &&
          (frame.refused == NVML_ERROR_NOT_FOUND || frame.refused == NVML_ERROR_NO_PERMISSION);
@@ -62,7 +64,34 @@ void mark_silent(Device& device) {
   set_all_absent(device.readings, Absence::kNoAnswer);
 }
 
-// On a Jetson NVML knows the GPU but nothing about it; the kernel knows its load, in tenths of a
+/// Finds one line of many: "Device Minor: 	 1".
+std::string word_after(std::string_view lines, std::string_view key) {
+  for (const std::string_view line : split(lines, '\n'))
+    if (line.starts_with(key)) return printable(trim(line.substr(key.size())));
+  return {};
+}
+
+/// A GPU that the kernel driver has but its library no longer lists, for example after it fell off
+/// the bus. It keeps its position, so that the other GPUs keep their numbers. If this process may
+/// not open its node, a container or a scheduler hides the GPU on purpose, so it is not shown.
+std::optional<Device> lost_by_driver(const Sources& sources, const PciDevice& gpu) {
+  const auto told =
+      slurp(sources.roots.proc + "/driver/nvidia/gpus/" + gpu.address + "/information", 4096);
+  if (!told) return std::nullopt;
+  const auto minor = to_number(word_after(*told, "Device Minor:"));
+  if (!minor || *minor < 0 || *minor > 65535) return std::nullopt;
+  const std::string node = sources.roots.dev + "/nvidia" + std::to_string(*minor);
+  const Descriptor file(::open(node.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file && (errno == EPERM || errno == EACCES || errno == ENOENT)) return std::nullopt;
+  Device device = from_bus(gpu, Health::kLost, Absence::kLost);
+  device.health_reasons = {"not_listed"};
+  device.minor_number = static_cast<std::uint32_t>(*minor);
+  const std::string uuid = word_after(*told, "GPU UUID:");
+  if (uuid.starts_with("GPU-") && uuid.find('?') == std::string::npos) device.uuid = uuid;
+  return device;
+}
+
+// On a Jetson, NVML lists the GPU without readings. The kernel has its load, in tenths of a
 // percent.
 void add_jetson_load(const Sources& sources, Device& device) {
   if (!device.pci_address.empty() || device.readings.utilization_percent) return;
@@ -73,17 +102,23 @@ void add_jetson_load(const Sources& sources, Device& device) {
 }
 
 std::string note_on_processes(Absence why) {
-  if (why == Absence::kNoPermission) {
-    return text("the driver does not let this user see who uses it");
+  switch (why) {
+    case Absence::kNoPermission:
+      return text("the driver does not show this user which processes use it");
+    case Absence::kNotSupported:
+      return text("the driver does not report which processes use it");
+    case Absence::kNoAnswer:
+      return text("the driver did not report in time which processes use it");
+    default:
+      return text("the driver failed to report which processes use it");
   }
-  return text("the driver does not tell who uses it");
 }
 
 bool is_driven(const PciDevice& gpu) {
   return gpu.driver.empty() || gpu.driver == "nvidia";
 }
 
-// The driver counts its devices in the order of the bus.
+// The driver numbers its devices in PCI order.
 bool in_order_of_bus(const std::vector<Device>& devices) {
   std::vector<const Device*> counted;
   counted.reserve(devices.size());
@@ -99,8 +134,8 @@ bool in_order_of_bus(const std::vector<Device>& devices) {
       });
 }
 
-// Devices that never told their address have those that nobody else has, where there are as many
-// of the one as of the other; more than one, only where the driver's order then is the bus's.
+// Devices that did not report their address get the unclaimed addresses, if there are equally many
+// of both. If there are several, the driver must also use PCI order.
 void find_addresses_of_the_silent(const std::vector<PciDevice>& gpus,
                                   std::vector<Device>& devices) {
   std::vector<std::string> unclaimed;
@@ -114,7 +149,7 @@ void find_addresses_of_the_silent(const std::vector<PciDevice>& gpus,
   std::size_t silent = 0;
   for (Device& device : told) {
     if (!device.pci_address.empty()) continue;
-    if (!device.uuid.empty() || silent == unclaimed.size()) return;  // a uuid: it is not on PCI
+    if (!device.uuid.empty() || silent == unclaimed.size()) return;  // has a uuid: not on PCI
     device.pci_address = unclaimed[silent++];
   }
   if (silent != unclaimed.size() || (silent > 1 && !in_order_of_bus(told))) return;
@@ -129,7 +164,7 @@ void add_bus_facts(const std::vector<PciDevice>& gpus, std::vector<Device>& devi
   }
 }
 
-// By address; those without one come after, as the driver counts them.
+// By address; devices without one come last, in the driver's order.
 void sort_by_address(NvmlReport& report) {
   std::vector<std::size_t> order(report.devices.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -190,7 +225,7 @@ void Collector::take(frames::Frame&& frame) {
     if (!ready_) owes_since_ = initialised->monotonic_nanoseconds;
   }
   if (auto* ready = std::get_if<frames::Ready>(&frame)) {
-    if (ready_) return;  // once
+    if (ready_) return;  // only once
     ready_ = std::move(*ready);
     owes_since_ = ready_->monotonic_nanoseconds;
     devices_.resize(ready_->devices);
@@ -211,10 +246,11 @@ std::vector<std::uint32_t> Collector::unfinished() const {
 NvmlReport Collector::report(const Sources& sources, const Options& options, Ending ending) {
   NvmlReport report;
   describe_driver(sources, options, ending, report.driver);
+  if (ready_) report.left_out = ready_->left_out;
   add_answers(report);
   find_addresses_of_the_silent(gpus_, report.devices);
   add_bus_facts(gpus_, report.devices);
-  add_from_bus(report);
+  add_from_bus(sources, report);
   for (Device& device : report.devices) add_jetson_load(sources, device);
   sort_by_address(report);
   return report;
@@ -224,7 +260,7 @@ NvmlReport Collector::report_unasked(const Sources& sources) const {
   NvmlReport report;
   if (all_asleep(gpus_)) {
     report.driver.state = "ok";
-    report.driver.version =  // as the kernel module states it, which wakes nobody
+    report.driver.version =  // from the kernel module, without waking a GPU
         printable(read_line(sources.roots.sys + "/module/nvidia/version").value_or(""));
   }
   for (const PciDevice& gpu : gpus_) {
@@ -284,8 +320,9 @@ void Collector::add_row(frames::Device&& frame, NvmlReport& report) {
   device.vendor = model::Vendor::kNvidia;
   device.vendor_name = "NVIDIA";
   if (!frame.complete) mark_silent(device);
+  device.processes_unknown = frame.no_process_list;
   if (frame.no_process_list) device.note = note_on_processes(*frame.no_process_list);
-  if (frame.late) device.note = text("the driver answers too slowly to be asked for everything");
+  if (frame.late) device.note = text("the driver answers too slowly to read all values");
   const int place = static_cast<int>(report.devices.size());
   for (model::DeviceProcess& process : frame.processes) {
     process.device = place;
@@ -295,9 +332,9 @@ void Collector::add_row(frames::Device&& frame, NvmlReport& report) {
   report.devices.push_back(std::move(device));
 }
 
-// What sleeps is known from the bus alone, and so is all there is where the driver never came to
-// speak of devices.
-void Collector::add_from_bus(NvmlReport& report) const {
+// Sleeping GPUs are known only from the bus. So are all GPUs if the driver failed before it listed
+// devices.
+void Collector::add_from_bus(const Sources& sources, NvmlReport& report) const {
   const std::size_t told = report.devices.size();
   for (const PciDevice& gpu : gpus_) {
     const bool known = std::any_of(
@@ -312,6 +349,8 @@ void Collector::add_from_bus(NvmlReport& report) const {
       report.devices.push_back(from_bus(gpu, Health::kNotChecked, Absence::kFailed));
       report.devices.back().managed = false;
       report.devices.back().health_reasons = {std::string(model::kOutOfReach)};
+    } else if (auto lost = lost_by_driver(sources, gpu)) {
+      report.devices.push_back(*std::move(lost));
     }
   }
 }

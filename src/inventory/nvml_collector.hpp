@@ -1,5 +1,5 @@
-// From the child's frames and the PCI bus to the report: pure, so that every way a driver can fail
-// is a test without a process.
+// Builds the report from the child's frames and the PCI bus. Pure, so that every driver failure can
+// be tested without a process.
 #pragma once
 
 #include <optional>
@@ -11,18 +11,18 @@
 
 namespace berth::inventory {
 
-/// NVIDIA's GPUs among all, those given away to virtual machines excepted.
+/// The NVIDIA GPUs of the list, without those passed through to virtual machines.
 [[nodiscard]] std::vector<system::PciDevice> nvidia_gpus(const std::vector<system::PciDevice>& pci);
-/// The addresses that may be asked, where at least one GPU sleeps; empty where all are awake.
+/// The addresses of awake GPUs if at least one GPU sleeps; empty if all are awake.
 [[nodiscard]] std::vector<std::string> awake_beside_asleep(
     const std::vector<system::PciDevice>& gpus);
 [[nodiscard]] bool all_asleep(const std::vector<system::PciDevice>& gpus);
 
-/// How the asking ended.
+/// How the communication with the child ended.
 struct Ending {
   bool no_child = false;
-  bool closed = false;  // the pipe ended, or what came was damaged
-  int signal = -1;      // then: what killed the child, as ending_of() says it
+  bool closed = false;  // the pipe was closed, or its data was invalid
+  int signal = -1;      // if closed: the result of ending_of()
 };
 
 class Collector {
@@ -30,15 +30,14 @@ class Collector {
   Collector(std::vector<system::PciDevice> gpus, std::vector<std::string> only_addresses)
       : gpus_(std::move(gpus)), only_addresses_(std::move(only_addresses)) {}
   void take(frames::Frame&& frame);
-  /// The child said its last word.
+  /// The child has sent its last frame.
   [[nodiscard]] bool over() const { return done_ || failed_.has_value(); }
-  /// Since when it owes the next answer, by CLOCK_MONOTONIC; nullopt while it initialises.
+  /// CLOCK_MONOTONIC since when the next answer is pending; nullopt during initialization.
   [[nodiscard]] std::optional<std::int64_t> owes_since() const { return owes_since_; }
-  /// The positions without a whole answer, once it is known how many there are.
+  /// The positions without a complete answer, if the number of devices is known.
   [[nodiscard]] std::vector<std::uint32_t> unfinished() const;
   [[nodiscard]] NvmlReport report(const Sources& sources, const Options& options, Ending ending);
-  /// What there is to say where the driver was not asked: no library is named, or all its GPUs
-  /// sleep.
+  /// The report if the driver was not queried: no library is configured, or all its GPUs sleep.
   [[nodiscard]] NvmlReport report_unasked(const Sources& sources) const;
 
  private:
@@ -46,7 +45,7 @@ class Collector {
                        model::Driver& driver) const;
   void add_answers(NvmlReport& report);
   void add_row(frames::Device&& frame, NvmlReport& report);
-  void add_from_bus(NvmlReport& report) const;
+  void add_from_bus(const Sources& sources, NvmlReport& report) const;
 
   std::vector<system::PciDevice> gpus_;
   std::vector<std::string> only_addresses_;

@@ -92,7 +92,7 @@ TEST_CASE("a device that did not answer is a row with its identity and no readin
   CHECK(report.devices[1].uuid == "GPU-0000:20:00.0");
   CHECK(report.devices[1].health == Health::kNoAnswer);
   CHECK(report.devices[1].readings.temperature_celsius.why == Absence::kNoAnswer);
-  // The third never said a word, but only one address is left for it.
+  // The third sent nothing, but only one address is left for it.
   CHECK(report.devices[2].pci_address == "0000:30:00.0");
   CHECK(report.devices[2].health == Health::kNoAnswer);
   CHECK(report.devices[2].vendor_index == 2U);
@@ -126,12 +126,12 @@ TEST_CASE("silent devices have no address where it is not certain whose it is") 
     return std::count_if(report.devices.begin(), report.devices.end(),
                          [](const auto& device) { return device.pci_address.empty(); });
   };
-  // Fewer devices than the bus has: a container with some of them.
+  // Fewer devices than on the bus: a container with some of them.
   CHECK(without_address(here.report({frames::Ready{0, 2, "580.1", "13.0"}})) == 2);
-  // A driver that counts in another order than the bus.
+  // A driver that does not use PCI order.
   CHECK(without_address(
             here.report({frames::Ready{0, 3, "580.1", "13.0"}, answer(0, "0000:20:00.0")})) == 2);
-  // One of another driver: it is not NVML's to count.
+  // NVML does not count a GPU with another kernel driver.
   here.gpus[1].driver = "nouveau";
   CHECK(without_address(here.report({frames::Ready{0, 3, "580.1", "13.0"}})) == 3);
 }
@@ -285,4 +285,35 @@ TEST_CASE("the load of a Jetson comes from the kernel, because NVML does not kno
   rmdir((sys + "/devices/gpu.0").c_str());
   rmdir((sys + "/devices").c_str());
   rmdir(folder);
+}
+
+TEST_CASE("a GPU that the driver lists no more keeps its place, unless it is kept from us") {
+  char folder[] = "/tmp/berth-lost-XXXXXX";
+  REQUIRE(mkdtemp(folder) != nullptr);
+  const std::string root = folder;
+  const auto put = [&](const std::string& path, const std::string& words) {
+    REQUIRE(std::system(("mkdir -p $(dirname " + root + path + ")").c_str()) == 0);
+    std::FILE* file = std::fopen((root + path).c_str(), "w");
+    REQUIRE(file != nullptr);
+    std::fputs(words.c_str(), file);
+    std::fclose(file);
+  };
+  put("/proc/driver/nvidia/gpus/0000:20:00.0/information",
+      "Model: \t x\nGPU UUID: \t GPU-lost\nDevice Minor: \t 1\n");
+  Case here{{gpu("0000:10:00.0"), gpu("0000:20:00.0"), gpu("0000:30:00.0")}, {}};
+  here.sources.roots.proc = root + "/proc";
+  here.sources.roots.dev = root + "/dev";
+  const auto look = [&] {
+    return here.report({frames::Ready{0, 2, "580.1", "13.0"}, answer(0, "0000:10:00.0"),
+                        answer(1, "0000:30:00.0"), frames::Done{}});
+  };
+  CHECK(look().devices.size() == 2);  // no node: hidden from us
+  put("/dev/nvidia1", "");
+  const NvmlReport report = look();
+  REQUIRE(report.devices.size() == 3);
+  CHECK(report.devices[1].pci_address == "0000:20:00.0");
+  CHECK(report.devices[1].health == Health::kLost);
+  CHECK(report.devices[1].uuid == "GPU-lost");
+  CHECK(report.devices[2].pci_address == "0000:30:00.0");
+  CHECK(std::system(("rm -r " + root).c_str()) == 0);
 }

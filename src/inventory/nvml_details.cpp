@@ -26,15 +26,15 @@ namespace {
 constexpr std::uint32_t kMostDevices = 64;
 constexpr std::uint32_t kMagic = 0x64746c73;
 
-/// One thing that the child says. Smaller than PIPE_BUF: whole or not at all, whoever writes.
+/// One message from the child. Smaller than PIPE_BUF, so that concurrent writes are atomic.
 struct Record {
   std::uint32_t magic = kMagic;
   std::uint32_t devices = 0;
-  std::uint32_t position = kMostDevices;  // kMostDevices: of the driver as a whole
+  std::uint32_t position = kMostDevices;  // kMostDevices: about the driver as a whole
   std::uint32_t unused = 0;
   nvml::Confidential confidential;
   nvml::Details details;
-  std::array<std::uint8_t, kMostDevices> peers{};  // 0xff: not told
+  std::array<std::uint8_t, kMostDevices> peers{};  // 0xff: unknown
 };
 static_assert(sizeof(Record) <= PIPE_BUF && std::is_trivially_copyable_v<Record>);
 constexpr std::uint8_t kNotTold = 0xff;
@@ -115,7 +115,7 @@ DeviceDetails device_of(const Record& record) {
   return device;
 }
 
-/// Nothing of it is believed that cannot be.
+/// Ignores values that are out of range.
 void take(const Record& record, NvmlDetails& found) {
   if (record.magic != kMagic || record.devices > kMostDevices) return;
   if (record.position == kMostDevices) {
@@ -142,7 +142,7 @@ NvmlDetailsAsked::NvmlDetailsAsked(const std::string& library)
 NvmlDetailsAsked::~NvmlDetailsAsked() {
   if (child_ <= 0) return;
   ::kill(child_, SIGKILL);
-  // One that sleeps in the driver cannot be ended; it is left behind rather than waited for.
+  // A child that sleeps in the driver cannot be killed; abandon it instead of waiting.
   for (int tries = 0; tries < 20 && ::waitpid(child_, nullptr, WNOHANG) == 0; ++tries)
     ::poll(nullptr, 0, 5);
 }

@@ -1,6 +1,5 @@
-// The doctor's questions to NVIDIA's driver that nobody else asks. A child of its own, beside the
-// one that reads devices: one thread a device, each answer on its way as soon as it is there, and
-// what has not come by the deadline is not known. It only reads.
+// NVIDIA driver values that only the doctor reads. A separate child runs one thread per device and
+// sends each answer at once. Values that miss the deadline are unknown. Read-only.
 #pragma once
 
 #include <sys/types.h>
@@ -17,9 +16,9 @@
 namespace berth::inventory {
 
 struct DeviceDetails {
-  std::string pci_address;  // "0000:81:00.0"; "" the driver did not say
+  std::string pci_address;  // "0000:81:00.0"; "" unknown
   nvml::Details answers;
-  /// NVML_P2P_STATUS_… with every device after this one; nullopt: it did not say.
+  /// NVML_P2P_STATUS_… with each later device; nullopt: unknown.
   std::vector<std::optional<std::uint64_t>> peers;
 };
 struct NvmlDetails {
@@ -30,9 +29,9 @@ struct NvmlDetails {
 
 class NvmlDetailsAsked {
  public:
-  /// Forks and starts to ask; best called while this process has one thread.
+  /// Forks and starts reading. Preferably called while this process has one thread.
   explicit NvmlDetailsAsked(const std::string& library);
-  /// Ends the child, if it can die.
+  /// Kills the child; one that is stuck in the kernel is abandoned.
   ~NvmlDetailsAsked();
   NvmlDetailsAsked(const NvmlDetailsAsked&) = delete;
   NvmlDetailsAsked& operator=(const NvmlDetailsAsked&) = delete;

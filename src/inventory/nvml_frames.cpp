@@ -22,7 +22,7 @@ constexpr std::uint32_t kMostProcesses = 1U << 18U;
 constexpr std::uint32_t kMostListed = 64;  // partitions, reasons
 constexpr std::size_t kMostText = 512;
 
-// ---- out
+// ---- encoding
 
 template <typename T>
 void put(Writer& out, const std::optional<T>& value) {
@@ -90,6 +90,7 @@ void put(Writer& out, const model::Device& device) {
   put(out, device.throttle_reasons);
   out.put(static_cast<std::uint32_t>(device.partitions.size()));
   for (const model::Partition& partition : device.partitions) put(out, partition);
+  put(out, device.partitions_unknown);
   for_each_reading(device.readings, [&out](std::string_view, const auto& r) { put(out, r); });
 }
 
@@ -107,6 +108,7 @@ struct BodyWriter {
     out.put(ready.devices);
     put(out, ready.driver_version);
     put(out, ready.cuda_version);
+    out.put(ready.left_out);
   }
   void operator()(const Failed& failed) const {
     out.put(Kind::kFailed);
@@ -122,13 +124,16 @@ struct BodyWriter {
     out.put(device.unix_milliseconds);
     put(out, device.no_process_list);
     out.put(device.late);
+    out.put(device.has_throttle);
+    out.put(device.has_all);
+    out.put(device.driver_microseconds);
     put(out, device.device);
     out.put(static_cast<std::uint32_t>(device.processes.size()));
     for (const model::DeviceProcess& process : device.processes) put(out, process);
   }
 };
 
-// ---- in: each get() leaves `sound` false where the bytes cannot be what they claim
+// ---- decoding: get() sets `sound` to false if the bytes are invalid
 
 struct Input {
   Reader& in;
@@ -141,8 +146,8 @@ struct Input {
   }
   std::uint32_t count(std::uint32_t most) {
     const auto number = in.get<std::uint32_t>();
-    // Each element takes at least a byte: a count beyond what is left is a lie that would only cost
-    // memory.
+    // Each element takes at least one byte, so a count above the remaining bytes is invalid. Reject
+    // it before allocating memory for it.
     if (number > most || number > in.left()) sound = false;
     return sound ? number : 0;
   }
@@ -231,6 +236,7 @@ void get(Input& in, model::Device& device) {
   const std::uint32_t partitions = in.count(kMostListed);
   for (std::uint32_t i = 0; i < partitions && in.sound; ++i)
     get(in, device.partitions.emplace_back());
+  get(in, device.partitions_unknown);
   for_each_reading(device.readings, [&in](std::string_view, auto& reading) { get(in, reading); });
 }
 
@@ -243,6 +249,9 @@ std::optional<Frame> device_frame(Input& in) {
   device.unix_milliseconds = in.in.get<std::int64_t>();
   get(in, device.no_process_list);
   device.late = in.in.get<bool>();
+  device.has_throttle = in.in.get<bool>();
+  device.has_all = in.in.get<bool>();
+  device.driver_microseconds = in.in.get<std::uint32_t>();
   get(in, device.device);
   const std::uint32_t processes = in.count(kMostProcesses);
   for (std::uint32_t i = 0; i < processes && in.sound; ++i) {
@@ -267,6 +276,7 @@ std::optional<Frame> frame_of(Input& in) {
       if (ready.devices > kMostDevices) in.sound = false;
       get(in, ready.driver_version);
       get(in, ready.cuda_version);
+      ready.left_out = in.in.get<std::uint32_t>();
       return ready;
     }
     case Kind::kFailed: {

@@ -1,6 +1,6 @@
-// What the forked NVML child tells its parent: frames of length, kind and body over a pipe. A
-// vendor's driver runs in the child and may have scribbled over anything, so the decoder believes
-// nothing: every size is bounded and every enumeration checked.
+// The pipe protocol of the forked NVML child: frames of length, kind and body. The vendor's driver
+// runs in the child and may corrupt its memory. So the decoder bounds every size and checks every
+// enumeration.
 #pragma once
 
 #include <cstdint>
@@ -15,36 +15,40 @@
 
 namespace berth::inventory::frames {
 
-inline constexpr std::uint32_t kMostDevices = 128;
+inline constexpr std::uint32_t kMostDevices = 1024;
 inline constexpr std::uint32_t kMostBytes = 16U << 20U;  // of one frame
 
-/// The library is open; initialisation begins.
+/// The library is loaded; initialization begins.
 struct Loaded {};
-/// The driver is initialised; how many devices it has follows.
+/// The driver is initialized; the number of devices follows.
 struct Initialised {
-  std::int64_t monotonic_nanoseconds = 0;  // when: CLOCK_MONOTONIC is the same for both
+  std::int64_t monotonic_nanoseconds = 0;  // CLOCK_MONOTONIC, which parent and child share
 };
-/// That many devices follow.
+/// This many devices follow.
 struct Ready {
   std::int64_t monotonic_nanoseconds = 0;
   std::uint32_t devices = 0;
   std::string driver_version, cuda_version;
+  std::uint32_t left_out = 0;  // further devices that are not read
 };
-/// It ended before there were devices. `id`: E0301 and so on; `detail`: for people, may be empty.
+/// It ended before any device was read. `id`: E0301 and so on; `detail`: for people, may be empty.
 struct Failed {
   std::string id;
   std::string detail;
-  std::uint32_t code = 0;  // NVML's, 0 none
+  std::uint32_t code = 0;  // NVML's code; 0 none
 };
-/// One device: first with its identity alone, then complete.
+/// One device, sent twice: first only its identity, then complete.
 struct Device {
   std::uint32_t position = 0;
   bool complete = false;
-  std::uint32_t refused = 0;  // NVML's code where there is no handle to it
+  std::uint32_t refused = 0;  // NVML's code if there is no handle
   std::int64_t unix_milliseconds = 0;
   std::optional<model::Absence> no_process_list;
-  bool late = false;     // a slow driver: there was no time to ask for everything
-  model::Device device;  // what NVML knows of it
+  bool late = false;  // slow driver: not everything could be read in time
+  // In a sample: what it contains beyond the fast readings, and the time spent in the driver.
+  bool has_throttle = false, has_all = false;
+  std::uint32_t driver_microseconds = 0;
+  model::Device device;  // what NVML reports about it
   std::vector<model::DeviceProcess> processes;
 };
 /// All devices were sent.
@@ -52,16 +56,16 @@ struct Done {};
 
 using Frame = std::variant<Loaded, Initialised, Ready, Failed, Device, Done>;
 
-/// With its length in front, ready to be written.
+/// The frame with its length prefix, ready to write.
 [[nodiscard]] std::string encode(const Frame& frame);
 
-/// Takes bytes as they come and yields whole frames.
+/// Takes bytes as they arrive and returns complete frames.
 class Parser {
  public:
   void add(std::string_view bytes);
-  /// The next whole frame; nullopt where more bytes are needed, and for ever after damage.
+  /// The next complete frame; nullopt if more bytes are needed, and always after invalid data.
   [[nodiscard]] std::optional<Frame> next();
-  /// The bytes made no sense; nothing after that is believed.
+  /// Invalid data was received; the rest is ignored.
   [[nodiscard]] bool damaged() const { return damaged_; }
 
  private:

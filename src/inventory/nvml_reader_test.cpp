@@ -1,4 +1,4 @@
-// The forked reader against libraries that are well, sick, dead and hanging (tests/fake_nvml).
+// Tests the forked reader with libraries that work, fail, crash and hang (tests/fake_nvml).
 #include "inventory/nvml_reader.hpp"
 
 #include <dirent.h>
@@ -89,7 +89,7 @@ TEST_CASE("records of 16, 24 and 32 bytes give the same processes") {
   }
 }
 
-TEST_CASE("processes are not asked for where nobody wants them") {
+TEST_CASE("processes are not read if they are not requested") {
   Options options;
   options.processes = false;
   const NvmlReport report = look(sources_with("one"), options);
@@ -246,8 +246,8 @@ TEST_CASE("a lost and a refused device keep their rows") {
 }
 
 TEST_CASE("a sleeping GPU is not touched while the ones awake are read") {
-  // The library crashes when initialised with attaching, asked by index, or asked for an odd
-  // address.
+  // This library crashes if it is initialized with attaching, queried by index, or queried for an
+  // odd address.
   const NvmlReport report =
       look(sources_with("sleepers"), {}, {gpu(10), gpu(11, true), gpu(12), gpu(13, true)});
   CHECK(report.driver.state == "ok");
@@ -268,7 +268,7 @@ TEST_CASE("where all GPUs sleep the driver is not opened at all") {
 
 TEST_CASE("a look that is finished late still gets what was answered in time") {
   NvmlReader reader(sources_with("healthy"), {}, {});
-  poll(nullptr, 0, 900);  // longer than the deadline of a device
+  poll(nullptr, 0, 900);  // longer than a device's deadline
   const NvmlReport report = reader.finish();
   CHECK(report.driver.state == "ok");
   REQUIRE(report.devices.size() == 8);
@@ -307,12 +307,32 @@ TEST_CASE("the sampler sends what changes of the devices it was given, and ends 
   CHECK_FALSE(has_children());
 }
 
+TEST_CASE("a sampler gives one more sample when it is asked, long before its interval is over") {
+  const std::string uuid = "GPU-00000002-fake-fake-fake-000000000000";
+  NvmlSampler sampler(sources_with("healthy"), {uuid}, std::chrono::hours(1));
+  std::size_t got = 0;
+  const auto take_one = [&] {
+    const std::size_t before = got;
+    const auto start = Clock::now();
+    while (got == before && Clock::now() - start < 20s) {
+      pollfd ready{sampler.descriptor(), POLLIN, 0};
+      poll(&ready, 1, 1000);
+      got += sampler.take().size();
+    }
+  };
+  take_one();
+  REQUIRE(got == 1);
+  sampler.ask_now();
+  take_one();
+  CHECK(got == 2);
+}
+
 TEST_CASE(
     "a sampler whose device hangs stays silent, and one without devices or driver does nothing") {
   NvmlSampler hung(sources_with("hang_only_device"), {"GPU-00000000-fake-fake-fake-000000000000"},
                    20ms);
   pollfd ready{hung.descriptor(), POLLIN, 0};
-  // The frames before the first sample may come, but no sample does.
+  // Frames before the first sample may arrive, but no sample.
   for (int i = 0; i < 3; ++i) {
     poll(&ready, 1, 50);
     CHECK(hung.take().empty());

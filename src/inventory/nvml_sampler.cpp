@@ -1,3 +1,5 @@
+#include <csignal>
+
 #include "inventory/nvml_child.hpp"
 #include "inventory/nvml_collector.hpp"
 #include "inventory/nvml_reader.hpp"
@@ -10,7 +12,7 @@ struct NvmlSampler::State {
 };
 
 NvmlSampler::NvmlSampler(const Sources& sources, std::vector<std::string> uuids,
-                         std::chrono::milliseconds interval)
+                         std::chrono::milliseconds interval, SamplePace pace)
     : state_(std::make_unique<State>()) {
   std::erase(uuids, "");
   if (uuids.empty() || sources.nvml_library.empty()) return;
@@ -21,11 +23,16 @@ NvmlSampler::NvmlSampler(const Sources& sources, std::vector<std::string> uuids,
   task.only_addresses = awake_beside_asleep(gpus);
   task.interval = std::max(interval, std::chrono::milliseconds(10));
   task.wanted = std::move(uuids);
+  task.pace = pace;
   state_->child = start_nvml_child(task);
 }
 
 NvmlSampler::~NvmlSampler() {
   end_nvml_child(state_->child);
+}
+
+void NvmlSampler::ask_now() {
+  if (state_->child.pid > 0 && state_->child.pipe) ::kill(state_->child.pid, kSampleNow);
 }
 
 int NvmlSampler::descriptor() const {
@@ -38,9 +45,12 @@ std::vector<DeviceSample> NvmlSampler::take() {
   if (!state.child.pipe) return samples;
   const bool open = read_frames(state.child, state.parser);
   while (auto frame = state.parser.next()) {
-    if (auto* device = std::get_if<frames::Device>(&*frame))
-      samples.push_back(
-          {std::move(device->device), std::move(device->processes), device->unix_milliseconds});
+    if (auto* device = std::get_if<frames::Device>(&*frame)) {
+      device->device.processes_unknown = device->no_process_list;
+      samples.push_back({std::move(device->device), std::move(device->processes),
+                         device->unix_milliseconds, device->no_process_list, device->has_throttle,
+                         device->has_all, device->driver_microseconds});
+    }
   }
   if (!open || state.parser.damaged()) end_nvml_child(state.child);
   return samples;

@@ -45,7 +45,7 @@ void describe_failure(const frames::Failed& failed, const std::string& library,
         text("the NVIDIA driver in the kernel and its library are of different versions"),
         text("sudo reboot    (the driver was updated while it was loaded)"));
   } else if (failed.id == "E0308") {
-    set(driver, "error", "E0308", text("the NVIDIA driver may not be used by this user"),
+    set(driver, "error", "E0308", text("this user has no permission to use the NVIDIA driver"),
         text("ls -l /dev/nvidia*; then ask the administrator for the group that owns them: sudo "
              "usermod -aG GROUP $USER\nin a container: start it with --gpus all "
              "(nvidia-container-toolkit)"));
@@ -62,7 +62,7 @@ void describe_death(int signal, model::Driver& driver) {
         kernel_log());
   } else {
     set(driver, "error", "E0310",
-        text("the NVIDIA driver's library ended the process that asked it"), look_yourself());
+        text("the NVIDIA driver's library ended the process that called it"), look_yourself());
   }
 }
 
@@ -85,7 +85,7 @@ void describe_silent_devices(std::chrono::milliseconds waited, model::Driver& dr
 }
 
 void describe_no_child(model::Driver& driver) {
-  set(driver, "error", "E0312", text("cannot start the process that asks the NVIDIA driver"),
+  set(driver, "error", "E0312", text("cannot start the process that calls the NVIDIA driver"),
       "ulimit -u; ulimit -n");
 }
 

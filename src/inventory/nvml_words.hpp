@@ -1,5 +1,4 @@
-// What is said about NVIDIA's driver as a whole when it does not work: one identifier, sentence and
-// hint for each way.
+// The identifier, sentence and hint for each way in which NVIDIA's driver as a whole can fail.
 #pragma once
 
 #include <chrono>
@@ -10,16 +9,16 @@
 
 namespace berth::inventory {
 
-/// The child said why it ended.
+/// The child reported why it ended.
 void describe_failure(const frames::Failed& failed, const std::string& library,
                       model::Driver& driver);
-/// The child was killed by `signal` (0: it ended by itself without a word, -1: not known).
+/// `signal` killed the child (0: it exited without a message, -1: unknown).
 void describe_death(int signal, model::Driver& driver);
-/// Nothing came in time. `loaded`: the library was open, so it was the initialisation that hung.
+/// No data arrived in time. `loaded`: the library was loaded, so initialization hung.
 void describe_silence(bool loaded, std::chrono::milliseconds waited, model::Driver& driver);
-/// It is initialised, but not one device answered.
+/// The driver is initialized, but no device answered.
 void describe_silent_devices(std::chrono::milliseconds waited, model::Driver& driver);
-/// There could be no child.
+/// The child could not be started.
 void describe_no_child(model::Driver& driver);
 
 }  // namespace berth::inventory

@@ -1,6 +1,6 @@
-// One look: the driver is asked in a child, which takes longest, and meanwhile everything else is
-// read from /proc and /sys. What the parts say is then joined by functions that only compute
-// (numbering, attribution).
+// Scans the machine once. A child queries the driver, which takes longest; meanwhile everything
+// else is read from /proc and /sys. Pure functions then combine the results (numbering,
+// attribution).
 #include "inventory/observe.hpp"
 
 #include <fmt/format.h>
@@ -34,14 +34,14 @@ using model::Device;
 using model::Snapshot;
 using std::chrono::milliseconds;
 
-/// Long enough for the descriptors of some ten thousand processes; after that a look is better than
-/// a complete one.
+/// Enough for the descriptors of about ten thousand processes. After that, an incomplete scan is
+/// better than a slow one.
 constexpr milliseconds kHolderSearch{100};
-/// Who is not found here makes a device look free, so this one may take longer.
+/// Missing a process here makes a device look free, so this search may take longer.
 constexpr milliseconds kClientSearch{500};
 
-/// A platform that compiles its own kernels may take a second to start; a hung one never answers,
-/// and a look that waits longer than this feels broken.
+/// A platform that compiles its own kernels may take a second to start. A hung one never answers,
+/// and users would not wait longer than this.
 constexpr milliseconds kOpenClDeadline{2'000};
 
 bool is_nvidia_gpu(const model::PciDevice& one) {
@@ -50,7 +50,7 @@ bool is_nvidia_gpu(const model::PciDevice& one) {
   return one.vendor == kNvidia && (base_class == 0x03 || base_class == 0x12);
 }
 
-/// NVIDIA's GPUs that are set aside for virtual machines: the driver here knows nothing of them.
+/// NVIDIA GPUs that are passed through to virtual machines; the driver here does not list them.
 std::vector<Device> given_away(const std::vector<model::PciDevice>& pci) {
   std::vector<Device> devices;
   for (const model::PciDevice& one : pci) {
@@ -104,13 +104,13 @@ class Look {
            (device.vendor == model::Vendor::kAmd || device.vendor == model::Vendor::kIntel);
   }
 
-  /// Other users' descriptors are for root alone to see.
+  /// Only root can read other users' descriptors.
   [[nodiscard]] bool sees_everybody() const {
     return sources_.roots.drm_proc != "/proc" || ::geteuid() == 0;
   }
 
-  // Starting its platforms costs more than all the rest of a look, so by itself it is asked only
-  // where there is no GPU, which other readers would tell more about, and a platform is installed.
+  // Starting OpenCL platforms is the slowest part of a scan. So by default OpenCL is queried only
+  // if a platform is installed and no other reader found a GPU.
   void start_opencl(const std::vector<model::PciDevice>& pci) {
     const bool gpus = std::any_of(pci.begin(), pci.end(), is_nvidia_gpu) ||
                       std::any_of(others_.begin(), others_.end(), is_usable);
@@ -123,12 +123,12 @@ class Look {
            !list_folder(sources_.roots.etc + "/OpenCL/vendors").empty();
   }
 
-  /// Adds OpenCL's devices without those that another driver has told of.
+  /// Adds OpenCL devices that no other reader has reported.
   void finish_opencl(const NvmlReport& nvml) {
     if (opencl_ && options_.opencl == OpenCl::kAuto && !nvml.devices.empty()) opencl_.reset();
     if (!opencl_) {
       if (may_ask_opencl())
-        snapshot_.notes.push_back(text("OpenCL was not asked: {} asks it", "--opencl"));
+        snapshot_.notes.push_back(text("OpenCL was not queried: use {}", "--opencl"));
       return;
     }
     opencl::Report report = opencl_->finish(kOpenClDeadline);
@@ -155,7 +155,10 @@ class Look {
                                       std::chrono::system_clock::now().time_since_epoch())
                                       .count();
     snapshot_.driver = std::move(report.driver);
-    // NVIDIA's devices come first, so that the positions their processes name stay.
+    if (report.left_out > 0)
+      snapshot_.notes.push_back(text("{} more NVIDIA GPUs are installed than Berth reads ({})",
+                                     report.left_out, report.devices.size()));
+    // NVIDIA's devices come first, so that the indices in their processes stay valid.
     snapshot_.devices = std::move(report.devices);
     for (Device& device : snapshot_.devices) share_host_memory(device, cpu_);
     for (Device& device : others_) share_host_memory(device, cpu_);
@@ -166,37 +169,61 @@ class Look {
       add_drm_processes(clients_, sees_everybody(), snapshot_.devices, snapshot_.processes);
       describe_processes();
     }
+    if (options_.processes && !clients_.finished)
+      for (Device& device : snapshot_.devices)
+        if (has_drm_clients(device)) device.processes_unknown = model::Absence::kNoAnswer;
+    note_gap();
     number_devices(snapshot_.devices, snapshot_.processes);
     sort_processes(snapshot_.processes);
+  }
+
+  /// The driver's library skips missing GPUs, so GPUs after a missing one get lower numbers.
+  void note_gap() {
+    if (!snapshot_.host.container.empty()) return;  // a container normally has only some GPUs
+    std::vector<std::uint32_t> minors;
+    for (const Device& device : snapshot_.devices)
+      if (device.vendor == model::Vendor::kNvidia && device.managed) {
+        if (!device.minor_number) return;
+        minors.push_back(*device.minor_number);
+      }
+    std::sort(minors.begin(), minors.end());
+    for (std::size_t i = 0; i < minors.size(); ++i) {
+      if (minors[i] == i) continue;
+      snapshot_.notes.push_back(
+          text("/dev/nvidia{} is a GPU that the driver does not list: it is lost or hidden from "
+               "this process; later GPUs have lower numbers than usual",
+               i));
+      return;
+    }
   }
 
   void describe_processes() {
     if (!clients_.finished)
       snapshot_.notes.push_back(
-          text("the search for processes on AMD and Intel devices was ended after {} ms: there may "
-               "be more of them",
+          text("the search for processes on AMD and Intel devices was stopped after {} ms: there "
+               "may be more",
                kClientSearch.count()));
     const Roots& roots = sources_.roots;
     if (::access((roots.proc + "/self").c_str(), X_OK) != 0 && list_folder(roots.proc).empty()) {
       snapshot_.notes.push_back(
           text("{} cannot be read: processes are shown by number only (E0112)", roots.proc));
       if (roots.proc == "/proc")
-        snapshot_.notes.push_back(text("{} as root brings them back", "mount -t proc proc /proc"));
+        snapshot_.notes.push_back(text("{} as root shows them", "mount -t proc proc /proc"));
     }
-    // The processes of a simulated machine were started beside us, in our own namespace.
+    // The processes of a simulated machine run in our own PID namespace.
     const system::PidTranslator translator =
         sources_.simulated ? system::PidTranslator(roots, system::PidView::kHost)
                            : system::PidTranslator(roots);
     foreign_ = translator.view() == system::PidView::kForeign;
     if (foreign_ && !snapshot_.processes.empty())
-      snapshot_.notes.push_back(text(
-          "the driver numbers processes as the host does, and this container cannot tell which "
-          "of its own they are"));
+      snapshot_.notes.push_back(
+          text("the driver reports the host's process ids, which cannot be matched to processes of "
+               "this container"));
     fill_local(snapshot_.processes, roots, translator,
                options_.process_details ? system::Depth::kAll : system::Depth::kUser);
   }
 
-  /// The processes of a simulated machine were planned for the memory of its own host, not ours.
+  /// The processes of a simulated machine use the memory of its own host, not ours.
   void explain_simulated_memory() {
     const bool shared =
         std::any_of(snapshot_.devices.begin(), snapshot_.devices.end(), [](const Device& device) {
@@ -228,30 +255,31 @@ class Look {
     if (!options_.holders) return {};
     Roots roots = sources_.roots;
     if (sources_.simulated) {
-      // What this machine's processes have open are this machine's nodes; a simulated one has
-      // descriptors of its own.
+      // This machine's processes hold this machine's nodes; a simulated machine has its own
+      // descriptors.
       if (roots.drm_proc == roots.proc) return {};
       roots.proc = roots.drm_proc;
     }
     system::HolderSearch search =
         system::find_holders(roots, {"/dev/nvidia", "/dev/dri/renderD"}, kHolderSearch);
     if (!search.finished)
-      snapshot_.notes.push_back(text(
-          "the search for who has the devices open was ended after {} ms", kHolderSearch.count()));
+      snapshot_.notes.push_back(
+          text("the search for processes that have the devices open was stopped after {} ms",
+               kHolderSearch.count()));
     if (!search.all_readable)
       snapshot_.notes.push_back(
-          text("this user may not see which devices the processes of others have open"));
+          text("this user may not see which devices other users' processes have open"));
     return std::move(search.holders);
   }
 
   const Sources& sources_;
   const Options& options_;
   Snapshot snapshot_;
-  std::vector<Device> others_;  // all but NVIDIA's and the CPU
+  std::vector<Device> others_;  // except NVIDIA's and the CPU
   Device cpu_;
   std::optional<opencl::Reader> opencl_;
   system::DrmSearch clients_;
-  bool foreign_ = false;  // the driver's pids mean nothing here
+  bool foreign_ = false;  // the driver's pids are in another namespace
 };
 
 }  // namespace

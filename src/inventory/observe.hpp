@@ -1,5 +1,5 @@
-// observe() looks at the machine once and yields a snapshot. Everything that differs between a
-// real, a recorded and a simulated machine is in Sources.
+// observe() scans the machine once and returns a snapshot. Sources holds everything that differs
+// between a real, a recorded and a simulated machine.
 #pragma once
 
 #include <chrono>
@@ -15,28 +15,29 @@ namespace berth::inventory {
 
 struct Sources {
   Roots roots;
-  std::string nvml_library = "libnvidia-ml.so.1";  // "": NVIDIA's driver is not asked
-  std::string opencl_library = "libOpenCL.so.1";   // "": OpenCL is not asked
+  std::string nvml_library = "libnvidia-ml.so.1";  // "": do not query NVIDIA's driver
+  std::string opencl_library = "libOpenCL.so.1";   // "": do not query OpenCL
   bool simulated = false;
 
-  /// BERTH_ROOT=DIR: a recorded tree DIR/{proc,sys,dev,etc}; no vendor library is opened then,
-  /// unless named by BERTH_NVML_LIBRARY or BERTH_OPENCL_LIBRARY. BERTH_SIM_DIR (set by `berth
-  /// sim`): sys = DIR/sys, drm_proc = DIR/proc where it exists; libnvidia-ml.so.1 is found by
-  /// LD_LIBRARY_PATH as any program finds it.
+  /// BERTH_ROOT=DIR: a recorded tree DIR/{proc,sys,dev,etc}. No vendor library is opened then,
+  /// unless BERTH_NVML_LIBRARY or BERTH_OPENCL_LIBRARY names it. BERTH_SIM_DIR (set by `berth
+  /// sim`): sys = DIR/sys, drm_proc = DIR/proc if it exists. libnvidia-ml.so.1 is found through
+  /// LD_LIBRARY_PATH, as in any program.
   [[nodiscard]] static Sources from_environment();
-  /// Fails with kInvalidArgument (E0012) where BERTH_ROOT names no folder: a machine that is not
-  /// there must not look like one without anything in it; and with kPermissionDenied (E0014) where
-  /// BERTH_SIM_DIR is another user's.
+  /// Fails with kInvalidArgument (E0012) if BERTH_ROOT is not a folder, because a missing machine
+  /// must not look like an empty one. Fails with kPermissionDenied (E0014) if another user owns
+  /// BERTH_SIM_DIR.
   [[nodiscard]] static Status check_environment();
 };
 
-enum class OpenCl { kAuto, kAlways, kNever };  // kAuto: only where no other GPU was found
+enum class OpenCl { kAuto, kAlways, kNever };  // kAuto: only if no other GPU was found
 
 struct Options {
-  bool processes = true;        // read the process lists and /proc
-  bool process_details = true;  // command, times, memory and home of each; false: only whose it is
-  bool holders = true;  // where memory is unaccounted for, search /proc for who has the device open
-  bool pcie_throughput = false;  // blocks 20 ms a direction in the driver
+  bool processes = true;  // read the process lists and /proc
+  bool process_details =
+      true;             // command, times, memory and home of each process; false: only its user
+  bool holders = true;  // if memory is unaccounted for, search /proc for holders of the device
+  bool pcie_throughput = false;  // blocks in the driver for 20 ms per direction
   OpenCl opencl = OpenCl::kAuto;
   std::chrono::milliseconds device_deadline{700};
   std::chrono::milliseconds initialisation_deadline{30'000};
@@ -45,8 +46,8 @@ struct Options {
   std::function<void(std::string_view)> on_slow = {};
 };
 
-/// Never fails as a whole: what could not be read is absent with its reason, and says so in
-/// `driver`, `health` or `notes`.
+/// Never fails as a whole. Unreadable values are absent with a reason; `driver`, `health` or
+/// `notes` explain it.
 [[nodiscard]] model::Snapshot observe(const Sources& sources, const Options& options);
 
 }  // namespace berth::inventory

@@ -1,6 +1,7 @@
 #include "inventory/observe.hpp"
 
 #include <doctest/doctest.h>
+#include <test_paths.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +15,7 @@ using namespace berth::inventory;
 
 namespace {
 
-/// A recorded machine, and no library of this one.
+/// A recorded machine without libraries of this one.
 Sources recorded(const std::string& machine) {
   const std::string root = std::string(BERTH_TEST_DATA) + "/machines/" + machine;
   Sources sources;
@@ -31,7 +32,7 @@ bool has_note(const model::Snapshot& snapshot, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("where nothing can be read there is still an answer that says so") {
+TEST_CASE("if nothing can be read, the answer says so") {
   const model::Snapshot snapshot = observe(recorded("no-such-machine"), {});
   REQUIRE(snapshot.devices.size() == 1);
   CHECK(snapshot.devices[0].kind == model::DeviceKind::kCpu);
@@ -131,7 +132,7 @@ TEST_CASE("an NVIDIA GPU that was given to a virtual machine is seen and not man
 }
 
 TEST_CASE(
-    "OpenCL is asked when told to, or where nothing else is found and a platform is installed") {
+    "OpenCL is queried on request, or if no other device is found and a platform is installed") {
   const auto opencl_devices = [](const Sources& sources, OpenCl when) {
     Options options;
     options.opencl = when;
@@ -146,7 +147,7 @@ TEST_CASE(
   sources.opencl_library = FAKE_OPENCL_LIBRARY;
   CHECK(opencl_devices(sources, OpenCl::kAlways) == 1);
   CHECK(opencl_devices(sources, OpenCl::kNever) == 0);
-  CHECK(opencl_devices(sources, OpenCl::kAuto) == 0);  // its etc has no platform
+  CHECK(opencl_devices(sources, OpenCl::kAuto) == 0);  // its etc lists no platform
   const system::TemporaryTree tree;
   tree.put("etc/OpenCL/vendors/fake.icd", "libfake.so\n");
   sources.roots.etc = tree.roots().etc;

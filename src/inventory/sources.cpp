@@ -24,17 +24,17 @@ Sources Sources::from_environment() {
   if (const auto root = env_nonempty("BERTH_ROOT")) {
     sources.roots = {*root + "/proc", *root + "/sys", *root + "/dev", *root + "/etc",
                      *root + "/proc"};
-    // The libraries of this machine speak of this machine's devices, not of the recorded ones.
+    // This machine's libraries report this machine's devices, not the recorded ones.
     sources.nvml_library.clear();
     sources.opencl_library.clear();
   } else if (const auto simulated = env_nonempty("BERTH_SIM_DIR")) {
     sources.simulated = true;
     sources.roots.sys = *simulated + "/sys";
     if (is_folder(*simulated + "/proc")) sources.roots.drm_proc = *simulated + "/proc";
-    // A simulated machine has no OpenCL platforms; those of this machine are not its own.
+    // A simulated machine has no OpenCL platforms; this machine's are not its own.
     sources.opencl_library.clear();
   }
-  // Set but empty: this library is not asked.
+  // Set but empty: this library is not used.
   if (auto library = env("BERTH_NVML_LIBRARY")) sources.nvml_library = std::move(*library);
   if (auto library = env("BERTH_OPENCL_LIBRARY")) sources.opencl_library = std::move(*library);
   return sources;
@@ -47,8 +47,8 @@ Status Sources::check_environment() {
     return Error{ErrorCode::kPermissionDenied, "E0014",
                  text("this user cannot read the folder of the simulated machine, {}",
                       printable(*simulated)),
-                 text("only who started a simulation sees its machine: start one as this user, or "
-                      "unset BERTH_SIM_DIR")};
+                 text("a simulated machine is only visible to the user who started it: start one "
+                      "as this user, or unset BERTH_SIM_DIR")};
   if (!root || is_folder(*root)) return Done{};
   return Error{ErrorCode::kInvalidArgument, "E0012",
                text("BERTH_ROOT: there is no folder {}", printable(*root)), "unset BERTH_ROOT"};

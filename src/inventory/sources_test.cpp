@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <stdlib.h>
+#include <test_paths.hpp>
 
 #include <string>
 
@@ -8,7 +9,7 @@
 using berth::inventory::Sources;
 
 namespace {
-/// The variables that choose the sources, as they were before, again after the test.
+/// Saves the variables that choose the sources, and restores them after the test.
 struct CleanEnvironment {
   static constexpr const char* kNames[] = {"BERTH_ROOT", "BERTH_SIM_DIR", "BERTH_NVML_LIBRARY",
                                            "BERTH_OPENCL_LIBRARY"};

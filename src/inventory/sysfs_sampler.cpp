@@ -15,7 +15,7 @@ using model::Vendor;
 
 namespace {
 
-/// The job's descriptors may be many, and who waits for the job must not wait for us.
+/// A job may have many descriptors; do not delay the process that waits for the job.
 constexpr std::chrono::milliseconds kMostForClients{50};
 
 }  // namespace

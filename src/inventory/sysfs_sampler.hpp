@@ -1,5 +1,5 @@
-// Looks at AMD's and Intel's devices again and again while a job runs: some small files each, read
-// in place, because no library is called that could hang.
+// Samples AMD and Intel devices repeatedly while a job runs. Reads a few small files per device in
+// this process, because no library is called that could hang.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace berth::inventory {
 
 class SysfsSampler {
  public:
-  /// Of `devices`, those of AMD and Intel.
+  /// Selects the AMD and Intel devices from `devices`.
   SysfsSampler(const Sources& sources, const std::vector<model::Device>& devices);
 
   [[nodiscard]] bool empty() const { return devices_.empty(); }
-  /// One sample a device: utilization, power or energy, and of these processes, which the caller
-  /// must be allowed to look into, those that hold its nodes. A device that sleeps is not touched.
+  /// One sample per device: utilization, power or energy, and which of these processes hold its
+  /// nodes. The caller must be allowed to read these processes. A sleeping device is not touched.
   [[nodiscard]] std::vector<DeviceSample> take(const std::vector<std::int64_t>& pids) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "inventory/sysfs_sampler.hpp"
 
 #include <doctest/doctest.h>
+#include <test_paths.hpp>
 
 #include <string>
 

@@ -5,7 +5,7 @@
 
 namespace berth::inventory {
 
-/// Gives a device with unified memory whose driver tells no sizes those of the host (`cpu`: the
+/// If the driver of a device with unified memory reports no sizes, uses the host's (`cpu`: the
 /// CPU's device), and says so in its note.
 void share_host_memory(model::Device& device, const model::Device& cpu);
 

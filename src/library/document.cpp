@@ -21,7 +21,7 @@ namespace {
 
 Error no_program(const std::string& why) {
   return {ErrorCode::kUnavailable, "E0550", text("the program berth cannot be started: {}", why),
-          "pip install --force-reinstall berth"};
+          "pip install --force-reinstall berth-gpu"};
 }
 
 struct Pipe {
@@ -34,7 +34,7 @@ Result<Pipe> make_pipe() {
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-/// Both at once, until both have ended.
+/// Reads both pipes concurrently until both end.
 void read_all(const Pipe& out, const Pipe& err, Said& said) {
   std::array<pollfd, 2> ends{{{out.in.get(), POLLIN, 0}, {err.in.get(), POLLIN, 0}}};
   std::array<std::string*, 2> into{&said.out, &said.err};
@@ -54,7 +54,7 @@ void read_all(const Pipe& out, const Pipe& err, Said& said) {
 
 Result<Said> run_program(const std::vector<std::string>& words) {
   const std::string path = program();
-  if (path.empty()) return no_program(text("it is nowhere on PATH"));
+  if (path.empty()) return no_program(text("it is not on PATH"));
   auto out = make_pipe();
   if (!out) return std::move(out).error();
   auto err = make_pipe();

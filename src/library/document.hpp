@@ -1,4 +1,4 @@
-// The program's documents for a program in another language.
+// Runs `berth` and returns its JSON document, for programs in other languages.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace berth::library {
 
-/// What a run of the program said, and how it ended.
+/// The output of a run, and how it ended.
 struct Said {
   int exit_code = 0;
   std::string out, err;
 };
 
-/// `berth WORDS… --json`, in this process's environment and folder, with nothing on its standard
-/// input. Fails with kUnavailable (E0550: there is no such program, or it cannot be started).
+/// `berth WORDS… --json` with this process's environment and folder, and an empty stdin. Fails with
+/// kUnavailable (E0550: no such program, or it cannot be started).
 [[nodiscard]] Result<Said> run_program(const std::vector<std::string>& words);
 
 }  // namespace berth::library

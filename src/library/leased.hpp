@@ -1,5 +1,5 @@
-// A lease for a program in another language: asked for, waited for in steps, and given back, with
-// the environment that belongs to it.
+// A lease for a program in another language: requested, waited for in steps, and given back;
+// includes the environment to set.
 #pragma once
 
 #include <sys/types.h>
@@ -17,13 +17,13 @@ namespace berth::library {
 class Leased {
  public:
   /// `wish`: the body of POST /v1/jobs. Fails as the broker does, as client::reach, and with
-  /// kRefused (E0421) where this process is in a job that has less.
+  /// kRefused (E0421) if this process is in a job that has less.
   [[nodiscard]] static Result<Leased> ask(std::string_view wish);
-  /// nullopt: not granted yet. Fails with kRefused (E0412) where somebody took it back.
+  /// nullopt: not granted yet. Fails with kRefused (E0412) if someone cancelled it.
   [[nodiscard]] Result<std::optional<std::string>> wait(std::chrono::milliseconds at_most);
   /// {"schema":1,"message","hint"}
   [[nodiscard]] Result<std::string> why();
-  /// Not in a process that was forked from the one that asked.
+  /// Do not call it in a process that was forked from the one that asked.
   void end(int exit_code);
 
  private:

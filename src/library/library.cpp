@@ -1,5 +1,5 @@
-// The C ABI: each function turns its words into ours, calls one of ours, and lets nothing out but
-// a number and text.
+// The C ABI: each function converts its arguments, calls one of our functions, and returns only a
+// number and text.
 #include <cstring>
 #include <memory>
 #include <new>
@@ -49,7 +49,7 @@ void choose_language() {
       return berth::set_language(berth::language_from(*locale));
 }
 
-/// No exception leaves us.
+/// Lets no exception escape.
 template <typename Work>
 int guarded(Work work) noexcept {
   try {

@@ -21,7 +21,7 @@ bool can_run(const std::string& path) {
   return ::access(path.c_str(), X_OK) == 0;
 }
 
-/// The folder of this library, without links.
+/// The folder of this library, with links resolved.
 std::string own_folder() {
   Dl_info info = {};
   if (::dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0) return "";

@@ -1,12 +1,12 @@
-// Where `berth` lies: the program that starts brokers and makes documents.
+// Finds the program `berth`, which starts brokers and makes documents.
 #pragma once
 
 #include <string>
 
 namespace berth::library {
 
-/// What use_program() named; else beside this library, in a bin folder above it, or on PATH. "": it
-/// is nowhere.
+/// The path given to use_program(); otherwise beside this library, in a bin folder above it, or on
+/// PATH. "": not found.
 [[nodiscard]] std::string program();
 void use_program(std::string path);
 

@@ -1,4 +1,4 @@
-// Access: which device nodes the processes of a job may open. Plain values.
+// Access: which device nodes a job's processes may open. Plain values.
 #pragma once
 
 #include <compare>
@@ -12,8 +12,8 @@
 
 namespace berth::model {
 
-/// What keeps a job from devices that it has no lease on: variables, which a program may unset, or
-/// the kernel.
+/// How a job is kept from devices it has no lease on: by variables, which a program may unset, or
+/// by the kernel.
 enum class Access : unsigned char { kVariable, kKernel };
 [[nodiscard]] std::string_view name(Access access);  // "variable", "kernel"
 
@@ -23,26 +23,26 @@ struct NodeNumber {
   auto operator<=>(const NodeNumber&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// Of a list of rules the first that fits decides; a node that none fits may be opened.
+/// A list of rules; the first match decides. A node without a match may be opened.
 struct NodeRule {
   bool allow = false;
   std::uint32_t major = 0;
-  std::optional<std::uint32_t> minor = {};  // nullopt: every one
+  std::optional<std::uint32_t> minor = {};  // nullopt: every minor
   bool operator==(const NodeRule&) const = default;
 };
 
-/// Users whom a list of rules does not concern.
+/// Users to whom a list of rules does not apply.
 struct Exempt {
   std::vector<std::uint32_t> uids, gids;
 };
 
 struct PartitionNodes {
   std::string uuid;
-  std::vector<NodeNumber> nodes;  // of the partition alone; its device's are needed beside them
-  bool known = true;              // false: it has nodes that could not be found
+  std::vector<NodeNumber> nodes;  // only the partition's own; the device's nodes are needed too
+  bool known = true;              // false: some of its nodes could not be found
 };
 
-/// The nodes that lead to one device and to no other.
+/// The nodes that give access to only this device.
 struct DeviceNodes {
   int device = -1;  // Device::index
   Vendor vendor = Vendor::kOther;
@@ -55,12 +55,12 @@ struct GpuNodes {
   struct Whole {
     Vendor vendor = Vendor::kOther;
     std::uint32_t major = 0;
-    std::optional<std::uint32_t> minor = {};  // nullopt: all of the major
+    std::optional<std::uint32_t> minor = {};  // nullopt: every minor of the major
   };
   std::vector<DeviceNodes> devices;
-  std::vector<Whole> control;         // what every user of a vendor's GPUs opens beside them
-  std::vector<std::uint32_t> majors;  // that have nodes of GPUs and control alone, also of GPUs
-                                      // that nobody saw
+  std::vector<Whole> control;         // nodes that every user of a vendor's GPUs opens as well
+  std::vector<std::uint32_t> majors;  // majors used only for GPU and control nodes,
+                                      // including GPUs that were not found
 };
 
 }  // namespace berth::model

@@ -13,11 +13,11 @@ constexpr int kLargest = 1'000'000;
 
 Error wrong(std::string_view given, const std::string& why) {
   return {ErrorCode::kInvalidArgument, "E0105",
-          text("'{}' is no range of an array: {}", printable(std::string(given)), why),
+          text("'{}' is not an array range: {}", printable(std::string(given)), why),
           "berth run --queue --array 1-100%4 -- python train.py"};
 }
 
-/// Takes a number off the front; -1 where none is there.
+/// Removes a number from the front; -1 if there is none.
 int take_number(std::string_view& rest) {
   int number = 0;
   const auto [end, problem] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
@@ -53,7 +53,7 @@ Result<ArrayRange> parse_array_range(std::string_view given) {
       if (take(part, ':')) step = take_number(part);
     }
     if (first < 0 || last < first || step < 1 || !part.empty())
-      return wrong(given, text("1-100, 1,3,5 and 0-100:10 are some"));
+      return wrong(given, text("for example 1-100, 1,3,5 or 0-100:10"));
     if ((last - first) / step >= kMostArrayJobs - static_cast<int>(range.indices.size()))
       return wrong(given, text("it has more than {} jobs", kMostArrayJobs));
     for (int index = first; index <= last; index += step) range.indices.push_back(index);

@@ -1,5 +1,5 @@
-// Which jobs an array has, as people write it: "1-100", "0-9,20", "0-100:10", and how many of them
-// may run at a time: "1-100%4".
+// The indices of a job array as people write them: "1-100", "0-9,20", "0-100:10". "1-100%4" also
+// limits how many run at a time.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@
 namespace berth::model {
 
 struct ArrayRange {
-  std::vector<int> indices;  // ascending, without repetition; at least one
-  int at_most = 0;           // at a time; 0: as many as fit
+  std::vector<int> indices;  // ascending, unique, not empty
+  int at_most = 0;           // how many run at a time; 0: no limit
 };
 
 inline constexpr int kMostArrayJobs = 10'000;

@@ -1,5 +1,4 @@
-// Sets of processors in the kernel's list format ("0-3,8"): parsed from untrusted files, so
-// bounded.
+// CPU sets in the kernel's list format ("0-3,8"). Bounded, because the files are untrusted.
 #pragma once
 
 #include <optional>
@@ -9,8 +8,7 @@
 
 namespace berth::model {
 
-/// Ascending, without repetition; nullopt where the text is not a list or names a processor above
-/// 8191.
+/// Ascending and unique; nullopt if the text is not a list or contains a CPU above 8191.
 [[nodiscard]] std::optional<std::vector<int>> parse_cpu_list(std::string_view text);
 [[nodiscard]] std::string show_cpu_list(const std::vector<int>& cpus);
 [[nodiscard]] std::vector<int> intersection(const std::vector<int>& a, const std::vector<int>& b);

@@ -1,5 +1,5 @@
-// Device: one GPU, CPU or other accelerator as every part of Berth sees it; plain values, whoever
-// reported them.
+// Device: one GPU, CPU or other accelerator as every part of Berth sees it. Plain values,
+// independent of the source.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace berth::model {
 
 enum class DeviceKind : unsigned char { kGpu, kTpu, kAccelerator, kOpenCl, kCpu };
 enum class Vendor : unsigned char { kNvidia, kAmd, kIntel, kGoogle, kOther };
-/// In one word. kNotChecked: Berth sees the device but has no way to ask it how it is.
+/// kNotChecked: Berth sees the device but cannot query its health.
 enum class Health : unsigned char { kOk, kDegraded, kLost, kAsleep, kNoAnswer, kNotChecked };
 
 [[nodiscard]] std::string_view name(
@@ -23,8 +23,9 @@ enum class Health : unsigned char { kOk, kDegraded, kLost, kAsleep, kNoAnswer, k
 [[nodiscard]] std::string_view name(
     Health health);  // "ok", "degraded", "lost", "asleep", "no answer", "not checked"
 
-/// What is read anew at every look. BERTH_DEVICE_READINGS is the one list of them: codec, JSON,
-/// `absent` and docs follow it. Rows: C++ type, member = JSON key (the unit is in the name).
+/// The values that are read again at every scan. BERTH_DEVICE_READINGS is the only list of them;
+/// codec, JSON, `absent` and docs follow it. Rows: C++ type, member = JSON key (with the unit in
+/// its name).
 #define BERTH_DEVICE_READINGS(ROW)             \
   ROW(std::uint64_t, memory_total_bytes)       \
   ROW(std::uint64_t, memory_used_bytes)        \
@@ -62,36 +63,36 @@ struct DeviceReadings {
 #undef BERTH_ROW
 };
 
-/// Calls visit("key", reading) for every reading, in the order of the list. Readings is
-/// DeviceReadings, const or not.
+/// Calls visit("key", reading) for every reading, in list order. Readings is DeviceReadings, const
+/// or not.
 template <typename Readings, typename Visit>
 void for_each_reading(Readings& readings, Visit&& visit) {
 #define BERTH_ROW(type, member) visit(std::string_view(#member), readings.member);
   BERTH_DEVICE_READINGS(BERTH_ROW)
 #undef BERTH_ROW
 }
-/// Sets every reading to the same absence: a device that is asleep, lost or silent.
+/// Sets every reading to the same absence, for a device that is asleep, lost or does not answer.
 void set_all_absent(DeviceReadings& readings, Absence why);
 
-/// A part of a device with memory and compute of its own (MIG).
+/// A part of a device with its own memory and compute units (MIG).
 struct Partition {
   std::uint32_t index = 0;  // the driver's MIG index on its parent
   std::string name;         // "MIG 1g.10gb"
   std::string uuid;         // "MIG-…"
   std::optional<std::uint32_t> gpu_instance, compute_instance;
   Reading<std::uint64_t> memory_total_bytes, memory_used_bytes;
-  Reading<double> utilization_percent;  // only through GPM on Hopper and later, so mostly absent
+  Reading<double> utilization_percent;  // only through GPM on Hopper and later, so usually absent
 };
 
 struct Device {
-  int index = -1;  // Berth's: GPUs first, by vendor then PCI address; the CPU is last
+  int index = -1;  // Berth's number: GPUs first, by vendor, then PCI address; the CPU last
   std::optional<std::uint32_t> vendor_index;  // the driver's own number
   DeviceKind kind = DeviceKind::kGpu;
   Vendor vendor = Vendor::kOther;
   std::string vendor_name;  // "NVIDIA", "AMD", "Huawei Ascend": for people
   std::string name;
-  std::string uuid;                     // "" where the device has none
-  std::string pci_address;              // "0000:81:00.0", lower case; "" where it is not on PCI
+  std::string uuid;                     // "" if the device has none
+  std::string pci_address;              // "0000:81:00.0", lower case; "" if it is not on PCI
   std::optional<std::uint32_t> pci_id;  // vendor << 16 | device
   std::string kernel_driver;            // "nvidia", "amdgpu", "i915", "xe"; "" unknown or none
   std::optional<int> numa_node;
@@ -104,16 +105,20 @@ struct Device {
   std::optional<bool> mig_enabled;
   bool memory_unified =
       false;            // the device uses the host's memory (GB10, Jetson, integrated GPUs, CPU)
-  bool managed = true;  // false: seen on the bus, but no tool of ours can use it
+  bool managed = true;  // false: seen on the bus, but Berth has no way to use it
   Health health = Health::kNotChecked;
   std::vector<std::string> health_reasons;  // stable identifiers ("throttle:hw_thermal",
                                             // "ecc_uncorrected", "nvml:15", "xid:79")
   std::vector<std::string>
       throttle_reasons;  // stable identifiers: "hw_thermal", "sw_power_cap", "idle", …
   std::vector<Partition> partitions;
+  /// Why its processes could not be read. An empty or short list of processes then proves nothing.
+  std::optional<Absence> processes_unknown = {};
+  /// Why some or all MIG partitions could not be read.
+  std::optional<Absence> partitions_unknown = {};
   DeviceReadings readings;
-  std::optional<double> age_seconds;  // of the readings, where they are not fresh
-  std::string note;                   // one sentence for people, already translated; "" mostly
+  std::optional<double> age_seconds;  // age of the readings, if they are not new
+  std::string note;                   // one translated sentence for people; usually ""
 };
 
 }  // namespace berth::model

@@ -12,8 +12,8 @@
 namespace berth::model {
 namespace {
 
-constexpr std::size_t kLeastPrefix = 4;        // characters of a uuid that are worth trusting
-constexpr std::size_t kLongestSelector = 128;  // no uuid of any vendor comes near it
+constexpr std::size_t kLeastPrefix = 4;        // shortest accepted uuid prefix
+constexpr std::size_t kLongestSelector = 128;  // longer than any vendor's uuid
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -57,7 +57,7 @@ std::optional<DeviceSelector> parse_pci(std::string_view text) {
   return selector;
 }
 
-/// "0", or "0:1" for a partition; "81:00" is a PCI address that lacks its end.
+/// "0", or "0:1" for a partition. "81:00" is an incomplete PCI address.
 std::optional<DeviceSelector> parse_index(std::string_view text) {
   const auto parts = split(text, ':');
   const auto index = all_digits(parts[0], 10, 6);
@@ -89,8 +89,9 @@ std::optional<DeviceSelector> parse_uuid(std::string_view text) {
   std::string_view rest = selector.uuid;
   for (const std::string_view prefix : {"mig-", "gpu-"})  // older drivers write MIG-GPU-…
     if (starts_with(rest, prefix)) rest.remove_prefix(prefix.size());
-  const bool number = rest.find_first_not_of("0123456789") == std::string_view::npos &&
-                      rest.size() == selector.uuid.size();  // a number is an index, however long
+  const bool number =
+      rest.find_first_not_of("0123456789") == std::string_view::npos &&
+      rest.size() == selector.uuid.size();  // a number is an index, whatever its length
   if (rest.size() < kLeastPrefix || number || !uuid_like(selector.uuid)) return std::nullopt;
   return selector;
 }
@@ -161,7 +162,7 @@ Result<Selected> select_device(const std::vector<Device>& devices, std::string_v
                  text("devices here: {}", list_choices(devices)) + "\nberth ls"};
   if (found.size() > 1)
     return Error{ErrorCode::kInvalidArgument, "E0414",
-                 text("{} fits several devices: {}", shown, candidates(devices, found)),
+                 text("{} matches several devices: {}", shown, candidates(devices, found)),
                  text("give more of the uuid, or the index")};
   return found.front();
 }
@@ -173,7 +174,7 @@ Result<std::vector<Selected>> select_devices(const std::vector<Device>& devices,
     for (const std::string_view word : split(list, ',')) {
       if (trim(word).empty() && list.find(',') != std::string::npos) {
         Error error = parse_device_selector("").error();
-        error.message = text("'{}' is no list of devices: beside a comma stands nothing",
+        error.message = text("'{}' is not a list of devices: nothing before or after a comma",
                              printable(list.substr(0, kLongestSelector)));
         return error;
       }

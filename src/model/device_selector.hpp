@@ -1,6 +1,6 @@
-// How people name a device: its index, the beginning of its uuid, or its PCI address; a MIG
-// partition by its uuid, or as DEVICE:PARTITION, as `berth ls` counts them. One reading
-// of these words for filters, for placement and for the simulator's faults. Pure.
+// Parses how people name a device: its index, the start of its uuid, or its PCI address. A MIG
+// partition is named by its uuid or as DEVICE:PARTITION, as in `berth ls`. Used by filters,
+// placement and the simulator's faults. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,37 @@ namespace berth::model {
 struct DeviceSelector {
   enum class Kind { kIndex, kUuid, kPci };
   Kind kind = Kind::kIndex;
-  int index = 0;                        // kIndex: Device::index
-  std::optional<std::uint32_t> part;    // kIndex: Partition::index ("0:1"); nullopt: the device
-  std::string uuid;                     // kUuid: prefix, lower case; of a device or of a partition
+  int index = 0;                      // kIndex: Device::index
+  std::optional<std::uint32_t> part;  // kIndex: Partition::index ("0:1"); nullopt: the device
+  std::string uuid;                   // kUuid: lower-case prefix of a device's or partition's uuid
   std::optional<std::uint32_t> domain;  // kPci; nullopt: not said ("81:00.0"), so any
   std::uint32_t bus = 0, slot = 0, function = 0;
 };
 
-/// One element. A uuid prefix needs at least 4 characters after "GPU-" and "MIG-". Fails with
+/// Parses one element. A uuid prefix needs at least 4 characters after "GPU-" or "MIG-". Fails with
 /// kInvalidArgument (E0415).
 [[nodiscard]] Result<DeviceSelector> parse_device_selector(std::string_view given);
 
-/// What a selector names: a device, or one of its partitions.
+/// What a selector selects: a device or one of its partitions.
 struct Selected {
   int device = -1;             // Device::index
   std::string partition_uuid;  // "": the whole device
   bool operator==(const Selected&) const = default;
 };
 
-/// Fails with kNotFound (E0413: no such device; the hint lists those here), kInvalidArgument
+/// Fails with kNotFound (E0413: no such device; the hint lists the devices) or kInvalidArgument
 /// (E0414: several match, the message lists them; E0415: not a selector).
 [[nodiscard]] Result<Selected> select_device(const std::vector<Device>& devices,
                                              std::string_view given);
-/// In the order given, each once; every element may itself be a comma separated list. Fails as
+/// In the given order, without duplicates. Every element may be a comma-separated list. Fails as
 /// above, also for an empty list.
 [[nodiscard]] Result<std::vector<Selected>> select_devices(const std::vector<Device>& devices,
                                                            const std::vector<std::string>& lists);
-/// What people call a device or one of its partitions: "2", "2:1".
+/// The number of a device or partition, for people: "2", "2:1".
 [[nodiscard]] std::string unit_name(const Device& device, std::string_view partition_uuid);
-/// The same with its kind and model: "GPU 2 (NVIDIA A100)", "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)".
+/// With kind and model: "GPU 2 (NVIDIA A100)", "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)".
 [[nodiscard]] std::string unit_words(const Device& device, std::string_view partition_uuid);
-/// "0, 1, 2 (GPU), 3 (CPU)": what there is to choose from, for hints.
+/// The available devices, for hints: "0, 1, 2 (GPU), 3 (CPU)".
 [[nodiscard]] std::string list_choices(const std::vector<Device>& devices);
 
 }  // namespace berth::model

@@ -1,5 +1,4 @@
-// What a device is to a user: a GPU or none, by its kind's word, and whether it can say that it is
-// free.
+// Whether a device is a GPU, what to call it, and whether its use is known.
 #pragma once
 
 #include <string_view>
@@ -8,17 +7,18 @@
 
 namespace berth::model {
 
-/// The driver refused or failed to say whether it is in use: it must not pass for free.
+/// The driver refused or failed to say whether the device is in use, so it must not count as free.
 [[nodiscard]] bool use_unknown(const Device& device);
 
-/// A GPU of a maker that Berth knows, unmanaged because its driver fails. Its health_reasons say
-/// so.
+/// In health_reasons of a GPU from a known vendor that is unmanaged because its driver fails.
 inline constexpr std::string_view kOutOfReach = "driver_unreachable";
 [[nodiscard]] bool out_of_reach(const Device& device);
 
-/// It cannot say who uses it: lost, without an answer, or as above.
+/// It gives no readings: lost, does not answer, or refuses as above.
 [[nodiscard]] bool mute(const Device& device);
-/// A GPU, TPU or other accelerator that a job can be given.
+/// Its processes are unknown: as above, or the process list could not be read.
+[[nodiscard]] bool users_unknown(const Device& device);
+/// A GPU, TPU or other accelerator that can be assigned to a job.
 [[nodiscard]] bool is_gpu(const Device& device);
 /// "GPU", "TPU", "accelerator", "OpenCL", "CPU", translated.
 [[nodiscard]] std::string_view word_for(DeviceKind kind);

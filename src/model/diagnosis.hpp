@@ -1,4 +1,4 @@
-// Diagnosis: what `berth doctor` found, root cause first. Plain values; all texts are translated.
+// Diagnosis: what `berth doctor` found, root cause first. Plain values; all text is translated.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace berth::model {
 
-/// From the ground up: a cause on one layer explains what is wrong on those above.
+/// Lowest layer first: a cause in one layer can explain problems in the layers above.
 enum class Layer : unsigned char {
   kHardware,
-  kDriver,  // the kernel's side: modules, device nodes, what the driver says of a GPU
+  kDriver,  // kernel side: modules, device nodes, what the driver reports about a GPU
   kContainer,
   kEnvironment,  // variables
   kLibraries,
@@ -19,18 +19,18 @@ enum class Layer : unsigned char {
   kSource,
 };
 enum class Severity : unsigned char { kInfo, kWarning, kError, kFatal };
-/// kLow: no public case has shown yet that the rule is right.
+/// kLow: no public case has confirmed the rule yet.
 enum class Confidence : unsigned char { kLow, kMedium, kHigh };
 
 [[nodiscard]] std::string_view name(
-    Layer layer);  // "hardware", "driver", …: stable, for JSON; so are the others
+    Layer layer);  // "hardware", "driver", …: stable, for JSON, as are the others
 [[nodiscard]] std::string_view name(Severity severity);      // "info", "warning", "error", "fatal"
 [[nodiscard]] std::string_view name(Confidence confidence);  // "low", "medium", "high"
 
-/// One way to mend it; findings offer them best first.
+/// One way to fix it. A finding lists the best one first.
 struct Fix {
-  std::string command;  // to paste, one or more lines; "" where only hands help
-  std::string says;     // what it does or costs; "" where the command says it
+  std::string command;  // one or more lines to paste; "" if no command helps
+  std::string says;     // its effect or cost; "" if the command is clear
 };
 
 struct Finding {
@@ -39,28 +39,28 @@ struct Finding {
   Severity severity = Severity::kInfo;
   Confidence confidence = Confidence::kLow;
   std::string title;                  // one sentence, with the measured values
-  std::vector<std::string> evidence;  // how we know, with the measured values
+  std::vector<std::string> evidence;  // the observations behind it, with measured values
   std::vector<Fix> fix;
   std::vector<std::string> explains;  // ids of other findings of this diagnosis
-  std::string explained_by;           // the id of the one that does so; "" a cause of its own
-  std::string file;                   // source rules: where
+  std::string explained_by;           // id of the finding that explains it; "" for a root cause
+  std::string file;                   // source rules: the location
   int line = 0;
 };
 
-/// A rule that needed something which could not be read.
+/// A rule that could not read something it needed.
 struct NotChecked {
-  std::string id;   // the rule's
+  std::string id;   // the rule's id
   std::string why;  // "/dev/kmsg: Operation not permitted"
 };
 
 struct Diagnosis {
   std::string verdict;            // one sentence
-  std::vector<Finding> findings;  // by cause: what explains stands before what it explains
+  std::vector<Finding> findings;  // causes before what they explain
   std::vector<NotChecked> not_checked;
-  std::vector<std::string> checked;  // ids of the rules that could look and found nothing
+  std::vector<std::string> checked;  // ids of rules that ran and found nothing
 };
 
-/// No rule could look: that is no clean bill.
+/// No rule could run, so the machine is not known to be healthy.
 [[nodiscard]] inline bool is_empty_look(const Diagnosis& diagnosis) {
   return diagnosis.findings.empty() && diagnosis.checked.empty();
 }

@@ -1,5 +1,5 @@
-// What a diagnosis says beside its findings: the command that was looked at, what was tried, and
-// what is known in a pasted error. Plain values; all texts are translated.
+// The other parts of a diagnosis: the inspected command, the probes that ran, and known messages in
+// a pasted error. Plain values; all text is translated.
 #pragma once
 
 #include <optional>
@@ -9,52 +9,54 @@
 
 namespace berth::model {
 
-/// A known message in the text that was pasted (--error). It is no finding: the same words have
-/// several causes, and the rules say which of them is here.
+/// A known message in the pasted text (--error). A message can have several causes; the rules
+/// decide which one applies.
 struct KnownMessage {
   std::string name;                      // "driver-mismatch": stable
   int line = 0;                          // of the pasted text
-  std::string text;                      // that line
-  std::string means;                     // what it usually says
-  std::string seen;                      // what of the target shows it, where no rule minds
-  std::vector<std::string> rules;        // that can be behind it
-  std::vector<std::string> shown_by;     // findings of this diagnosis among them
-  std::vector<std::string> not_checked;  // rules among them that could not look
+  std::string text;                      // text of that line
+  std::string means;                     // its usual meaning
+  std::string seen;                      // what shows it here, if no rule found it
+  std::vector<std::string> rules;        // rules for its possible causes
+  std::vector<std::string> shown_by;     // findings of those rules in this diagnosis
+  std::vector<std::string> not_checked;  // those rules that could not run
+  /// All its rules ran, and found a GPU and packages if they need them.
+  bool compared = false;
 };
 
-/// What a framework of the target did when it was asked to run a kernel (--deep).
+/// The result of running a kernel with a framework of the inspected system (--deep).
 struct Probed {
   struct Device {
     int index = 0;
-    std::string name;  // "" not told
+    std::string name;  // "" unknown
     bool ran = false;
     std::string message;
   };
-  std::string framework, version;  // version "": not told
+  std::string framework, version;  // version "": unknown
   std::string state;               // "ran", "failed", …: stable
-  std::string says;                // the same in a sentence
-  std::string message;             // the framework's own words
+  std::string says;                // the state as a sentence
+  std::string message;             // the framework's own message
   std::vector<Device> devices;
 };
 
 /// What a command would start (`berth doctor -- COMMAND`).
 struct CommandSeen {
-  std::string program;  // the file that is executed in the end
+  std::string program;  // the file that is finally executed
   std::string python;   // the interpreter; "" none
-  /// What the command itself sets; nullopt: it takes the variable away.
+  /// Variables that the command sets; nullopt: it unsets the variable.
   std::vector<std::pair<std::string, std::optional<std::string>>> environment;
-  std::vector<std::string> files;  // scripts among its words
+  std::vector<std::string> files;  // scripts among its arguments
   std::vector<std::string> notes;  // what could not be followed
 };
 
-/// The Python whose packages were looked at.
+/// The Python whose packages were inspected.
 struct PythonSeen {
-  std::string path;     // "" there is none, or it is not known which
-  std::string version;  // "3.11.2", or "3.11" where no file tells more; "" not known
-  std::string why;      // a sentence where there is no path
+  std::string path;     // "" none, or unknown which
+  std::string version;  // "3.11.2", or "3.11" if no file has more; "" unknown
+  std::string why;      // a sentence if there is no path
 };
 
-/// nullopt: nobody asked.
+/// nullopt: not requested.
 struct DiagnosisParts {
   std::optional<PythonSeen> python;
   std::optional<CommandSeen> command;

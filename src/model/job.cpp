@@ -1,6 +1,8 @@
 #include "model/job.hpp"
 
 #include <array>
+#include <csignal>
+#include <utility>
 
 namespace berth::model {
 namespace {
@@ -8,7 +10,27 @@ namespace {
 constexpr std::array<std::string_view, 7> kStates{"waiting", "held",      "running", "done",
                                                   "failed",  "cancelled", "lost"};
 
+constexpr std::array<std::pair<int, std::string_view>, 6> kWarnings{{{SIGUSR1, "USR1"},
+                                                                     {SIGUSR2, "USR2"},
+                                                                     {SIGHUP, "HUP"},
+                                                                     {SIGINT, "INT"},
+                                                                     {SIGQUIT, "QUIT"},
+                                                                     {SIGTERM, "TERM"}}};
+
 }  // namespace
+
+std::string_view warning_name(int signal) {
+  for (const auto& [number, name] : kWarnings)
+    if (number == signal) return name;
+  return {};
+}
+
+std::optional<int> warning_signal(std::string_view name) {
+  if (name.starts_with("SIG")) name.remove_prefix(3);
+  for (const auto& [number, known] : kWarnings)
+    if (known == name) return number;
+  return std::nullopt;
+}
 
 std::string_view name(JobState state) {
   return kStates.at(static_cast<std::size_t>(state));
@@ -23,6 +45,16 @@ std::optional<JobState> job_state(std::string_view name) {
 std::string job_number(const Job& job) {
   return job.task ? std::to_string(job.task->array) + "_" + std::to_string(job.task->index)
                   : std::to_string(job.id);
+}
+
+Outcome outcome_of(const ToldToEnd& how, const std::optional<Outcome>& own) {
+  constexpr int kAsIfBySigterm = 128 + 15;
+  Outcome outcome;
+  outcome.kind =
+      how.state == JobState::kCancelled ? OutcomeClass::kCancelled : OutcomeClass::kTimeLimit;
+  outcome.exit_code = kAsIfBySigterm;
+  if (own) outcome.signal = own->signal;
+  return outcome;
 }
 
 }  // namespace berth::model

@@ -1,6 +1,6 @@
-// Job: what the broker knows of one, from its submission to long after its end. A lease is what a
-// running job has; a `berth run` in somebody's terminal is a job whose command the broker does not
-// start. Plain values.
+// Job: what the broker knows about a job, from submission to long after its end. A running job has
+// a lease. A `berth run` in a terminal is a job whose command the broker does not start. Plain
+// values.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace berth::model {
 
 using JobId = std::uint64_t;
 
-/// kLost: it ran, and nobody knows how it ended (the machine was switched off, say).
+/// kLost: it was running, and its outcome is unknown, for example after a power failure.
 enum class JobState : unsigned char {
   kWaiting,
   kHeld,
@@ -34,37 +34,61 @@ enum class JobState : unsigned char {
   return state > JobState::kRunning;
 }
 
-/// A process by what is never used twice while the machine runs.
+/// Identifies a process uniquely while the machine is up.
 struct ProcessId {
   std::int64_t pid = 0;
   std::uint64_t start_ticks = 0;                       // field 22 of /proc/PID/stat
   auto operator<=>(const ProcessId&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// A unit (a device, or a partition) that the job has, or memory on it.
+/// A device or partition assigned to the job, or memory on one.
 struct Grant {
   std::string unit;                // policy::unit_id
-  std::uint64_t memory_bytes = 0;  // 0: alone
-  int share_permille = 0;          // of its time; 0: none was asked for
+  std::uint64_t memory_bytes = 0;  // 0: exclusive
+  int share_permille = 0;          // of the device's time; 0: none requested
   bool operator==(const Grant&) const = default;
 };
 
-/// One of many jobs that are alike, with a number of their own each. The array has an id like a
-/// job's, which no job has.
+/// One of many similar jobs, each with its own number. The array has an id of its own, which no job
+/// has.
 struct ArrayTask {
   JobId array = 0;
   int index = 0;
-  int at_most = 0;  // so many of the array wait in line or run at a time; 0: all
+  int at_most = 0;  // how many of the array wait or run at a time; 0: all
   bool operator==(const ArrayTask&) const = default;
 };
 
-/// It runs, and somebody or its time limit wants its end: what will be told of it then.
+/// A running job that a user or its time limit ends, and what will be reported about it.
 struct ToldToEnd {
   JobState state = JobState::kCancelled;
   std::string why;
+  std::string by = {};  // the user who cancelled it; "" nobody
 };
 
-/// What takes the machine down with it is not started for ever.
+/// Default time between SIGTERM and SIGKILL: enough to save a checkpoint.
+inline constexpr std::chrono::milliseconds kDefaultGrace(10'000);
+
+/// --signal: the signal a job gets some time before its time limit.
+struct Warning {
+  int signal = 0;
+  std::chrono::milliseconds before{0};
+};
+/// "USR1" for SIGUSR1; "" if --signal does not allow this signal.
+[[nodiscard]] std::string_view warning_name(int signal);
+/// "USR1" or "SIGUSR1"; nullopt if the name is not allowed.
+[[nodiscard]] std::optional<int> warning_signal(std::string_view name);
+
+/// What a job's own processes used, as counted by its keeper.
+struct JobUsage {
+  std::optional<std::chrono::milliseconds> cpu;
+  std::optional<std::uint64_t> peak_memory_bytes;  // of the largest process
+};
+
+/// A job that was cancelled or timed out has failed, even if its command trapped SIGTERM and exited
+/// with 0. Its exit code is always 143. `own` is how its command ended.
+[[nodiscard]] Outcome outcome_of(const ToldToEnd& how, const std::optional<Outcome>& own);
+
+/// A job that crashes the machine is not restarted forever.
 inline constexpr int kMostRestarts = 5;
 
 struct Job {
@@ -74,45 +98,58 @@ struct Job {
   std::string user, name;
   Request request;
   std::vector<std::string> command;
-  bool queued = false;         // the broker starts the command; else whoever has the lease does
-  bool requeue = false;        // where the machine stops while it runs, it starts anew
-  int restarts = 0;            // so often it did
-  std::string log;             // where its output goes, of one that the broker starts; told only
-  int priority = 0, tier = 0;  // as policy/queue.hpp
+  bool queued = false;   // the broker starts the command; otherwise the lease holder does
+  bool requeue = false;  // restart it if the machine stops while it runs
+  int restarts = 0;      // how often it was restarted
+  std::string log;       // output file of a job that the broker starts; for display only
+  std::string alike;     // indices of the array's jobs that this one represents; for display only
+  int priority = 0, tier = 0;  // as in policy/queue.hpp
   std::optional<std::chrono::milliseconds> time_limit;
-  std::optional<std::chrono::milliseconds> or_cpu_after;  // having waited so long, the CPU will do
-  std::vector<JobId> after;  // starts when these, jobs or arrays, are done
+  std::optional<std::chrono::milliseconds> or_cpu_after;  // use the CPU after waiting this long
+  std::optional<std::chrono::milliseconds> grace;         // nullopt: kDefaultGrace
+  std::optional<Warning> warning;                         // before the time limit
+  bool warned = false;
+  std::vector<JobId> after;         // starts when these jobs or arrays have succeeded
+  std::vector<JobId> after_any;     // … have ended, with any outcome
+  std::vector<JobId> after_not_ok;  // … have failed
+  JobId place = 0;                  // position in the queue if it was swapped; 0: its id
+  std::string on_end;               // a shell command that its keeper runs after the job
+  bool notify = false;              // write a line to its user's terminals when it ends
+  std::string terminal;             // the terminal it was queued from; "" none or no notification
+  std::string key;                  // key of its submission: submitting it again returns this job
 
   JobState state = JobState::kWaiting;
   std::int64_t submitted_unix_milliseconds = 0;
-  std::optional<std::int64_t> requeued_unix_milliseconds;  // in line anew since
+  std::optional<std::int64_t> requeued_unix_milliseconds;  // back in the queue since
   std::optional<std::int64_t> started_unix_milliseconds, ended_unix_milliseconds;
   std::vector<Grant> grants;
-  std::vector<int> cpus;          // its own ones, ascending
-  std::string affinity;           // processors to stay on, kernel list format; "" as it is
-  std::vector<ProcessId> owners;  // while one of these lives, it runs
-  std::string group;              // folder of its control group, while it runs in one
+  std::vector<int> cpus;          // CPUs reserved for it, ascending
+  std::string affinity;           // CPU affinity, kernel list format; "" unchanged
+  std::vector<ProcessId> owners;  // it runs while one of these is alive
+  std::string group;              // its cgroup's folder, while it runs in one
   Access access = Access::kVariable;
-  std::uint64_t refusals = 0;  // how often the kernel refused it a device that was not its own
+  std::uint64_t refusals = 0;  // how often the kernel denied it a device without a lease
   std::optional<ToldToEnd> told_to_end;
   std::optional<Outcome> outcome;
-  std::string why;  // a sentence about its end, where the outcome does not say it
+  std::string why;       // a sentence about its end, if the outcome is not enough
+  std::string ended_by;  // the user who cancelled it
+  JobUsage usage;
 };
 
-/// "12"; of an array "7_3", by which it may be named as well.
+/// "12"; "7_3" for a task of an array, which also identifies it.
 [[nodiscard]] std::string job_number(const Job& job);
 
-/// What a job that waits is waiting for.
+/// What a waiting job waits for.
 struct JobOutlook {
   struct Release {
     JobId job = 0;
     std::int64_t unix_milliseconds = 0;
-    bool by_limit = false;  // else it is expected, from how long it has run
+    bool by_limit = false;  // at its time limit; otherwise estimated from its run time
   };
-  std::string obstruction = "nothing";  // as policy's words
+  std::string obstruction = "nothing";  // one of policy's words
   std::vector<JobId> before;
-  std::optional<std::int64_t> fits_at;  // when it would fit if nobody else came
-  std::vector<Release> releases;        // of what runs
+  std::optional<std::int64_t> fits_at;  // when it would fit if no other job arrived
+  std::vector<Release> releases;        // expected ends of running jobs
 };
 
 }  // namespace berth::model

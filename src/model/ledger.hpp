@@ -1,4 +1,4 @@
-// Ledger: what of a machine has been given away, as the broker tells it to place(). Plain values.
+// Ledger: what has been assigned on a machine, as the broker passes it to place(). Plain values.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace berth::model {
 
-/// A device or partition, or memory on it, that a job has.
+/// A device or partition, or memory on one, that is assigned to a job.
 struct Holding {
   std::uint64_t job = 0;
-  std::string user;                // for people; "" not known
+  std::string user;                // for people; "" unknown
   std::string unit;                // policy::unit_id of the device or partition
-  std::uint64_t memory_bytes = 0;  // 0: the job has it alone
-  int share_permille = 0;          // of its time; 0: none was asked for
-  std::string number = {};         // of the job, for people: "7_3"; "" as `job`
+  std::uint64_t memory_bytes = 0;  // 0: exclusive
+  int share_permille = 0;          // of the device's time; 0: none requested
+  std::string number = {};         // the job's number for people: "7_3"; "" same as `job`
 
   [[nodiscard]] std::string job_words() const {
     return number.empty() ? std::to_string(job) : number;
   }
 };
 
-/// The user of a holding of job 0 that is no drained unit: somebody else's broker gave it away.
+/// The user of a holding with job 0 that is not a drained unit: another user's broker assigned it.
 inline constexpr std::string_view kAnotherBroker = "another broker";
 
 struct JobProcess {
@@ -31,10 +31,10 @@ struct JobProcess {
 };
 
 struct Ledger {
-  bool kept = false;  // somebody keeps it: else it is empty, and nothing is promised to anyone
+  bool kept = false;  // a broker keeps it; otherwise it is empty
   std::vector<Holding> holdings;
-  std::vector<int> cpus;              // given to jobs, ascending
-  std::vector<JobProcess> processes;  // by pid, ascending: no strangers where their job has a unit
+  std::vector<int> cpus;              // assigned to jobs, ascending
+  std::vector<JobProcess> processes;  // by pid, ascending; not foreign on their own job's units
 };
 
 }  // namespace berth::model

@@ -51,6 +51,11 @@ Limits filled(Limits told, const Limits& rest) {
   for (const Limit& one : rest.resources)
     if (find(told, one.resource) == nullptr) told.resources.push_back(one);
   if (!told.nice) told.nice = rest.nice;
+  if (!told.oom_score_adj) told.oom_score_adj = rest.oom_score_adj;
+  if (told.cpus.empty()) told.cpus = rest.cpus;
+  if (!told.blocked) told.blocked = rest.blocked;
+  if (!told.ignored) told.ignored = rest.ignored;
+  told.no_new_privileges = told.no_new_privileges || rest.no_new_privileges;
   return told;
 }
 
@@ -61,6 +66,15 @@ Limits within(Limits told, const Limits& most) {
     one.soft = std::min(one.soft, one.hard);
   }
   if (told.nice && most.nice) told.nice = std::max(*told.nice, *most.nice);
+  if (told.oom_score_adj && most.oom_score_adj)
+    told.oom_score_adj = std::max(*told.oom_score_adj, *most.oom_score_adj);
+  if (!most.cpus.empty()) {
+    std::erase_if(told.cpus, [&](int cpu) {
+      return std::find(most.cpus.begin(), most.cpus.end(), cpu) == most.cpus.end();
+    });
+    if (told.cpus.empty()) told.cpus = most.cpus;
+  }
+  told.no_new_privileges = told.no_new_privileges || most.no_new_privileges;
   return told;
 }
 

@@ -1,5 +1,5 @@
-// What the kernel allows a process (setrlimit(2)), and how it stands among others (nice(2)): a
-// queued job has what its submitter had. Plain values.
+// What a process inherits from its parent besides files and variables: limits (setrlimit(2)), nice
+// value, CPU affinity, signal dispositions. A queued job gets those of its submitter. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,27 @@ namespace berth::model {
 inline constexpr std::uint64_t kNoLimit = UINT64_MAX;
 
 struct Limit {
-  int resource = 0;  // RLIMIT_CPU …
+  int resource = 0;  // RLIMIT_CPU, …
   std::uint64_t soft = kNoLimit, hard = kNoLimit;
 };
 
 struct Limits {
-  std::vector<Limit> resources;  // what is not there is as whoever starts it has it
+  std::vector<Limit> resources;  // missing ones are inherited from the parent
   std::optional<int> nice;
+  std::optional<int> oom_score_adj = {};  // proc(5)
+  std::vector<int> cpus = {};             // sched_setaffinity(2); ascending; empty: unknown
+  std::optional<std::uint64_t> blocked = {}, ignored = {};  // signals; bit N-1 is signal N
+  bool no_new_privileges = false;                           // prctl(2)
 };
 
-/// "nofile" for RLIMIT_NOFILE; "" where it is none.
+/// "nofile" for RLIMIT_NOFILE; "" if unknown.
 [[nodiscard]] std::string_view limit_name(int resource);
-/// The resource of that name; nullopt where there is none.
+/// The resource with that name; nullopt if there is none.
 [[nodiscard]] std::optional<int> limit_of(std::string_view name);
 
-/// `told`, and where it says nothing, `rest`.
+/// `told`, with missing values from `rest`.
 [[nodiscard]] Limits filled(Limits told, const Limits& rest);
-/// `told` with nothing above the hard limits of `most`, nor nicer to itself than that.
+/// `told`, limited to the hard limits and the nice value of `most`.
 [[nodiscard]] Limits within(Limits told, const Limits& most);
 
 }  // namespace berth::model

@@ -38,6 +38,22 @@ TEST_CASE("a lower limit stands, and a soft one is never above its hard one") {
   CHECK(told.nice == 10);
 }
 
+TEST_CASE("nobody is moved to other cores, or spared by the kernel, by what they tell") {
+  Limits had;
+  had.cpus = {2, 3};
+  had.oom_score_adj = 100;
+  had.no_new_privileges = true;
+  Limits asked;
+  asked.cpus = {0, 1, 2};
+  asked.oom_score_adj = -500;
+  const Limits told = within(asked, had);
+  CHECK(told.cpus == std::vector{2});
+  CHECK(told.oom_score_adj == 100);
+  CHECK(told.no_new_privileges);
+  asked.cpus = {0};
+  CHECK(within(asked, had).cpus == had.cpus);
+}
+
 TEST_CASE("who leaves a limit out does not get rid of it") {
   const Limits whole =
       filled({{{RLIMIT_CPU, 1, 2}}, {}}, {{{RLIMIT_CPU, 9, 9}, {RLIMIT_AS, 7, 8}}, 3});

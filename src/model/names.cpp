@@ -1,4 +1,4 @@
-// The stable words of the model's enumerations.
+// The stable names of the model's enumerations.
 #include <algorithm>
 #include <cerrno>
 
@@ -47,7 +47,7 @@ Absence absence_of(int error_number) {
       return Absence::kNotSupported;
     case EACCES:
       return Absence::kNoPermission;
-    // Drivers answer so for a device that sleeps or is being reset (Linux
+    // Drivers return these for a device that sleeps or is being reset (Linux
     // drivers/gpu/drm/amd/pm/amdgpu_pm.c).
     case EPERM:
     case EBUSY:
@@ -127,6 +127,10 @@ std::string_view name(OutcomeClass outcome) {
       return "not_executable";
     case OutcomeClass::kLost:
       return "lost";
+    case OutcomeClass::kCancelled:
+      return "cancelled";
+    case OutcomeClass::kTimeLimit:
+      return "time limit";
   }
   return "lost";
 }
@@ -217,6 +221,10 @@ std::string_view name(Confidence confidence) {
 bool mute(const Device& device) {
   return device.health == Health::kLost || device.health == Health::kNoAnswer ||
          use_unknown(device);
+}
+
+bool users_unknown(const Device& device) {
+  return mute(device) || device.processes_unknown.has_value();
 }
 
 bool is_gpu(const Device& device) {

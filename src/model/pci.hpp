@@ -1,5 +1,5 @@
-// PciDevice: one device on the PCI bus as sysfs shows it; plain values, because the vendors' rooms
-// read it and may not see `system`.
+// PciDevice: one PCI device as sysfs shows it. Plain values, because the vendor folders use it and
+// may not include `system`.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@ namespace berth::model {
 struct PciDevice {
   std::string address;  // "0000:81:00.0", lower case
   std::uint16_t vendor = 0, device = 0, subsystem_vendor = 0, subsystem_device = 0;
-  std::optional<std::uint8_t> revision;  // read where it tells products apart (AMD)
+  std::optional<std::uint8_t> revision;  // read only if it distinguishes products (AMD)
   // 0x030000 VGA, 0x030200 3D, 0x038000 display, 0x120000 processing accelerator
   std::uint32_t class_code = 0;
   std::string driver;            // the bound kernel driver; "" none
   bool suspended = false;        // power/runtime_status is "suspended" (or power_state D3cold)
-  std::optional<int> numa_node;  // nullopt where the kernel says -1
+  std::optional<int> numa_node;  // nullopt if the kernel reports -1
   std::string local_cpus;        // local_cpulist; "" unknown
-  // current_link_speed "16.0 GT/s PCIe" → 16.0; absent for a suspended device, which the question
-  // would wake.
+  // current_link_speed "16.0 GT/s PCIe" → 16.0; absent for a suspended device, because reading
+  // would wake it.
   std::optional<double> link_speed_gts, link_speed_max_gts;
   std::optional<int> link_width, link_width_max;
-  std::string name;  // from the embedded table of PCI names: "Radeon RX 7900 XTX"; "" unknown
+  std::string name;  // from the embedded PCI name table: "Radeon RX 7900 XTX"; "" unknown
 
-  /// vendor << 16 | device, as Device::pci_id.
+  /// vendor << 16 | device, as in Device::pci_id.
   [[nodiscard]] std::uint32_t id() const { return std::uint32_t{vendor} << 16 | device; }
 };
 

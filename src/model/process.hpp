@@ -1,4 +1,4 @@
-// DeviceProcess: one process on one device, as the driver and /proc together tell it.
+// DeviceProcess: one process on one device, from the driver and /proc.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace berth::model {
 
-/// How a process uses the device; one process may do several.
+/// How a process uses the device; several may be set.
 struct UseKind {
   bool compute = false;
   bool graphics = false;
@@ -18,32 +18,32 @@ struct UseKind {
 };
 
 struct DeviceProcess {
-  int device = -1;                  // Device::index
-  std::string partition_uuid;       // "" : the whole device
-  std::optional<std::int64_t> pid;  // in our PID namespace; nullopt: it is in another one, or gone
-  std::optional<std::int64_t> host_pid;  // as the driver says it (always the host's namespace)
+  int device = -1;                       // Device::index
+  std::string partition_uuid;            // "" : the whole device
+  std::optional<std::int64_t> pid;       // in our PID namespace; nullopt: in another one, or gone
+  std::optional<std::int64_t> host_pid;  // as the driver reports it (in the host's namespace)
   UseKind kind;
   Reading<std::uint64_t> memory_bytes;
-  Reading<double> sm_percent;  // the driver's time share of the last second or so
+  Reading<double> sm_percent;  // share of the last second or so, from the driver
   Reading<double> encoder_percent, decoder_percent;
 
-  // From /proc; what the caller may read there and nothing more.
+  // From /proc, as far as the caller may read it.
   std::optional<std::uint32_t> uid;
-  std::string user;   // "" unknown
-  std::string state;  // "R", "S", "D", "Z", …; "" unknown
-  std::optional<std::uint64_t>
-      start_ticks;              // field 22 of stat: with the pid the identity of a process
-  Reading<double> cpu_percent;  // mean since it started, 100 = one core
+  std::string user;                          // "" unknown
+  std::string state;                         // "R", "S", "D", "Z", …; "" unknown
+  std::optional<std::uint64_t> start_ticks;  // field 22 of stat; pid and this identify a process
+  Reading<double> cpu_percent;               // mean since its start, 100 = one core
   Reading<std::uint64_t> rss_bytes;
   Reading<double> age_seconds;
-  std::string command;               // arguments joined by blanks, printable; "" unknown
-  std::string container;             // "docker 3f2a…", "podman …"; "" none
-  std::string unit;                  // systemd unit or session scope; "" none
-  std::string pod;                   // Kubernetes pod uid; "" none
-  std::optional<std::uint64_t> job;  // that has a lease of the device, where Snapshot::leases
+  std::string command;    // arguments joined by spaces, printable; "" unknown
+  std::string container;  // "docker 3f2a…", "podman …"; "" none
+  std::string unit;       // systemd unit or session scope; "" none
+  std::string pod;        // Kubernetes pod uid; "" none
+  std::optional<std::uint64_t>
+      job;  // that has a lease of the device, according to Snapshot::leases
 };
 
-/// Who has a device node open without showing in the driver's list: a holder that can be seen.
+/// A visible process that has a device node open, but is not in the driver's list.
 struct Holder {
   std::int64_t pid = 0;
   std::string user;
@@ -55,8 +55,9 @@ struct Holder {
 struct Unattributed {
   int device = -1;
   std::uint64_t memory_bytes = 0;
-  std::string cause;  // stable: "other_namespace", "zombie", "uninterruptible", "mps_server",
-                      // "not_reported", "not_readable", "not_listed", "driver_reserve", "unknown"
+  std::string cause;  // stable: "list_unknown", "other_namespace", "zombie", "uninterruptible",
+                      // "mps_server", "not_reported", "not_readable", "not_listed",
+                      // "driver_reserve", "unknown"
   std::vector<Holder> holders;
 };
 

@@ -1,5 +1,5 @@
-// Reading<T>: one measured value, or the reason why there is none. Absent is never 0: a table shows
-// "-", JSON shows null and the reason stands beside it under "absent".
+// Reading<T>: one measured value, or the reason why it is absent. Absent is never 0: a table shows
+// "-"; JSON shows null, and gives the reason under "absent".
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 namespace berth::model {
 
 enum class Absence : unsigned char {
-  kNotAsked,          // nobody asked for it (it blocks, or it would wake the device)
-  kNotSupported,      // the device or its driver has no such reading
+  kNotAsked,          // not requested (it blocks, or it would wake the device)
+  kNotSupported,      // not supported by the device or its driver
   kNoPermission,      //
-  kNeedsTwoReadings,  // a rate: one look cannot tell
-  kAsleep,            // asking would wake the device
+  kNeedsTwoReadings,  // a rate needs two samples
+  kAsleep,            // reading would wake the device
   kNoAnswer,          // the driver did not answer in time
   kLost,              // the device fell off the bus
-  kFailed,            // the driver answered with an error of another kind, or with nonsense
-  // Of a job alone, so never on the wire:
-  kTooShort,  // it was over before this could be measured
+  kFailed,            // the driver returned another error, or an invalid value
+  // Only for a job's values, so never on the wire:
+  kTooShort,  // it ended before this could be measured
   kNotSeen,   // none of its processes was seen on the device
 };
 /// "not asked", "not supported", "no permission", "needs two readings", "asleep", "no answer",
@@ -30,7 +30,7 @@ enum class Absence : unsigned char {
 template <typename T>
 struct Reading {
   std::optional<T> value;
-  Absence why = Absence::kNotAsked;  // meaningful only without a value
+  Absence why = Absence::kNotAsked;  // only meaningful without a value
 
   Reading() = default;
   Reading(T given) : value(std::move(given)) {}  // NOLINT(google-explicit-constructor)

@@ -4,31 +4,35 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "model/access.hpp"
+#include "model/guard.hpp"
 #include "model/reading.hpp"
 
 namespace berth::model {
 
-/// What was asked for. `inherited_*`: visibility the caller's environment already sets; it is the
-/// set to choose within.
+/// What the user requested. `inherited_*`: visibility variables of the caller's environment; only
+/// devices they allow may be chosen.
 struct Request {
-  std::string verb = "run";                   // the one that was called: hints name it
-  std::optional<int> gpus;                    // --gpus N; 0 = on the CPU
-  std::vector<std::string> devices;           // --devices: index, uuid prefix or PCI address each
-  std::optional<std::uint64_t> memory_bytes;  // --memory: that much on a shared device
-  std::optional<int> share_permille;          // --share: of such a device's time
+  std::string verb = "run";          // the verb that was called, for hints
+  std::optional<int> gpus;           // --gpus N; 0 = CPU only
+  std::vector<std::string> devices;  // --devices: each an index, uuid prefix or PCI address
+  std::optional<std::uint64_t> memory_bytes;  // --memory, on a shared device
+  std::optional<int> share_permille;          // --share of a shared device's time
+  std::optional<bool> all_gpus;               // --gpus all: as many as one job can get here
   std::optional<int> cpus;                    // --cpus
+  std::optional<std::string> cpu_list;        // --cpus 0-3, kernel list format
   std::optional<std::string> inherited_cuda, inherited_hip, inherited_rocr, inherited_ze,
       inherited_tpu;
   std::optional<std::string>
-      inherited_cuda_order;  // CUDA_DEVICE_ORDER: what an inherited CUDA index counts
+      inherited_cuda_order;  // CUDA_DEVICE_ORDER: what an inherited CUDA index refers to
 };
 
-/// Those variables, by the keys that documents have for them.
+/// These variables with their keys in documents.
 struct InheritedVariable {
   const char* key;
   const char* variable;
@@ -46,39 +50,46 @@ inline constexpr std::array<InheritedVariable, 6> kInherited{{
 /// All of a device's time.
 inline constexpr int kWholePermille = 1000;
 
-/// Where it runs. No device: on the CPU.
+/// Where it runs; on the CPU if there is no device.
 struct Placement {
-  std::vector<int> devices;  // Device::index, in the order they are handed to the job
-  std::vector<std::string>
-      partitions;                    // uuid of the partition for each device; "" the whole device
-  std::string cpus;                  // affinity to set, kernel list format; "" leave as it is
-  int threads = 1;                   // for OMP and friends
-  std::vector<std::string> reasons;  // sentences for people, translated: why these
+  std::vector<int> devices;             // Device::index, in the order for the job
+  std::vector<std::string> partitions;  // the partition's uuid for each device; "" the whole device
+  std::string cpus;                     // affinity to set, kernel list format; "" unchanged
+  int threads = 1;                      // for OMP and similar
+  std::vector<std::string> reasons;     // sentences for people, translated: why this placement
 };
 
 /// One variable of the job's environment.
 struct Setting {
-  enum class Action {
-    kSet,
-    kUnset,
-    kKeep
-  };  // kKeep: the user's own value stands; said, not changed
+  enum class Action { kSet, kUnset, kKeep };  // kKeep: the user's value is kept and only reported
   Action action = Action::kSet;
   std::string name, value;
   std::string why;  // one sentence for people, translated
 };
 
-/// What the job will see; nothing is applied yet, so --dry-run and `berth env` print exactly this.
+/// What the job will see. Nothing is applied yet; --dry-run and `berth env` print exactly this.
 struct Environment {
   std::vector<Setting> settings;
   std::string cpus;  // affinity, kernel list format; "" unchanged
   int threads = 1;
-  std::vector<std::string> notes;  // what cannot be hidden, what is not enforced (translated)
+  std::vector<std::string> notes;  // what cannot be hidden or enforced (translated)
 };
 
-enum class OutcomeClass { kOk, kFailed, kSignal, kNotFound, kNotExecutable, kLost };
+/// kCancelled, kTimeLimit: `berth cancel` or its time limit ended it, whatever its exit code.
+/// Journals store the numbers, so add new ones at the end.
+enum class OutcomeClass {
+  kOk,
+  kFailed,
+  kSignal,
+  kNotFound,
+  kNotExecutable,
+  kLost,
+  kCancelled,
+  kTimeLimit
+};
 [[nodiscard]] std::string_view name(
-    OutcomeClass outcome);  // "ok", "failed", "signal", "not_found", "not_executable", "lost"
+    OutcomeClass outcome);  // "ok", "failed", "signal", "not_found", "not_executable", "lost",
+                            // "cancelled", "time limit"
 
 struct Outcome {
   OutcomeClass kind = OutcomeClass::kLost;
@@ -86,10 +97,10 @@ struct Outcome {
   std::optional<int> signal;
 };
 
-/// How one device was used by the job, from the samples.
+/// A job's use of one device, from samples.
 struct DeviceUse {
   int device = -1;
-  std::string name, uuid;                    // of the partition, where that was given
+  std::string name, uuid;                    // of the partition, if there is one
   std::string words;                         // for people: "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)"
   std::optional<std::uint32_t> partition;    // its index on the device; nullopt: the whole device
   Reading<std::uint64_t> memory_peak_bytes;  // of the job's own processes
@@ -102,30 +113,51 @@ enum class GpuUse { kSeen, kNotSeen, kDeniedByKernel, kNotChecked };
 [[nodiscard]] std::string_view name(
     GpuUse use);  // "seen", "not_seen", "denied_by_kernel", "not_checked"
 
+/// A process that was still running when the command ended. Berth killed it.
+struct LeftBehind {
+  std::int64_t pid = 0;
+  std::string command;  // start of the command line; "" unknown
+};
+
+/// The cluster scheduler's job in which our job ran.
+struct EngineJob {
+  std::string engine;           // "slurm"
+  std::string job, step, node;  // as the scheduler names them; "" unknown
+  std::optional<int> rank;      // of the task within its step
+};
+
+struct Tries;  // model/tries.hpp
+
 struct Report {
   std::vector<std::string> command;
   std::string name;                  // --name
-  std::optional<std::uint64_t> job;  // the broker's number of it
+  std::optional<std::uint64_t> job;  // the broker's job number
+  std::optional<EngineJob> engine;   // nullopt: not started by a cluster scheduler
   Outcome outcome;
   std::chrono::milliseconds wall{0}, cpu{0};
-  std::uint64_t peak_rss_bytes = 0;  // largest sum over the job's processes seen at one sample
+  bool cpu_known = true;             // false: another process accounts its CPU time
+  std::uint64_t peak_rss_bytes = 0;  // largest sum over the job's processes in one sample
+  bool peak_is_pss = false;          // with several processes: each shared page counted once
   int threads = 1;
   std::string cpus;
   std::vector<DeviceUse> devices;
   Access access = Access::kVariable;
+  std::optional<Guarded> guarded;  // nullopt: no memory or share was asked for
   GpuUse gpu_use = GpuUse::kNotChecked;
-  std::string gpu_use_method;  // what was looked at, how often; translated
+  std::string gpu_use_method;  // what was checked, and how often; translated
   std::vector<std::string>
       libraries;  // compute libraries seen loaded: "torch (CPU build)", "numpy", …
   std::vector<std::string> suggestions;  // sentences for people, translated
   std::int64_t started_unix_milliseconds = 0;
-  int looks = 0;                     // at the job's processes
-  std::string how_often;             // "looked 52 times, …": translated; "" without a look
-  bool gpus_here = false;            // a GPU (or TPU) that a program could use is in this machine
+  int looks = 0;                     // samples of the job's processes
+  std::string how_often;             // "looked 52 times, …": translated; "" without samples
+  bool gpus_here = false;            // this machine has a GPU (or TPU) that a program could use
   bool on_cpu_by_request = false;    // --gpus none
-  std::vector<Setting> settings;     // what was set, unset, kept
-  std::vector<std::string> reasons;  // of the placement
-  std::vector<std::string> notes;    // sentences for people, translated
+  std::vector<Setting> settings;     // variables that were set, unset or kept
+  std::vector<std::string> reasons;  // for the placement
+  std::vector<LeftBehind> left_behind;
+  std::shared_ptr<const Tries> tries;  // of a job with ranks or retries; else nullptr
+  std::vector<std::string> notes;      // sentences for people, translated
 };
 
 }  // namespace berth::model

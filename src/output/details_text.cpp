@@ -1,7 +1,8 @@
-// `berth ls --details`: nothing left out. Readings are formatted by the unit in their key, so that
-// a new reading shows up here without a line of its own.
+// `berth ls --details`: prints everything. Readings are formatted by the unit in their key, so new
+// readings appear here automatically.
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -85,7 +86,7 @@ class Sheet {
   void line(std::string_view label, std::string value, bool absent = false) {
     rows_.push_back({std::string(label), std::move(value), absent});
   }
-  /// Nothing where the text is empty: a fact this kind of device does not have.
+  /// Prints nothing if the value is empty, because this kind of device does not have it.
   void fact(std::string_view label, std::string_view value) {
     if (!value.empty()) line(label, printable(value));
   }
@@ -95,9 +96,8 @@ class Sheet {
     std::string out;
     for (const Row& row : rows_) {
       const std::string label = "   " + pad(row.label, width + 3);
-      const std::string value = row.absent ? terminal.paint(Style::kDim, row.value) : row.value;
-      out += row.absent ? label + value + "\n"
-                        : labelled(label, row.value, display_width(label), terminal);
+      out += labelled(label, row.value, display_width(label), terminal,
+                      row.absent ? Style::kDim : Style::kPlain);
     }
     return out;
   }
@@ -145,13 +145,16 @@ void add_health(Sheet& sheet, const Device& device) {
   sheet.fact(tr("note"), device.note);
 }
 
+/// Absent readings are listed below the others, one line per reason.
 void add_readings(Sheet& sheet, const Device& device) {
+  std::map<model::Absence, std::vector<std::string>> absent;
   model::for_each_reading(device.readings, [&](std::string_view key, const auto& reading) {
     if (reading)
       sheet.line(label_of(key), show_value(key, *reading));
     else
-      sheet.line(label_of(key), "-   (" + std::string(word_for(reading.why)) + ")", true);
+      absent[reading.why].emplace_back(label_of(key));
   });
+  for (const auto& [why, labels] : absent) sheet.line(word_for(why), join(labels, "; "), true);
 }
 
 void add_partitions(Sheet& sheet, const Device& device) {

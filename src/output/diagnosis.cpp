@@ -29,7 +29,7 @@ Style style_of(Severity severity) {
   return Style::kPlain;
 }
 
-/// A sentence with its identifier at the right edge, where both fit in one line.
+/// A sentence with its identifier right-aligned, if both fit in one line.
 std::string headline(const std::string& sentence, const std::string& id, Style style,
                      const Terminal& terminal) {
   const int room = std::min(terminal.width, 104) - display_width(id) - 2;
@@ -43,11 +43,11 @@ std::string headline(const std::string& sentence, const std::string& id, Style s
   return out;
 }
 
-/// "  label   text", folded under its first word; the label stands before the first line alone.
+/// "  label   text", wrapped with a hanging indent; only the first line has the label.
 std::string labelled(std::string_view label, const std::string& what, int column) {
   std::string out;
   for (const std::string_view whole : split(what, '\n')) {
-    // A command is for pasting, and stays in one line.
+    // A command is for pasting, so it is not wrapped.
     out += (out.empty() ? pad(std::string(label), column)
                         : std::string(static_cast<std::size_t>(column), ' ')) +
            std::string(whole) + "\n";
@@ -96,8 +96,16 @@ std::string the_rest(const std::vector<Finding>& findings, std::size_t from,
   return out;
 }
 
+/// Ids of the rules that ran.
+std::set<std::string_view> looked_of(const model::Diagnosis& diagnosis) {
+  std::set<std::string_view> looked(diagnosis.checked.begin(), diagnosis.checked.end());
+  for (const Finding& one : diagnosis.findings) looked.insert(one.id);
+  return looked;
+}
+
+/// "not checked   57 of 280 rules: /dev/kmsg: Operation not permitted (57)".
 std::string not_checked(const model::Diagnosis& diagnosis, const Terminal& terminal) {
-  // Several rules miss the same thing: it is said once.
+  // If several rules lack the same thing, the reason is printed once.
   std::vector<std::pair<std::string, int>> reasons;
   for (const model::NotChecked& one : diagnosis.not_checked) {
     const auto known = std::find_if(reasons.begin(), reasons.end(),
@@ -108,8 +116,12 @@ std::string not_checked(const model::Diagnosis& diagnosis, const Terminal& termi
       ++known->second;
   }
   if (reasons.empty()) return "";
-  const auto count = static_cast<long long>(diagnosis.not_checked.size());
-  std::string all = text_n("{} rule", "{} rules", count, count);
+  std::set<std::string_view> both = looked_of(diagnosis);
+  std::set<std::string_view> unseen;
+  for (const model::NotChecked& one : diagnosis.not_checked) unseen.insert(one.id);
+  both.insert(unseen.begin(), unseen.end());
+  const auto total = static_cast<long long>(both.size());
+  std::string all = text_n("{} of {} rule", "{} of {} rules", total, unseen.size(), total);
   const char* before = ": ";
   for (const auto& [why, rules] : reasons) {
     all += before + why + (rules > 1 ? fmt::format(" ({})", rules) : "");
@@ -171,7 +183,7 @@ bool is_same_fix(const model::Fix& a, const model::Fix& b) {
   return a.command == b.command && a.says == b.says;
 }
 
-/// The same of another GPU, with the same way to mend it, is said beside the first.
+/// Merges a finding into an equal one about another GPU with the same fix.
 bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
   const auto like = std::find_if(shown.begin(), shown.end(), [&](const Finding& other) {
     return other.id == one.id && other.severity == one.severity &&
@@ -181,14 +193,14 @@ bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
   });
   if (like == shown.end()) return false;
   like->evidence.push_back(one.title);
-  like->line += 1;  // of its like; machines have no lines
+  like->line += 1;  // counts merged findings; machine findings have no line
   return true;
 }
 
-/// The verdict, where nothing is worth more than a line, and what is; `brief` gets the rest.
+/// The verdict if no finding needs action, and the complete findings; `brief` receives the others.
 std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Finding>& findings,
                          const Terminal& terminal, bool all, std::vector<Finding>& brief) {
-  // What another explains is mended with it; and a piece of information is no finding to act on.
+  // A finding that another one explains is fixed with it, and information needs no action.
   std::vector<Finding> full;
   for (const Finding& one : findings) {
     const bool worth = one.explained_by.empty() && one.severity != Severity::kInfo;
@@ -196,19 +208,18 @@ std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Fi
     if (all || !(joins_its_like(full, one) || joins_its_like(brief, one))) into.push_back(one);
   }
   std::string out;
-  std::set<std::string_view> looked(diagnosis.checked.begin(), diagnosis.checked.end());
-  for (const Finding& one : diagnosis.findings) looked.insert(one.id);
   if (findings.empty() || findings.front().severity == Severity::kInfo) {
     const bool silent = findings.size() == diagnosis.findings.size();
     out += silent ? diagnosis.verdict : std::string(tr("nothing wrong was found on this machine"));
-    std::set<std::string_view> unseen;
-    for (const model::NotChecked& one : diagnosis.not_checked) unseen.insert(one.id);
-    const auto count = static_cast<long long>(looked.size());
-    if (count > 0 && unseen.empty())
+    // The verdict already says that there is no GPU.
+    if (silent && !all)
+      std::erase_if(brief, [&](const Finding& one) {
+        return one.id == "HW01" && diagnosis.verdict.starts_with(one.title);
+      });
+    // If some rules could not run, the number that ran is printed at the end, with the reasons.
+    const auto count = static_cast<long long>(looked_of(diagnosis).size());
+    if (count > 0 && diagnosis.not_checked.empty())
       out += "   " + text_n("{} rule checked", "{} rules checked", count, count);
-    else if (count > 0)
-      out += "   " + text_n("{} rule checked, {} not", "{} rules checked, {} not", count, count,
-                            unseen.size());
     out += "\n";
   }
   for (const Finding& one : full) out += (out.empty() ? "" : "\n") + in_full(one, terminal);
@@ -231,7 +242,7 @@ std::string diagnosis_text(const model::Diagnosis& diagnosis, const Terminal& te
   for (const Finding& one : diagnosis.findings)
     (one.layer == model::Layer::kSource ? sources : machine).push_back(one);
   std::string out = command_text(parts, terminal);
-  // Files by themselves are held against no machine.
+  // If only source files were checked, there is no machine to report on.
   if (sources.empty() || !machine.empty() || parts.command) {
     const std::string told = machine_text(diagnosis, machine, terminal, all, brief);
     out += (out.empty() ? "" : "\n") + told;

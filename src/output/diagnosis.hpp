@@ -1,4 +1,4 @@
-// A diagnosis as a person and as a program read it.
+// Prints a diagnosis for people and as JSON.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace berth::output {
 
-/// The verdict in one line; at most three findings in full; the rest a line each; what was not
-/// checked. `all`: every finding in full.
+/// One line with the verdict, at most three complete findings, one line for each other finding, and
+/// what was not checked. `all`: every finding is complete.
 [[nodiscard]] std::string diagnosis_text(const model::Diagnosis& diagnosis,
                                          const Terminal& terminal, bool all = false,
                                          const model::DiagnosisParts& parts = {});

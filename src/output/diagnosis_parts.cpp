@@ -12,30 +12,24 @@ using model::KnownMessage;
 using model::Probed;
 
 constexpr std::size_t kMostMessages = 5;
-// env -i takes all of them away.
+// env -i unsets all variables, so list only some.
 constexpr long kMostGone = 4;
 
 std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-bool is_in(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-/// What this machine has to say to a known message.
-std::string held_against(const KnownMessage& one, const model::Diagnosis& diagnosis) {
+/// What this machine shows about a known message.
+std::string held_against(const KnownMessage& one) {
   if (!one.shown_by.empty()) return text("above: {}", joined(one.shown_by));
-  if (!one.seen.empty()) return text("so it is here: {}", one.seen);
+  if (!one.seen.empty()) return text("this applies here: {}", one.seen);
   if (one.rules.empty()) return "";
   if (!one.not_checked.empty())
-    return text("whether it is so here was not checked ({})", joined(one.not_checked));
-  if (std::any_of(one.rules.begin(), one.rules.end(),
-                  [&](const std::string& rule) { return is_in(diagnosis.checked, rule); }))
-    return std::string(tr("nothing on this machine shows it"));
+    return text("whether this applies here was not checked ({})", joined(one.not_checked));
+  if (one.compared) return std::string(tr("nothing on this machine shows it"));
   if (one.rules.front().starts_with("SRC"))
     return std::string(tr("berth doctor FILE finds the line"));
-  return std::string(tr("it was not looked for here"));
+  return std::string(tr("it was not searched for here"));
 }
 
 std::string devices_of(const Probed& one) {
@@ -73,6 +67,7 @@ void add_error(JsonWriter& json, const std::vector<KnownMessage>& messages) {
     json.field("rules", one.rules);
     json.field("shown_by", one.shown_by);
     json.field("not_checked", one.not_checked);
+    json.field("compared", one.compared);
   });
 }
 
@@ -111,7 +106,7 @@ std::string command_text(const model::DiagnosisParts& parts, const Terminal& ter
       say(text("without {}", printable(name)));
   }
   if (gone > kMostGone)
-    say(text("without {} of the variables that are set here", static_cast<long long>(gone)));
+    say(text("without {} of the current variables", static_cast<long long>(gone)));
   if (!set.empty()) out += folded("", set, column, terminal);
   if (!command.files.empty()) out += folded("", joined(command.files), column, terminal);
   for (const std::string& note : command.notes) out += folded("", note, column, terminal);
@@ -156,15 +151,24 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
   if (parts.error->empty())
     return folded(label, std::string(tr("the doctor knows no message in the text")), column,
                   terminal);
+  const bool stands_first =
+      std::any_of(diagnosis.findings.begin(), diagnosis.findings.end(),
+                  [](const model::Finding& one) { return one.id == "ERR01"; });
   std::string out;
   std::size_t count = 0;
   for (const KnownMessage& one : *parts.error) {
     if (++count > kMostMessages) break;
+    if (count == 1 && stands_first) {
+      // The finding shows the line and its text.
+      if (const std::string here = held_against(one); !here.empty())
+        out += folded(label, here, column, terminal);
+      continue;
+    }
     out += folded(
         out.empty() ? label : "",
         one.line > 0 ? text("line {}: {}", one.line, one.text) : text("near the end: {}", one.text),
         column, terminal);
-    const std::string here = held_against(one, diagnosis);
+    const std::string here = held_against(one);
     out += folded("", text("it usually says: {}", one.means) + (here.empty() ? "" : "; " + here),
                   column, terminal);
   }

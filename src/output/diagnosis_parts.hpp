@@ -1,5 +1,5 @@
-// What a diagnosis says beside its findings: the command that was looked at, what was tried, and
-// what is known in a pasted error.
+// The parts of a diagnosis beside its findings: the inspected command, the probe, and known
+// messages in a pasted error.
 #pragma once
 
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace berth::output {
 
-/// A label and text folded beside it.
+/// A label with text wrapped beside it.
 [[nodiscard]] std::string folded(std::string_view label, const std::string& what, int column,
                                  const Terminal& terminal);
 
-/// Each is "" where there is nothing to say.
+/// Each is "" if there is nothing to print.
 [[nodiscard]] std::string command_text(const model::DiagnosisParts& parts,
                                        const Terminal& terminal);
 [[nodiscard]] std::string probe_text(const model::DiagnosisParts& parts, const Terminal& terminal);
 [[nodiscard]] std::string error_text(const model::DiagnosisParts& parts,
                                      const model::Diagnosis& diagnosis, const Terminal& terminal);
 
-/// Which Python was looked at; not where a command says it.
+/// Which Python was inspected; "" if a command determines it.
 [[nodiscard]] std::string python_text(const model::DiagnosisParts& parts, const Terminal& terminal);
 
-/// The keys "python", "command", "probe" and "error"; null where nobody asked.
+/// The keys "python", "command", "probe" and "error"; null if not requested.
 void add_parts(JsonWriter& json, const model::DiagnosisParts& parts);
 
 }  // namespace berth::output

@@ -40,7 +40,7 @@ model::Diagnosis example() {
   return diagnosis;
 }
 
-/// The identifier ends where a line of 100 columns does.
+/// The identifier ends at column 100.
 std::string headline(const std::string& title, const std::string& id) {
   return title + std::string(100 - title.size() - id.size(), ' ') + id + "\n";
 }
@@ -59,7 +59,7 @@ TEST_CASE("the cause stands in full, what it explains in one line, what was not 
             "\n" +
             headline("CUDA_HOME is not there", "ENV10") + "\n" +
             headline("also   torch.cuda.is_available() is False", "FW01") +
-            "not checked   2 rules: /dev/kmsg: Operation not permitted (2)\n");
+            "not checked   2 of 6 rules: /dev/kmsg: Operation not permitted (2)\n");
 }
 
 TEST_CASE("a healthy machine is one line") {
@@ -69,13 +69,13 @@ TEST_CASE("a healthy machine is one line") {
   CHECK(output::diagnosis_text(diagnosis, {}) == "nothing wrong was found   2 rules checked\n");
 }
 
-TEST_CASE("how many rules could not look stands beside how many could") {
+TEST_CASE("the verdict stands alone, and how many rules could not look stands at the end") {
   model::Diagnosis diagnosis;
   diagnosis.verdict = "nothing wrong was found";
   diagnosis.checked = {"HW01", "HW02"};
   diagnosis.not_checked = {{"DRV01", "x"}, {"DRV01", "y"}, {"DRV02", "x"}};
-  CHECK(output::diagnosis_text(diagnosis, {})
-            .starts_with("nothing wrong was found   2 rules checked, 2 not\n"));
+  CHECK(output::diagnosis_text(diagnosis, {}) ==
+        "nothing wrong was found\n\nnot checked   2 of 4 rules: x (2); y\n");
 }
 
 TEST_CASE("where no rule could look, none is counted") {
@@ -83,7 +83,39 @@ TEST_CASE("where no rule could look, none is counted") {
   diagnosis.verdict = "nothing could be checked";
   diagnosis.not_checked = {{"SRC05", "a.py: line 1 is no Python"}};
   CHECK(output::diagnosis_text(diagnosis, {}) ==
-        "nothing could be checked\n\nnot checked   1 rule: a.py: line 1 is no Python\n");
+        "nothing could be checked\n\nnot checked   1 of 1 rule: a.py: line 1 is no Python\n");
+}
+
+TEST_CASE("that there is no GPU is said once, and everything with --all") {
+  model::Diagnosis diagnosis;
+  diagnosis.findings = {finding("HW01", Severity::kInfo, "there is no GPU on the PCI bus"),
+                        finding("RT10", Severity::kInfo, "a small window")};
+  diagnosis.verdict = "there is no GPU on the PCI bus; nothing wrong was found";
+  const std::string text = output::diagnosis_text(diagnosis, {});
+  CHECK(text.find("no GPU on the PCI bus") == text.rfind("no GPU on the PCI bus"));
+  CHECK(text.find("a small window") != std::string::npos);
+  CHECK(output::diagnosis_text(diagnosis, {}, true).find("HW01") != std::string::npos);
+}
+
+TEST_CASE("a pasted error that is the first finding is not repeated at the end") {
+  model::Diagnosis diagnosis;
+  diagnosis.findings = {finding("ERR01", Severity::kError, "the pasted error: memory ran out")};
+  diagnosis.findings.front().fix = {{"berth ps", "who holds it"}};
+  model::KnownMessage message;
+  message.name = "out-of-memory";
+  message.text = "CUDA out of memory";
+  message.means = "memory ran out";
+  message.rules = {"RT02"};
+  model::DiagnosisParts parts;
+  parts.error = {message};
+  const std::string text = output::diagnosis_text(diagnosis, {}, false, parts);
+  CHECK(text.starts_with("the pasted error: memory ran out"));
+  CHECK(text.find("it usually says") == std::string::npos);
+  CHECK(text.find("do this") != std::string::npos);
+  CHECK(text.ends_with("the error   it was not searched for here\n"));
+  parts.error->front().compared = true;
+  CHECK(output::diagnosis_text(diagnosis, {}, false, parts)
+            .ends_with("the error   nothing on this machine shows it\n"));
 }
 
 TEST_CASE("the same of several GPUs is said once, with each of them") {
@@ -102,12 +134,12 @@ TEST_CASE("the same of several GPUs is said once, with each of them") {
   CHECK(text.find("modprobe") == text.rfind("modprobe"));
 }
 
-TEST_CASE("whose Python was looked at is said, and null where nobody asked") {
+TEST_CASE("the inspected Python is named, and null if it was not requested") {
   model::Diagnosis diagnosis;
   diagnosis.verdict = "nothing wrong was found";
   model::DiagnosisParts parts;
   CHECK(nlohmann::json::parse(output::diagnosis_json(diagnosis, parts))["python"].is_null());
-  parts.python = model::PythonSeen{"/usr/bin/python3", "3.11.2"};
+  parts.python = model::PythonSeen{"/usr/bin/python3", "3.11.2", {}};
   CHECK(output::diagnosis_text(diagnosis, {}, false, parts)
             .ends_with("looked at   /usr/bin/python3 (3.11.2)\n"));
   CHECK(nlohmann::json::parse(output::diagnosis_json(diagnosis, parts))["python"]["version"] ==

@@ -26,7 +26,7 @@ bool is_name(std::string_view text) {
   return plain(text, "_") && !(text[0] >= '0' && text[0] <= '9');
 }
 
-/// In single quotes, with backslashes, as python-dotenv and its like read it.
+/// In single quotes with backslashes, as python-dotenv and similar readers expect.
 std::string dotenv_value(const std::string& value) {
   if (plain(value, "_-.,:/*+@%")) return value;
   std::string out = "'";
@@ -57,7 +57,8 @@ const Setting* setting(const model::Environment& environment, std::string_view n
   return nullptr;
 }
 
-/// A container numbers its devices itself: what selects among those of the host says nothing there.
+/// A container numbers its own devices, so variables that select host devices are meaningless in
+/// it.
 bool selects(const std::string& name) {
   static constexpr std::array<std::string_view, 9> kNames{
       "CUDA_VISIBLE_DEVICES",          "CUDA_DEVICE_ORDER",  "ROCR_VISIBLE_DEVICES",
@@ -72,7 +73,8 @@ std::string join(const std::vector<std::string>& words) {
   return out;
 }
 
-/// /dev/kfd is for every AMD GPU, the render node for one; all nodes where its number is not known.
+/// /dev/kfd is for all AMD GPUs, a render node for one. Adds all nodes if the device's number is
+/// unknown.
 void add_nodes(std::vector<std::string>& words, const std::vector<const Device*>& devices) {
   const auto add = [&](const std::string& node) {
     if (std::find(words.begin(), words.end(), node) != words.end()) return;
@@ -124,7 +126,7 @@ std::string environment_container(const model::Environment& environment,
   const bool nvidia = std::any_of(devices.begin(), devices.end(),
                                   [](const Device* d) { return d->vendor == Vendor::kNvidia; });
   if (nvidia && cuda != nullptr && tool == ContainerTool::kDocker) {
-    // Docker reads the value as CSV: without quotes of its own the comma would begin another field.
+    // Docker parses the value as CSV; without quotes the comma would start another field.
     words = {"--gpus", "\"device=" + cuda->value + "\""};
   } else if (nvidia && cuda != nullptr) {
     for (const std::string_view one : split(cuda->value, ','))
@@ -137,9 +139,34 @@ std::string environment_container(const model::Environment& environment,
     if (one.action == Setting::Action::kUnset || (selects(one.name) && !hides)) continue;
     words.insert(words.end(), {"-e", one.name + "=" + one.value});
   }
-  // Images of NVIDIA's ask for all GPUs, which a default runtime of NVIDIA's grants.
+  // NVIDIA's images request all GPUs, which NVIDIA's runtime grants if it is the default.
   if (devices.empty()) words.insert(words.end(), {"-e", "NVIDIA_VISIBLE_DEVICES=void"});
   return join(words) + "\n";
+}
+
+std::string kubernetes_job(const model::Request& request) {
+  std::string limits;
+  if (request.memory_bytes || request.share_permille)
+    limits += "              berth.dev/gpu-share: 1\n";
+  else if (request.gpus.value_or(1) > 0)
+    limits += fmt::format("              berth.dev/gpu: {}\n", request.gpus.value_or(1));
+  if (request.cpus) limits += fmt::format("              cpu: {}\n", *request.cpus);
+  std::string job =
+      "apiVersion: batch/v1\n"
+      "kind: Job\n"
+      "metadata:\n"
+      "  generateName: berth-\n"
+      "spec:\n"
+      "  backoffLimit: 0\n"
+      "  template:\n"
+      "    spec:\n"
+      "      restartPolicy: Never\n"
+      "      containers:\n"
+      "        - name: main\n"
+      "          image: IMAGE\n"
+      "          command: [\"python\", \"train.py\"]\n";
+  if (!limits.empty()) job += "          resources:\n            limits:\n" + limits;
+  return job;
 }
 
 std::string environment_json(const model::Environment& environment,

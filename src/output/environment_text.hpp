@@ -1,6 +1,6 @@
-// A job's environment as text for others to take in: a shell's eval, a .env file, docker's or
-// podman's command line, JSON. Values are quoted for their reader, whatever they hold: a uuid comes
-// from a driver, and a driver is not trusted.
+// Prints a job's environment for a shell's eval, a .env file, docker's or podman's command line, or
+// as JSON. Quotes every value for its reader, because values are untrusted: a uuid comes from a
+// driver.
 #pragma once
 
 #include <string>
@@ -11,20 +11,23 @@
 
 namespace berth::output {
 
-/// "export NAME=value" and "unset NAME" lines; what is kept is not printed. For eval in any POSIX
+/// "export NAME=value" and "unset NAME" lines, without unchanged variables. For eval in any POSIX
 /// shell.
 [[nodiscard]] std::string environment_shell(const model::Environment& environment);
-/// NAME=value lines, for docker --env-file where nothing needs quotes, for dotenv readers always.
+/// NAME=value lines for dotenv readers, and for docker --env-file if no value needs quotes.
 /// Variables to unset are comments.
 [[nodiscard]] std::string environment_dotenv(const model::Environment& environment);
 
 enum class ContainerTool { kDocker, kCdi };
 /// Arguments for `docker run` (--gpus '"device=0,1"'), or with CDI names for docker 25 and podman
-/// (--device nvidia.com/gpu=0): one line.
+/// (--device nvidia.com/gpu=0). One line.
 [[nodiscard]] std::string environment_container(const model::Environment& environment,
                                                 const model::Placement& placement,
                                                 const model::Snapshot& snapshot,
                                                 ContainerTool tool);
+/// A Kubernetes Job with the request's resources, to be completed by hand. The cluster chooses the
+/// devices, so named devices are left out.
+[[nodiscard]] std::string kubernetes_job(const model::Request& request);
 /// {"schema":1,"devices":[…],"settings":[…],"cpus","threads","reasons":[…],"notes":[…]}, one line.
 [[nodiscard]] std::string environment_json(const model::Environment& environment,
                                            const model::Placement& placement,

@@ -9,7 +9,7 @@
 namespace berth::output {
 namespace {
 
-/// A full disk is nothing that "this machine cannot do".
+/// Otherwise a full disk would be reported as "unsupported".
 std::string_view code_of(const Error& error) {
   return error.id == "E0008" ? "output_failed" : name(error.code);
 }
@@ -18,13 +18,13 @@ std::string_view code_of(const Error& error) {
 
 std::string show_error(const Error& error, const Terminal& terminal) {
   const auto end =
-      std::min(error.message.find('\n'), error.message.size());  // what follows is the cause
+      std::min(error.message.find('\n'), error.message.size());  // the rest is the cause
   const std::string id = error.id.empty() ? "" : " (" + error.id + ")";
   std::string out =
       terminal.paint(Style::kRed, text("error: {}", error.message.substr(0, end) + id)) +
       error.message.substr(end) + "\n";
   if (!error.hint.empty()) {
-    // More lines stand under the first one.
+    // Aligns further lines with the first one.
     const int indent = display_width(text("hint: {}", ""));
     std::string hint = error.hint;
     for (auto at = hint.find('\n'); at != std::string::npos; at = hint.find('\n', at + 1))

@@ -1,4 +1,4 @@
-// An error as a person reads it, and as --json prints it.
+// Prints an error for people and for --json.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace berth::output {
 
-/// "error: what happened (E0412)\n\nhint: the command that mends it\n"
+/// "error: what happened (E0412)\n\nhint: the command that fixes it\n"
 [[nodiscard]] std::string show_error(const Error& error, const Terminal& terminal);
 /// {"schema":1,"error":{"id","code","message","hint","exit_code"}}, one line.
 [[nodiscard]] std::string error_json(const Error& error, int exit_code);

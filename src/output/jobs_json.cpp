@@ -30,6 +30,39 @@ void outcome_field(JsonWriter& json, const std::optional<model::Outcome>& outcom
   json.close('}');
 }
 
+/// Number of GPUs times run time; unknown while the job runs.
+std::optional<std::chrono::milliseconds> gpu_time(const model::Job& job) {
+  if (!job.started_unix_milliseconds || !job.ended_unix_milliseconds) return std::nullopt;
+  return std::chrono::milliseconds((*job.ended_unix_milliseconds - *job.started_unix_milliseconds) *
+                                   static_cast<std::int64_t>(job.grants.size()));
+}
+
+/// Text that the job's user wrote, and the job's paths.
+void private_fields(JsonWriter& json, const ShownJob& shown) {
+  const model::Job& job = *shown.job;
+  json.text_field("name", job.name);
+  json.field("command", job.command);
+  json.field("devices_wanted", job.request.devices);
+  json.key("visible");
+  json.open('{');
+  for (const model::InheritedVariable& one : model::kInherited)
+    if (const auto& value = job.request.*one.value) json.field(one.key, *value);
+  json.close('}');
+  json.text_field("why", job.why);
+  json.text_field("log", shown.log);
+  json.text_field("on_end", job.on_end);
+  json.field("notify", job.notify);
+  json.text_field("group", job.state == model::JobState::kRunning ? job.group : "");
+  json.field("refusals", job.refusals);
+}
+
+void ending_fields(JsonWriter& json, const model::Job& job) {
+  seconds_field(json, "grace_seconds", job.grace.value_or(model::kDefaultGrace));
+  json.text_field("signal", job.warning ? model::warning_name(job.warning->signal) : "");
+  seconds_field(json, "signal_before_seconds",
+                job.warning ? std::optional(job.warning->before) : std::nullopt);
+}
+
 void fields(JsonWriter& json, const ShownJob& shown) {
   const model::Job& job = *shown.job;
   json.field("id", job.id);
@@ -39,6 +72,7 @@ void fields(JsonWriter& json, const ShownJob& shown) {
     json.field("id", job.task->array);
     json.field("index", job.task->index);
     json.field("at_most", job.task->at_most == 0 ? std::nullopt : std::optional(job.task->at_most));
+    json.text_field("alike", shown.alike);
     json.close('}');
   } else {
     json.value(nullptr);
@@ -54,7 +88,10 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.field("priority", job.priority);
   seconds_field(json, "time_limit_seconds", job.time_limit);
   seconds_field(json, "or_cpu_after_seconds", job.or_cpu_after);
+  ending_fields(json, job);
   json.field("after", job.after);
+  json.field("after_any", job.after_any);
+  json.field("after_not_ok", job.after_not_ok);
   json.field("requeue", job.requeue);
   json.field("restarts", job.restarts);
   time_field(json, "submitted", job.submitted_unix_milliseconds);
@@ -75,19 +112,11 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.close(']');
   json.text_field("access", job.started_unix_milliseconds ? model::name(job.access) : "");
   outcome_field(json, job.outcome);
-  if (!shown.whole) return;
-  json.text_field("name", job.name);
-  json.field("command", job.command);
-  json.field("devices_wanted", job.request.devices);
-  json.key("visible");
-  json.open('{');
-  for (const model::InheritedVariable& one : model::kInherited)
-    if (const auto& value = job.request.*one.value) json.field(one.key, *value);
-  json.close('}');
-  json.text_field("why", job.why);
-  json.text_field("log", shown.log);
-  json.text_field("group", job.state == model::JobState::kRunning ? job.group : "");
-  json.field("refusals", job.refusals);
+  seconds_field(json, "cpu_seconds", job.usage.cpu);
+  seconds_field(json, "gpu_seconds", gpu_time(job));
+  json.field("peak_memory_bytes", job.usage.peak_memory_bytes);
+  json.text_field("ended_by", job.ended_by);
+  if (shown.whole) private_fields(json, shown);
 }
 
 }  // namespace
@@ -131,13 +160,20 @@ std::string array_json(model::JobId array, const std::vector<ShownJob>& shown) {
 }
 
 std::string jobs_json(const std::vector<ShownJob>& shown, const std::vector<std::string>& elsewhere,
-                      const std::vector<std::string>& drained) {
+                      const std::vector<std::string>& drained, std::size_t not_shown,
+                      const std::vector<Error>& notices) {
   JsonWriter json;
   json.open('{');
   json.field("schema", 1);
   json.rows("jobs", shown, [&](const ShownJob& one) { fields(json, one); });
   json.field("elsewhere", elsewhere);
   json.field("drained", drained);
+  json.rows("notices", notices, [&](const Error& one) {
+    json.field("id", one.id);
+    json.field("message", one.message);
+    json.field("hint", one.hint);
+  });
+  json.field("not_shown", not_shown);
   json.close('}');
   return json.finish();
 }

@@ -11,6 +11,7 @@
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "model/array_range.hpp"
 #include "model/cpu_list.hpp"
 #include "model/device_selector.hpp"
 #include "output/table.hpp"
@@ -23,7 +24,7 @@ using model::Job;
 using model::JobState;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kUuidBeginning = 12;  // "GPU-1a2b3c4d": enough to find it again
+constexpr std::size_t kUuidBeginning = 12;  // "GPU-1a2b3c4d": enough to identify it
 
 Style style_for(JobState state) {
   switch (state) {
@@ -43,7 +44,7 @@ Style style_for(JobState state) {
   return Style::kPlain;
 }
 
-/// "GPU 2:1"; the beginning of the uuid of one that is not here any more.
+/// "GPU 2:1"; the start of the uuid if the device no longer exists.
 std::string unit_words(const std::string& unit, const model::Snapshot* snapshot) {
   const auto is_it = [&](const model::Partition& part) { return part.uuid == unit; };
   for (std::size_t i = 0; snapshot != nullptr && i < snapshot->devices.size(); ++i) {
@@ -115,7 +116,7 @@ std::vector<const Job*> in_order(const std::vector<Job>& jobs) {
   return order;
 }
 
-/// Jobs of an array that are alike are one row; those that run have one each.
+/// Similar jobs of an array share one row; each running job has its own.
 using ArrayKind = std::tuple<model::JobId, JobState, int, std::string>;
 ArrayKind kind_of(const Job& job) {
   const bool is_grouped = job.task && job.state != JobState::kRunning;
@@ -130,7 +131,11 @@ std::map<ArrayKind, std::vector<const Job*>> alike_in_arrays(const std::vector<c
   return alike;
 }
 
-/// Of jobs in one row: nothing where they differ.
+bool is_one(const std::vector<const Job*>& jobs) {
+  return jobs.size() == 1 && jobs.front()->alike.empty();
+}
+
+/// The common value of jobs in one row; "" if they differ.
 template <typename Words>
 auto of_all(const std::vector<const Job*>& jobs, Words words) -> decltype(words(*jobs.front())) {
   auto first = words(*jobs.front());
@@ -139,7 +144,7 @@ auto of_all(const std::vector<const Job*>& jobs, Words words) -> decltype(words(
   return first;
 }
 
-/// What to ask next: why one's own job waits.
+/// A suggestion below the list: ask why your own job waits.
 std::string next_step(const std::vector<const Job*>& order, const JobsView& view,
                       const Terminal& terminal) {
   for (const Job* job : order)
@@ -153,7 +158,7 @@ std::string next_step(const std::vector<const Job*>& order, const JobsView& view
   return "";
 }
 
-/// Of jobs that run: on a disk that others use, too.
+/// Output of running jobs above 1 GiB, because others may share the disk.
 std::string output_words(const std::vector<const Job*>& order, const JobsView& view) {
   constexpr std::uint64_t kLong = 1ULL << 30;
   std::string out;
@@ -206,10 +211,16 @@ std::string_view state_word(JobState state) {
 }
 
 std::string numbers_of(const std::vector<const Job*>& jobs) {
-  if (jobs.size() == 1) return job_number(*jobs.front());
+  if (is_one(jobs)) return job_number(*jobs.front());
   std::vector<int> indices;
   indices.reserve(jobs.size());
-  for (const Job* job : jobs) indices.push_back(job->task->index);
+  for (const Job* job : jobs) {
+    const auto alike = model::parse_array_range(job->alike);
+    if (alike)
+      indices.insert(indices.end(), alike->indices.begin(), alike->indices.end());
+    else
+      indices.push_back(job->task->index);
+  }
   std::sort(indices.begin(), indices.end());
   const model::ArrayTask& first = *jobs.front()->task;
   const bool is_limited = first.at_most > 0 && jobs.front()->state == JobState::kWaiting;
@@ -274,7 +285,7 @@ std::string has_words(const Job& job, const model::Snapshot* snapshot) {
   for (const model::Grant& grant : job.grants) {
     const std::string words = unit_words(grant.unit, snapshot);
     const std::string kind = words.substr(0, words.find(' ') + 1);
-    // "GPU 0, 2": the word once.
+    // "GPU 0, 2": the word only once.
     if (out.empty())
       out = words;
     else
@@ -285,8 +296,10 @@ std::string has_words(const Job& job, const model::Snapshot* snapshot) {
 }
 
 std::string ending_words(const Job& job) {
-  // The signal is ours then.
+  // Then the signal was sent by Berth.
   if (job.state == JobState::kCancelled) return std::string(state_word(job.state));
+  if (job.outcome && job.outcome->kind == model::OutcomeClass::kTimeLimit)
+    return std::string(tr("ended by its time limit"));
   if (job.outcome && job.outcome->signal) return text("ended by {}", exit_of(job).text);
   if (job.outcome && job.outcome->exit_code != 0)
     return text("exit code {}", job.outcome->exit_code);
@@ -310,7 +323,7 @@ std::string jobs_text(const std::vector<Job>& jobs, const JobsView& view,
     const auto found = alike.find(kind_of(*job));
     const auto together = found == alike.end() ? std::vector{job} : found->second;
     if (together.front() != job) continue;
-    const bool is_one = together.size() == 1;
+    const bool alone = is_one(together);
     const auto part = [](const Job& one) {
       return one.grants.empty() ? std::string() : part_words(one.grants.front());
     };
@@ -318,8 +331,8 @@ std::string jobs_text(const std::vector<Job>& jobs, const JobsView& view,
                job->user.empty() ? std::to_string(job->uid) : printable(job->user),
                Cell(std::string(state_word(job->state)), style_for(job->state)),
                of_all(together, [&](const Job& one) { return devices_of(one, view); }),
-               of_all(together, part), is_one ? waited(*job, view.unix_milliseconds) : "",
-               is_one ? ran(*job, view.unix_milliseconds) : "", exit_of(*job), what_of(*job)});
+               of_all(together, part), alone ? waited(*job, view.unix_milliseconds) : "",
+               alone ? ran(*job, view.unix_milliseconds) : "", exit_of(*job), what_of(*job)});
   }
   return terminal.spell(table.render(terminal) + drained_words(view) + output_words(order, view) +
                         next_step(order, view, terminal));

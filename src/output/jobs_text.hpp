@@ -1,4 +1,4 @@
-// Jobs as people read them: `berth jobs` and `berth why`.
+// Prints jobs for people: `berth jobs` and `berth why`.
 #pragma once
 
 #include <cstdint>
@@ -12,67 +12,72 @@
 
 namespace berth::output {
 
-/// What a list of jobs is seen with: when, by whom, on which machine.
+/// The context of a job list: time, reader, machine.
 struct JobsView {
   std::int64_t unix_milliseconds = 0;
   std::uint32_t own_uid = 0;
-  const model::Snapshot* snapshot = nullptr;  // nullptr: was not looked at, as no job has a device
+  const model::Snapshot* snapshot = nullptr;  // nullptr: not read, because no job has a device
   std::vector<std::string> drained = {};      // units that get no new jobs
-  std::map<model::JobId, std::uint64_t> output_bytes = {};  // of some that run
+  std::map<model::JobId, std::uint64_t> output_bytes = {};  // for some running jobs
 };
 
-/// One row a job: what runs, then what waits, then what ended, the latest first. What an ended job
-/// had is looked up on the machine of now.
+/// One row per job: running, then waiting, then ended jobs, latest first. Devices of ended jobs are
+/// looked up in the current snapshot.
 [[nodiscard]] std::string jobs_text(const std::vector<model::Job>& jobs, const JobsView& view,
                                     const Terminal& terminal);
 
 using model::job_number;
-/// What it has of a device: "8.00 GiB, 30 %"; "" all of it.
+/// Its part of a device: "8.00 GiB, 30 %"; "" for the whole device.
 [[nodiscard]] std::string part_words(const model::Grant& grant);
-/// What a job has, as `berth ls` counts devices: "GPU 0, 2:1"; "CPU" where it has none.
+/// A job's devices, numbered as in `berth ls`: "GPU 0, 2:1"; "CPU" if it has none.
 [[nodiscard]] std::string has_words(const model::Job& job, const model::Snapshot* snapshot);
-/// "drained: GPU 1, 3" on a line below a list; "" where there is none.
+/// "drained: GPU 1, 3", a line below a list; "" if no unit is drained.
 [[nodiscard]] std::string drained_words(const JobsView& view);
-/// What it asked for: "2 GPUs", "8.00 GiB on a GPU", "4 cores".
+/// What it requested: "2 GPUs", "8.00 GiB on a GPU", "4 cores".
 [[nodiscard]] std::string wish_words(const model::Request& request);
 /// "waiting", "done", …
 [[nodiscard]] std::string_view state_word(model::JobState state);
-/// Of jobs of one array: "7_[4-100%4]"; of one job as job_number.
+/// The number of jobs of one array: "7_[4-100%4]"; for one job as job_number.
 [[nodiscard]] std::string numbers_of(const std::vector<const model::Job*>& jobs);
-/// "exit code 3", "ended by SIGKILL", "done", …: how it ended.
+/// How it ended: "exit code 3", "ended by SIGKILL", "done", ….
 [[nodiscard]] std::string ending_words(const model::Job& job);
-/// A moment for people, in local time: "in about 20 s", "at about 16:40".
+/// A future time in local time: "in about 20 s", "at about 16:40".
 [[nodiscard]] std::string soon_words(std::int64_t then, std::int64_t now);
-/// "14:03:12"; with the date where that is not today's.
+/// "14:03:12"; with the date if it is not today.
 [[nodiscard]] std::string clock_words(std::int64_t then, std::int64_t now);
 
 /// What `berth why` found out about a job.
 struct JobStory {
-  /// Somebody on a device that the job could have had.
+  /// A user of a device that the job could use.
   struct Holder {
     std::string device;    // "GPU 2"; "cores 0-3"
     model::JobId job = 0;  // 0: none
-    std::string says;      // of who is no job, translated: "zhao (pid 4121) 34.0 GiB, no lease"
+    std::string says;  // for a user without a job, translated: "zhao (pid 4121) 34.0 GiB, no lease"
   };
-  /// Other words that fit now.
+  /// A different request that would fit now.
   struct Sooner {
     std::string command;
-    std::string where;  // "GPU 2"; "" on the CPU
+    std::string where;  // "GPU 2"; "" for the CPU
   };
 
   model::Job job;
   model::JobOutlook outlook;
-  std::vector<model::Job> others;  // every job that may have to be named
-  std::vector<model::Job> array;   // where it was asked for as a whole: all its jobs
-  model::JobId kept_for = 0;       // who comes first and gets what is free; 0: not known
-  int drained = 0, possible = 0;   // of the devices that it could have: so many get no new jobs
-  std::vector<std::string> free;   // devices that it could have now
-  std::string narrowed;            // what its user's variables leave of them; "" all
+  std::vector<model::Job> others;  // other jobs that the text may mention
+  std::vector<model::Job> array;   // all jobs of the array, if the user asked about an array
+  model::JobId kept_for =
+      0;  // the first job in the queue, which free devices are reserved for; 0: unknown
+  int drained = 0, possible = 0;  // among its possible devices: how many are drained
+  std::vector<std::string> free;  // devices it could use now
+  std::string narrowed;           // the subset its user's variables allow; "" all
   std::vector<Holder> holders;
   std::vector<Sooner> sooner;
 };
 
 [[nodiscard]] std::string why_text(const JobStory& story, const JobsView& view,
                                    const Terminal& terminal);
+
+/// `berth report`: what one job used.
+[[nodiscard]] std::string job_report_text(const model::Job& job, const JobsView& view,
+                                          const Terminal& terminal);
 
 }  // namespace berth::output

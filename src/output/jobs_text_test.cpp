@@ -49,7 +49,7 @@ Job ended(model::JobId id, JobState state, int exit_code, std::optional<int> sig
   return one;
 }
 
-/// Times for people are local ones.
+/// Times for people are in local time, so use UTC here.
 struct Utc {
   Utc() {
     ::setenv("TZ", "UTC0", 1);
@@ -66,7 +66,7 @@ bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Job 3 of lin waits for two GPUs; 1 is free, job 1 has another until its limit.
+/// Job 3 of lin waits for two GPUs. One is free; job 1 has another until its time limit.
 JobStory busy_story() {
   JobStory story;
   story.job = job(3, "lin", JobState::kWaiting);
@@ -164,7 +164,7 @@ TEST_CASE("why: what it waits for, until when, who has it, who comes first, what
   CHECK(why_text(busy_story(), {kNow, 1000, &snapshot}, plain()) ==
         "job 3 waits for 2 GPUs: 1 is free (GPU 3)\n"
         "when        at about 01:26: then the time limit of job 1 (zhao) is over\n"
-        "            later, if a job that stands before it takes them\n"
+        "            later, if an earlier job in the queue gets them\n"
         "held by     GPU 0: job 1 (zhao), since 00:21:40, until 01:26:40 at the latest\n"
         "            GPU 1: zhao (pid 4121) 34.0 GiB, no lease\n"
         "before it   job 2 (wei): 4 GPUs\n"
@@ -181,7 +181,7 @@ TEST_CASE("why: a guess is called one, and what nobody knows is said to be so") 
   CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()),
               "in about 20 s, as a guess: job 1 (zhao) has no time limit"));
   story.outlook.fits_at.reset();
-  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "nobody knows"));
+  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "unknown: the obstacle"));
 }
 
 TEST_CASE("why: of jobs that end at the same time the one is named that is in the way") {
@@ -231,17 +231,17 @@ TEST_CASE("why: drained devices are what is in the way") {
                        "when        when `berth undrain` gives one back\n"));
 }
 
-TEST_CASE("why: how often it was started anew, whether it would be, and when it is not any more") {
+TEST_CASE("why: how often it was restarted, whether it would be, and when it no longer is") {
   const JobsView view{kNow, 1000, nullptr};
   JobStory story;
   story.job = running(7, "lin", {});
-  CHECK(!holds(why_text(story, view, plain()), "anew"));
+  CHECK(!holds(why_text(story, view, plain()), "restart"));
   story.job.requeue = true;
-  CHECK(holds(why_text(story, view, plain()), "it starts anew, at most 5 times\n"));
+  CHECK(holds(why_text(story, view, plain()), "it is restarted, at most 5 times\n"));
   CHECK(!holds(why_text(story, view, plain()), "because"));
   story.job.restarts = 2;
   CHECK(holds(why_text(story, view, plain()),
-              "restarts   started anew 2 times, because the machine was restarted\n"));
+              "restarts   restarted 2 times, because the machine was restarted\n"));
   story.job.state = JobState::kLost;
   story.job.ended_unix_milliseconds = kNow;
   story.job.why = "its processes are gone, and nobody said how they ended";
@@ -249,8 +249,8 @@ TEST_CASE("why: how often it was started anew, whether it would be, and when it 
   story.job.restarts = 5;
   story.job.why = "the machine was restarted while it ran";
   CHECK(holds(why_text(story, view, plain()),
-              "started anew 5 times, because the machine was restarted\n"
-              "           not again after 5 times: it may be what takes the machine down\n"));
+              "restarted 5 times, because the machine was restarted\n"
+              "           not again after 5 times: it may be what crashes the machine\n"));
 }
 
 TEST_CASE("why: of an array how many ended well, and which did not") {

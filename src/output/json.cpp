@@ -1,5 +1,8 @@
 #include "output/json.hpp"
 
+#include <algorithm>
+#include <span>
+
 #include "base/text.hpp"
 #include "model/device_use.hpp"
 #include "output/json_writer.hpp"
@@ -12,10 +15,10 @@ namespace {
 using model::Reading;
 using model::Snapshot;
 
-/// The readings of one object that are null, and why.
+/// The null readings of one object, with reasons.
 using Absent = std::vector<std::pair<std::string_view, model::Absence>>;
 
-/// A reading under its key; where it is null, its reason goes to `absent`.
+/// Writes a reading; if it is null, adds its reason to `absent`.
 template <typename T>
 void add(JsonWriter& json, Absent& absent, std::string_view key, const Reading<T>& reading) {
   json.field(key, reading.value);
@@ -29,7 +32,7 @@ void add_absent(JsonWriter& json, const Absent& absent) {
   json.close('}');
 }
 
-/// What is counted and cannot be none: 0 is how "not known" is kept.
+/// For counts that cannot be 0, so that 0 means unknown.
 template <typename T>
 std::optional<T> known(T count) {
   return count == 0 ? std::nullopt : std::optional<T>(count);
@@ -90,6 +93,21 @@ std::vector<std::string> known_users(const std::map<int, Use>& uses, int device)
   return users;
 }
 
+/// null if the list is empty but may be incomplete: unknown is not the same as unused.
+void add_users(JsonWriter& json, const model::Device& device, const std::map<int, Use>& uses) {
+  const auto users = known_users(uses, device.index);
+  if (users.empty() && users_unknown(device)) {
+    json.key("users");
+    json.value(nullptr);
+  } else {
+    json.field("users", users);
+  }
+}
+
+std::string_view absence_or_nothing(const std::optional<model::Absence>& why) {
+  return why ? model::name(*why) : std::string_view();
+}
+
 void add_identity(JsonWriter& json, const model::Device& device) {
   json.field("index", device.index);
   json.field("vendor_index", device.vendor_index);
@@ -143,9 +161,14 @@ void add_device(JsonWriter& json, const model::Device& device, const Snapshot& s
   json.field("health", model::name(device.health));
   json.field("health_reasons", device.health_reasons);
   json.field("throttle_reasons", device.throttle_reasons);
-  json.field("users", known_users(uses, device.index));
+  add_users(json, device, uses);
   const auto use = uses.find(device.index);
-  json.field("process_count", use == uses.end() ? 0 : use->second.processes);
+  json.key("process_count");
+  if (users_unknown(device))
+    json.value(nullptr);
+  else
+    json.value(use == uses.end() ? 0 : use->second.processes);
+  json.text_field("processes_unknown", absence_or_nothing(device.processes_unknown));
   add_leases(json, device, snapshot);
   Absent absent;
   model::for_each_reading(device.readings, [&](std::string_view key, const auto& reading) {
@@ -153,6 +176,7 @@ void add_device(JsonWriter& json, const model::Device& device, const Snapshot& s
   });
   json.field("age_seconds", device.age_seconds);
   add_absent(json, absent);
+  json.text_field("partitions_unknown", absence_or_nothing(device.partitions_unknown));
   json.rows("partitions", device.partitions,
             [&](const model::Partition& part) { add_partition(json, part); });
   json.text_field("note", device.note);
@@ -218,17 +242,43 @@ void begin(JsonWriter& json, const Snapshot& snapshot) {
   json.text_field("time", show_time(snapshot.unix_milliseconds));
 }
 
-}  // namespace
-
-std::string ls_json(const Snapshot& snapshot) {
-  JsonWriter json;
-  begin(json, snapshot);
+void add_machine(JsonWriter& json, const Snapshot& snapshot) {
   add_host(json, snapshot.host);
   add_driver(json, snapshot.driver);
   const auto uses = uses_of(snapshot);
   json.rows("devices", snapshot.devices,
             [&](const model::Device& device) { add_device(json, device, snapshot, uses); });
   json.field("notes", snapshot.notes);
+}
+
+}  // namespace
+
+std::string ls_json(const Snapshot& snapshot) {
+  JsonWriter json;
+  begin(json, snapshot);
+  add_machine(json, snapshot);
+  json.close('}');
+  return json.finish();
+}
+
+std::string machine_json(const Snapshot& snapshot) {
+  JsonWriter json;
+  begin(json, snapshot);
+  add_machine(json, snapshot);
+  json.rows("processes", snapshot.processes, [&](const model::DeviceProcess& process) {
+    json.field("device", process.device);
+    json.text_field("partition_uuid", process.partition_uuid);
+    json.field("pid", process.pid);
+    json.field("host_pid", process.host_pid);
+    json.text_field("user", process.user);
+    add_kinds(json, process.kind);
+    json.field("memory_bytes", process.memory_bytes.value);
+  });
+  json.rows("unattributed", snapshot.unattributed, [&](const model::Unattributed& memory) {
+    json.field("device", memory.device);
+    json.field("memory_bytes", memory.memory_bytes);
+    json.field("cause", memory.cause);
+  });
   json.close('}');
   return json.finish();
 }
@@ -242,6 +292,29 @@ std::string ps_json(const Snapshot& snapshot) {
   json.rows("unattributed", snapshot.unattributed,
             [&](const model::Unattributed& memory) { add_unattributed(json, snapshot, memory); });
   json.field("notes", ps_notes(snapshot));
+  json.close('}');
+  return json.finish();
+}
+
+std::string frame_json(const Snapshot& snapshot, const FrameFacts& facts) {
+  JsonWriter json;
+  begin(json, snapshot);
+  json.field("frame", facts.number);
+  add_host(json, snapshot.host);
+  add_driver(json, snapshot.driver);
+  const auto uses = uses_of(snapshot);
+  json.rows("devices", snapshot.devices,
+            [&](const model::Device& device) { add_device(json, device, snapshot, uses); });
+  const std::size_t shown = std::min(facts.most_processes, snapshot.processes.size());
+  json.rows("processes", std::span(snapshot.processes).first(shown),
+            [&](const model::DeviceProcess& process) { add_process(json, snapshot, process); });
+  json.field("processes_not_listed", snapshot.processes.size() - shown);
+  json.key("sampler");
+  json.open('{');
+  json.field("cpu_seconds", facts.sampler_cpu_seconds);
+  json.field("driver_seconds", facts.sampler_driver_seconds);
+  json.close('}');
+  json.field("notes", snapshot.notes);
   json.close('}');
   return json.finish();
 }
@@ -263,7 +336,7 @@ std::string overview_json(const Snapshot& snapshot, const std::vector<NextStep>&
     json.field("utilization_percent", device.readings.utilization_percent.value);
     json.field("memory_used_bytes", device.readings.memory_used_bytes.value);
     json.field("memory_total_bytes", device.readings.memory_total_bytes.value);
-    json.field("users", known_users(uses, device.index));
+    add_users(json, device, uses);
   });
   json.rows("users", shares_of(snapshot), [&](const UserShare& share) {
     json.text_field("user", share.user);

@@ -1,7 +1,9 @@
 // The records of `ls`, `ps` and `berth` as JSON documents (docs/json.md lists every key). Absent is
-// null, units are in the keys, and what is not UTF-8 was made so.
+// null, units are in the keys, and invalid UTF-8 is replaced.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,8 +13,20 @@
 namespace berth::output {
 
 [[nodiscard]] std::string ls_json(const model::Snapshot& snapshot);
+/// The machine for programs that place jobs: ls_json() plus the use of each process. Contains no
+/// command lines.
+[[nodiscard]] std::string machine_json(const model::Snapshot& snapshot);
 [[nodiscard]] std::string ps_json(const model::Snapshot& snapshot);
 [[nodiscard]] std::string overview_json(const model::Snapshot& snapshot,
                                         const std::vector<NextStep>& next);
+
+/// What `berth top --json` and the daemon's stream add to a snapshot.
+struct FrameFacts {
+  std::uint64_t number = 0;
+  double sampler_cpu_seconds = 0, sampler_driver_seconds = 0;
+  std::size_t most_processes = SIZE_MAX;  // further processes are counted, not listed
+};
+/// Devices and processes in one line.
+[[nodiscard]] std::string frame_json(const model::Snapshot& snapshot, const FrameFacts& facts);
 
 }  // namespace berth::output

@@ -1,6 +1,7 @@
 #include "output/json.hpp"
 
 #include <doctest/doctest.h>
+#include <test_paths.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -113,7 +114,7 @@ TEST_CASE("the overview gives a state, users, problems and steps") {
   CHECK(document["next"][0]["command"] == "berth ls");
 }
 
-// tests/check_json_docs.py holds docs/json.md to these documents.
+// tests/check_json_docs.py compares docs/json.md with these documents.
 TEST_CASE("the documents of sample machines are as recorded") {
   const bool write = env_nonempty("BERTH_WRITE_GOLDEN").has_value();
   for (const char* name : {"mig", "strangers", "sick", "broken-driver"}) {

@@ -1,6 +1,5 @@
-// JsonWriter writes a JSON document from front to back into one string. A process table of 500 rows
-// has 10 000 values: built as a tree first, it costs ten times as much as looking at the machine's
-// processes.
+// JsonWriter writes a JSON document sequentially into one string. A table of 500 processes has 10
+// 000 values; building a tree of them first takes ten times as long as reading the processes.
 #pragma once
 
 #include <concepts>
@@ -23,17 +22,16 @@ class JsonWriter {
     out_ += bracket;
     first_ = false;
   }
-  /// Keys are ours: ASCII without quotes.
+  /// Keys are ASCII without quotes.
   void key(std::string_view name);
 
-  /// What is not UTF-8, and control characters other than line ends and tabulators, come out as
-  /// U+FFFD.
+  /// Replaces invalid UTF-8, and control characters except newlines and tabs, with U+FFFD.
   void value(std::string_view text);
   void value(const char* text) { value(std::string_view(text)); }
   void value(const std::string& text) { value(std::string_view(text)); }
   void value(bool yes) { word(yes ? "true" : "false"); }
   void value(std::nullptr_t) { word("null"); }
-  /// null where it is infinite or no number: JSON has neither.
+  /// null if it is infinite or not a number, which JSON does not have.
   void value(double number);
   template <std::integral T>
   requires(!std::same_as<T, bool>) void value(T number) { word(std::to_string(number)); }
@@ -53,13 +51,13 @@ class JsonWriter {
     key(name);
     value(what);
   }
-  /// null where the text is empty: nothing is known.
+  /// null if the text is empty, which means unknown.
   void text_field(std::string_view name, std::string_view text) {
     key(name);
     text.empty() ? value(nullptr) : value(text);
   }
 
-  /// An array of objects, one a row; `write` is given each and adds its fields.
+  /// An array with one object per row; `write` adds the fields of a row.
   template <typename Rows, typename Write>
   void rows(std::string_view name, const Rows& rows, Write write) {
     key(name);
@@ -72,7 +70,7 @@ class JsonWriter {
     close(']');
   }
 
-  /// The document, one line.
+  /// The document in one line.
   [[nodiscard]] std::string finish() { return std::move(out_) + "\n"; }
 
  private:
@@ -87,7 +85,7 @@ class JsonWriter {
   }
 
   std::string out_;
-  bool first_ = true;  // no comma is due
+  bool first_ = true;  // no comma needed
 };
 
 }  // namespace berth::output

@@ -17,7 +17,7 @@ using model::Device;
 using model::DeviceKind;
 using model::Health;
 
-// Columns for names in a table that is not wide.
+// Width of name columns if the table is not wide.
 constexpr int kLeastName = 14, kMostName = 24;
 constexpr int kUnlimited = 10'000;  // columns
 
@@ -27,7 +27,7 @@ std::string power_of(const model::DeviceReadings& readings) {
   if (!power) return limit ? "-/" + show_power(*limit) : "-";
   if (!limit) return show_power(*power);
   std::string used = show_power(*power);
-  if (used.size() > 2) used.resize(used.size() - 2);  // the unit stands behind the limit
+  if (used.size() > 2) used.resize(used.size() - 2);  // the limit is followed by the unit
   return used + "/" + show_power(*limit);
 }
 
@@ -36,8 +36,8 @@ std::string clock_of(const model::DeviceReadings& readings) {
   return clock ? std::to_string(*clock) : "-";
 }
 
-/// "5 ×16": generation and lanes now; fewer lanes than possible are said, a lower generation is how
-/// an idle GPU saves power.
+/// "5 ×16": current generation and lanes. Missing lanes are shown; a lower generation is normal
+/// power saving.
 std::string link_of(const model::DeviceReadings& readings) {
   const auto& generation = readings.pcie_generation;
   const auto& width = readings.pcie_width;
@@ -53,7 +53,7 @@ std::string mode_of(const Device& device) {
   return device.compute_mode == "default" ? "" : mode_words(device.compute_mode);
 }
 
-/// "drained", "leased by …": what nobody gets.
+/// Why no job gets it: "drained", "leased by …".
 std::vector<std::string> closed_words(const std::vector<model::Holding>& leases) {
   std::vector<std::string> words;
   for (const model::Holding& one : leases)
@@ -62,8 +62,8 @@ std::vector<std::string> closed_words(const std::vector<model::Holding>& leases)
   return words;
 }
 
-/// "lin, zhao (no lease), chen (job 7)": the last has it, and has nothing on it. Of the device, or
-/// of one of its partitions.
+/// "lin, zhao (no lease), chen (job 7)": chen has a lease but no process. For the device or one of
+/// its partitions.
 std::string users_of(const Device& device, const std::string& partition,
                      const model::Snapshot& snapshot) {
   auto leases = leases_of(device, snapshot);
@@ -85,13 +85,15 @@ std::string users_of(const Device& device, const std::string& partition,
   for (const model::Holding& one : leases)
     if (one.job != 0 && std::find(there.begin(), there.end(), one.job) == there.end())
       names.push_back(text("{} (job {})", printable(one.user), one.job_words()));
+  if (device.processes_unknown) names.insert(names.begin(), std::string(tr("not known")));
   return join(names, ", ");
 }
 
-/// What stands in the last column: who uses it, else what there is to say.
+/// The last column: users, otherwise a remark.
 Cell last_cell(const Device& device, const model::Snapshot& snapshot) {
-  if (std::string users = users_of(device, "", snapshot); !users.empty()) return users;
-  // What the driver says above stands for all of its devices.
+  if (std::string users = users_of(device, "", snapshot); !users.empty())
+    return device.processes_unknown ? users + ": " + printable(device.note) : users;
+  // The driver's message above applies to all its devices.
   const bool said_above = !snapshot.driver.message.empty() &&
                           device.vendor == model::Vendor::kNvidia &&
                           device.kernel_driver != "vfio-pci";
@@ -109,12 +111,12 @@ Cell last_cell(const Device& device, const model::Snapshot& snapshot) {
     if (cpu.cores_total == 0) return {std::string(tr("cores not known")), Style::kDim};
     return {text_n("{} core", "{} cores", cpu.cores_usable, cpu.cores_usable), Style::kDim};
   }
-  // The note of a device of OpenCL tells its platform, not its users.
+  // The note of an OpenCL device is its platform, not its users.
   if (device.kind == DeviceKind::kOpenCl) return {};
   return {printable(device.note), Style::kDim};
 }
 
-/// Nothing where no device has a node: most machines have one, and do not number it.
+/// "" if no device has a NUMA node; most machines have a single, unnumbered one.
 std::string node_of(const Device& device, const model::Snapshot& snapshot) {
   if (device.numa_node) return std::to_string(*device.numa_node);
   const bool some = std::any_of(snapshot.devices.begin(), snapshot.devices.end(),
@@ -122,7 +124,7 @@ std::string node_of(const Device& device, const model::Snapshot& snapshot) {
   return some && !device.pci_address.empty() ? "-" : "";
 }
 
-/// The uuid is long: the compact table leaves it, and the address, to --wide and --details.
+/// uuids are long, so only --wide and --details show them and addresses.
 void add_partitions(Table& table, const Device& device, const model::Snapshot& snapshot,
                     bool wide) {
   for (const model::Partition& part : device.partitions) {
@@ -139,7 +141,7 @@ void add_device(Table& table, const Device& device, const model::Snapshot& snaps
                 int name_width) {
   const bool on_pci = !device.pci_address.empty();
   const auto& readings = device.readings;
-  // What is no card of its own has no temperature or power to miss.
+  // CPUs and OpenCL devices have no temperature or power, so their absence is not shown.
   const bool card = device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
   const Style dim = device.health == Health::kAsleep ? Style::kDim : Style::kPlain;
   const auto hide = [&](std::string shown) {
@@ -158,8 +160,7 @@ void add_device(Table& table, const Device& device, const model::Snapshot& snaps
   add_partitions(table, device, snapshot, wide);
 }
 
-/// As wide as the longest name; where there are GPUs the CPU's, which is long and well known, has
-/// to fit in with theirs.
+/// As wide as the longest name. With GPUs present, the CPU's long name must fit in their width.
 int name_width(const model::Snapshot& snapshot) {
   int longest = 0, gpus = 0;
   for (const Device& device : snapshot.devices) {

@@ -1,4 +1,4 @@
-// What is on the one screen, as values; overview_text.cpp lays it out.
+// The contents of the overview, as values; overview_text.cpp does the layout.
 #include "output/overview.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ bool unwell(const Device& device) {
          device.health == Health::kNoAnswer || model::use_unknown(device);
 }
 
-/// Candidates in the order of their worth; those whose verb does not exist are passed over.
+/// Candidates, most useful first; skips those whose verb does not exist.
 class Steps {
  public:
   explicit Steps(const std::function<bool(std::string_view)>& has_verb) : has_verb_(has_verb) {}
@@ -83,8 +83,8 @@ void steps_without_gpu(const model::Snapshot& snapshot, Steps& steps) {
   steps.offer("help", "berth help", std::string(tr("all verbs")));
 }
 
-/// Bytes that neither anybody uses nor a job was promised; 0 of what one job has alone, and of what
-/// gets no jobs.
+/// Bytes that are neither used nor promised to a job. 0 if a job has the device exclusively or it
+/// is drained.
 std::uint64_t shareable(const Device& device, const model::Snapshot& snapshot) {
   const auto& readings = device.readings;
   const std::uint64_t total = readings.memory_total_bytes.value_or(0);
@@ -99,7 +99,7 @@ std::uint64_t shareable(const Device& device, const model::Snapshot& snapshot) {
 
 struct Room {
   int free = 0, gpus = 0;
-  std::uint64_t roomiest = 0;  // bytes free on the GPU with most free memory
+  std::uint64_t roomiest = 0;  // largest free memory of a GPU, in bytes
 };
 
 Room room_of(const model::Snapshot& snapshot) {
@@ -123,7 +123,7 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
     steps.offer("run",
                 fmt::format("berth run --memory {}GiB -- python train.py",
                             std::min<std::uint64_t>(8, room.roomiest / kGiB)),
-                std::string(tr("share the GPU with most free memory")));
+                std::string(tr("share the least used GPU")));
   const bool ill = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), unwell);
   if (driver_fails(snapshot) || ill)
     steps.offer("doctor", "berth doctor", std::string(tr("why, and what mends it")));
@@ -158,6 +158,8 @@ std::string_view name(DeviceState state) {
       return "drained";
     case DeviceState::kAsleep:
       return "asleep";
+    case DeviceState::kNotKnown:
+      return "not_known";
     case DeviceState::kProblem:
       return "problem";
     case DeviceState::kNotManaged:
@@ -170,11 +172,13 @@ DeviceState state_of(const Device& device, const model::Snapshot& snapshot) {
   if (model::out_of_reach(device)) return DeviceState::kProblem;
   if (!device.managed) return DeviceState::kNotManaged;
   if (unwell(device)) return DeviceState::kProblem;
-  if (has_process(snapshot, device.index) || has_unexplained_memory(snapshot, device.index))
+  if (has_process(snapshot, device.index) ||
+      (has_unexplained_memory(snapshot, device.index) && !device.processes_unknown))
     return DeviceState::kBusy;
   const auto leases = leases_of(device, snapshot);
   if (std::any_of(leases.begin(), leases.end(), [](const auto& one) { return !is_drained(one); }))
     return DeviceState::kBusy;
+  if (device.processes_unknown || device.partitions_unknown) return DeviceState::kNotKnown;
   if (!leases.empty() && (device.partitions.empty() || leases.size() >= device.partitions.size()))
     return DeviceState::kDrained;
   return device.health == Health::kAsleep ? DeviceState::kAsleep : DeviceState::kFree;
@@ -212,12 +216,17 @@ std::vector<Problem> problems_of(const model::Snapshot& snapshot) {
       problems.push_back({device.index, std::string(model::name(device.health)),
                           health_message(device),
                           fmt::format("berth ls --details --device {}", device.index)});
+  for (const Device& device : snapshot.devices)
+    if (device.processes_unknown && !unwell(device))
+      problems.push_back(
+          {device.index, "processes_unknown",
+           text("{}: who uses it is not known: {}", device_label(device), printable(device.note)),
+           fmt::format("berth ls --details --device {}", device.index)});
   for (const model::Unattributed& memory : snapshot.unattributed) {
     const Device* device = find_device(snapshot, memory.device);
-    if (device == nullptr || is_usual(memory)) continue;
+    if (device == nullptr || is_usual(memory) || device->processes_unknown) continue;
     problems.push_back({memory.device, memory.cause,
-                        text("{}: {} that no process accounts for: {}", device_label(*device),
-                             show_bytes(memory.memory_bytes), cause_words(memory.cause)),
+                        device_label(*device) + ": " + unaccounted_words(memory),
                         fmt::format("berth ps --device {}", memory.device)});
   }
   return problems;

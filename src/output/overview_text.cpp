@@ -19,7 +19,7 @@ using model::Health;
 
 constexpr int kBar = 8;  // characters
 constexpr int kLeastName = 18;
-constexpr std::size_t kRowsForFree = 4;  // as many GPUs have a row each, free or not
+constexpr std::size_t kRowsForFree = 4;  // up to this number of GPUs, free ones have a row too
 constexpr std::size_t kMostProblems = 4;
 constexpr std::size_t kMostUsers = 6;
 
@@ -39,12 +39,14 @@ std::string command_of(const Use& use) {
   return says;
 }
 
-/// What the device is doing, for the column that gives way.
+/// What the device is doing, for the column that is clipped first.
 Cell doing(const Device& device, const Use* use, const model::Snapshot& snapshot) {
   if (mute(device)) {
     if (device.age_seconds) return text("last seen {} ago", show_age(*device.age_seconds));
     return health_words(device);
   }
+  if (use == nullptr && device.processes_unknown)
+    return Cell(printable(device.note), Style::kYellow);
   std::string says = use == nullptr ? "" : command_of(*use);
   for (const model::Unattributed& memory : snapshot.unattributed)
     if (use == nullptr && memory.device == device.index && !is_usual(memory))
@@ -66,9 +68,10 @@ Cell first_cell(const Device& device, DeviceState state) {
   return device.mig_enabled.value_or(false) ? "MIG" : std::string(tr("busy"));
 }
 
-/// Who uses it, else who has it.
+/// Who uses it, otherwise who has a lease.
 std::string whose(const Device& device, const Use* use, const model::Snapshot& snapshot) {
   if (use != nullptr) return show_users(*use);
+  if (device.processes_unknown) return std::string(tr("not known"));
   std::vector<std::string> names;
   for (const model::Holding& one : leases_of(device, snapshot))
     if (one.job != 0 && std::find(names.begin(), names.end(), printable(one.user)) == names.end())
@@ -76,7 +79,7 @@ std::string whose(const Device& device, const Use* use, const model::Snapshot& s
   return join(names, ", ");
 }
 
-/// "job 118", "no lease": by what right.
+/// Shows the lease: "job 118", "no lease".
 Cell lease_cell(const Device& device, const model::Snapshot& snapshot) {
   std::vector<std::string> words;
   for (const model::Holding& one : leases_of(device, snapshot)) {
@@ -96,7 +99,7 @@ Cell lease_cell(const Device& device, const model::Snapshot& snapshot) {
   return {join(words, ", "), lacks ? Style::kYellow : Style::kPlain};
 }
 
-/// `named`: the devices are of several models, so each row says which.
+/// `named`: the devices are different models, so each row has the name.
 void add_row(Table& table, const Device& device, const model::Snapshot& snapshot, const Use* use,
              bool named, std::size_t index_width) {
   const auto& readings = device.readings;
@@ -125,26 +128,26 @@ bool several_models(const model::Snapshot& snapshot) {
   return false;
 }
 
-/// Rows for what is busy or unwell; what is free is said in one line where there are many.
+/// One row for each busy or faulty device. If there are many free devices, they share one line.
 std::string device_lines(const model::Snapshot& snapshot, const Terminal& terminal) {
   const auto uses = uses_of(snapshot);
   const auto gpus = static_cast<std::size_t>(
       std::count_if(snapshot.devices.begin(), snapshot.devices.end(), model::is_gpu));
   const bool named = several_models(snapshot);
-  std::size_t index_width = 1;
+  std::size_t index_width = 3;  // width of the header "GPU"
   for (const Device& device : snapshot.devices)
     if (is_gpu(device)) index_width = std::max(index_width, std::to_string(device.index).size());
-  Table table({{"", true},
-               {"", false, kLeastName},
-               {""},
-               {"", true},
-               {"", true, 0, 3},
-               {"", true, 0, 4},
-               {"", false, 0, 1},
-               {"", false, kLeastText},
+  Table table({{"GPU", true},
+               {std::string(tr("model")), false, kLeastName},
+               {std::string(tr("use"))},
+               {std::string(tr("memory")), true},
+               {std::string(tr("power")), true, 0, 3},
+               {std::string(tr("temp")), true, 0, 4},
+               {std::string(tr("user")), false, 0, 1},
+               {std::string(tr("command")), false, kLeastText},
                {"", true, 0, 1},
-               {"", true, 0, 2},
-               {""}});
+               {std::string(tr("age")), true, 0, 2},
+               {std::string(tr("job"))}});
   std::vector<std::string> idle;
   for (const Device& device : snapshot.devices) {
     if (!is_gpu(device)) continue;
@@ -159,6 +162,7 @@ std::string device_lines(const model::Snapshot& snapshot, const Terminal& termin
               index_width);
   }
   std::string out = table.render(terminal);
+  if (out.empty() && !idle.empty()) out = terminal.paint(Style::kDim, "GPU") + "\n";
   std::string line;
   for (const std::string& one : idle) {
     if (!line.empty() && display_width(line) + 4 + display_width(one) > terminal.width) {
@@ -190,9 +194,10 @@ std::string users_line(const model::Snapshot& snapshot, int label_width, const T
   return labelled(tr("users"), join(parts, "; "), label_width, terminal);
 }
 
-/// What a row of the devices does not say already.
+/// Whether the device's row already shows the problem.
 bool said_in_its_row(const Problem& problem) {
-  return problem.id == model::name(Health::kLost) || problem.id == model::name(Health::kNoAnswer);
+  return problem.id == "processes_unknown" || problem.id == model::name(Health::kLost) ||
+         problem.id == model::name(Health::kNoAnswer);
 }
 
 std::string problem_lines(const model::Snapshot& snapshot, int label_width,
@@ -209,14 +214,14 @@ std::string problem_lines(const model::Snapshot& snapshot, int label_width,
     const std::string id = driver && !problem.id.empty() ? " (" + problem.id + ")" : "";
     out += labelled(i == 0 ? tr("look") : "", problem.message + id, label_width, terminal,
                     Style::kYellow);
-    if (!driver) continue;  // the next steps say what to do about a device
+    if (!driver) continue;  // for a device, the next steps have the hint
     for (const std::string_view hint : split(problem.hint, '\n'))
       if (!trim(hint).empty()) out += labelled("", printable(hint), label_width, terminal);
   }
   return out;
 }
 
-/// Devices that are no GPUs of ours and not the CPU.
+/// Devices that are neither managed GPUs nor the CPU.
 std::string others_line(const model::Snapshot& snapshot, int label_width,
                         const Terminal& terminal) {
   Tally others;

@@ -29,8 +29,8 @@ bool plain_compute(const model::UseKind& kind) {
   return kind.compute && !kind.graphics && !kind.mps;
 }
 
-/// A container by its first twelve digits, a pod by its uid, a unit where it is a service: what a
-/// person would look up.
+/// A container's first twelve digits, a pod's uid, or a unit if it is a service: what a person
+/// would search for.
 std::string home_of(const DeviceProcess& process, bool wide) {
   if (!process.pod.empty()) return "pod " + printable(process.pod);
   if (!process.container.empty()) {
@@ -52,7 +52,7 @@ Cell command_of(const DeviceProcess& process, bool wide) {
   return {"-", Style::kDim};
 }
 
-/// The partition that a process is in, as `berth ls` names it; nullptr: the whole device.
+/// The partition of a process, numbered as in `berth ls`; nullptr: the whole device.
 const model::Partition* partition_of(const DeviceProcess& process,
                                      const model::Snapshot& snapshot) {
   const model::Device* device = find_device(snapshot, process.device);
@@ -76,8 +76,8 @@ Cell job_of(const DeviceProcess& process, const model::Snapshot& snapshot) {
 }
 
 struct Shape {
-  bool kinds = false;      // some process does more than compute
-  bool host_pids = false;  // some host pid is not the pid
+  bool kinds = false;      // a process does more than compute
+  bool host_pids = false;  // some host pid differs from the pid
 };
 
 Shape shape_of(const model::Snapshot& snapshot) {
@@ -111,24 +111,26 @@ void add_unattributed(Table& table, const model::Unattributed& memory) {
   if (is_usual(memory)) return;
   table.add({Cell(std::to_string(memory.device), Style::kBold), "", "", "-", "", "-", "",
              Cell(show_bytes(memory.memory_bytes), Style::kYellow), "", "", "", "", "", "",
-             Cell(std::string(tr("no process accounts for it")), Style::kYellow)});
+             Cell(std::string(memory.cause == kListUnknown ? tr("users unknown")
+                                                           : tr("no process accounts for it")),
+                  Style::kYellow)});
 }
 
-/// An empty list is news only where everybody was asked and answered.
+/// An empty list means "no process" only if every device answered.
 std::string_view nobody(const model::Snapshot& snapshot) {
-  const bool whole = snapshot.driver.message.empty() &&
-                     std::none_of(snapshot.devices.begin(), snapshot.devices.end(), model::mute);
+  const bool whole =
+      snapshot.driver.message.empty() &&
+      std::none_of(snapshot.devices.begin(), snapshot.devices.end(), model::users_unknown);
   return whole ? tr("no process uses a device") : tr("no process is known to use a device");
 }
 
-/// Who has the device open, for memory nobody accounts for.
+/// Which processes hold the device open, for unaccounted memory.
 std::string holders_of(const model::Snapshot& snapshot, const Terminal& terminal) {
   std::string out;
   for (const model::Unattributed& memory : snapshot.unattributed) {
     if (memory.cause == "driver_reserve") continue;
     const std::string label = text("device {}", memory.device) + "   ";
-    std::string says = text("{} that no process accounts for: {}", show_bytes(memory.memory_bytes),
-                            cause_words(memory.cause));
+    std::string says = unaccounted_words(memory);
     std::vector<std::string> names;
     for (const model::Holder& holder : memory.holders) {
       if (names.size() == kMostHolders) break;
@@ -162,14 +164,15 @@ std::vector<std::string> ps_notes(const model::Snapshot& snapshot) {
   }
   std::vector<std::string> notes = snapshot.notes;
   for (const model::Device& device : snapshot.devices)
-    if (mute(device))
-      notes.push_back(text("{} {}: who uses it is not known ({})", word_for(device.kind),
-                           device.index, word_for(device.health)));
+    if (users_unknown(device))
+      notes.push_back(
+          text("{} {}: who uses it is not known ({})", word_for(device.kind), device.index,
+               mute(device) ? word_for(device.health) : word_for(*device.processes_unknown)));
   if (foreign > 0)
-    notes.push_back(
-        text_n("{} process is in another PID namespace, or gone: only the driver knows it",
-               "{} processes are in another PID namespace, or gone: only the driver knows them",
-               foreign, foreign));
+    notes.push_back(text_n(
+        "{} process is in another PID namespace or has ended: only the driver lists it",
+        "{} processes are in another PID namespace or have ended: only the driver lists them",
+        foreign, foreign));
   if (unreadable > 0)
     notes.push_back(
         text_n("the command line of {} process may not be read by you: sudo berth ps",

@@ -8,6 +8,8 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "model/device_selector.hpp"
+#include "output/guard_text.hpp"
+#include "output/tries_text.hpp"
 #include "output/words.hpp"
 
 namespace berth::output {
@@ -16,7 +18,7 @@ namespace {
 using model::GpuUse;
 using model::Setting;
 
-constexpr int kIndent = 7;  // under the first word behind "berth  "
+constexpr int kIndent = 7;  // aligned after "berth  "
 
 std::string percent(double value) {
   return fmt::format("{:.0f} %", value);
@@ -36,6 +38,10 @@ std::string signal_name(int number) {
 std::string ending(const model::Report& report, const Terminal& terminal) {
   const std::string time = show_duration(report.wall);
   const model::Outcome& outcome = report.outcome;
+  if (outcome.kind == model::OutcomeClass::kCancelled)
+    return terminal.paint(Style::kRed, text("cancelled after {}", time));
+  if (outcome.kind == model::OutcomeClass::kTimeLimit)
+    return terminal.paint(Style::kRed, text("ended by its time limit after {}", time));
   if (outcome.signal)
     return terminal.paint(Style::kRed,
                           text("ended by {} after {}", signal_name(*outcome.signal), time));
@@ -44,7 +50,16 @@ std::string ending(const model::Report& report, const Terminal& terminal) {
   return terminal.paint(Style::kGreen, text("done in {}", time));
 }
 
-/// One line of the report, folded under its first word.
+/// The cluster scheduler's job: "Slurm job 7, step 0, task 3, on n1".
+std::string engine_sentence(const model::EngineJob& engine) {
+  std::string words = text("Slurm job {}", printable(engine.job));
+  if (!engine.step.empty()) words += ", " + text("step {}", printable(engine.step));
+  if (engine.rank) words += ", " + text("task {}", *engine.rank);
+  if (!engine.node.empty()) words += ", " + text("on {}", printable(engine.node));
+  return words;
+}
+
+/// One line of the report, wrapped with a hanging indent.
 std::string line(const std::string& what, const Terminal& terminal, Style style = Style::kPlain) {
   std::string out;
   for (const std::string& part : wrap(what, std::max(40, terminal.width - kIndent)))
@@ -74,10 +89,12 @@ std::string device_words(const model::DeviceUse& use) {
 std::string cpu_words(const model::Report& report) {
   std::string out = text_n("CPU, {} thread", "CPU, {} threads", report.threads, report.threads);
   const auto wall = static_cast<double>(report.wall.count());
-  // Below a tenth of a second the clock of the kernel's accounting is too coarse.
+  // Below a tenth of a second, the kernel's CPU accounting is too coarse.
   if (wall >= 100)
     out += "   " + text("cores used {:.1f}", static_cast<double>(report.cpu.count()) / wall);
-  if (report.peak_rss_bytes > 0) out += "   " + text("peak {}", show_bytes(report.peak_rss_bytes));
+  if (report.peak_rss_bytes > 0)
+    out += "   " + text("peak {}", show_bytes(report.peak_rss_bytes)) +
+           (report.peak_is_pss ? " PSS" : " RSS");
   return out;
 }
 
@@ -88,7 +105,7 @@ std::string how_we_know(const model::Report& report) {
   return out;
 }
 
-/// There are GPUs, and something about them keeps them from every program: the reasons tell what.
+/// There are GPUs, but a problem prevents every program from using them; the reasons name it.
 bool is_broken(const model::Report& report) {
   return !report.gpus_here && report.reasons.size() > 1;
 }
@@ -122,7 +139,7 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
   return line(text("no GPU use seen ({})", how), terminal);
 }
 
-/// Why it is on the CPU, where a GPU is here and nobody asked for that.
+/// Why it ran on the CPU, although there is a GPU and the CPU was not requested.
 std::string reason_lines(const model::Report& report, const Terminal& terminal) {
   if (!report.devices.empty() || report.on_cpu_by_request) return "";
   if (!report.gpus_here && !is_broken(report)) return "";
@@ -155,6 +172,26 @@ std::string setting_lines(const std::vector<Setting>& settings, const Terminal& 
   return out;
 }
 
+/// One line for each rank of a job that ended well, and what went wrong in one that did not.
+std::string rank_lines(const model::Report& report, const Terminal& terminal) {
+  constexpr std::size_t kMostLines = 8;
+  if (!report.tries || report.tries->all.empty()) return "";
+  const auto sentences = failure_sentences(*report.tries);
+  std::string out;
+  if (report.tries->has_ranks && sentences.empty())
+    out += line(text_n("{} rank", "{} ranks", report.tries->world_size, report.tries->world_size),
+                terminal);
+  if (const std::string all = tries_sentence(*report.tries); !all.empty())
+    out += line(all, terminal);
+  if (sentences.empty()) return out;
+  const auto words = failure_lines(*report.tries, kMostLines);
+  for (const std::string& one : sentences)
+    if (words.empty() || !one.ends_with(words.back())) out += line(one, terminal, Style::kRed);
+  for (const std::string& one : words)
+    out += std::string(kIndent + 2, ' ') + terminal.paint(Style::kDim, one) + "\n";
+  return out;
+}
+
 std::string suggestion_lines(const model::Report& report, const Terminal& terminal) {
   std::string out;
   for (const std::string& one : report.suggestions)
@@ -168,11 +205,35 @@ std::string suggestion_lines(const model::Report& report, const Terminal& termin
 
 }  // namespace
 
-std::string report_text(const model::Report& report, const Terminal& terminal) {
+std::vector<std::string> left_behind_sentences(const model::Report& report) {
+  const auto& left = report.left_behind;
+  if (left.empty()) return {};
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> names;
+  for (const model::LeftBehind& one : left) {
+    if (names.size() == kMost) break;
+    names.push_back(one.command.empty()
+                        ? text("pid {}", one.pid)
+                        : fmt::format("{} (pid {})", clip(printable(one.command), 40), one.pid));
+  }
+  if (left.size() > names.size()) names.push_back(text("{} more", left.size() - names.size()));
+  const auto count = static_cast<long long>(left.size());
+  return {text_n("the command left {} process running, which was ended: {}",
+                 "the command left {} processes running, which were ended: {}", count, left.size(),
+                 join(names, ", ")),
+          text("to keep processes running, queue them as a separate job: {}",
+               "berth run --queue -- COMMAND")};
+}
+
+std::vector<std::string> failure_sentences(const model::Report& report) {
+  return report.tries ? failure_sentences(*report.tries) : std::vector<std::string>();
+}
+
+std::string report_text(const model::Report& report, const Terminal& terminal, bool verbose) {
   std::vector<std::string> places;
   for (const model::DeviceUse& use : report.devices) places.push_back(device_words(use));
   places.push_back(cpu_words(report));
-  // The terminal has written ^C where the cursor stood.
+  // The terminal has echoed ^C at the cursor.
   const bool after_echo = terminal.tty && report.outcome.signal == SIGINT;
   std::string out = after_echo ? "\n" : "";
   const std::string head = "berth  " + ending(report, terminal);
@@ -182,8 +243,15 @@ std::string report_text(const model::Report& report, const Terminal& terminal) {
   out += head + (fits ? "   " : "\n" + std::string(kIndent, ' ')) + places.front() + "\n";
   for (std::size_t i = 1; i < places.size(); ++i)
     out += std::string(kIndent, ' ') + places[i] + "\n";
+  if (report.engine) out += line(engine_sentence(*report.engine), terminal);
+  out += rank_lines(report, terminal);
+  for (const std::string& sentence : left_behind_sentences(report))
+    out += line(sentence, terminal, Style::kYellow);
+  if (const std::string limits = guard_sentence(report); !limits.empty())
+    out += line(limits, terminal);
   out += use_lines(report, terminal) + reason_lines(report, terminal) +
-         suggestion_lines(report, terminal) + setting_lines(report.settings, terminal);
+         suggestion_lines(report, terminal);
+  if (verbose) out += setting_lines(report.settings, terminal);
   for (const std::string& note : report.notes) out += labelled(tr("note"), note, terminal);
   return terminal.spell(out);
 }

@@ -1,4 +1,4 @@
-// What `berth run` says after the job, and what it would do before it: for people, and as JSON
+// What `berth run` prints after the job, and before it with --dry-run: for people and as JSON
 // (docs/json.md).
 #pragma once
 
@@ -11,11 +11,18 @@
 
 namespace berth::output {
 
-[[nodiscard]] std::string report_text(const model::Report& report, const Terminal& terminal);
+/// `verbose`: also lists variables that were set, unset and kept.
+[[nodiscard]] std::string report_text(const model::Report& report, const Terminal& terminal,
+                                      bool verbose = false);
+/// Which processes the command left running, and how to keep them; empty if there were none.
+[[nodiscard]] std::vector<std::string> left_behind_sentences(const model::Report& report);
+/// How a job with ranks failed: the rank that failed first, and its last words; none where none
+/// did.
+[[nodiscard]] std::vector<std::string> failure_sentences(const model::Report& report);
 /// One line.
 [[nodiscard]] std::string report_json(const model::Report& report);
 
-/// --dry-run: what would be set and done.
+/// --dry-run: what would be set and started.
 [[nodiscard]] std::string plan_text(const std::vector<std::string>& command,
                                     const model::Environment& environment,
                                     const model::Placement& placement,

@@ -4,6 +4,7 @@
 #include "base/file.hpp"
 #include "output/environment_text.hpp"
 #include "output/report.hpp"
+#include "output/tries_text.hpp"
 #include "output/words.hpp"
 
 namespace berth::output {
@@ -21,7 +22,7 @@ Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(printable(text));
 }
 
-/// printable() is for words; a JSON document itself must be UTF-8 whatever was in them.
+/// The strings may be invalid UTF-8, but a JSON document must be UTF-8.
 std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -66,19 +67,58 @@ Json settings_json(const std::vector<Setting>& settings) {
   return {{"set", std::move(set)}, {"unset", std::move(unset)}, {"kept", std::move(kept)}};
 }
 
+Json isolation_json(const std::optional<model::Guarded>& guarded) {
+  if (!guarded) return nullptr;
+  Json devices = Json::array();
+  for (const model::GuardedDevice& one : guarded->devices)
+    devices.push_back({{"index", one.device},
+                       {"memory_limit_bytes", value_or_null(one.memory_limit_bytes)},
+                       {"share_permille", value_or_null(one.share_permille)},
+                       {"memory_peak_bytes", one.memory_peak_bytes},
+                       {"allocations", one.allocations},
+                       {"frees", one.frees},
+                       {"refusals", one.refusals},
+                       {"launches", one.launches},
+                       {"copies", one.copies},
+                       {"device_seconds",
+                        one.share_permille ? Json(static_cast<double>(one.device_nanoseconds) / 1e9)
+                                           : Json(nullptr)}});
+  const bool held = guarded->not_enforced.empty() && guarded->programs > 0;
+  return {{"by", held ? Json("guard") : Json(nullptr)},
+          {"why_not", text_or_null(guarded->not_enforced)},
+          {"not_counted", text_or_null(guarded->not_counted)},
+          {"programs", guarded->programs},
+          {"devices", std::move(devices)}};
+}
+
+Json engine_json(const std::optional<model::EngineJob>& engine) {
+  if (!engine) return nullptr;
+  return {{"name", engine->engine},
+          {"job", text_or_null(engine->job)},
+          {"step", text_or_null(engine->step)},
+          {"rank", value_or_null(engine->rank)},
+          {"node", text_or_null(engine->node)}};
+}
+
 }  // namespace
 
 std::string report_json(const model::Report& report) {
   Json devices = Json::array();
   for (const model::DeviceUse& use : report.devices) devices.push_back(device_json(use));
+  Json left_behind = Json::array();
+  for (const model::LeftBehind& one : report.left_behind)
+    left_behind.push_back({{"pid", one.pid}, {"command", text_or_null(one.command)}});
   const double wall = seconds(report.wall);
   const std::optional<double> cores =
-      wall > 0 ? std::optional(std::round(seconds(report.cpu) / wall * 100) / 100) : std::nullopt;
+      wall > 0 && report.cpu_known
+          ? std::optional(std::round(seconds(report.cpu) / wall * 100) / 100)
+          : std::nullopt;
   const Json out{
       {"schema", 1},
       {"command", words(report.command)},
       {"name", text_or_null(report.name)},
       {"job", value_or_null(report.job)},
+      {"engine", engine_json(report.engine)},
       {"started_at", text_or_null(show_time(report.started_unix_milliseconds))},
       {"devices", std::move(devices)},
       {"outcome",
@@ -86,20 +126,27 @@ std::string report_json(const model::Report& report) {
         {"exit_code", report.outcome.exit_code},
         {"signal", value_or_null(report.outcome.signal)}}},
       {"wall_seconds", wall},
-      {"cpu_seconds", seconds(report.cpu)},
+      {"cpu_seconds", report.cpu_known ? Json(seconds(report.cpu)) : Json(nullptr)},
       {"cores_used", value_or_null(cores)},
       {"peak_rss_bytes", report.peak_rss_bytes == 0 ? Json(nullptr) : Json(report.peak_rss_bytes)},
+      {"peak_memory_method", report.peak_rss_bytes == 0 ? Json(nullptr)
+                             : report.peak_is_pss       ? Json("pss")
+                                                        : Json("rss")},
       {"cpus", text_or_null(report.cpus)},
       {"threads", report.threads},
       {"reasons", words(report.reasons)},
       {"environment", settings_json(report.settings)},
       {"gpus_here", report.gpus_here},
       {"access", model::name(report.access)},
+      {"isolation", isolation_json(report.guarded)},
       {"gpu_use", model::name(report.gpu_use)},
       {"gpu_use_method", text_or_null(report.gpu_use_method)},
       {"looks", report.looks},
       {"libraries", words(report.libraries)},
       {"suggestions", words(report.suggestions)},
+      {"left_behind", std::move(left_behind)},
+      {"tries", Json::parse(tries_json(report.tries.get()))},
+      {"ranks", Json::parse(ranks_json(report.tries.get()))},
       {"notes", words(report.notes)}};
   return line_of(out);
 }

@@ -53,7 +53,7 @@ Terminal plain() {
 TEST_CASE("a job on the CPU of a machine without GPU is not blamed") {
   const std::string text = report_text(sample(), plain());
   CHECK(text ==
-        "berth  done in 12.4 s   CPU, 2 threads   cores used 1.8   peak 611 MiB\n"
+        "berth  done in 12.4 s   CPU, 2 threads   cores used 1.8   peak 611 MiB RSS\n"
         "       no GPU here; libraries: torch 1.13 (CPU build), numpy\n");
 }
 
@@ -103,16 +103,17 @@ TEST_CASE("exit codes and signals are in the first line") {
   CHECK(holds(report_text(report, plain()), "berth  ended by SIGKILL after 12.4 s"));
 }
 
-TEST_CASE("what was set, unset and kept is said") {
+TEST_CASE("what was set, unset and kept is said where it is asked for") {
   model::Report report = sample();
   using Action = model::Setting::Action;
   report.settings = {{Action::kSet, "CUDA_VISIBLE_DEVICES", "3", "why"},
                      {Action::kUnset, "ROCR_VISIBLE_DEVICES", "", "why"},
                      {Action::kKeep, "OMP_NUM_THREADS", "7", "why"}};
-  const std::string text = report_text(report, plain());
+  const std::string text = report_text(report, plain(), true);
   CHECK(holds(text, "set   CUDA_VISIBLE_DEVICES=3\n"));
   CHECK(holds(text, "unset ROCR_VISIBLE_DEVICES\n"));
   CHECK(holds(text, "kept  OMP_NUM_THREADS=7\n"));
+  CHECK_FALSE(holds(report_text(report, plain()), "CUDA_VISIBLE_DEVICES=3"));
 }
 
 TEST_CASE("a device that does not fit beside the ending gets its own line") {
@@ -180,4 +181,26 @@ TEST_CASE("energy stands alone where a device has no utilization") {
   CHECK(holds(report_text(report, plain()), "peak 18.0 GiB   1.9 Wh\n"));
   report.devices[0].energy_millijoules = 1'260U;
   CHECK(holds(report_text(report, plain()), "peak 18.0 GiB   1.3 J\n"));
+}
+
+TEST_CASE("what a command left behind is named, with the way for it to stay, in one line each") {
+  model::Report report = sample();
+  report.left_behind = {{4121, "tmux new -s train"}, {4122, ""}};
+  const std::string text = report_text(report, plain());
+  CHECK(holds(
+      text,
+      "the command left 2 processes running, which were ended: tmux new -s train (pid 4121)"));
+  CHECK(holds(text, "berth run --queue -- COMMAND"));
+  CHECK(holds(report_json(report), "\"left_behind\":[{\"pid\":4121,\"command\":\"tmux new"));
+  report.left_behind.clear();
+  CHECK_FALSE(holds(report_text(report, plain()), "--queue"));
+}
+
+TEST_CASE("a job that was cancelled or over its limit is said to be that, not to be done") {
+  model::Report report = sample();
+  report.outcome = {model::OutcomeClass::kTimeLimit, 143, std::nullopt};
+  CHECK(holds(report_text(report, plain()), "ended by its time limit after 12.4 s"));
+  CHECK(holds(report_json(report), "\"class\":\"time limit\""));
+  report.outcome = {model::OutcomeClass::kCancelled, 143, 15};
+  CHECK(holds(report_text(report, plain()), "cancelled after 12.4 s"));
 }

@@ -1,4 +1,4 @@
-// Machines made by hand, for tests of the screens: each shows something the screens must get right.
+// Hand-made machines for tests of the screens; each covers a special case.
 #pragma once
 
 #include <string>
@@ -9,9 +9,8 @@
 
 namespace berth::output {
 
-/// Names and snapshots: eight busy GPUs, nothing at all, MIG, sick devices, unified memory, a
-/// sleeping laptop, foreign processes and unexplained memory, names in Chinese and in no encoding
-/// at all.
+/// Names and snapshots: eight busy GPUs, no device, MIG, faulty devices, unified memory, a sleeping
+/// laptop, foreign processes and unexplained memory, names in Chinese and in invalid encoding.
 [[nodiscard]] std::vector<std::pair<std::string, model::Snapshot>> sample_machines();
 
 }  // namespace berth::output

@@ -1,4 +1,4 @@
-// `berth ls` and `berth ps` as people read them.
+// Prints `berth ls` and `berth ps` for people.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 
 namespace berth::output {
 
-/// One row a device, the columns that fit; `wide`: all columns, however wide the terminal.
+/// One row per device with the columns that fit; `wide`: all columns, regardless of the terminal's
+/// width.
 [[nodiscard]] std::string ls_text(const model::Snapshot& snapshot, const Terminal& given,
                                   bool wide);
-/// Every field of every device, one a line, and why a reading is absent.
+/// Every field of every device, one per line, and why a reading is absent.
 [[nodiscard]] std::string details_text(const model::Snapshot& snapshot, const Terminal& terminal);
-/// What the list of processes does not show, and why: the snapshot's notes and more; translated.
+/// What the process list does not show, and why: the snapshot's notes and more; translated.
 [[nodiscard]] std::vector<std::string> ps_notes(const model::Snapshot& snapshot);
-/// One row a process and device; `wide`: all columns and whole command lines.
+/// One row per process and device; `wide`: all columns and full command lines.
 [[nodiscard]] std::string ps_text(const model::Snapshot& snapshot, const Terminal& given,
                                   bool wide);
 

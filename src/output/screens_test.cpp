@@ -1,9 +1,11 @@
-// The screens of hand-made machines, compared with tests/data/screens. After a wanted change, write
-// them anew with BERTH_WRITE_GOLDEN=1 build/dev/src/output/test_output, and read the difference
-// before committing it.
+// Compares the screens of hand-made machines with tests/data/screens. After an intended change,
+// rewrite them with BERTH_WRITE_GOLDEN=1 build/dev/src/output/test_output, and review the
+// difference before committing.
 #include "output/screens.hpp"
+#include "output/json.hpp"
 
 #include <doctest/doctest.h>
+#include <test_paths.hpp>
 
 #include <cstdlib>
 #include <fstream>
@@ -36,7 +38,7 @@ std::string overview(const model::Snapshot& snapshot, const Terminal& terminal) 
   return overview_text(snapshot, next_steps(snapshot, every_verb), terminal);
 }
 
-/// All screens of one machine, each under a line that names it.
+/// All screens of one machine, each below a line with its name.
 std::string screens_of(const model::Snapshot& snapshot) {
   std::string out;
   for (const Language wanted : {Language::kEnglish, Language::kChinese}) {
@@ -120,7 +122,7 @@ TEST_CASE("where the locale is not UTF-8 our own signs are ASCII") {
   plain.utf8 = false;
   for (const auto& [title, snapshot] : sample_machines()) {
     const auto& name = title;
-    if (name == "strangers") continue;  // what others wrote stays as it is
+    if (name == "strangers") continue;  // text from outside is unchanged
     CAPTURE(name);
     for (const std::string& text : {overview(snapshot, plain), ls_text(snapshot, plain, false),
                                     details_text(snapshot, plain)})
@@ -201,4 +203,68 @@ TEST_CASE("how many processors there are is said only where it is known") {
   const std::string shown = ls_text(snapshot, Terminal{}, false);
   CHECK(shown.find("cores not known") != std::string::npos);
   CHECK(shown.find("1 core") == std::string::npos);
+}
+
+TEST_CASE("a GPU whose processes could not be read is on no screen free, or nobody's") {
+  model::Snapshot snapshot;
+  snapshot.driver.state = "ok";
+  model::Device device;
+  device.vendor = model::Vendor::kNvidia;
+  device.name = "NVIDIA H100";
+  device.uuid = "GPU-1";
+  device.index = 0;
+  device.health = model::Health::kOk;
+  device.processes_unknown = model::Absence::kNoPermission;
+  device.note = "the driver does not show this user which processes use it";
+  device.readings.memory_total_bytes = std::uint64_t{80} << 30U;
+  device.readings.memory_used_bytes = std::uint64_t{60} << 30U;
+  device.readings.utilization_percent = 100.0;
+  snapshot.devices.push_back(device);
+  snapshot.unattributed.push_back({0, std::uint64_t{60} << 30U, "list_unknown", {}});
+  CHECK(name(state_of(device, snapshot)) == "not_known");
+  const auto problems = problems_of(snapshot);
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0].id == "processes_unknown");
+  const std::string one = overview(snapshot, Terminal{});
+  const std::string rows = ls_text(snapshot, Terminal{}, true);
+  const std::string processes = ps_text(snapshot, Terminal{}, true);
+  for (const std::string& screen : {one, rows, processes}) {
+    CAPTURE(screen);
+    CHECK(screen.find("not known") != std::string::npos);
+    CHECK(screen.find("no process") == std::string::npos);
+    CHECK(screen.find("free  ") == std::string::npos);
+  }
+  const std::string json = ls_json(snapshot);
+  CHECK(json.find("\"process_count\":null") != std::string::npos);
+  CHECK(json.find("\"processes_unknown\":\"no permission\"") != std::string::npos);
+  snapshot.unattributed.clear();
+  CHECK(ps_text(snapshot, Terminal{}, false).find("no process uses") == std::string::npos);
+}
+
+TEST_CASE("where there is no degree sign a temperature has one blank before its C") {
+  Terminal ascii = of_width(100);
+  ascii.utf8 = false;
+  CHECK(ascii.spell("69 °C, 70 °C") == "69 C , 70 C ");
+}
+
+TEST_CASE("what a device does not tell is one line a reason, not one a reading") {
+  model::Snapshot snapshot;
+  model::Device cpu;
+  cpu.kind = model::DeviceKind::kCpu;
+  cpu.index = 0;
+  cpu.name = "Test CPU";
+  set_all_absent(cpu.readings, model::Absence::kNotSupported);
+  snapshot.devices.push_back(cpu);
+  const std::string shown = details_text(snapshot, of_width(100));
+  std::size_t count = 0;
+  for (auto at = shown.find("not supported"); at != std::string::npos;
+       at = shown.find("not supported", at + 1))
+    ++count;
+  CHECK(count == 1);
+  CHECK(shown.find("temperature") != std::string::npos);
+}
+
+TEST_CASE("the numbers of the overview's rows have a header") {
+  const std::string shown = overview(sample_machines().front().second, of_width(100));
+  CHECK(shown.find("\nGPU ") != std::string::npos);
 }

@@ -15,8 +15,8 @@ int total_of(const std::vector<int>& widths) {
   return std::max(0, total - kGap);
 }
 
-/// A line under construction; blanks are written only before something else, so that no line ends
-/// in them.
+/// A line under construction. Writes spaces only before other text, so that no line ends with
+/// spaces.
 class Line {
  public:
   explicit Line(const Terminal& terminal) : terminal_(terminal) {}
@@ -83,8 +83,8 @@ std::string Table::render(const Terminal& terminal, std::vector<std::string>* dr
   std::vector<int> widths = natural_widths();
   fit(widths, terminal.width, dropped);
   std::string out;
-  if (std::any_of(columns_.begin(), columns_.end(),
-                  [](const Column& column) { return !column.title.empty(); })) {
+  if (!rows_.empty() && std::any_of(columns_.begin(), columns_.end(),
+                                    [](const Column& column) { return !column.title.empty(); })) {
     Line line(terminal);
     for (std::size_t c = 0; c < columns_.size(); ++c)
       if (widths[c] > 0)

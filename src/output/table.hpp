@@ -1,5 +1,5 @@
-// Table: cells with styles, columns as wide as their widest cell. On a narrow terminal some columns
-// are clipped, others left out in a stated order.
+// Table: styled cells in columns as wide as their widest cell. On a narrow terminal it clips some
+// columns and drops others in a given order.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ namespace berth::output {
 
 struct Column {
   std::string title;
-  bool right = false;  // numbers
-  int least = 0;  // clipped to so much before columns are left out, further only after; 0 never
-  int drop = 0;   // left out where the table is too wide: the largest first; 0 never
+  bool right = false;  // right-aligned, for numbers
+  int least = 0;  // clip to this width before dropping columns, and further only after; 0 never
+  int drop = 0;   // order of dropping if the table is too wide, largest first; 0 never
 };
 
 struct Cell {
@@ -26,7 +26,7 @@ struct Cell {
   Cell(const char* given) : text(given) {}  // NOLINT(google-explicit-constructor)
 };
 
-/// The least width of a column of commands or descriptions.
+/// The minimum width of columns with commands or descriptions.
 inline constexpr int kLeastText = 16;
 
 class Table {
@@ -35,8 +35,8 @@ class Table {
   /// Missing cells at the end are blank.
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
-  /// Lines ending in '\n'. Columns in which no row has anything but "" are left out, title and all.
-  /// `dropped`, where given, gets the titles of columns that had no room.
+  /// Lines ending in '\n'. Columns that are "" in every row are omitted with their title.
+  /// `dropped`, if given, receives the titles of columns that did not fit.
   [[nodiscard]] std::string render(const Terminal& terminal,
                                    std::vector<std::string>* dropped = nullptr) const;
 

@@ -16,8 +16,8 @@ namespace {
 struct Range {
   char32_t first, last;
 };
-// EastAsianWidth.txt (Unicode 15), W and F, neighbouring blocks joined where what lies between is
-// unassigned.
+// EastAsianWidth.txt (Unicode 15), W and F. Neighbouring blocks are joined if only unassigned
+// characters are between them.
 constexpr std::array<Range, 16> kWide{{{0x1100, 0x115F},
                                        {0x231A, 0x231B},
                                        {0x23E9, 0x23EC},
@@ -43,7 +43,7 @@ bool within(const std::array<Range, N>& ranges, char32_t c) {
                      [c](Range r) { return c >= r.first && c <= r.last; });
 }
 
-/// Takes one character off the front; text from outside went through printable(), so it is valid
+/// Removes one character from the front. Untrusted text went through printable(), so it is valid
 /// UTF-8.
 char32_t take(std::string_view& text) {
   const auto lead = static_cast<unsigned char>(text[0]);
@@ -71,11 +71,11 @@ bool locale_is_utf8() {
   return false;
 }
 
-// Characters that may not begin a line, and those that may not end one.
+// Characters that may not start a line, and those that may not end one.
 constexpr std::u32string_view kCloses = U"，。；：）”、！？》」…％,.;:)!?%";
 constexpr std::u32string_view kOpens = U"（“《「(";
 
-/// The parts of a text between which a line may break; a part that follows a blank says so.
+/// A part of a text; lines may break between parts. Records whether it follows a space.
 struct Piece {
   std::string text;
   bool after_blank = false;
@@ -106,7 +106,8 @@ std::vector<Piece> pieces_of(std::string_view text) {
 struct Spelling {
   std::string_view sign, ascii;
 };
-constexpr std::array<Spelling, 14> kSpellings{{{"×", "x"},
+constexpr std::array<Spelling, 15> kSpellings{{{"×", "x"},
+                                               {"°C", "C "},  // same width, to keep columns aligned
                                                {"°", " "},
                                                {"…", "~"},
                                                {"≤", "<="},

@@ -1,4 +1,4 @@
-// What a stream can show: width, colour. Knowledge of terminals ends in this room.
+// What a stream can display: width, colour, encoding. Only this folder knows about terminals.
 #pragma once
 
 #include <cstdio>
@@ -15,28 +15,28 @@ struct Terminal {
   bool tty = false;
   bool color = false;
   bool utf8 = true;
-  int width = 100;  // columns to use: the terminal's, 100 where it is not one
+  int width = 100;  // usable columns; 100 if it is not a terminal
 
-  /// Looks at the stream: isatty, COLUMNS or the window size, NO_COLOR (non-empty), TERM=dumb, and
-  /// whether the locale (LC_ALL, LC_CTYPE, LANG) is UTF-8; Chinese text is always UTF-8.
+  /// Checks the stream: isatty, COLUMNS or the window size, NO_COLOR (non-empty), TERM=dumb, and
+  /// whether the locale (LC_ALL, LC_CTYPE, LANG) is UTF-8. Chinese text is always UTF-8.
   [[nodiscard]] static Terminal of(int fd, ColorChoice choice);
-  /// The text in a style, or as it is where colour is off.
+  /// The styled text, or the plain text if colour is off.
   [[nodiscard]] std::string paint(Style style, std::string_view text) const;
-  /// A finished text of ours in what the terminal can show: where it is not UTF-8, our own signs (×
-  /// ° … ≤ bars) become ASCII of the same width; what others wrote stays.
+  /// Adapts a finished text to the terminal. If it is not UTF-8, replaces our symbols (× ° … ≤
+  /// bars) with ASCII of the same width; keeps text from outside.
   [[nodiscard]] std::string spell(std::string text) const;
 };
 
-/// Columns the text takes on a terminal: 2 for East Asian wide characters, 0 for combining ones
+/// Terminal columns of the text: 2 for East Asian wide characters, 0 for combining characters
 /// (Unicode 15, EastAsianWidth W and F).
 [[nodiscard]] int display_width(std::string_view text);
-/// At most `columns` columns; what is cut ends in "…".
+/// Cuts the text to `columns` columns; a cut text ends in "…".
 [[nodiscard]] std::string clip(std::string_view text, int columns);
-/// Filled with blanks to `columns` columns on the right (or on the left).
+/// Pads with spaces to `columns` columns on the right (or on the left).
 [[nodiscard]] std::string pad(std::string_view text, int columns, bool to_the_right = false);
 
-/// Lines of at most `columns` columns, broken at blanks and between Chinese characters; a longer
-/// word stays whole.
+/// Lines of at most `columns` columns, broken at spaces and between Chinese characters. A longer
+/// word is not broken.
 [[nodiscard]] std::vector<std::string> wrap(std::string_view text, int columns);
 
 }  // namespace berth::output

@@ -44,7 +44,7 @@ Error nothing_left(const View& view, const Snapshot& seen) {
   return {ErrorCode::kNotFound, "E0006", std::move(message), std::move(hint)};
 }
 
-/// The chosen part of a device's partitions: all where the device itself was named.
+/// Whether a device's partition is selected; all are if the device itself was named.
 bool partition_chosen(const std::vector<Selected>& chosen, int device, const std::string& uuid) {
   return std::any_of(chosen.begin(), chosen.end(), [&](const Selected& one) {
     return one.device == device && (one.partition_uuid.empty() || one.partition_uuid == uuid);
@@ -98,7 +98,7 @@ void sort_devices(std::vector<Device>& devices, const std::string& key) {
     sort_rows(devices, [](const Device& a, const Device& b) { return a.name < b.name; });
   if (key == "index")
     sort_rows(devices, [](const Device& a, const Device& b) { return a.index < b.index; });
-  if (key == "health") {  // what needs a look first
+  if (key == "health") {  // worst first
     const auto rank = [](const Device& device) {
       switch (device.health) {
         case model::Health::kLost:

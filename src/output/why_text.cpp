@@ -22,7 +22,7 @@ const Job* find_job(const JobStory& story, JobId id) {
   return nullptr;
 }
 
-/// As it is named: an array by its own number.
+/// The number to show: an array's own number if an array was asked about.
 std::string number_of(const JobStory& story, JobId id) {
   const Job* job = find_job(story, id);
   return job == nullptr ? std::to_string(id) : job_number(*job);
@@ -36,10 +36,10 @@ std::string job_words(const JobStory& story, JobId id) {
              : text("job {} ({})", job_number(*job), printable(job->user));
 }
 
-/// Labelled lines below the answer, as one block: the labels are as wide as the widest.
+/// A block of labelled lines below the answer, aligned to the widest label.
 class Lines {
  public:
-  /// A command to paste stays on its line.
+  /// A command to paste is not wrapped.
   void add(std::string_view label, std::string says, bool may_fold = true) {
     rows_.push_back({std::string(label), std::move(says), may_fold});
   }
@@ -69,24 +69,24 @@ class Lines {
   std::vector<Row> rows_;
 };
 
-/// Words that follow each other in one sentence.
+/// Joins words in one sentence.
 std::string listed(const std::vector<std::string>& words) {
   return join(words, tr(", "));
 }
 
-// The first line.
+// ---- The first line.
 
 std::string free_words(const JobStory& story) {
   const model::Request& request = story.job.request;
   if (request.gpus == 0)
-    return request.cpus.value_or(1) == 1 ? text("none is free") : text("not so many are free");
-  if (request.memory_bytes) return text("not so much is free");
+    return request.cpus.value_or(1) == 1 ? text("none is free") : text("too few are free");
+  if (request.memory_bytes) return text("too little is free");
   const auto count = static_cast<long long>(story.free.size());
   if (count == 0) return text("none is free");
   return text_n("{} is free ({})", "{} are free ({})", count, count, listed(story.free));
 }
 
-/// What is queued for the CPU takes a core.
+/// A job queued for the CPU takes one core.
 std::string wish_of(const Job& job) {
   model::Request request = job.request;
   if (job.queued && request.gpus == 0 && !request.cpus) request.cpus = 1;
@@ -95,8 +95,10 @@ std::string wish_of(const Job& job) {
 
 /// Jobs that must end first.
 std::vector<JobId> awaited(const JobStory& story) {
-  std::vector<JobId> ids;
-  for (const JobId id : story.job.after)
+  std::vector<JobId> ids, all = story.job.after;
+  for (const auto* more : {&story.job.after_any, &story.job.after_not_ok})
+    all.insert(all.end(), more->begin(), more->end());
+  for (const JobId id : all)
     if (std::any_of(story.others.begin(), story.others.end(), [&](const Job& job) {
           return (job.id == id || (job.task && job.task->array == id)) &&
                  !model::has_ended(job.state);
@@ -105,10 +107,10 @@ std::vector<JobId> awaited(const JobStory& story) {
   return ids;
 }
 
-/// For a device: not held, not for the end of others.
+/// Whether it waits for a device, rather than being held or waiting for other jobs.
 bool stands_in_line(const JobStory& story) {
   return story.job.state == JobState::kWaiting && awaited(story).empty() &&
-         story.outlook.obstruction != "array_limit";
+         story.outlook.obstruction != "array_limit" && story.outlook.obstruction != "journal";
 }
 
 std::string waiting_head(const JobStory& story) {
@@ -124,9 +126,11 @@ std::string waiting_head(const JobStory& story) {
     return text("job {} waits for the end of {}", number, listed(names));
   }
   if (why == "array_limit")
-    return text_n("job {} waits: {} job of its array stands in line or runs, as many as it allows",
-                  "job {} waits: {} jobs of its array stand in line or run, as many as it allows",
+    return text_n("job {} waits: {} job of its array is queued or running, which is its limit",
+                  "job {} waits: {} jobs of its array are queued or running, which is its limit",
                   job.task ? job.task->at_most : 0, number, job.task ? job.task->at_most : 0);
+  if (why == "journal")
+    return text("job {} waits: nothing starts until the broker can write its journal", number);
   if (why == "busy") return text("job {} waits for {}: {}", number, wish, free_words(story));
   if (why == "reserved")
     return story.kept_for == 0
@@ -139,8 +143,7 @@ std::string waiting_head(const JobStory& story) {
                 number, printable(job.user));
   if (why == "gives_way")
     return text(
-        "job {} waits: the broker of all users is there, and this one of your own starts "
-        "nothing beside it",
+        "job {} waits: the broker of all users is running, so your own broker starts nothing",
         number);
   if (why == "never" && story.drained > 0)
     return text_n("job {} waits for {}: {} of {} that it could have is drained",
@@ -151,9 +154,10 @@ std::string waiting_head(const JobStory& story) {
   return text("job {} waits for {}, and is next", number, wish);
 }
 
-// The lines below it.
+// ---- The lines below it.
 
-/// Whose end it would fit after: of jobs that end at once the one that has what it wants.
+/// The job whose end lets it fit at `when`. If several end then, prefers one that has what it
+/// needs.
 const model::JobOutlook::Release* release_at(const JobStory& story, std::int64_t when) {
   const model::JobOutlook::Release *last = nullptr, *holding = nullptr;
   for (const auto& one : story.outlook.releases) {
@@ -175,7 +179,7 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
     if (why == "never" && story.drained > 0)
       lines.add(tr("when"), text("when `berth undrain` gives one back"));
     else if (why == "busy" || why == "never")
-      lines.add(tr("when"), text("nobody knows: what is in the way is no job of this broker"));
+      lines.add(tr("when"), text("unknown: the obstacle is not a job of this broker"));
     return;
   }
   const std::string when = soon_words(*fits_at, view.unix_milliseconds);
@@ -186,10 +190,10 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
                             ? text("{}: then the time limit of {} is over", when, whose)
                             : text("{}, as a guess: {} has no time limit", when, whose));
   if (!story.outlook.before.empty())
-    lines.add(tr("when"), text("later, if a job that stands before it takes them"));
+    lines.add(tr("when"), text("later, if an earlier job in the queue gets them"));
 }
 
-/// Which may be sooner than what it stands in line for.
+/// The CPU, which may be available sooner than a device.
 void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
   const Job& job = story.job;
   if (!job.or_cpu_after || job.request.gpus == 0 || !stands_in_line(story)) return;
@@ -202,23 +206,22 @@ void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
                        show_duration(*job.or_cpu_after)));
 }
 
-/// What became of it when the machine was restarted, and what would.
+/// What happened when the machine was restarted, and what would happen.
 void add_restarts(Lines& lines, const Job& job) {
   if (!job.requeue) return;
   if (job.restarts > 0)
-    lines.add(tr("restarts"), text_n("started anew {} time, because the machine was restarted",
-                                     "started anew {} times, because the machine was restarted",
+    lines.add(tr("restarts"), text_n("restarted {} time, because the machine was restarted",
+                                     "restarted {} times, because the machine was restarted",
                                      job.restarts, job.restarts));
   if (!model::has_ended(job.state))
     lines.add(tr("restarts"),
-              text("where the machine is restarted while it runs, it starts anew, at most {} times",
+              text("if the machine is restarted while it runs, it is restarted, at most {} times",
                    model::kMostRestarts));
   else if (job.state == JobState::kLost && job.restarts > 0 &&
            job.why == text("the machine was restarted while it ran"))
-    lines.add(tr("restarts"),
-              text_n("not again after {} time: it may be what takes the machine down",
-                     "not again after {} times: it may be what takes the machine down",
-                     job.restarts, job.restarts));
+    lines.add(tr("restarts"), text_n("not again after {} time: it may be what crashes the machine",
+                                     "not again after {} times: it may be what crashes the machine",
+                                     job.restarts, job.restarts));
 }
 
 std::string holder_words(const JobStory& story, const JobStory::Holder& holder,
@@ -239,7 +242,7 @@ std::string holder_words(const JobStory& story, const JobStory::Holder& holder,
 }
 
 void add_holders(Lines& lines, const JobStory& story, const JobsView& view) {
-  if (!stands_in_line(story)) return;  // they are not what it waits for
+  if (!stands_in_line(story)) return;  // it does not wait for them
   for (std::size_t i = 0; i < story.holders.size() && i < kMostHolders; ++i)
     lines.add(tr("held by"), holder_words(story, story.holders[i], view));
   if (story.holders.size() > kMostHolders)
@@ -271,7 +274,7 @@ void add_sooner(Lines& lines, const JobStory& story) {
         false);
 }
 
-// An array as a whole.
+// ---- An array as a whole.
 
 /// "3 done, 2 failed"
 std::string counts_of(const std::vector<Job>& jobs) {
@@ -285,7 +288,7 @@ std::string counts_of(const std::vector<Job>& jobs) {
   return listed(words);
 }
 
-/// Those that did not end well, by how they ended.
+/// Jobs that failed, grouped by how they ended.
 void add_bad_ends(Lines& lines, const std::vector<Job>& jobs) {
   using Ending = std::tuple<JobState, std::string, std::string>;
   std::map<Ending, std::vector<const Job*>> alike;
@@ -310,7 +313,7 @@ void add_bad_ends(Lines& lines, const std::vector<Job>& jobs) {
     lines.add(tr("output"), fmt::format("berth logs {}", job_number(*with_output)));
 }
 
-/// Of one whose jobs have not all ended.
+/// An array that still has unfinished jobs.
 void add_array(Lines& lines, const JobStory& story) {
   if (story.array.empty()) return;
   lines.add(tr("its array"), counts_of(story.array));
@@ -334,7 +337,7 @@ std::string of_ended_array(const JobStory& story, const JobsView& view, const Te
          "\n" + lines.render(terminal);
 }
 
-// One job.
+// ---- One job.
 
 std::string of_waiting(const JobStory& story, const JobsView& view, const Terminal& terminal) {
   Lines lines;
@@ -363,7 +366,7 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
 std::string of_running(const JobStory& story, const JobsView& view, const Terminal& terminal) {
   const Job& job = story.job;
   const std::int64_t now = view.unix_milliseconds;
-  // A clock that is set back makes "now" earlier for a moment.
+  // If the clock is set back, "now" can be earlier than the start.
   const std::int64_t since = std::min(job.started_unix_milliseconds.value_or(now), now);
   Lines lines;
   if (job.time_limit)
@@ -391,6 +394,7 @@ std::string of_ended(const JobStory& story, const JobsView& view, const Terminal
   const std::string how = ending_words(job);
   Lines lines;
   if (!job.why.empty()) lines.add(tr("because"), printable(job.why));
+  if (!job.ended_by.empty()) lines.add(tr("ended by"), printable(job.ended_by));
   if (!job.log.empty() && job.started_unix_milliseconds)
     lines.add(tr("output"), fmt::format("berth logs {}", job_number(job)));
   add_restarts(lines, job);

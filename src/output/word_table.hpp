@@ -1,4 +1,4 @@
-// Stable identifiers and what a person reads for them.
+// Stable identifiers and their text for people.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ struct Word {
   const char* says;  // msgid
 };
 
-/// nullptr where the table does not have it.
+/// nullptr if the table has no such identifier.
 template <std::size_t N>
 const Word* find(const std::array<Word, N>& words, std::string_view id) {
   const auto found =

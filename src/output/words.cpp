@@ -14,7 +14,7 @@
 namespace berth::output {
 namespace {
 
-// NVML's clock event reasons and what stands behind a health; docs/json.md lists them.
+// NVML's clock event reasons and the health reasons; docs/json.md lists them.
 constexpr std::array kReasons{
     Word{"idle", msgid("idle")},
     Word{"applications_clocks", msgid("clocks set by hand")},
@@ -30,9 +30,10 @@ constexpr std::array kReasons{
     Word{"remap_failed", msgid("memory repair failed")},
     Word{"temperature_critical", msgid("critical temperature")},
     Word{"driver_unreachable", msgid("the driver does not reach it")},
+    Word{"not_listed", msgid("the driver does not list it any more")},
 };
 
-// The same for a narrow column.
+// Short forms for a narrow column.
 constexpr std::array kBriefly{
     Word{"sync_boost", msgid("sync")},      Word{"sw_power_cap", msgid("power")},
     Word{"hw_slowdown", msgid("hardware")}, Word{"sw_thermal", msgid("heat")},
@@ -40,13 +41,14 @@ constexpr std::array kBriefly{
 };
 
 constexpr std::array kCauses{
+    Word{kListUnknown, msgid("the list of its processes could not be read")},
     Word{"other_namespace", msgid("processes in another container or PID namespace")},
     Word{"zombie", msgid("a zombie process still holds it")},
     Word{"uninterruptible", msgid("a process stuck in the kernel holds it")},
     Word{"mps_server", msgid("clients of an MPS server")},
     Word{"not_reported", msgid("the driver does not say how much each process uses")},
     Word{"driver_reserve", msgid("the driver's own")},
-    Word{"not_readable", msgid("processes of other users that may not be seen")},
+    Word{"not_readable", msgid("processes of other users, which are not visible")},
     Word{"not_listed", msgid("a process the driver does not list")},
     Word{"unknown", msgid("cause not known")},
 };
@@ -167,6 +169,13 @@ std::string mode_words(std::string_view mode) {
 std::string cause_words(std::string_view cause) {
   const Word* word = find(kCauses, cause);
   return word == nullptr ? printable(cause) : std::string(tr(word->says));
+}
+
+std::string unaccounted_words(const model::Unattributed& memory) {
+  const std::string bytes = show_bytes(memory.memory_bytes);
+  const std::string cause = cause_words(memory.cause);
+  return memory.cause == kListUnknown ? text("{} in use by unknown processes: {}", bytes, cause)
+                                      : text("{} that no process accounts for: {}", bytes, cause);
 }
 
 bool is_usual(const model::Unattributed& memory) {

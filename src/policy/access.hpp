@@ -1,4 +1,4 @@
-// Access: which device nodes a job may open that has a lease on these units. Pure.
+// Access: which device nodes a job with a lease on these units may open. Pure.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace berth::policy {
 
-/// All but the GPUs' nodes may be opened; of these, the units' own and the control nodes of their
-/// vendors alone. Nothing to do with GPUs, and devices that nobody can be given (the graphics of a
-/// board's management), are left as they are. nullopt where a unit's nodes are not known: a job
-/// that could not open what it has would be worse than one that is kept by variables.
+/// A job may open every node except those of GPUs, plus the nodes of its own units and their
+/// vendors' control nodes. Nodes unrelated to GPUs stay as they are, and so do devices that no job
+/// can get (the graphics of a board's management). nullopt if the nodes of a unit are unknown: a
+/// job that cannot open its own device would be worse than one restricted only by variables.
 [[nodiscard]] std::optional<std::vector<model::NodeRule>> node_rules(
     const model::Snapshot& snapshot, const model::GpuNodes& nodes,
     const std::vector<std::string>& units);

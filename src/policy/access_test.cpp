@@ -13,7 +13,7 @@ using model::Vendor;
 
 namespace {
 
-/// What a list of rules says of a node.
+/// Whether the rules allow this node.
 bool may_open(const std::vector<NodeRule>& rules, NodeNumber node) {
   for (const NodeRule& rule : rules)
     if (rule.major == node.major && rule.minor.value_or(node.minor) == node.minor)
@@ -22,7 +22,7 @@ bool may_open(const std::vector<NodeRule>& rules, NodeNumber node) {
 }
 
 constexpr NodeNumber kNull{1, 3}, kControl{195, 255}, kModeset{195, 254}, kUvm{511, 0},
-    kKfd{234, 0}, kScreen{226, 0};  // of the board's management
+    kKfd{234, 0}, kScreen{226, 0};  // a board's management graphics
 
 GpuNodes nodes_of(const model::Snapshot& machine) {
   GpuNodes nodes;
@@ -63,8 +63,8 @@ TEST_CASE("a job opens its own GPU and no other, by whichever node") {
   for (const std::uint32_t other : {0U, 1U, 3U})
     for (const NodeNumber node : {NodeNumber{195, other}, {226, other + 1}, {226, other + 129}})
       CHECK_MESSAGE(!may_open(*rules, node), node.major, ":", node.minor);
-  CHECK(!may_open(*rules, {195, 9}));    // a GPU that did not answer when it was looked at
-  CHECK(!may_open(*rules, {237, 100}));  // nor any partition
+  CHECK(!may_open(*rules, {195, 9}));    // a GPU that did not answer
+  CHECK(!may_open(*rules, {237, 100}));  // nor any of its partitions
   CHECK(!may_open(*rules, kKfd));
 }
 

@@ -21,7 +21,7 @@ std::vector<int> cpus_of(const std::string& list) {
   return model::parse_cpu_list(list).value_or(std::vector<int>());
 }
 
-/// Near any of the devices, in ascending order.
+/// Processors near any of the devices, ascending.
 std::vector<int> near_devices(const model::Placement& placement, const model::Snapshot& snapshot) {
   std::vector<int> all;
   for (const int index : placement.devices) {
@@ -34,7 +34,8 @@ std::vector<int> near_devices(const model::Placement& placement, const model::Sn
   return all;
 }
 
-/// Where in its node's processors this device's part begins: devices of one node share them evenly.
+/// Where this device's share of its node's processors begins. Devices of one node divide them
+/// evenly.
 std::size_t share_begins(const model::Placement& placement, const model::Snapshot& snapshot,
                          std::size_t cpus) {
   const Device* mine = find(snapshot, placement.devices.front());
@@ -51,7 +52,7 @@ std::size_t share_begins(const model::Placement& placement, const model::Snapsho
   return together == 0 ? 0 : before * cpus / together;
 }
 
-/// `count` processors: near ones from the device's share on, then the others.
+/// `count` processors: first near ones, starting at the device's share, then others.
 std::vector<int> pick(const std::vector<int>& close, const std::vector<int>& allowed,
                       std::size_t begin, std::size_t count) {
   std::vector<int> picked;
@@ -70,7 +71,7 @@ std::string limits_of(const model::CpuBudget& cpu) {
   return text("{} of {} cores may be used", cpu.cores_affinity, cpu.cores_total);
 }
 
-/// Those that this process may use and no job has.
+/// Processors that this process may use and no job has.
 std::vector<int> free_cpus(const model::Snapshot& snapshot, const model::Ledger& ledger) {
   auto cpus = cpus_of(snapshot.host.cpu.affinity);
   cpus.erase(
@@ -106,6 +107,26 @@ void beside_devices(model::Placement& placement, const model::Request& request,
   placement.reasons.push_back(text("CPUs {}: near the device", placement.cpus));
 }
 
+/// Takes exactly the listed cores, if this process may use them and no job has them.
+Status take_these(model::Placement& placement, const model::Request& request,
+                  const model::Snapshot& snapshot, const model::Ledger& ledger) {
+  const auto wanted = cpus_of(*request.cpu_list);
+  const auto allowed = cpus_of(snapshot.host.cpu.affinity);
+  if (!allowed.empty() && model::intersection(wanted, allowed) != wanted)
+    return Error{ErrorCode::kRefused, "E0417",
+                 text("of the cores {} only {} may be used here", *request.cpu_list,
+                      snapshot.host.cpu.affinity),
+                 call_with(request, "--cpus " + snapshot.host.cpu.affinity)};
+  if (!model::intersection(wanted, ledger.cpus).empty())
+    return Error{ErrorCode::kRefused, "E0412",
+                 text("jobs have cores of {}: {}", *request.cpu_list,
+                      model::show_cpu_list(model::intersection(wanted, ledger.cpus))),
+                 call_with(request, fmt::format("--cpus {}", wanted.size()))};
+  placement.cpus = *request.cpu_list;
+  placement.reasons.push_back(text("CPUs {}: asked for", placement.cpus));
+  return Done{};
+}
+
 }  // namespace
 
 Status set_processors(model::Placement& placement, const model::Request& request,
@@ -127,7 +148,9 @@ Status set_processors(model::Placement& placement, const model::Request& request
                "{} cores were asked for, jobs have left {}", *request.cpus, *request.cpus, left),
         left > 0 ? call_with(request, fmt::format("--cpus {}", left)) : "berth jobs"};
   placement.threads = std::max(1, request.cpus.value_or(left));
-  if (!placement.devices.empty()) {
+  if (request.cpu_list) {
+    if (auto these = take_these(placement, request, snapshot, ledger); !these) return these;
+  } else if (!placement.devices.empty()) {
     beside_devices(placement, request, snapshot, ledger);
   } else if (ledger.kept && (request.cpus || !ledger.cpus.empty())) {
     const auto count = static_cast<std::size_t>(placement.threads);

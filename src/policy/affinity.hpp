@@ -1,4 +1,4 @@
-// Which processors and how many threads a job gets, once its devices are chosen. Pure.
+// Chooses a job's processors and number of threads, after its devices are chosen. Pure.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,11 @@
 
 namespace berth::policy {
 
-/// Sets cpus, threads and their reasons. Beside a device: the processors near it that this process
-/// may use; with --cpus that many of them, other ones for every device of the same node. Without a
-/// device, --cpus pins where a ledger is kept, which gives no core twice: else two jobs would be
-/// pinned to the same ones. Processors that jobs have are nobody else's. Fails with kRefused
-/// (E0417) where --cpus asks for more than affinity and quota leave, E0412 where jobs have too
-/// many.
+/// Sets cpus, threads and their reasons. With a device: the processors near it that this process
+/// may use, or as many of them as --cpus says; devices of one node get different ones. Without a
+/// device, --cpus pins the job only if there is a ledger, because otherwise two jobs could be
+/// pinned to the same cores. No core is given to two jobs. Fails with kRefused (E0417: --cpus is
+/// above the affinity or quota; E0412: jobs have too many cores).
 [[nodiscard]] Status set_processors(model::Placement& placement, const model::Request& request,
                                     const model::Snapshot& snapshot, const model::Ledger& ledger);
 

@@ -28,15 +28,16 @@ bool computes(const model::DeviceProcess& process) {
   return process.kind.compute || process.kind.mps || !process.kind.graphics;
 }
 
-/// Memory from which on it counts who holds it.
+/// Memory use above this makes a device busy.
 std::uint64_t threshold(const Device& device) {
   return std::max(kGiB, device.readings.memory_total_bytes.value_or(0) / 10);
 }
 
-/// A process whose partition the driver does not tell may be in any of them: then a partition's own
-/// memory decides.
+/// A process without a known partition may be in any of them; then the partition's own memory
+/// decides.
 bool partition_busy(const Device& device, const Partition& part, const model::Snapshot& snapshot,
                     const model::Ledger& ledger) {
+  if (device.processes_unknown) return true;
   bool somewhere = false;
   for (const model::DeviceProcess& process : snapshot.processes) {
     if (process.device != device.index || !computes(process) ||
@@ -50,7 +51,7 @@ bool partition_busy(const Device& device, const Partition& part, const model::Sn
          (!part.memory_used_bytes || *part.memory_used_bytes >= std::max(256 * kMiB, total / 20));
 }
 
-/// What a device that shares the host's memory has free is what the host has.
+/// A device that uses the host's memory has as much free as the host.
 std::optional<std::uint64_t> free_of(const Device& device, const model::Snapshot& snapshot) {
   const auto& readings = device.readings;
   std::optional<std::uint64_t> free;
@@ -106,14 +107,15 @@ void add_partitions(std::vector<Candidate>& all, const Device& device,
   if (parts.empty()) {
     Candidate candidate;
     candidate.device = &device;
-    candidate.obstacle = Obstacle::kNoPartition;
+    candidate.obstacle =
+        device.partitions_unknown ? Obstacle::kPartitionsUnknown : Obstacle::kNoPartition;
     candidate.busy = busy(device, snapshot, ledger);
     all.push_back(candidate);
   }
 }
 
-/// What was promised and is not used yet is gone as well. A job that uses more than it was promised
-/// takes it from what is free.
+/// Memory promised to a job counts as taken even before it is used. If a job uses more than
+/// promised, the excess is taken from the free memory.
 void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
                  const model::Ledger& ledger) {
   candidate.strangers = candidate.busy;
@@ -134,7 +136,7 @@ void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
   }
 }
 
-// The choice.
+// Choice.
 
 int integrated(const Candidate& c) {
   return processor_graphics(*c.device) ? 1 : 0;
@@ -154,16 +156,28 @@ int health_rank(const Candidate& c) {
   }
 }
 
-/// Less is better. Best fit: what is left over. Otherwise what is in use, in steps of 256 MiB, so
-/// that a driver's own few MiB do not decide between two idle devices.
+/// For --memory: on unused GPUs the most free memory wins. Otherwise the GPU with the least busy
+/// compute units wins, in steps of 10 %, then the most free memory. Of MIG partitions the smallest
+/// wins, so that larger ones stay free.
+std::uint64_t load_to_share(const Candidate& c) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  const std::uint64_t free = std::min(kMost, c.free_bytes.value_or(0) / kMiB);
+  if (c.partition != nullptr) return free;
+  if (!c.busy) return kMost - free;
+  const double percent =
+      std::clamp(c.device->readings.utilization_percent.value_or(100), 0.0, 100.0);
+  return (static_cast<std::uint64_t>(percent / 10) << 33U) + kMost - free;
+}
+
+/// Less is better: memory in use, in steps of 256 MiB, so that the driver's own few MiB do not
+/// decide between two idle devices.
 std::uint64_t load(const Candidate& c, std::optional<std::uint64_t> need) {
-  if (need) return c.free_bytes.value_or(std::numeric_limits<std::uint32_t>::max()) / kMiB;
+  if (need) return load_to_share(c);
   if (c.partition != nullptr) return c.partition->memory_used_bytes.value_or(0) / (256 * kMiB);
   return c.device->readings.memory_used_bytes.value_or(0) / (256 * kMiB);
 }
 
-/// Of several partitions that are equally free the largest; of whole devices none is larger than
-/// the other here.
+/// Of equally free partitions the largest wins. Whole devices all count the same here.
 std::uint64_t smallness(const Candidate& c) {
   const std::uint64_t size =
       c.partition == nullptr ? 0 : c.partition->memory_total_bytes.value_or(0) / kMiB;
@@ -178,11 +192,11 @@ auto identity(const Candidate& c) {
 auto cost_of_one(const Candidate& c, std::optional<std::uint64_t> need) {
   const int tpu = c.device->kind == DeviceKind::kTpu ? 1 : 0;
   const int part = c.partition == nullptr ? 0 : 1;
-  return std::tuple(integrated(c), health_rank(c), tpu, need ? 0 : part, load(c, need), part,
-                    smallness(c), identity(c));
+  return std::tuple(integrated(c), c.busy, health_rank(c), tpu, need ? 1 - part : part,
+                    load(c, need), smallness(c), identity(c));
 }
 
-/// Domain, bus and device number as one number; devices without an address are far from everything.
+/// Domain, bus and device number as one number. A device without an address is far from all others.
 std::int64_t place_on_bus(const Device& device) {
   std::int64_t place = 0;
   for (std::string_view part : split(device.pci_address, ':')) {
@@ -200,7 +214,7 @@ std::vector<Candidate> with_companions(const Candidate& seed, std::vector<Candid
   const std::int64_t home = place_on_bus(*seed.device);
   const auto distance = [&](const Candidate& c) {
     const Device& d = *c.device;
-    return std::tuple(d.index == seed.device->index ? 0 : 1, integrated(c), health_rank(c),
+    return std::tuple(d.index == seed.device->index ? 0 : 1, integrated(c), c.busy, health_rank(c),
                       d.name == seed.device->name ? 0 : 1,
                       d.numa_node == seed.device->numa_node ? 0 : 1,
                       std::abs(place_on_bus(d) - home), load(c, need), d.index);
@@ -213,6 +227,7 @@ std::vector<Candidate> with_companions(const Candidate& seed, std::vector<Candid
 
 auto cost_of_set(const std::vector<Candidate>& set, std::optional<std::uint64_t> need) {
   int small = 0;
+  int in_use = 0;
   int health = 0;
   std::uint64_t sum = 0;
   std::set<std::string_view> models;
@@ -222,6 +237,7 @@ auto cost_of_set(const std::vector<Candidate>& set, std::optional<std::uint64_t>
   std::int64_t last = 0;
   for (const Candidate& c : set) {
     small += integrated(c);
+    in_use += c.busy ? 1 : 0;
     health += health_rank(c);
     sum += load(c, need);
     models.insert(c.device->name);
@@ -231,7 +247,7 @@ auto cost_of_set(const std::vector<Candidate>& set, std::optional<std::uint64_t>
     last = std::max(last, place_on_bus(*c.device));
   }
   std::sort(indices.begin(), indices.end());
-  return std::tuple(small, health, models.size(), nodes.size(), last - first, sum, indices);
+  return std::tuple(small, in_use, health, models.size(), nodes.size(), last - first, sum, indices);
 }
 
 }  // namespace
@@ -258,14 +274,14 @@ const model::Holding* holding_of(const model::DeviceProcess& process, const std:
 }
 
 bool busy(const Device& device, const model::Snapshot& snapshot, const model::Ledger& ledger) {
+  if (device.processes_unknown) return true;
   const std::string unit = unit_id(device, nullptr);
   for (const model::DeviceProcess& process : snapshot.processes) {
     if (process.device != device.index || holding_of(process, unit, ledger) != nullptr) continue;
     if (computes(process) || process.memory_bytes.value_or(0) >= threshold(device)) return true;
   }
-  // Somebody in another container, or a process that is dying, holds it: not ours to give away. In
-  // WSL Windows' desktop always holds some, and the driver tells of no process: that would make
-  // every such machine busy for ever.
+  // A dying process or one in another container holds this memory. In WSL, the desktop of Windows
+  // always holds some and the driver lists no process, so every WSL machine would look busy.
   return !snapshot.host.wsl && holds_unaccounted(device, snapshot);
 }
 
@@ -362,9 +378,11 @@ std::string sentence(Obstacle obstacle) {
     case Obstacle::kProhibited:
       return text("its compute mode is prohibited");
     case Obstacle::kTaken:
-      return text("its compute mode is exclusive and somebody has it");
+      return text("its compute mode is exclusive, and a process uses it");
     case Obstacle::kNoPartition:
       return text("MIG is on, but it has no partition");
+    case Obstacle::kPartitionsUnknown:
+      return text("MIG is on, and its partitions could not be read");
     case Obstacle::kLeased:
       return text("a job has it");
     case Obstacle::kNone:
@@ -385,7 +403,7 @@ std::vector<Candidate> choose(const std::vector<Candidate>& pool, int count,
         *std::min_element(pool.begin(), pool.end(), [&](const Candidate& a, const Candidate& b) {
           return cost_of_one(a, need_bytes) < cost_of_one(b, need_bytes);
         })};
-  constexpr std::size_t kMostSeeds = 256;  // a list of devices that long is not a machine's
+  constexpr std::size_t kMostSeeds = 256;  // more than any machine has
   std::vector<Candidate> best;
   std::size_t seeds = 0;
   for (const Candidate& seed : pool) {

@@ -19,7 +19,7 @@ int position(const std::vector<std::string>& units, const std::string& id) {
   return found == units.end() ? -1 : static_cast<int>(found - units.begin());
 }
 
-/// What strangers use: all that is used but what jobs use of what they were given.
+/// Memory of foreign processes: all memory in use except what jobs use of their leases.
 std::uint64_t taken_by_strangers(const Candidate& candidate, const model::Snapshot& snapshot,
                                  const model::Ledger& ledger) {
   if (!candidate.capacity_bytes || !candidate.free_bytes) return 0;
@@ -33,7 +33,7 @@ std::uint64_t taken_by_strangers(const Candidate& candidate, const model::Snapsh
   return used - std::min(used, by_jobs);
 }
 
-/// The same machine with nobody on it: what cannot be had there never can.
+/// The same machine without any use: a request that fails here can never succeed.
 model::Snapshot emptied(model::Snapshot snapshot) {
   snapshot.processes.clear();
   snapshot.unattributed.clear();
@@ -41,7 +41,8 @@ model::Snapshot emptied(model::Snapshot snapshot) {
     if (device.readings.memory_used_bytes) device.readings.memory_used_bytes = 0;
     for (model::Partition& part : device.partitions)
       if (part.memory_used_bytes) part.memory_used_bytes = 0;
-    // A silent device may answer again.
+    device.processes_unknown.reset();
+    // A device that does not answer may answer again.
     if (device.health == model::Health::kNoAnswer) device.health = model::Health::kOk;
   }
   return snapshot;
@@ -74,7 +75,7 @@ Pool pool_of(const model::Snapshot& snapshot, const model::Ledger& ledger,
   pool.cpus = std::max(1, snapshot.host.cpu.cores_usable);
   pool.devices.resize(units.size());
   for (Slot& slot : pool.devices) slot.usable = false;
-  // What jobs were promised the queue knows itself: free is here what nobody uses.
+  // The queue subtracts promised memory itself, so count only actual use here.
   const auto with_jobs = candidates_of(snapshot, ledger);
   const auto used = candidates_of(snapshot, {});
   for (std::size_t i = 0; i < used.size(); ++i) {
@@ -104,7 +105,7 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
   demand.cpus = request.cpus.value_or(0);
   demand.memory_bytes = request.memory_bytes.value_or(0);
   demand.share_permille = request.share_permille.value_or(0);
-  demand.beside_strangers = (!request.gpus && !request.memory_bytes) || !request.devices.empty();
+  demand.beside_strangers = !request.devices.empty();
   if (demand.devices == 0) {
     demand.memory_bytes = 0;
     demand.share_permille = 0;
@@ -127,7 +128,7 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
         with_cards && request.devices.empty() && processor_graphics(*candidate.device);
     const int at = position(units, id_of(candidate));
     if (at < 0 || is_part || is_small || !may_be_had(candidate, request, visible, named)) continue;
-    // One device may be of any vendor; several go together.
+    // One device may be of any vendor; several must share one.
     const auto vendor = demand.devices > 1 ? candidate.device->vendor : model::Vendor::kOther;
     by_vendor[vendor].push_back(at);
   }
@@ -143,6 +144,7 @@ model::Request on_cpu(model::Request request) {
   request.devices.clear();
   request.memory_bytes.reset();
   request.share_permille.reset();
+  request.all_gpus.reset();
   return request;
 }
 

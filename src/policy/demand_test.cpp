@@ -60,7 +60,7 @@ TEST_CASE("the pool shows strangers' use, and not that of jobs") {
   CHECK(pool.devices[1].in_use);
   CHECK(pool.devices[1].memory_bytes == 80 * kGiB);
   CHECK_FALSE(pool_of(s, ledger, units_of(s), {s.devices[1].uuid}).devices[1].usable);
-  // What another broker gave away comes back, so it is worth waiting for.
+  // A unit lent to another broker comes back, so waiting makes sense.
   const auto lent = pool_of(s, ledger, units_of(s), {}, {s.devices[0].uuid});
   CHECK_FALSE(fit(lent, {.devices = 2}));
   CHECK(could_ever_fit(lent, {.devices = 2}));
@@ -72,7 +72,7 @@ TEST_CASE("a demand is the number of devices, and which may be taken") {
   CHECK(demand(gpus(2), s).devices == 2);
   CHECK(demand(gpus(2), s).allowed.empty());
   CHECK(demand(Request{}, s).devices == 1);
-  CHECK(demand(Request{}, s).beside_strangers);
+  CHECK_FALSE(demand(Request{}, s).beside_strangers);
   CHECK_FALSE(demand(gpus(1), s).beside_strangers);
   Request visible = gpus(1);
   visible.inherited_cuda = "1,3";
@@ -81,7 +81,7 @@ TEST_CASE("a demand is the number of devices, and which may be taken") {
   named.devices = {"2"};
   CHECK(demand(named, s).allowed == std::vector{2});
   CHECK(demand(gpus(0), s).devices == 0);
-  // That all of them are in use is no reason to refuse: one waits.
+  // The request waits, although all devices are in use.
   for (int i = 0; i < 4; ++i) use(s, i, 70);
   CHECK(demand(gpus(4), s).devices == 4);
   CHECK(demand_of(gpus(5), s, units_of(s)).error().id == "E0411");

@@ -1,16 +1,16 @@
-// How each vendor's runtime is told what to show, and what it takes when several of them are there:
-//   CUDA  CUDA_VISIBLE_DEVICES: indices (in the order CUDA_DEVICE_ORDER says) or uuids; "-1" shows
-//   none. ROCr  ROCR_VISIBLE_DEVICES: indices or uuids ("GPU-" and 16 hexadecimal digits) of the
-//   machine's AMD GPUs; "-1" names none.
-//         (ROCR-Runtime, amd_filter_device.cpp; ROCm documentation, GPU isolation techniques.)
-//   HIP   HIP_VISIBLE_DEVICES counts what ROCr left over, and so does GPU_DEVICE_ORDINAL. Where
-//   HIP's variable is not set, HIP takes
-//         CUDA_VISIBLE_DEVICES for it: hiding NVIDIA's GPUs with "-1" would hide AMD's too.
-//   SYCL  ZE_AFFINITY_MASK selects among Intel's GPUs, but no value of it shows none (Level Zero
-//   specification, affinity mask);
-//         ONEAPI_DEVICE_SELECTOR does that for SYCL programs, and PyTorch is one.
-//   TPU   TPU_VISIBLE_CHIPS, with the bounds of the part; JAX_PLATFORMS keeps JAX off it.
-// OpenCL has no such variable.
+// The variables that select devices for each vendor's runtime, and what applies if several are set:
+// - CUDA: CUDA_VISIBLE_DEVICES holds indices (ordered as CUDA_DEVICE_ORDER says) or uuids; "-1"
+//   selects none.
+// - ROCr: ROCR_VISIBLE_DEVICES holds indices or uuids ("GPU-" and 16 hexadecimal digits) of the
+//   machine's AMD GPUs; "-1" selects none. (ROCR-Runtime, amd_filter_device.cpp; ROCm
+//   documentation, GPU isolation techniques.)
+// - HIP: HIP_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL count the devices that ROCr selected. If HIP's
+//   variable is unset, HIP reads CUDA_VISIBLE_DEVICES: hiding NVIDIA GPUs with "-1" would then hide
+//   AMD's too.
+// - SYCL: ZE_AFFINITY_MASK selects Intel GPUs, but no value selects none (Level Zero specification,
+//   affinity mask). ONEAPI_DEVICE_SELECTOR can select none for SYCL programs, including PyTorch.
+// - TPU: TPU_VISIBLE_CHIPS, with the bounds of the part; JAX_PLATFORMS keeps JAX off the TPU.
+// - OpenCL has no such variable.
 #include "policy/environment.hpp"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ using model::Setting;
 using model::Vendor;
 using User = std::map<std::string, std::string>;
 
-/// One device of one vendor that the job gets, by the number its vendor gives it.
+/// A device of one vendor that the job gets, and its number for that vendor.
 struct Chosen {
   const Device* device = nullptr;
   std::size_t number = 0;
@@ -53,7 +53,7 @@ class Writer {
     amd();
     intel();
     tpu();
-    if (on_cpu()) prefer("JAX_PLATFORMS", "cpu", text("JAX looks for nothing but the CPU"));
+    if (on_cpu()) prefer("JAX_PLATFORMS", "cpu", text("JAX uses only the CPU"));
     note_opencl();
     threads();
     waiting();
@@ -74,15 +74,14 @@ class Writer {
     environment_.settings.push_back({action, std::move(name), std::move(value), std::move(why)});
   }
 
-  /// What the placement demands: stands whatever the user had, because the choice was made within
-  /// that.
+  /// For what the placement requires: replaces the user's value, which already limited the choice.
   void demand(const std::string& name, const std::string& value, std::string why) {
     const std::string* had = of_user(name);
     const bool same = had != nullptr && *had == value;
     add(same ? Setting::Action::kKeep : Setting::Action::kSet, name, value, std::move(why));
   }
 
-  /// What is only better: the user's own value stands, unless --override.
+  /// For what is only a better default: keeps the user's value, unless --override.
   void prefer(const std::string& name, const std::string& value, std::string why) {
     const std::string* had = of_user(name);
     if (had != nullptr && !had->empty() && !options_.override_user && *had != value)
@@ -125,14 +124,14 @@ std::string numbers(const std::vector<Chosen>& chosen) {
   return out;
 }
 
-/// "0,1,2": all of what a lower layer left over.
+/// "0,1,2": all devices that a lower layer selected.
 std::string count_up(std::size_t count) {
   std::string out;
   for (std::size_t i = 0; i < count; ++i) out += (i == 0 ? "" : ",") + std::to_string(i);
   return out;
 }
 
-/// "" where one of them has none.
+/// "" if one of them has no uuid.
 std::string uuids(const std::vector<Chosen>& chosen) {
   std::string out;
   for (const Chosen& one : chosen) {
@@ -143,8 +142,8 @@ std::string uuids(const std::vector<Chosen>& chosen) {
   return out;
 }
 
-/// Indices count what CUDA finds: a lost GPU is not found, and one with MIG on is found in another
-/// form.
+/// CUDA's indices skip a lost GPU, and a GPU with MIG enabled is listed as its partition, so
+/// indices are not reliable here.
 bool indices_shift(const std::vector<const Device*>& devices) {
   return std::any_of(devices.begin(), devices.end(), [](const Device* d) {
     return d->health == Health::kLost || d->health == Health::kNoAnswer ||
@@ -160,7 +159,7 @@ void Writer::nvidia() {
       return demand("CUDA_VISIBLE_DEVICES", "-1", text("hides NVIDIA's GPUs"));
     if (devices_of(snapshot_, Vendor::kAmd).empty()) return;
     return remove("CUDA_VISIBLE_DEVICES",
-                  text("the choice is made within it; HIP would apply it once more"));
+                  text("the choice already respects it; HIP would apply it again"));
   }
   const std::string* order = of_user("CUDA_DEVICE_ORDER");
   const bool own_order =
@@ -180,7 +179,7 @@ void Writer::nvidia() {
         text("a GPU here has no uuid, and indices may shift because another is not well"));
 }
 
-/// As ROCr compares it: "GPU-" and 16 hexadecimal digits.
+/// In ROCr's form: "GPU-" and 16 hexadecimal digits.
 bool rocr_uuid(const std::string& uuid) {
   return uuid.size() == 20 && uuid.rfind("GPU-", 0) == 0 &&
          uuid.find_first_not_of("0123456789abcdefABCDEF", 4) == std::string::npos;
@@ -234,7 +233,7 @@ void Writer::tpu() {
   const auto chosen = chosen_of(devices);
   if (chosen.empty()) return;
   demand("TPU_VISIBLE_CHIPS", numbers(chosen), text("the chips chosen for this job"));
-  // A part of a host's chips needs its shape told; these are the shapes a host is cut into (JAX
+  // A part of a host's chips needs its shape as well. These are the possible shapes (JAX
   // documentation, TPU pods).
   static constexpr std::array<std::pair<std::size_t, const char*>, 3> kShapes{
       {{1, "1,1,1"}, {2, "1,2,1"}, {4, "2,2,1"}}};
@@ -244,7 +243,7 @@ void Writer::tpu() {
       demand("TPU_PROCESS_BOUNDS", "1,1,1", text("one process uses them"));
     }
   prefer("JAX_PLATFORMS", "tpu,cpu",
-         text("JAX says when the TPU fails, and does not fall back unseen"));
+         text("JAX reports it if the TPU fails, instead of silently using the CPU"));
 }
 
 void Writer::note_opencl() {
@@ -258,7 +257,7 @@ void Writer::note_opencl() {
   }
 }
 
-/// "4,2" → 4: the first level of a list, as OpenMP reads it.
+/// "4,2" → 4: OpenMP's value for the first nesting level.
 std::optional<int> threads_in(const std::string& value) {
   const auto number = parse_integer(value.substr(0, value.find(',')), 1, 8192);
   if (!number) return std::nullopt;
@@ -269,32 +268,31 @@ void Writer::threads() {
   const std::string* omp = of_user("OMP_NUM_THREADS");
   const auto own = omp == nullptr ? std::nullopt : threads_in(*omp);
   if (own && !options_.override_user) {
-    // The others follow OMP_NUM_THREADS where they are not set themselves: setting them would
-    // override the user after all.
+    // If unset, the other variables follow OMP_NUM_THREADS. Setting them would override the user.
     environment_.threads = *own;
     return add(Setting::Action::kKeep, "OMP_NUM_THREADS", *omp, text("set before: kept"));
   }
   const std::string count = std::to_string(placement_.threads);
-  const std::string why = text("as many threads as cores can be used");
+  const std::string why = text("one thread for each usable core");
   for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
     prefer(name, count, why);
-  // NumExpr fails to import where this is larger than NUMEXPR_MAX_THREADS, which is 64 unless it is
-  // set (numexpr, utils.py).
+  // NumExpr fails to import if this is above NUMEXPR_MAX_THREADS, 64 by default (numexpr,
+  // utils.py).
   const std::string* most = of_user("NUMEXPR_MAX_THREADS");
   const int limit = most == nullptr ? 64 : threads_in(*most).value_or(64);
   prefer("NUMEXPR_NUM_THREADS", std::to_string(std::min(placement_.threads, limit)), why);
 }
 
-/// GCC's OpenMP lets a thread that waits for the others spin 300,000 times, some milliseconds, and
-/// after every parallel region: beside other programs it spins where the thread that it waits for
-/// would compute. Decision 18 has the figures.
+/// After every parallel region, a waiting thread of GCC's OpenMP spins 300,000 times, some
+/// milliseconds. On a shared machine it occupies the core that the thread it waits for needs.
+/// Decision 18 has the figures.
 void Writer::waiting() {
   constexpr const char* kSpins = "10000";
   if (environment_.threads < 2) return;
-  // Who has said how to wait has said it: the number would win over it.
+  // Keep an OMP_WAIT_POLICY that the user set: GOMP_SPINCOUNT would override it.
   if (const std::string* policy = of_user("OMP_WAIT_POLICY"); policy != nullptr && !policy->empty())
     return add(Setting::Action::kKeep, "OMP_WAIT_POLICY", *policy, text("set before: kept"));
-  prefer("GOMP_SPINCOUNT", kSpins, text("threads that wait soon leave their core to others"));
+  prefer("GOMP_SPINCOUNT", kSpins, text("waiting threads soon leave their core to others"));
 }
 
 std::vector<std::pair<std::string, std::string>> set_by_berth(const User& variables) {
@@ -316,7 +314,7 @@ model::Environment environment_for(const model::Placement& placement,
   return Writer(placement, snapshot, user, options).write();
 }
 
-// BERTH_SET="CUDA_VISIBLE_DEVICES=0;OMP_NUM_THREADS=2": none of our values has a semicolon.
+// BERTH_SET="CUDA_VISIBLE_DEVICES=0;OMP_NUM_THREADS=2": no value that Berth sets has a semicolon.
 
 void set_variables(const model::Environment& environment,
                    std::map<std::string, std::string>& variables) {

@@ -1,5 +1,5 @@
-// environment_for(): what a job will see, as plain values; `run` applies it, `berth env` and
-// --dry-run print it. Pure.
+// environment_for(): the variables a job will see, as plain values. `run` applies them; `berth env`
+// and --dry-run print them. Pure.
 #pragma once
 
 #include <map>
@@ -15,18 +15,19 @@ struct EnvironmentOptions {
   bool quiet = false;          // --quiet: TF_CPP_MIN_LOG_LEVEL=1
 };
 
-/// What a job's variables were set to by us, in one of its own: what it queues in its turn does not
-/// take them for its user's choice.
+/// BERTH_SET lists the variables that Berth set, so that a job queued from inside this job does not
+/// treat them as the user's choice.
 inline constexpr const char* kSetByBerth = "BERTH_SET";
 
-/// Makes the caller's variables the job's.
+/// Applies the settings to the caller's variables.
 void set_variables(const model::Environment& environment,
                    std::map<std::string, std::string>& variables);
-/// As its user has them: without those that still are as we set them for the job around us.
+/// The user's own variables: without those that still have the value Berth set for the surrounding
+/// job.
 [[nodiscard]] std::map<std::string, std::string> without_berths(
     std::map<std::string, std::string> variables);
 
-/// `user`: the variables of the caller's environment that matter here (all of it may be given).
+/// `user`: the caller's environment, or only the variables that matter here.
 [[nodiscard]] model::Environment environment_for(const model::Placement& placement,
                                                  const model::Snapshot& snapshot,
                                                  const std::map<std::string, std::string>& user,

@@ -46,7 +46,7 @@ std::string shown(const Environment& environment, const std::string& name) {
   return what + setting->value;
 }
 
-/// What a child finds.
+/// The variables of a child process.
 User applied(const Environment& environment, User user) {
   for (const Setting& setting : environment.settings) {
     if (setting.action == Setting::Action::kUnset) user.erase(setting.name);
@@ -144,7 +144,7 @@ TEST_CASE("hiding NVIDIA must not hide AMD: HIP takes CUDA's variable for its ow
   CHECK(shown(mixed, "HIP_VISIBLE_DEVICES") == "set 0");
 }
 
-TEST_CASE("what counts on top of ROCr is counted anew or taken away") {
+TEST_CASE("variables that count on top of ROCr are renumbered or removed") {
   const auto environment = on(
       amd(4), {3},
       {{"CUDA_VISIBLE_DEVICES", "3"}, {"HIP_VISIBLE_DEVICES", "3"}, {"GPU_DEVICE_ORDINAL", "3"}});

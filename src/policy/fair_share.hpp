@@ -1,14 +1,15 @@
-// FairShare: who had how much of the machine for their weight. Pure: time is handed in.
+// FairShare: how much of the machine each user has used, relative to their weight. Pure: the caller
+// passes in the time.
 //
-// What is fair over days? Three answers were tried on a simulated day of 16 users and 8 GPUs:
-// - Whoever had least lately goes first, all use counting, fading with a half-life. One job of two
-//   hours on an idle machine then costs its owner half a day behind fifteen others: waits up to ten
-//   times the fluid machine's.
-// - Shares of the moment alone. Then who splits the work into many jobs has more.
-// - This: use counts while somebody waits. Each user has an account of device-seconds for their
-//   weight; the lowest account of those who wait is the floor, and nobody comes back below it, so
-//   absence saves nothing up. Who had more stays above it, and half of that is forgiven every
-//   half-life.
+// Three definitions of fairness over days were tried on a simulated day of 16 users and 8 GPUs:
+// - The user with the least recent use goes first; all use counts and decays with a half-life. Then
+//   one job of two hours on an idle machine puts its owner half a day behind fifteen others, who
+//   wait up to ten times as long as on the fluid machine.
+// - Only the current shares count. Then a user who splits the work into many jobs gets more.
+// - This one: use counts only while someone waits. Each user has an account of device-seconds per
+//   weight. The lowest account of all waiting users is the floor; a user who returns starts at the
+//   floor, so absence earns no credit. Users above the floor stay above it, but every half-life
+//   halves the difference.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,7 @@
 
 namespace berth::policy {
 
-/// Since any fixed moment, the same for all; never the wall clock, which jumps.
+/// Time since a fixed moment, the same for all calls; never the wall clock, which can be set.
 using Instant = std::chrono::milliseconds;
 
 class FairShare {
@@ -24,22 +25,22 @@ class FairShare {
   explicit FairShare(std::chrono::milliseconds half_life) : half_life_(half_life) {}
 
   void set_weight(int user, double weight);
-  /// From now on so many devices' worth more is used; with a minus less.
+  /// The user uses this many more devices from now on; negative: fewer.
   void use(int user, double more_devices, Instant now);
-  /// A job of theirs waits, and none did before.
+  /// The user's first job begins to wait.
   void wait(int user, Instant now);
-  /// None waits any more.
+  /// No job of the user waits any more.
   void stop_waiting(int user, Instant now);
-  /// What an earlier queue knew of them; before they wait for anything.
+  /// Restores the value of an earlier queue. Call it before the user waits for anything.
   void set_ahead(int user, double seconds, Instant now);
-  /// Device-seconds for a weight of 1 that the user had beyond the floor.
+  /// Device-seconds per weight that the user has had above the floor.
   [[nodiscard]] double ahead(int user, Instant now) const;
   [[nodiscard]] double weight(int user) const;
 
  private:
   struct Account {
     double weight = 1;
-    double had = 0;  // device-seconds for a weight of 1, at counted_
+    double had = 0;  // device-seconds per weight, at counted_
     double in_use = 0;
     bool waits = false;
     Instant left{0};  // when the last job stopped waiting

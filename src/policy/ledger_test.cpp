@@ -48,7 +48,7 @@ Request memory(std::uint64_t gib) {
   return request;
 }
 
-/// As the broker notes it.
+/// Records a lease as the broker does.
 void note(Ledger& ledger, std::uint64_t job, const Snapshot& machine, const Request& request,
           const Placement& placement) {
   for (const int device : placement.devices)
@@ -83,10 +83,10 @@ TEST_CASE("who asks for nothing in particular waits where jobs have every GPU") 
   const auto refused = place(Request{}, s, all);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().id == "E0412");
-  // Strangers promise nothing, so beside them it may run as it did before there were leases.
+  // It does not land beside foreign processes either.
   Snapshot strange = s;
   use(strange, 1, 20, true);
-  CHECK(place(Request{}, strange, with({{1, "", unit(s, 0), 0}}))->devices == std::vector{1});
+  CHECK_FALSE(place(Request{}, strange, with({{1, "", unit(s, 0), 0}})));
 }
 
 TEST_CASE("memory that was promised is gone, used or not, and counts once") {
@@ -100,7 +100,7 @@ TEST_CASE("memory that was promised is gone, used or not, and counts once") {
   ledger.processes = {{41, 1}};
   CHECK(place(memory(8), s, ledger)->devices == std::vector{0});
   CHECK_FALSE(place(memory(9), s, ledger));
-  // It takes more than it was promised.
+  // It uses more than promised.
   s.devices[0].readings.memory_used_bytes = s.processes.back().memory_bytes = 20 * kGiB;
   CHECK(place(memory(4), s, ledger)->devices == std::vector{0});
   CHECK_FALSE(place(memory(5), s, ledger));
@@ -114,9 +114,9 @@ TEST_CASE("no more of a device's time is promised than there is") {
     return request;
   };
   const Ledger ledger = with({{1, "zhao", unit(s, 0), 2 * kGiB, 700}, {2, "", unit(s, 1), kGiB}});
-  CHECK(place(asks(300), s, ledger)->devices == std::vector{0});  // the tighter fit
+  CHECK(place(asks(300), s, ledger)->devices == std::vector{1});  // more is free there
   CHECK(place(asks(301), s, ledger)->devices == std::vector{1});
-  CHECK(place(memory(2), s, ledger)->devices == std::vector{0});
+  CHECK(place(memory(2), s, ledger)->devices == std::vector{1});
   Request named = asks(400);
   named.devices = {"0"};
   const auto refused = place(named, s, ledger);
@@ -155,12 +155,12 @@ TEST_CASE("cores that a job has are nobody else's") {
   REQUIRE(second);
   CHECK(second->cpus == "3-5");
   CHECK(place(on_cpu, s, with({}, {0, 1, 2, 3, 4, 5})).error().id == "E0412");
-  // Without --cpus a job has no core of its own, and leaves alone those that others have.
+  // A job without --cpus has no core of its own, and avoids the cores of other jobs.
   const auto rest = place(gpus(0), s, with({}, {0, 1, 2}));
   CHECK(rest->cpus == "3-7");
   CHECK(rest->threads == 5);
   CHECK(place(gpus(1), s, with({}, {0, 1}))->cpus == "2-7");
-  // Without a broker nothing keeps two jobs apart, so nothing is pinned.
+  // Without a broker nothing prevents two jobs from getting the same cores, so none is pinned.
   CHECK(place(on_cpu, s)->cpus.empty());
 }
 

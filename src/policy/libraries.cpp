@@ -13,24 +13,24 @@ using model::Vendor;
 
 enum class Build : unsigned char { kNone, kCpu, kCuda, kRocm, kXpu };
 
-/// A row of the table: `files` are parts of a path, any of which shows the library; `cuda`, `rocm`
-/// and `xpu` show that this build can use such a device ("" where nothing shows it). `on_*` say
-/// what to do for a device of that vendor: `cpu` for a build that cannot, `gpu` for one that can
-/// and did not. A msgid each; "" where there is nothing to say.
+/// A row of the table. `files`: parts of a path; any of them identifies the library. `cuda`,
+/// `rocm`, `xpu`: parts of a path that show that this build can use such a device; "" if nothing
+/// shows it. `on_*`: advice for a GPU of that vendor, `cpu` for a build that cannot use it, `gpu`
+/// for one that can but did not. All advice are msgids; "" means no advice.
 struct Row {
   const char* name;
   std::array<std::string_view, 3> files;
   std::string_view cuda, rocm, xpu;
   bool builds_differ;
-  bool beneath_others;  // numpy and its like: loaded by nearly everything, so worth a word only
-                        // where nothing else is there
+  bool beneath_others;  // nearly every program loads it (numpy), so mentioned only if there is
+                        // nothing else
   const char* on_nvidia_cpu;
   const char* on_nvidia_gpu;
   const char* on_amd_cpu;
   const char* on_intel_cpu;
 };
 
-// What counts most first. Facts from the projects' own installation pages, 2024 to 2026.
+// The most important first. Facts are from the projects' installation pages, 2024 to 2026.
 constexpr std::array<Row, 18> kRows{{
     {"torch",
      {"/libtorch_cpu.so", "", ""},
@@ -239,7 +239,7 @@ bool any_has(const std::vector<std::string>& files, std::string_view part) {
                      [&](const std::string& file) { return file.find(part) != std::string::npos; });
 }
 
-/// "/usr/lib/libtorch_cpu.so.1.13" → "1.13": only a version with a dot in it says anything.
+/// "/usr/lib/libtorch_cpu.so.1.13" → "1.13"; a version without a dot is ignored.
 std::string version_of(const std::vector<std::string>& files, std::string_view part) {
   for (const std::string& file : files) {
     const auto at = part.empty() ? std::string::npos : file.find(part);
@@ -283,8 +283,8 @@ std::string shown(const LibraryFact& fact) {
   return out;
 }
 
-/// The vendor whose GPU the program could have used: NVIDIA before AMD before Intel, as libraries
-/// support them.
+/// The vendor of a GPU that the program could have used: NVIDIA, then AMD, then Intel, because
+/// libraries support them in this order.
 std::optional<Vendor> usable_vendor(const model::Snapshot& snapshot) {
   for (const Vendor vendor : {Vendor::kNvidia, Vendor::kAmd, Vendor::kIntel})
     for (const model::Device& device : snapshot.devices)

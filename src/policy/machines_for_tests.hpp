@@ -1,4 +1,4 @@
-// Hand-made machines for the tests of this room.
+// Hand-made machines for the tests of this folder.
 #pragma once
 
 #include <string>
@@ -27,8 +27,8 @@ inline Device gpu(Vendor vendor, const std::string& name, std::uint64_t total_gi
   return device;
 }
 
-/// Devices get index, bus address 0000:(10+16 i):00.0, vendor_index and a uuid by their place; a
-/// CPU comes last. 8 cores a NUMA node.
+/// Numbers the devices in order: index, bus address 0000:(10+16 i):00.0, vendor_index and uuid.
+/// Adds a CPU at the end with 8 cores per NUMA node.
 inline Snapshot machine(std::vector<Device> devices, int nodes = 1) {
   Snapshot snapshot;
   const int cores = 8 * nodes;
@@ -69,7 +69,7 @@ inline Snapshot nvidia(int count, int nodes = 1) {
       nodes);
 }
 
-/// A process on a device, which also takes its memory.
+/// Adds a process on a device; it takes the device's memory too.
 inline void use(Snapshot& snapshot, int device, std::uint64_t gib, bool compute = true,
                 const std::string& partition = "") {
   model::DeviceProcess process;

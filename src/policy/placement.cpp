@@ -12,14 +12,15 @@
 #include "model/device_use.hpp"
 #include "policy/affinity.hpp"
 #include "policy/candidates.hpp"
+#include "policy/demand.hpp"
 #include "policy/placement_refusal.hpp"
 #include "policy/visible.hpp"
 
 namespace berth::policy {
 namespace {
 
-/// Where a card is, processor graphics are given only by name: a job that got them would find CUDA
-/// or ROCm hidden, beside a card that it could have shared.
+/// If there is a card, use integrated graphics only by name. A job that got them would have CUDA or
+/// ROCm hidden, although it could have shared the card.
 void leave_out_processor_graphics(Search& search) {
   const auto cards =
       only(visible_of(search), [](const Candidate& c) { return !processor_graphics(*c.device); });
@@ -27,7 +28,7 @@ void leave_out_processor_graphics(Search& search) {
   search.all = only(search.all, [](const Candidate& c) { return !processor_graphics(*c.device); });
 }
 
-// The ways to ask.
+// Kinds of requests.
 
 Result<Candidates> for_itself(const Search& search, const Candidates& visible, int count) {
   if (const auto error = too_few_at_all(search, visible, count)) return *error;
@@ -50,18 +51,30 @@ Result<Candidates> by_memory(const Search& search, const Candidates& visible, in
   return chosen;
 }
 
-/// Nothing was asked for: one device, shared rather than none; no device at all is no error.
+/// The command that would start now, for a user who gave no options and would have to wait.
+std::string instead_of_waiting(const Search& search, const Error& held) {
+  std::string hint = held.hint;
+  const std::string cpu = call_with(search.request, "--cpu");
+  if (hint.find(cpu) == std::string::npos) hint += (hint.empty() ? "" : "\n") + cpu;
+  if (search.request.verb == "run" || search.request.verb == "lease")
+    hint += "\n" + call_with(search.request, "--or-cpu-after 10m");
+  return hint;
+}
+
+/// No options: one free GPU. If all are busy, wait for one instead of sharing a used GPU. If no GPU
+/// can be used at all, use the CPU; that is not an error.
 Result<Candidates> whatever_there_is(const Search& search, std::vector<std::string>& reasons) {
   const auto visible = visible_of(search);
-  const auto usable = usable_of(visible);
-  auto idle = choose(idle_of(usable), 1, {});
+  auto idle = choose(idle_of(usable_of(visible)), 1, {});
   if (!idle.empty()) return idle;
-  // Shared with strangers, of whom nobody promised anything; never with a job.
-  const auto unleased = only(usable, [](const Candidate& c) { return c.lease == nullptr; });
-  if (!unleased.empty()) return Candidates{freest(unleased)};
-  if (std::any_of(visible.begin(), visible.end(),
-                  [](const Candidate& c) { return c.lease != nullptr; }))
-    return none_free(search, visible, 1);
+  const auto comes_free = [](const Candidate& c) {
+    return c.lease != nullptr || c.obstacle == Obstacle::kNone || c.obstacle == Obstacle::kTaken;
+  };
+  if (std::any_of(visible.begin(), visible.end(), comes_free)) {
+    Error held = none_free(search, visible, 1);
+    held.hint = instead_of_waiting(search, held);
+    return held;
+  }
   if (search.all.empty()) {
     const std::string& state = search.snapshot.driver.state;
     const bool broken = state == "error" || state == "no answer";
@@ -93,7 +106,7 @@ Error not_for_jobs(const model::Device& device) {
   return {ErrorCode::kInvalidArgument, "E0418", std::move(message), "berth ls"};
 }
 
-/// A GPU with MIG on stands for the best of its partitions.
+/// The candidate that the user named. A GPU with MIG enabled stands for its best partition.
 Result<Candidate> named(const Search& search, const Unit& unit) {
   const auto mine = only(search.all, [&](const Candidate& c) {
     return c.device->index == unit.device && (unit.partition_uuid.empty() || c.unit() == unit);
@@ -111,7 +124,7 @@ Result<Candidate> named(const Search& search, const Unit& unit) {
                  text("{} does not allow {}", search.visible.variables, label(mine.front())),
                  text("unset the variable, or name one of its devices")};
   const auto usable = usable_of(visible);
-  // Silence may pass, and the user knows the machine: what is named and may work is tried.
+  // A device that does not answer may recover, so try it if the user names it.
   const Obstacle obstacle = visible.front().obstacle;
   if (usable.empty() && obstacle == Obstacle::kLeased)
     return Error{ErrorCode::kRefused, "E0412", held(visible.front(), search), "berth jobs"};
@@ -135,8 +148,7 @@ Result<Candidates> all_named(const Search& search, const std::vector<Unit>& unit
   if (chosen.size() > 1 && !parts.empty())
     return Error{
         ErrorCode::kInvalidArgument, "E0418",
-        text("CUDA shows a program one MIG partition and nothing beside it; {} devices were named",
-             chosen.size()),
+        text("CUDA shows a program only one MIG partition; {} devices were named", chosen.size()),
         call_with(search.request, "--devices " + parts.front().unit().partition_uuid)};
   return chosen;
 }
@@ -155,11 +167,24 @@ Result<Candidates> by_name(const Search& search, const std::vector<Unit>& units)
   for (const Candidate& c : *chosen) {
     if (need && c.free_bytes.value_or(0) < *need) return no_memory(search, {c}, 1, *need);
     if (need && !has_share(c, search)) return no_share(search, {c}, 1);
-    // Whole: who has memory of it keeps it.
+    // A whole device is requested, so no job may have memory on it.
     if (!need && c.lease != nullptr)
       return Error{ErrorCode::kRefused, "E0412", held(c, search), "berth jobs"};
   }
   return chosen;
+}
+
+/// The most GPUs that one job can have here; 1 if there are none, so that the error says so.
+int all_of(const Search& search) {
+  std::map<model::Vendor, int> whole;
+  for (const Candidate& c : visible_of(search))
+    if (c.partition == nullptr &&
+        (c.obstacle == Obstacle::kNone || c.obstacle == Obstacle::kNoAnswer ||
+         c.obstacle == Obstacle::kTaken || c.obstacle == Obstacle::kLeased))
+      ++whole[c.device->vendor];
+  int most = 1;
+  for (const auto& [vendor, count] : whole) most = std::max(most, count);
+  return most;
 }
 
 Result<Candidates> decide(const Search& search, std::vector<std::string>& reasons) {
@@ -170,10 +195,9 @@ Result<Candidates> decide(const Search& search, std::vector<std::string>& reason
                  text("'{}' is not a share of a device", show_share(share)),
                  text("write a part of the whole, such as 30% or 0.3")};
   if (request.share_permille && !request.memory_bytes)
-    return Error{
-        ErrorCode::kInvalidArgument, "E0013",
-        text("a share is of a GPU that others use too: {} goes with {}", "--share", "--memory"),
-        call_with(request, "--memory 8GiB --share 30%")};
+    return Error{ErrorCode::kInvalidArgument, "E0013",
+                 text("a share is a part of a shared GPU: use {} with {}", "--share", "--memory"),
+                 call_with(request, "--memory 8GiB --share 30%")};
   if (request.gpus == 0) {
     reasons.push_back(text("on the CPU: asked for"));
     return Candidates{};
@@ -194,6 +218,8 @@ Result<Candidates> decide(const Search& search, std::vector<std::string>& reason
   }
   if (request.memory_bytes)
     return by_memory(search, visible_of(search), request.gpus.value_or(1), *request.memory_bytes);
+  if (request.all_gpus.value_or(false))
+    return for_itself(search, visible_of(search), all_of(search));
   if (request.gpus) return for_itself(search, visible_of(search), *request.gpus);
   return whatever_there_is(search, reasons);
 }
@@ -205,6 +231,8 @@ std::string why(const Candidate& c, const Search& search) {
   if (c.obstacle == Obstacle::kUnreadable) return fmt::format("{}: {}", what, sentence(c.obstacle));
   if (c.device->health == model::Health::kAsleep)
     return text("{}: asleep, wakes when it is used", what);
+  if (c.device->processes_unknown)
+    return text("{}: who uses it is not known: {}", what, printable(c.device->note));
   if (c.busy && !users.empty()) return text("{}: shared with {}", what, users);
   if (c.busy || (c.partition == nullptr && holds_unaccounted(*c.device, search.snapshot)))
     return text("{}: memory is in use that no process here accounts for", what);
@@ -247,8 +275,12 @@ Result<model::Placement> place_leased(const model::Request& request,
   named.devices = units;
   named.memory_bytes.reset();
   named.share_permille.reset();
-  named.gpus = units.empty() ? std::optional(0) : std::nullopt;
-  auto placement = place(named, snapshot);
+  named.all_gpus.reset();
+  named.gpus.reset();
+  auto placement = place(units.empty() ? request : named, snapshot);
+  // A lease without a GPU: use the request's reasons if it also leads to the CPU.
+  if (units.empty() && (!placement || !placement->devices.empty()))
+    placement = place(on_cpu(request), snapshot);
   if (placement && !affinity.empty()) {
     placement->cpus = affinity;
     if (request.cpus) placement->threads = *request.cpus;

@@ -1,4 +1,4 @@
-// What holds on every machine, tried on random ones with fixed seeds.
+// Properties that hold on every machine, tested on random machines with fixed seeds.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -101,7 +101,7 @@ TEST_CASE("on any machine a placement keeps its promises") {
 
 namespace {
 
-/// The commands of a hint as requests, with the caller's own variables.
+/// The commands in a hint as requests with the caller's variables.
 std::vector<Request> commands_of(const std::string& hint, const Request& from) {
   std::vector<Request> commands;
   Request base;

@@ -44,7 +44,7 @@ namespace {
 
 // Sentences.
 
-/// A size that is certainly free, as --memory takes it.
+/// A size that is safely free, in the form --memory accepts.
 std::string memory_to_ask_for(std::uint64_t free) {
   return free >= (1ULL << 30) ? fmt::format("{}GiB", free >> 30)
                               : fmt::format("{}MiB", std::max<std::uint64_t>(1, free >> 20));
@@ -57,7 +57,7 @@ std::string leases_of(const Candidate& c, const Search& search) {
   for (const model::Holding& one : search.ledger.holdings) {
     if (one.unit != id) continue;
     out += out.empty() ? "" : "; ";
-    // Job 0: nobody's.
+    // Job 0 stands for no job.
     if (one.job == 0) {
       out += one.user.empty() ? text("drained: it gets no new jobs")
                               : text("a job of another user's broker");
@@ -92,7 +92,7 @@ std::string counted(int count, const std::string& name) {
 Error none_here(const Search& search) {
   const model::Driver& driver = search.snapshot.driver;
   const bool broken = driver.state == "error" || driver.state == "no answer";
-  // A driver that fails hides what there is.
+  // A failing driver may hide devices.
   std::string message =
       broken ? text("no GPU of this machine can be used") : text("there is no GPU on this machine");
   std::map<std::string, int> not_managed, out_of_reach;
@@ -112,7 +112,7 @@ Error none_here(const Search& search) {
           broken && !driver.hint.empty() ? driver.hint + "\n" + cpu : cpu};
 }
 
-/// What would work now, for the hint.
+/// A command that would work now, for the hint.
 std::string instead(const Search& search, const Candidates& visible, int count) {
   std::string hint;
   const auto usable = usable_of(visible);
@@ -128,13 +128,14 @@ std::string instead(const Search& search, const Candidates& visible, int count) 
   return hint.empty() ? call_with(search.request, "--cpu") : hint;
 }
 
-/// A silent device may answer again, and a taken one be given back; the others need a person.
+/// A silent device may answer again, and a leased one may be returned; other obstacles need a
+/// person.
 bool may_come_free(const Candidate& c) {
   return c.obstacle == Obstacle::kNone || c.obstacle == Obstacle::kNoAnswer ||
          c.obstacle == Obstacle::kTaken || c.obstacle == Obstacle::kLeased;
 }
 
-/// The most that one job can have here; what is free now is less of an answer to so many.
+/// The most that one job can have here; the number of free devices would not help much.
 std::string as_many_as_are_here(const Search& search, const Candidates& visible, int count) {
   const auto possible = only(visible, may_come_free);
   for (int fewer = count - 1; fewer >= 1; --fewer)
@@ -169,12 +170,12 @@ std::size_t whole_devices(const Candidates& from) {
       from.begin(), from.end(), [](const Candidate& c) { return c.partition == nullptr; }));
 }
 
-/// Nothing that ends would mend it, so nobody should wait for it: E0420 instead of E0412.
+/// No job's end can help, so nobody should wait: E0420 instead of E0412.
 Error never(const Search& search, std::string message, const Candidates& visible, int count) {
   return {ErrorCode::kNoDevice, "E0420", std::move(message), instead(search, visible, count)};
 }
 
-/// Too many of the devices are lost, forbidden or the like.
+/// Too many devices are lost, prohibited or otherwise unusable.
 std::optional<Error> too_few_usable(const Search& search, const Candidates& visible, int count) {
   const auto possible = only(visible, may_come_free);
   if (!choose(possible, count, {}).empty()) return std::nullopt;
@@ -186,7 +187,7 @@ std::optional<Error> too_few_usable(const Search& search, const Candidates& visi
                visible, count);
 }
 
-/// What is waited for is that a device answers again: no job's end brings that about.
+/// For devices that do not answer: no job's end makes them answer.
 std::string instead_of_silence(const Search& search, const Candidates& visible, int count) {
   const auto speaking = only(visible, [](const Candidate& c) {
     return may_come_free(c) && c.obstacle != Obstacle::kNoAnswer;
@@ -195,7 +196,7 @@ std::string instead_of_silence(const Search& search, const Candidates& visible, 
   return choose(speaking, count, {}).empty() ? "berth doctor\n" + hint : hint;
 }
 
-/// More than the devices hold when nobody uses them.
+/// More memory than the devices have when idle.
 std::optional<Error> too_large(const Search& search, const Candidates& visible, int count,
                                std::uint64_t need) {
   const auto fits = [&](const Candidate& c) { return c.capacity_bytes.value_or(need) >= need; };
@@ -219,6 +220,8 @@ std::string held(const Candidate& c, const Search& search) {
   const std::string users = users_of(c, search.snapshot);
   if (c.lease != nullptr) return text("{}: {}", label(c), leases_of(c, search));
   if (c.obstacle != Obstacle::kNone) return text("{}: {}", label(c), sentence(c.obstacle));
+  if (c.device->processes_unknown)
+    return text("{}: who uses it is not known: {}", label(c), printable(c.device->note));
   if (!users.empty()) return text("{}: {}", label(c), users);
   return c.busy ? text("{}: memory is in use that no process here accounts for", label(c))
                 : text("{}: free", label(c));
@@ -226,7 +229,7 @@ std::string held(const Candidate& c, const Search& search) {
 
 Error none_free(const Search& search, const Candidates& visible, int count) {
   if (choose(visible, count, {}).empty())
-    return never(search, text("several GPUs for one job are whole ones of one vendor"), visible,
+    return never(search, text("several GPUs for one job must be whole ones of one vendor"), visible,
                  count);
   if (auto error = too_few_usable(search, visible, count)) return *std::move(error);
   const std::size_t idle = idle_of(usable_of(visible)).size();
@@ -234,7 +237,7 @@ Error none_free(const Search& search, const Candidates& visible, int count) {
       text_n("{} of {} GPUs is free, {} wanted", "{} of {} GPUs are free, {} wanted",
              static_cast<long long>(idle), idle, visible.size(), count);
   if (idle >= static_cast<std::size_t>(count))
-    message += "\n  " + text("several GPUs for one job are whole ones of one vendor");
+    message += "\n  " + text("several GPUs for one job must be whole ones of one vendor");
   return {ErrorCode::kRefused, "E0412", message + holders(visible, search),
           instead_of_silence(search, visible, count)};
 }

@@ -1,5 +1,5 @@
-// What place() is asked about, the candidates it chooses from, and how it says no: what is in the
-// way, who holds it, and the call that would work now.
+// The data that place() works on, the candidates it chooses from, and its refusals: what prevents
+// the request, who holds the devices, and the command that would work now.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace berth::policy {
 
 using Candidates = std::vector<Candidate>;
 
-/// What the question is about, gathered once.
+/// A request with everything derived from it once.
 struct Search {
   const model::Request& request;
   const model::Snapshot& snapshot;
@@ -40,18 +40,18 @@ Candidates only(const Candidates& from, Predicate&& predicate) {
 [[nodiscard]] Candidates usable_of(const Candidates& from);
 [[nodiscard]] Candidates idle_of(const Candidates& from);
 [[nodiscard]] const Candidate& freest(const Candidates& from);
-/// As much of its time is left as was asked for.
+/// Whether enough of its time is not promised to jobs.
 [[nodiscard]] bool has_share(const Candidate& c, const Search& search);
 
 /// "GPU 1: job 12 (zhao)"
 [[nodiscard]] std::string held(const Candidate& c, const Search& search);
-/// Why `count` are not to be had, before asking whether they are free.
+/// Why `count` devices are impossible, even if all were free.
 [[nodiscard]] std::optional<Error> too_few_at_all(const Search& search, const Candidates& visible,
                                                   int count);
 [[nodiscard]] Error none_free(const Search& search, const Candidates& visible, int count);
 [[nodiscard]] Error no_memory(const Search& search, const Candidates& visible, int count,
                               std::uint64_t need);
-/// Enough memory, and not enough of the devices' time.
+/// Enough devices have the memory, but too few have the requested share of time.
 [[nodiscard]] Error no_share(const Search& search, const Candidates& enough, int count);
 
 }  // namespace berth::policy

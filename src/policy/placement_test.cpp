@@ -23,7 +23,7 @@ namespace {
 using Change = std::function<void(Snapshot&, Request&)>;
 using Changes = std::vector<Change>;
 
-// The machine's side of a row.
+// Changes to the machine.
 Change uses(int device, std::uint64_t gib, const std::string& partition = "") {
   return [=](Snapshot& s, Request&) { use(s, device, gib, true, partition); };
 }
@@ -59,7 +59,17 @@ Change bus(int device, const char* address) {
 Change nobody_holds(std::uint64_t gib, const char* cause) {
   return [=](Snapshot& s, Request&) { s.unattributed.push_back({0, gib * kGiB, cause, {}}); };
 }
-// The request's side.
+Change unreadable(int device) {
+  return [=](Snapshot& s, Request&) {
+    s.devices[static_cast<std::size_t>(device)].processes_unknown = berth::model::Absence::kFailed;
+  };
+}
+Change loaded(int device, double percent) {
+  return [=](Snapshot& s, Request&) {
+    s.devices[static_cast<std::size_t>(device)].readings.utilization_percent = percent;
+  };
+}
+// Changes to the request.
 Change gpus(int count) {
   return [=](Snapshot&, Request& r) { r.gpus = count; };
 }
@@ -152,7 +162,7 @@ const Device kOther = gpu(Vendor::kNvidia, "B", 24);
 
 }  // namespace
 
-TEST_CASE("without options a job gets the best free device there is, else the CPU") {
+TEST_CASE("without options a job gets the best free device, and waits where all are busy") {
   check({
       {"no device", bare(), {}, "cpu"},
       {"one free GPU", nvidia(1), {}, "0"},
@@ -160,12 +170,12 @@ TEST_CASE("without options a job gets the best free device there is, else the CP
       {"the first that is free", nvidia(3), {uses(0, 10)}, "1"},
       {"less used memory first", nvidia(2), {used(0, 600)}, "1"},
       {"a driver's own few MiB do not count", nvidia(2), {used(0, 9)}, "0"},
-      {"all in use: most free memory", nvidia(3), {uses(0, 60), uses(1, 20), uses(2, 40)}, "1"},
+      {"all in use: it waits", nvidia(3), {uses(0, 60), uses(1, 20), uses(2, 40)}, "E0412"},
       {"a whole GPU before a partition", mig(), {}, "1"},
       {"the largest free partition", mig(), {uses(1, 1)}, "0:MIG-a1-0000"},
       {"no partition in use", mig(), {uses(1, 1), uses(0, 3, "MIG-a1-0000")}, "0:MIG-a2-0000"},
       {"a card before processor graphics", machine({integrated(), kRadeon}), {}, "1"},
-      {"a card in use before them", machine({integrated(), kRadeon}), {uses(1, 9)}, "1"},
+      {"a card in use is waited for", machine({integrated(), kRadeon}), {uses(1, 9)}, "E0412"},
       {"a busy card is not replaced by them",
        machine({integrated(), kRadeon}),
        {uses(1, 9), gpus(1)},
@@ -203,7 +213,10 @@ TEST_CASE("a device that is not well comes later, or never") {
       {"only such ones: the CPU", nvidia(1), {forbidden(0)}, "cpu"},
       {"only lost ones: the CPU", nvidia(1), {is(0, Health::kLost)}, "cpu"},
       {"prohibited is out", nvidia(2), {mode(0, "prohibited")}, "1"},
-      {"exclusive and taken is out", nvidia(1), {mode(0, "exclusive process"), uses(0, 1)}, "cpu"},
+      {"exclusive and taken is waited for",
+       nvidia(1),
+       {mode(0, "exclusive process"), uses(0, 1)},
+       "E0412"},
       {"exclusive and free is in", nvidia(1), {mode(0, "exclusive process")}, "0"},
   });
 }
@@ -239,23 +252,6 @@ TEST_CASE("a number of GPUs is a number of free ones that go together") {
   });
 }
 
-TEST_CASE("who waits for a device that does not answer is sent to the doctor, others are not") {
-  Snapshot silent = nvidia(2);
-  for (Device& device : silent.devices) device.health = Health::kNoAnswer;
-  Request one;
-  one.gpus = 1;
-  const auto waits = place(one, silent);
-  REQUIRE(!waits);
-  CHECK(waits.error().id == "E0412");
-  CHECK(waits.error().hint.find("berth doctor") == 0);
-  CHECK(waits.error().hint.find("--cpu") != std::string::npos);
-  silent.devices[1].health = Health::kOk;
-  use(silent, 1, 20, true, "");
-  const auto busy = place(one, silent);
-  REQUIRE(!busy);
-  CHECK(busy.error().hint.find("doctor") == std::string::npos);
-}
-
 TEST_CASE("who asks for more GPUs than are here is told how many one job can have, busy or not") {
   Request nine;
   nine.gpus = 9;
@@ -286,6 +282,13 @@ TEST_CASE("who makes a device busy") {
        nvidia(1),
        {nobody_holds(30, "driver_reserve"), gpus(1)},
        "0"},
+      {"processes that cannot be read do", nvidia(1), {unreadable(0), gpus(1)}, "E0412"},
+      {"also without options", nvidia(1), {unreadable(0)}, "E0412"},
+      {"so are those of partitions",
+       machine({with_mig(kGeforce, {5}, "a")}),
+       {unreadable(0), gpus(1)},
+       "E0412"},
+      {"by name it can be had", nvidia(1), {unreadable(0), named("0")}, "0"},
       {"an MPS client does",
        nvidia(1),
        {draws(0, 1), [](Snapshot& s, Request&) { s.processes[0].kind.mps = true; }, gpus(1)},
@@ -293,7 +296,7 @@ TEST_CASE("who makes a device busy") {
   });
 }
 
-TEST_CASE("memory is found on the device it fits most tightly") {
+TEST_CASE("memory is shared on the freest device that nobody uses, then on the least used") {
   const auto reserved = [](Snapshot& s, Request&) {
     s.devices[0].readings.memory_reserved_bytes = 2 * kGiB;
   };
@@ -301,7 +304,19 @@ TEST_CASE("memory is found on the device it fits most tightly") {
     s.devices[0].readings.memory_used_bytes = berth::model::Absence::kNoPermission;
   };
   check({
-      {"the tightest fit", nvidia(3), {uses(0, 20), uses(1, 60), uses(2, 40), memory(30)}, "2"},
+      {"the most free memory", nvidia(3), {used(0, 9000), used(2, 700), memory(30)}, "1"},
+      {"nobody's before somebody's", nvidia(2), {uses(0, 1), used(1, 9000), memory(30)}, "1"},
+      {"of those in use the least used",
+       nvidia(3),
+       {uses(0, 20), uses(1, 45), uses(2, 40), loaded(0, 97), loaded(1, 12), loaded(2, 55),
+        memory(30)},
+       "1"},
+      {"then the most free memory",
+       nvidia(3),
+       {uses(0, 40), uses(1, 20), uses(2, 30), loaded(0, 93), loaded(1, 97), loaded(2, 99),
+        memory(30)},
+       "1"},
+      {"not known is in use", nvidia(2), {unreadable(0), used(1, 9000), memory(30)}, "1"},
       {"none has so much free", nvidia(2), {uses(0, 20), uses(1, 9), memory(75)}, "E0412"},
       {"none has so much at all", nvidia(2), {uses(0, 20), memory(81)}, "E0420"},
       {"nor have so many",

@@ -1,6 +1,7 @@
 #include "policy/pool.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/result.hpp"
 #include "model/run.hpp"
@@ -11,6 +12,10 @@ namespace {
 std::uint64_t left(const Slot& slot) {
   return slot.memory_bytes > slot.memory_taken_bytes ? slot.memory_bytes - slot.memory_taken_bytes
                                                      : 0;
+}
+
+bool is_used(const Slot& slot) {
+  return slot.in_use || slot.leases > 0;
 }
 
 bool free_for(const Slot& slot, const Demand& demand) {
@@ -41,8 +46,9 @@ std::optional<std::vector<int>> fit(const Pool& pool, const Demand& demand) {
   if (found.size() < wanted) return std::nullopt;
   if (demand.memory_bytes != 0)
     std::stable_sort(found.begin(), found.end(), [&](int a, int b) {
-      return left(pool.devices[static_cast<std::size_t>(a)]) <
-             left(pool.devices[static_cast<std::size_t>(b)]);
+      const Slot& one = pool.devices[static_cast<std::size_t>(a)];
+      const Slot& other = pool.devices[static_cast<std::size_t>(b)];
+      return std::tuple(is_used(one), left(other)) < std::tuple(is_used(other), left(one));
     });
   found.resize(wanted);
   std::sort(found.begin(), found.end());

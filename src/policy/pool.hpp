@@ -1,5 +1,5 @@
-// What a machine has left for leases, in numbers alone, and whether a demand fits. Pure. Which of
-// several devices is the better one, place() knows; the queue only needs to know whether and when.
+// What a machine has left for leases, as plain numbers, and whether a demand fits. Pure. place()
+// knows which of several devices is best; the queue only needs to know whether and when a job fits.
 #pragma once
 
 #include <compare>
@@ -9,28 +9,28 @@
 
 namespace berth::policy {
 
-/// What a job must get at once.
+/// What a job needs at once.
 struct Demand {
-  int devices = 1;                 // 0: the CPU alone
-  std::uint64_t memory_bytes = 0;  // on each of them, beside other leases; 0: the whole device
-  int share_permille = 0;          // of the time of each of them; 0: none was asked for
+  int devices = 1;                 // 0: the CPU only
+  std::uint64_t memory_bytes = 0;  // per device, shared with other leases; 0: the whole device
+  int share_permille = 0;          // of each device's time; 0: no share requested
   int cpus = 0;
   std::vector<int> allowed = {};  // positions in Pool::devices, ascending; empty: any
-  bool beside_strangers = false;  // a device that somebody without a lease uses will do
+  bool beside_strangers = false;  // accepts a device that foreign processes use
 
   auto operator<=>(const Demand&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// A device, or a partition that is leased like one.
+/// A device, or a partition leased as a unit.
 struct Slot {
-  std::uint64_t memory_bytes = 0;        // 0: not known, so it is only given whole
-  std::uint64_t memory_taken_bytes = 0;  // leased, or used by somebody without a lease
+  std::uint64_t memory_bytes = 0;        // 0: not known, so only given as a whole
+  std::uint64_t memory_taken_bytes = 0;  // leased, or used by foreign processes
   int share_taken_permille = 0;
   int leases = 0;
-  bool alone = false;   // one lease has it all
-  bool usable = true;   // neither broken nor drained nor lent
-  bool lent = false;    // another broker gave it away: it comes back
-  bool in_use = false;  // somebody without a lease computes on it
+  bool alone = false;   // one lease has the whole device
+  bool usable = true;   // not broken, drained or lent
+  bool lent = false;    // another broker leased it; it will come back
+  bool in_use = false;  // a foreign process computes on it
 
   bool operator==(const Slot&) const = default;
 };
@@ -44,18 +44,19 @@ struct Pool {
 };
 
 /// The positions of the devices that the demand would get, ascending; nullopt: it does not fit now.
-/// Whole devices are the first free ones; memory goes where the least is left over.
+/// Whole devices: the first free ones. Memory: as choose() places it, as far as these numbers
+/// allow: the most free memory among unused devices, then among the others.
 [[nodiscard]] std::optional<std::vector<int>> fit(const Pool& pool, const Demand& demand);
-/// Whether it would fit with every lease given back and everybody else gone.
+/// Whether it would fit if all leases and all foreign processes were gone.
 [[nodiscard]] bool could_ever_fit(const Pool& pool, const Demand& demand);
 
 void take(Pool& pool, const Demand& demand, const std::vector<int>& devices);
 void give_back(Pool& pool, const Demand& demand, const std::vector<int>& devices);
-/// What is left in both of two states of one machine.
+/// The resources that are free in both states of one machine.
 [[nodiscard]] Pool common(const Pool& a, const Pool& b);
 
-/// How many devices' worth it takes: 1 for a whole one, its part of the memory where it shares, and
-/// where it has none its part of the processors.
+/// How many devices the demand is worth: 1 per whole device, its fraction of the memory if shared,
+/// or its fraction of the processors without a device.
 [[nodiscard]] double weight(const Pool& pool, const Demand& demand,
                             const std::vector<int>& devices);
 

@@ -11,23 +11,22 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// What a job that has just started is expected to use at least.
+/// The least time that a job which has just started is expected to run.
 constexpr milliseconds kShortest = std::chrono::minutes(15);
-/// Kinds of jobs that are looked at before the rest waits for the next event: of each user as many
-/// as of every other, so that nobody's thousand kinds hide another's one.
+/// How many kinds of jobs are examined per event. All users get the same number, so that one user's
+/// thousand kinds cannot hide another's job.
 constexpr int kMostLooks = 1000;
 constexpr int kLeastLooks = 10;
 constexpr std::size_t kMostBefore = 100;
 
-/// How long a running job is expected to go on: as long again as it has run, and not past its
-/// limit.
+/// How long a running job is expected to continue: as long again as it has run, up to its limit.
 milliseconds expected_rest(const RunningJob& job, Instant now, milliseconds at_least) {
   const milliseconds has_run = std::max(now - job.started, milliseconds(0));
   return job.time_limit ? std::max(*job.time_limit - has_run, milliseconds(0))
                         : std::max(has_run, at_least);
 }
 
-/// Whether a user who has so much may have that, too.
+/// Whether the user's limits allow this demand on top of the current use.
 bool allows(const UserRules& rules, int devices, int jobs, const Demand& demand) {
   return (!rules.most_jobs || jobs < *rules.most_jobs) &&
          (!rules.most_devices || devices + demand.devices <= *rules.most_devices);
@@ -51,12 +50,12 @@ std::string_view name(Obstruction why) {
   return "";
 }
 
-/// The first job of every line, in the order of service.
+/// Iterates over the first job of every line, in service order.
 class Queue::Walk {
  public:
   Walk(const Queue& queue, Instant now) : queue_(queue), now_(now) {
-    // What runs counts beyond what it has used so far: else who starts eight jobs at once would
-    // stand, for the next moments, as well as who starts one.
+    // Count the expected rest of running jobs too. Otherwise a user who has just started eight jobs
+    // would rank as high as one who started one.
     std::map<int, double> coming;
     for (const auto& [id, job] : queue.running_)
       coming[job.user] +=
@@ -70,7 +69,7 @@ class Queue::Walk {
     }
   }
 
-  /// Not so many that to look at all of them takes long.
+  /// Limits the number of jobs examined, to keep the scan short.
   void look_at_few() {
     most_of_a_user_ =
         std::max(kLeastLooks, kMostLooks / std::max(1, static_cast<int>(steps_.size())));
@@ -130,7 +129,7 @@ UserRules Queue::rules(int user) const {
   return found == users_.end() ? UserRules() : found->second.rules;
 }
 
-// The line.
+// Waiting jobs.
 
 void Queue::add(const WaitingJob& job) {
   const auto [entry, is_new] = waiting_.emplace(job.id, job);
@@ -138,7 +137,7 @@ void Queue::add(const WaitingJob& job) {
   User& owner = users_[job.user];
   if (owner.lines.empty()) shares_.wait(job.user, job.queued);
   const auto line = owner.lines.try_emplace({job.demand, job.time_limit}).first;
-  const Place place{-job.tier, -job.priority, job.id};
+  const Place place = place_of(job);
   if (!line->second.empty()) owner.heads.erase({*line->second.begin(), &line->first});
   line->second.insert(place);
   owner.heads.insert({*line->second.begin(), &line->first});
@@ -151,7 +150,7 @@ bool Queue::remove(JobId id, Instant now) {
   User& owner = users_[job.user];
   const auto line = owner.lines.find({job.demand, job.time_limit});
   owner.heads.erase({*line->second.begin(), &line->first});
-  line->second.erase({-job.tier, -job.priority, id});
+  line->second.erase(place_of(job));
   if (line->second.empty())
     owner.lines.erase(line);
   else
@@ -159,6 +158,15 @@ bool Queue::remove(JobId id, Instant now) {
   if (owner.lines.empty()) shares_.stop_waiting(job.user, now);
   waiting_.erase(entry);
   return true;
+}
+
+Queue::Place Queue::place_of(const WaitingJob& job) {
+  return {-job.tier, -job.priority, job.place == 0 ? job.id : job.place, job.id};
+}
+
+void Queue::set_time_limit(JobId id, std::optional<milliseconds> limit) {
+  const auto entry = running_.find(id);
+  if (entry != running_.end()) entry->second.time_limit = limit;
 }
 
 void Queue::begin(const RunningJob& job) {
@@ -195,7 +203,7 @@ void Queue::ended(JobId id, Instant now) {
   running_.erase(entry);
 }
 
-// Who is next.
+// The next job.
 
 std::vector<Queue::Release> Queue::releases(Instant now) const {
   std::vector<Release> out;
@@ -219,7 +227,7 @@ std::optional<Queue::Reservation> Queue::reserve(const Demand& demand, Instant n
     devices = fit(out.beside, demand);
   }
   if (!devices) return std::nullopt;
-  // What is free now is left to others, where what comes free later will do.
+  // Prefer devices that become free later, so that devices free now stay available to others.
   Pool later = out.beside;
   for (std::size_t i = pool_.devices.size(); i-- > 0;) {
     if (pool_.devices[i].leases > 0 || !later.devices[i].usable) continue;

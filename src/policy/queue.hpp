@@ -1,14 +1,15 @@
-// Queue: who starts next. Pure: no I/O and no clock, so the broker, the tests and a simulated day
-// ask the same code.
+// Queue: decides which job starts next. Pure: no I/O and no clock, so the broker, the tests and a
+// simulated day use the same code.
 //
-// The problem is three wishes that pull apart: nobody is starved, nobody's device stands idle, and
-// everybody gets their share of GPU time over days. Strict order starves devices; pure backfill
-// starves the job that needs eight of them. The choice is EASY backfill over a fair order:
-// 1. Users stand in the order of what they had for their weight (fair_share.hpp); a user's own jobs
-//    by priority, then as they came.
-// 2. The first job that does not fit gets a reservation: the moment at which, by the time limits of
-//    what runs, it will fit. What has no limit is expected to run as long again as it has run.
-// 3. A later job starts only where it would be gone by then, or leaves what was reserved alone.
+// Three goals conflict: no job starves, no device idles, and users get their share of GPU time over
+// days. Strict order leaves devices idle; pure backfill starves the job that needs eight of them.
+// The solution is EASY backfill over a fair order:
+// 1. Users are ordered by past use per weight (fair_share.hpp); a user's own jobs by priority, then
+//   by arrival.
+// 2. The first job that does not fit gets a reservation: the time when it will fit, according to
+//   the time limits of running jobs. A job without limit is expected to run as long again as it has
+//   run.
+// 3. A later job starts only if it ends before that time or does not use what is reserved.
 #pragma once
 
 #include <chrono>
@@ -26,8 +27,8 @@ namespace berth::policy {
 
 using JobId = std::uint64_t;
 
-/// `tier` stands above what users had: -1 gives way to everybody's until it has waited `aging`; +1
-/// only an administrator gives. `priority` orders a user's own jobs alone.
+/// `tier` outranks fair share: -1 is behind all other jobs until it has waited for `aging`; only an
+/// administrator gives +1. `priority` orders only a user's own jobs.
 struct WaitingJob {
   JobId id = 0;
   int user = 0;
@@ -36,6 +37,7 @@ struct WaitingJob {
   int tier = 0;
   int priority = 0;
   Instant queued{0};
+  JobId place = 0;  // replaces the id in the order of a user's jobs; 0: the id
 };
 
 struct RunningJob {
@@ -63,13 +65,13 @@ struct Start {
   std::vector<int> devices;
 };
 
-/// Why a job that waits does not start.
+/// Why a waiting job does not start.
 enum class Obstruction : unsigned char {
-  kNothing,    // it starts now
-  kBusy,       // it does not fit beside what runs
-  kReserved,   // it would fit, but would delay a job that was to come first
-  kUserLimit,  // its user has as many devices or jobs as allowed
-  kNever       // this machine has not so much
+  kNothing,    // it can start now
+  kBusy,       // it does not fit beside running jobs
+  kReserved,   // it fits, but would delay the reserved job
+  kUserLimit,  // its user has reached a limit
+  kNever       // this machine is too small
 };
 /// "nothing", "busy", "reserved", "user_limit", "never": stable, for JSON.
 [[nodiscard]] std::string_view name(Obstruction why);
@@ -78,40 +80,41 @@ class Queue {
  public:
   explicit Queue(Pool machine, QueueRules rules = {});
 
-  /// The machine without our leases: what others use, what is drained or broken. Devices that are
-  /// new stand last; none is ever taken out.
+  /// Sets the machine without our leases: foreign use, drained and broken devices. New devices are
+  /// at the end; devices are never removed.
   void set_machine(const Pool& machine);
   void set_user(int number, const UserRules& rules);
-  /// As FairShare::set_ahead.
+  /// See FairShare::set_ahead.
   void set_ahead(int user, double seconds, Instant now) { shares_.set_ahead(user, seconds, now); }
 
-  /// At WaitingJob::queued.
+  /// Adds a job; its time is WaitingJob::queued.
   void add(const WaitingJob& job);
-  /// From the line; false where it is not in it.
+  /// Removes a waiting job; false if it is not waiting.
   bool remove(JobId id, Instant now);
   void started(JobId id, const std::vector<int>& devices, Instant now);
-  /// A lease that never stood in the line.
+  /// Adds a running job that was never queued here.
   void adopt(const RunningJob& job);
   void ended(JobId id, Instant now);
+  /// Changes the limit of a running job.
+  void set_time_limit(JobId id, std::optional<std::chrono::milliseconds> limit);
 
-  /// Who starts now; nullopt: nobody. To be asked again after started().
+  /// The job to start now; nullopt: none. Call it again after started().
   [[nodiscard]] std::optional<Start> next(Instant now) const;
-  /// Of a job that waits: why it does not start, and who stands before it: of every other user the
-  /// first of each kind of job, of its own user all.
+  /// Why a waiting job does not start, and which jobs are before it: all earlier jobs of its own
+  /// user, and of each other user the first of each kind.
   struct Outlook {
     Obstruction obstruction = Obstruction::kNothing;
-    std::vector<JobId> before;  // first first; at most 100
+    std::vector<JobId> before;  // in order; at most 100
   };
   [[nodiscard]] Outlook outlook(JobId id, Instant now) const;
-  /// When what runs now will have ended, by limits or by expectation; in the order of time.
+  /// When each running job will end, by its limit or as expected; sorted by time.
   struct Release {
     Instant at{0};
     JobId job = 0;
     bool by_limit = false;
   };
   [[nodiscard]] std::vector<Release> releases(Instant now) const;
-  /// When it would fit, and this user may have it, if nobody else was given anything; nullopt: not
-  /// even then.
+  /// When the demand would fit within the user's limits if no other job started; nullopt: never.
   [[nodiscard]] std::optional<Instant> fits_at(int user, const Demand& demand, Instant now) const;
   [[nodiscard]] UserRules rules(int user) const;
 
@@ -123,12 +126,12 @@ class Queue {
   [[nodiscard]] std::size_t running_count() const { return running_.size(); }
 
  private:
-  /// A user's jobs that are alike for the queue: only their first needs a look.
+  /// Jobs of one user that differ only in their order: the queue looks at the first one only.
   using Kind = std::pair<Demand, std::optional<std::chrono::milliseconds>>;
-  /// Smaller is served first.
+  /// Smaller is first.
   struct Place {
     int tier = 0, priority = 0;  // both negated
-    JobId job = 0;
+    JobId place = 0, job = 0;
     auto operator<=>(const Place&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   struct Use {
@@ -140,7 +143,7 @@ class Queue {
     std::map<Kind, std::set<Place>> lines;
     std::set<std::pair<Place, const Kind*>> heads;  // the first of each line
   };
-  /// The moment from which the first job that did not fit will, and what it leaves for others.
+  /// The time when the first blocked job will fit, and the resources left for others until then.
   struct Reservation {
     Instant from{0};
     Pool beside;
@@ -153,12 +156,13 @@ class Queue {
   [[nodiscard]] Look look(const WaitingJob& job, std::optional<Reservation>& first,
                           Instant now) const;
   [[nodiscard]] std::optional<Reservation> reserve(const Demand& demand, Instant now) const;
+  [[nodiscard]] static Place place_of(const WaitingJob& job);
   [[nodiscard]] int tier_now(const WaitingJob& job, Instant now) const;
   void begin(const RunningJob& job);
 
   QueueRules rules_;
   FairShare shares_;
-  Pool machine_, pool_;  // without our leases, and with them
+  Pool machine_, pool_;  // without and with our leases
   std::map<int, User> users_;
   std::map<JobId, WaitingJob> waiting_;
   std::map<JobId, RunningJob> running_;

@@ -1,5 +1,4 @@
-// A day of 16 users and 8 GPUs, against the machine that could be perfectly fair
-// (day_for_tests.hpp).
+// A day of 16 users and 8 GPUs, compared with a perfectly fair machine (day_for_tests.hpp).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,7 +16,7 @@ std::vector<double> weights_of_a_lab() {
   return out;
 }
 
-/// Jobs that waited longer than twice the fluid machine's wait and the longest job.
+/// Number of jobs that waited longer than twice the fluid machine's wait plus the longest job.
 int waited_too_long(const Day& day) {
   const Played played = play(day);
   const auto fluid = fluid_ends(day);
@@ -42,8 +41,8 @@ TEST_CASE("No job of a day waits longer than twice the fluid machine's wait and 
   CHECK(waited_too_long(random_day(random, weights_of_a_lab(), 0.95)) == 0);
 }
 
-// The fluid machine runs a user's short job beside the long one whenever a part of a device is
-// over; a real one has none over then. All that wait too long are such jobs of a minute or two.
+// The fluid machine runs a user's short job beside the long one whenever part of a device is free;
+// a real machine cannot. All jobs that wait too long are such jobs of a minute or two.
 TEST_CASE("On days with as much work as the machine can do, or more, hardly any does") {
   std::size_t jobs = 0;
   int too_long = 0;
@@ -57,7 +56,7 @@ TEST_CASE("On days with as much work as the machine can do, or more, hardly any 
   CHECK(too_long <= static_cast<int>(jobs) / 400);
 }
 
-// With jobs of ten minutes at most: what runs at the end of the day is cut off.
+// Jobs last at most ten minutes, because jobs running at the end of the day are cut off.
 TEST_CASE("Users who always want more get GPU time within 5 % of their weights in a day") {
   for (unsigned seed = 1; seed <= 2; ++seed) {
     std::mt19937 random(seed);

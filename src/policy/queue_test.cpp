@@ -27,7 +27,7 @@ WaitingJob job(JobId id, int user, int devices, milliseconds limit = {}) {
   return out;
 }
 
-/// Starts all that can start; their ids in the order of starting.
+/// Starts all jobs that can start. Returns their ids in order.
 std::vector<JobId> start_all(Queue& queue, Instant now) {
   std::vector<JobId> out;
   while (const auto start = queue.next(now)) {
@@ -85,7 +85,7 @@ TEST_CASE("Weights decide who has more while all wait") {
     running = start_all(queue, now);
     for (const JobId id : running) of_the_heavy += id % 2 == 0 ? 1 : 0;
   }
-  CHECK(of_the_heavy >= 230);  // of 320, three quarters are 240
+  CHECK(of_the_heavy >= 230);  // of 320; three quarters are 240
   CHECK(of_the_heavy <= 250);
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("What nobody else wanted is not held against anyone") {
   Queue queue(gpus(1));
   queue.add(job(1, 0, 1));
   REQUIRE(start_all(queue, seconds(0)) == Ids{1});
-  queue.ended(1, hours(10));  // alone on the machine, all that time
+  queue.ended(1, hours(10));  // it had the machine to itself all that time
   for (JobId id = 2; id <= 9; ++id) {
     WaitingJob next = job(id, id % 2 == 0 ? 0 : 1, 1);
     next.queued = hours(10);
@@ -107,7 +107,7 @@ TEST_CASE("What nobody else wanted is not held against anyone") {
     order.push_back(started[0]);
     queue.ended(started[0], now + minutes(1));
   }
-  // By turns, not the newcomer's four first.
+  // They alternate; the newcomer's four do not all come first.
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) CHECK(order[i] % 2 != order[i + 1] % 2);
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("A device that the big job will not need is given away without a limit
   queue.add(job(1, 0, 2, hours(2)));
   REQUIRE(start_all(queue, seconds(0)) == Ids{1});
   queue.add(job(2, 1, 3));
-  queue.add(job(3, 2, 1));  // leaves one of the two free ones, and one comes back with job 1
+  queue.add(job(3, 2, 1));  // leaves one of two devices free; job 1 returns another
   CHECK(start_all(queue, seconds(0)) == Ids{3});
 }
 
@@ -251,7 +251,7 @@ TEST_CASE("A limit of a user holds that user alone") {
   CHECK(queue.outlook(3, seconds(0)).obstruction == Obstruction::kUserLimit);
   CHECK(queue.outlook(5, seconds(0)).obstruction == Obstruction::kUserLimit);
   CHECK(queue.waiting(6) == nullptr);
-  // One that may not have more waits for its own, whatever else comes free before.
+  // A user at the limit waits for their own job, even if other devices become free earlier.
   CHECK(queue.fits_at(0, {.devices = 1}, seconds(60)) == Instant(seconds(120)));
   CHECK_FALSE(queue.fits_at(0, {.devices = 3}, seconds(60)));
   CHECK(queue.fits_at(3, {.devices = 1}, seconds(60)) == Instant(seconds(90)));
@@ -294,7 +294,7 @@ TEST_CASE("A drained device is given to nobody, and comes back") {
 
 namespace {
 
-/// Every device, or parts of its memory that it has.
+/// No device is given twice, and no memory beyond what it has.
 bool is_given_once(const std::vector<RunningJob>& running, const Pool& machine) {
   struct Given {
     std::uint64_t memory = 0;

@@ -24,8 +24,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// The number that the token begins with ("1gpu" is 1, as strtoul reads it); nullopt where it does
-/// not begin with a digit.
+/// The number at the start of the token ("1gpu" is 1, as strtoul reads it); nullopt if it does not
+/// start with a digit.
 std::optional<std::size_t> leading_number(std::string_view token) {
   std::size_t number = 0;
   const auto [end, problem] = std::from_chars(token.data(), token.data() + token.size(), number);
@@ -48,15 +48,15 @@ const model::Partition* first_partition(const Device& device) {
   return first == device.partitions.end() ? nullptr : &*first;
 }
 
-/// CUDA's view of a GPU with MIG on is its first partition.
+/// CUDA shows a GPU with MIG enabled as its first partition.
 Unit whole(const Device& device) {
   const bool mig = device.mig_enabled.value_or(false);
   const model::Partition* part = mig ? first_partition(device) : nullptr;
   return {device.index, part == nullptr ? "" : part->uuid};
 }
 
-/// The one device or partition whose uuid begins with the token; nullopt where there is none, or
-/// more than one.
+/// The only device or partition whose uuid starts with the token; nullopt if there is none or more
+/// than one.
 std::optional<Unit> by_uuid(const std::vector<const Device*>& devices, std::string_view token) {
   const std::string prefix = lower(token);
   std::vector<Unit> found;
@@ -66,7 +66,7 @@ std::optional<Unit> by_uuid(const std::vector<const Device*>& devices, std::stri
     for (const model::Partition& part : device->partitions)
       if (!part.uuid.empty() && lower(part.uuid).rfind(prefix, 0) == 0)
         found.push_back({device->index, part.uuid});
-    // Drivers before R470 name a partition MIG-GPU-<uuid>/<gpu instance>/<compute instance>.
+    // Drivers before R470 call a partition MIG-GPU-<uuid>/<gpu instance>/<compute instance>.
     for (const model::Partition& part : device->partitions)
       if (part.gpu_instance && part.compute_instance &&
           prefix == fmt::format("mig-{}/{}/{}", lower(device->uuid), *part.gpu_instance,
@@ -85,12 +85,12 @@ bool names_uuid(std::string_view token) {
 struct Reading {
   std::vector<Unit> units;
   bool used_index = false;
-  std::string ignored;  // the token from which on nothing counts; "" none
+  std::string ignored;  // the token where reading stopped; "": none
 };
 
-/// A list as CUDA, HIP and ROCr read it: the first token that names nothing ends it.
-/// `repeated_is_none`: CUDA shows no device at all where one is named twice (seen in PyTorch's own
-/// reading of the variable, torch/cuda/__init__.py); ROCr ends the list there.
+/// Reads a list as CUDA, HIP and ROCr do: the first token that names no device ends it.
+/// `repeated_is_none`: CUDA shows no device if one is named twice (seen in PyTorch's
+/// torch/cuda/__init__.py); ROCr ends the list there.
 Reading read_list(const std::vector<const Device*>& devices, std::string_view value,
                   bool repeated_is_none) {
   Reading reading;
@@ -113,7 +113,7 @@ Reading read_list(const std::vector<const Device*>& devices, std::string_view va
     }
     reading.units.push_back(*unit);
   }
-  if (devices.empty()) reading.ignored.clear();  // where there is no device, that is the news
+  if (devices.empty()) reading.ignored.clear();  // the missing device is the real problem
   return reading;
 }
 
@@ -132,8 +132,8 @@ void take(Visible& visible, const char* name, std::string_view value, const Read
       visible.units.push_back(unit);
   if (!reading.ignored.empty() && !means_none(value) && reading.ignored.substr(0, 1) != "-")
     visible.notes.push_back(
-        text("{}: nothing counts from '{}' on, because it names no device here, or names one twice",
-             name, printable(reading.ignored.substr(0, 64))));
+        text("{}: ignored from '{}' on, because it names no device here, or names one twice", name,
+             printable(reading.ignored.substr(0, 64))));
 }
 
 bool several_models(const std::vector<const Device*>& devices) {
@@ -146,8 +146,7 @@ void read_cuda(Visible& visible, const model::Request& request, const model::Sna
   const auto devices = devices_of(snapshot, Vendor::kNvidia);
   const Reading reading = means_none(value) ? Reading{} : read_list(devices, value, true);
   take(visible, "CUDA_VISIBLE_DEVICES", value, reading);
-  // Without CUDA_DEVICE_ORDER CUDA puts the fastest first; among equals that is the order of the
-  // bus.
+  // Without CUDA_DEVICE_ORDER, CUDA puts the fastest device first, and equal ones in bus order.
   if (reading.used_index && request.inherited_cuda_order.value_or("") != "PCI_BUS_ID" &&
       several_models(devices))
     visible.notes.push_back(text(
@@ -166,9 +165,9 @@ std::vector<const Device*> pointers(const std::vector<const Device*>& devices,
   return out;
 }
 
-/// ROCr filters the machine's GPUs; HIP counts what is left. HIP takes CUDA_VISIBLE_DEVICES for its
-/// own variable where that is not set. Slurm sets all of them to the same numbers: then they mean
-/// the same devices, not a part of a part.
+/// ROCr filters the machine's GPUs; HIP counts the remaining ones. If HIP's variable is unset, it
+/// uses CUDA_VISIBLE_DEVICES. Slurm sets all of them to the same numbers: then they mean the same
+/// devices, not a subset of a subset.
 void read_amd(Visible& visible, const model::Request& request, const model::Snapshot& snapshot) {
   auto devices = devices_of(snapshot, Vendor::kAmd);
   const bool alias = !request.inherited_hip && request.inherited_cuda && !devices.empty() &&
@@ -187,7 +186,7 @@ void read_amd(Visible& visible, const model::Request& request, const model::Snap
     take(visible, hip_name, *hip, means_none(*hip) ? Reading{} : read_list(devices, *hip, true));
 }
 
-/// ZE_AFFINITY_MASK: "0,1.0"; what is behind a dot is a tile of the device. Numbers past the end
+/// ZE_AFFINITY_MASK, "0,1.0": the part after a dot is a tile of the device. Numbers past the end
 /// are ignored (Level Zero specification, affinity mask).
 void read_intel(Visible& visible, const std::string& value, const model::Snapshot& snapshot) {
   if (value.empty() || value == "default") return;  // Level Zero: no mask

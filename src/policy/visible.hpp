@@ -1,6 +1,6 @@
-// What the caller's environment already allows: the devices that CUDA_VISIBLE_DEVICES and the other
-// vendors' variables name, read as the vendor's own runtime reads them. Pure. A variable that is
-// set is the set to choose within; vendors without one are then out.
+// What the caller's environment allows: the devices in CUDA_VISIBLE_DEVICES and the variables of
+// other vendors, read as the vendor's runtime reads them. Pure. If any such variable is set, jobs
+// choose only from the devices it names; vendors without a set variable are excluded.
 #pragma once
 
 #include <map>
@@ -16,26 +16,25 @@ namespace berth::policy {
 using Unit = model::Selected;  // a device, or one partition of it
 
 struct Visible {
-  bool restricted = false;  // at least one variable is set
-  std::vector<Unit> units;  // meaningful only where restricted
-  std::string variables;    // "CUDA_VISIBLE_DEVICES=0,1": for people, printable
-  bool hides_all = true;    // each of these values is the one that means "none"
-  std::vector<std::string>
-      notes;  // sentences for people, translated: what was ambiguous or ignored
+  bool restricted = false;         // at least one variable is set
+  std::vector<Unit> units;         // valid only if restricted
+  std::string variables;           // "CUDA_VISIBLE_DEVICES=0,1": printable
+  bool hides_all = true;           // each of these values means "no device"
+  std::vector<std::string> notes;  // translated sentences: what was ambiguous or ignored
 
-  /// A partition is visible where it is named itself or its whole device is.
+  /// A partition is visible if it, or its whole device, is named.
   [[nodiscard]] bool allows(int device, const std::string& partition) const;
 };
 
-/// Notes in the request what the caller's environment makes visible.
+/// Records in the request what the caller's environment makes visible.
 void inherit_visibility(model::Request& request,
                         const std::map<std::string, std::string>& environment);
 
 [[nodiscard]] Visible inherited_visibility(const model::Request& request,
                                            const model::Snapshot& snapshot);
 
-/// The GPUs (for kGoogle: the TPUs) of one vendor as its runtime numbers them: by PCI address.
-/// OpenCL devices are not among them.
+/// The GPUs of one vendor (TPUs for kGoogle) as its runtime numbers them: by PCI address. OpenCL
+/// devices are not included.
 [[nodiscard]] std::vector<const model::Device*> devices_of(const model::Snapshot& snapshot,
                                                            model::Vendor vendor);
 

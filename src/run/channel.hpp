@@ -2,6 +2,7 @@
 // processes of one program, so no version and no byte order.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <type_traits>
@@ -19,6 +20,7 @@ struct Event {
     kStopped,     // value: the signal that stopped the workload
     kContinued,
     kExited,    // value: its wait status; the processes it left are being ended
+    kLeft,      // pid, words: a process that it left behind, before that is ended
     kFinished,  // value: how many could not be ended; the sums are over everything that was waited
                 // for
   };
@@ -27,6 +29,7 @@ struct Event {
   std::int32_t value = 0;
   std::int64_t cpu_microseconds = 0;
   std::int64_t peak_rss_kib = 0;  // of the largest single process
+  std::array<char, 64> words{};   // the beginning of its command line, ends with 0
 };
 
 /// From the front: hand this signal to the workload.
@@ -41,7 +44,7 @@ struct Order {
 
 /// The first record from the front.
 struct Greeting {
-  std::int32_t witness = -1;  // its pid; the front is ready to take signals
+  std::int32_t signal_probe = -1;  // its pid; the front is ready to take signals
 };
 
 struct Channel {

@@ -14,6 +14,8 @@
 #include <unordered_set>
 
 #include "base/descriptor.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
 #include "run/channel.hpp"
 #include "system/process_text.hpp"
 
@@ -62,6 +64,15 @@ std::vector<Relative> descendants(pid_t root, const std::string& proc) {
         below);  // a process seen twice (it moved while we looked) must not make a circle
   }
   return found;
+}
+
+std::string command_of(pid_t pid) {
+  constexpr std::size_t kMostBytes = 256;
+  const std::string folder = "/proc/" + std::to_string(pid);
+  std::string words = slurp(folder + "/cmdline", kMostBytes).value_or("");
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  if (trim(words).empty()) words = slurp(folder + "/comm", kMostBytes).value_or("");
+  return printable(trim(words));
 }
 
 std::vector<Relative> descendants_but(const std::vector<pid_t>& spared) {

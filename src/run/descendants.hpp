@@ -29,6 +29,9 @@ struct Relative {
 /// Everything below `root`, without itself; zombies too.
 [[nodiscard]] std::vector<Relative> descendants(pid_t root, const std::string& proc = "/proc");
 
+/// Its command line in one line, as far as it may be read; else its short name, else "".
+[[nodiscard]] std::string command_of(pid_t pid);
+
 /// Below ourselves, without those, and without all below them.
 [[nodiscard]] std::vector<Relative> descendants_but(const std::vector<pid_t>& spared);
 

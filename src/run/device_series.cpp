@@ -30,11 +30,31 @@ bool DeviceSeries::is_of(const model::Device& device) const {
   return !pci_address_.empty() && pci_address_ == device.pci_address;
 }
 
+void DeviceSeries::read_before(std::uint64_t millijoules, std::int64_t unix_milliseconds) {
+  early_millijoules_ = millijoules;
+  early_time_ = unix_milliseconds;
+}
+
+/// What the counter stood at when the job began: a driver that starts slowly gives its first sample
+/// only while the job runs. Between the two readings the counter is taken to have grown evenly.
+std::uint64_t DeviceSeries::counter_at_start(std::uint64_t millijoules,
+                                             std::int64_t unix_milliseconds) const {
+  const bool is_late = start_ && unix_milliseconds > *start_;
+  if (!is_late || !early_millijoules_ || *early_millijoules_ > millijoules ||
+      early_time_ > *start_ ||
+      unix_milliseconds - early_time_ > static_cast<std::int64_t>(kLongestSeconds) * 1000)
+    return millijoules;
+  const auto grown = static_cast<double>(millijoules - *early_millijoules_);
+  const auto part = static_cast<double>(*start_ - early_time_) /
+                    static_cast<double>(unix_milliseconds - early_time_);
+  return *early_millijoules_ + static_cast<std::uint64_t>(grown * part);
+}
+
 // The driver moves the counter in steps (every 10 ms to 100 ms), and begins at zero when it is
 // loaded again or the device is reset: what was used before is then lost, and what is left over is
 // not the job's energy.
 void DeviceSeries::add_counter(std::uint64_t millijoules, std::int64_t unix_milliseconds) {
-  if (!first_millijoules_) first_millijoules_ = millijoules;
+  if (!first_millijoules_) first_millijoules_ = counter_at_start(millijoules, unix_milliseconds);
   if (last_millijoules_) {
     const std::int64_t passed = std::max<std::int64_t>(0, unix_milliseconds - counter_time_);
     const auto most = kMostWatts * static_cast<std::uint64_t>(passed + kLongestStep);
@@ -48,6 +68,11 @@ void DeviceSeries::add_counter(std::uint64_t millijoules, std::int64_t unix_mill
 // Where there is no counter. The driver's power is the mean of the last second on most devices, so
 // that samples of every half second miss nothing.
 void DeviceSeries::add_power(std::uint64_t milliwatts, std::int64_t unix_milliseconds) {
+  // The first sample may come after the job's start: then it stands for the time since.
+  if (!last_milliwatts_ && start_ && unix_milliseconds > *start_) {
+    last_milliwatts_ = milliwatts;
+    last_time_ = *start_;
+  }
   const double seconds = static_cast<double>(unix_milliseconds - last_time_) / 1000.0;
   if (last_milliwatts_ && seconds > 0 && seconds < kLongestSeconds) {
     const double mean =
@@ -60,6 +85,7 @@ void DeviceSeries::add_power(std::uint64_t milliwatts, std::int64_t unix_millise
 
 void DeviceSeries::add_energy(const inventory::DeviceSample& sample) {
   sampled_ = true;
+  last_sample_ = std::max(last_sample_, sample.unix_milliseconds);
   const auto& counter = sample.device.readings.energy_millijoules;
   const auto& power = sample.device.readings.power_milliwatts;
   if (counter) add_counter(*counter, sample.unix_milliseconds);
@@ -86,6 +112,8 @@ void DeviceSeries::add(const inventory::DeviceSample& sample,
     load_sum_ += *load;
     load_peak_ = std::max(load_peak_, *load);
   }
+  if (const auto unknown = sample.device.processes_unknown; unknown && !memory_peak_bytes_)
+    memory_peak_bytes_ = *unknown;
   std::optional<std::uint64_t> memory;
   for (const model::DeviceProcess& process : sample.processes) {
     if (!ours(process)) continue;

@@ -24,6 +24,8 @@ class DeviceSeries {
 
   /// When the job began. Samples from before only give the energy its beginning.
   void start(std::int64_t unix_milliseconds) { start_ = unix_milliseconds; }
+  /// An earlier reading of the energy counter, for where the job began before the first sample.
+  void read_before(std::uint64_t millijoules, std::int64_t unix_milliseconds);
   /// Whether a sample of this device (same uuid, or address where there is none).
   [[nodiscard]] bool is_of(const model::Device& device) const;
   /// `ours`: whether a process of the driver's list belongs to the job. Samples come in the order
@@ -38,10 +40,13 @@ class DeviceSeries {
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] bool listed() const { return listed_; }   // the job was in the driver's list
   [[nodiscard]] int samples() const { return samples_; }  // since the job's start
+  [[nodiscard]] std::int64_t last_sample() const { return last_sample_; }  // unix milliseconds
 
  private:
   void add_energy(const inventory::DeviceSample& sample);
   void add_counter(std::uint64_t millijoules, std::int64_t unix_milliseconds);
+  [[nodiscard]] std::uint64_t counter_at_start(std::uint64_t millijoules,
+                                               std::int64_t unix_milliseconds) const;
   void add_power(std::uint64_t milliwatts, std::int64_t unix_milliseconds);
   [[nodiscard]] model::Reading<std::uint64_t> energy() const;
 
@@ -54,7 +59,9 @@ class DeviceSeries {
   double load_sum_ = 0, load_peak_ = 0;
   model::Reading<std::uint64_t> memory_peak_bytes_ = model::Absence::kNotSeen;
   std::optional<std::uint64_t> first_millijoules_, last_millijoules_;
-  std::int64_t counter_time_ = 0;
+  std::optional<std::uint64_t> early_millijoules_;  // read_before()
+  std::int64_t early_time_ = 0;
+  std::int64_t counter_time_ = 0, last_sample_ = 0;
   bool counter_jumped_ = false;              // back, or ahead by more than any device can use
   std::optional<double> power_millijoules_;  // where the device has no counter
   std::optional<std::uint64_t> last_milliwatts_;

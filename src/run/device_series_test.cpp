@@ -216,3 +216,28 @@ TEST_CASE("a sample from after the end counts for the energy alone") {
   CHECK(use.energy_millijoules.value == 3'000U);
   CHECK_FALSE(use.memory_peak_bytes);
 }
+
+TEST_CASE("energy is counted from the job's start, also where the first sample comes later") {
+  DeviceSeries series = series_of(gpu());
+  model::Device device = gpu();
+  SUBCASE("between an earlier reading and the first sample the counter grew evenly") {
+    series.read_before(1'000'000, 0);
+    device.readings.energy_millijoules = 1'100'000U;
+    series.add({device, {}, 1000}, is_ours);
+    CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 50'000U);
+    device.readings.energy_millijoules = 1'200'000U;
+    series.finish({device, {}, 1500});
+    CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 150'000U);
+  }
+  SUBCASE("an earlier reading that cannot be is left aside") {
+    series.read_before(9'000'000, 0);
+    device.readings.energy_millijoules = 1'100'000U;
+    series.add({device, {}, 1000}, is_ours);
+    CHECK_FALSE(series.use(Absence::kNoAnswer).energy_millijoules);
+  }
+  SUBCASE("power of the first sample stands for the time since the start") {
+    device.readings.power_milliwatts = 100'000U;
+    series.add({device, {}, 1500}, is_ours);
+    CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 100'000U);
+  }
+}

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <csignal>
 
-#include "run/descendants.hpp"
-
 namespace berth::run {
 namespace {
 
@@ -26,7 +24,10 @@ bool wait_until(const EndingPlan& plan, Clock::time_point deadline) {
 
 int end_descendants(const EndingPlan& plan) {
   if (plan.none_left()) return 0;
+  if (plan.head_start > milliseconds(0) && wait_until(plan, Clock::now() + plan.head_start))
+    return 0;
   auto found = descendants_but(plan.spared);
+  if (plan.on_left_behind) plan.on_left_behind(found);
   signal_all(found, SIGTERM);
   signal_all(found, SIGCONT);  // a stopped process would sleep through the grace
   if (wait_until(plan, Clock::now() + plan.grace)) return 0;

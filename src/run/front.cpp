@@ -21,7 +21,7 @@
 #include "run/ending.hpp"
 #include "run/job_folder.hpp"
 #include "run/keeper.hpp"
-#include "run/witness.hpp"
+#include "run/signal_probe.hpp"
 
 namespace berth::run {
 namespace {
@@ -95,11 +95,11 @@ class Front {
       channel->front.reset();
       keep(launch_, inherited_, self, std::move(channel->keeper));
     }
-    witness_.emplace();
+    signal_probe_.emplace();
     channel_ = std::move(channel->front);
     channel->keeper.reset();
     if (launch_.enclosed) watcher_.born(keeper_);
-    send(channel_.get(), Greeting{witness_->pid()});
+    send(channel_.get(), Greeting{signal_probe_->pid()});
     close_inherited(inherited_);
     let_go_of_standard_streams(0, 1);
     while (!finished_ && !keeper_lost_) wait_and_act();
@@ -167,7 +167,7 @@ class Front {
     }
     Order order;
     order.signal = signal;
-    order.seen_by_group = witness_->saw(signal) ? 1 : 0;
+    order.seen_by_group = signal_probe_->saw(signal) ? 1 : 0;
     if (signal == SIGINT && info.ssi_code == SI_KERNEL) interrupt_ = true;
     if (info.ssi_code == SI_QUEUE) {
       order.queued = 1;
@@ -210,6 +210,13 @@ class Front {
         return;
       case Event::Kind::kExited:
         note_exit(event.value);
+        if (started_) watcher_.ended();
+        return;
+      case Event::Kind::kLeft:
+        ending_.left_behind.push_back(
+            {event.pid,
+             printable(std::string_view(event.words.data(),
+                                        ::strnlen(event.words.data(), event.words.size())))});
         return;
       case Event::Kind::kFinished:
         finished_ = true;
@@ -262,7 +269,7 @@ class Front {
 
   void clean_up_after_the_keeper() const {
     EndingPlan plan;
-    plan.spared = {witness_->pid()};
+    plan.spared = {signal_probe_->pid()};
     plan.none_left = [this] { return reap_strangers(); };
     plan.wait = [](milliseconds most) {
       ::poll(nullptr, 0, static_cast<int>(std::min<std::int64_t>(most.count(), 10)));
@@ -277,7 +284,7 @@ class Front {
     const pid_t self = ::getpid();
     bool none = true;
     for (const Relative& one : descendants(self)) {
-      if (one.stat.parent != self || one.pid == witness_->pid()) continue;
+      if (one.stat.parent != self || one.pid == signal_probe_->pid()) continue;
       if (::waitpid(one.pid, nullptr, WNOHANG | __WALL) == 0) none = false;
     }
     return none;
@@ -287,7 +294,7 @@ class Front {
   Inherited& inherited_;
   Watcher& watcher_;
   TerminalSettings terminal_;
-  std::optional<Witness> witness_;
+  std::optional<SignalProbe> signal_probe_;
   Descriptor channel_, signals_;
   pid_t keeper_ = -1;
   Clock::time_point start_{};

@@ -26,6 +26,8 @@ class Watcher {
   virtual void born(pid_t) {}
   /// The command runs; everything of the job is below `keeper`.
   virtual void started(pid_t keeper, pid_t workload) = 0;
+  /// The command has ended; what it left behind may still be there.
+  virtual void ended() {}
   /// When look() is due.
   [[nodiscard]] virtual std::chrono::steady_clock::time_point due() const = 0;
   virtual void look() = 0;
@@ -38,8 +40,9 @@ struct Ending {
   std::chrono::milliseconds wall{0}, cpu{0};
   std::uint64_t peak_rss_bytes = 0;  // of the largest process that was waited for
   int left = 0;                      // processes that could not be ended
-  int pin_error = 0;                 // errno of an affinity that could not be set
-  bool interrupted = false;          // SIGINT of the terminal ended it
+  std::vector<model::LeftBehind> left_behind;
+  int pin_error = 0;         // errno of an affinity that could not be set
+  bool interrupted = false;  // SIGINT of the terminal ended it
 };
 
 /// Starts the job and stays until nothing of it is left. All signals are blocked from here on.

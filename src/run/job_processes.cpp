@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/file.hpp"
@@ -33,6 +34,18 @@ std::vector<pid_t> list_pids(const std::string& proc) {
   }
   ::closedir(folder);
   return pids;
+}
+
+/// "Pss:    1234 kB" in one line of many.
+std::optional<double> kib_of(std::string_view lines, std::string_view key) {
+  for (const std::string_view line : split(lines, '\n')) {
+    if (!line.starts_with(key)) continue;
+    std::string_view rest = trim(line.substr(key.size()));
+    const auto number = to_number(rest.substr(0, rest.find(' ')));
+    if (!number || *number < 0) return std::nullopt;
+    return static_cast<double>(*number);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -75,11 +88,16 @@ void JobProcesses::look(Clock::time_point now) {
   ++looks_;
   find_members();
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  std::uint64_t rss = 0;
+  struct Resident {
+    pid_t pid = 0;
+    Member* member = nullptr;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Resident> residents;
   for (auto& [pid, member] : members_) {
     const auto stat = read_stat(proc_, pid);
     if (!stat || stat->state == 'Z') continue;
-    rss += stat->rss_pages * page;
+    if (stat->rss_pages > 0) residents.push_back({pid, &member, stat->rss_pages * page});
     const bool changed = stat->virtual_bytes != member.virtual_bytes;
     if (now < (changed ? member.soonest : member.latest)) continue;
     member.virtual_bytes = stat->virtual_bytes;
@@ -90,7 +108,40 @@ void JobProcesses::look(Clock::time_point now) {
     member.soonest = now + std::max<Clock::duration>(milliseconds(15), 100 * cost);
     member.latest = now + std::max<Clock::duration>(milliseconds(1000), 100 * cost);
   }
-  peak_rss_bytes_ = std::max(peak_rss_bytes_, rss);
+  // Forked workers share most of their pages, which RSS would count for each of them.
+  // Who forks or ends changes what every other process shares, so all are weighed anew then.
+  const bool has_changed = std::exchange(residents_, residents.size()) != residents.size();
+  double sum = 0;
+  bool is_pss = residents.size() > 1;
+  for (const Resident& one : residents) {
+    if (residents.size() > 1 && (has_changed || now >= one.member->weigh_at) &&
+        !weigh(one.pid, *one.member, now))
+      continue;  // it is gone by now
+    const bool is_known = residents.size() > 1 && one.member->own_part;
+    is_pss = is_pss && is_known;
+    sum += static_cast<double>(one.bytes) * (is_known ? *one.member->own_part : 1);
+  }
+  const auto bytes = static_cast<std::uint64_t>(sum);
+  if (bytes <= peak_memory_bytes_) return;
+  peak_memory_bytes_ = bytes;
+  peak_is_pss_ = is_pss;
+}
+
+/// False: it is gone. The kernel walks all pages of the process for this, so it is done seldom; in
+/// between its part is taken to be the same.
+bool JobProcesses::weigh(pid_t pid, Member& member, Clock::time_point now) {
+  const auto begin = Clock::now();
+  constexpr std::size_t kMostBytes = 4096;
+  int problem = 0;
+  const auto told =
+      slurp(proc_ + "/" + std::to_string(pid) + "/smaps_rollup", kMostBytes, &problem);
+  if (!told && problem == ESRCH) return false;
+  const double rss = told ? kib_of(*told, "Rss:").value_or(0) : 0;
+  const double pss = told ? kib_of(*told, "Pss:").value_or(-1) : -1;
+  if (rss > 0 && pss >= 0) member.own_part = std::min(1.0, pss / rss);
+  member.weigh_at =
+      now + std::max<Clock::duration>(milliseconds(200), 100 * (Clock::now() - begin));
+  return true;
 }
 
 void JobProcesses::inspect(pid_t pid) {
@@ -98,7 +149,7 @@ void JobProcesses::inspect(pid_t pid) {
   int problem = 0;
   const auto maps = slurp(folder + "/maps", kMostMaps, &problem);
   if (maps)
-    add_maps(*maps, traces_);
+    add_maps(*maps, gpu_files_);
   else if (problem == EACCES || problem == EPERM)
     unreadable_ = true;
   read_descriptors(folder + "/fd");
@@ -114,7 +165,7 @@ void JobProcesses::read_descriptors(const std::string& folder) {
     if (--left < 0) break;
     std::array<char, 256> target;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     const ssize_t n = ::readlinkat(::dirfd(stream), entry->d_name, target.data(), target.size());
-    if (n > 0) add_descriptor({target.data(), static_cast<std::size_t>(n)}, traces_);
+    if (n > 0) add_descriptor({target.data(), static_cast<std::size_t>(n)}, gpu_files_);
   }
   ::closedir(stream);
 }

@@ -30,6 +30,11 @@ class FakeProc {
                                 " " + std::to_string(rss_pages) + " 0\n");
     write(folder + "/maps", maps);
   }
+  void shares(int pid, long rss_kib, long pss_kib) const {
+    write(path_ + "/" + std::to_string(pid) + "/smaps_rollup",
+          "0-1 ---p 00000000 00:00 0 [rollup]\nRss:  " + std::to_string(rss_kib) +
+              " kB\nPss:   " + std::to_string(pss_kib) + " kB\nPss_Anon:  1 kB\n");
+  }
   void end(int pid) const {
     REQUIRE(std::system(("rm -r " + path_ + "/" + std::to_string(pid)).c_str()) == 0);
   }
@@ -62,8 +67,8 @@ TEST_CASE("the job's processes are those below its root, however listed") {
   CHECK(job.contains(20));
   CHECK_FALSE(job.contains(10));
   CHECK_FALSE(job.contains(40));
-  CHECK(job.peak_rss_bytes() == 12 * kPage);
-  CHECK(job.traces().files.size() == 2);
+  CHECK(job.peak_memory_bytes() == 12 * kPage);
+  CHECK(job.gpu_files().files.size() == 2);
 
   SUBCASE("a number that was given away is looked at anew") {
     proc.end(40);
@@ -71,18 +76,18 @@ TEST_CASE("the job's processes are those below its root, however listed") {
     proc.process(40, 20, 1, 1, "");
     job.look(now);
     CHECK(job.contains(40));
-    CHECK(job.peak_rss_bytes() == 13 * kPage);
+    CHECK(job.peak_memory_bytes() == 13 * kPage);
   }
   SUBCASE("a process that has grown is read again soon, one that has not later") {
     proc.process(20, 30, 7, 1, "0-1 r 0 0 0 /late.so\n");
     job.look(now + std::chrono::milliseconds(100));
-    CHECK(job.traces().files.count("/late.so") == 0);
+    CHECK(job.gpu_files().files.count("/late.so") == 0);
     proc.process(20, 30, 7, 2, "0-1 r 0 0 0 /late.so\n");
     job.look(now + std::chrono::milliseconds(200));
-    CHECK(job.traces().files.count("/late.so") == 1);
+    CHECK(job.gpu_files().files.count("/late.so") == 1);
     proc.process(30, 10, 5, 1, "0-1 r 0 0 0 /quiet.so\n");
     job.look(now + std::chrono::seconds(5));
-    CHECK(job.traces().files.count("/quiet.so") == 1);
+    CHECK(job.gpu_files().files.count("/quiet.so") == 1);
   }
 }
 
@@ -94,11 +99,32 @@ TEST_CASE("a real child is seen with what it has loaded") {
   JobProcesses job(::getpid());
   job.look(JobProcesses::Clock::now());
   CHECK(job.contains(child));
-  CHECK(job.peak_rss_bytes() > 0);
-  CHECK_FALSE(job.traces().files.empty());  // libc at least
+  CHECK(job.peak_memory_bytes() > 0);
+  CHECK_FALSE(job.gpu_files().files.empty());  // libc at least
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   job.look(JobProcesses::Clock::now());
   CHECK_FALSE(job.contains(child));
   CHECK(job.looks() == 2);
+}
+
+TEST_CASE("pages that forked children share count once, and one process is as large as it is") {
+  const FakeProc proc;
+  proc.process(10, 1, 0, 1, "");
+  proc.process(20, 10, 100, 1, "");
+  JobProcesses job(10, proc.path());
+  const auto now = JobProcesses::Clock::now();
+  job.look(now);
+  CHECK(job.peak_memory_bytes() == 100 * kPage);
+  CHECK_FALSE(job.peak_is_pss());
+  for (const int pid : {21, 22, 23}) proc.process(pid, 20, 100, 1, "");
+  for (const int pid : {20, 21, 22, 23}) proc.shares(pid, 400, 120);
+  job.look(now + std::chrono::seconds(1));
+  CHECK(job.peak_memory_bytes() == 120 * kPage);
+  CHECK(job.peak_is_pss());
+  // One that may not be looked into counts whole, and the sum is no PSS any more.
+  proc.process(24, 20, 50, 1, "");
+  job.look(now + std::chrono::seconds(2));
+  CHECK(job.peak_memory_bytes() == 170 * kPage);
+  CHECK_FALSE(job.peak_is_pss());
 }

@@ -8,8 +8,8 @@
 // A signal for the group may come at any moment of this. What came before the keeper was forked,
 // the front alone has got, and passes on. What came before the keeper left the group, the keeper
 // has got as well: the workload raises it for itself where it came too early for it, and what the
-// front says of it later is dropped. From then on the witness tells; so the keeper leaves only when
-// there is one.
+// front says of it later is dropped. From then on the signal probe tells; so the keeper leaves only
+// when there is one.
 #include "run/keeper.hpp"
 
 #include <fcntl.h>
@@ -32,6 +32,7 @@
 #include "run/ending.hpp"
 #include "run/job_folder.hpp"
 #include "run/own_name.hpp"
+#include "run/warning.hpp"
 #include "run/workload.hpp"
 
 namespace berth::run {
@@ -70,8 +71,8 @@ class Keeper {
     // Whoever kills all that is called "berth" at once must not meet us, or the job would stay.
     call_oneself("job-keeper of " + std::to_string(front_));
     let_go_of_standard_streams(0, 2);
-    close_all_but({child_events_.get(), front_handle_.get(), witness_handle_.get(), channel_.get(),
-                   trouble_.get(), end_requests_.get()});
+    close_all_but({child_events_.get(), front_handle_.get(), signal_probe_handle_.get(),
+                   channel_.get(), trouble_.get(), end_requests_.get()});
     [[maybe_unused]] const int left = ::chdir("/");  // where not, a folder only stays busy
     while (!ended_ && front_alive_ && !told_to_end_) wait_and_act();
     end_the_rest();
@@ -97,16 +98,25 @@ class Keeper {
     return workload_ > 0 || cannot_start();
   }
 
-  /// A SIGTERM for us alone is from the broker: the job was cancelled, and its command did not mind
-  /// being told. One that came while we were in the group of the front was not meant for us.
+  /// A SIGTERM for us alone is from the broker: the job was cancelled, or its time is over. One
+  /// that came while we were in the group of the front was not meant for us.
   void listen_for_the_end() {
     sigset_t end;
     ::sigemptyset(&end);
-    ::sigaddset(&end, SIGTERM);
+    add_keeper_signals(end);
     const timespec now{};
     while (::sigtimedwait(&end, nullptr, &now) > 0) {
     }
     end_requests_.reset(::signalfd(-1, &end, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  void hear_the_broker() {
+    signalfd_siginfo one;
+    while (::read(end_requests_.get(), &one, sizeof one) == sizeof one)
+      if (is_to_be_passed_on(one))
+        static_cast<void>(warn_descendants(static_cast<int>(one.ssi_signo)));
+      else if (one.ssi_signo == SIGTERM)
+        told_to_end_ = true;
   }
 
   bool cannot_start() {
@@ -120,7 +130,7 @@ class Keeper {
     pollfd wait{channel_.get(), POLLIN, 0};
     int got = 0;
     while ((got = receive(channel_.get(), greeting)) == 0) ::poll(&wait, 1, -1);
-    if (got > 0) witness_handle_ = open_process(greeting.witness);
+    if (got > 0) signal_probe_handle_ = open_process(greeting.signal_probe);
     return got > 0;
   }
 
@@ -136,10 +146,7 @@ class Keeper {
     if (waits[3].revents != 0) hear_of_the_start();
     if (waits[2].revents != 0) obey();
     if (waits[1].revents != 0) front_alive_ = false;
-    if (waits[4].revents != 0) {
-      end_requests_.reset();
-      told_to_end_ = true;
-    }
+    if (waits[4].revents != 0) hear_the_broker();
     if (waits[0].revents != 0) reap();
   }
 
@@ -245,8 +252,14 @@ class Keeper {
 
   void end_the_rest() {
     EndingPlan plan;
+    if (told_to_end_) plan.grace = launch_.grace;
     plan.none_left = [this] { return reap_all(); };
     plan.wait = [this](milliseconds most) { return wait_for_end(most); };
+    // Who was told to end, or whose terminal is gone, knows why its processes end.
+    if (ended_ && !told_to_end_ && front_alive_ && !not_started_) {
+      plan.head_start = milliseconds(50);
+      plan.on_left_behind = [this](const std::vector<Relative>& found) { name(found); };
+    }
     const int left = end_descendants(plan);
     Event last{Event::Kind::kFinished, workload_, left};
     last.cpu_microseconds = cpu_microseconds_;
@@ -254,8 +267,20 @@ class Keeper {
     send(channel_.get(), last);
     while (front_alive_ && stops_told_ > 0) wait_and_act();
     if (front_alive_) return;
-    ::syscall(SYS_pidfd_send_signal, witness_handle_.get(), SIGKILL, nullptr, 0);
+    ::syscall(SYS_pidfd_send_signal, signal_probe_handle_.get(), SIGKILL, nullptr, 0);
     remove_job_folder(launch_.job_folder);
+  }
+
+  void name(const std::vector<Relative>& found) {
+    constexpr int kMost = 8;
+    int named = 0;
+    for (const Relative& one : found) {
+      if (one.stat.state == 'Z' || one.stat.state == 'X') continue;
+      Event event{Event::Kind::kLeft, one.pid};
+      const std::string words = named++ < kMost ? command_of(one.pid) : "";
+      words.copy(event.words.data(), event.words.size() - 1);
+      send(channel_.get(), event);
+    }
   }
 
   /// True when the front asks for haste: a second signal from a person who waits.
@@ -278,7 +303,8 @@ class Keeper {
   const Inherited& inherited_;
   pid_t front_;
   pid_t front_group_;
-  Descriptor front_handle_, witness_handle_, channel_, child_events_, trouble_, go_, end_requests_;
+  Descriptor front_handle_, signal_probe_handle_, channel_, child_events_, trouble_, go_,
+      end_requests_;
   pid_t workload_ = -1;
   bool front_alive_ = true, ended_ = false, not_started_ = false, stopped_ = false,
        told_to_end_ = false;

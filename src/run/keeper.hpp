@@ -11,7 +11,8 @@
 namespace berth::run {
 
 /// The rest of the life of a fresh child of `front`, with every signal blocked. It tells and obeys
-/// through `channel`. Should the front die, the keeper also ends its witness, which may be stopped.
+/// through `channel`. If the front dies, the keeper also ends its signal probe, which may be
+/// stopped.
 [[noreturn]] void keep(const Launch& launch, const Inherited& inherited, pid_t front,
                        Descriptor channel);
 

@@ -4,9 +4,10 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <csignal>
-
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct Credentials {
   gid_t gid = 0;
   std::vector<gid_t> groups;
 };
+
+struct Supervision;  // run/supervisor.hpp
 
 struct Launch {
   std::vector<std::string> command;
@@ -38,6 +41,13 @@ struct Launch {
   std::string group;                // folder of the control group to enter before that; "" none
   std::string job_files;            // of a queued one: its files' names begin so (queued.hpp)
   std::vector<std::string> locks;   // of its devices, that its keeper shares
+  std::string job_record;           // of a queued one, kept in its files; no NUL in it
+  // Between SIGTERM and SIGKILL, where somebody wants its end.
+  std::chrono::milliseconds grace{10'000};
+  std::string on_end;  // a shell command to run after it; "" none
+  // With it the workload is our supervisor, which starts the command, as ranks or again; not kept
+  // in a record.
+  std::shared_ptr<const Supervision> supervision;
 };
 
 /// The caller's own: the job gets these, whatever we do to ourselves.

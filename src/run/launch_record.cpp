@@ -72,7 +72,6 @@ class Reader {
 };
 
 void write_limits(Writer& out, const model::Limits& limits) {
-  if (limits.resources.empty() && !limits.nice) return;
   out.number(static_cast<std::int64_t>(limits.resources.size()));
   for (const model::Limit& one : limits.resources) {
     out.number(one.resource);
@@ -81,6 +80,30 @@ void write_limits(Writer& out, const model::Limits& limits) {
   }
   out.number(limits.nice ? 1 : 0);
   out.number(limits.nice.value_or(0));
+}
+
+void write_inherited(Writer& out, const model::Limits& limits) {
+  out.number(limits.oom_score_adj ? 1 : 0);
+  out.number(limits.oom_score_adj.value_or(0));
+  out.numbers(limits.cpus);
+  for (const auto& mask : {limits.blocked, limits.ignored}) {
+    out.number(mask ? 1 : 0);
+    out.number(static_cast<std::int64_t>(mask.value_or(0)));
+  }
+  out.number(limits.no_new_privileges ? 1 : 0);
+}
+
+void read_inherited(Reader& in, model::Limits& limits) {
+  const bool has_score = in.number<int>() != 0;
+  const int score = in.number<int>();
+  if (has_score) limits.oom_score_adj = score;
+  limits.cpus = in.numbers<int>();
+  for (auto* mask : {&limits.blocked, &limits.ignored}) {
+    const bool has_mask = in.number<int>() != 0;
+    const auto bits = in.number<std::uint64_t>();
+    if (has_mask) *mask = bits;
+  }
+  limits.no_new_privileges = in.number<int>() != 0;
 }
 
 model::Limits limits_in(Reader& in) {
@@ -112,6 +135,9 @@ std::string record_of(const Launch& launch) {
   out.number(user.gid);
   out.numbers(user.groups);
   write_limits(out, launch.limits);
+  write_inherited(out, launch.limits);
+  out.number(launch.grace.count());
+  out.word(launch.on_end);
   return out.take();
 }
 
@@ -129,8 +155,13 @@ Result<Launch> launch_in(std::string_view record) {
   user.uid = in.number<uid_t>();
   user.gid = in.number<gid_t>();
   user.groups = in.numbers<gid_t>();
-  // Before there were any, nothing followed.
+  // In records of older versions nothing follows, or only the limits.
   if (in.has_more()) launch.limits = limits_in(in);
+  if (in.has_more()) {
+    read_inherited(in, launch.limits);
+    launch.grace = std::chrono::milliseconds(in.number<std::int64_t>());
+    launch.on_end = in.word();
+  }
   launch.user = std::move(user);
   if (in.is_good() && !launch.command.empty()) return launch;
   return Error{ErrorCode::kUnavailable, "E0517",

@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -22,6 +25,7 @@
 #include "run/ending.hpp"
 #include "run/job_folder.hpp"
 #include "run/own_name.hpp"
+#include "run/warning.hpp"
 #include "run/workload.hpp"
 #include "system/device_locks.hpp"
 
@@ -33,14 +37,15 @@ using std::chrono::milliseconds;
 
 constexpr int kNotStarted = 125;
 
-constexpr std::size_t kKeeperBytes = 64, kRoom = 256;  // of the first line, and of all
+constexpr std::size_t kKeeperBytes = 64, kRoom = 256;  // of the first line, and of both
+constexpr std::size_t kMostRecord = 1U << 20U;
 
 std::string status_file(const std::string& job_files) {
   return job_files + ".status";
 }
 
 /// Of several keepers of one job exactly one gets the file, which says so before anything starts.
-Descriptor claim(const std::string& job_files) {
+Descriptor claim(const std::string& job_files, const std::string& job_record) {
   const auto self = read_stat("/proc", ::getpid());
   if (!self) return {};
   const std::string path = status_file(job_files);
@@ -50,13 +55,14 @@ Descriptor claim(const std::string& job_files) {
   words.resize(kKeeperBytes - 1, ' ');
   words += '\n';
   words.resize(kRoom, ' ');
+  if (job_record.size() <= kMostRecord) words += job_record;
   if (::write(file.get(), words.data(), words.size()) == static_cast<ssize_t>(words.size()))
     return file;
   ::unlink(path.c_str());
   return {};
 }
 
-/// Standard input has been /dev/null since the nursery.
+/// Standard input has been /dev/null since the fork server.
 bool use_log(const std::string& job_files, const std::optional<Credentials>& user) {
   const Descriptor log(::open(log_of(job_files).c_str(),
                               O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -69,7 +75,8 @@ bool use_log(const std::string& job_files, const std::optional<Credentials>& use
 Json status_in(const std::string& job_files) {
   const auto bytes = slurp(status_file(job_files), kRoom);
   if (!bytes || bytes->size() <= kKeeperBytes) return {};
-  return Json::parse(bytes->substr(kKeeperBytes), nullptr, false);
+  const std::string_view line = std::string_view(*bytes).substr(kKeeperBytes, kRoom - kKeeperBytes);
+  return Json::parse(line, nullptr, false);
 }
 
 void say(const std::string& sentence) {
@@ -85,7 +92,8 @@ class LoneKeeper {
   void run() {
     sigset_t mine;
     ::sigemptyset(&mine);
-    for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&mine, number);
+    ::sigaddset(&mine, SIGCHLD);
+    add_keeper_signals(mine);
     ::pthread_sigmask(SIG_BLOCK, &mine, nullptr);
     signals_.reset(::signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_ || !start()) {
@@ -100,26 +108,28 @@ class LoneKeeper {
     }
     const bool by_itself = !told_to_end_;
     EndingPlan plan;
-    plan.none_left = [this] { return reap_all(); };
-    plan.wait = [this](milliseconds most) {
-      pollfd wait{signals_.get(), POLLIN, 0};
-      ::poll(&wait, 1, static_cast<int>(most.count()));
-      drain_signals();
-      return false;
-    };
-    static_cast<void>(end_descendants(plan));
+    // What the job leaves behind gets a moment; a job that somebody ends gets its time to save.
+    if (told_to_end_) plan.grace = launch_.grace;
+    end_the_rest(std::move(plan));
     tell(workload_, status_, by_itself);
+    run_on_end();
   }
 
   void tell(pid_t workload, int status, bool by_itself = true) const {
     std::string line = status_line(workload, status);
-    if (!by_itself) line.insert(line.rfind('}'), ",\"told_to_end\":true");
+    std::string more = by_itself ? "" : ",\"told_to_end\":true";
+    if (workload > 0)
+      more += ",\"cpu_milliseconds\":" + std::to_string(cpu_microseconds_ / 1000) +
+              ",\"peak_memory_bytes\":" + std::to_string(peak_memory_bytes());
+    line.insert(line.rfind('}'), more);
     [[maybe_unused]] const ssize_t n =
         ::pwrite(status_file_.get(), line.data(), line.size(), kKeeperBytes);
   }
 
  private:
-  bool start() {
+  bool start() { return begin(launch_); }
+
+  bool begin(const Launch& launch) {
     std::array<int, 2> trouble{-1, -1};
     std::array<int, 2> go{-1, -1};
     if (::pipe2(trouble.data(), O_CLOEXEC) != 0 || ::pipe2(go.data(), O_CLOEXEC) != 0) return false;
@@ -130,10 +140,13 @@ class LoneKeeper {
     const pid_t self = ::getpid();
     Inherited inherited;
     ::sigemptyset(&inherited.mask);
+    for (int signal = 1; signal <= 64; ++signal)
+      if ((launch.limits.blocked.value_or(0) >> (signal - 1) & 1) != 0)
+        ::sigaddset(&inherited.mask, signal);
     inherited.on_child = {};
     inherited.on_child.sa_handler = SIG_DFL;
     workload_ = ::fork();
-    if (workload_ == 0) become_workload(launch_, inherited, self, waits.get(), says.get());
+    if (workload_ == 0) become_workload(launch, inherited, self, waits.get(), says.get());
     if (workload_ < 0) return false;
     const std::uint64_t no_signals = 0;
     return ::write(go_on.get(), &no_signals, sizeof no_signals) == sizeof no_signals;
@@ -164,10 +177,19 @@ class LoneKeeper {
     }
   }
 
+  void hear(const signalfd_siginfo& one) {
+    const int number = static_cast<int>(one.ssi_signo);
+    if (is_to_be_passed_on(one) && !ended_) {
+      if (warn_descendants(number) == 0)
+        say(text("no process of the job handles SIG{}: it was not sent", ::sigabbrev_np(number)));
+    } else if (number != SIGCHLD && number != SIGUSR1 && number != SIGUSR2) {
+      told_to_end_ = true;
+    }
+  }
+
   void drain_signals() {
     signalfd_siginfo one;
-    while (::read(signals_.get(), &one, sizeof one) == sizeof one)
-      if (one.ssi_signo != SIGCHLD) told_to_end_ = true;
+    while (::read(signals_.get(), &one, sizeof one) == sizeof one) hear(one);
   }
 
   void take_signals() {
@@ -179,9 +201,11 @@ class LoneKeeper {
   bool reap_all() {
     for (;;) {
       int status = 0;
-      const pid_t pid = ::waitpid(-1, &status, WNOHANG | __WALL);
+      rusage used = {};
+      const pid_t pid = ::wait4(-1, &status, WNOHANG | __WALL, &used);
       if (pid < 0 && errno == EINTR) continue;
       if (pid <= 0) return pid < 0;
+      count(used);
       if (pid != workload_) continue;
       ended_ = true;
       status_ = status;
@@ -189,16 +213,67 @@ class LoneKeeper {
     }
   }
 
+  void count(const rusage& used) {
+    const auto microseconds = [](const timeval& t) {
+      return static_cast<std::int64_t>(t.tv_sec) * 1'000'000 + t.tv_usec;
+    };
+    cpu_microseconds_ += microseconds(used.ru_utime) + microseconds(used.ru_stime);
+    peak_rss_kib_ = std::max<std::int64_t>(peak_rss_kib_, used.ru_maxrss);
+  }
+
+  /// Of all its processes at once, where the kernel counts that for its group; else of the largest.
+  [[nodiscard]] std::int64_t peak_memory_bytes() const {
+    const auto of_group =
+        launch_.group.empty() ? std::nullopt : read_number(launch_.group + "/memory.peak");
+    return of_group.value_or(peak_rss_kib_ * 1024);
+  }
+
+  /// As the job: its user, folder and variables. Its output goes where the job's went.
+  void run_on_end() {
+    constexpr milliseconds kMost = std::chrono::minutes(1);
+    if (launch_.on_end.empty()) return;
+    const int code = WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
+    Launch after = launch_;
+    after.command = {"/bin/sh", "-c", launch_.on_end};
+    after.environment.push_back("BERTH_EXIT_CODE=" + std::to_string(code));
+    after.environment.push_back(std::string("BERTH_ENDED=") + (told_to_end_ ? "told" : "itself"));
+    ended_ = false;
+    if (!begin(after)) return say(text("cannot start --on-end: {}", error_words(errno)));
+    const auto deadline = std::chrono::steady_clock::now() + kMost;
+    while (!ended_) {
+      const auto left =
+          std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+      if (left.count() <= 0) break;
+      std::array<pollfd, 2> waits{{{signals_.get(), POLLIN, 0}, {trouble_.get(), POLLIN, 0}}};
+      if (::poll(waits.data(), waits.size(), static_cast<int>(left.count())) < 0) continue;
+      if (waits[1].revents != 0) hear_of_the_start();
+      if (waits[0].revents != 0) take_signals();
+    }
+    end_the_rest(EndingPlan{});
+  }
+
+  void end_the_rest(EndingPlan plan) {
+    plan.none_left = [this] { return reap_all(); };
+    plan.wait = [this](milliseconds most) {
+      pollfd wait{signals_.get(), POLLIN, 0};
+      ::poll(&wait, 1, static_cast<int>(most.count()));
+      drain_signals();
+      return false;
+    };
+    static_cast<void>(end_descendants(plan));
+  }
+
   const Launch& launch_;
   const Descriptor& status_file_;
   Descriptor signals_, trouble_;
   pid_t workload_ = -1;
   int status_ = SIGKILL;  // where it is never seen to end
+  std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
   bool ended_ = false, told_to_end_ = false;
 };
 
 void keep(const Launch& launch) {
-  const Descriptor status = claim(launch.job_files);
+  const Descriptor status = claim(launch.job_files, launch.job_record);
   if (!status) return;
   LoneKeeper keeper(launch, status);
   if (!use_log(launch.job_files, launch.user)) return keeper.tell(0, kNotStarted << 8);
@@ -242,6 +317,20 @@ std::optional<model::Outcome> outcome_of(const std::string& job_files) {
   return outcome;
 }
 
+model::JobUsage usage_of(const std::string& job_files) {
+  const Json json = status_in(job_files);
+  const auto number = [&](const char* key) {
+    const auto found = json.is_object() ? json.find(key) : json.end();
+    return found != json.end() && found->is_number_unsigned()
+               ? std::optional(found->get<std::uint64_t>())
+               : std::nullopt;
+  };
+  model::JobUsage usage;
+  if (const auto cpu = number("cpu_milliseconds")) usage.cpu = milliseconds(*cpu);
+  usage.peak_memory_bytes = number("peak_memory_bytes");
+  return usage;
+}
+
 std::optional<std::int64_t> ended_at(const std::string& job_files) {
   struct stat about = {};
   if (::lstat(status_file(job_files).c_str(), &about) != 0) return std::nullopt;
@@ -250,6 +339,11 @@ std::optional<std::int64_t> ended_at(const std::string& job_files) {
 
 std::string log_of(const std::string& job_files) {
   return job_files + ".log";
+}
+
+std::string job_record_in(const std::string& job_files) {
+  const auto bytes = slurp(status_file(job_files), kRoom + kMostRecord);
+  return bytes && bytes->size() > kRoom ? bytes->substr(kRoom) : "";
 }
 
 void remove_status(const std::string& job_files) {

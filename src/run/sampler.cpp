@@ -1,5 +1,7 @@
 #include "run/sampler.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -58,6 +60,8 @@ Sampler::Sampler(const inventory::Sources& sources, const model::Snapshot& snaps
     const model::Device* device = find(snapshot, placement.devices[i]);
     if (device == nullptr || device->kind == model::DeviceKind::kCpu) continue;
     series_.emplace_back(*device, i < placement.partitions.size() ? placement.partitions[i] : "");
+    if (const auto& energy = device->readings.energy_millijoules)
+      series_.back().read_before(*energy, snapshot.unix_milliseconds);
   }
   take_sysfs_samples(Clock::now());
 }
@@ -78,7 +82,7 @@ void Sampler::look() {
   longest_gap_ = std::max(longest_gap_, now - last_look_);
   last_look_ = now;
   processes_->look(now);
-  const auto& nodes = processes_->traces().nodes;
+  const auto& nodes = processes_->gpu_files().nodes;
   if (!nodes_seen_ && std::any_of(nodes.begin(), nodes.end(), is_nvidia_node)) {
     nodes_seen_ = true;
     samples_before_nodes_ = driver_samples_;
@@ -89,6 +93,29 @@ void Sampler::look() {
   const auto interval = now - start_ < milliseconds(1000) ? milliseconds(20) : kInterval;
   due_ = now + std::max<Clock::duration>(interval, 50 * cost);
   if (!sysfs_.empty() && now >= sysfs_due_) take_sysfs_samples(Clock::now());
+}
+
+/// The last interval of a short job is a large part of it, so the driver is asked once more.
+void Sampler::ended() {
+  constexpr std::chrono::seconds kLong(60);
+  ended_unix_milliseconds_ = unix_now();
+  const auto wall = Clock::now() - start_;
+  if (wall >= DeviceSeries::kSettled && wall < kLong) driver_.ask_now();
+}
+
+void Sampler::wait_for_last_samples() {
+  constexpr milliseconds kPatience(150);
+  if (ended_unix_milliseconds_ == 0 || driver_.descriptor() < 0) return;
+  const auto misses_its_end = [this](const DeviceSeries& one) {
+    return one.samples() > 0 && one.last_sample() < ended_unix_milliseconds_;
+  };
+  const auto until = Clock::now() + kPatience;
+  while (driver_.descriptor() >= 0 && std::any_of(series_.begin(), series_.end(), misses_its_end)) {
+    const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
+    pollfd waits{driver_.descriptor(), POLLIN, 0};
+    if (left <= 0 || ::poll(&waits, 1, static_cast<int>(left)) <= 0) return;
+    take_driver_samples();
+  }
 }
 
 void Sampler::take_sysfs_samples(Clock::time_point now) {
@@ -113,9 +140,14 @@ void Sampler::take_driver_samples() {
   for (const inventory::DeviceSample& sample : driver_.take())
     for (DeviceSeries& one : series_) {
       if (!one.is_of(sample.device)) continue;
+      if (ended_unix_milliseconds_ != 0 && sample.unix_milliseconds >= ended_unix_milliseconds_) {
+        one.finish(sample);
+        continue;
+      }
       const int before = one.samples();
       one.add(sample, ours);
-      driver_samples_ += one.samples() - before;
+      // A list that could not be read speaks of nobody.
+      if (!sample.device.processes_unknown) driver_samples_ += one.samples() - before;
     }
 }
 
@@ -125,7 +157,7 @@ model::GpuUse Sampler::decide() const {
                   [](const DeviceSeries& one) { return one.listed(); }))
     return GpuUse::kSeen;
   if (!processes_ || processes_->looks() == 0) return GpuUse::kNotChecked;
-  const auto& nodes = processes_->traces().nodes;
+  const auto& nodes = processes_->gpu_files().nodes;
   if (std::any_of(nodes.begin(), nodes.end(),
                   [](const auto& node) { return !is_nvidia_node(node); }))
     return GpuUse::kSeen;
@@ -173,6 +205,8 @@ void Sampler::say_how(model::Report& report) const {
 
 void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
   take_driver_samples();
+  if (report.wall >= DeviceSeries::kSettled && report.wall < std::chrono::seconds(60))
+    wait_for_last_samples();
   report.gpus_here = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), usable_gpu);
   report.gpu_use = decide();
   if (report.wall >= DeviceSeries::kSettled)
@@ -182,6 +216,9 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
   for (const DeviceSeries& one : series_) {
     const model::Device* device = find(snapshot, one.index());
     model::DeviceUse use = one.use(why_no_sample(*device, report.wall));
+    // Counters move in steps that are as long.
+    if (report.wall < DeviceSeries::kSettled && use.energy_millijoules)
+      use.energy_millijoules = model::Absence::kTooShort;
     if (use.memory_peak_bytes.why == model::Absence::kNotSeen)
       use.memory_peak_bytes.why = why_not_seen(*device);
     report.devices.push_back(std::move(use));
@@ -189,8 +226,11 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
   report.looks = processes_ ? processes_->looks() : 0;
   say_how(report);
   if (!processes_) return;
-  report.peak_rss_bytes = std::max(report.peak_rss_bytes, processes_->peak_rss_bytes());
-  const auto& files = processes_->traces().files;
+  if (processes_->peak_memory_bytes() > report.peak_rss_bytes) {
+    report.peak_rss_bytes = processes_->peak_memory_bytes();
+    report.peak_is_pss = processes_->peak_is_pss();
+  }
+  const auto& files = processes_->gpu_files().files;
   policy::LibraryAdvice advice = policy::advise({files.begin(), files.end()}, snapshot);
   report.libraries = std::move(advice.libraries);
   if (report.gpu_use == model::GpuUse::kNotSeen && !report.on_cpu_by_request)

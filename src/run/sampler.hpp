@@ -26,6 +26,7 @@ class Sampler : public Watcher {
   void started(pid_t keeper, pid_t workload) override;
   [[nodiscard]] std::chrono::steady_clock::time_point due() const override { return due_; }
   void look() override;
+  void ended() override;
   [[nodiscard]] int descriptor() const override { return driver_.descriptor(); }
 
   /// Fills what the looks tell: peak RSS, devices, gpu_use and its method, libraries, suggestions.
@@ -38,6 +39,7 @@ class Sampler : public Watcher {
   using Clock = std::chrono::steady_clock;
 
   void take_driver_samples();
+  void wait_for_last_samples();
   void take_sysfs_samples(Clock::time_point now);
   [[nodiscard]] model::Absence why_no_sample(const model::Device& device,
                                              std::chrono::milliseconds wall) const;
@@ -50,6 +52,7 @@ class Sampler : public Watcher {
   std::optional<system::PidTranslator> translator_;
   std::vector<DeviceSeries> series_;
   std::optional<JobProcesses> processes_;
+  std::int64_t ended_unix_milliseconds_ = 0;  // 0: the command has not ended
   Clock::time_point start_{}, due_{}, sysfs_due_{}, last_look_{};
   Clock::duration longest_gap_{0};  // between two looks, from the start on
   int driver_samples_ = 0;          // NVIDIA's, since the start

@@ -11,15 +11,16 @@
 #include <cstdint>
 #include <string>
 
+#include "model/cpu_list.hpp"
+#include "run/supervisor.hpp"
 #include "system/control_group.hpp"
 #include "system/process_limits.hpp"
 
 namespace berth::run {
-namespace {
 
-void say(int fd, StartTrouble::Step step) {
+void say_trouble(int to, StartTrouble::Step step) {
   const StartTrouble trouble{step, errno};
-  while (::write(fd, &trouble, sizeof trouble) < 0 && errno == EINTR) {
+  while (::write(to, &trouble, sizeof trouble) < 0 && errno == EINTR) {
   }
 }
 
@@ -50,6 +51,21 @@ bool pin(const std::vector<int>& cpus) {
   return done;
 }
 
+void ignore_signals(std::uint64_t mask) {
+  for (int signal = 1; signal <= 64; ++signal)
+    if ((mask >> (signal - 1) & 1) != 0) ::signal(signal, SIG_IGN);
+}
+
+namespace {
+
+/// The lease's cores, of those that its submitter was on; without a lease the submitter's.
+std::vector<int> cores_of(const Launch& launch) {
+  if (launch.cpus.empty() || launch.limits.cpus.empty())
+    return launch.cpus.empty() ? launch.limits.cpus : launch.cpus;
+  auto both = model::intersection(launch.cpus, launch.limits.cpus);
+  return both.empty() ? launch.cpus : both;
+}
+
 bool become(const Credentials& user) {
   if (::geteuid() != 0) return user.uid == ::geteuid();
   return ::setgroups(user.groups.size(), user.groups.data()) == 0 &&
@@ -58,7 +74,7 @@ bool become(const Credentials& user) {
 }
 
 [[noreturn]] void give_up(int trouble, StartTrouble::Step step) {
-  say(trouble, step);
+  say_trouble(trouble, step);
   ::_exit(125);
 }
 
@@ -79,12 +95,12 @@ void become_workload(const Launch& launch, const Inherited& inherited, pid_t kee
   if (::getppid() != keeper) ::_exit(125);  // it died before it could be watched
   if (!launch.group.empty() && !system::ControlGroup(launch.group).enter(0))
     give_up(trouble, StartTrouble::Step::kGroup);
-  if (!pin(launch.cpus)) say(trouble, StartTrouble::Step::kPinning);
+  if (!pin(cores_of(launch))) say_trouble(trouble, StartTrouble::Step::kPinning);
   std::vector<char*> arguments = pointers(launch.command);
   std::vector<char*> environment = pointers(launch.environment);
   if (launch.mask) ::umask(*launch.mask);
   // As root still, and behind what takes memory: there may be none left to have.
-  if (!system::set_limits(launch.limits)) say(trouble, StartTrouble::Step::kLimits);
+  if (!system::set_limits(launch.limits)) say_trouble(trouble, StartTrouble::Step::kLimits);
   if (launch.user && !become(*launch.user)) give_up(trouble, StartTrouble::Step::kUser);
   if (!launch.folder.empty() && ::chdir(launch.folder.c_str()) != 0)
     give_up(trouble, StartTrouble::Step::kFolder);
@@ -97,10 +113,13 @@ void become_workload(const Launch& launch, const Inherited& inherited, pid_t kee
   for (int signal = 1; signal <= 64; ++signal)
     if ((early >> (signal - 1) & 1) != 0) ::raise(signal);
   close_ours_on_exec(inherited);
+  if (launch.supervision) supervise(launch, inherited, trouble);
   ::sigaction(SIGCHLD, &inherited.on_child, nullptr);
+  if (launch.limits.no_new_privileges) ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ignore_signals(launch.limits.ignored.value_or(0));
   ::pthread_sigmask(SIG_SETMASK, &inherited.mask, nullptr);
   ::execvpe(arguments[0], arguments.data(), environment.data());
-  say(trouble, StartTrouble::Step::kExec);
+  say_trouble(trouble, StartTrouble::Step::kExec);
   ::_exit(errno == ENOENT ? 127 : 126);
 }
 

@@ -5,9 +5,9 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <vector>
-
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/descriptor.hpp"
 #include "run/launch.hpp"
@@ -30,6 +30,13 @@ struct StartTrouble {
 
 /// What the child says next; nullopt: the pipe is closed, it says nothing more.
 [[nodiscard]] std::optional<StartTrouble> next_trouble(const Descriptor& from);
+
+void say_trouble(int to, StartTrouble::Step step);
+/// Pointers into the words, and a nullptr, as exec wants them.
+[[nodiscard]] std::vector<char*> pointers(const std::vector<std::string>& words);
+/// Keeps this process on these processors; true for none. False with errno.
+[[nodiscard]] bool pin(const std::vector<int>& cpus);
+void ignore_signals(std::uint64_t mask);
 
 /// To be called in a fresh child of `keeper`. Waits for the word from `go`: it must not run before
 /// the keeper has left its group, whose signals would hit the keeper as well. Reports to `trouble`

@@ -10,11 +10,13 @@
 #include "broker/job_record.hpp"
 #include "output/json.hpp"
 #include "serve/refusal.hpp"
+#include "serve/selection.hpp"
+#include "system/terminals.hpp"
 
 namespace berth::serve {
 namespace {
 
-/// Of one user: each is told of every change, and first of all jobs.
+/// Per user: each listener gets every change, and all jobs at the start.
 constexpr std::ptrdiff_t kMostListeners = 32;
 
 using Json = nlohmann::json;
@@ -29,7 +31,7 @@ Error not_theirs(std::int64_t pid) {
           fmt::format("ps -o pid,user,args {}", pid)};
 }
 
-/// A lease lives as long as the processes that it is for, which must be the caller's own.
+/// A lease lives as long as its owner processes, which must be the caller's own.
 Result<std::vector<model::ProcessId>> owners_of(const Job& asked, const Call& call) {
   std::vector<model::ProcessId> owners;
   for (const model::ProcessId& one : asked.owners) {
@@ -39,7 +41,7 @@ Result<std::vector<model::ProcessId>> owners_of(const Job& asked, const Call& ca
     owners.push_back({one.pid, *ticks});
   }
   if (owners.empty() && !asked.queued) {
-    // Over TCP nobody knows which process calls; it is not ours.
+    // Over TCP the pid is our own, because the calling process is unknown.
     if (call.peer.pid == ::getpid()) return not_theirs(call.peer.pid);
     const auto& ticks = call.peer.start_ticks;
     if (!ticks || (uid_of(call.peer.pid) != call.peer.uid && call.peer.uid != 0))
@@ -49,7 +51,7 @@ Result<std::vector<model::ProcessId>> owners_of(const Job& asked, const Call& ca
   return owners;
 }
 
-/// What is asked for; who asks the kernel says, and what they get, the broker.
+/// Takes only what a client may choose. The kernel names the user; the broker decides the rest.
 Job job_from(Job asked, const Call& call) {
   Job job;
   job.uid = call.peer.uid;
@@ -62,43 +64,44 @@ Job job_from(Job asked, const Call& call) {
   job.time_limit = asked.time_limit;
   job.or_cpu_after = asked.or_cpu_after;
   job.after = std::move(asked.after);
+  job.after_any = std::move(asked.after_any);
+  job.after_not_ok = std::move(asked.after_not_ok);
+  job.grace = asked.grace;
+  job.warning = asked.warning;
+  job.on_end = asked.queued ? std::move(asked.on_end) : "";
+  job.notify = asked.notify;
   job.requeue = asked.requeue && asked.queued;
+  job.key = std::move(asked.key);
   if (asked.state == JobState::kHeld) job.state = JobState::kHeld;
   return job;
 }
 
-/// "also=7,8": jobs, and arrays.
-std::set<JobId> ids_in(const std::map<std::string, std::string>& query) {
-  std::set<JobId> ids;
-  if (const auto also = query.find("also"); also != query.end())
-    for (const std::string_view word : split(also->second, ','))
-      if (const auto id = to_number(word); id && *id >= 0) ids.insert(static_cast<JobId>(*id));
-  return ids;
-}
-
-/// A document has no line breaks of its own, but one at its end.
+/// The JSON has no line breaks except one at its end.
 std::string event_of(std::uint64_t number, const output::ShownJob& shown) {
   return fmt::format("id: {}\nevent: job\ndata: {}\n", number, output::job_json(shown));
 }
 
 }  // namespace
 
-Caller Api::caller_of(const Call& call) const {
+bool Api::is_admin(const Call& call) const {
   const auto is_admins = [&](gid_t group) {
     return std::find(admin_gids_.begin(), admin_gids_.end(), group) != admin_gids_.end();
   };
-  const bool is_admin = call.peer.uid == 0 || is_admins(call.peer.gid) ||
-                        std::any_of(call.peer.groups.begin(), call.peer.groups.end(), is_admins);
-  return {call.peer.uid, is_admin};
+  return call.peer.uid == 0 || is_admins(call.peer.gid) ||
+         std::any_of(call.peer.groups.begin(), call.peer.groups.end(), is_admins);
+}
+
+Caller Api::caller_of(const Call& call) const {
+  return {call.peer.uid, is_admin(call), users_.of(call.peer.uid)};
 }
 
 output::ShownJob Api::shown(const Job& job, const Call& call) const {
-  return {&job, call.peer.uid == job.uid || caller_of(call).admin, execution_.log_of(job)};
+  return {&job, call.peer.uid == job.uid || is_admin(call), execution_.log_of(job)};
 }
 
 void Api::act(const Call& call, const Answer& answer) {
   if (call.method != "GET" && execution_.fault()) return answer.send(refusal(*execution_.fault()));
-  // Nobody is told what is not written down.
+  // Answer earlier changes first: nobody may see a change that is not in the journal.
   if (call.method == "GET") answer_all();
   const auto parts = split(std::string_view(call.path).substr(call.path.empty() ? 0 : 1), '/');
   const auto number = parts.size() > 2 ? to_number(parts[2]).value_or(-1) : -1;
@@ -112,7 +115,7 @@ void Api::act(const Call& call, const Answer& answer) {
   if (is_jobs && id && parts.size() <= 4)
     return act_on(*id, parts.size() == 4 ? parts[3] : "", call, answer);
   if (is_get && call.path == "/v1/machine")
-    return answer.send({200, output::ls_json(execution_.broker().snapshot())});
+    return answer.send({200, output::machine_json(execution_.broker().snapshot())});
   if (is_post && (call.path == "/v1/devices/drain" || call.path == "/v1/devices/undrain"))
     return drain(call.path == "/v1/devices/drain", call, answer);
   answer.send(refusal(no_such_place(call)));
@@ -128,8 +131,8 @@ void Api::act_on(JobId id, std::string_view what, const Call& call, const Answer
 }
 
 void Api::drain(bool drained, const Call& call, const Answer& answer) {
-  // A user's own broker serves nobody else.
-  const bool may = call.peer.uid == ::geteuid() || caller_of(call).admin;
+  // A user's own broker serves only that user.
+  const bool may = call.peer.uid == ::geteuid() || is_admin(call);
   if (!may)
     return answer.send(refusal({ErrorCode::kPermissionDenied, "E0926",
                                 text("only an administrator may drain a device of all users"),
@@ -150,10 +153,18 @@ void Api::submit(const Call& call, const Answer& answer) {
   asked->job = job_from(std::move(asked->job), call);
   asked->job.user = users_.of(call.peer.uid);
   asked->job.owners = *std::move(owners);
+  if (asked->job.notify)
+    for (std::string& one : system::terminals_of({}, "", call.peer.pid, ""))
+      asked->job.terminal = std::move(one);
   const bool is_array = asked->job.queued && asked->array;
   const auto range =
       model::parse_array_range(is_array ? std::string_view(*asked->array) : std::string_view("1"));
   if (!range) return answer.send(refusal(range.error()));
+  // The answer to the first submission may have been lost.
+  if (const auto before = execution_.broker().submitted(call.peer.uid, asked->job.key)) {
+    changed_.push_back({*before, asker(call, answer)});
+    return;
+  }
   const auto id = is_array ? execution_.submit_array(*asked, *range, call.peer)
                            : execution_.submit(*asked, call.peer);
   if (!id) return answer.send(refusal(id.error()));
@@ -173,24 +184,22 @@ void Api::answer_all() {
 }
 
 void Api::list(const Call& call, const Answer& answer) {
+  const auto selected = select_jobs(execution_.broker().jobs(), call.query, call.peer.uid,
+                                    execution_.now().unix_milliseconds);
+  if (!selected) return answer.send(refusal(selected.error()));
   std::vector<output::ShownJob> all;
-  const auto also = ids_in(call.query);
-  const auto wanted = [&](const Job& job) {
-    return job.state == JobState::kRunning || also.contains(job.id) ||
-           (job.task && also.contains(job.task->array));
-  };
-  const std::int64_t since = execution_.now().unix_milliseconds - 24LL * 3600 * 1000;
-  for (const auto& [id, job] : execution_.broker().jobs())
-    if (call.query.contains("running")
-            ? wanted(job)
-            : call.query.contains("all") || !model::has_ended(job.state) ||
-                  job.ended_unix_milliseconds.value_or(0) > since)
-      all.push_back(shown(job, call));
+  all.reserve(selected->jobs.size());
+  for (const Job* job : selected->jobs) {
+    all.push_back(shown(*job, call));
+    if (const auto alike = selected->alike.find(job->id); alike != selected->alike.end())
+      all.back().alike = alike->second;
+  }
   const broker::Broker& broker = execution_.broker();
-  answer.send({200, output::jobs_json(all, broker.elsewhere(), broker.drained())});
+  answer.send({200, output::jobs_json(all, broker.elsewhere(), broker.drained(),
+                                      selected->not_shown, execution_.notices())});
 }
 
-/// First what is there, then each change, as they are shown to this caller.
+/// Sends all jobs first, then each change, as this caller may see them.
 void Api::listen(const Call& call, const Answer& answer) {
   forget_listeners();
   const auto theirs = std::count_if(listeners_.begin(), listeners_.end(), [&](const Waiting& one) {
@@ -223,7 +232,7 @@ void Api::beat() {
   for (const Waiting& one : listeners_) one.answer.stream(":\n\n");
 }
 
-/// With ?wait=started or ?wait=ended the answer comes when that is so.
+/// With ?wait=started or ?wait=ended, delays the answer until then.
 void Api::show(JobId id, const Call& call, const Answer& answer) {
   const Job* job = execution_.broker().job(id);
   if (job == nullptr) return show_array(id, call, answer);
@@ -236,7 +245,9 @@ void Api::show(JobId id, const Call& call, const Answer& answer) {
   const bool is_so = wait == call.query.end() || is_over ||
                      (wait->second == "started" && job->state == JobState::kRunning);
   if (!is_so) return keep_waiting(id, call, answer);
-  const int status = call.method == "POST" && call.path.ends_with("/jobs") ? 201 : 200;
+  const bool is_new =
+      call.method == "POST" && (call.path.ends_with("/jobs") || call.path.ends_with("/rerun"));
+  const int status = is_new ? 201 : 200;
   answer.send({status, output::job_json(shown(*job, call))});
 }
 
@@ -250,8 +261,7 @@ void Api::show_array(JobId id, const Call& call, const Answer& answer) {
   answer.send({is_new ? 201 : 200, output::array_json(id, all)});
 }
 
-/// Nothing tells of clients that have gone; so they are looked for whenever there are twice as
-/// many.
+/// Disconnected clients are not reported, so look for them each time the list has doubled.
 void Api::keep_waiting(JobId id, const Call& call, const Answer& answer) {
   if (waiting_.size() >= look_through_at_) {
     std::erase_if(waiting_, [](const auto& one) { return !one.second.answer.is_wanted(); });
@@ -260,12 +270,13 @@ void Api::keep_waiting(JobId id, const Call& call, const Answer& answer) {
   waiting_.emplace(id, asker(call, answer));
 }
 
-/// What a job that waits is waiting for: who stands before it is no secret.
+/// What a waiting job waits for. Which jobs are before it is public.
 void Api::outlook(JobId id, const Answer& answer) {
   const Job* job = execution_.broker().job(id);
   if (job == nullptr) return answer.send(refusal(no_such_job(id)));
   output::JobOutlook out;
   if (execution_.broker().waits_for_its_array(*job)) out.obstruction = "array_limit";
+  if (execution_.fault()) out.obstruction = "journal";
   const broker::Now at = execution_.now();
   const policy::Queue& queue = execution_.broker().queue();
   const auto wall = [&](policy::Instant then) {
@@ -274,9 +285,11 @@ void Api::outlook(JobId id, const Answer& answer) {
   };
   if (const policy::WaitingJob* waiting = queue.waiting(id)) {
     const auto seen = queue.outlook(id, at.steady);
-    out.obstruction = policy::name(seen.obstruction);
+    if (!execution_.fault()) out.obstruction = policy::name(seen.obstruction);
     out.before = seen.before;
-    if (execution_.gives_way())
+    if (execution_.fault())
+      out.fits_at.reset();  // unknown while the journal cannot be written
+    else if (execution_.gives_way())
       out.obstruction = "gives_way";
     else if (const auto fits = queue.fits_at(waiting->user, waiting->demand, at.steady))
       out.fits_at = wall(*fits);
@@ -286,7 +299,7 @@ void Api::outlook(JobId id, const Answer& answer) {
   answer.send({200, output::outlook_json(out)});
 }
 
-/// What a queued job wrote, from a byte on; nothing: there is no more yet.
+/// Part of a queued job's output from a byte on; empty: no more yet.
 void Api::log(JobId id, const Call& call, const Answer& answer) {
   constexpr std::size_t kMost = 1 << 20;
   const Job* job = execution_.broker().job(id);
@@ -302,6 +315,10 @@ void Api::log(JobId id, const Call& call, const Answer& answer) {
 }
 
 void Api::change(JobId id, std::string_view what, const Call& call, const Answer& answer) {
+  if (what == "cancel")
+    if (const auto gone = execution_.withdraw(id, call.peer))
+      return answer.send({200, output::job_json({&*gone, true, ""})});
+  if (what == "rerun") return rerun(id, call, answer);
   const auto of_array = execution_.broker().jobs_of_array(id);
   const Status done =
       of_array.empty() ? change_one(id, what, call) : change_array(of_array, what, call);
@@ -309,16 +326,26 @@ void Api::change(JobId id, std::string_view what, const Call& call, const Answer
   changed_.push_back({id, asker(call, answer)});
 }
 
+void Api::rerun(JobId id, const Call& call, const Answer& answer) {
+  const auto next = execution_.rerun(id, caller_of(call));
+  if (!next) return answer.send(refusal(next.error()));
+  changed_.push_back({*next, asker(call, answer)});
+}
+
 Status Api::change_one(JobId id, std::string_view what, const Call& call) {
   if (what == "cancel") return execution_.cancel(id, caller_of(call));
   if (what == "hold" || what == "release")
     return execution_.hold(id, what == "hold", caller_of(call));
+  if (what == "edit") {
+    const auto changes = broker::changes_of(call.body);
+    return changes ? execution_.edit(id, *changes, caller_of(call)) : Status(changes.error());
+  }
   if (what == "owners" || what == "enter" || what == "end") return change_running(id, what, call);
   return no_such_place(call);
 }
 
-/// Those of the array that it can be done to, in their order. What makes room goes from the last
-/// on: else the next would start for each that is cancelled or held.
+/// Applies it to each job of the array, in order. Cancel and hold start at the end, because
+/// otherwise the next job would start after each one.
 Status Api::change_array(const std::set<JobId>& jobs, std::string_view what, const Call& call) {
   std::vector<JobId> order(jobs.begin(), jobs.end());
   if (what == "cancel" || what == "hold") std::reverse(order.begin(), order.end());
@@ -339,7 +366,7 @@ Status Api::change_running(JobId id, std::string_view what, const Call& call) {
   const auto asked = broker::job_of(call.body);
   if (!asked) return asked.error();
   if (what == "end") {
-    execution_.give_back(id, asked->outcome);
+    execution_.give_back(id, asked->outcome, asked->usage);
     return Done{};
   }
   const auto owners = owners_of(*asked, call);

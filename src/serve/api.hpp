@@ -1,4 +1,4 @@
-// Api: what docs/api.md promises: calls in, answers out, some of them when their time has come.
+// Api: implements docs/api.md. Some answers are delayed until the condition they wait for is true.
 #pragma once
 
 #include <list>
@@ -15,17 +15,17 @@ namespace berth::serve {
 
 class Api {
  public:
-  /// `admin_gids`: of groups whose members may do what root may.
+  /// `admin_gids`: members of these groups may do what root may.
   Api(Execution& execution, const std::vector<std::uint32_t>& admin_gids)
       : execution_(execution), admin_gids_(admin_gids) {}
 
-  /// What changes something is answered by answer_all(), or by the next act() that only asks.
+  /// Executes a call. Changes are answered by answer_all(), or before the next read-only call.
   void act(const Call& call, const Answer& answer);
-  /// What changed is written down, once for all, and then told.
+  /// Writes all changes to the journal at once, then sends the answers.
   void answer_all();
-  /// Answers who waits for one of these, and tells who listens.
+  /// Sends delayed answers about these jobs, and events to listeners.
   void tell(const std::set<model::JobId>& changed);
-  /// So that listeners, and what is between, know that we are there.
+  /// Sends a heartbeat, so that listeners and proxies keep the connection open.
   void beat();
 
  private:
@@ -41,6 +41,7 @@ class Api {
   void log(model::JobId id, const Call& call, const Answer& answer);
   void drain(bool drained, const Call& call, const Answer& answer);
   void change(model::JobId id, std::string_view what, const Call& call, const Answer& answer);
+  void rerun(model::JobId id, const Call& call, const Answer& answer);
   [[nodiscard]] Status change_running(model::JobId id, std::string_view what, const Call& call);
   [[nodiscard]] Status change_one(model::JobId id, std::string_view what, const Call& call);
   [[nodiscard]] Status change_array(const std::set<model::JobId>& jobs, std::string_view what,
@@ -54,12 +55,13 @@ class Api {
   [[nodiscard]] static Waiting asker(const Call& call, const Answer& answer) {
     return {{call.method, call.path, call.query, "", call.peer}, answer};
   }
+  [[nodiscard]] bool is_admin(const Call& call) const;
   [[nodiscard]] broker::Caller caller_of(const Call& call) const;
   Execution& execution_;
   const std::vector<std::uint32_t>& admin_gids_;
-  system::UserNames users_{"/etc"};
+  mutable system::UserNames users_{"/etc"};
   struct Changed {
-    model::JobId id = 0;  // 0: all are to be shown
+    model::JobId id = 0;  // 0: all jobs
     Waiting who;
   };
   std::vector<Changed> changed_;
@@ -67,7 +69,8 @@ class Api {
   void forget_listeners();
   std::list<Waiting> listeners_;
   std::uint64_t events_ = 0;
-  std::size_t look_through_at_ = 64;  // so many that wait, for some that have gone
+  std::size_t look_through_at_ =
+      64;  // check for disconnected clients at this number of delayed answers
 };
 
 }  // namespace berth::serve

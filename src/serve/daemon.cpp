@@ -12,12 +12,13 @@
 #include "serve/api.hpp"
 #include "serve/execution.hpp"
 #include "serve/fence.hpp"
+#include "serve/foreign_processes.hpp"
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
-#include "serve/outsiders.hpp"
 #include "serve/server.hpp"
 #include "serve/tcp_door.hpp"
 #include "serve/token.hpp"
+#include "serve/watch_feed.hpp"
 
 namespace berth::serve {
 namespace {
@@ -25,18 +26,37 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-/// A look at the machine serves that long: longer, and somebody may have come meanwhile. Where
-/// calls come all the time the next look is begun before, so that none of them waits for it.
+/// Maximum age of a snapshot; since an older one, foreign processes may have appeared. Under a
+/// steady stream of calls the next snapshot starts earlier, so that no call waits for it.
 constexpr std::chrono::seconds kFresh(2);
 constexpr std::chrono::seconds kSoonOld(1);
 constexpr std::uint64_t kBeat = 15;  // ticks
 
+watch::QueueNumbers queue_numbers(const std::map<model::JobId, model::Job>& jobs,
+                                  const broker::Now& now) {
+  watch::QueueNumbers numbers;
+  for (const model::JobState state :
+       {model::JobState::kRunning, model::JobState::kWaiting, model::JobState::kHeld})
+    numbers.jobs[std::string(model::name(state))] = 0;
+  for (const auto& [id, job] : jobs) {
+    if (model::has_ended(job.state)) continue;
+    ++numbers.jobs[std::string(model::name(job.state))];
+    if (job.state == model::JobState::kWaiting)
+      numbers.longest_wait_seconds = std::max(
+          numbers.longest_wait_seconds,
+          static_cast<double>(now.unix_milliseconds - job.requeued_unix_milliseconds.value_or(
+                                                          job.submitted_unix_milliseconds)) /
+              1000);
+  }
+  return numbers;
+}
+
 class Daemon {
  public:
   Daemon(const DaemonOptions& options, broker::Journal journal, Launcher launcher,
-         std::optional<Fence> fence, std::optional<Outsiders> outsiders)
+         std::optional<Fence> fence, std::optional<ForeignProcesses> foreign_processes)
       : options_(options),
-        outsiders_(std::move(outsiders)),
+        foreign_processes_(std::move(foreign_processes)),
         execution_(loop_, options, std::move(journal), std::move(launcher), std::move(fence),
                    [this](const std::set<model::JobId>& changed) { api_.tell(changed); }),
         signals_(loop_, SIGTERM, SIGINT),
@@ -65,8 +85,9 @@ class Daemon {
     signals_.async_wait([this](error_code problem, int) {
       if (!problem) loop_.stop();
     });
-    // What was running is looked after first; nothing is answered before.
+    // Take care of running jobs first; calls are answered after that.
     look();
+    if (options_.watches) feed_.keep_history(options_.state_folder, options_.note);
     ready_ = ready;
     tick();
     loop_.run();
@@ -74,14 +95,14 @@ class Daemon {
     execution_.keep_shares();
     execution_.sync();
     execution_.leave();
-    if (outsiders_) outsiders_->take_back();
+    if (foreign_processes_) foreign_processes_->take_back();
     leave_socket();
     return execution_.fault() ? Status(*execution_.fault()) : Status(Done{});
   }
 
  private:
-  /// A socket that nobody answers says that somebody is to come back: where work is left, and
-  /// always where everybody's broker was.
+  /// Leave a socket that nobody serves as a sign that a broker will return: if work is left, and
+  /// always for the system broker.
   void leave_socket() {
     server_->file().mark_time();
     const auto& jobs = execution_.broker().jobs();
@@ -102,12 +123,12 @@ class Daemon {
     seen_at_ = now().steady;
     const auto with_lease = look.processes;
     execution_.see(std::move(look));
-    if (outsiders_)
-      note(outsiders_->see(execution_.broker().snapshot(), with_lease, execution_.nodes()));
+    if (foreign_processes_)
+      note(foreign_processes_->see(execution_.broker().snapshot(), with_lease, execution_.nodes()));
     if (!is_restored_) {
       is_restored_ = true;
       execution_.restore();
-      // What cannot be written may be later; what cannot be read needs somebody.
+      // A full disk may recover; an unreadable journal needs a person.
       if (execution_.fault() && execution_.fault()->id != "E0908") return loop_.stop();
       if (ready_) ready_();
     }
@@ -128,6 +149,10 @@ class Daemon {
 
   void take(Call call, const Answer& answer) {
     last_call_ = now().steady;
+    // Answers even while a slow driver delays the snapshot.
+    if (call.method == "GET" && call.path == "/v1/ping")
+      return answer.send({200, "{\"schema\":1,\"ok\":true}\n"});
+    if (feed_.act(call, answer)) return;
     if (is_restored_) execution_.mind_clock();
     const auto age = last_call_ - seen_at_;
     const bool wants_look = call.method == "POST" && age > kSoonOld;
@@ -148,12 +173,14 @@ class Daemon {
       if (execution_.is_dirty()) asio::post(syncing_, [this] { execution_.sync(); });
       mind_fault();
       execution_.tidy(now().steady - last_call_ > std::chrono::seconds(1));
+      if (is_restored_) execution_.keep_daily_copy();
       if (is_restored_) execution_.mind_clock();
       execution_.mind_time();
+      feed_.set_roots(execution_.roots());
       if (options_.for_all) server_->file().mark_time();
       if (++ticks_ % kBeat == 0) api_.beat();
       note(execution_.keep_fences());
-      if (outsiders_) watch_outsiders();
+      if (foreign_processes_) watch_outsiders();
       if (now().steady - forgot_at_ > std::chrono::minutes(1)) {
         forgot_at_ = now().steady;
         execution_.forget_old();
@@ -170,8 +197,8 @@ class Daemon {
   }
 
   void watch_outsiders() {
-    note(outsiders_->keep());
-    const auto often = outsiders_->wants_look();
+    note(foreign_processes_->keep());
+    const auto often = foreign_processes_->wants_look();
     if (often.count() > 0 && now().steady - seen_at_ > often) look();
   }
 
@@ -181,7 +208,7 @@ class Daemon {
   }
 
   const DaemonOptions& options_;
-  std::optional<Outsiders> outsiders_;
+  std::optional<ForeignProcesses> foreign_processes_;
   asio::io_context loop_{1};
   Execution execution_;
   Api api_{execution_, options_.admin_gids};
@@ -191,16 +218,18 @@ class Daemon {
   asio::steady_timer tick_;
   asio::thread_pool syncing_;
   std::function<void()> ready_;
-  std::vector<std::pair<Call, Answer>> held_;  // until the machine was looked at
-  std::size_t look_through_at_ = 64;           // so many, for clients that have gone
+  std::vector<std::pair<Call, Answer>> held_;  // until there is a snapshot
+  std::size_t look_through_at_ = 64;           // check for disconnected clients at this size
   policy::Instant seen_at_{-1'000'000}, forgot_at_{-1'000'000}, last_call_ = now().steady;
   std::uint64_t ticks_ = 0;
   bool looking_ = false, is_restored_ = false;
-  Observer observer_;  // last: its thread ends before what it tells is gone
+  WatchFeed feed_{loop_, options_.sources, options_.version,
+                  [this] { return queue_numbers(execution_.broker().jobs(), execution_.now()); }};
+  Observer observer_;  // last: its thread must end before the members it reports to
 };
 
-/// A connection of each client, a handle of each job: the 1024 that a login or systemd lets us open
-/// are soon used up. Jobs keep what they had: the nursery is older.
+/// Each client needs a connection and each job a handle, so the usual limit of 1024 files is too
+/// low. Jobs keep the original limit, because the fork server was started earlier.
 void open_as_many_files_as_may_be() {
   rlimit files = {};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -213,9 +242,9 @@ void open_as_many_files_as_may_be() {
 Status run_daemon(const DaemonOptions& options, const std::function<void()>& ready) {
   auto journal = broker::Journal::open(options.state_folder);
   if (!journal) return std::move(journal).error();
-  // Before the nursery is forked, which shall be where we are.
+  // Must come before the fork server is forked, which inherits our control group.
   std::optional<Fence> fence;
-  std::optional<Outsiders> outsiders;
+  std::optional<ForeignProcesses> foreign_processes;
   if (options.for_all && !options.groups.empty()) {
     auto opened = Fence::open(options.sources.roots, options.groups, options.state_folder);
     if (!opened && mode_named(options.settings.mode) == Mode::kEnforce)
@@ -223,19 +252,20 @@ Status run_daemon(const DaemonOptions& options, const std::function<void()>& rea
     if (opened)
       fence = *std::move(opened);
     else if (options.note)
-      options.note(text("access is by variables only: {}", opened.error().message));
-    auto begun = Outsiders::begin(options);
+      options.note(
+          text("jobs are kept from other devices by variables only: {}", opened.error().message));
+    auto begun = ForeignProcesses::begin(options);
     if (!begun) return std::move(begun).error();
-    outsiders = *std::move(begun);
+    foreign_processes = *std::move(begun);
   }
   auto launcher = Launcher::start(options.state_folder, options.for_all, options.lock_folder);
   if (!launcher) return std::move(launcher).error();
   open_as_many_files_as_may_be();
-  // Who started it may have gone, and with them who reads its notes. Jobs do not have this: the
-  // nursery is older.
+  // The reader of our notes may have exited. Jobs do not inherit this, because the fork server was
+  // started earlier.
   std::signal(SIGPIPE, SIG_IGN);
   Daemon daemon(options, *std::move(journal), *std::move(launcher), std::move(fence),
-                std::move(outsiders));
+                std::move(foreign_processes));
   return daemon.run(ready);
 }
 

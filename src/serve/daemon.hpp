@@ -1,6 +1,6 @@
 // The daemon: one event loop that owns the broker's state, its journal, its socket and the handles
-// of the jobs' processes. Every change is in the journal before anyone is told of it; where the
-// journal refuses it, the state is what the journal last held.
+// of job processes. Every change is in the journal before anyone learns of it. If a write fails,
+// the state goes back to what the journal contains.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,28 @@
 namespace berth::serve {
 
 struct DaemonOptions {
-  std::string socket;        // its path
-  std::string link;          // where it is found as well; "" nowhere
-  std::string state_folder;  // of the journal
-  std::string tcp;           // "127.0.0.1:8642": answers there too, to who has the token; "" not
-  bool for_all = false;      // of the machine; else for its own user alone
-  int idle_seconds = 0;      // leaves when it had nothing to do for so long; 0: never
-  std::string lock_folder;   // where brokers of this machine meet; "": there is no other
-  bool gives_way = false;    // to the broker of all users, while that is there
+  std::string socket;        // path
+  std::string link;          // a link to it; "": none
+  std::string state_folder;  // folder of the journal
+  std::string tcp;           // "127.0.0.1:8642": also serves callers with the token there; "": off
+  bool for_all = false;      // serves all users of the machine; otherwise only its own
+  int idle_seconds = 0;      // exits after being idle this long; 0: never
+  std::string
+      lock_folder;  // device locks shared by the brokers of this machine; "": no other brokers
+  bool gives_way = false;  // starts nothing while the system broker is there
   Settings settings;
   std::vector<std::uint32_t> admin_gids;  // of settings.admins
-  // Of root's broker for all users (docs/access.md).
-  std::string groups = "berth";  // the folder of its jobs' control groups; "": it makes none
+  // For the system broker (docs/access.md).
+  std::string groups = "berth";  // folder of the jobs' control groups; "": none
   std::string enforce_on;        // control group; "": user.slice
-  std::function<void(const std::string&)> note = {};  // a sentence for whoever runs it
+  std::function<void(const std::string&)> note = {};  // reports a sentence to the administrator
   inventory::Sources sources;
+  std::string version;   // Berth's version, for metrics
+  bool watches = false;  // sample the machine always; otherwise only after a client asks
 };
 
-/// Until SIGTERM, SIGINT, or idleness. Calls `ready` when the socket answers. Fails as
-/// Journal::open, Server::listen, and Outsiders::begin.
+/// Runs until SIGTERM, SIGINT, or the idle limit. Calls `ready` when the socket answers. Fails as
+/// Journal::open, Server::listen, and ForeignProcesses::begin.
 [[nodiscard]] Status run_daemon(const DaemonOptions& options,
                                 const std::function<void()>& ready = {});
 

@@ -1,18 +1,26 @@
 #include "serve/execution.hpp"
 
+#include <sys/stat.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "output/jobs_text.hpp"
 #include "run/launch_record.hpp"
+#include "run/warning.hpp"
+#include "serve/adoption.hpp"
 #include "system/runtime_folder.hpp"
+#include "system/terminals.hpp"
 
 namespace berth::serve {
 
@@ -21,6 +29,17 @@ using model::Job;
 using model::JobId;
 using model::JobState;
 using std::chrono::milliseconds;
+
+namespace {
+
+Error no_launch(const Job& job) {
+  return {ErrorCode::kInvalidArgument, "E0948",
+          text("job {} was started in a terminal: only queued jobs can be run again",
+               model::job_number(job)),
+          "berth run --queue -- COMMAND"};
+}
+
+}  // namespace
 
 broker::Now now() {
   using std::chrono::duration_cast;
@@ -49,7 +68,7 @@ void Execution::see(Look look) {
   broker_.see(std::move(look.snapshot), std::move(look.processes));
 }
 
-/// By the kernel where that can be done, else by variables.
+/// Restricts the job by the kernel if possible, otherwise by variables.
 void Execution::enclose(JobId id) {
   if (!fence_) return;
   const Job& job = *broker_.job(id);
@@ -59,7 +78,7 @@ void Execution::enclose(JobId id) {
                           model::job_number(job), group.error().message));
     return;
   }
-  // A lease has no process in it yet, unless a broker before brought them there.
+  // A lease has no process in its group yet, unless an earlier broker moved one there.
   const bool is_inside = job.queued || job.access == model::Access::kKernel;
   broker_.set_access(id, is_inside ? model::Access::kKernel : model::Access::kVariable,
                      *std::move(group));
@@ -68,7 +87,7 @@ void Execution::enclose(JobId id) {
 void Execution::end(JobId id, JobState state, const std::optional<model::Outcome>& outcome,
                     std::string why) {
   if (fence_) broker_.set_refusals(id, fence_->release(id));
-  // Where no broker was there when it ended, its file knows the time.
+  // If the job ended while no broker was running, its status file has the time.
   constexpr std::int64_t kWhile = 1000;
   broker::Now at = now();
   if (const auto ended = outcome ? launcher_.ended_at(id) : std::nullopt;
@@ -76,6 +95,23 @@ void Execution::end(JobId id, JobState state, const std::optional<model::Outcome
     at.unix_milliseconds =
         std::max(*ended, broker_.job(id)->started_unix_milliseconds.value_or(*ended));
   broker_.end(id, state, outcome, std::move(why), at);
+  if (broker_.job(id)->notify) to_notify_.push_back(id);
+}
+
+/// --notify: on the terminal where the job was queued, and where its user is logged in.
+void Execution::notify() {
+  for (const JobId id : std::exchange(to_notify_, {})) {
+    const Job* job = broker_.job(id);
+    if (job == nullptr) continue;
+    const std::string number = model::job_number(*job);
+    const std::string what = job->name.empty() ? number : fmt::format("{} ({})", number, job->name);
+    const std::string sentence = text("berth: job {} ended: {}", what, output::ending_words(*job));
+    auto terminals = system::terminals_of({}, system::kUtmp, 0, job->user);
+    if (std::find(terminals.begin(), terminals.end(), job->terminal) == terminals.end())
+      terminals.push_back(job->terminal);
+    for (const std::string& one : terminals)
+      if (!one.empty()) static_cast<void>(system::tell_terminal(one, job->uid, sentence));
+  }
 }
 
 void Execution::know_user(const Job& job) {
@@ -90,7 +126,7 @@ bool Execution::settle() {
     if (broker_.queue().waiting_count() > 0) broker_.set_elsewhere(units_of_others());
     const auto started = broker_.start_what_fits(now());
     for (const JobId id : started)
-      if (!broker_.job(id)->queued) enclose(id);  // others when they are launched
+      if (!broker_.job(id)->queued) enclose(id);  // queued jobs: when launched
     locks_.keep(leased_units());
     const auto changed = broker_.changed();
     if (changed.empty()) {
@@ -100,8 +136,8 @@ bool Execution::settle() {
     std::vector<const Job*> rows;
     rows.reserve(changed.size());
     for (const JobId id : changed) rows.push_back(broker_.job(id));
-    // What may run twice can have been started before the machine was, also where the journal lost
-    // that with the power.
+    // A job with --requeue may have been started before a reboot, even if a power failure removed
+    // that from the journal. Delete the old record of its start.
     for (const JobId id : started)
       if (broker_.job(id)->requeue) launcher_.forget_start(id);
     if (auto written = journal_.write(rows); !written) {
@@ -110,8 +146,9 @@ bool Execution::settle() {
     }
     is_dirty_ = true;
     tell_stopped();
+    notify();
     changed_(changed);
-    // Only what is written down may run: a broker that follows this one would start it again.
+    // Start only what is in the journal; otherwise the next broker would start it again.
     for (const JobId id : started)
       if (broker_.job(id)->queued) launch_soon(id);
   }
@@ -122,7 +159,7 @@ bool Execution::gives_way() const {
   return options_.gives_way && system::system_broker_expected_for().count() > 0;
 }
 
-/// All of them, where the broker of all users serves: two would give away the same.
+/// Units of all other brokers, if the system broker is there: two brokers must not lease the same.
 std::vector<std::string> Execution::units_of_others() {
   if (gives_way()) return broker_.units();
   if (options_.for_all) {
@@ -141,7 +178,7 @@ std::vector<std::string> Execution::leased_units() const {
   return units;
 }
 
-// What callers may ask for.
+// Requests of callers.
 
 Result<JobId> Execution::submit(const broker::Submission& asked, const Peer& peer) {
   know_user(asked.job);
@@ -159,11 +196,12 @@ Result<JobId> Execution::submit_array(const broker::Submission& asked,
   return broker_.submit_array(asked.job, range, now());
 }
 
-/// Before the job itself, and not with it: where the disk is too full for it, the broker goes on.
+/// Saved before the job, in a separate write: if the disk is too full for it, the broker can
+/// continue.
 Status Execution::keep_launch(const broker::Submission& asked, const Peer& peer) {
   const JobId id = broker_.next_id();
   last_launch_ = {id, serve::launch_of(asked, peer)};
-  is_dirty_ = true;  // also where the job is then refused: the journal's log must not grow for ever
+  is_dirty_ = true;  // even if the job is then refused, so that the WAL does not grow forever
   return journal_.keep_launch(id, run::record_of(last_launch_.second));
 }
 
@@ -181,8 +219,57 @@ Status Execution::cancel(JobId id, Caller caller) {
   const Job* job = broker_.job(id);
   const bool runs = job != nullptr && job->state == JobState::kRunning;
   if (!runs || (!caller.admin && caller.uid != job->uid)) return broker_.cancel(id, caller, now());
-  stop(id, {});
+  stop(id, {JobState::kCancelled, "", caller.name});
   return Done{};
+}
+
+std::optional<Job> Execution::withdraw(JobId id, const Peer& peer) {
+  const Job* job = broker_.job(id);
+  const auto is_peer = [&](const model::ProcessId& one) { return one.pid == peer.pid; };
+  if (job == nullptr || std::none_of(job->owners.begin(), job->owners.end(), is_peer))
+    return std::nullopt;
+  auto gone = broker_.withdraw(id, now());
+  if (!gone) return std::nullopt;
+  watches_.forget(id);
+  if (auto written = journal_.write({}, {id}); !written) fail(written.error());
+  is_dirty_ = true;
+  settle();
+  return gone;
+}
+
+Status Execution::edit(JobId id, const broker::Changes& changes, const Caller& caller) {
+  return broker_.edit(id, changes, caller, now());
+}
+
+Result<JobId> Execution::rerun(JobId id, const Caller& caller) {
+  const Job* before = broker_.job(id);
+  if (before == nullptr) return broker::no_such_job(id);
+  if (before->uid != caller.uid) return broker::not_yours(*before);
+  const auto launch = before->queued ? launch_of(*before) : Result<run::Launch>(no_launch(*before));
+  if (!launch) return launch.error();
+  Job job;
+  job.uid = before->uid;
+  job.user = before->user;
+  job.name = before->name;
+  job.request = before->request;
+  job.command = before->command;
+  job.queued = true;
+  job.requeue = before->requeue;
+  job.priority = before->priority;
+  job.tier = before->tier;
+  job.time_limit = before->time_limit;
+  job.or_cpu_after = before->or_cpu_after;
+  job.grace = before->grace;
+  job.warning = before->warning;
+  job.on_end = before->on_end;
+  job.notify = before->notify;
+  know_user(job);
+  const JobId next = broker_.next_id();
+  last_launch_ = {next, *launch};
+  is_dirty_ = true;
+  if (auto kept = journal_.keep_launch(next, run::record_of(last_launch_.second)); !kept)
+    return std::move(kept).error();
+  return broker_.submit(std::move(job), now());
 }
 
 Status Execution::hold(JobId id, bool held, Caller caller) {
@@ -217,7 +304,9 @@ Status Execution::drain(const std::string& unit, bool drained) {
   return written;
 }
 
-void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome) {
+void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome,
+                          const model::JobUsage& usage) {
+  if (usage.cpu || usage.peak_memory_bytes) broker_.set_usage(id, usage);
   const bool is_good = outcome && outcome->kind == model::OutcomeClass::kOk;
   const auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
   end(id, how.state, outcome, how.why);
@@ -250,12 +339,12 @@ void Execution::end_lost(JobId id) {
   end(id, how.state, {}, how.why);
 }
 
-/// What it wrote last, or who kept the job in its place (two may be started for one job where the
-/// broker died in between; the first keeps it).
+/// The keeper exited: reads the outcome that it wrote. If the broker died during a start, two
+/// keepers may have been started; then the first one still has the job.
 void Execution::keeper_gone(const Job& job) {
   const JobId id = job.id;
-  // A machine that stops tells us to end as well, a moment later; until then it is not known
-  // whether that was an end of the job's own.
+  // On shutdown the machine sends SIGTERM to jobs, and to us a moment later. Wait before treating
+  // it as an end of the job itself.
   if (!job.told_to_end && launcher_.was_told_to_end(id)) {
     constexpr milliseconds kMoment(1000);
     const auto since = told_by_others_.try_emplace(id, now().steady).first->second;
@@ -263,6 +352,7 @@ void Execution::keeper_gone(const Job& job) {
   }
   told_by_others_.erase(id);
   if (const auto outcome = launcher_.outcome(id)) {
+    broker_.set_usage(id, launcher_.usage(id));
     const bool is_good = outcome->kind == model::OutcomeClass::kOk;
     const auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
     return end(id, how.state, outcome, how.why);
@@ -278,7 +368,7 @@ void Execution::keeper_gone(const Job& job) {
   set_owners(id, {*keeper});
 }
 
-/// One after the other, with others' calls in between: an array starts a thousand at once.
+/// Launches one job at a time and handles calls in between: an array may start a thousand at once.
 void Execution::launch_soon(JobId id) {
   to_launch_.push_back(id);
   if (to_launch_.size() == 1) boost::asio::post(loop_, [this] { launch_next(); });
@@ -292,7 +382,7 @@ void Execution::launch_next() {
   if (!to_launch_.empty()) boost::asio::post(loop_, [this] { launch_next(); });
 }
 
-/// Starts what the broker starts itself; what cannot start has ended.
+/// Launches a queued job. If that fails, the job ends.
 void Execution::launch(JobId id) {
   if (fence_ && broker_.job(id)->group.empty()) enclose(id);
   const Job& job = *broker_.job(id);
@@ -315,47 +405,63 @@ void Execution::stop(JobId id, const model::ToldToEnd& how) {
 }
 
 void Execution::tell_stopped() {
-  for (const JobId id : std::exchange(to_tell_, {})) watches_.signal(id, SIGTERM);
+  for (const JobId id : std::exchange(to_warn_, {}))
+    if (const Job* job = broker_.job(id); job != nullptr && job->warning)
+      watches_.queue_to_keeper(id, job->warning->signal, run::kPassOn);
+  for (const JobId id : std::exchange(to_tell_, {})) watches_.signal_keeper(id, SIGTERM);
 }
 
-/// What was told to end and did not. A keeper ends in order all that it has; the front of a job in
-/// a terminal only passes the signal on, so its keeper is told as well. At last they are killed,
-/// one after the other: who is left cleans up.
+/// Sends stronger signals to jobs that did not end. A keeper gives the job its grace period and
+/// then kills it; a lease without a keeper is killed by us. If a keeper is stuck, the front passes
+/// the signal on. Finally they are killed one by one: the survivor cleans up.
 void Execution::press(policy::Instant at) {
-  constexpr milliseconds kGrace(300);
   constexpr milliseconds kPatience(10'000);
   for (auto& [id, one] : stopped_) {
-    if (at - one.since < (one.pressed == 0 ? kGrace : one.pressed * kPatience)) continue;
-    if (one.pressed++ == 0)
-      watches_.signal_others(id, SIGTERM);
-    else
-      watches_.signal(id, SIGKILL);
+    const Job* job = broker_.job(id);
+    const milliseconds grace =
+        job == nullptr ? model::kDefaultGrace : job->grace.value_or(model::kDefaultGrace);
+    const bool has_front = watches_.count(id) > 1;
+    const bool has_keeper = has_front || (job != nullptr && job->queued);
+    const milliseconds wait = grace + (has_keeper ? kPatience : milliseconds(0));
+    if (at - one.since < wait + one.pressed * kPatience) continue;
+    watches_.signal(id, one.pressed++ == 0 && has_front ? SIGTERM : SIGKILL);
   }
 }
 
-// What time brings.
+// Called periodically.
 
 void Execution::mind_time() {
   watches_.look_again();
   for (const auto& [id, since] : std::map(told_by_others_)) all_gone(id);
   stop_what_is_over_its_limit();
   broker_.turn_to_cpu(now());
-  // A limit holds also where nothing can be written down.
+  // The limit also holds while nothing can be written.
   if (!settle()) tell_stopped();
 }
 
 void Execution::stop_what_is_over_its_limit() {
   const auto at = now();
   for (const JobRoot& root : watches_.roots()) {
-    // By the queue's clock, which does not jump with the wall's.
+    // By the queue's monotonic clock; the wall clock may be set.
     const policy::RunningJob* running = broker_.queue().running(root.job);
-    if (running == nullptr || !running->time_limit ||
-        at.steady - running->started < *running->time_limit)
-      continue;
-    stop(root.job, {JobState::kFailed,
-                    text("its time limit of {} was over", show_duration(*running->time_limit))});
+    if (running == nullptr || !running->time_limit) continue;
+    const policy::Instant limit_at = running->started + *running->time_limit;
+    if (at.steady < limit_at)
+      warn_before_limit(*broker_.job(root.job), limit_at);
+    else
+      stop(root.job,
+           {JobState::kFailed,
+            text("it exceeded its time limit of {}", show_duration(*running->time_limit)), ""});
   }
   press(at.steady);
+}
+
+void Execution::warn_before_limit(const Job& job, policy::Instant limit_at) {
+  if (!job.warning || job.warned || stopped_.contains(job.id) ||
+      now().steady < limit_at - job.warning->before)
+    return;
+  broker_.set_warned(job.id);
+  to_warn_.push_back(job.id);
 }
 
 std::vector<std::string> Execution::keep_fences() {
@@ -368,6 +474,445 @@ std::vector<std::string> Execution::keep_fences() {
 
 void Execution::leave() const {
   if (fence_) fence_->leave();
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+std::uint64_t bytes_on_disk(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * 512
+                                            : 0;
+}
+
+}  // namespace
+
+// The effects of a reboot on jobs, and the clock record that reveals the reboot, are written in one
+// step: if the broker is killed before that, the next one sees the reboot again.
+void Execution::restore() {
+  auto jobs = journal_.jobs();
+  if (!jobs) {
+    fail(jobs.error());
+    return;
+  }
+  // Use the clock of the writer; mind_clock() detects later changes of the machine's clock.
+  const std::string clock = journal_.value(kClock).value_or("");
+  const bool is_restarted = clock_.is_of_another_start(clock);
+  clock_.resume(clock);
+  adopt_unknown(*jobs);
+  const auto as_it_stands = is_restarted ? *jobs : std::vector<Job>();
+  const auto back = is_restarted ? put_back(*jobs) : std::vector<JobId>();
+  bring_back(*jobs);
+  take_over(*jobs, is_restarted);
+  if (clock_.record() == clock) return;
+  std::vector<const Job*> rows;
+  if (is_restarted) {
+    auto changed = broker_.changed();
+    changed.insert(back.begin(), back.end());
+    for (const JobId id : changed) rows.push_back(broker_.job(id));
+  }
+  if (auto written = journal_.write(rows, {}, {{kClock, clock_.record()}}); !written) {
+    fail(written.error());
+    if (!is_restarted) return;
+    forget_all();
+    bring_back(as_it_stands);
+    is_ahead_ = false;
+  }
+}
+
+/// Rebuilds jobs whose files exist but which a lost or damaged journal does not know.
+void Execution::adopt_unknown(std::vector<Job>& jobs) {
+  std::set<JobId> changed;
+  notices_ = journal_.value(kNotices).value_or("[]");
+  if (!std::exchange(has_told_of_salvage_, true) && journal_.salvaged())
+    changed = mend_stale(jobs, *journal_.salvaged());
+  std::set<JobId> known;
+  for (const Job& job : jobs) known.insert(job.id);
+  std::vector<JobId> forgotten;
+  const Json ids = Json::parse(journal_.value(kForgotten).value_or("[]"), nullptr, false);
+  for (const Json& id : ids)
+    if (id.is_number_unsigned()) forgotten.push_back(id.get<JobId>());
+  auto found = adopt_unknown_files(
+      launcher_.folder(), [&](JobId id) { return known.contains(id); }, forgotten,
+      now().unix_milliseconds);
+  highest_ = std::max(found.highest,
+                      static_cast<JobId>(std::max<std::int64_t>(
+                          0, to_number(journal_.value(kHighest).value_or("0")).value_or(0))));
+  const std::string& folder = found.folder.empty() ? launcher_.folder() : found.folder;
+  for (std::string& sentence : words_of(found))
+    notice("E0944", std::move(sentence), "ls " + printable(folder));
+  if (found.jobs.empty() && found.aside.empty() && changed.empty() && !journal_.salvaged()) return;
+  std::vector<const Job*> rows;
+  rows.reserve(found.jobs.size() + changed.size());
+  for (const Job& job : found.jobs) rows.push_back(&job);
+  for (const Job& job : jobs)
+    if (changed.contains(job.id)) rows.push_back(&job);
+  // If this fails, the next broker finds the files again.
+  if (auto written =
+          journal_.write(rows, {}, {{kHighest, std::to_string(highest_)}, {kNotices, notices_}});
+      !written)
+    fail(written.error());
+  jobs.insert(jobs.end(), found.jobs.begin(), found.jobs.end());
+  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.id < b.id; });
+}
+
+/// A damaged journal yields an older state of some jobs. If a job was started, its files say what
+/// became of it. If not, it may have been cancelled or held since, so it is held. Returns the
+/// changed jobs.
+std::set<JobId> Execution::mend_stale(std::vector<Job>& jobs, const broker::Salvage& salvaged) {
+  std::set<JobId> changed;
+  std::vector<JobId> held;
+  for (Job& job : jobs) {
+    if (!job.queued || model::has_ended(job.state) ||
+        !std::binary_search(salvaged.stale.begin(), salvaged.stale.end(), job.id))
+      continue;
+    if (auto known = job_from_files(launcher_.folder() + "/" + std::to_string(job.id), job.id,
+                                    now().unix_milliseconds)) {
+      job = *std::move(known);
+      changed.insert(job.id);
+    } else if (job.state == JobState::kWaiting) {
+      job.state = JobState::kHeld;
+      held.push_back(job.id);
+      changed.insert(job.id);
+    }
+  }
+  notice("E0945",
+         text("the journal was damaged: {} jobs were saved, and the damaged files are in {}",
+              salvaged.jobs, printable(salvaged.folder)),
+         "berth jobs --all");
+  if (!salvaged.lost.empty())
+    notice("E0945", text("not readable: jobs {}", list_of_jobs(salvaged.lost)), "");
+  if (salvaged.nameless > 0)
+    notice("E0945", text("records without a readable number: {}", salvaged.nameless), "");
+  if (!held.empty())
+    notice("E0945",
+           text("held, because their last change may be lost: jobs {}", list_of_jobs(held)),
+           fmt::format("berth release {}", held.front()));
+  return changed;
+}
+
+void Execution::bring_back(const std::vector<Job>& jobs) {
+  restore_drained();
+  restore_shares();
+  for (const bool runs : {true, false})
+    for (const Job& job : jobs)
+      if ((job.state == JobState::kRunning) == runs) {
+        know_user(job);
+        broker_.restore(job, now());
+      }
+  broker_.skip_numbers(highest_);
+}
+
+void Execution::take_over(const std::vector<Job>& jobs, bool is_restarted) {
+  std::set<JobId> running;
+  for (const Job& job : jobs) {
+    // A waiting process may have exited while no broker was running.
+    if (!job.queued && !model::has_ended(job.state)) watches_.watch(job.id, job.owners);
+    if (job.state != JobState::kRunning) continue;
+    running.insert(job.id);
+    if (fence_ && fence_->has_group(job.id))
+      enclose(job.id);
+    else if (!job.group.empty())
+      broker_.set_access(job.id, model::Access::kVariable, "");
+    find_again(job, is_restarted);
+  }
+  // These locks are held by the jobs' keepers, not by another broker.
+  locks_.keep(leased_units());
+  find_what_others_gave();
+  if (fence_) clean_up_groups(running);
+}
+
+void Execution::clean_up_groups(const std::set<JobId>& running) {
+  auto unknown = fence_->clean_up([&](JobId id) -> std::optional<bool> {
+    if (running.contains(id)) return true;
+    return broker_.job(id) != nullptr ? std::optional(false) : std::nullopt;
+  });
+  if (unknown.empty()) return;
+  std::sort(unknown.begin(), unknown.end());
+  broker_.skip_numbers(unknown.back());
+  notes_.push_back(left_alone(unknown));
+}
+
+/// nullopt if the job was ended by the machine's shutdown: that does not count as its own end.
+std::optional<model::Outcome> Execution::outcome_before_restart(const Job& job) const {
+  if (!job.told_to_end && launcher_.was_told_to_end(job.id)) return std::nullopt;
+  return launcher_.outcome(job.id);
+}
+
+/// Puts jobs with --requeue that ran during the shutdown back into the queue. Returns their ids.
+std::vector<JobId> Execution::put_back(std::vector<Job>& jobs) const {
+  std::vector<JobId> back;
+  for (Job& job : jobs) {
+    if (job.state != JobState::kRunning || !job.requeue || job.told_to_end ||
+        job.restarts >= model::kMostRestarts || outcome_before_restart(job))
+      continue;
+    ++job.restarts;
+    job.state = JobState::kWaiting;
+    job.requeued_unix_milliseconds = now().unix_milliseconds;
+    job.started_unix_milliseconds.reset();
+    job.grants.clear();
+    job.cpus.clear();
+    job.affinity.clear();
+    job.owners.clear();
+    job.group.clear();
+    job.access = model::Access::kVariable;
+    job.refusals = 0;
+    back.push_back(job.id);
+  }
+  return back;
+}
+
+void Execution::find_what_others_gave() {
+  if (!options_.for_all || std::exchange(has_looked_at_locks_, true)) return;
+  const auto ours = leased_units();
+  before_us_ = broker_.units();
+  std::erase_if(before_us_, [&](const std::string& unit) {
+    return std::find(ours.begin(), ours.end(), unit) != ours.end();
+  });
+  static_cast<void>(units_of_others());
+}
+
+void Execution::restore_drained() {
+  const Json drained = Json::parse(journal_.value(kDrained).value_or("[]"), nullptr, false);
+  std::vector<std::string> units;
+  for (const Json& unit : drained)
+    if (unit.is_string()) units.push_back(unit.get<std::string>());
+  broker_.restore_drained(std::move(units));
+}
+
+/// Reads {"at":UNIX_MILLISECONDS,"ahead":{"1000":DEVICE_SECONDS}} and lets it decay for the time
+/// without a broker.
+void Execution::restore_shares() {
+  shares_ = journal_.value(kShares).value_or("{}");
+  const Json shares = Json::parse(shares_, nullptr, false);
+  if (!shares.is_object() || !shares.contains("at") || !shares["at"].is_number_integer() ||
+      !shares.contains("ahead"))
+    return;
+  const auto away = now().unix_milliseconds - json_value<std::int64_t>(shares["at"]);
+  const double left = std::exp2(-std::max(0.0, static_cast<double>(away)) /
+                                static_cast<double>(options_.settings.rules.half_life.count()));
+  for (const auto& [uid, seconds] : shares["ahead"].items())
+    if (const auto number = to_number(uid); number && seconds.is_number())
+      broker_.set_ahead(static_cast<std::uint32_t>(*number), seconds.get<double>() * left, now());
+}
+
+void Execution::find_again(const Job& job, bool is_restarted) {
+  // The last writes before the reboot may be lost, so the job may have run. Do not start it twice.
+  if (is_restarted && job.queued) {
+    const auto outcome = outcome_before_restart(job);
+    if (outcome) broker_.set_usage(job.id, launcher_.usage(job.id));
+    const bool is_good = outcome && outcome->kind == model::OutcomeClass::kOk;
+    const std::string why = outcome ? "" : text("the machine was restarted while it ran");
+    const auto how = how_stopped(job.id, {!outcome  ? JobState::kLost
+                                          : is_good ? JobState::kDone
+                                                    : JobState::kFailed,
+                                          why});
+    return end(job.id, how.state, outcome, how.why);
+  }
+  // The journal says it runs; the job folder says whether it was really started.
+  const auto keeper = job.queued ? launcher_.keeper(job.id) : std::nullopt;
+  if (keeper)
+    set_owners(job.id, {*keeper});
+  else if (job.queued)
+    launch_soon(job.id);
+  if (job.told_to_end) stop(job.id, *job.told_to_end);
+}
+
+// The journal cannot be written.
+
+namespace {
+
+std::string words_of_fault(const Error& fault) {
+  return text("{}: no job is accepted or started until this is fixed", fault.message);
+}
+
+}  // namespace
+
+/// [{"at":UNIX_MILLISECONDS,"id","message","hint"}]: shown for a day, also by the next broker.
+std::vector<Error> Execution::notices() const {
+  constexpr std::int64_t kDay = 24LL * 3600 * 1000;
+  std::vector<Error> all;
+  if (fault_) all.push_back({fault_->code, fault_->id, words_of_fault(*fault_), fault_->hint});
+  const Json kept = Json::parse(notices_, nullptr, false);
+  for (const Json& one : kept) try {
+      if (one.at("at").get<std::int64_t>() < now().unix_milliseconds - kDay) continue;
+      all.push_back({ErrorCode::kUnavailable, one.at("id").get<std::string>(),
+                     one.at("message").get<std::string>(), one.at("hint").get<std::string>()});
+    } catch (const Json::exception&) {
+      continue;
+    }
+  return all;
+}
+
+/// For the broker's log and for everyone who lists jobs.
+void Execution::notice(std::string id, std::string sentence, std::string hint) {
+  constexpr std::size_t kMost = 10;
+  notes_.push_back(sentence);
+  Json kept = Json::parse(notices_, nullptr, false);
+  if (!kept.is_array()) kept = Json::array();
+  kept.push_back({{"at", now().unix_milliseconds},
+                  {"id", std::move(id)},
+                  {"message", std::move(sentence)},
+                  {"hint", std::move(hint)}});
+  if (kept.size() > kMost) kept.erase(kept.begin());
+  notices_ = kept.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void Execution::fail(Error error) {
+  if (!fault_) notes_.push_back(words_of_fault(error));
+  fault_ = std::move(error);
+  is_ahead_ = true;
+}
+
+void Execution::forget_all() {
+  model::Snapshot machine = broker_.snapshot();
+  broker_ = broker::Broker(options_.settings.rules);
+  broker_.see(std::move(machine), {});
+  known_users_.clear();
+  to_launch_.clear();
+  to_tell_.clear();
+  to_warn_.clear();
+  stopped_.clear();
+  told_by_others_.clear();
+  for (const JobRoot& root : watches_.roots()) watches_.forget(root.job);
+}
+
+void Execution::go_back() {
+  if (!std::exchange(is_ahead_, false)) return;
+  forget_all();
+  restore();
+}
+
+bool Execution::retry() {
+  if (!fault_) return true;
+  const auto written = journal_.set_value(kTried, std::to_string(now().unix_milliseconds));
+  if (!written) return false;
+  fault_.reset();
+  notes_.emplace_back(tr("the journal can be written again"));
+  // Go back and find again what ended in the meantime; this time it can be written.
+  is_ahead_ = true;
+  go_back();
+  return !fault_;
+}
+
+// Called periodically.
+
+void Execution::keep_shares() {
+  if (fault_) return;
+  Json ahead = Json::object();
+  for (const std::uint32_t uid : known_users_)
+    if (const double seconds = broker_.ahead(uid, now()); seconds >= 1)
+      ahead[std::to_string(uid)] = std::floor(seconds);
+  const Json before = Json::parse(shares_, nullptr, false);
+  if (before.is_object() && before.value("ahead", Json::object()) == ahead) return;
+  shares_ = Json{{"at", now().unix_milliseconds}, {"ahead", ahead}}.dump();
+  if (auto written = journal_.set_value(kShares, shares_); !written) fail(written.error());
+  is_dirty_ = true;
+}
+
+/// Jobs that ended before this time must be deleted, so that the rest is within the limit.
+std::int64_t Execution::too_much_output_before() {
+  std::vector<std::pair<std::int64_t, std::uint64_t>> kept;  // end time, bytes of output
+  for (const auto& [id, job] : broker_.jobs()) {
+    if (!job.queued || !model::has_ended(job.state)) continue;
+    const auto [size, is_new] = output_bytes_.try_emplace(id, 0);
+    if (is_new) size->second = bytes_on_disk(launcher_.log(id));
+    kept.emplace_back(job.ended_unix_milliseconds.value_or(0), size->second);
+  }
+  std::sort(kept.rbegin(), kept.rend());
+  std::uint64_t sum = 0;
+  // Always keep the newest one's result and output.
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if ((sum += kept[i].second) > options_.settings.keep_output_bytes && i > 0)
+      return kept[i].first + 1;
+  return 0;
+}
+
+/// Reports very long logs of running jobs. They are never truncated, because the job may need them,
+/// but the disk is shared.
+void Execution::note_long_output() {
+  for (const JobRoot& root : watches_.roots()) {
+    const Job* job = broker_.job(root.job);
+    if (job == nullptr || !job->queued) continue;
+    const std::uint64_t bytes = bytes_on_disk(launcher_.log(root.job));
+    std::uint64_t& noted = noted_bytes_[root.job];
+    if (bytes <= std::max(options_.settings.keep_output_bytes, 2 * noted)) continue;
+    noted = bytes;
+    notes_.push_back(text("running job {} has written {}, more than is kept for all ended jobs",
+                          root.job, show_bytes(bytes)));
+  }
+}
+
+void Execution::mind_clock() {
+  const std::int64_t by = clock_.was_set_by();
+  if (by == 0 || !settle()) return;
+  const std::int64_t from = clock_.at_start(), to = clock_.now();
+  broker_.move_times(from, to, by);
+  Json shares = Json::parse(shares_, nullptr, false);
+  if (const auto at = shares.find("at");
+      at != shares.end() && at->is_number_integer() && *at >= from && *at <= to) {
+    *at = at->get<std::int64_t>() + by;
+    shares_ = shares.dump();
+  }
+  clock_.follow();
+  const auto changed = broker_.changed();
+  std::vector<const Job*> rows;
+  rows.reserve(changed.size());
+  for (const JobId id : changed) rows.push_back(broker_.job(id));
+  // In one write: otherwise the next broker could move half of the times twice.
+  if (auto written = journal_.write(rows, {}, {{kClock, clock_.record()}, {kShares, shares_}});
+      !written) {
+    fail(written.error());
+    return;
+  }
+  is_dirty_ = true;
+  const std::string much = show_duration(milliseconds(std::abs(by)));
+  notes_.push_back(
+      by > 0
+          ? text("the clock was set forward by {}: the recorded times of jobs were adjusted", much)
+          : text("the clock was set back by {}: the recorded times of jobs were adjusted", much));
+  changed_(changed);
+}
+
+/// For users with too many ended jobs: the time before which these are deleted. Leases count
+/// separately from queued jobs, because they have no results.
+std::map<broker::UserJobs, std::int64_t> Execution::too_many_before() const {
+  constexpr std::size_t kMostLeases = 20'000, kMostQueued = 100'000;
+  std::map<broker::UserJobs, std::vector<std::int64_t>> ended;
+  for (const auto& [id, job] : broker_.jobs())
+    if (model::has_ended(job.state))
+      ended[{job.uid, job.queued}].push_back(job.ended_unix_milliseconds.value_or(0));
+  std::map<broker::UserJobs, std::int64_t> before;
+  for (auto& [whose, times] : ended) {
+    const std::size_t most = whose.second ? kMostQueued : kMostLeases;
+    if (times.size() <= most) continue;
+    const auto newest = times.end() - static_cast<std::ptrdiff_t>(most);
+    std::nth_element(times.begin(), newest, times.end());
+    before[whose] = *newest;
+  }
+  return before;
+}
+
+void Execution::forget_old() {
+  note_long_output();
+  // The clock was just set, so the age may be wrong.
+  const std::int64_t too_old =
+      clock_.was_set_lately() ? 0 : now().unix_milliseconds - options_.settings.keep.count();
+  const auto gone =
+      broker_.forget_ended_before(std::max(too_old, too_much_output_before()), too_many_before());
+  if (gone.empty()) return;
+  for (const JobId id : gone) {
+    output_bytes_.erase(id);
+    noted_bytes_.erase(id);
+  }
+  // If the broker dies before it deletes the files, the next one does it.
+  if (auto written = journal_.write({}, gone, {{kForgotten, Json(gone).dump()}}); !written) {
+    fail(written.error());
+    return;
+  }
+  for (const JobId id : gone) launcher_.forget(id);
+  is_dirty_ = true;
 }
 
 }  // namespace berth::serve

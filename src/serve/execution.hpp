@@ -1,8 +1,8 @@
-// Execution: carries out what the broker decides, and tells it what became of it. Every change is
-// in the journal before anyone is told of it and before anything is started, or ended because
-// somebody wished so. Where the journal refuses it (the disk is full), there is a fault(): the
-// state is again what was written, nothing new is taken or started, and what runs is looked after
-// until the journal takes what is written to it.
+// Execution: carries out the broker's decisions and reports the results to it. Every change is in
+// the journal before anyone learns of it, and before a job is started or ended on request. If the
+// journal cannot be written (the disk is full), there is a fault(): the state goes back to what was
+// written, nothing new is accepted or started, and running jobs are still handled until a write
+// succeeds.
 #pragma once
 
 #include <deque>
@@ -28,107 +28,123 @@
 
 namespace berth::serve {
 
-/// Steady for reckoning, the wall's for people.
+/// The monotonic clock for durations, the wall clock for people.
 [[nodiscard]] broker::Now now();
 
 class Execution {
  public:
-  /// `changed`: called with the jobs that changed, after they were written down.
+  /// `changed`: called with the changed jobs after they are in the journal.
   Execution(boost::asio::io_context& loop, const DaemonOptions& options, broker::Journal journal,
             Launcher launcher, std::optional<Fence> fence,
             std::function<void(const std::set<model::JobId>&)> changed);
 
   [[nodiscard]] const broker::Broker& broker() const { return broker_; }
   [[nodiscard]] const std::optional<Error>& fault() const { return fault_; }
-  /// Processes whose descendants are jobs'.
+  /// What users should know: for example, the journal cannot be written or was lost.
+  [[nodiscard]] std::vector<Error> notices() const;
+  /// Processes whose descendants belong to jobs.
   [[nodiscard]] std::vector<JobRoot> roots() const { return watches_.roots(); }
-  /// Where its output goes; "" of what is no queued job.
+  /// The path of a queued job's log; "" for other jobs.
   [[nodiscard]] std::string log_of(const model::Job& job) const {
     return job.queued ? launcher_.log(job.id) : "";
   }
-  /// Of that, at most so many bytes from one on.
+  /// At most `most` bytes of that log, starting at `from`.
   [[nodiscard]] std::string output_of(const model::Job& job, std::int64_t from,
                                       std::size_t most) const {
     return job.queued ? launcher_.output(job.id, from, most) : "";
   }
 
-  /// The nodes of the machine's GPUs, where jobs are fenced in.
+  /// The nodes of the machine's GPUs, if jobs are restricted by the kernel.
   [[nodiscard]] const model::GpuNodes& nodes() const;
 
-  /// The time of the queue, and of people as jobs are told it.
+  /// The queue's time, and the wall-clock time for job records.
   [[nodiscard]] broker::Now now() const { return {serve::now().steady, clock_.now()}; }
 
   void see(Look look);
-  /// The broker of all users is there: this one starts nothing.
+  /// The system broker is there, so this one starts nothing.
   [[nodiscard]] bool gives_way() const;
-  /// What the journal holds; once, after the first see().
+  /// Loads the journal. Call it once, after the first see().
   void restore();
-  /// Starts what fits, writes down what changed, and tells of it. False where there is a fault.
+  /// Starts what fits, writes changes to the journal and reports them. False if there is a fault.
   bool settle();
-  /// After a fault: what was not written down did not happen.
+  /// After a fault: discards everything that was not written.
   void go_back();
-  /// Whether the journal takes something again; then there is no fault any more.
+  /// Tries to write the journal. True: it works again, and the fault is cleared.
   bool retry();
 
-  // What callers may ask for; each needs a settle() after it. Who they are the kernel has said.
+  // Requests of callers; call settle() after each. The kernel has identified the caller.
 
-  /// Its job's user and owners are set already. Fails as Broker::submit, Launcher::prepare.
+  /// The job's user and owners are already set. Fails as Broker::submit, Launcher::prepare.
   [[nodiscard]] Result<model::JobId> submit(const broker::Submission& asked, const Peer& peer);
   /// Returns the array's id. Fails as submit().
   [[nodiscard]] Result<model::JobId> submit_array(const broker::Submission& asked,
                                                   const model::ArrayRange& range, const Peer& peer);
-  /// Fails as Broker::cancel. One that runs is told to end.
+  /// Fails as Broker::cancel. A running job is told to end.
   [[nodiscard]] Status cancel(model::JobId id, broker::Caller caller);
+  /// Like Broker::withdraw, if one of the job's own processes asks. Leaves no trace of the job.
+  [[nodiscard]] std::optional<model::Job> withdraw(model::JobId id, const Peer& peer);
   /// Fails as Broker::hold.
   [[nodiscard]] Status hold(model::JobId id, bool held, broker::Caller caller);
   void set_owners(model::JobId id, const std::vector<model::ProcessId>& owners);
-  /// Brings processes of this user's into the job's control group; the lease lasts as long as they
-  /// do as well. Fails as Fence::admit, and with kUnsupported (E0941) where the job has no group.
+  /// Moves processes of this user into the job's control group; they become owners of the lease.
+  /// Fails as Fence::admit, and with kUnsupported (E0941) if the job has no group.
   [[nodiscard]] Status enter(model::JobId id, const std::vector<model::ProcessId>& processes,
                              std::uint32_t user);
-  /// A unit that gets no new jobs, or gets them again; written down at once. Fails as
-  /// Broker::drain, Journal::set_value.
+  /// Stops or resumes giving new jobs to a unit, and saves that at once. Fails as Broker::drain,
+  /// Journal::set_value.
   [[nodiscard]] Status drain(const std::string& unit, bool drained);
-  /// A lease is given back.
-  void give_back(model::JobId id, const std::optional<model::Outcome>& outcome);
+  /// Fails as Broker::edit.
+  [[nodiscard]] Status edit(model::JobId id, const broker::Changes& changes,
+                            const broker::Caller& caller);
+  /// Submits a copy of this job. Fails as submit(), and with kNotFound (E0517).
+  [[nodiscard]] Result<model::JobId> rerun(model::JobId id, const broker::Caller& caller);
+  /// The owner of a lease gives it back.
+  void give_back(model::JobId id, const std::optional<model::Outcome>& outcome,
+                 const model::JobUsage& usage);
 
-  // What time brings.
+  // Called periodically.
 
-  /// As Fence::keep.
+  /// See Fence::keep.
   [[nodiscard]] std::vector<std::string> keep_fences();
-  /// The daemon ends; what runs goes on.
+  /// The daemon ends; jobs continue to run.
   void leave() const;
-  /// Ends what is over its limit, turns to the CPU what waited long enough.
+  /// Ends jobs over their time limit, and moves jobs to the CPU that have waited long enough.
   void mind_time();
-  /// Where somebody set the machine's clock, the times of jobs move along.
+  /// If the wall clock was set, moves the recorded times of jobs by the same amount.
   void mind_clock();
-  /// What users had of the machine is written down, for a broker that follows.
+  /// Saves the users' past use for the next broker.
   void keep_shares();
-  /// What ended long ago, and what is too much, with its output.
+  /// Deletes jobs that ended long ago, and the oldest ones above the limits, with their output.
   void forget_old();
-  /// Something was written that is not on the disk for certain; asking makes it so once.
+  /// Whether something was written but not yet synced. Reading it clears it.
   [[nodiscard]] bool is_dirty() { return std::exchange(is_dirty_, false); }
   /// May be called from another thread.
   void sync() const { journal_.sync(); }
   void tidy(bool is_quiet) { journal_.tidy(is_quiet); }
+  /// See Journal::keep_daily_copy.
+  void keep_daily_copy() { journal_.keep_daily_copy(now().unix_milliseconds); }
 
  private:
-  /// A running job that was told to end and has not yet.
+  /// A running job that was told to end and has not ended yet.
   struct Stopped {
     policy::Instant since{0};
-    int pressed = 0;  // how often it was told again, in stronger words
+    int pressed = 0;  // how often it was sent a stronger signal
   };
   void restore_drained();
   [[nodiscard]] std::optional<model::Outcome> outcome_before_restart(const model::Job& job) const;
   [[nodiscard]] std::vector<model::JobId> put_back(std::vector<model::Job>& jobs) const;
   void bring_back(const std::vector<model::Job>& jobs);
   void take_over(const std::vector<model::Job>& jobs, bool is_restarted);
+  void adopt_unknown(std::vector<model::Job>& jobs);
+  [[nodiscard]] std::set<model::JobId> mend_stale(std::vector<model::Job>& jobs,
+                                                  const broker::Salvage& salvaged);
+  void clean_up_groups(const std::set<model::JobId>& running);
   void forget_all();
   void find_what_others_gave();
   void restore_shares();
   void know_user(const model::Job& job);
   [[nodiscard]] std::int64_t too_much_output_before();
-  [[nodiscard]] std::map<std::uint32_t, std::int64_t> too_many_before() const;
+  [[nodiscard]] std::map<broker::UserJobs, std::int64_t> too_many_before() const;
   [[nodiscard]] Status keep_launch(const broker::Submission& asked, const Peer& peer);
   [[nodiscard]] Result<run::Launch> launch_of(const model::Job& job);
   void note_long_output();
@@ -147,14 +163,18 @@ class Execution {
   void stop(model::JobId id, const model::ToldToEnd& how);
   void tell_stopped();
   void press(policy::Instant at);
+  void notify();
   void fail(Error error);
-  /// What is told of an end that was asked for; else the other.
+  void notice(std::string id, std::string sentence, std::string hint);
+  /// The reason for ending the job, if someone asked for it; otherwise `else_so`.
   [[nodiscard]] model::ToldToEnd how_stopped(model::JobId id, const model::ToldToEnd& else_so);
   void stop_what_is_over_its_limit();
+  void warn_before_limit(const model::Job& job, policy::Instant limit_at);
 
-  // Values in the journal.
+  // Keys of values in the journal.
   static constexpr const char *kDrained = "drained", *kShares = "shares", *kClock = "clock",
-                              *kTried = "tried";
+                              *kTried = "tried", *kForgotten = "forgotten", *kHighest = "highest",
+                              *kNotices = "notices";
 
   boost::asio::io_context& loop_;
   const DaemonOptions& options_;
@@ -163,29 +183,34 @@ class Execution {
   Launcher launcher_;
   std::optional<Fence> fence_;
   std::vector<std::string> notes_;
-  // Root's broker asks nobody: else who holds a lock takes the device from everybody.
+  // The system broker ignores locks: any user could take one and block a device for everyone.
   system::DeviceLocks locks_{options_.for_all ? "" : options_.lock_folder};
-  /// What brokers of users gave away before that of all users came: theirs until it comes free. Of
-  /// locks that are taken later it knows nothing.
+  /// Units that users' brokers leased before the system broker started. They stay reserved until
+  /// free. Locks taken later are not considered.
   std::vector<std::string> before_us_;
   bool has_looked_at_locks_ = false;
   Watches watches_;
   std::function<void(const std::set<model::JobId>&)> changed_;
-  /// What was kept or asked for last: jobs of an array have it in common, and most others start as
-  /// soon as they are there.
+  /// The launch record used last. Jobs of an array share it, and most other jobs start at once.
   std::pair<model::JobId, run::Launch> last_launch_;
   std::deque<model::JobId> to_launch_;
   std::map<model::JobId, Stopped> stopped_;
-  std::map<model::JobId, policy::Instant> told_by_others_;  // to end, since; and did
-  std::vector<model::JobId> to_tell_;  // of those, who is told when it is written down
+  std::map<model::JobId, policy::Instant>
+      told_by_others_;                   // told to end by someone else, since when
+  std::vector<model::JobId> to_tell_;    // send SIGTERM once that is in the journal
+  std::vector<model::JobId> to_notify_;  // tell the user that the job ended
+  std::vector<model::JobId> to_warn_;  // signal before the time limit, once that is in the journal
   std::optional<Error> fault_;
-  bool is_ahead_ = false;  // of the journal, which refused it
+  bool is_ahead_ = false;  // the state contains changes that the journal refused
   bool is_dirty_ = false;
   std::set<std::uint32_t> known_users_;
   std::map<model::JobId, std::uint64_t> output_bytes_;  // of jobs that ended
-  std::map<model::JobId, std::uint64_t> noted_bytes_;   // of those that ran, when it was said
-  std::string shares_;                                  // as they were written down last
+  std::map<model::JobId, std::uint64_t> noted_bytes_;   // of running jobs, when last reported
+  std::string shares_;                                  // as last saved
   WallClock clock_;
+  bool has_told_of_salvage_ = false;
+  std::string notices_ = "[]";  // as saved
+  model::JobId highest_ = 0;    // the highest number known to be used
 };
 
 }  // namespace berth::serve

@@ -30,7 +30,7 @@ using system::DeviceFilter;
 
 constexpr const char* kFilterName = "berth_job";
 constexpr std::string_view kJob = "job-";
-constexpr const char* kOwn = "/broker";  // beside the jobs, where the broker had to move
+constexpr const char* kOwn = "/broker";  // beside the jobs, if the broker had to move
 
 Error unsupported(const std::string& why) {
   return {ErrorCode::kUnsupported, "E0940", why, ""};
@@ -54,8 +54,8 @@ bool has_jobs(const ControlGroup& base) {
   });
 }
 
-/// What an earlier broker of this state folder wrote down: where it had its groups ("" nowhere),
-/// and the mark that they bear.
+/// What an earlier broker of this state folder recorded: the folder of its groups ("": none) and
+/// the mark on it.
 struct Earlier {
   std::string place, mark;
 };
@@ -79,15 +79,15 @@ std::string new_mark() {
   return fmt::format("{:016x}", number);
 }
 
-/// Since then another broker may have taken the place, and left jobs there: then it bears that
-/// one's mark. Without any (an older broker's, or a kernel that keeps none) it is taken for ours.
+/// Another broker may have used the place since, and left jobs there; then the mark is a different
+/// one. No mark (older broker, or no kernel support) counts as ours.
 bool is_still_ours(const std::string& place, const std::string& mark) {
   std::array<char, 64> bytes{};
   const ssize_t n = ::getxattr(place.c_str(), kMark, bytes.data(), bytes.size());
   return n <= 0 || std::string_view(bytes.data(), static_cast<std::size_t>(n)) == mark;
 }
 
-/// A broker that leaves takes its folder away, and the next one makes another of that name.
+/// An exiting broker removes its folder, and the next one creates a new one with the same name.
 bool is_that(const std::string& folder, const Descriptor& open) {
   struct stat named = {}, held = {};
   return ::stat(folder.c_str(), &named) == 0 && ::fstat(open.get(), &held) == 0 &&
@@ -99,8 +99,8 @@ struct Place {
   Descriptor lock;
 };
 
-/// The first of these that no other broker has, nor has jobs in: a broker of another state folder
-/// (in a mount namespace of its own, say) sees the same groups, and its jobs are not ours to end.
+/// The first place that no other broker uses or has jobs in. A broker with another state folder
+/// (for example, in another mount namespace) sees the same groups, and we must not end its jobs.
 Result<Place> take_place(const std::vector<std::string>& places, const Earlier& earlier) {
   for (const std::string& place : places) {
     const ControlGroup base(place);
@@ -120,7 +120,7 @@ Status write_note(const std::string& note, const std::string& lines) {
   return unsupported(text("{} cannot be written: {}", printable(note), error_words(errno)));
 }
 
-/// A group like a job's can be made, filled and filtered.
+/// Tries to create, fill and filter a group like a job's.
 Status try_out(const ControlGroup& base) {
   const ControlGroup probe(base.folder() + "/probe");
   if (auto made = probe.make(); !made) return made;
@@ -132,7 +132,7 @@ Status try_out(const ControlGroup& base) {
   return Done{};
 }
 
-/// All four ids of a process are this user's: it has borrowed nobody's rights.
+/// Whether all four user ids of the process are this user's, so it runs with nobody else's rights.
 bool belongs_to(std::int64_t pid, std::uint32_t user) {
   const auto status = slurp("/proc/" + std::to_string(pid) + "/status", 8192);
   if (!status) return false;
@@ -171,7 +171,7 @@ Result<Fence> Fence::open(const Roots& roots, const std::string& name,
   const std::string mark = earlier.mark.empty() ? new_mark() : earlier.mark;
   if (auto written = write_note(note, place + "\n" + mark + "\n"); !written)
     return std::move(written).error();
-  // Where the kernel keeps none, it is as before there were marks.
+  // Without kernel support there is no mark; the place then counts as ours.
   static_cast<void>(::setxattr(place.c_str(), kMark, mark.data(), mark.size(), 0));
   if (is_in_user_slice(own)) {
     const ControlGroup ours(place + kOwn);
@@ -195,7 +195,7 @@ Result<std::string> Fence::enclose(const model::Job& job, const model::Snapshot&
   const auto rules = policy::node_rules(snapshot, nodes_, units);
   if (!rules) return unsupported(text("the device nodes of job {} are not known", job.id));
   const ControlGroup mine = group(job.id);
-  // One of the same number that is still dying must not take this one along.
+  // A dying group of the same job number must not remove this one.
   std::erase_if(dying_, [&](const ControlGroup& one) { return one.folder() == mine.folder(); });
   if (auto made = mine.make(); !made) return std::move(made).error();
   auto filter = DeviceFilter::load(*rules, {}, kFilterName);
@@ -226,12 +226,12 @@ Status Fence::admit(JobId job, const model::ProcessId& process, std::uint32_t us
   const ControlGroup before(system::group_of(roots_.proc, mount_, pid));
   if (!filters_.contains(job) || !group(job).enter(static_cast<pid_t>(process.pid)))
     return Error{ErrorCode::kUnsupported, "E0941",
-                 text("process {} cannot be brought into the control group of job {}: {}",
+                 text("process {} cannot be moved into the control group of job {}: {}",
                       process.pid, job, error_words(errno)),
                  ""};
   pollfd gone{handle.get(), POLLIN, 0};
   if (::poll(&gone, 1, 0) == 0) return Done{};
-  // It died meanwhile; should another have got its number, that one goes back.
+  // The process died in the meantime. If another one got its pid, move that one back.
   static_cast<void>(before.enter(static_cast<pid_t>(process.pid)));
   return not_theirs();
 }
@@ -246,14 +246,24 @@ std::uint64_t Fence::release(JobId job) {
   return refusals;
 }
 
-void Fence::clean_up(const std::set<JobId>& running) {
+std::vector<JobId> Fence::clean_up(const std::function<std::optional<bool>(JobId)>& runs) {
+  std::vector<JobId> unknown;
   for (const std::string& name : job_groups(base_)) {
-    const auto job = to_number(std::string_view(name).substr(kJob.size()));
-    if (job && *job >= 0 && running.contains(static_cast<JobId>(*job))) continue;
+    const auto number = to_number(std::string_view(name).substr(kJob.size()));
     const ControlGroup left(base_.folder() + "/" + name);
+    if (number && *number >= 0) {
+      const auto job = static_cast<JobId>(*number);
+      const auto is_running = runs(job);
+      if (is_running.value_or(false)) continue;
+      if (!is_running && !left.is_empty()) {
+        unknown.push_back(job);
+        continue;
+      }
+    }
     left.kill();
     if (!left.remove()) dying_.push_back(left);
   }
+  return unknown;
 }
 
 std::vector<std::string> Fence::keep() {
@@ -261,10 +271,9 @@ std::vector<std::string> Fence::keep() {
   for (const auto& [job, filter] : filters_) {
     const auto held = filter.hold(group(job).folder());
     if (!held)
-      notes.push_back(
-          text("job {} is not kept by the kernel any more: {}", job, held.error().message));
+      notes.push_back(text("the kernel no longer restricts job {}: {}", job, held.error().message));
     else if (*held)
-      notes.push_back(text("somebody had taken the device filter from job {}; it is back", job));
+      notes.push_back(text("the device filter of job {} had been removed; it was restored", job));
   }
   std::erase_if(dying_, [](const ControlGroup& one) {
     one.kill();

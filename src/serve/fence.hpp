@@ -1,12 +1,13 @@
-// Fence: a control group for each job of root's broker, with a device filter that lets its
-// processes open the GPUs they have a lease on and no other. Whatever a job starts is born in its
-// group, and no user can leave it. The groups live without the broker, filters and all; the next
-// one finds them again.
+// Fence: a control group for each job of root's broker. Its device filter lets the job's processes
+// open only the GPUs of their lease. Every process that a job starts inherits the group, and no
+// user can leave it. The groups and filters stay when the broker exits; the next broker finds them
+// again.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,33 +24,35 @@ namespace berth::serve {
 
 class Fence {
  public:
-  /// `name`: of the folder of its groups. It stands in the broker's own group where that is a
-  /// service of systemd's (which delegates it), else at the top, outside of every session's. Where
-  /// an earlier broker of this state folder left jobs elsewhere, that place is kept; where another
-  /// broker is, a number is added to the name. Moves this process out of user.slice. Fails with
-  /// kUnsupported (E0940) where it cannot be done here.
+  /// `name`: the name of the folder of groups. If the broker is a systemd service with a delegated
+  /// group, the folder is inside that group; otherwise it is at the top, outside all sessions. A
+  /// place where an earlier broker of this state folder left jobs is kept. If another broker uses
+  /// the place, a number is added to the name. Moves this process out of user.slice. Fails with
+  /// kUnsupported (E0940) if that is impossible here.
   [[nodiscard]] static Result<Fence> open(const Roots& roots, const std::string& name,
                                           const std::string& state_folder);
 
-  /// The machine as it is now.
+  /// Updates the state of the machine.
   void see(const model::Snapshot& snapshot);
   [[nodiscard]] const model::GpuNodes& nodes() const { return nodes_; }
-  /// Makes the job's group and its filter, or takes what an earlier broker left; its folder. Fails
-  /// with kUnsupported (E0940), also where the nodes of its devices are not known.
+  /// Creates the job's group and filter, or takes over those of an earlier broker. Returns the
+  /// folder. Fails with kUnsupported (E0940), also if the nodes of its devices are unknown.
   [[nodiscard]] Result<std::string> enclose(const model::Job& job, const model::Snapshot& snapshot);
   [[nodiscard]] bool has_group(model::JobId job) const;
-  /// Moves a process into the group, and so whatever it starts from now on. `user`: whose alone it
-  /// must be. Fails with kPermissionDenied (E0912), kUnsupported (E0941).
+  /// Moves a process into the group; its future children follow. It must run entirely as `user`.
+  /// Fails with kPermissionDenied (E0912), kUnsupported (E0941).
   [[nodiscard]] Status admit(model::JobId job, const model::ProcessId& process,
                              std::uint32_t user) const;
-  /// Nothing of the job survives. How often the kernel refused it something.
+  /// Kills all processes of the job. Returns how often the kernel denied it a device.
   std::uint64_t release(model::JobId job);
-  /// Ends and removes what an earlier broker left, but for these jobs.
-  void clean_up(const std::set<model::JobId>& running);
-  /// Puts back filters that somebody has dropped, and removes what has died by now. Sentences for
-  /// people about what is not as it should be.
+  /// Ends what an earlier broker left of finished jobs. Returns running jobs that this broker does
+  /// not know; they are left alone.
+  [[nodiscard]] std::vector<model::JobId> clean_up(
+      const std::function<std::optional<bool>(model::JobId)>& runs);
+  /// Restores filters that were removed, and deletes groups whose processes have died. Returns
+  /// problems as sentences for the log.
   [[nodiscard]] std::vector<std::string> keep();
-  /// Removes its folder where no job is left.
+  /// Removes its folder if no job is left in it.
   void leave() const;
 
  private:

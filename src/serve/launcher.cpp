@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <map>
 
 #include "base/descriptor.hpp"
@@ -38,15 +37,16 @@ std::map<std::string, std::string> variables_of(const std::vector<std::string>& 
   return variables;
 }
 
-/// Root's may stand before others, where who asks did.
+/// Our resource limits only. The other settings are the submitter's: it must not matter to a job
+/// which shell started the broker.
 model::Limits most_of_ours() {
-  model::Limits ours = system::limits_of(0);
-  ours.nice.reset();
+  model::Limits ours;
+  ours.resources = system::limits_of(0).resources;
   return ours;
 }
 
-/// What was told, but never more than the process has that calls (over TCP nobody knows it, and it
-/// is us), nor than we have: nobody gets rid of a limit by queueing, nor by not telling of it.
+/// The limits that the client asked for, but not above those of the calling process (unknown over
+/// TCP) or our own. So nobody escapes a limit by queueing a job or by not reporting limits.
 model::Limits limits_for(const model::Limits& told, pid_t caller) {
   const bool is_known = caller > 0 && caller != ::getpid();
   const model::Limits had = is_known ? system::limits_of(caller) : model::Limits();
@@ -71,11 +71,11 @@ Result<Launcher> Launcher::start(const std::string& state_folder, bool for_all,
   std::string jobs = state_folder + "/jobs";
   if (::mkdir(jobs.c_str(), for_all ? 0711 : 0700) != 0 && errno != EEXIST)
     return unusable(jobs, errno);
-  // Users come to their own logs; what else is there has modes of its own.
+  // Users must be able to reach their logs; the other files have their own modes.
   if (for_all && ::chmod(state_folder.c_str(), 0711) != 0) return unusable(state_folder, errno);
-  auto nursery = run::Nursery::start();
-  if (!nursery) return std::move(nursery).error();
-  return Launcher(std::move(jobs), std::move(lock_folder), *std::move(nursery));
+  auto fork_server = run::ForkServer::start();
+  if (!fork_server) return std::move(fork_server).error();
+  return Launcher(std::move(jobs), std::move(lock_folder), *std::move(fork_server));
 }
 
 Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
@@ -88,7 +88,7 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   const auto environment = policy::environment_for(*placement, snapshot, variables, {});
   policy::set_variables(environment, variables);
   for (const char* name : {"BERTH_ARRAY", "BERTH_ARRAY_INDEX", "BERTH_RESTARTS"})
-    variables.erase(name);  // of the job that queued it, it may be
+    variables.erase(name);  // it may come from the surrounding job
   variables["BERTH_JOB"] = std::to_string(job.id);
   if (job.requeue) variables["BERTH_RESTARTS"] = std::to_string(job.restarts);
   if (job.task) {
@@ -100,19 +100,12 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   launch.group = job.group;
   launch.cpus = model::parse_cpu_list(environment.cpus).value_or(std::vector<int>{});
   launch.job_files = files(job.id);
+  launch.job_record = broker::record_of(job);
+  launch.grace = job.grace.value_or(model::kDefaultGrace);
+  launch.on_end = job.on_end;
   if (!locks_.empty())
     for (const std::string& unit : units) launch.locks.push_back(system::lock_file(locks_, unit));
-  return nursery_.keep(launch);
-}
-
-void Launcher::forget_all_but(const std::function<bool(model::JobId)>& known) const {
-  std::error_code problem;
-  for (std::filesystem::directory_iterator at(folder_, problem), end; !problem && at != end;
-       at.increment(problem)) {
-    const auto number = to_number(at->path().stem().string());
-    if (number && *number > 0 && !known(static_cast<model::JobId>(*number)))
-      forget(static_cast<model::JobId>(*number));
-  }
+  return fork_server_.keep(launch);
 }
 
 std::string Launcher::output(model::JobId job, std::int64_t from, std::size_t most) const {

@@ -1,5 +1,5 @@
-// What the API says of a machine, the client understands: a job is placed and gets its environment
-// from it where the client may not look itself.
+// The client understands the API's description of a machine: it can place a job and set its
+// environment without reading the devices itself.
 #include <doctest/doctest.h>
 
 #include "client/machine.hpp"
@@ -30,7 +30,7 @@ TEST_CASE("a machine told by the broker is the machine for placements") {
   again.host = machine.host;
   CHECK(again.driver.version == "580.95.05");
   REQUIRE(again.devices.size() == machine.devices.size());
-  // Told again it is word for word the same.
+  // Converting it again gives the same text.
   CHECK(output::ls_json(again).substr(output::ls_json(again).find("\"driver\"")) ==
         output::ls_json(machine).substr(output::ls_json(machine).find("\"driver\"")));
   for (const std::string& unit : {machine.devices[0].uuid, machine.devices[1].partitions[1].uuid,
@@ -41,6 +41,30 @@ TEST_CASE("a machine told by the broker is the machine for placements") {
     CHECK(here->devices == there->devices);
     CHECK(here->partitions == there->partitions);
   }
+}
+
+TEST_CASE("whose processes keep a GPU busy is told, and no command lines") {
+  auto machine = machines::machine({machines::gpu(model::Vendor::kNvidia, "NVIDIA H100", 80)}, 2);
+  model::DeviceProcess process;
+  process.device = machine.devices[0].index;
+  process.pid = process.host_pid = 4711;
+  process.user = "lin";
+  process.command = "python secret.py";
+  process.kind.compute = true;
+  process.memory_bytes = std::uint64_t{5} << 30U;
+  machine.processes.push_back(process);
+  const std::string told = output::machine_json(machine);
+  CHECK(told.find("secret") == std::string::npos);
+  auto again = client::machine_in({200, told});
+  REQUIRE(again);
+  again->host = machine.host;
+  model::Request one;
+  one.gpus = 1;
+  machine.processes[0].command.clear();
+  const auto here = place(one, machine), there = place(one, *again);
+  REQUIRE((!here && !there));
+  CHECK(here.error().message == there.error().message);
+  CHECK(there.error().message.find("lin (pid 4711)") != std::string::npos);
 }
 
 TEST_CASE("what is no machine is none") {

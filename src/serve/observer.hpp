@@ -1,5 +1,5 @@
-// Observer: looks at the machine in a thread of its own, so that a driver that hangs keeps nobody
-// from an answer. One look at a time; who asks meanwhile gets the next one.
+// Observer: takes snapshots of the machine in its own thread, so that a hanging driver delays no
+// answer. One snapshot at a time; requests in the meantime get the next one.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@
 
 namespace berth::serve {
 
-/// Processes whose descendants are a job's.
+/// A process whose descendants belong to a job.
 struct JobRoot {
   model::JobId job = 0;
   std::int64_t pid = 0;
@@ -23,7 +23,7 @@ struct JobRoot {
 
 struct Look {
   model::Snapshot snapshot;
-  std::vector<model::JobProcess> processes;  // of the snapshot's, those that belong to a job
+  std::vector<model::JobProcess> processes;  // the snapshot's processes that belong to a job
 };
 
 class Observer {
@@ -49,8 +49,8 @@ class Observer {
   std::thread thread_;
 };
 
-/// Which of the snapshot's processes descend from a root (subreapers keep even those that fork
-/// twice below them).
+/// Which of the snapshot's processes descend from a root. Subreapers keep even double-forked
+/// descendants below them.
 [[nodiscard]] std::vector<model::JobProcess> processes_of(const model::Snapshot& snapshot,
                                                           const std::vector<JobRoot>& roots,
                                                           const std::string& proc);

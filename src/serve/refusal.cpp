@@ -46,23 +46,26 @@ Reply no_call() {
 
 Reply header_too_large(std::size_t most) {
   return {431, refusal({ErrorCode::kInvalidArgument, "E0919",
-                        text("the header of a call may have {}", show_bytes(most)), ""})
+                        text("the header of a call may have at most {}", show_bytes(most)), ""})
                    .body};
 }
 
 Reply body_too_large(std::size_t most) {
-  return {413, refusal({ErrorCode::kInvalidArgument, "E0919",
-                        text("the body of a call (a job's words and variables, for instance) may "
-                             "have {}",
-                             show_bytes(most)),
-                        "env | wc -c"})
-                   .body};
+  return {
+      413,
+      refusal(
+          {ErrorCode::kInvalidArgument, "E0919",
+           text(
+               "the body of a call (for example a job's command and variables) may have at most {}",
+               show_bytes(most)),
+           "env | wc -c"})
+          .body};
 }
 
 Reply too_much_at_once(std::size_t most) {
   return refusal({ErrorCode::kUnavailable, "E0928",
-                  text("your calls and their answers take more than {} together: call again when "
-                       "others have been answered",
+                  text("your pending calls and answers take more than {}: call again when some "
+                       "have been answered",
                        show_bytes(most)),
                   ""});
 }

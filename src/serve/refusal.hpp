@@ -1,4 +1,4 @@
-// How the API says no: the error as every verb prints it, under the status that HTTP has for it.
+// Error answers of the API: the error as every verb prints it, with the matching HTTP status.
 #pragma once
 
 #include "base/result.hpp"

@@ -1,7 +1,6 @@
-// One connection is one object that keeps itself alive through its pending operation. It reads a
-// call, hands it on, waits for the answer, writes it, and reads again; never two at a time. Its
-// deadline is a timer of its own, so a client that sends a byte a minute costs a few hundred bytes
-// and is gone soon.
+// Each connection is one object, kept alive by its pending operation. It reads a call, hands it on,
+// waits for the answer, writes it, and reads again; never two at a time. Each has its own deadline
+// timer, so a client that sends a byte a minute costs a few hundred bytes and is dropped soon.
 #include "serve/server.hpp"
 
 #include <sys/socket.h>
@@ -31,12 +30,12 @@ using Socket = asio::local::stream_protocol::socket;
 using boost::system::error_code;
 
 constexpr int kAtOnce = 64;
-constexpr std::size_t kMostThrownAway = 8 << 20;  // of a call that was refused
-/// Calls before the loop turns: answers to them go out only then.
+constexpr std::size_t kMostThrownAway = 8 << 20;  // of a refused call
+/// Calls per turn of the loop; their answers are sent after it.
 constexpr int kCallsAtOnce = 16;
 constexpr std::chrono::milliseconds kLongTurn(5);
 
-/// The bytes are no call: else they only stopped to come.
+/// The bytes are not HTTP, as opposed to an incomplete call.
 bool is_no_http(const error_code& problem) {
   return problem && problem != http::error::end_of_stream &&
          problem != http::error::partial_message &&
@@ -61,12 +60,12 @@ struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
   asio::local::stream_protocol::acceptor acceptor;
   asio::steady_timer again;
   std::set<Answer::Connection*> open;
-  std::map<uid_t, std::size_t> bytes;  // that each user's calls and answers take
+  std::map<uid_t, std::size_t> bytes;  // used by each user's calls and answers
   std::uint64_t accepted = 0;
-  std::map<uid_t, std::deque<std::pair<Call, Answer>>> calls;  // that came, by user
+  std::map<uid_t, std::deque<std::pair<Call, Answer>>> calls;  // received, by user
   uid_t last_served = 0;
 
-  /// Users take turns: who asks a thousand times lets nobody else wait for a thousand answers.
+  /// Users take turns, so that one user's thousand calls do not delay the others.
   void take(Call call, Answer answer) {
     const bool is_first = calls.empty();
     calls[call.peer.uid].emplace_back(std::move(call), std::move(answer));
@@ -91,7 +90,7 @@ struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
     if (turn == calls.end()) turn = calls.begin();
     last_served = turn->first;
     auto& theirs = turn->second;
-    // Closed connections do not count any more: a pile of their calls would have no bound.
+    // Skip closed connections: they no longer count for the limit, so their calls could pile up.
     while (theirs.size() > 1 && !theirs.front().second.is_wanted()) theirs.pop_front();
     auto [call, answer] = std::move(theirs.front());
     theirs.pop_front();
@@ -145,7 +144,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
       watch_for_the_end();
     }
     if (state_ != State::kStreaming) return;
-    // The first of it may be long: all that is there.
+    // The first part contains all existing jobs and may be long.
     if (to_send_.size() > server_->limits.stream_bytes || !take_bytes(bytes.size())) return close();
     to_send_ += bytes;
     if (in_sending_.empty()) send_more();
@@ -188,6 +187,23 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     if (!take_bytes(length)) return refuse(too_much_at_once(limits.bytes_a_user));
     state_ = State::kReading;
     expire_after(limits.slow_seconds);
+    if (boost::beast::iequals(parser_->get()[http::field::expect], "100-continue"))
+      return ask_for_the_body();
+    read_body();
+  }
+
+  /// The client waits for "100 Continue" before it sends the body.
+  void ask_for_the_body() {
+    static constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
+    asio::async_write(socket_, asio::buffer(kGoOn),
+                      [self = shared_from_this()](error_code problem, std::size_t) {
+                        if (self->state_ == State::kClosed) return;
+                        if (problem) return self->close();
+                        self->read_body();
+                      });
+  }
+
+  void read_body() {
     http::async_read(
         socket_, buffer_, *parser_,
         [self = shared_from_this()](error_code trouble, std::size_t) { self->got_call(trouble); });
@@ -205,6 +221,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     const std::string_view target(message.target().data(), message.target().size());
     if (!take_target(target, call)) return refuse(no_call());
     call.body = std::move(message.body());
+    const auto accept = message[http::field::accept];
+    call.accept.assign(accept.data(), accept.size());
     call.peer = peer_;
     state_ = State::kAnswering;
     deadline_.cancel();
@@ -212,8 +230,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     server_->take(std::move(call), Answer(weak_from_this()));
   }
 
-  /// While an answer is awaited nothing is read, so only this tells that the client has gone. What
-  /// it has sent already stays where it is.
+  /// Nothing is read while an answer is pending, so only this detects that the client disconnected.
+  /// Data that it has already sent stays in the socket.
   void watch_for_the_end() {
     socket_.async_wait(Socket::wait_error, [self = shared_from_this()](error_code problem) {
       if (problem || !self->is_waited_for()) return;
@@ -221,7 +239,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
-  /// False where this user has others in memory, and it would be too much with this.
+  /// False if this user's other calls in memory, together with this one, exceed the limit.
   bool take_bytes(std::size_t more) {
     if (more == 0) return true;
     std::size_t& all = server_->bytes[peer_.uid];
@@ -261,8 +279,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     write(std::move(reply));
   }
 
-  /// Closed while the client still sends, our answer would be lost on its way. So what comes is
-  /// thrown away for a while.
+  /// If we closed the socket while the client still sends, our answer would be lost. So read and
+  /// discard its data for a while.
   void throw_away() {
     error_code ignored;
     socket_.shutdown(Socket::shutdown_send, ignored);
@@ -290,6 +308,12 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     response_.version(11);
     response_.result(static_cast<unsigned>(reply.status));
     response_.set(http::field::content_type, reply.type);
+    if (*reply.policy != '\0') {
+      response_.set("Content-Security-Policy", reply.policy);
+      response_.set("X-Content-Type-Options", "nosniff");
+      response_.set("Referrer-Policy", "no-referrer");
+      response_.set(http::field::cache_control, "no-cache");
+    }
     response_.keep_alive(keep_alive_);
     response_.body() = std::move(reply.body);
     response_.prepare_payload();
@@ -315,8 +339,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   std::string in_sending_, to_send_;  // of a stream
   State state_ = State::kIdle;
   bool keep_alive_ = true;
-  std::size_t bytes_ = 0;  // taken
-  std::size_t left_ = 0;   // that are thrown away at most
+  std::size_t bytes_ = 0;  // counted in server_->bytes
+  std::size_t left_ = 0;   // bytes to discard at most
 };
 
 void Answer::send(Reply reply) const {
@@ -334,7 +358,7 @@ bool Answer::is_wanted() const {
 
 namespace {
 
-/// Of one user's: how many, and who goes first.
+/// One user's connections: how many, and which to close first.
 struct Share {
   std::size_t count = 0;
   Answer::Connection* oldest_idle = nullptr;
@@ -348,9 +372,9 @@ struct Share {
   }
 };
 
-/// Room for one more of this user's: who has too many loses the one that has been idle longest, and
-/// who has none that is idle is not let in. Where all together are too many, who has most loses
-/// one.
+/// Makes room for one more connection of this user. A user with too many loses the one that has
+/// been idle longest; without an idle one the new connection is refused. If the total is too high,
+/// the user with the most connections loses one.
 template <typename Connections>
 bool make_room(const Connections& open, const Limits& limits, uid_t uid) {
   std::map<uid_t, Share> shares;
@@ -394,8 +418,8 @@ void let_in(const std::shared_ptr<Parts>& parts, Socket socket) {
   std::make_shared<Answer::Connection>(parts, std::move(socket), peer)->read();
 }
 
-/// Many at once: else who comes behind a crowd of another user's waits for a turn of each. Not all:
-/// who has asked already, and was not heard yet, would count as idle.
+/// Accept many at once; otherwise a caller behind another user's many connections would wait a turn
+/// for each. Not all at once: a connection whose first call has not been read yet looks idle.
 template <typename Parts>
 void accept(const std::shared_ptr<Parts>& parts) {
   parts->acceptor.async_wait(asio::socket_base::wait_read,
@@ -409,7 +433,7 @@ void accept(const std::shared_ptr<Parts>& parts) {
                                }
                                if (!problem || problem == asio::error::would_block)
                                  return accept(here);
-                               // No descriptor left, say: the ones in use come free again.
+                               // For example, no descriptor is free: wait until others are closed.
                                here->again.expires_after(std::chrono::milliseconds(100));
                                here->again.async_wait([here](error_code stopped) {
                                  if (!stopped) accept(here);
@@ -440,9 +464,10 @@ Server::~Server() {
     error_code ignored;
     parts_->acceptor.close(ignored);
     parts_->again.cancel();
-    // Their handlers are run, and they are gone, when the loop turns again, or with it.
+    // Their handlers run, and the connections are deleted, in the loop's next turn or with the
+    // loop.
     for (Answer::Connection* one : parts_->open) one->close();
-  } catch (const std::exception&) {  // a timer's cancel() may throw, and never does
+  } catch (const std::exception&) {  // a timer's cancel() never throws in practice
   }
 }
 

@@ -1,7 +1,7 @@
-// Server: HTTP/1.1 over a Unix socket, on the caller's event loop. It knows nothing of jobs.
-// Whoever connects is hostile until shown otherwise: headers and bodies are bounded, who is slow is
-// dropped, who has too many connections loses their oldest idle one, who keeps too much in memory
-// is told to come again, and nobody waits for anybody else.
+// Server: HTTP/1.1 over a Unix socket, on the caller's event loop. It knows nothing about jobs.
+// Clients are untrusted: headers and bodies have size limits, slow clients are dropped, a user with
+// too many connections loses the oldest idle one, a user with too much data in memory is told to
+// retry later, and no client delays another.
 #pragma once
 
 #include <cstdint>
@@ -24,23 +24,24 @@ class io_context;
 
 namespace berth::serve {
 
-/// From the kernel (SO_PEERCRED), of the moment of connect().
+/// From the kernel (SO_PEERCRED), at the time of connect().
 struct Peer {
   pid_t pid = 0;
   uid_t uid = 0;
   gid_t gid = 0;
   std::vector<gid_t> groups;  // SO_PEERGROUPS
-  /// Of the process with that number when we let the caller in, which may not be the one that
-  /// connected any more: whose it is must be asked as well. nullopt: there was none.
+  /// Start time of the process with that pid when the connection was accepted. The pid may have
+  /// been reused since connect(), so check its user as well. nullopt: no such process.
   std::optional<std::uint64_t> start_ticks = {};
 };
 
 struct Call {
-  std::string method;                        // "GET"
+  std::string method;
   std::string path;                          // "/v1/jobs/7", decoded, without the query
   std::map<std::string, std::string> query;  // decoded
   std::string body;
   Peer peer;
+  std::string accept = {};  // the Accept header
 };
 
 inline constexpr const char* kAnyBytes = "application/octet-stream";
@@ -49,18 +50,20 @@ struct Reply {
   int status = 200;
   std::string body;  // "": none
   const char* type = "application/json";
+  const char* policy = "";  // Content-Security-Policy of a page
 };
 
-/// One answer to one call, now or later. Copies are the same answer; only the first is sent.
+/// The answer to one call, sent now or later. Copies refer to the same answer; only the first send
+/// counts.
 class Answer {
  public:
   class Connection;
   explicit Answer(std::weak_ptr<Connection> connection) : connection_(std::move(connection)) {}
   void send(Reply reply) const;
-  /// An answer without an end instead (text/event-stream), which goes on at each call, as it is
-  /// given. Whoever takes it too slowly is dropped.
+  /// Sends an endless answer instead (text/event-stream), one part per call. A client that reads
+  /// too slowly is dropped.
   void stream(std::string_view bytes) const;
-  /// False when the client has gone: nobody waits for it.
+  /// False if the client has disconnected.
   [[nodiscard]] bool is_wanted() const;
 
  private:
@@ -69,21 +72,21 @@ class Answer {
 
 struct Limits {
   std::size_t header_bytes = 8 << 10;
-  std::size_t body_bytes = 4 << 20;  // an environment may have 2 MiB, and is longer as JSON
-  std::size_t connections = 2000;    // of all
+  std::size_t body_bytes = 4 << 20;  // an environment may have 2 MiB, and more as JSON
+  std::size_t connections = 2000;    // in total
   std::size_t connections_a_user = 500;
-  std::size_t bytes_a_user = 64 << 20;   // of calls and answers at once; one of them may be larger
-  std::size_t stream_bytes = 256 << 10;  // that wait for a client of a stream
+  std::size_t bytes_a_user = 64 << 20;   // of calls and answers at once; a single one may be larger
+  std::size_t stream_bytes = 256 << 10;  // unsent bytes for a client of a stream
   int idle_seconds = 60;                 // between two calls
-  int slow_seconds = 10;                 // for a call to come in, or an answer to go out
+  int slow_seconds = 10;                 // for receiving a call or sending an answer
 };
 
 class Server {
  public:
   using Handle = std::function<void(Call, const Answer&)>;
-  /// Called when the calls that are there were handled: what many of them need can be done once.
+  /// Called after all received calls were handled, for work that can be done once for many calls.
   using Rest = std::function<void()>;
-  /// For all users of the machine: identity comes from the kernel. Fails as SocketFile::make.
+  /// For all users of the machine: the kernel identifies each client. Fails as SocketFile::make.
   [[nodiscard]] static Result<std::unique_ptr<Server>> listen(boost::asio::io_context& loop,
                                                               const std::string& path, bool for_all,
                                                               Handle handle, Rest rest,
@@ -92,7 +95,7 @@ class Server {
   Server& operator=(const Server&) = delete;
   ~Server();
   [[nodiscard]] std::size_t connections() const;
-  /// Goes with the server, unless it is left.
+  /// Removed with the server, unless leave() was called.
   [[nodiscard]] SocketFile& file() { return file_; }
 
   struct Parts;

@@ -27,8 +27,8 @@ using berth::serve::Server;
 
 namespace {
 
-/// A server on a thread of its own that echoes; "/later" is answered when "/now" is called, "/rest"
-/// when what came with it was handled.
+/// An echo server in its own thread. "/later" is answered when "/now" is called; "/rest" after the
+/// calls that came with it.
 class Running {
  public:
   explicit Running(Limits limits = {}) {
@@ -90,7 +90,7 @@ void say(const Descriptor& to, const std::string& words) {
   static_cast<void>(::send(to.get(), words.data(), words.size(), MSG_NOSIGNAL));
 }
 
-/// What comes until `end` has been seen, or the other side closes.
+/// Reads until `end` arrives or the other side closes.
 std::string hear(const Descriptor& from, const std::string& end = "\r\n\r\n") {
   std::string all;
   char bytes[4096];
@@ -179,12 +179,12 @@ TEST_CASE("what is no HTTP, too long, or never ends is refused, and others are s
   CHECK(has(answer_to("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" +
                       std::string(2000, 'a') + "\r\n0\r\n\r\n"),
             "413"));
-  // One who goes on sending hears it, too.
+  // A client that keeps sending also gets the answer.
   const std::string long_call =
       "POST / HTTP/1.1\r\nContent-Length: 4000000\r\n\r\n" + std::string(4'000'000, 'a');
   for (int i = 0; i < 20; ++i) CHECK(has(answer_to(long_call), "E0919"));
   CHECK(has(answer_to("GET /%zz HTTP/1.1\r\nHost: b\r\n\r\n"), "400"));
-  // Half a call, and nothing more.
+  // Half a call, and nothing after it.
   CHECK(answer_to("POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf") == "<closed>");
   const Descriptor good = server.connect();
   say(good, get("/fine"));

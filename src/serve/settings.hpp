@@ -1,5 +1,5 @@
-// Settings: what /etc/berth/berth.toml says to the broker of all users (docs/serve.md). Without the
-// file, and for what it leaves out, these defaults.
+// Settings: the system broker's /etc/berth/berth.toml (docs/serve.md). Missing settings, or a
+// missing file, mean these defaults.
 #pragma once
 
 #include <chrono>
@@ -15,22 +15,23 @@
 namespace berth::serve {
 
 struct Settings {
-  std::string mode = "observe";     // "observe", "warn", "enforce": of processes without a lease
+  std::string mode = "observe";     // "observe", "warn", "enforce": for foreign processes
   std::vector<std::string> admins;  // groups whose members may do what root may
   std::vector<std::string> exempt_users, exempt_groups;  // from mode
   policy::QueueRules rules;
-  std::chrono::milliseconds keep = std::chrono::hours(7 * 24);  // jobs that ended, and their output
-  std::uint64_t keep_output_bytes = std::uint64_t{10} << 30U;   // of all; the oldest go first
+  std::chrono::milliseconds keep = std::chrono::hours(7 * 24);  // ended jobs and their output
+  std::uint64_t keep_output_bytes = std::uint64_t{10}
+                                    << 30U;  // in total; the oldest are deleted first
   policy::UserRules everyone;
-  std::map<std::string, policy::UserRules> users;  // by name, in place of everyone's
+  std::map<std::string, policy::UserRules> users;  // by name; replaces `everyone`
 };
 
 inline constexpr const char* kSettingsFile = "/etc/berth/berth.toml";
 
 /// Fails as TomlTable::read.
 [[nodiscard]] Result<Settings> parse_settings(std::string_view document, const std::string& origin);
-/// No file: the defaults, where it is not required. Fails also with kUnavailable (E0925: it cannot
-/// be read, or others than root may write it).
+/// A missing file means the defaults, unless it is required. Also fails with kUnavailable (E0925:
+/// it cannot be read, or users other than root can write it).
 [[nodiscard]] Result<Settings> read_settings(const std::string& path, bool required);
 
 }  // namespace berth::serve

@@ -22,7 +22,7 @@
 namespace berth::serve {
 namespace {
 
-/// Who floods us fills it, and everybody stands behind; who finds it full waits in connect().
+/// If a user floods us, this queue fills up, and further callers wait in connect().
 constexpr int kBacklog = 512;
 
 Error cannot_listen(const std::string& path, int problem) {
@@ -44,7 +44,7 @@ std::optional<sockaddr_un> address_of(const system::SocketName& name) {
   return address;
 }
 
-/// Somebody answers there.
+/// Whether a broker answers there.
 bool is_served(const std::string& path) {
   const system::SocketName name(path);
   const auto address = address_of(name);
@@ -55,8 +55,8 @@ bool is_served(const std::string& path) {
          errno == EAGAIN;
 }
 
-/// Nobody alive has taken the lock: its broker was killed while it forked a child, which has the
-/// lock and the socket as well until it has closed what is not its own.
+/// Whether no living broker holds the lock. A broker killed while forking leaves a child that holds
+/// the lock and the socket until it closes inherited files.
 bool is_left_by_the_dead(const std::string& lock) {
   const auto holder = system::holder_of(lock);
   if (!holder) return true;
@@ -64,7 +64,7 @@ bool is_left_by_the_dead(const std::string& lock) {
   return ::readlink(fmt::format("/proc/{}/exe", *holder).c_str(), &name, 1) < 0 && errno == ENOENT;
 }
 
-/// It listens before it has its name, so that there is no moment in which nobody is there.
+/// Listens before the file gets its name, so that a visible socket always has a listener.
 Result<Descriptor> listen_at(const std::string& path, bool for_all) {
   const std::string made = path + ".new";
   const system::SocketName name(made);
@@ -84,7 +84,7 @@ Result<Descriptor> listen_at(const std::string& path, bool for_all) {
 }  // namespace
 
 Result<SocketFile> SocketFile::make(const std::string& path, bool for_all) {
-  // Of two that start at once one gets the lock; it alone may take away what a dead one left.
+  // Of two brokers that start at once, only the one with the lock may remove a dead broker's files.
   Descriptor lock(
       ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) return cannot_listen(path, errno);
@@ -99,7 +99,7 @@ Result<SocketFile> SocketFile::make(const std::string& path, bool for_all) {
 }
 
 Status SocketFile::show_at(const std::string& link) {
-  // What the broker before us left leads to us already.
+  // A previous broker's link already points to our socket.
   std::error_code none;
   const bool is_ours = std::filesystem::read_symlink(link, none) == path_;
   if (!is_ours && is_served(link)) return is_taken(link);

@@ -1,6 +1,6 @@
-// SocketFile: the broker's socket as others find it: a file with a time, in a folder. Of two that
-// start at once one gets its lock. It is there from the moment on that somebody listens; whether it
-// goes with the broker, or says that one is to come back, is the broker's to decide.
+// SocketFile: the file of the broker's socket, with a time, in a folder. If two brokers start at
+// once, only one gets its lock. The file appears only when the broker already listens. The broker
+// decides whether to remove it on exit or to leave it as a sign that a broker will return.
 #pragma once
 
 #include <string>
@@ -12,20 +12,21 @@ namespace berth::serve {
 
 class SocketFile {
  public:
-  /// Listens; mode 0600 or, for all users, 0666. What lies there and answers nobody is replaced.
-  /// Fails with kUnavailable (E0909: another broker listens there; E0910: it cannot be made).
+  /// Listens on the socket; mode 0600, or 0666 for all users. Replaces a socket that nobody serves.
+  /// Fails with kUnavailable (E0909: another broker listens there; E0910: it cannot be created).
   [[nodiscard]] static Result<SocketFile> make(const std::string& path, bool for_all);
   SocketFile(SocketFile&&) = default;
   SocketFile& operator=(SocketFile&&) = default;
   ~SocketFile() { take_away(); }
 
-  /// Whoever takes it listens, and closes it.
+  /// Gives the socket to the caller, which accepts connections and closes it.
   [[nodiscard]] Descriptor take_socket() { return std::move(socket_); }
-  /// A link to it in another place; who answers there already keeps it. Fails as make().
+  /// Adds a link to the socket elsewhere. A broker that already answers there keeps the path. Fails
+  /// as make().
   [[nodiscard]] Status show_at(const std::string& link);
   void mark_time() const;
   void take_away();
-  /// From now on nothing takes it away.
+  /// Keeps the file after exit.
   void leave() { lock_.reset(); }
 
  private:
@@ -33,7 +34,7 @@ class SocketFile {
       : path_(std::move(path)), lock_(std::move(lock)), socket_(std::move(socket)) {}
 
   std::string path_, link_;
-  Descriptor lock_;  // of path_ + ".lock"; without it nothing here is ours
+  Descriptor lock_;  // of path_ + ".lock"; without it we own nothing here
   Descriptor socket_;
 };
 

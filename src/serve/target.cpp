@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostKeys = 32;
 
-/// "%2F" → "/"; false where it is not written so.
+/// "%2F" → "/"; false if the encoding is invalid.
 bool decode(std::string_view text, std::string& into) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\0') return false;

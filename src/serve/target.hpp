@@ -1,4 +1,4 @@
-// What a call is for, out of the line that asks: a path and a query, decoded.
+// Parses the target of a request line into a decoded path and query.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace berth::serve {
 
-/// "/v1/jobs/7?wait=ended" → path and query of the call; false where the path is not written so.
+/// "/v1/jobs/7?wait=ended" → path and query of the call; false if the encoding is invalid.
 [[nodiscard]] bool take_target(std::string_view target, Call& call);
 
 }  // namespace berth::serve

@@ -1,13 +1,12 @@
-// A caller's header is read and judged here; then their bytes go to our own socket and what is
-// answered comes back, until one side has ended. The server there bounds bodies, and drops who is
-// slow; it sees a call of our own user, by the kernel's word.
+// Reads and checks a caller's header here, then forwards the bytes to our own socket and the answer
+// back, until one side ends. The server behind the socket limits bodies and drops slow clients; the
+// kernel tells it that the caller is our own user.
 #include "serve/tcp_door.hpp"
 
 #include <array>
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <charconv>
 #include <limits>
 #include <list>
 #include <optional>
@@ -16,7 +15,9 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "output/error.hpp"
+#include "serve/tcp_address.hpp"
 #include "serve/token.hpp"
+#include "serve/watch_feed.hpp"
 #include "system/runtime_folder.hpp"
 
 namespace berth::serve {
@@ -34,24 +35,8 @@ constexpr std::chrono::seconds kSlow(10);
 
 Error no_loopback(const std::string& address) {
   return {ErrorCode::kInvalidArgument, "E0915",
-          text("{} is no address and port of this machine's loopback", printable(address)),
+          text("{} is not a loopback address with a port", printable(address)),
           "berth serve --tcp 127.0.0.1:8642"};
-}
-
-std::optional<tcp::endpoint> endpoint_of(std::string_view text) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  const std::string_view digits = text.substr(colon + 1);
-  std::string host(text.substr(0, colon));
-  unsigned port = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (read.ec != std::errc{} || read.ptr != digits.data() + digits.size()) return std::nullopt;
-  if (port == 0 || port > 65535) return std::nullopt;
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  error_code problem;
-  const auto address = asio::ip::make_address(host, problem);
-  if (problem || !address.is_loopback()) return std::nullopt;
-  return tcp::endpoint(address, static_cast<unsigned short>(port));
 }
 
 using Header = http::request<http::empty_body>;
@@ -69,6 +54,12 @@ std::string_view token_of(const Header& header) {
   for (std::size_t i = 0; i < kScheme.size(); ++i)
     if ((value[i] | (i + 1 < kScheme.size() ? 0x20 : 0)) != kScheme[i]) return {};
   return value.substr(kScheme.size());
+}
+
+/// A browser opens the page before the page can send a token.
+bool asks_for_page(const Header& header) {
+  const auto target = header.target();
+  return header.method() == http::verb::get && is_page({target.data(), target.size()});
 }
 
 }  // namespace
@@ -98,7 +89,7 @@ struct TcpDoor::Parts {
   tcp::acceptor acceptor;
   asio::steady_timer again;
   std::size_t connections = 0;
-  std::list<Relay*> strangers;  // that have not shown the token, first who came first
+  std::list<Relay*> strangers;  // without a token so far, oldest first
 };
 
 namespace {
@@ -113,7 +104,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
     ++door_->connections;
     stranger_ = door_->strangers.insert(door_->strangers.end(), this);
     parser_.header_limit(kMostHeaderBytes);
-    parser_.body_limit(std::numeric_limits<std::uint64_t>::max());  // the server has one
+    parser_.body_limit(std::numeric_limits<std::uint64_t>::max());  // the server has its own limit
   }
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -163,11 +154,11 @@ class Relay : public std::enable_shared_from_this<Relay> {
         header.find(http::field::origin) != header.end())
       return refuse("403 Forbidden",
                     Error{ErrorCode::kPermissionDenied, "E0918",
-                          text("the call is for another host, or of a page in a browser"), ""});
-    if (!is_same_token(token_of(header), door_->token))
+                          text("the call is for another host, or comes from a web page"), ""});
+    if (!is_same_token(token_of(header), door_->token) && !asks_for_page(header))
       return refuse("401 Unauthorized\r\nWWW-Authenticate: Bearer",
                     Error{ErrorCode::kPermissionDenied, "E0917",
-                          text("the call has not the token of this broker"), ""});
+                          text("the call lacks the token of this broker"), ""});
     forget_stranger();
     deadline_.cancel();
     server_.async_connect(door_->server, [self = shared_from_this()](error_code trouble) {
@@ -186,14 +177,15 @@ class Relay : public std::enable_shared_from_this<Relay> {
     asio::async_write(caller_, asio::buffer(said_),
                       [self = shared_from_this()](error_code problem, std::size_t) {
                         if (problem) return self->close();
-                        // Closed with bytes unread, what we said would be lost.
+                        // Closing with unread data would discard our answer.
                         error_code ignored;
                         self->caller_.shutdown(tcp::socket::shutdown_send, ignored);
                         self->drain();
                       });
   }
 
-  /// What was refused while it was sent: pass_down() tells the answer, and sets the deadline.
+  /// Discards what the caller still sends of a refused call; pass_down() sends the answer and sets
+  /// the deadline.
   void drain() {
     caller_.async_read_some(asio::buffer(up_),
                             [self = shared_from_this()](error_code problem, std::size_t) {
@@ -202,13 +194,15 @@ class Relay : public std::enable_shared_from_this<Relay> {
                             });
   }
 
-  /// What the server needs of it, and nothing that it could read otherwise than we did.
+  /// Forwards only what the server needs, in a form that it cannot parse differently.
   void pass_header() {
     const Header& header = parser_.get();
     const auto method = header.method_string(), target = header.target();
     said_ = fmt::format("{} {} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n",
                         std::string_view(method.data(), method.size()),
                         std::string_view(target.data(), target.size()));
+    if (const auto accept = field(header, http::field::accept); !accept.empty())
+      said_ += fmt::format("Accept: {}\r\n", accept);
     if (parser_.chunked())
       said_ += "Transfer-Encoding: chunked\r\n";
     else if (const auto length = parser_.content_length())
@@ -226,8 +220,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   void pass_up() {
     caller_.async_read_some(asio::buffer(up_),
                             [self = shared_from_this()](error_code problem, std::size_t n) {
-                              if (problem)
-                                return self->close();  // nobody waits for the answer any more
+                              if (problem) return self->close();  // nobody waits for the answer
                               asio::async_write(self->server_, asio::buffer(self->up_.data(), n),
                                                 [self](error_code trouble, std::size_t) {
                                                   trouble ? self->drain() : self->pass_up();
@@ -249,8 +242,8 @@ class Relay : public std::enable_shared_from_this<Relay> {
                             });
   }
 
-  /// All was answered. What the caller still sends (a body that was refused) is thrown away, which
-  /// pass_up(), or the deadline, ends.
+  /// The answer is complete. Anything the caller still sends (a refused body) is discarded until
+  /// pass_up() or the deadline ends it.
   void end() {
     error_code ignored;
     caller_.shutdown(tcp::socket::shutdown_send, ignored);
@@ -274,8 +267,8 @@ void accept(const std::shared_ptr<TcpDoor::Parts>& parts) {
       [weak = std::weak_ptr(parts)](error_code problem, tcp::socket caller) {
         const auto here = weak.lock();
         if (!here || !here->acceptor.is_open()) return;
-        // Of too many, who came first without a token makes room; where all have it, whoever comes
-        // is sent away, and the next one in a moment.
+        // At the limit, close the oldest connection without a token. If all have it, refuse the new
+        // caller and pause.
         if (!problem && here->connections >= kMostConnections && !here->strangers.empty())
           here->strangers.front()->close();
         else if (here->connections >= kMostConnections)
@@ -297,7 +290,7 @@ Result<std::unique_ptr<TcpDoor>> TcpDoor::open(asio::io_context& loop, const std
                                                const std::string& token,
                                                const std::string& socket) {
   const auto endpoint = endpoint_of(address);
-  if (!endpoint) return no_loopback(address);
+  if (!endpoint || !endpoint->address().is_loopback()) return no_loopback(address);
   auto parts = std::make_shared<Parts>(loop, token, socket);
   parts->port = endpoint->port();
   error_code problem;

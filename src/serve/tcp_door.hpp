@@ -1,7 +1,8 @@
-// TcpDoor: the broker's API over TCP, for programs that cannot use its socket. Off unless asked
-// for, on loopback alone, and only for who has the token, a file that its user alone can read: so
-// whoever knocks is that user, and is let through to the socket as such. One call a connection.
-// What a web page could make a browser send (a foreign Host, an Origin) is refused before all else.
+// TcpDoor: the broker's API over TCP, for programs that cannot use its socket. It is off by
+// default, listens only on loopback, and requires the token from a file that only its user can
+// read. A caller with the token therefore counts as that user and is forwarded to the socket. One
+// call per connection. Requests that a web page could make a browser send (foreign Host, Origin)
+// are rejected first.
 #pragma once
 
 #include <memory>
@@ -19,8 +20,7 @@ namespace berth::serve {
 class TcpDoor {
  public:
   /// `address`: "127.0.0.1:8080", "[::1]:8080"; `socket`: where the server listens. Fails with
-  /// kInvalidArgument (E0915: it is no address of loopback), kUnavailable (E0916: nobody can listen
-  /// there).
+  /// kInvalidArgument (E0915: not a loopback address), kUnavailable (E0916: cannot listen there).
   [[nodiscard]] static Result<std::unique_ptr<TcpDoor>> open(boost::asio::io_context& loop,
                                                              const std::string& address,
                                                              const std::string& token,
@@ -36,7 +36,7 @@ class TcpDoor {
   std::shared_ptr<Parts> parts_;
 };
 
-/// Of a Host header: ours, at this port, by a name that no one else's domain can have.
+/// Whether a Host header names us at this port, with a name that no foreign domain can have.
 [[nodiscard]] bool is_own_host(std::string_view host, unsigned port);
 
 }  // namespace berth::serve

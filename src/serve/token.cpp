@@ -30,7 +30,7 @@ Error cannot(const std::string& file, int problem) {
   return unusable(ErrorCode::kUnavailable, file, error_words(problem), "ls -l");
 }
 
-/// Whole or not there; never over what somebody else put there.
+/// Creates the complete file or none, and never replaces an existing one.
 int make(const std::string& file) {
   std::array<unsigned char, kBytes> random{};
   if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
@@ -83,7 +83,7 @@ Result<std::string> token_in(const std::string& file) {
   const bool is_one =
       token.size() >= kLeast && token.size() < kMost &&
       std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < 127; });
-  if (!is_one) return unusable(ErrorCode::kUnavailable, file, text("it holds no token"), "rm");
+  if (!is_one) return unusable(ErrorCode::kUnavailable, file, text("it contains no token"), "rm");
   return token;
 }
 

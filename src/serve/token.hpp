@@ -1,4 +1,4 @@
-// The token of the TCP door: who can read its file is its user, and nobody else can.
+// The token of the TCP door. Only its user can read the file, so the token identifies the user.
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@
 
 namespace berth::serve {
 
-/// Where the token is.
+/// The path of the token.
 [[nodiscard]] std::string token_file(const std::string& state_folder);
-/// What is in it; made where it is not there. Fails with kPermissionDenied (E0914: others can read
-/// it, or it is another user's) and kUnavailable (E0914: it cannot be made or read, or is none).
+/// Reads the token, or creates it. Fails with kPermissionDenied (E0914: others can read it, or it
+/// belongs to another user) and kUnavailable (E0914: it cannot be created or read, or is not a
+/// token).
 [[nodiscard]] Result<std::string> token_in(const std::string& file);
-/// Takes as long for a word that is nearly right as for any other of its length.
+/// Compares in constant time for words of the same length.
 [[nodiscard]] bool is_same_token(std::string_view said, std::string_view token);
 
 }  // namespace berth::serve

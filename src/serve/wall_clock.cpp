@@ -12,10 +12,11 @@ namespace berth::serve {
 namespace {
 
 using Json = nlohmann::json;
-constexpr std::int64_t kSet = 1000;  // a leap second may be one, what NTP slews is none
+constexpr std::int64_t kSet =
+    1000;  // milliseconds; ignores leap seconds, and NTP's slewing is slower
 constexpr std::int64_t kLately = 24LL * 3600 * 1000;
 
-/// Of a machine that slept, too: CLOCK_MONOTONIC would make a jump of it.
+/// Includes suspend; with CLOCK_MONOTONIC a suspended machine would look as if its clock was set.
 std::int64_t since_start() {
   timespec time = {};
   ::clock_gettime(CLOCK_BOOTTIME, &time);
@@ -38,7 +39,7 @@ void WallClock::resume(std::string_view record) try {
   if (boot_.empty() || json.at("boot").get_ref<const std::string&>() != boot_) return;
   ahead_ = json_value<std::int64_t>(json.at("ahead"));
   set_at_ = json_value<std::int64_t>(json.at("set_at"));
-} catch (const Json::exception&) {  // of no use, and no harm
+} catch (const Json::exception&) {  // ignore an unreadable record
 }
 
 bool WallClock::is_of_another_start(std::string_view record) const {

@@ -1,7 +1,7 @@
-// WallClock: the time of people, told by the clock that counts from the machine's start. Where
-// somebody sets the machine's clock, this one goes on until follow(): then the times of jobs are
-// moved by as much, so that what was an hour ago stays an hour ago, and no limit, age or share
-// depends on who set the clock when, or on whether a broker was there.
+// WallClock: wall-clock time computed from the machine's boot-time clock. If someone sets the
+// machine's clock, this one does not change until follow(); then the recorded times of jobs move by
+// the same amount. So an hour ago stays an hour ago. No limit, age or share depends on when the
+// clock was set, or on whether a broker was running then.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@ namespace berth::serve {
 
 class WallClock {
  public:
-  /// As the machine's clock is now.
+  /// Starts with the machine's current time.
   WallClock();
 
-  /// Goes on as the one that wrote this, where the machine has not been started since.
+  /// Continues the clock that wrote this record, if the machine was not rebooted since.
   void resume(std::string_view record);
   [[nodiscard]] std::string record() const;
-  /// Who wrote this did so before the machine was started anew.
+  /// The record was written before the last reboot.
   [[nodiscard]] bool is_of_another_start(std::string_view record) const;
 
   /// Milliseconds since 1970.
   [[nodiscard]] std::int64_t now() const;
-  /// What it would have said when the machine started.
+  /// The time when the machine was booted, by this clock.
   [[nodiscard]] std::int64_t at_start() const { return ahead_; }
-  /// By how many milliseconds the machine's clock was set since; 0 where it is less than a second.
+  /// By how many milliseconds the machine's clock was set since; 0 if less than a second.
   [[nodiscard]] std::int64_t was_set_by() const;
-  /// From now on as the machine's clock.
+  /// Takes over the machine's current time.
   void follow();
-  /// Within a day: whether the machine's clock is right now, or was before, nobody knows yet.
+  /// The clock was set less than a day ago, so either the old or the new time may be wrong.
   [[nodiscard]] bool was_set_lately() const;
 
  private:
-  std::string boot_;          // which start of the machine
-  std::int64_t ahead_ = 0;    // of the clock that counts from there
-  std::int64_t set_at_ = -1;  // by that clock; -1: never since
+  std::string boot_;          // identifies the boot
+  std::int64_t ahead_ = 0;    // of the boot-time clock
+  std::int64_t set_at_ = -1;  // by the boot-time clock; -1: never
 };
 
 }  // namespace berth::serve

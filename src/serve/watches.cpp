@@ -29,31 +29,35 @@ std::optional<std::uint32_t> uid_of(std::int64_t pid) {
   return status ? system::parse_status(*status).uid : std::nullopt;
 }
 
-/// Certainly: what cannot be looked at, for want of descriptors, is not gone.
+/// True only if certain: a process that cannot be checked, because no descriptor is free, is not
+/// gone.
 bool is_gone(const model::ProcessId& process, int handle) {
   const auto pid = static_cast<pid_t>(process.pid);
   const long there =
       handle >= 0 ? ::syscall(SYS_pidfd_send_signal, handle, 0, nullptr, 0) : ::kill(pid, 0);
   if (there != 0 && errno == ESRCH) return true;
   const auto ticks = start_ticks_of(process.pid);
-  return ticks && *ticks != process.start_ticks;  // its number was given to another
+  return ticks && *ticks != process.start_ticks;  // the pid was reused
 }
 
-/// Asio tells now and then of a file that is closed what is waited for of the one that came in its
-/// place: what it had heard of the first it hands to the second.
+/// Asio may deliver an event of a closed descriptor to the new one that reuses its number.
 bool has_ended(int handle) {
   pollfd wait{handle, POLLIN, 0};
   return ::poll(&wait, 1, 0) > 0;
 }
 
 struct Watches::Watch {
-  std::unique_ptr<asio::posix::stream_descriptor> handle;  // none: too many files are open
+  std::unique_ptr<asio::posix::stream_descriptor> handle;  // null: too many files are open
   std::set<JobId> jobs;
 
-  [[nodiscard]] bool send(const model::ProcessId& process, int number) const {
+  [[nodiscard]] bool send(const model::ProcessId& process, int number,
+                          siginfo_t* info = nullptr) const {
+    const auto pid = static_cast<pid_t>(process.pid);
     if (handle)
-      return ::syscall(SYS_pidfd_send_signal, handle->native_handle(), number, nullptr, 0) == 0;
-    return !is_gone(process, -1) && ::kill(static_cast<pid_t>(process.pid), number) == 0;
+      return ::syscall(SYS_pidfd_send_signal, handle->native_handle(), number, info, 0) == 0;
+    if (is_gone(process, -1)) return false;
+    return info == nullptr ? ::kill(pid, number) == 0
+                           : ::sigqueue(pid, number, info->si_value) == 0;
   }
 };
 
@@ -115,7 +119,7 @@ void Watches::leave(const model::ProcessId& process, JobId job) {
   if (found == watches_.end()) return;
   found->second.jobs.erase(job);
   if (!found->second.jobs.empty()) return;
-  // Who had a lease often asks for the next one.
+  // A process that had a lease often asks for another one.
   constexpr std::size_t kMostIdle = 256;
   idle_.insert(process);
   while (idle_.size() > kMostIdle) forget_idle(*idle_.begin());
@@ -141,11 +145,33 @@ bool Watches::signal(JobId job, int number) {
          });
 }
 
-void Watches::signal_others(JobId job, int number) {
+bool Watches::signal_keeper(JobId job, int number) {
+  return tell_keeper(job, number, nullptr);
+}
+
+bool Watches::queue_to_keeper(JobId job, int number, int value) {
+  siginfo_t info = {};
+  info.si_signo = number;
+  info.si_code = SI_QUEUE;
+  info.si_pid = ::getpid();
+  info.si_uid = ::getuid();
+  info.si_value.sival_int = value;
+  return tell_keeper(job, number, &info);
+}
+
+bool Watches::tell_keeper(JobId job, int number, siginfo_t* info) {
   const auto found = watched_.find(job);
-  if (found == watched_.end()) return;
-  for (std::size_t i = 1; i < found->second.size(); ++i)
-    static_cast<void>(watches_.at(found->second[i]).send(found->second[i], number));
+  if (found == watched_.end()) return false;
+  bool any = false;
+  const auto& all = found->second;
+  for (std::size_t i = all.size() > 1 ? 1 : 0; i < all.size(); ++i)
+    any = watches_.at(all[i]).send(all[i], number, info) || any;
+  return any;
+}
+
+std::size_t Watches::count(JobId job) const {
+  const auto found = watched_.find(job);
+  return found == watched_.end() ? 0 : found->second.size();
 }
 
 std::vector<JobRoot> Watches::roots() const {

@@ -1,8 +1,9 @@
-// Watches: the processes that jobs live by, held by pidfd, so that a number which the kernel gives
-// away again is never mistaken for the one that had it. One for each process, however many jobs it
-// has: files that may be open are few. Where there is none left, look_again() does without.
+// Watches: holds the processes that leases depend on by pidfd, so that a reused pid is never
+// mistaken for the original process. One handle per process, for all its jobs, because open files
+// are limited. Processes without a handle are checked by look_again().
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,32 +20,37 @@ class io_context;
 
 namespace berth::serve {
 
-/// When a process began, in the kernel's ticks; nullopt: it is not there.
+/// The start time of a process in kernel ticks; nullopt: no such process.
 [[nodiscard]] std::optional<std::uint64_t> start_ticks_of(std::int64_t pid);
-/// Whose it is.
+/// The user of a process.
 [[nodiscard]] std::optional<std::uint32_t> uid_of(std::int64_t pid);
 
 class Watches {
  public:
-  /// `all_gone`: called from the loop when the last of a job's processes has gone.
+  /// `all_gone`: called from the loop when the last process of a job has ended.
   Watches(boost::asio::io_context& loop, std::function<void(model::JobId)> all_gone);
   ~Watches();
   Watches(const Watches&) = delete;
   Watches& operator=(const Watches&) = delete;
 
-  /// In place of those of before.
+  /// Replaces the processes watched for this job.
   void watch(model::JobId job, const std::vector<model::ProcessId>& processes);
   void forget(model::JobId job);
-  /// To the first of its processes that is there; false where none is.
+  /// Signals the first living process of the job; false if there is none.
   bool signal(model::JobId job, int number);
-  /// To all of them but the first.
-  void signal_others(model::JobId job, int number);
+  /// Signals all processes except the first: in a terminal job these are the front (first) and its
+  /// keeper. Signals the first if it is the only one. False if none is left.
+  bool signal_keeper(model::JobId job, int number);
+  /// The same with a value, like sigqueue(3).
+  bool queue_to_keeper(model::JobId job, int number, int value);
+  [[nodiscard]] std::size_t count(model::JobId job) const;
   [[nodiscard]] std::vector<JobRoot> roots() const;
-  /// For processes that nothing tells of: now and then.
+  /// Checks processes without a handle; call it periodically.
   void look_again();
 
  private:
   struct Watch;
+  bool tell_keeper(model::JobId job, int number, siginfo_t* info);
   [[nodiscard]] Watch* watch_of(const model::ProcessId& process);
   void wait_for_the_end(const model::ProcessId& process);
   void look_at(model::ProcessId process);
@@ -55,7 +61,7 @@ class Watches {
   boost::asio::io_context& loop_;
   std::function<void(model::JobId)> all_gone_;
   std::map<model::ProcessId, Watch> watches_;
-  std::set<model::ProcessId> idle_;  // of no job
+  std::set<model::ProcessId> idle_;  // without a job
   std::map<model::JobId, std::vector<model::ProcessId>> watched_;
 };
 

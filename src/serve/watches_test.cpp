@@ -16,7 +16,7 @@ using Stream = asio::posix::stream_descriptor;
 
 namespace {
 
-/// Two ends, of which one has something to read.
+/// The read end of a pipe that contains data.
 Stream one_to_read(asio::io_context& loop) {
   std::array<int, 2> ends{-1, -1};
   REQUIRE(::pipe(ends.data()) == 0);
@@ -27,7 +27,7 @@ Stream one_to_read(asio::io_context& loop) {
 
 }  // namespace
 
-TEST_CASE("nobody is taken for gone by what was told of a file that is closed") {
+TEST_CASE("an event of a closed descriptor does not make another process look ended") {
   const pid_t child = ::fork();
   if (child == 0) {
     ::pause();
@@ -37,8 +37,8 @@ TEST_CASE("nobody is taken for gone by what was told of a file that is closed") 
   int gone = 0;
   asio::io_context loop;
   Watches watches(loop, [&](berth::model::JobId) { ++gone; });
-  // The first of two that can be read closes the other, of which the loop has been told as well,
-  // and what the loop knew it by becomes the child's.
+  // Both streams are readable. The first handler closes the other stream, whose event is already
+  // pending in the loop. The child's pidfd then reuses its number.
   std::array<std::optional<Stream>, 2> two{one_to_read(loop), one_to_read(loop)};
   bool is_watched = false;
   for (std::size_t i = 0; i < 2; ++i)

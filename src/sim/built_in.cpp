@@ -44,7 +44,7 @@ Result<Machine> load_machine(const std::string& name_or_file) {
   std::vector<std::string> known;
   for (const BuiltIn& machine : built_in_machines()) {
     if (machine.name == name_or_file) return parse_machine(machine.text, name_or_file + ".toml");
-    // A machine without a GPU is nobody's slip of the pen.
+    // Do not suggest "none": nobody types it by mistake.
     if (machine.name != "none") known.emplace_back(machine.name);
   }
   const std::string near = nearest(name_or_file, known);

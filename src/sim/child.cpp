@@ -25,8 +25,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-/// A folder of PATH that may not be searched makes execvp() say "permission denied" for every name
-/// that is nowhere.
+/// If a folder in PATH is not searchable, execvp() says "permission denied" even for commands that
+/// do not exist.
 bool is_nowhere(const std::string& command) {
   if (command.find('/') != std::string::npos) return false;
   const std::string path = env("PATH").value_or("/bin:/usr/bin");
@@ -85,7 +85,7 @@ Result<pid_t> start_child(const std::vector<std::string>& command,
   ssize_t n = 0;
   do n = read(read_end.get(), &number, sizeof(number));
   while (n < 0 && errno == EINTR);
-  if (n != sizeof(number)) return pid;  // it closed by itself: the command runs
+  if (n != sizeof(number)) return pid;  // closed by exec: the command runs
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   return cannot_run(command.front(), number);

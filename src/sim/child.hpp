@@ -1,5 +1,5 @@
-// The command that `berth sim` runs: same terminal, same process group, same signals, and its exit
-// code is ours.
+// Runs the command of `berth sim` in the same terminal and process group, and passes on its signals
+// and exit code.
 #pragma once
 
 #include <sys/types.h>
@@ -12,11 +12,11 @@
 
 namespace berth::sim {
 
-/// The environment of this process with some variables set.
+/// This process's environment with some variables set.
 [[nodiscard]] std::vector<std::string> environment_with(
     const std::vector<std::pair<std::string, std::string>>& settings);
-/// `mask`: the signals blocked in the child. Fails with kNotFound (E0614), kPermissionDenied
-/// (E0615), kUnavailable (E0613).
+/// `mask`: signals to block in the child. Fails with kNotFound (E0614), kPermissionDenied (E0615),
+/// kUnavailable (E0613).
 [[nodiscard]] Result<pid_t> start_child(const std::vector<std::string>& command,
                                         const std::vector<std::string>& environment,
                                         const sigset_t& mask);

@@ -1,5 +1,5 @@
-// A symbol is hidden by a change of its name's first letter in the library's string table: the hash
-// that dlsym() looks up still finds the place, but the name there is another one.
+// Hides a symbol by changing the first letter of its name in the library's string table: dlsym()
+// still finds the hash's place, but the name there no longer matches.
 #include "sim/driver_library.hpp"
 
 #include <elf.h>
@@ -10,6 +10,7 @@
 
 extern "C" {
 extern const unsigned char berth_sim_nvml[], berth_sim_nvml_end[];
+extern const unsigned char berth_sim_cuda[], berth_sim_cuda_end[];
 extern const unsigned char berth_sim_sleeper[], berth_sim_sleeper_end[];
 extern const unsigned char berth_nvml_functions[], berth_nvml_functions_end[];
 extern const unsigned char berth_nvml_since[], berth_nvml_since_end[];
@@ -26,8 +27,8 @@ std::string_view since() {
   return between(berth_nvml_since, berth_nvml_since_end);
 }
 
-/// The part of the file that holds the names of dynamic symbols; {0, 0} where it is not an ELF file
-/// of this machine's kind.
+/// The part of the file with the names of dynamic symbols; {0, 0} if it is not an ELF file for this
+/// machine.
 struct Range {
   std::size_t at = 0, size = 0;
 };
@@ -66,6 +67,10 @@ std::string_view sleeper_program() {
   return between(berth_sim_sleeper, berth_sim_sleeper_end);
 }
 
+std::string_view cuda_library() {
+  return between(berth_sim_cuda, berth_sim_cuda_end);
+}
+
 std::string driver_library(std::uint32_t driver_major) {
   std::string file(between(berth_sim_nvml, berth_sim_nvml_end));
   const Range names = dynamic_names(file);
@@ -74,8 +79,8 @@ std::string driver_library(std::uint32_t driver_major) {
     if (line.empty() || line[0] == '#' || blank == std::string_view::npos) continue;
     const auto branch = to_number(line.substr(blank + 1));
     if (!branch || *branch <= static_cast<std::int64_t>(driver_major)) continue;
-    std::string whole(
-        1, '\0');  // with the ends of its neighbours, so that no part of another name is found
+    std::string whole(1,
+                      '\0');  // with both neighbours' terminators, so that only whole names match
     whole.append(line.substr(0, blank)).push_back('\0');
     const auto at = file.find(whole, names.at);
     if (at != std::string::npos && at + whole.size() <= names.at + names.size) file[at + 1] = '-';

@@ -1,5 +1,5 @@
-// The simulated libnvidia-ml.so.1 that Berth carries, made to look as old as the machine's driver:
-// functions that came later are hidden, so that dlsym() does not find them.
+// The simulated libnvidia-ml.so.1 inside Berth, adapted to the driver's version: functions that
+// came later are hidden, so that dlsym() does not find them.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,13 @@
 
 namespace berth::sim {
 
-/// NVML's names in the order in which calls are counted.
+/// NVML's function names in the order of the call counters.
 [[nodiscard]] std::vector<std::string_view> driver_functions();
-/// The library as a file.
+/// The contents of the library's file.
 [[nodiscard]] std::string driver_library(std::uint32_t driver_major);
-/// The program that stands for users of a simulated GPU.
+/// The contents of the simulated libcuda.so.1; the same for every machine.
+[[nodiscard]] std::string_view cuda_library();
+/// The program that plays a user of a simulated GPU.
 [[nodiscard]] std::string_view sleeper_program();
 
 }  // namespace berth::sim

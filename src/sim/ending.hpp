@@ -1,5 +1,5 @@
-// That nothing stays: processes of a simulation are known by BERTH_SIM_DIR in their environment,
-// wherever they went.
+// Makes sure that no process of a simulation is left: they are recognised by BERTH_SIM_DIR in their
+// environment, wherever they are.
 #pragma once
 
 #include <sys/types.h>
@@ -11,19 +11,19 @@
 
 namespace berth::sim {
 
-/// Ends every process that carries BERTH_SIM_DIR=`folder`, but not this one: asks first where
-/// `politely`, and insists after a second.
+/// Ends every process with BERTH_SIM_DIR=`folder`, except this one. `politely`: sends SIGTERM
+/// first, SIGKILL after a second.
 void end_processes_of(const std::string& folder, bool politely);
 
-/// A process of its own that ends the simulation's processes and removes its folder when its owner
-/// was killed.
+/// A separate process that ends the simulation's processes and removes its folder if its owner is
+/// killed.
 class Sweeper {
  public:
-  /// `folder` outlives it.
+  /// `folder` must outlive it.
   [[nodiscard]] static Result<Sweeper> start(Folder& folder);
   Sweeper(Sweeper&&) = default;
   Sweeper& operator=(Sweeper&&) = delete;
-  /// The owner ended well: the sweeper ends without doing anything.
+  /// The owner ended normally: the sweeper exits and does nothing.
   void dismiss();
 
  private:

@@ -43,7 +43,7 @@ bool write_bytes(int fd, std::string_view bytes) {
   return true;
 }
 
-/// Removes what is in the folder open as `fd`, which it closes.
+/// Empties the folder open as `fd` and closes it.
 void empty_folder(int fd, int depth) {
   DIR* folder = fdopendir(fd);
   if (folder == nullptr) {
@@ -69,8 +69,8 @@ void remove_tree(const std::string& path) {
   ::rmdir(path.c_str());
 }
 
-/// Nobody holds the lock of the folder: its owner is gone. One without a lock counts after a
-/// minute: it may just be being made.
+/// True if nobody holds the folder's lock. A folder without a lock counts only after a minute,
+/// because it may be under construction.
 bool is_stale(int folder) {
   struct stat status = {};
   if (fstat(folder, &status) != 0 || status.st_uid != geteuid()) return false;
@@ -105,8 +105,7 @@ Result<Folder> Folder::make(const std::string& temporary) {
         text("programs cannot be run from {} (it is mounted noexec)", printable(temporary)),
         "TMPDIR=/dev/shm berth sim …"};
   }
-  // It gets its name when it is locked: another simulation that starts at this moment looks for
-  // locks that nobody holds.
+  // Lock the file before it gets its name: other simulations look for lock files that nobody holds.
   const std::string name = path + "/" + kLock;
   Descriptor lock(::open((name + "~").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!lock || flock(lock.get(), LOCK_EX | LOCK_NB) != 0 ||

@@ -1,5 +1,5 @@
-// A machine as its file says it (docs/simulator.md): read once, checked strictly, so that a typing
-// error is a message with a line and not a machine that silently differs.
+// A machine file (docs/simulator.md): read once and checked strictly, so that a typing error yields
+// a message with a line number, not a different machine.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace berth::sim {
 struct MachineDriver {
   std::string version;                // "580.95.05"
   std::string cuda;                   // "13.0"
-  std::uint64_t init_ms = 0;          // how long nvmlInit takes
-  std::uint64_t pcie_window_ms = 20;  // how long nvmlDeviceGetPcieThroughput takes
-  std::string confidential;           // computing: "ready", "not ready"; "" off
+  std::uint64_t init_ms = 0;          // duration of nvmlInit
+  std::uint64_t pcie_window_ms = 20;  // duration of nvmlDeviceGetPcieThroughput
+  std::string confidential;           // computing: "ready", "not ready"; "": off
 };
 
 struct MachinePartition {
@@ -25,13 +25,13 @@ struct MachinePartition {
   std::uint64_t memory_bytes = 0;
 };
 
-/// Like devices; `pci` has one address for each.
+/// Similar devices; `pci` has one address for each.
 struct MachineDevices {
   std::string vendor = "nvidia", name, architecture, compute_capability, brand, kernel_driver,
               compute_mode = "default";
   std::string pci_id, pci_subsystem, pci_class = "3d";
   std::vector<std::string> pci;
-  std::vector<std::int64_t> numa;       // one for all, or one each; empty: none known
+  std::vector<std::int64_t> numa;       // one for all, or one per device; empty: unknown
   std::vector<std::string> local_cpus;  // as numa
   std::uint64_t memory_bytes = 0, memory_reserved_bytes = 0, bar1_bytes = 256U << 20U;
   std::int64_t power_limit_watts = 0, power_min_watts = 0, power_max_watts = 0,
@@ -45,13 +45,13 @@ struct MachineDevices {
   std::int64_t nvlinks = 0, cores = 0, multiprocessors = 0, memory_bus_width = 0, load_percent = 0;
   bool ecc = false, persistence = false, mig_capable = false, display = false, asleep = false,
        on_bus = true, unified = false, retired_pages_pending = false, peer_access = true;
-  std::string fabric;                 // "not started", "in progress", "completed"; "" it is in none
-  std::string vgpu_licence;           // of a guest: "licensed", "unlicensed"; "" it is none
-  std::vector<MachinePartition> mig;  // not empty: MIG is on
+  std::string fabric;                    // "not started", "in progress", "completed"; "": no fabric
+  std::string vgpu_licence;              // of a guest: "licensed", "unlicensed"; "": not a guest
+  std::vector<MachinePartition> mig;     // not empty: MIG is enabled
   std::vector<std::string> unsupported;  // names of readings (wire/sim_state.hpp)
 };
 
-/// A process that is always there.
+/// A process that always exists.
 struct MachineProcess {
   std::int64_t device = 0;
   std::optional<std::int64_t> partition;
@@ -69,17 +69,17 @@ struct Machine {
   std::vector<MachineProcess> processes;
 };
 
-/// `origin` names the text in messages. Fails with kInvalidArgument: E0602 malformed TOML, E0603
-/// unknown key, E0604 wrong type, E0605 impossible value, E0606 missing key.
+/// `origin` names the text in messages. Fails with kInvalidArgument (E0602: malformed TOML, E0603:
+/// unknown key, E0604: wrong type, E0605: impossible value, E0606: missing key).
 [[nodiscard]] Result<Machine> parse_machine(std::string_view document, const std::string& origin);
 
-/// A machine file that Berth carries.
+/// A machine file inside the program.
 struct BuiltIn {
   std::string_view name, text;
 };
 [[nodiscard]] const std::vector<BuiltIn>& built_in_machines();
-/// By name, or from a file where the name has a '/' or ends in ".toml". Fails with E0601 (unknown)
-/// or as parse_machine().
+/// Loads a built-in machine, or a file if the name contains '/' or ends in ".toml". Fails with
+/// E0601 (unknown) or as parse_machine().
 [[nodiscard]] Result<Machine> load_machine(const std::string& name_or_file);
 
 }  // namespace berth::sim

@@ -55,7 +55,7 @@ constexpr std::array<Word, wire::kAbilities> kAbilities{{
 #undef BERTH_ROW
 }};
 
-/// All of `text` is a number in that base, of at most `digits` digits.
+/// Parses `text`, which must be a number with at most `digits` digits in that base.
 std::optional<std::uint32_t> whole(std::string_view text, int base, std::size_t digits) {
   std::uint32_t value = 0;
   if (text.empty() || text.size() > digits) return std::nullopt;
@@ -68,7 +68,7 @@ std::optional<std::string> identity_problem(const MachineDevices& d) {
   if (d.vendor != "nvidia" && d.vendor != "amd" && d.vendor != "intel")
     return text("vendor '{}' is not one of {}", d.vendor, "nvidia, amd, intel");
   if (d.name.empty()) return text("'{}' is missing", "name");
-  // It becomes a name in a folder.
+  // It is used as a folder name.
   if (d.kernel_driver.size() > 15 ||
       d.kernel_driver.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") !=
           std::string::npos)
@@ -154,8 +154,8 @@ std::optional<std::string> list_problem(const MachineDevices& d) {
   return std::nullopt;
 }
 
-/// The order of the file is Berth's order, and for NVIDIA the driver's: one number means one device
-/// everywhere.
+/// The file's order is Berth's order, and for NVIDIA also the driver's: a number means the same
+/// device everywhere.
 std::optional<std::string> order_problem(const Machine& machine) {
   const auto vendor_rank = [](const std::string& vendor) {
     return vendor == "nvidia" ? 0 : vendor == "amd" ? 1 : 2;

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <test_paths.hpp>
 
 #include <algorithm>
 #include <string>
@@ -29,7 +30,7 @@ clock_graphics_mhz = 2040
 clock_memory_mhz = 6251
 )";
 
-/// The good machine with one line put in the place of another (or added at its end).
+/// A valid machine with one line replaced by another, or one added at its end.
 std::string with(const std::string& from, const std::string& to) {
   std::string text = kGood;
   const auto at = text.find(from);

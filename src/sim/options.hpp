@@ -1,5 +1,4 @@
-// What the command line of `berth sim` says beyond the machine: faults, attached processes, seed,
-// time.
+// The options of `berth sim` besides the machine: faults, attached processes, seed, time.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +15,12 @@ namespace berth::sim {
 
 struct Fault {
   wire::sim::FaultKind kind = wire::sim::kLost;
-  std::optional<std::uint32_t> device;  // nullopt: every device, or the driver as a whole
+  std::optional<std::uint32_t> device;  // nullopt: all devices, or the driver as a whole
   std::uint64_t from_ns = 0;
   std::uint64_t value = 0;
 };
 
-/// A process that exists already, put on a device.
+/// An existing process, placed on a device.
 struct Attached {
   std::int64_t pid = 0;
   std::uint32_t device = 0;
@@ -31,15 +30,15 @@ struct Attached {
 struct Options {
   std::uint32_t processes = 0;
   std::uint64_t seed = 0;
-  std::optional<std::uint64_t> at_ns;  // time stands still there
+  std::optional<std::uint64_t> at_ns;  // fixed simulation time
   std::vector<Fault> faults;
   std::vector<Attached> attached;
 };
 
 /// "KIND[:DEVICE][@SECONDS][=VALUE]". Fails with kInvalidArgument (E0607).
 [[nodiscard]] Result<Fault> parse_fault(std::string_view given, std::size_t devices);
-/// Fails with kInvalidArgument (E0607) where no device that it is for can show it: a test that
-/// finds no error then would prove nothing. `given`: its text.
+/// Fails with kInvalidArgument (E0607) if no affected device can show the fault: then a test that
+/// finds no error would prove nothing. `given`: its text.
 [[nodiscard]] Status check_effect(std::string_view given, const Fault& fault,
                                   const Machine& machine);
 /// "PID:DEVICE:SIZE". Fails with kInvalidArgument (E0608).

@@ -1,4 +1,5 @@
-// Who uses the simulated devices: sizes and habits by the seed, sums below what each device has.
+// Plans the users of simulated devices. Sizes and activity depend on the seed; sums stay within
+// each device's memory.
 #include <algorithm>
 #include <array>
 
@@ -14,9 +15,9 @@ namespace wire = berth::wire::sim;
 
 constexpr std::uint64_t kMiB = 1U << 20U;
 constexpr std::uint64_t kForeignPids =
-    5'000'000;  // above the kernel's highest pid, so that nobody here has them
+    5'000'000;  // above the kernel's maximum pid, so never a real process
 
-/// A place that takes processes: a device, or a partition of one.
+/// A device or partition that can take processes.
 struct Place {
   std::uint32_t device = 0, partition = wire::kNone;
   std::uint64_t free_bytes = 0;
@@ -54,7 +55,7 @@ Planned newcomer(const Place& place, std::uint64_t seed, std::uint32_t number, b
   Planned process;
   process.device = place.device;
   process.partition = place.partition;
-  // All newcomers together take at most 85 %, each between half and all of its part.
+  // Newcomers take at most 85 % in total; each takes half to all of its part.
   const std::uint64_t part = place.free_bytes / 100 * 85 / place.newcomers;
   process.memory_bytes = std::max(kMiB, part * (500 + random % 501) / 1000 / kMiB * kMiB);
   if (graphics) process.memory_bytes = std::min(process.memory_bytes, (64 + random % 300) * kMiB);
@@ -92,7 +93,7 @@ Error no_room(std::string message, std::string hint) {
   return {ErrorCode::kInvalidArgument, "E0610", std::move(message), std::move(hint)};
 }
 
-/// What a machine has; a file of the user's is not known by its name.
+/// A short description of the machine, because the name of a user's file says nothing.
 std::string what_it_has(const Machine& machine) {
   const auto& known = built_in_machines();
   const bool ours = std::any_of(known.begin(), known.end(), [&machine](const BuiltIn& one) {

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -25,6 +26,7 @@
 #include "sim/sleepers.hpp"
 #include "sim/state.hpp"
 #include "sim/sysfs_tree.hpp"
+#include "wire/sim_cuda.hpp"
 
 namespace berth::sim {
 namespace {
@@ -41,7 +43,7 @@ Error failed(const char* what) {
   return {ErrorCode::kUnavailable, "E0616", text("{} failed: {}", what, error_words(errno)), ""};
 }
 
-/// The region that the simulated driver counts in, mapped here, too.
+/// The region with the simulated driver's counters, also mapped here.
 class SharedRegion {
  public:
   SharedRegion() = default;
@@ -71,6 +73,29 @@ class SharedRegion {
   std::size_t bytes_ = 0;
 };
 
+/// The region in which CUDA processes share devices. Most of it is never written, so the file is
+/// sparse.
+Status put_cuda_region(const Folder& folder, const wire::View& view) {
+  const std::string path = folder.path() + "/cuda";
+  const Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file || ::ftruncate(file.get(), sizeof(wire::CudaShared)) != 0) return failed("ftruncate");
+  void* where =
+      mmap(nullptr, sizeof(wire::CudaShared), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (where == MAP_FAILED) return failed("mmap");
+  auto& shared = *static_cast<wire::CudaShared*>(where);
+  const bool made = wire::begin_cuda(shared, view.state().devices);
+  for (std::uint32_t i = 0; i < shared.devices; ++i) {
+    const wire::Device& device = view.device(i);
+    std::uint64_t taken = device.memory_reserved;
+    for (std::uint32_t p = 0; p < device.process_count; ++p)
+      taken += view.process(device.process_first + p).memory;
+    shared.device[i].room = device.memory_total - std::min(device.memory_total, taken);
+  }
+  munmap(where, sizeof(wire::CudaShared));
+  if (!made) return failed("pthread_mutex_init");
+  return Done{};
+}
+
 class Session {
  public:
   Session(const Machine& machine, const Options& options, Folder folder, Sweeper sweeper,
@@ -82,7 +107,7 @@ class Session {
         processes_(std::move(processes)) {}
 
   Result<Ended> run(const std::vector<std::string>& command);
-  /// Ends whatever still runs and removes the folder.
+  /// Ends remaining processes and removes the folder.
   void end();
 
  private:
@@ -115,8 +140,8 @@ class Session {
 Status Session::put_driver() {
   if (auto made = folder_.make_folder("lib"); !made) return made;
   if (!machine_.driver) {
-    // Without a driver there is no library; only where this host has one must something stand in
-    // front of it.
+    // Without a driver there should be no library; only if this host has a real one, something must
+    // hide it.
     void* real = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (real == nullptr) return Done{};
     dlclose(real);
@@ -127,7 +152,12 @@ Status Session::put_driver() {
           : 9999;
   if (auto written = folder_.write("lib/libnvidia-ml.so.1", driver_library(major), true); !written)
     return written;
-  return folder_.link("lib/libnvidia-ml.so", "libnvidia-ml.so.1");
+  if (auto linked = folder_.link("lib/libnvidia-ml.so", "libnvidia-ml.so.1"); !linked)
+    return linked;
+  if (auto made = put_cuda_region(folder_, view_); !made) return made;
+  if (auto written = folder_.write("lib/libcuda.so.1", cuda_library(), true); !written)
+    return written;
+  return folder_.link("lib/libcuda.so", "libcuda.so.1");
 }
 
 Status Session::start_processes() {
@@ -194,7 +224,7 @@ void Session::mark_gone(pid_t pid) {
     if (view_.process(i).pid == pid) __atomic_store_n(view_.gone(i), 1, __ATOMIC_RELAXED);
 }
 
-/// Every child that ended; true where the command is among them.
+/// Reaps all children that ended; true if the command is one of them.
 bool Session::reap(pid_t child, Ended& ended) {
   bool over = false;
   int status = 0;
@@ -210,8 +240,8 @@ bool Session::reap(pid_t child, Ended& ended) {
   return over;
 }
 
-/// A signal that somebody sent to us is meant for the command. One from the terminal reached it
-/// already: the kernel sends those to the whole process group.
+/// Passes a signal that was sent to us on to the command. The kernel sends a terminal's signals to
+/// the whole process group, so those have reached it already.
 void Session::pass_on(pid_t child) {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {

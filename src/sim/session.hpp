@@ -1,5 +1,4 @@
-// One simulation from start to end: folder, driver, processes, the child, and that nothing of it
-// stays.
+// One simulation from start to end: folder, driver, processes, the child, and the cleanup.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +13,15 @@
 namespace berth::sim {
 
 struct Ended {
-  int exit_code = 125;  // the child's; 128+n by signal
+  int exit_code = 125;  // the child's; 128+N for a signal
   std::vector<std::pair<std::string, std::uint64_t>>
-      calls;                         // of the driver, by function; only those that were called
+      calls;                         // of the driver, by function; only called ones
   std::vector<std::uint64_t> wakes;  // by device: calls that would have woken it
 };
 
-/// Runs the command on the machine. Fails with kInvalidArgument (E0610) before anything was
-/// started, kNotFound (E0614: no such command), kPermissionDenied (E0615: it cannot be run),
-/// kUnavailable (E0611 … E0613, E0616).
+/// Runs the command on the machine. Fails with kInvalidArgument (E0610) before anything is started,
+/// kNotFound (E0614: no such command), kPermissionDenied (E0615: it cannot be run), kUnavailable
+/// (E0611 … E0613, E0616).
 [[nodiscard]] Result<Ended> run(const Machine& machine, const Options& options,
                                 const std::vector<std::string>& command);
 

@@ -18,7 +18,7 @@
 namespace berth::sim {
 namespace {
 
-constexpr int kPipe = 3;  // where the program reads (simulator/sleeper.c)
+constexpr int kPipe = 3;  // the descriptor that the program reads (simulator/sleeper.c)
 
 Error cannot_start(int number) {
   return {ErrorCode::kUnavailable, "E0613",
@@ -26,13 +26,12 @@ Error cannot_start(int number) {
           "berth sim --processes 10 …   ulimit -u"};
 }
 
-/// In the child: nothing of ours is left open, the signals are as they were made to be, and it dies
-/// with its parent.
+/// In the child: closes our files, resets signals, and makes the process die with its parent.
 [[noreturn]] void become(const std::string& program, const std::vector<std::string>& words,
                          int pipe, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
-  setsid();  // the terminal's signals are not for it
+  setsid();  // so that it gets no signals from the terminal
   sigset_t none;
   sigemptyset(&none);
   pthread_sigmask(SIG_SETMASK, &none, nullptr);

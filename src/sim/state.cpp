@@ -30,7 +30,7 @@ std::uint64_t name_hash(std::string_view name) {  // FNV-1a
   return hash;
 }
 
-/// The entry of a list that has one for all, or one each.
+/// Returns the i-th entry of a list that has one entry for all devices, or one each.
 template <typename T>
 T each(const std::vector<T>& list, std::size_t i, T otherwise) {
   if (list.empty()) return otherwise;
@@ -55,7 +55,7 @@ void put_power_and_clocks(const MachineDevices& d, wire::Device& out) {
   out.temperature_slowdown = u32(d.temperature_slowdown);
   out.temperature_shutdown = u32(d.temperature_shutdown);
   out.fans = u32(d.fans);
-  // GeForce boards rest in P8 and compute in P2; data-centre boards stay in P0.
+  // Idle GeForce boards are in P8 and compute in P2; data-centre boards stay in P0.
   const bool geforce = d.brand == "geforce" || d.brand == "titan";
   out.performance_idle = geforce ? 8 : 0;
   out.performance_busy = geforce ? 2 : 0;
@@ -136,8 +136,8 @@ wire::Device device_of(const Machine& machine, const MachineDevices& d, std::siz
   return out;
 }
 
-/// GPU instance ids as the driver gives them out: 7g and 4g from the low ones, 3g 1-2, 2g 3-6, 1g
-/// 7-13 (seen in nvidia-smi -L and `nvidia-smi mig -lgi` outputs of A100 and H100).
+/// GPU instance ids as the driver assigns them: 7g and 4g from the lowest, 3g 1-2, 2g 3-6, 1g 7-13
+/// (seen in the output of nvidia-smi -L and `nvidia-smi mig -lgi` on A100 and H100).
 std::uint32_t next_instance(std::uint32_t slices, std::vector<std::uint32_t>& given) {
   std::uint32_t id = slices >= 5 ? 0 : slices >= 3 ? 1 : slices == 2 ? 3 : 7;
   while (std::find(given.begin(), given.end(), id) != given.end()) ++id;
@@ -163,7 +163,7 @@ void add_partitions(const Machine& machine, const MachineDevices& d, std::uint32
   }
 }
 
-/// The driver numbers its devices by PCI address, each vendor's for itself.
+/// Drivers number the devices of their vendor by PCI address.
 void number_devices(std::vector<wire::Device>& devices) {
   const auto key = [](const wire::Device& d) {
     return std::uint64_t{d.vendor} << 48U | std::uint64_t{d.pci_domain} << 16U | d.pci_bus << 8U |
@@ -208,7 +208,7 @@ void put_driver(const Machine& machine, wire::State& state) {
   copy_text(state.driver_version, machine.driver->version);
   copy_text(state.nvml_version,
             fmt::format("{}.{}", state.cuda_version / 1000, machine.driver->version));
-  // Drivers 535.43 up to 535.86 wrote longer records under the same name (nvitop issue 79).
+  // Drivers 535.43 to 535.86 wrote longer records under the same name (nvitop issue 79).
   if (version.major == 535 && version.minor >= 43 && version.minor < 86)
     state.process_record_bytes = 32;
 }

@@ -1,4 +1,4 @@
-// From a machine to the bytes that the simulated driver maps (wire/sim_state.hpp).
+// Converts a machine to the bytes that the simulated driver maps (wire/sim_state.hpp).
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace berth::sim {
 
-/// A process on a device, before or after it was started. `pid` 0: to be started by us.
+/// A process on a device. `pid` 0: it still must be started.
 struct Planned {
   std::uint32_t device = 0, partition = wire::sim::kNone;
   std::uint64_t memory_bytes = 0, swing_bytes = 0;
@@ -21,13 +21,12 @@ struct Planned {
   std::string command;
 };
 
-/// Every process there will be, grouped by device: the machine's own, `options.processes` more
-/// spread over the devices that are awake, and the attached ones. Fails with kInvalidArgument
-/// (E0610) where they do not fit.
+/// All processes, grouped by device: the machine's own, `options.processes` more on the devices
+/// that are awake, and the attached ones. Fails with kInvalidArgument (E0610) if they do not fit.
 [[nodiscard]] Result<std::vector<Planned>> plan_processes(const Machine& machine,
                                                           const Options& options);
 
-/// When the simulation began.
+/// The start time of the simulation.
 struct Clocks {
   std::int64_t monotonic_ns = 0, unix_us = 0;
 };
@@ -35,7 +34,8 @@ struct Clocks {
                                       const std::vector<Planned>& processes, const Clocks& clocks,
                                       std::uint32_t functions);
 
-/// "GPU-6e4a…" from the machine's name and the device's number alone: the same in every run.
+/// "GPU-6e4a…", derived only from the machine's name and the device's number, so that every run has
+/// the same.
 [[nodiscard]] std::string uuid_of(std::string_view prefix, std::string_view machine,
                                   std::uint64_t number);
 

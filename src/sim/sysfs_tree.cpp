@@ -14,7 +14,7 @@ namespace {
 
 namespace wire = berth::wire::sim;
 
-/// Collects the first failure, so that a tree of files reads as a list.
+/// Writes files and remembers the first failure, so that callers need no checks in between.
 class Tree {
  public:
   Tree(const Folder& folder, std::string base) : folder_(folder), base_(std::move(base)) {}
@@ -71,7 +71,8 @@ void put_pci(Tree& tree, const wire::Device& d, bool bound) {
   tree.put("class", fmt::format("0x{:06x}\n", d.pci_class));
   tree.number("numa_node", d.numa_node);
   tree.put("local_cpulist", std::string(d.local_cpus) + "\n");
-  if (d.unified == 0 || d.vendor == wire::kNvidia) put_link(tree, d);  // integrated GPUs have none
+  if (d.unified == 0 || d.vendor == wire::kNvidia)
+    put_link(tree, d);  // integrated GPUs have no link
   tree.put("power/runtime_status", d.asleep != 0 ? "suspended\n" : "active\n");
   tree.put("power/control", d.asleep != 0 ? "auto\n" : "on\n");
   tree.put("power_state", d.asleep != 0 ? "D3cold\n" : "D0\n");
@@ -131,7 +132,7 @@ void put_intel_readings(Tree& tree, const wire::Moment& at, std::uint32_t card, 
   }
   tree.number(fmt::format("{}act_freq{}", clocks, unit), at.clock_graphics());
   tree.number(fmt::format("{}cur_freq{}", clocks, unit), at.clock_graphics());
-  if (d.unified != 0) return;  // an integrated GPU has no sensors of its own
+  if (d.unified != 0) return;  // an integrated GPU has no sensors
   if (first) {
     tree.folder("hwmon/hwmon0");
     tree.put("hwmon/hwmon0/name", std::string(d.kernel_driver) + "\n");
@@ -146,7 +147,7 @@ std::string fdinfo(const wire::Moment& at, std::uint32_t index, const wire::Proc
   const wire::Device& d = at.device();
   const std::uint64_t kib = at.process_memory(index) >> 10U;
   const std::uint64_t busy =
-      at.time() / 100 * process.activity / 100 * 85;  // nanoseconds, never less than before
+      at.time() / 100 * process.activity / 100 * 85;  // nanoseconds, never decreasing
   const std::string_view driver = d.kernel_driver;
   std::string text = fmt::format(
       "pos:\t0\nflags:\t02100002\nmnt_id:\t26\nino:\t{}\ndrm-driver:\t{}\ndrm-client-id:\t{}\ndrm-"
@@ -179,7 +180,7 @@ void put_processes(Tree& tree, const wire::Moment& at, bool first) {
   });
 }
 
-/// AMD's and Intel's devices are DRM cards, in the order of the machine.
+/// Devices of AMD and Intel are DRM cards, in the machine's order.
 Status put_moving(const Folder& folder, const wire::View& view, std::uint64_t now, bool first) {
   std::uint32_t card = 0;
   for (std::uint32_t i = 0; i < view.state().devices; ++i) {
@@ -213,10 +214,10 @@ Status put_card_links(const Folder& folder, const wire::View& view) {
   return tree.status();
 }
 
-/// The dead process that the fault `zombie` stands for, as /proc shows one: a thread of it still
-/// has the device open. Until the fault begins it holds nothing, and nobody looks for it.
+/// The dead process of the fault `zombie`, as in /proc: one of its threads still has the device
+/// open. Before the fault begins it holds nothing.
 void put_dead(Tree& proc, const std::string& node, std::uint32_t device) {
-  constexpr std::uint32_t kFirstDead = 6'000'000;  // above the kernel's highest pid
+  constexpr std::uint32_t kFirstDead = 6'000'000;  // above the kernel's maximum pid
   const std::uint32_t pid = kFirstDead + 2 * device, thread = pid + 1;
   proc.folder(fmt::format("{}/fd", pid));
   proc.folder(fmt::format("{}/task/{}/fd", pid, thread));

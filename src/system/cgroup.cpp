@@ -8,8 +8,7 @@
 namespace berth::system {
 namespace {
 
-// mountinfo of a machine with thousands of containers is long; more cgroup mounts than this are not
-// believed.
+// With thousands of containers mountinfo is long; ignore cgroup mounts beyond this number.
 constexpr std::size_t kMostMounts = 64;
 constexpr std::size_t kMostLevels = 64;
 
@@ -40,7 +39,7 @@ std::string unescaped(std::string_view text) {
 
 namespace {
 
-/// `path` without the leading `root`, by whole components; nullopt where it is not inside.
+/// `path` without the leading `root`, by whole components; nullopt if it is not inside.
 std::optional<std::string_view> inside(std::string_view root, std::string_view path) {
   if (root == "/") return path == "/" ? std::string_view() : path;
   if (!path.starts_with(root)) return std::nullopt;
@@ -130,8 +129,8 @@ std::optional<std::uint64_t> parse_memory_limit(std::string_view text,
   const auto number = to_number(trim(text.substr(0, text.find('\n'))));
   if (!number || *number < 0) return std::nullopt;
   const auto limit = static_cast<std::uint64_t>(*number);
-  // v1 without a limit says a number near 2^63. Where the machine's size is unknown only that one
-  // is ignored.
+  // Without a limit, v1 shows a number near 2^63. If the machine's size is unknown, ignore only
+  // such numbers.
   const std::uint64_t most = machine_bytes == 0 ? std::uint64_t{1} << 60 : machine_bytes;
   if (limit >= most) return std::nullopt;
   return limit;

@@ -1,5 +1,5 @@
-// Control groups as text: which ones a process is in, where they are mounted, what they limit. Pure
-// functions over what the kernel wrote, for v1, v2 and both at once; system/host reads the files.
+// Parses control groups: which ones a process is in, where they are mounted, and their limits. Pure
+// functions of the kernel's text, for v1, v2 and hybrid systems; system/host reads the files.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace berth::system {
 struct CgroupMount {
   bool v2 = false;
   std::string root, point;
-  std::vector<std::string> controllers;  // v1: of the super options ("cpu", "cpuacct"); v2: empty
+  std::vector<std::string> controllers;  // v1: from the super options ("cpu", "cpuacct"); v2: empty
 };
 [[nodiscard]] std::vector<CgroupMount> parse_cgroup_mounts(std::string_view mountinfo);
 
-/// One line of /proc/PID/cgroup. v2 has no controllers.
+/// One line of /proc/PID/cgroup. In v2 it has no controllers.
 struct CgroupMembership {
   bool v2 = false;
   std::vector<std::string> controllers;
@@ -27,31 +27,31 @@ struct CgroupMembership {
 };
 [[nodiscard]] std::vector<CgroupMembership> parse_cgroup(std::string_view text);
 
-/// The folders that can limit a process: its own group and every ancestor that the mount shows,
-/// innermost first. A path outside of the mount's root (another cgroup namespace) yields the mount
-/// point alone, which is the nearest that can be seen.
+/// The folders whose limits apply to a process: its own group and every visible ancestor, innermost
+/// first. If the path is outside the mount's root (another cgroup namespace), returns only the
+/// mount point, the nearest visible group.
 [[nodiscard]] std::vector<std::string> group_folders(const CgroupMount& mount,
                                                      std::string_view path);
 
-/// v2 cpu.max: "150000 100000" → 1.5; "max 100000" and nonsense → nullopt.
+/// v2 cpu.max: "150000 100000" → 1.5; "max 100000" and invalid text → nullopt.
 [[nodiscard]] std::optional<double> parse_cpu_max(std::string_view text);
 /// v1 cpu.cfs_quota_us and cpu.cfs_period_us: -1 → nullopt.
 [[nodiscard]] std::optional<double> quota_from(std::optional<std::int64_t> quota_microseconds,
                                                std::optional<std::int64_t> period_microseconds);
-/// memory.max, memory.limit_in_bytes: "max", nonsense, and what is not below `machine_bytes` →
+/// memory.max or memory.limit_in_bytes: "max", invalid text, and values not below `machine_bytes` →
 /// nullopt.
 [[nodiscard]] std::optional<std::uint64_t> parse_memory_limit(std::string_view text,
                                                               std::uint64_t machine_bytes);
-/// A value of memory.stat or meminfo-like "key value" lines.
+/// A value of memory.stat or of similar "key value" lines.
 [[nodiscard]] std::optional<std::uint64_t> stat_value(std::string_view text, std::string_view key);
 
 /// One mount of proc_pid_mountinfo(5), as views into its line.
 struct MountLine {
   std::string_view root, point, type, super_options, device;
 };
-/// "36 35 98:0 /root /point options [tags] - type source super-options"; nullopt: not of that form.
+/// "36 35 98:0 /root /point options [tags] - type source super-options"; nullopt if invalid.
 [[nodiscard]] std::optional<MountLine> mount_line(std::string_view line);
-/// mountinfo writes blank, tab, newline and backslash as "\040".
+/// mountinfo writes blanks, tabs, newlines and backslashes in octal: "\040".
 [[nodiscard]] std::string unescaped(std::string_view text);
 
 }  // namespace berth::system

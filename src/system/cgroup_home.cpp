@@ -1,15 +1,16 @@
-// Where a process lives, told from the names its control groups have. There is no other way that
-// works for every user: asking the container engines needs their sockets. The names are those which
-// the engines give by default:
-//   docker       /docker/ID · /system.slice/docker-ID.scope
-//   podman       /machine.slice/libpod-ID.scope[/container] · /libpod_parent/libpod-ID ·
-//   libpod-payload-ID containerd   cri-containerd-ID.scope · nerdctl-ID.scope ·
-//   kubepods….slice:cri-containerd:ID CRI-O        crio-ID.scope · crio-ID Kubernetes
-//   /kubepods/CLASS/podUID/ID · kubepods-CLASS-podUID.slice (the uid with _ for -) LXC, LXD
-//   /lxc/NAME · lxc.payload.NAME nspawn       /machine.slice/machine-NAME.scope ·
-//   systemd-nspawn@NAME.service Slurm        /slurm/uid_U/job_J/… · slurmstepd.scope/job_J/…
-// The deepest name wins, since containers nest. The helpers that watch over a container (conmon,
-// lxc.monitor) have groups of like names beside it; they do not live in it.
+// Where a process runs, from the names of its control groups. No other way works for every user,
+// because the engines' sockets are protected. The engines' default names:
+// - docker: /docker/ID · /system.slice/docker-ID.scope
+// - podman: /machine.slice/libpod-ID.scope[/container] · /libpod_parent/libpod-ID ·
+//   libpod-payload-ID
+// - containerd: cri-containerd-ID.scope · nerdctl-ID.scope · kubepods….slice:cri-containerd:ID
+// - CRI-O: crio-ID.scope · crio-ID
+// - Kubernetes: /kubepods/CLASS/podUID/ID · kubepods-CLASS-podUID.slice (the uid with _ for -)
+// - LXC, LXD: /lxc/NAME · lxc.payload.NAME
+// - nspawn: /machine.slice/machine-NAME.scope · systemd-nspawn@NAME.service
+// - Slurm: /slurm/uid_U/job_J/… · slurmstepd.scope/job_J/…
+// Containers nest, so the deepest name wins. Helpers outside the container (conmon, lxc.monitor)
+// have groups with similar names beside it.
 #include <algorithm>
 #include <optional>
 
@@ -20,7 +21,7 @@ namespace berth::system {
 
 namespace {
 
-/// Engines abbreviate ids to 12 digits on their screens, but their groups bear all 64.
+/// Engines display ids with 12 digits, but the group names contain all 64.
 bool is_container_id(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
@@ -53,8 +54,7 @@ std::string container_by_prefix(std::string_view segment) {
       {"docker:", "docker"},
       {"libpod:", "podman"},
   };
-  // The systemd driver of runc writes "SLICE:PREFIX:ID"; where that is taken as a path, it stands
-  // in the name as it is.
+  // runc's systemd driver writes "SLICE:PREFIX:ID"; some setups use that text as a path.
   if (const auto colon = segment.find(':');
       colon != std::string_view::npos && segment.substr(0, colon).ends_with(".slice"))
     segment.remove_prefix(colon + 1);
@@ -66,7 +66,7 @@ std::string container_by_prefix(std::string_view segment) {
   return {};
 }
 
-/// systemd writes '-' in names as "\x2d"; only this escape occurs in machine names.
+/// systemd escapes '-' in names as "\x2d"; no other escape occurs in machine names.
 std::string unescape(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -79,7 +79,7 @@ std::string unescape(std::string_view text) {
   return out;
 }
 
-/// Containers that hold a whole system: LXC and nspawn. "" where the segment names none.
+/// Containers with a whole system: LXC and nspawn. "" if the segment is neither.
 std::string system_container(std::string_view parent, std::string_view segment) {
   if (const auto name = after(segment, "lxc.payload."); name && !name->empty())
     return "lxc " + printable(*name);
@@ -87,16 +87,15 @@ std::string system_container(std::string_view parent, std::string_view segment) 
   if (const auto name = after(segment, "systemd-nspawn@"); name && name->ends_with(".service"))
     return "nspawn " + printable(unescape(without_suffix(*name, ".service")));
   const auto machine = after(segment, "machine-");
-  // Virtual machines of libvirt are machine-qemu…: their process is the emulator, which is no guest
-  // of anybody.
+  // machine-qemu… is a virtual machine of libvirt; its process is the emulator, which runs on the
+  // host.
   if (parent == "machine.slice" && machine && machine->ends_with(".scope") &&
       !machine->starts_with("qemu"))
     return "nspawn " + printable(unescape(without_suffix(*machine, ".scope")));
   return {};
 }
 
-/// The uid of the pod in "pod8d3c…" or "kubepods-burstable-pod8d3c_….slice"; "" where there is
-/// none.
+/// The uid of the pod in "pod8d3c…" or "kubepods-burstable-pod8d3c_….slice"; "" if there is none.
 std::string pod_of(std::string_view segment, bool below_kubepods) {
   segment = segment.substr(0, segment.find(':'));
   std::string_view uid;
@@ -105,7 +104,7 @@ std::string pod_of(std::string_view segment, bool below_kubepods) {
     uid = without_suffix(segment.substr(at + 4), ".slice");
   else if (below_kubepods && segment.starts_with("pod"))
     uid = segment.substr(3);
-  // 36 characters as an object of the cluster, 32 as a static pod (a hash of its file).
+  // 36 characters for a pod from the API server, 32 for a static pod (a hash of its file).
   if (uid.size() != 36 && uid.size() != 32) return {};
   if (uid.find_first_not_of("0123456789abcdef-_") != std::string_view::npos) return {};
   std::string pod(uid);
@@ -123,10 +122,10 @@ bool all_digits(std::string_view text) {
 
 struct PathHome {
   Home home;
-  bool slurm = false;  // home.unit is a job of Slurm's, which says more than any unit
+  bool slurm = false;  // home.unit is a Slurm job, which says more than a systemd unit
 };
 
-/// The container that `segment` is the group of; "" for none.
+/// The container whose group is `segment`; "" if it is none.
 std::string container_of(std::string_view parent, std::string_view segment, bool below_kubepods) {
   if (auto container = container_by_prefix(segment); !container.empty()) return container;
   if (is_container_id(segment))
@@ -153,7 +152,7 @@ PathHome home_of_path(std::string_view path) {
     const auto job = after(segment, "job_");
     if (auto container = container_of(parent, segment, below_kubepods); !container.empty()) {
       found.home.container = std::move(container);
-      if (!found.slurm) found.home.unit.clear();  // what follows is a unit of the container's own
+      if (!found.slurm) found.home.unit.clear();  // units after this are inside the container
     } else if (below_slurm && job && all_digits(*job)) {
       found.home.unit = "slurm job " + std::string(*job);
       found.slurm = true;
@@ -179,8 +178,8 @@ std::optional<std::string_view> path_of_line(std::string_view line) {
 Home home_of(std::string_view cgroup_file) {
   Home home;
   bool slurm = false, unit_is_inside = true;
-  // Version 1 has a line for every controller, and not all controllers know of all groups: each
-  // line may add something.
+  // Version 1 has one line per controller, and controllers may have different groups, so combine
+  // all lines.
   while (!cgroup_file.empty()) {
     const auto end = cgroup_file.find('\n');
     const auto path = path_of_line(cgroup_file.substr(0, end));
@@ -195,8 +194,8 @@ Home home_of(std::string_view cgroup_file) {
     if (home.pod.empty()) home.pod = std::move(found.home.pod);
     slurm = slurm || found.slurm;
   }
-  // A hybrid machine: the engine moved its container in version 1 only, and version 2 still shows
-  // the engine's own unit.
+  // Hybrid system: the engine moved its container only in version 1; version 2 still shows the
+  // engine's own unit.
   if (!home.container.empty() && !unit_is_inside) home.unit.clear();
   return home;
 }

@@ -14,9 +14,9 @@ bool says(std::string_view text, std::string_view word) {
 }
 
 struct Mounts {
-  std::string root_type;  // of the last one at "/", which hides those before it
+  std::string root_type;  // of the last mount at "/", which hides earlier ones
   bool docker = false, podman = false;
-  bool name_resolution = false;  // an engine's own file lies over the image's
+  bool name_resolution = false;  // the engine mounted its own file over the image's
 };
 
 Mounts mounts_of(std::string_view mountinfo) {
@@ -43,8 +43,8 @@ std::string kind_by_group(std::string_view cgroup) {
   return "";
 }
 
-/// What a container's manager calls itself: systemd and variables tell names that mean nothing to
-/// our readers ("systemd-nspawn", "oci"), and WSL's, which is told apart elsewhere.
+/// Our name for what a container's manager calls itself. Other names ("systemd-nspawn", "oci") mean
+/// nothing to users; WSL is handled elsewhere.
 std::string known(std::string_view name) {
   if (name.empty() || name == "wsl") return "";
   for (const std::string_view kind : {"docker", "podman", "lxc"})
@@ -52,7 +52,7 @@ std::string known(std::string_view name) {
   return "container";
 }
 
-/// "container=lxc" among the variables of the first process: only root may read them.
+/// "container=lxc" in the variables of process 1, which only root may read.
 std::string variable_of_init(const ContainerView& view) {
   const std::string text = view.read("/proc/1/environ").value_or("");
   for (const std::string_view row : split(text, '\0'))
@@ -73,13 +73,13 @@ Container container_by_files(const ContainerView& view) {
   const std::string cgroup = view.read("/proc/self/cgroup").value_or("");
   const Mounts mounts = mounts_of(mountinfo);
   const std::string group = kind_by_group(cgroup);
-  // The kubelet mounts every pod's hosts file out of its own folder; a private cgroup namespace
-  // cannot hide that.
+  // The kubelet mounts each pod's hosts file from its own folder, which is visible even in a
+  // private cgroup namespace.
   if (says(mountinfo, "/kubelet/pods/")) return {"kubernetes", "/proc/self/mountinfo"};
   if (group == "kubernetes") return {group, "/proc/self/cgroup"};
 
-  // An image that was unpacked onto a disk brings the file along and is no container: an engine's
-  // root is a layered one, or its own files lie over those of name resolution.
+  // An image unpacked onto a disk also contains this file. In a real container, the root is layered
+  // or the engine has mounted its own name resolution files.
   const bool engine_made =
       mountinfo.empty() || mounts.root_type == "overlay" || mounts.name_resolution;
   if (view.exists("/.dockerenv") && engine_made) {
@@ -92,7 +92,7 @@ Container container_by_files(const ContainerView& view) {
   if (mounts.docker) return {"docker", "/proc/self/mountinfo"};
   for (const char* socket : {"/dev/lxd/sock", "/dev/incus/sock"})
     if (view.exists(socket)) return {"lxc", socket};
-  // systemd inside a container writes down what its manager said it is.
+  // systemd in a container records the name that the container's manager gave.
   const std::string systemd = view.read("/run/systemd/container").value_or("");
   if (std::string kind = known(trim(systemd)); !kind.empty())
     return {std::move(kind), "/run/systemd/container"};

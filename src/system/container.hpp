@@ -1,5 +1,5 @@
-// Is there a container around a process, and of which kind? One answer for `ls` and for the doctor,
-// from files that everybody may read where that is possible.
+// Detects whether a process is in a container, and its kind. `ls` and the doctor use the same
+// answer. Reads files that every user may read, if possible.
 #pragma once
 
 #include <functional>
@@ -8,24 +8,23 @@
 
 namespace berth::system {
 
-/// Where it is looked: a machine's files (or a recorded tree's) and the asking process's variables.
+/// What to examine: the files of a machine or a recorded tree, and the process's variables.
 struct ContainerView {
   std::function<bool(const char* path)> exists;
-  /// nullopt: not there, or not readable.
+  /// nullopt: missing or not readable.
   std::function<std::optional<std::string>(const char* path)> read;
   std::function<std::optional<std::string>(const char* name)> variable;
 };
 
-/// `kind` is "docker", "podman", "kubernetes", "lxc", "apptainer", "flatpak",
-/// "container" (some other) or ""
-/// for none; `marker` is what said so: "/.dockerenv", "container=lxc".
+/// `kind`: "docker", "podman", "kubernetes", "lxc", "apptainer", "flatpak", "container" (another
+/// kind), or "" for none. `marker`: the evidence, "/.dockerenv" or "container=lxc".
 struct Container {
   std::string kind, marker;
 };
 
-/// What everybody may read.
+/// Uses only files that every user may read.
 [[nodiscard]] Container container_by_files(const ContainerView& view);
-/// Where the files tell nothing: what only root may read, and what anybody may have set.
+/// If the files say nothing: uses what only root can read, and variables that anyone may have set.
 [[nodiscard]] Container container_by_variables(const ContainerView& view);
 
 }  // namespace berth::system

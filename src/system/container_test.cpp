@@ -50,7 +50,8 @@ TEST_CASE("Docker's file alone makes no container of a disk that an image was un
   CHECK(kind_of({{"/.dockerenv", ""}, {"/proc/self/mountinfo", kDisk}}).empty());
   CHECK(kind_of({{"/.dockerenv", ""}, {"/proc/self/mountinfo", kLayers}}) == "docker");
   CHECK(kind_of({{"/.dockerenv", ""}}) == "docker");  // no mounts were recorded
-  // Storage on btrfs or plain folders shows no layers, but Docker's own files of name resolution.
+  // Storage on btrfs or in plain folders shows no layers, but Docker still mounts its name
+  // resolution files.
   const std::string resolved =
       "40 27 254:0 /x/resolv.conf /etc/resolv.conf rw - ext4 /dev/vda rw\n";
   CHECK(kind_of({{"/.dockerenv", ""}, {"/proc/self/mountinfo", kDisk + resolved}}) == "docker");

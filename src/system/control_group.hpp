@@ -1,4 +1,4 @@
-// A control group of cgroup v2 as a folder that is made, filled, emptied and removed.
+// A cgroup v2 control group: a folder to create, fill, empty and remove.
 #pragma once
 
 #include <sys/types.h>
@@ -13,10 +13,10 @@
 
 namespace berth::system {
 
-/// Where cgroup v2 is mounted; nullopt: nowhere that we see. It may be the only hierarchy, or stand
-/// beside those of v1.
+/// Where cgroup v2 is mounted; nullopt: nowhere visible. It may be the only hierarchy or coexist
+/// with v1.
 [[nodiscard]] std::optional<CgroupMount> unified_mount(const std::string& proc);
-/// The folder of a process's group ("self": ours); "" where it cannot be seen.
+/// The folder of a process's group ("self": ours); "" if it is not visible.
 [[nodiscard]] std::string group_of(const std::string& proc, const CgroupMount& mount,
                                    const std::string& pid);
 
@@ -24,19 +24,18 @@ class ControlGroup {
  public:
   explicit ControlGroup(std::string folder) : folder_(std::move(folder)) {}
 
-  /// With those above it that are missing. Fails with kUnsupported (E0940).
+  /// Creates the group and missing parents. Fails with kUnsupported (E0940).
   [[nodiscard]] Status make() const;
-  /// Moves a process with all its threads, and so the children that it will have. 0: the caller.
-  /// False with errno set.
+  /// Moves a process with all its threads; future children follow. 0: the caller. False: see errno.
   [[nodiscard]] bool enter(pid_t pid) const;
-  /// Of it and of the groups below.
+  /// Processes in this group and the groups below.
   [[nodiscard]] std::vector<pid_t> processes() const;
   [[nodiscard]] bool is_there() const;
   [[nodiscard]] bool is_empty() const;
-  /// SIGKILL to everything in it and below, also to what is being forked at this moment. They are
-  /// not gone yet when this returns.
+  /// Sends SIGKILL to all processes in the group and below, including those being forked right now.
+  /// They may still exist when this returns.
   void kill() const;
-  /// With all groups below; false where something still lives in it.
+  /// Removes the group and all groups below; false if a process still lives in them.
   [[nodiscard]] bool remove() const;
   [[nodiscard]] const std::string& folder() const { return folder_; }
 

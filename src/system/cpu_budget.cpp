@@ -1,5 +1,5 @@
-// What this process may use of the host's processors and memory: the narrowest of affinity, cpuset,
-// quotas and limits.
+// How much of the host's processors and memory this process may use: the minimum of affinity,
+// cpuset, quotas and limits.
 #include <sched.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMostCpus = 8192;
 
-/// The affinity of this process; empty where the kernel does not say.
+/// The affinity of this process; empty if unknown.
 std::vector<int> own_affinity() {
   struct Free {
     void operator()(cpu_set_t* set) const { CPU_FREE(set); }
@@ -39,7 +39,7 @@ std::vector<int> cpus_in(const std::string& path) {
 
 std::vector<int> affinity_of(const Roots& roots) {
   if (roots.proc == "/proc") return own_affinity();
-  // A recorded machine: what its recorder was allowed.
+  // In a recorded machine: the affinity of the recording process.
   const std::string status = slurp(roots.proc + "/self/status").value_or("");
   for (const std::string_view line : split(status, '\n')) {
     constexpr std::string_view kKey = "Cpus_allowed_list:";
@@ -52,7 +52,7 @@ std::vector<int> affinity_of(const Roots& roots) {
 std::vector<int> online_cpus(const Roots& roots) {
   std::vector<int> online = cpus_in(roots.sys + "/devices/system/cpu/online");
   if (!online.empty()) return online;
-  // Where sysfs does not tell, one "cpuN" line a processor does.
+  // If sysfs lacks it, count the "cpuN" lines.
   const std::string stat = slurp(roots.proc + "/stat", 1 << 20).value_or("");
   for (const std::string_view line : split(stat, '\n')) {
     if (!line.starts_with("cpu") || line.starts_with("cpu ")) continue;
@@ -67,7 +67,7 @@ void keep_least(std::optional<T>& least, std::optional<T> candidate) {
   if (candidate && (!least || *candidate < *least)) least = candidate;
 }
 
-/// Gathers what every group around a process allows.
+/// Combines the limits of all groups around a process.
 struct Limits {
   std::uint64_t machine_bytes = 0;
   std::optional<double> quota_cores;
@@ -85,7 +85,7 @@ struct Limits {
   }
 
   void take_cpuset(const std::string& folder, bool v2) {
-    if (!cpuset.empty()) return;  // innermost first, and each is a subset of its parent
+    if (!cpuset.empty()) return;  // the innermost group is the narrowest
     cpuset = cpus_in(folder + (v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"));
     if (cpuset.empty() && !v2) cpuset = cpus_in(folder + "/cpuset.cpus");
   }
@@ -97,7 +97,7 @@ struct Limits {
     keep_least(memory_limit, limit);
     const auto used = read_number(folder + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
     if (!used || *used < 0) return;
-    // The kernel gives up idle file cache before it refuses memory, so that part is not in use.
+    // The kernel drops idle file cache before it refuses memory, so do not count it as used.
     const std::string stat = slurp(folder + "/memory.stat").value_or("");
     const std::uint64_t cache =
         stat_value(stat, v2 ? "inactive_file" : "total_inactive_file").value_or(0);
@@ -125,13 +125,13 @@ bool same_hierarchy(const CgroupMount& mount, const CgroupMembership& membership
                      [&](const std::string& name) { return has(mount.controllers, name); });
 }
 
-/// Of the process with these groups, as we see the machine.
+/// The limits of a process in these groups, as visible on this machine.
 Limits read_limits(const Roots& roots, const std::string& cgroup, std::uint64_t machine_bytes) {
   Limits limits;
   limits.machine_bytes = machine_bytes;
   const std::string mountinfo = slurp(roots.proc + "/self/mountinfo", 1 << 22).value_or("");
-  // Mount points are paths of the machine that wrote them: a recorded one stands under the folder
-  // its /proc is in.
+  // Mount points are paths on the machine that wrote them; for a recording, add the folder that
+  // contains its /proc.
   const std::string_view proc = roots.proc;
   const std::string prefix(proc.substr(0, proc.size() - (proc.ends_with("/proc") ? 5 : 0)));
   const auto memberships = parse_cgroup(cgroup);
@@ -160,8 +160,7 @@ model::CpuBudget read_cpu_budget(const Roots& roots) {
   const std::vector<int> online = online_cpus(roots);
   std::vector<int> cpus = affinity_of(roots);
   if (cpus.empty()) cpus = online;
-  // The kernel keeps the affinity inside the cpuset, but sandboxes with a kernel of their own do
-  // not.
+  // Kernels keep the affinity within the cpuset, but sandboxes with their own kernel do not.
   const std::vector<int> within = model::intersection(cpus, limits.cpuset);
   if (!within.empty()) cpus = within;
   budget.affinity = model::show_cpu_list(cpus);

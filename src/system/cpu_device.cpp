@@ -1,4 +1,4 @@
-// The CPU as a device: always there, so that a machine without a GPU still has a place to run.
+// The CPU as a device. It always exists, so that a machine without a GPU can still run jobs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace berth::system {
 namespace {
 
-/// The hottest package, from the sensors that measure the processor itself (Linux
-/// Documentation/hwmon/coretemp, k10temp).
+/// The hottest package, from sensors on the processor itself (Linux Documentation/hwmon/coretemp,
+/// k10temp).
 model::Reading<double> temperature(const Roots& roots) {
   model::Reading<double> hottest = model::Absence::kNotSupported;
   const std::string folder = roots.sys + "/class/hwmon";
@@ -20,7 +20,7 @@ model::Reading<double> temperature(const Roots& roots) {
     const std::string chip = read_line(sensor + "/name").value_or("");
     if (chip != "coretemp" && chip != "k10temp" && chip != "zenpower" && chip != "cpu_thermal")
       continue;
-    // temp1 is the package (coretemp) or Tctl (k10temp), by both drivers' documentation.
+    // Both drivers document temp1 as the package (coretemp) or Tctl (k10temp).
     const auto millidegrees = read_number(sensor + "/temp1_input");
     if (!millidegrees || *millidegrees < -50'000 || *millidegrees > 200'000) continue;
     const double celsius = static_cast<double>(*millidegrees) / 1000;
@@ -29,8 +29,7 @@ model::Reading<double> temperature(const Roots& roots) {
   return hottest;
 }
 
-/// Memory controllers that count errors (EDAC) are the one part of a host's health that is read
-/// here.
+/// Reads the error counters of memory controllers (EDAC), the only host health data used here.
 void read_memory_errors(const Roots& roots, model::Device& device) {
   device.readings.ecc_corrected = model::Absence::kNotSupported;
   device.readings.ecc_uncorrected = model::Absence::kNotSupported;
@@ -47,7 +46,7 @@ void read_memory_errors(const Roots& roots, model::Device& device) {
     corrected += static_cast<std::uint64_t>(*ce);
     uncorrected += static_cast<std::uint64_t>(*ue);
   }
-  if (!counted) return;  // nothing was asked, so the health stays "not checked"
+  if (!counted) return;  // no counters: health stays "not checked"
   device.readings.ecc_corrected = corrected;
   device.readings.ecc_uncorrected = uncorrected;
   device.health = uncorrected == 0 ? model::Health::kOk : model::Health::kDegraded;

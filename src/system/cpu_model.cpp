@@ -15,8 +15,8 @@ struct Implementer {
   std::int64_t id;
   std::string_view name;
 };
-// MIDR_EL1: implementers and part numbers as in Linux arch/arm64/include/asm/cputype.h and the Arm
-// ARM's list of implementers.
+// MIDR_EL1: implementers and part numbers from Linux arch/arm64/include/asm/cputype.h and the Arm
+// ARM.
 constexpr std::array<Implementer, 9> kImplementers = {{
     {0x41, "Arm"},
     {0x42, "Broadcom"},
@@ -70,7 +70,7 @@ std::string vendor_of_id(std::string_view vendor_id) {
   return {};
 }
 
-/// Big and little cores of one chip stand side by side: every kind once, in the order of the file.
+/// Chips may combine different cores: lists every kind once, in the order of the file.
 CpuModel arm_model(std::string_view cpuinfo) {
   CpuModel model;
   std::int64_t implementer = -1;

@@ -25,7 +25,7 @@ constexpr std::uint8_t kResult = BPF_REG_0, kContext = BPF_REG_6, kMajor = BPF_R
                        kGroup = BPF_REG_3;
 constexpr std::uint8_t kAtomicAdd = 0xc0;  // BPF_XADD, later called BPF_ATOMIC
 
-/// Writes instructions. Numbers are compared as 32 bits without sign, as the kernel gives them.
+/// Writes instructions. Numbers are compared as unsigned 32 bits, as the kernel provides them.
 class Writer {
  public:
   void put(std::uint8_t code, std::uint8_t to, std::uint8_t from, std::int16_t offset,
@@ -44,13 +44,13 @@ class Writer {
   void load(std::uint8_t to, std::size_t offset) {
     put(BPF_LDX | BPF_MEM | BPF_W, to, kContext, static_cast<std::int16_t>(offset), 0);
   }
-  /// Two instructions, so that both answers are skipped alike.
+  /// Always two instructions, so that both answers can be skipped with the same offset.
   void answer(bool allow) {
     put(BPF_ALU64 | BPF_MOV | BPF_K, kResult, 0, 0, allow ? 1 : 0);
     if (!allow) refusals_.push_back(program_.size());
     put(BPF_JMP | (allow ? BPF_EXIT : BPF_JA), 0, 0, 0, 0);
   }
-  /// Where every refusal goes on: the next instruction.
+  /// Makes all refusals jump to the next instruction.
   void refuse_here() {
     for (const std::size_t at : refusals_) {
       bpf_insn one{};
@@ -60,7 +60,7 @@ class Writer {
     }
   }
   [[nodiscard]] bool has_refusals() const { return !refusals_.empty(); }
-  /// Goes on behind the next `over` instructions unless the register has this value.
+  /// Skips the next `over` instructions unless the register has this value.
   void skip_unless(std::uint8_t reg, std::uint32_t value, std::int16_t over) {
     put(BPF_ALU | BPF_MOV | BPF_K, kScratch, 0, 0, value);
     put(BPF_JMP | BPF_JNE | BPF_X, reg, kScratch, over, 0);
@@ -72,12 +72,13 @@ class Writer {
   std::vector<std::size_t> refusals_;
 };
 
-constexpr std::int16_t kAnswer = 2, kCompare = 2;  // instructions that these take
+constexpr std::int16_t kAnswer = 2, kCompare = 2;  // number of instructions for each
 
 void write_exempt(Writer& writer, const model::Exempt& exempt) {
   if (exempt.uids.empty() && exempt.gids.empty()) return;
   writer.put(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_get_current_uid_gid);
-  writer.put(BPF_ALU | BPF_MOV | BPF_X, kUser, kResult, 0, 0);  // the lower half, zeros above
+  writer.put(BPF_ALU | BPF_MOV | BPF_X, kUser, kResult, 0,
+             0);  // copies the lower half, clears the upper
   writer.put(BPF_ALU64 | BPF_MOV | BPF_X, kGroup, kResult, 0, 0);
   writer.put(BPF_ALU64 | BPF_RSH | BPF_K, kGroup, 0, 0, 32);
   for (const std::uint32_t uid : exempt.uids) {
@@ -90,7 +91,7 @@ void write_exempt(Writer& writer, const model::Exempt& exempt) {
   }
 }
 
-/// counter[0] += 1, and no.
+/// counter[0] += 1, then refuse.
 void write_refusal(Writer& writer, int counter) {
   if (counter >= 0) {
     constexpr std::int16_t kKey = -4;
@@ -99,7 +100,7 @@ void write_refusal(Writer& writer, int counter) {
     writer.put(BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_2, 0, 0, static_cast<std::uint32_t>(kKey));
     writer.put(BPF_LD | BPF_IMM | BPF_DW, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0,
                static_cast<std::uint32_t>(counter));
-    writer.put(0, 0, 0, 0, 0);  // the upper half of that number
+    writer.put(0, 0, 0, 0, 0);  // the upper half of the map's number
     writer.put(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_map_lookup_elem);
     writer.put(BPF_JMP | BPF_JEQ | BPF_K, kResult, 0, 2, 0);
     writer.put(BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_1, 0, 0, 1);
@@ -120,7 +121,8 @@ std::uint64_t address(const void* of) {
 
 Error unsupported(const std::string& what, int problem) {
   return {ErrorCode::kUnsupported, "E0940",
-          text("the kernel takes no device filter ({}: {})", what, error_words(problem)), ""};
+          text("the kernel does not accept a device filter ({}: {})", what, error_words(problem)),
+          ""};
 }
 
 Descriptor open_group(const std::string& group) {
@@ -144,11 +146,11 @@ bpf_prog_info info_of(int program) {
 }
 
 struct AttachedThere {
-  bool known = false;  // false: the kernel does not tell
+  bool known = false;  // false: the kernel does not report them
   std::vector<Attached> filters;
 };
 
-/// The filters that stand at the group itself.
+/// The filters attached to the group itself.
 AttachedThere attached_at(int group) {
   constexpr std::size_t kMost = 64;  // BPF_CGROUP_MAX_PROGS
   std::array<std::uint32_t, kMost> ids{};
@@ -187,8 +189,7 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
   Writer writer;
   writer.put(BPF_ALU64 | BPF_MOV | BPF_X, kContext, BPF_REG_1, 0, 0);
   write_exempt(writer, exempt);
-  // Of the access type the lower half says what it is; what they want to do with it is the same to
-  // us.
+  // Only the lower half (block or character device) matters; the kind of access does not.
   writer.load(kScratch, offsetof(bpf_cgroup_dev_ctx, access_type));
   writer.put(BPF_ALU | BPF_AND | BPF_K, kScratch, 0, 0, 0xffff);
   writer.put(BPF_JMP | BPF_JEQ | BPF_K, kScratch, 0, kAnswer, BPF_DEVCG_DEV_CHAR);
@@ -201,7 +202,7 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
     writer.answer(rule.allow);
   }
   writer.answer(true);
-  // The kernel takes no instruction that nobody comes to.
+  // The kernel rejects unreachable instructions.
   if (!writer.has_refusals()) return writer.take();
   writer.refuse_here();
   write_refusal(writer, counter);
@@ -210,7 +211,7 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
 
 Result<DeviceFilter> DeviceFilter::load(const std::vector<model::NodeRule>& rules,
                                         const model::Exempt& exempt, std::string name) {
-  static constexpr char kLicence[] = "GPL";  // what it calls asks for none in particular
+  static constexpr char kLicence[] = "GPL";  // our helpers do not require a particular one
   bpf_attr map{};
   map.map_type = BPF_MAP_TYPE_ARRAY;
   map.key_size = sizeof(std::uint32_t);
@@ -254,11 +255,11 @@ Result<bool> DeviceFilter::hold(const std::string& group) const {
     attributes.attach_bpf_fd = static_cast<std::uint32_t>(program_.get());
     attributes.attach_type = BPF_CGROUP_DEVICE;
     attributes.attach_flags = BPF_F_ALLOW_MULTI;
-    // EINVAL: it is there, and the kernel does not tell.
+    // EINVAL without a list of filters: it is probably attached already.
     if (bpf(BPF_PROG_ATTACH, attributes) != 0 && (there.known || errno != EINVAL))
       return unsupported("BPF_PROG_ATTACH", errno);
   }
-  // Only now: a group is never without one.
+  // Remove old filters only now, so that the group is never without one.
   for (const Attached& one : there.filters)
     if (one.id != id_ && one.name == name_) detach(folder.get(), one.program.get());
   return !is_there;

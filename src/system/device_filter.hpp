@@ -1,9 +1,9 @@
-// Device filters: programs that the kernel asks whenever a process of a control group opens or
-// makes a device node. Made here instruction by instruction and given to the kernel by bpf(2), so
-// that nothing has to be installed. Only root can do that, on a machine with cgroup v2.
+// Device filters: BPF programs that the kernel runs when a process of a control group opens or
+// creates a device node. They are assembled here and loaded with bpf(2), so no other software is
+// needed. That requires root and cgroup v2.
 //
-// A group may have several filters, others' and its ancestors' among them; a node is opened where
-// none of them objects. So a filter takes away, and never gives.
+// Several filters can apply to a group, including those of other programs and of parent groups. A
+// node can be opened only if all of them agree, so a filter can only restrict access.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@
 
 namespace berth::system {
 
-/// The rules as instructions of the kernel's (struct bpf_insn, 8 bytes each). `counter`: a map of
-/// the kernel's with one number, to which a refusal adds one; -1: none. Pure.
+/// The rules as kernel instructions (struct bpf_insn, 8 bytes each). `counter`: a BPF map with one
+/// number that counts refusals; -1: none. Pure.
 [[nodiscard]] std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& rules,
                                                         const model::Exempt& exempt = {},
                                                         int counter = -1);
 
 class DeviceFilter {
  public:
-  /// `name` (at most 15 letters, digits and _) tells ours from others' in later days. Fails with
-  /// kUnsupported (E0940): no root, or a kernel that was built or locked otherwise.
+  /// `name` (at most 15 letters, digits and _) identifies our filters later. Fails with
+  /// kUnsupported (E0940): not root, or the kernel does not support or allow it.
   [[nodiscard]] static Result<DeviceFilter> load(const std::vector<model::NodeRule>& rules,
                                                  const model::Exempt& exempt, std::string name);
 
-  /// Sees to it that the group has this filter, and of those with its name no other; what others
-  /// attached stays. True: it had to be attached. Fails with kUnsupported (E0940).
+  /// Makes sure that the group has this filter and no other with the same name; filters of other
+  /// programs stay. True: it was not attached before. Fails with kUnsupported (E0940).
   [[nodiscard]] Result<bool> hold(const std::string& group) const;
-  /// How often it said no since it was loaded.
+  /// Number of refusals since it was loaded.
   [[nodiscard]] std::uint64_t refusals() const;
 
  private:
@@ -47,7 +47,7 @@ class DeviceFilter {
   std::string name_;
 };
 
-/// Takes the filters of this name from the group; how many there were.
+/// Removes the group's filters with this name. Returns their number.
 int remove_filters(const std::string& group, const std::string& name);
 
 }  // namespace berth::system

@@ -1,5 +1,5 @@
-// The instructions against a table, and, where this is root on a machine with cgroup v2, before the
-// kernel's verifier and against nodes that are really opened.
+// Tests the instructions against a table. As root with cgroup v2, also tests them with the kernel's
+// verifier and by opening real nodes.
 #include "system/device_filter.hpp"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ using model::NodeRule;
 
 namespace {
 
-/// A group that a test may do with as it likes; nullopt, with a message: it cannot have one.
+/// A group for tests; nullopt, with a message, if none can be created.
 struct TestGroup {
   std::optional<ControlGroup> group;
 
@@ -44,7 +44,7 @@ struct TestGroup {
   TestGroup& operator=(const TestGroup&) = delete;
 };
 
-/// errno of opening the node from within the group; 0: it opened.
+/// errno of opening the node from inside the group; 0: it opened.
 int opened_in(const ControlGroup& group, const std::string& node, uid_t as = 0) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -67,7 +67,7 @@ std::string node(const TemporaryTree& tree, unsigned major, unsigned minor) {
 }  // namespace
 
 TEST_CASE("rules become instructions") {
-  // Without rules: look whether it is a character device, and yes in either case.
+  // Without rules, the program checks for a character device and allows in both cases.
   CHECK(filter_program({}).size() == 10);
   const auto with = [](std::size_t rules, bool minor, bool allow) {
     return filter_program(
@@ -80,7 +80,7 @@ TEST_CASE("rules become instructions") {
   CHECK(with(50, true, false) == 10 + 300 + 2);
   CHECK(filter_program({{false, 195}}, {}, 5).size() == 10 + 4 + 11);
   CHECK(filter_program({{false, 195}}, {{1000, 1001}, {4}}).size() == 10 + 4 + 2 + 4 + 3 * 4);
-  // A number beyond 2^31 is one all the same.
+  // Numbers above 2^31 also work.
   const auto last = filter_program({}, {{0xfffffff0U}, {}})[5];
   CHECK((last >> 32U) == 0xfffffff0U);
 }
@@ -137,7 +137,7 @@ TEST_CASE("a filter is held, replaced and removed, and others' stay") {
   CHECK(held(*first));
   CHECK(!held(*first));
   CHECK(opened_in(*test.group, path) == EPERM);
-  CHECK(remove_filters(folder, "berth_test") == 1);  // what somebody dropped is put back
+  CHECK(remove_filters(folder, "berth_test") == 1);  // a removed filter is restored
   CHECK(opened_in(*test.group, path) != EPERM);
   CHECK(held(*first));
   CHECK(held(*second));

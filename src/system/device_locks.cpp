@@ -16,14 +16,14 @@
 namespace berth::system {
 namespace {
 
-/// Another user's file may not be opened with O_CREAT in a sticky folder (fs.protected_regular),
-/// and one's own must be readable by all.
+/// Opening another user's file with O_CREAT fails in a sticky folder (fs.protected_regular), so try
+/// without it first. Our own files must be readable by all.
 Descriptor open_shared(const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
   const auto slash = path.rfind('/');
   const std::string folder = path.substr(0, slash), name = path.substr(slash + 1);
   if (::mkdir(folder.c_str(), 0777) == 0) static_cast<void>(::chmod(folder.c_str(), 01777));
-  // Somebody may have been faster, and have put a link there to where root alone may write.
+  // Another user may have created a link here first, to a place that only root can write to.
   const Descriptor within(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   Descriptor file(::openat(within.get(), name.c_str(), kFlags));
   if (file || errno != ENOENT) return file;
@@ -60,7 +60,7 @@ std::vector<std::string> DeviceLocks::take(const std::vector<std::string>& units
   for (const std::string& unit : units) {
     Lock& mine = lock_of(unit);
     if (mine.held || !mine.file) continue;
-    // To change it is to give it back for a moment, in which another broker may be faster.
+    // Changing the lock's type releases it for a moment, in which another broker may take it.
     mine.held = ::flock(mine.file.get(), LOCK_EX | LOCK_NB) == 0 &&
                 ::flock(mine.file.get(), LOCK_SH | LOCK_NB) == 0;
     if (!mine.held) of_others.push_back(unit);

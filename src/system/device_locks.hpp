@@ -1,9 +1,8 @@
-// Locks on devices: what keeps jobs of several users' brokers from one device, where no broker
-// serves them all. A file for each device in a folder that all may write to. A broker locks it for
-// itself before it gives the device away; from then on it and who has the lease (a queued job's
-// keeper, a front, a program) share the lock, so that the device is theirs as long as one of them
-// lives, whoever is killed. This is an agreement among users, not a fence: root's broker asks
-// nobody.
+// Device locks prevent the brokers of several users from leasing the same device when there is no
+// system broker. Each device has a file in a folder that every user can write to. A broker locks
+// the file exclusively before it leases the device, then shares the lock with the lease's holder (a
+// keeper, a front or a program). So the device stays leased as long as one of them lives, even if
+// others are killed. The locks are advisory; root's broker ignores them.
 #pragma once
 
 #include <sys/types.h>
@@ -17,16 +16,17 @@
 
 namespace berth::system {
 
-/// Of a broker.
+/// The locks of a broker.
 class DeviceLocks {
  public:
-  /// "": nothing is locked, and nobody else is seen. The folder is made where it is not there.
+  /// "": locks nothing and sees no other brokers. Creates the folder if it is missing.
   explicit DeviceLocks(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Takes all that nobody else has; returns the others. A file that cannot be opened keeps nobody
-  /// from a device.
+  /// Locks all units that nobody else holds; returns the others. A lock file that cannot be opened
+  /// does not block its device.
   [[nodiscard]] std::vector<std::string> take(const std::vector<std::string>& units);
-  /// From now on these alone: they are one's own, with the keepers that have them already.
+  /// Releases all other locks. Locks of these units count as our own, even if only our keepers hold
+  /// them.
   void keep(const std::vector<std::string>& units);
 
  private:
@@ -40,13 +40,13 @@ class DeviceLocks {
   std::map<std::string, Lock> locks_;
 };
 
-/// Of who has the lease: until it ends. The files are those of lock_file().
+/// Shares the locks with the lease's holder until it exits. Files as returned by lock_file().
 [[nodiscard]] std::vector<Descriptor> share_locks(const std::vector<std::string>& files);
 
-/// Where brokers of this machine meet.
+/// The folder that the brokers of this machine share.
 [[nodiscard]] std::string lock_folder();
 [[nodiscard]] std::string lock_file(const std::string& folder, const std::string& unit);
-/// A process that has this lock, where the kernel shows it to us.
+/// A process that holds this lock, if the kernel reveals it.
 [[nodiscard]] std::optional<pid_t> holder_of(const std::string& lock_file);
 
 }  // namespace berth::system

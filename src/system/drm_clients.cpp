@@ -1,5 +1,5 @@
-// Finds the DRM files among all open files. Thousands of links are looked at and only the few that
-// lead to a device are read.
+// Finds the DRM files among all open files: checks thousands of links and reads only the few that
+// lead to a device.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -23,12 +23,11 @@ bool is_folder(const std::string& path) {
   return ::access((path + "/.").c_str(), F_OK) == 0;
 }
 
-/// The descriptors of one process that are DRM files; those that were not looked at until `end` are
-/// among them.
+/// The descriptors of a process that are DRM files. After `end`, includes unchecked ones.
 std::vector<std::string> drm_descriptors(const std::string& process, Clock::time_point end) {
   const std::string folder = process + "/fd";
   std::vector<std::string> names = list_folder(folder, kMostDescriptors);
-  // A recorded machine may lack the links; what is no DRM file is then found out by its text.
+  // A recorded machine may lack the links; then the text shows whether it is a DRM file.
   if (names.empty() && !is_folder(folder))
     return list_folder(process + "/fdinfo", kMostDescriptors);
   int seen = 0;
@@ -77,7 +76,7 @@ DrmSearch read_drm_clients(const Roots& roots, const std::vector<std::int64_t>& 
       if (Clock::now() > end) break;
       const auto text = slurp(fmt::format("{}/fdinfo/{}", process, name), 16384);
       const auto info = text ? parse_drm_fdinfo(*text) : std::nullopt;
-      // Without an id the same client could be counted twice.
+      // Without an id, the same client might be counted twice.
       if (!info || !info->client_id) continue;
       const std::string& device = info->pci_address.empty() ? info->driver : info->pci_address;
       if (!seen.emplace(device, *info->client_id).second) continue;

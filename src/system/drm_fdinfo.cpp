@@ -8,7 +8,7 @@
 namespace berth::system {
 namespace {
 
-// The kernel writes a dozen of each; more is not believed.
+// The kernel writes a dozen of each; ignore the rest beyond this.
 constexpr std::size_t kMostNames = 64;
 constexpr std::size_t kLongestName = 48;
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
@@ -17,8 +17,8 @@ std::uint64_t add(std::uint64_t a, std::uint64_t b) {
   return a > kMost - b ? kMost : a + b;
 }
 
-/// "1024 KiB" → 1048576; units as drm-usage-stats.rst allows, none meaning bytes (or nanoseconds,
-/// or cycles).
+/// "1024 KiB" → 1048576; units from drm-usage-stats.rst; no unit means bytes (or nanoseconds, or
+/// cycles).
 std::optional<std::uint64_t> amount_of(std::string_view text) {
   text = trim(text);
   std::uint64_t value = 0;
@@ -38,7 +38,7 @@ std::optional<std::uint64_t> amount_of(std::string_view text) {
   return value << shift;
 }
 
-/// Adds to the amount of that name; `replace`: a better kind of number for the same name.
+/// Adds to the amount with this name. `replace`: overwrites it with a better kind of number.
 void put(std::vector<DrmAmount>& amounts, std::string_view name, std::uint64_t amount,
          bool replace) {
   if (name.empty() || name.size() > kLongestName) return;
@@ -55,7 +55,7 @@ bool has(const std::vector<DrmAmount>& amounts, std::string_view name) {
                      [&](const DrmAmount& one) { return one.name == name; });
 }
 
-/// "0000:03:00.0" in lower case; "" where it is not one.
+/// "0000:03:00.0" in lower case; "" if invalid.
 std::string address_of(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -70,8 +70,8 @@ std::string address_of(std::string_view text) {
   return out;
 }
 
-/// What a key of amounts is about; resident memory is preferred, "drm-memory-" is its older name,
-/// and the total is the best where a driver says nothing else.
+/// Collects the amounts by key. Resident memory is preferred, then "drm-memory-" (its older name),
+/// then the total.
 struct Amounts {
   DrmFdinfo info;
   std::vector<DrmAmount> resident, old_name, total;
@@ -141,7 +141,7 @@ void add_fdinfo(DrmClient& client, const DrmFdinfo& info) {
     add_to(is_device_memory(one.name) ? client.device_bytes : client.host_bytes, one.amount);
   for (const DrmAmount& one : info.engine_ns) put(client.engine_ns, one.name, one.amount, false);
   for (const DrmAmount& one : info.cycles) put(client.cycles, one.name, one.amount, false);
-  // The clock that cycles are set against is the device's own, the same for every client.
+  // Cycles are relative to the device's own clock, which is the same for every client.
   for (const DrmAmount& one : info.total_cycles)
     put(client.total_cycles, one.name, one.amount, true);
   for (const auto* engines : {&info.engine_ns, &info.cycles}) {

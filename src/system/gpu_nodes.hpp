@@ -1,4 +1,4 @@
-// The device nodes of GPUs by their numbers: what a filter of the kernel's knows a device by.
+// The device numbers of GPU nodes, which is how the kernel's filter sees a device.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace berth::system {
 
-/// Of every GPU that a job can be given: /dev/nvidiaN, its /dev/dri/card* and renderD*, and for
-/// partitions their /dev/nvidia-caps/*. A device whose nodes are not known is not in the list.
+/// For every GPU that a job can get: /dev/nvidiaN, its /dev/dri/card* and renderD*, and for
+/// partitions /dev/nvidia-caps/*. Omits devices with unknown nodes.
 [[nodiscard]] model::GpuNodes gpu_nodes(const Roots& roots,
                                         const std::vector<model::Device>& devices);
 
-/// The number of a kind of character devices in /proc/devices; nullopt: its module is not loaded.
+/// The major number of a driver in /proc/devices; nullopt: its module is not loaded.
 [[nodiscard]] std::optional<std::uint32_t> character_major(std::string_view proc_devices,
                                                            std::string_view name);
 

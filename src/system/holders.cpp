@@ -1,6 +1,6 @@
-// Who has a device node open. The driver lists only processes with a context; memory can also be
-// held by what it does not list: forked workers whose parent died, programs half way through their
-// end, servers in between. They keep the node open, and that shows.
+// Which processes have a device node open. The driver lists only processes with a context, but
+// others can hold memory too: forked workers whose parent died, exiting programs, servers. They
+// keep the node open.
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ struct CloseFolder {
 };
 using Folder = std::unique_ptr<DIR, CloseFolder>;
 
-/// nullptr with errno set where it cannot be opened.
+/// nullptr with errno if it cannot be opened.
 Folder open_folder(int parent, const char* path) {
   const int fd = ::openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return nullptr;
@@ -35,7 +35,7 @@ Folder open_folder(int parent, const char* path) {
   return folder;
 }
 
-/// The next entry that is a number, as text; nullptr at the end.
+/// The next entry that is a number; nullptr at the end.
 const char* next_number(DIR* folder) {
   while (const dirent* entry =
              ::readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): its own stream
@@ -51,7 +51,7 @@ std::optional<std::int64_t> pid_of(std::string_view name) {
   return pid;
 }
 
-/// Adds the nodes that the descriptors in an fd folder are open on.
+/// Adds the nodes to which descriptors in an fd folder refer.
 void collect_nodes(DIR* descriptors, const Prefixes& prefixes, Clock::time_point end,
                    std::vector<std::string>& nodes) {
   std::array<char, 256>
@@ -67,8 +67,8 @@ void collect_nodes(DIR* descriptors, const Prefixes& prefixes, Clock::time_point
   }
 }
 
-/// The main thread of a zombie has no descriptors left, but a thread of it may still run, or be
-/// stuck on its way out.
+/// A zombie's main thread has no descriptors left, but other threads may still run or be stuck
+/// while exiting.
 void collect_from_threads(int process, const Prefixes& prefixes, Clock::time_point end,
                           std::vector<std::string>& nodes) {
   const Folder threads = open_folder(process, "task");

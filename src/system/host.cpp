@@ -23,8 +23,8 @@ bool is_this_machine(const Roots& roots) {
   return roots.proc == "/proc";
 }
 
-/// x86 says everything in its first record, and the records of hundreds of processors take the
-/// kernel milliseconds to write; only Arm, whose cores may differ, is read whole.
+/// On x86 the first record is enough, and writing hundreds of records takes the kernel
+/// milliseconds. Only Arm, whose cores may differ, is read completely.
 CpuModel read_cpu_model(const Roots& roots) {
   const std::string path = roots.proc + "/cpuinfo";
   const std::string start = slurp(path, 4096).value_or("");
@@ -34,7 +34,7 @@ CpuModel read_cpu_model(const Roots& roots) {
 
 int numa_nodes(const Roots& roots) {
   const std::string folder = roots.sys + "/devices/system/node";
-  // Nodes of memory alone (a Grace-Hopper GPU's, CXL) are no place to run on.
+  // Nodes with only memory (Grace-Hopper GPUs, CXL) cannot run processes.
   for (const char* file : {"/has_cpu", "/online"}) {
     const auto line = read_line(folder + file);
     const auto nodes = line ? model::parse_cpu_list(*line) : std::nullopt;

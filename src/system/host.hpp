@@ -1,5 +1,5 @@
-// The host: processors and memory that this process may really use (affinity, cpuset, cgroup v1 and
-// v2 quota and limit), NUMA.
+// The host: the processors and memory that this process may use (affinity, cpuset, cgroup v1 and v2
+// quota and limit), and NUMA nodes.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@
 namespace berth::system {
 
 [[nodiscard]] model::CpuBudget read_cpu_budget(const Roots& roots);
-/// Cores' worth of time that another process may have, by the text of its /proc/PID/cgroup;
-/// nullopt: no group around it limits that.
+/// How many cores' time the quota of a process allows, given its /proc/PID/cgroup; nullopt: no
+/// limit.
 [[nodiscard]] std::optional<double> quota_of(const Roots& roots, const std::string& cgroup);
 [[nodiscard]] model::Host read_host(const Roots& roots);
-/// The CPU as a device of its own: kind kCpu, name = its model, memory = what is usable and used.
+/// The CPU as a device: kind kCpu, the model as its name, usable and used memory.
 [[nodiscard]] model::Device cpu_device(const Roots& roots, const model::Host& host);
 
 }  // namespace berth::system

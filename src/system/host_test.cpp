@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <unistd.h>
+#include <test_paths.hpp>
 
 #include <string>
 
@@ -30,7 +31,7 @@ TEST_CASE("a pod with 1.5 cores and 4 GiB runs one thread") {
   CHECK(host.cpu.quota_cores == 1.5);
   CHECK(host.cpu.cores_usable == 1);
   CHECK(host.cpu.memory_limit_bytes == 4 * kGiB);
-  // 4 GiB limit, 3 GiB used of which 1 GiB is idle file cache.
+  // Limit 4 GiB; 3 GiB used, including 1 GiB of idle file cache.
   CHECK(host.cpu.memory_available_bytes == 2 * kGiB);
 }
 
@@ -125,7 +126,7 @@ TEST_CASE("this very machine has cores, memory and a name") {
   CHECK(!host.kernel.empty());
 }
 
-TEST_CASE("where nothing tells how many processors there are it is not known, and one is used") {
+TEST_CASE("without a source for the number of processors it is unknown, and one is used") {
   Roots roots;
   roots.proc = roots.sys = "/nonexistent";
   const auto cpu = read_cpu_budget(roots);

@@ -1,4 +1,4 @@
-// A machine full of processes: a look must stay a look. ./dev soak sets the full count.
+// A machine with very many processes: reading it must stay fast. ./dev soak sets the full count.
 #include <doctest/doctest.h>
 #include <stdlib.h>
 

@@ -14,9 +14,8 @@
 namespace berth::system {
 namespace {
 
-// Vendors whose accelerators may stand on the bus as something else than class 03 or 12
-// ("processor", "system peripheral", "unassigned"). Which of their devices is an accelerator is
-// decided, by exact id, in vendor/other.
+// Vendors whose accelerators may have a class other than 03 or 12 ("processor", "system
+// peripheral", "unassigned"). vendor/other decides by exact id which devices are accelerators.
 constexpr std::array<std::uint16_t, 16> kAcceleratorVendors = {
     0x1002,  // AMD
     0x1022,  // AMD (neural processors)
@@ -77,8 +76,8 @@ bool pair_of_ids(std::string_view text, std::uint16_t& first, std::uint16_t& sec
   return a && b;
 }
 
-/// One file says all that decides whether a device is ours; a big server has hundreds of devices,
-/// so it matters.
+/// One file contains everything needed to decide whether a device matters; servers have hundreds of
+/// devices.
 bool read_uevent(const std::string& folder, PciDevice& device) {
   const auto text = slurp(folder + "/uevent", 4096);
   if (!text) return false;
@@ -128,9 +127,10 @@ bool read_single_files(const std::string& folder, PciDevice& device) {
 bool is_accelerator(const PciDevice& device) {
   const std::uint32_t base = device.class_code >> 16;
   if (base == 0x03 || base == 0x12) return true;
-  // Hygon's K100_AI says it is a bridge (pci.ids; class seen in gpustack/gpustack issue 5170).
+  // Hygon's K100_AI identifies itself as a bridge (pci.ids; class seen in gpustack/gpustack issue
+  // 5170).
   if (device.id() == 0x1d946211) return true;
-  // Storage, network, sound, bridges, buses and radio are what these vendors build besides.
+  // What else these vendors build: storage, network, sound, bridges, buses and radio.
   constexpr std::array<std::uint32_t, 6> kOther = {0x01, 0x02, 0x04, 0x06, 0x0c, 0x0d};
   if (std::find(kOther.begin(), kOther.end(), base) != kOther.end()) return false;
   return std::find(kAcceleratorVendors.begin(), kAcceleratorVendors.end(), device.vendor) !=
@@ -152,12 +152,12 @@ std::optional<double> link_speed(const std::string& path) {
 
 std::optional<int> link_width(const std::string& path) {
   const auto number = read_number(path);
-  // 0: no link; 255: the kernel's word for "unknown".
+  // 0: no link; 255: the kernel does not know.
   if (!number || *number < 1 || *number > 32) return std::nullopt;
   return static_cast<int>(*number);
 }
 
-/// Both files come from the kernel's memory and wake nothing.
+/// The kernel answers both files from memory, so reading them wakes nothing.
 bool sleeps(const std::string& folder) {
   const auto status = read_line(folder + "/power/runtime_status");
   if (status && (*status == "suspended" || *status == "suspending")) return true;
@@ -175,7 +175,8 @@ void read_rest(const std::string& folder, PciDevice& device) {
   if (revision && *revision >= 0 && *revision <= 0xFF)
     device.revision = static_cast<std::uint8_t>(*revision);
   device.name = pci_name(device.vendor, device.device, device.revision).value_or("");
-  if (device.suspended) return;  // the link is read from the device's own registers, which wakes it
+  if (device.suspended)
+    return;  // the link is read from the device's registers, which would wake it
   device.link_speed_gts = link_speed(folder + "/current_link_speed");
   device.link_speed_max_gts = link_speed(folder + "/max_link_speed");
   device.link_width = link_width(folder + "/current_link_width");

@@ -1,4 +1,4 @@
-// What stands on the PCI bus, from sysfs alone: nothing here wakes a device or needs a driver.
+// Devices on the PCI bus, from sysfs only: this wakes no device and needs no driver.
 #pragma once
 
 #include <string>
@@ -12,12 +12,11 @@ namespace berth::system {
 using model::PciDevice;
 using model::pcie_generation;
 
-/// Every display controller (class 03) and processing accelerator (class 12), and devices of
-/// vendors known to build accelerators under other classes; by address. Empty where there is no
-/// PCI.
+/// All display controllers (class 03) and processing accelerators (class 12), and devices of
+/// vendors that build accelerators under other classes; sorted by address. Empty without PCI.
 [[nodiscard]] std::vector<PciDevice> scan_pci(const Roots& roots);
 
-/// Whether the device at this address sleeps now; asking does not wake it.
+/// Whether the device is suspended now; asking does not wake it.
 [[nodiscard]] bool is_suspended(const Roots& roots, const std::string& address);
 
 }  // namespace berth::system

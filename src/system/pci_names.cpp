@@ -4,7 +4,7 @@
 
 #include "base/file.hpp"
 
-// The names are berth_embed()'s.
+// berth_embed() chose these names.
 extern "C" {
 extern const unsigned char berth_pci_names[];
 extern const unsigned char berth_pci_names_end[];
@@ -32,7 +32,7 @@ std::optional<std::string> name_in_table(std::string_view table, std::uint16_t v
                                          std::uint16_t device) {
   const auto digits = key_of(vendor, device);
   const std::string_view key(digits.data(), digits.size());
-  // Halves the text, not an array of lines: every step moves to the start of the line it fell into.
+  // Binary search on the text: every step moves to the start of the line it landed in.
   while (!table.empty()) {
     const std::size_t middle = table.size() / 2;
     const std::size_t before = middle == 0 ? std::string_view::npos : table.rfind('\n', middle - 1);
@@ -49,8 +49,8 @@ std::optional<std::string> name_in_table(std::string_view table, std::uint16_t v
 
 std::optional<std::string> pci_name(std::uint16_t vendor, std::uint16_t device,
                                     std::optional<std::uint8_t> revision) {
-  // The files begin with comment lines (licence and source); '#' sorts before every digit, so the
-  // search needs no exception.
+  // The files begin with comment lines (licence and source); '#' sorts before all digits, so they
+  // do not disturb the search.
   if (vendor == 0x1002 && revision) {
     auto name = name_in_table(bytes(berth_amdgpu_names, berth_amdgpu_names_end), device, *revision);
     if (name) return name;

@@ -1,6 +1,7 @@
 #include "system/pci.hpp"
 
 #include <doctest/doctest.h>
+#include <test_paths.hpp>
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,7 +14,7 @@ using namespace berth;
 using namespace berth::system;
 
 namespace {
-/// A folder of its own, gone at the end.
+/// A temporary folder, deleted afterwards.
 struct Tree {
   std::string root;
   Tree() {

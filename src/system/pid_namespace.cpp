@@ -1,19 +1,15 @@
-// NVML answers with process ids of the initial PID namespace wherever it is called. In a container
-// they mean nothing, or worse: pid 4121 of the host is a training job, and pid 4121 of the
-// container is somebody's editor. To show that editor as the job is the mistake to avoid, so a
-// number is believed only where /proc is proven to be the host's.
+// NVML always returns pids of the initial PID namespace. In a container these may belong to other
+// processes: pid 4121 of the host is a training job, pid 4121 of the container someone's editor. To
+// avoid showing the wrong process, a pid is used only if /proc is known to be the host's.
 //
 // 1. The initial namespace has a fixed inode (PROC_PID_INIT_INO in include/linux/proc_ns.h). If
-// /proc/self/ns/pid bears it, we live
-//    there, and so does the /proc that shows us: a process is only seen from its own namespace and
-//    those around it.
-// 2. Else, kernel threads exist in the initial namespace alone, and no program can set PF_KTHREAD
-// for itself. If /proc/2 is one,
-//    this /proc was mounted from the host, as monitoring containers do. The numbers are folders
-//    here; what a process is called in our own namespace stands in its NSpid line (numbers from the
-//    namespace of /proc inward), at our depth, provided it lives in our very namespace (same
-//    inode): a sibling container has its numbers at the same depth.
-// 3. Else nothing can be translated: NSpid shows inner numbers, never those further out.
+//   /proc/self/ns/pid has it, we run in that namespace, and our /proc shows it.
+// 2. Otherwise, if /proc/2 is a kernel thread, this /proc was mounted from the host, as monitoring
+//   containers do: kernel threads exist only there, and no program can set PF_KTHREAD itself. The
+//   pids are folders here. NSpid has the pids in all namespaces from that of /proc inward; ours is
+//   at our depth, but only if the process is in our own namespace (same inode), because a sibling
+//   container has its pids at the same depth.
+// 3. Otherwise nothing can be translated: NSpid only shows inner pids, never outer ones.
 #include "system/pid_namespace.hpp"
 
 #include <fcntl.h>
@@ -65,8 +61,8 @@ bool folder_exists(const std::string& path) {
 PidView pid_view(const NamespaceFacts& facts) {
   if (facts.own_inode == kInitialInode) return PidView::kHost;
   if (facts.own_inode) return facts.kernel_threads ? PidView::kHostProc : PidView::kForeign;
-  // No such link: a kernel without PID namespaces has kernel threads to show for it. A recorded
-  // tree without it was made before anybody recorded the link, on a host.
+  // There is no such link. A kernel without PID namespaces still shows kernel threads. A recorded
+  // tree without the link is an old recording from a host.
   if (!facts.procfs) return PidView::kHost;
   return facts.kernel_threads ? PidView::kHost : PidView::kForeign;
 }
@@ -85,8 +81,7 @@ LocalPid PidTranslator::find(std::int64_t host_pid) const {
   if (host_pid <= 0 || view_ == PidView::kForeign) return {};
   if (view_ == PidView::kHostProc) return translate(host_pid);
   if (folder_exists(roots_.proc + "/" + std::to_string(host_pid))) return {host_pid, host_pid};
-  // With hidepid=2 others' processes are not to be seen in /proc, but that they are there is no
-  // secret to kill().
+  // With hidepid=2, /proc hides other users' processes, but kill() still shows that they exist.
   const bool hidden =
       facts_.procfs && ::kill(static_cast<pid_t>(host_pid), 0) != 0 && errno == EPERM;
   return {std::nullopt, hidden ? std::optional(host_pid) : std::nullopt};

@@ -1,5 +1,5 @@
-// The driver names processes by their number in the host's PID namespace. Here stands what such a
-// number is worth to us.
+// The driver reports pids of the host's PID namespace. This decides whether and how they can be
+// translated to ours.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,12 @@
 namespace berth::system {
 
 enum class PidView : unsigned char {
-  kHost,      // we live in the host's namespace: its numbers are ours
-  kHostProc,  // we do not, but the /proc we read is the host's: its numbers name folders there
-  kForeign,   // neither: such a number is only a number, and whoever has the same one here is
-              // somebody else
+  kHost,      // we are in the host's namespace: the pids are ours
+  kHostProc,  // we are not, but our /proc is the host's: the pids are folders there
+  kForeign,   // neither: the pid may belong to another process here
 };
 
-/// What can be known of namespaces from /proc.
+/// What /proc reveals about namespaces.
 struct NamespaceFacts {
   bool procfs = false;                     // the kernel's own /proc, not a recorded tree
   std::optional<std::uint64_t> own_inode;  // of /proc/self/ns/pid
@@ -25,16 +24,16 @@ struct NamespaceFacts {
 };
 [[nodiscard]] PidView pid_view(const NamespaceFacts& facts);
 
-/// Where a process of the driver's list is to be found.
+/// Where to find a process that the driver lists.
 struct LocalPid {
-  std::optional<std::int64_t> folder;  // its folder in /proc; nullopt: not there
-  std::optional<std::int64_t> pid;     // its number in our namespace
+  std::optional<std::int64_t> folder;  // its folder in /proc; nullopt: not visible
+  std::optional<std::int64_t> pid;     // its pid in our namespace
 };
 
 class PidTranslator {
  public:
   explicit PidTranslator(const Roots& roots);
-  /// For a view decided elsewhere: `berth sim` makes its processes itself, beside us.
+  /// For a known view: `berth sim` starts its processes in our own namespace.
   PidTranslator(const Roots& roots, PidView view);
   [[nodiscard]] PidView view() const { return view_; }
   [[nodiscard]] LocalPid find(std::int64_t host_pid) const;
@@ -45,7 +44,7 @@ class PidTranslator {
   Roots roots_;
   NamespaceFacts facts_;
   PidView view_;
-  std::size_t own_depth_ = 0;  // how many namespaces we are below the one of /proc
+  std::size_t own_depth_ = 0;  // how many namespaces we are below that of /proc
 };
 
 }  // namespace berth::system

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <unistd.h>
+#include <test_paths.hpp>
 
 #include <string>
 

@@ -1,8 +1,7 @@
-// Reading /proc/PID is most of what `berth ps` does, so each process costs four files and no more
-// calls than these need: stat (state, times, memory), cmdline, cgroup, and the folder itself, whose
-// owner is the effective user (task_dump_owner in fs/proc/base.c keeps that so also for programs
-// whose files belong to root). A recorded tree has other owners and perhaps other page sizes; there
-// status is read instead.
+// Reading /proc/PID is most of the work of `berth ps`, so each process costs only four files: stat
+// (state, times, memory), cmdline, cgroup, and the folder itself. The folder's owner is the
+// effective user, also for programs whose files belong to root (task_dump_owner in fs/proc/base.c).
+// A recorded tree has other owners and maybe another page size, so there status is read instead.
 #include "system/process.hpp"
 
 #include <fcntl.h>
@@ -23,18 +22,18 @@ namespace berth::system {
 
 namespace {
 
-/// Of Linux on every architecture that has GPUs: USER_HZ is part of the kernel's ABI there.
+/// USER_HZ is part of the kernel's ABI on every architecture with GPUs.
 constexpr double kTicksPerSecond = 100.0;
-constexpr std::size_t kFileLimit = 4096;  // of arguments more is not shown
+constexpr std::size_t kFileLimit = 4096;  // arguments beyond this are not shown
 
-/// A file of /proc/PID in `buffer`; nullopt with errno set where it cannot be read.
+/// Reads a file of /proc/PID into `buffer`; nullopt with errno on failure.
 template <std::size_t N>
 std::optional<std::string_view> read_into(std::array<char, N>& buffer, int folder,
                                           const char* name) {
   const Descriptor file(::openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!file) return std::nullopt;
   ssize_t size = -1;
-  // These files come whole in one read, so that asking again for their end would only cost a call.
+  // These files arrive in a single read, so a second read to find the end is unnecessary.
   do size = ::read(file.get(), buffer.data(), N);
   while (size < 0 && errno == EINTR);
   if (size < 0) return std::nullopt;
@@ -51,8 +50,8 @@ bool is_procfs(int folder) {
   return folder >= 0 && ::fstatfs(folder, &about) == 0 && about.f_type == PROC_SUPER_MAGIC;
 }
 
-/// "[name]", as ps shows what has no arguments: kernel threads, zombies, and programs that wiped
-/// theirs.
+/// "[name]", as ps shows processes without arguments: kernel threads, zombies, and programs that
+/// erased theirs.
 std::string bracketed(std::string_view name) {
   return "[" + printable(name) + "]";
 }
@@ -74,8 +73,8 @@ ProcessReader::ProcessReader(Roots roots)
 
 std::optional<double> ProcessReader::uptime() const {
   if (!procfs_) return recorded_uptime_;
-  // Not /proc/uptime: in LXC that one is a fake with the age of the container, while start times
-  // are the kernel's.
+  // Not /proc/uptime: in LXC that shows the container's age, while start times count from the
+  // kernel's boot.
   timespec now{};
   if (::clock_gettime(CLOCK_BOOTTIME, &now) != 0) return std::nullopt;
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
@@ -84,7 +83,7 @@ std::optional<double> ProcessReader::uptime() const {
 void ProcessReader::fill_times(model::DeviceProcess& process, std::uint64_t cpu_ticks) const {
   const auto up = uptime();
   const double started = static_cast<double>(*process.start_ticks) / kTicksPerSecond;
-  // A tick of leeway: the start is rounded down, and the clocks are not read at the same moment.
+  // Allow one tick: the start time is rounded down, and the clocks are read one after the other.
   if (!up || started > *up + 1 / kTicksPerSecond) {
     process.age_seconds = process.cpu_percent = model::Absence::kFailed;
     return;
@@ -127,8 +126,8 @@ void ProcessReader::fill_owner(model::DeviceProcess& process, int folder, std::u
 
 void ProcessReader::fill_command(model::DeviceProcess& process, int folder,
                                  std::string_view short_name) {
-  // Reading the arguments takes a lock of the process's memory. One that is stuck in the kernel may
-  // hold it for ever, and every reader (ps, top) would be stuck with it; its name is had without.
+  // Reading the arguments takes a lock on the process's memory. A process stuck in the kernel may
+  // hold it forever and block every reader (ps, top); its name needs no lock.
   if (process.state != "D") {
     std::array<char, kFileLimit> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     if (const auto bytes = read_into(buffer, folder, "cmdline"))
@@ -168,8 +167,8 @@ bool ProcessReader::fill(model::DeviceProcess& process, std::int64_t pid, Depth 
     fill_owner(process, -1, about.st_uid);
     return true;
   }
-  // All files are taken from one folder descriptor: it stays with this process even if its number
-  // is given to another.
+  // Open all files relative to one folder descriptor: it stays with this process even if the pid is
+  // reused.
   const Descriptor folder(
       ::openat(proc_.get(), name.data(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!folder || ::fstat(folder.get(), &about) != 0) return false;

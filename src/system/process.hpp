@@ -1,4 +1,4 @@
-// One process from /proc: what the caller may read there and nothing more.
+// Reads one process from /proc, as far as the caller may.
 #pragma once
 
 #include <chrono>
@@ -15,26 +15,24 @@
 
 namespace berth::system {
 
-/// How much of a process is read: each file of /proc/PID costs some microseconds of the kernel's
-/// time.
+/// How much to read: each file of /proc/PID costs the kernel some microseconds.
 enum class Depth : unsigned char {
-  kUser,  // uid and user: one call of the kernel
+  kUser,  // uid and user: one system call
   kAll,
 };
 
-/// Where a process lives, from its cgroup paths alone (docker, podman, containerd, CRI-O,
-/// Kubernetes, LXC, systemd, Slurm).
+/// Where a process runs, from its cgroup paths only (docker, podman, containerd, CRI-O, Kubernetes,
+/// LXC, systemd, Slurm).
 struct Home {
   std::string container, unit, pod;
 };
 [[nodiscard]] Home home_of(std::string_view cgroup_file);
 
-/// Names of users from etc/passwd of a root; on the real one also from wherever the C library finds
-/// them.
+/// User names from etc/passwd below a root; for the real root also from the C library.
 class UserNames {
  public:
   explicit UserNames(std::string etc) : etc_(std::move(etc)) {}
-  /// The number itself where the user has no name, as `ps` does.
+  /// Returns the number as text if the user has no name, as `ps` does.
   [[nodiscard]] const std::string& of(std::uint32_t uid);
 
  private:
@@ -44,11 +42,11 @@ class UserNames {
   int asked_elsewhere_ = 0;
 };
 
-/// Of a name, or a number as it is; nullopt: there is no such group.
+/// The id of a group name or of a number; nullopt: there is no such group.
 [[nodiscard]] std::optional<std::uint32_t> group_id(const std::string& name);
 
-/// Fills the /proc half of `process` (uid … pod) for `pid`; false where there is no such process.
-/// Caches user names, so keep one for many processes. Not for use from several threads.
+/// Fills the /proc half of `process` (uid … pod) for `pid`; false if there is no such process. Keep
+/// one reader for many processes, because it caches user names. Not thread-safe.
 class ProcessReader {
  public:
   explicit ProcessReader(Roots roots);
@@ -65,10 +63,10 @@ class ProcessReader {
 
   Roots roots_;
   Descriptor proc_;
-  bool procfs_ = false;  // the kernel's own, not a recorded tree
+  bool procfs_ = false;  // the kernel's own /proc, not a recorded tree
   std::optional<double> recorded_uptime_;
   UserNames users_;
-  std::string last_cgroup_;  // most processes of a job share theirs
+  std::string last_cgroup_;  // cache: most processes of a job share one
   Home last_home_;
 };
 
@@ -81,17 +79,17 @@ struct NodeHolder {
   std::vector<std::string> nodes;  // "/dev/nvidia0", …: ascending, each once
 };
 struct HolderSearch {
-  std::vector<NodeHolder> holders;  // by pid
-  bool all_readable = true;  // false: there are processes whose descriptors the caller may not see
-  bool finished = true;      // false: time was up before all processes were looked at
+  std::vector<NodeHolder> holders;  // sorted by pid
+  bool all_readable = true;  // false: the caller may not see the descriptors of some processes
+  bool finished = true;      // false: timed out before all processes were read
 };
 /// Processes with an open descriptor on a node whose path begins with one of `prefixes`
-/// ("/dev/nvidia"), as far as the caller may look and `limit` allows: as root every descriptor of
-/// every process is looked at, which can be millions.
+/// ("/dev/nvidia"). Skips processes that the caller may not read. As root this reads every
+/// descriptor of every process, possibly millions, hence `limit`.
 [[nodiscard]] HolderSearch find_holders(const Roots& roots,
                                         const std::vector<std::string>& prefixes,
                                         std::chrono::milliseconds limit);
-/// The same for one prefix, in at most a tenth of a second.
+/// The same for one prefix, within a tenth of a second.
 [[nodiscard]] std::vector<model::Holder> device_holders(const Roots& roots,
                                                         const std::string& dev_prefix);
 

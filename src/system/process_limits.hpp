@@ -1,4 +1,4 @@
-// The limits of a process, as the kernel tells and takes them.
+// The limits of a process that its children inherit.
 #pragma once
 
 #include <sys/types.h>
@@ -7,11 +7,12 @@
 
 namespace berth::system {
 
-/// 0: our own. Empty where the kernel does not tell: it is gone, or another user's and we are not
+/// 0: our own. Empty if unavailable: the process is gone, or belongs to another user and we are not
 /// root.
 [[nodiscard]] model::Limits limits_of(pid_t process);
 
-/// Ours, from now on. False where one of them could not be set, errno says why; the others are.
+/// Sets our own resource limits, nice value and oom_score_adj. If one fails, sets the others and
+/// returns false with errno.
 bool set_limits(const model::Limits& limits);
 
 }  // namespace berth::system

@@ -9,7 +9,7 @@ namespace berth::system {
 
 namespace {
 
-/// Takes the next word off the front of `text`; "" at its end.
+/// Removes and returns the first word of `text`; "" at the end.
 std::string_view next_word(std::string_view& text) {
   const auto first = text.find_first_not_of(" \t\n");
   if (first == std::string_view::npos) return text = {};
@@ -28,7 +28,7 @@ std::optional<T> number_of(std::string_view word) {
   return number;
 }
 
-/// The value of "Key:\tvalue" where the line has this key.
+/// The value of "Key:\tvalue" if the line has this key.
 std::optional<std::string_view> value_of(std::string_view line, std::string_view key) {
   if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ':')
     return std::nullopt;
@@ -38,8 +38,8 @@ std::optional<std::string_view> value_of(std::string_view line, std::string_view
 }  // namespace
 
 std::optional<StatLine> parse_stat(std::string_view text) {
-  // The name stands in parentheses and may hold parentheses itself, but no field after it does: the
-  // last one ends it.
+  // The name is in parentheses and may contain some itself; no later field does, so search for the
+  // last one.
   const auto open = text.find('(');
   const auto close = text.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open)
@@ -77,14 +77,14 @@ StatusText parse_status(std::string_view text) {
   StatusText status;
   while (!text.empty()) {
     const auto end = text.find('\n');
-    // The kernel escapes line ends in Name:, so no process can forge a line of its own. A line
-    // without its end was cut.
+    // The kernel escapes newlines in Name:, so no process can forge a line. A line without a
+    // newline is truncated.
     if (end == std::string_view::npos) break;
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end + 1);
     if (auto uids = value_of(line, "Uid")) {
-      static_cast<void>(
-          next_word(*uids));  // the real one; the effective one decides what the process may do
+      static_cast<void>(next_word(
+          *uids));  // skip the real uid; the effective one decides what the process may do
       status.uid = number_of<std::uint32_t>(next_word(*uids));
     } else if (auto rss = value_of(line, "VmRSS")) {
       const auto kibibytes = number_of<std::uint64_t>(next_word(*rss));

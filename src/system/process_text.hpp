@@ -1,4 +1,4 @@
-// The texts of /proc/PID, parsed: pure, bounded, and written for hostile input, because a process
+// Parses the texts of /proc/PID. Pure and bounded; the input is untrusted, because a process
 // chooses its own name and arguments.
 #pragma once
 
@@ -10,41 +10,40 @@
 
 namespace berth::system {
 
-/// The fields of /proc/PID/stat that we use (proc(5)); `name` points into the text that was parsed.
+/// The fields of /proc/PID/stat that we use (proc(5)); `name` points into the parsed text.
 struct StatLine {
   std::int64_t pid = 0;
-  std::string_view
-      name;  // of the program, as the process calls itself: any bytes, also ')' and line ends
+  std::string_view name;  // set by the process: any bytes, including ')' and newlines
   char state = '?';
   std::int64_t parent = 0;
   std::uint64_t flags = 0;
-  std::uint64_t cpu_ticks = 0;  // user and system together
+  std::uint64_t cpu_ticks = 0;  // user and system
   std::uint64_t start_ticks = 0;
   std::uint64_t virtual_bytes = 0;
   std::uint64_t rss_pages = 0;
 };
 
-/// nullopt where the line is cut short or is not of this form.
+/// nullopt if the line is truncated or invalid.
 [[nodiscard]] std::optional<StatLine> parse_stat(std::string_view text);
 
-/// A kernel thread: no program, no arguments, no files (PF_KTHREAD in include/linux/sched.h).
+/// A kernel thread has no program, arguments or files (PF_KTHREAD in include/linux/sched.h).
 [[nodiscard]] inline bool is_kernel_thread(const StatLine& stat) {
   return (stat.flags & 0x0020'0000U) != 0;
 }
 
-/// What /proc/PID/status tells beyond stat.
+/// Fields of /proc/PID/status that are not in stat.
 struct StatusText {
   std::optional<std::uint32_t> uid;          // the effective one
   std::optional<std::uint64_t> rss_bytes;    // absent for kernel threads and zombies
-  std::vector<std::int64_t> namespace_pids;  // NSpid: from the namespace of this /proc inward
+  std::vector<std::int64_t> namespace_pids;  // NSpid: from this /proc's namespace to the innermost
 };
 [[nodiscard]] StatusText parse_status(std::string_view text);
 
 /// The bytes of /proc/PID/cmdline as one printable line: arguments joined by blanks, without the
-/// padding at the end that programs leave which rewrite their title.
+/// padding that programs leave when they change their title.
 [[nodiscard]] std::string command_line(std::string_view bytes);
 
-/// The name of a user id in the text of a passwd file; "" where it has none there.
+/// The name of a user id in the text of a passwd file; "" if it is not there.
 [[nodiscard]] std::string user_in_passwd(std::string_view passwd, std::uint32_t uid);
 
 }  // namespace berth::system

@@ -26,10 +26,10 @@ Error unusable(const std::string& path, int problem) {
   return unusable(path, error_words(problem));
 }
 
-/// What speaks against a folder that is there already: only this user may write to it.
+/// Fails unless only this user can write to the existing folder.
 Status check_private(const std::string& path) {
   struct stat status = {};
-  // lstat: in a shared temporary folder a link of someone else's must not lead us away.
+  // lstat: do not follow another user's link in a shared temporary folder.
   if (::lstat(path.c_str(), &status) != 0) return unusable(path, errno);
   const std::string shown = printable(path);
   if (!S_ISDIR(status.st_mode)) return unusable(path, text("it is no folder"), "ls -ld " + shown);
@@ -48,13 +48,13 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// "" where it is relative: the same words would mean another folder after the next cd.
+/// "" if relative: the path would mean another folder after the next cd.
 std::string absolute(const char* name) {
   const std::string path = env_nonempty(name).value_or("");
   return path.substr(0, 1) == "/" ? path : "";
 }
 
-/// The machine's name as part of a path.
+/// The machine's name as a path component.
 std::string hostname() {
   std::string name = read_line("/proc/sys/kernel/hostname").value_or("");
   for (char& c : name)
@@ -71,6 +71,10 @@ Status make_private_folder(const std::string& path, bool& made) {
 }
 
 Result<std::string> runtime_folder() {
+  // The socket and the journal belong together, so check BERTH_STATE_DIR as well.
+  if (const auto given = env_nonempty("BERTH_STATE_DIR"); given && given->front() != '/')
+    return unusable(*given, text("BERTH_STATE_DIR must begin with a slash"),
+                    "export BERTH_STATE_DIR=\"$PWD\"/" + printable(*given));
   if (const auto given = env_nonempty("BERTH_RUNTIME_DIR")) {
     if (given->front() == '/') return *given;
     return unusable(*given, text("BERTH_RUNTIME_DIR must begin with a slash"),
@@ -103,7 +107,7 @@ std::chrono::milliseconds system_broker_expected_for() {
     return milliseconds(0);
   const milliseconds away((now.tv_sec - status.st_mtim.tv_sec) * 1000 +
                           (now.tv_nsec - status.st_mtim.tv_nsec) / 1'000'000);
-  // By a clock that was set nothing is to be reckoned.
+  // If the clock was set, the difference means nothing.
   return away < -kRestart || away > kRestart ? milliseconds(0)
                                              : std::min(kRestart, kRestart - away);
 }

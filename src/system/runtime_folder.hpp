@@ -1,5 +1,5 @@
-// Where Berth keeps what lives as long as a session (sockets, folders of jobs), and what outlives
-// it.
+// The folders for files that live as long as a session (sockets, job folders), and for files that
+// outlive it.
 #pragma once
 
 #include <chrono>
@@ -10,20 +10,20 @@
 
 namespace berth::system {
 
-/// BERTH_RUNTIME_DIR, else $XDG_RUNTIME_DIR/berth, else /run/user/UID/berth, else a folder of this
-/// user in the temporary directory; always absolute. Fails with kUnavailable (E0514) where
-/// BERTH_RUNTIME_DIR is relative; XDG_RUNTIME_DIR and TMPDIR do not count then.
+/// BERTH_RUNTIME_DIR, else $XDG_RUNTIME_DIR/berth, else /run/user/UID/berth, else this user's
+/// folder in the temporary directory; always absolute. Fails with kUnavailable (E0514) if
+/// BERTH_RUNTIME_DIR is relative; a relative XDG_RUNTIME_DIR or TMPDIR is ignored.
 [[nodiscard]] Result<std::string> runtime_folder();
-/// BERTH_STATE_DIR, else $XDG_STATE_HOME/berth/HOSTNAME, else that in ~/.local/state: homes may be
-/// shared between machines, a queue is not. Relative ones do not count.
+/// BERTH_STATE_DIR, else $XDG_STATE_HOME/berth/HOSTNAME, else the same in ~/.local/state. HOSTNAME
+/// is needed because machines may share a home but not a queue. Relative paths are ignored.
 [[nodiscard]] std::string state_folder();
 
-/// Makes a folder that only this user may write to, or takes one that is so; `made`: it was not
-/// there before. Fails with kUnavailable (E0514).
+/// Creates a folder that only this user can write to, or checks an existing one. `made`: it was
+/// created now. Fails with kUnavailable (E0514).
 [[nodiscard]] Status make_private_folder(const std::string& path, bool& made);
 
-/// A socket by a name that fits into an address (107 bytes), however long its path is. The name is
-/// good as long as this lives.
+/// A name for a socket that fits into an address (107 bytes) even if its path is longer. Valid
+/// during the lifetime of this object.
 class SocketName {
  public:
   explicit SocketName(const std::string& path);
@@ -35,8 +35,8 @@ class SocketName {
 };
 
 inline constexpr const char* kSystemSocket = "/run/berth/berth.sock";
-/// How long the broker of all users is counted on: it marks the time of its socket's file every
-/// second, and has 20 s to come back. 0: there is none, and was none lately.
+/// How long to wait for the system broker to return: it updates its socket file's time every second
+/// and gets 20 s for a restart. 0: there is none, and there was none recently.
 [[nodiscard]] std::chrono::milliseconds system_broker_expected_for();
 inline constexpr const char* kSystemState = "/var/lib/berth";
 

@@ -32,7 +32,7 @@ Spawned spawn(const Start& start) {
   ::posix_spawnattr_setflags(
       &attributes, static_cast<short>(session | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   Spawned spawned;
-  // exec takes char* const[] for history's sake and changes nothing.
+  // exec's char* const[] is historical; the strings are not changed.
   spawned.problem = ::posix_spawn(&spawned.pid, start.program.c_str(), &actions, &attributes,
                                   const_cast<char* const*>(words.data()), environ);
   ::posix_spawnattr_destroy(&attributes);

@@ -7,19 +7,18 @@
 
 namespace berth::system {
 
-/// Another program of ours, started as if by nobody in particular: it has our variables, no
-/// descriptor but these, reads nothing, and every signal does to it what it does by default,
-/// whatever signals the caller ignores or blocks.
+/// How to start another of our programs, independent of the caller's state: it gets our variables,
+/// only these descriptors, an empty stdin, and default signal handling.
 struct Start {
   std::string program;  // a path
   std::vector<std::string> words;
   int out = -1, err = -1;  // become 1 and 2
-  bool is_daemon = false;  // in a session of its own, in the root folder
+  bool is_daemon = false;  // in its own session, in the root folder
 };
 
 struct Spawned {
   pid_t pid = -1;
-  int problem = 0;  // an errno: it was not started
+  int problem = 0;  // an errno: the start failed
 };
 
 Spawned spawn(const Start& start);

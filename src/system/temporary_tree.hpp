@@ -1,4 +1,4 @@
-// A folder for a test to build a machine in; gone after it.
+// A folder in which a test builds a machine; deleted afterwards.
 #pragma once
 
 #include <doctest/doctest.h>

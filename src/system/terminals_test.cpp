@@ -62,7 +62,7 @@ TEST_CASE("a terminal is told without waiting, and nothing else is written to") 
   CHECK(said.find("two\r") != std::string::npos);
   CHECK(said.find('\x1b') == std::string::npos);
   CHECK(!tell_terminal(slave, ::geteuid() + 1, "not yours"));
-  // Nobody reads: at some point it is full, and nobody waits for that.
+  // Nobody reads, so the terminal's buffer fills up; writing must not block then.
   const std::string much(4000, 'x');
   int told = 0;
   while (told < 1000 && tell_terminal(slave, ::geteuid(), much)) ++told;

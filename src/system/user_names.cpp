@@ -15,8 +15,8 @@ namespace berth::system {
 namespace {
 
 constexpr std::size_t kPasswdLimit = 4U << 20U;
-/// Each question to a directory service may take a round trip over the network, so that a machine
-/// full of strangers must not ask hundreds.
+/// A directory service may need a network round trip per query, so limit their number on machines
+/// with many unknown users.
 constexpr int kMostQuestions = 64;
 
 std::string ask_c_library(std::uint32_t uid) {
@@ -51,7 +51,7 @@ const std::string& UserNames::of(std::uint32_t uid) {
   if (known != known_.end()) return known->second;
   if (!passwd_) passwd_ = slurp(etc_ + "/passwd", kPasswdLimit).value_or("");
   std::string name = user_in_passwd(*passwd_, uid);
-  // Reading the file first spares the usual case the loading of every name service module.
+  // Read the file first: the C library would load every name service module.
   if (name.empty() && etc_ == "/etc" && ++asked_elsewhere_ <= kMostQuestions)
     name = ask_c_library(uid);
   if (name.empty()) name = std::to_string(uid);

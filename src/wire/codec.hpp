@@ -1,6 +1,6 @@
-// Bytes between our own processes over a pipe: fixed-width little-endian numbers and
-// length-prefixed text. The reader treats what it gets as hostile (the writer has a vendor's driver
-// inside it): out of bounds sets failed() and yields zeros.
+// Encodes bytes between our own processes over a pipe: fixed-width little-endian numbers and
+// length-prefixed text. The reader does not trust its input, because the writer has a vendor's
+// driver inside it: reading out of bounds sets failed() and yields zeros.
 #pragma once
 
 #include <cstdint>

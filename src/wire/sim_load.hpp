@@ -1,7 +1,7 @@
-// What a simulated device shows at a moment: a pure function of machine, seed, time and faults, in
-// whole numbers (the simulated driver has no libm). Load is smooth noise that repeats every 256 s,
-// so that the energy counter is a sum with an end. Ended processes no longer count for load and
-// memory, but the energy counter does not go back for them.
+// What a simulated device shows at a given time: a pure function of machine, seed, time and faults,
+// in integers because the simulated driver has no libm. The load is smooth noise with a period of
+// 256 s, so that the energy counter can be computed as a finite sum. Ended processes no longer
+// count for load and memory, but the energy counter never decreases.
 #pragma once
 
 #include "wire/sim_state.hpp"
@@ -10,7 +10,7 @@ namespace berth::wire::sim {
 
 inline constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 inline constexpr std::uint64_t kPeriodSeconds = 256;
-/// How often the driver takes its samples (nvml.h: between 1/6 s and 1 s); a divisor of the second.
+/// The driver's sample period (nvml.h: between 1/6 s and 1 s); must divide a second.
 inline constexpr std::uint64_t kSamplePeriod = 200 * kMillisecond;
 
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {  // splitmix64 over both
@@ -20,7 +20,7 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {  // splitmix64 o
   return z ^ (z >> 31U);
 }
 
-/// Smooth noise, 0…1000: a value every two seconds, straight lines between.
+/// Smooth noise, 0…1000: a value every two seconds, linear in between.
 constexpr std::uint32_t wave(std::uint64_t seed, std::uint64_t stream, std::uint64_t time) {
   constexpr std::uint64_t kKnot = 2 * kSecond, kKnots = kPeriodSeconds / 2;
   const std::uint64_t key = mix(seed, stream), knot = time / kKnot % kKnots;
@@ -29,7 +29,7 @@ constexpr std::uint32_t wave(std::uint64_t seed, std::uint64_t stream, std::uint
   return static_cast<std::uint32_t>((a * (2000 - part) + b * part) / 2000);
 }
 
-/// The first fault of that kind that holds for the device at that time.
+/// The first fault of that kind that affects the device at that time.
 inline const Fault* fault_of(const View& view, FaultKind kind, std::uint32_t device,
                              std::uint64_t time) {
   for (std::uint32_t i = 0; i < view.state().faults; ++i) {
@@ -44,7 +44,7 @@ inline const Fault* fault_of(const View& view, FaultKind kind, std::uint32_t dev
 inline constexpr std::uint64_t kThermalReasons =
     0x60;  // NVML's bits: software and hardware thermal slowdown
 
-/// One device at one moment.
+/// One device at one time.
 class Moment {
  public:
   Moment(const View& view, std::uint32_t device, std::uint64_t time)
@@ -56,12 +56,12 @@ class Moment {
     return fault_of(view_, kind, index_, time_);
   }
 
-  /// Percent of the last sample period.
+  /// Percent, in the last sample period.
   [[nodiscard]] std::uint32_t utilization() const {
     return utilization_at(mean_load(false), sampled(time_));
   }
   [[nodiscard]] std::uint32_t memory_utilization() const { return utilization() * 55 / 100; }
-  /// What one process has of it.
+  /// The part of one process.
   [[nodiscard]] std::uint32_t share_of(const Process& process) const {
     const std::uint32_t sum = activity(false);
     return sum == 0 ? 0 : utilization() * process.activity / sum;
@@ -74,7 +74,7 @@ class Moment {
     return p.memory - p.memory_swing / 1000 * wave(view_.state().seed, 0x10000 + process, time_) /
                           kPage * kPage;
   }
-  /// Without what is reserved; `partition` kNone: of the whole device.
+  /// Without reserved memory; `partition` kNone: the whole device.
   [[nodiscard]] std::uint64_t memory_used(std::uint32_t partition = kNone) const {
     std::uint64_t sum = 0;
     for_processes([&](std::uint32_t i, const Process& p) {
@@ -94,7 +94,7 @@ class Moment {
   }
   [[nodiscard]] bool idle() const { return mean_load(false) == 0; }
 
-  /// Milliwatts, the mean of the last second.
+  /// Milliwatts, mean of the last second.
   [[nodiscard]] std::uint32_t power() const {
     const std::uint32_t plain = power_at(mean_load(false), time_);
     return fault(kThrottle) == nullptr ? plain : throttled(plain);
@@ -108,7 +108,7 @@ class Moment {
     const std::uint64_t before = energy_until(load, slowed->from);
     return device_.energy_base + before + (plain - before) / 10 * 7;
   }
-  /// Degrees Celsius: follows the load of the last half minute.
+  /// Degrees Celsius; follows the load of the last 30 s.
   [[nodiscard]] std::uint32_t temperature() const {
     const Fault* slowed = fault(kThrottle);
     if (slowed != nullptr && (slowed->value & kThermalReasons) != 0)
@@ -145,12 +145,12 @@ class Moment {
   [[nodiscard]] std::uint32_t pcie_generation() const {
     return idle() && !has_process() ? device_.pcie_generation_idle : device_.pcie_generation_max;
   }
-  /// Clock event reasons in NVML's bits: idle, or what the fault says.
+  /// Clock event reasons as NVML's bits: idle, or those of the fault.
   [[nodiscard]] std::uint64_t throttle_reasons() const {
     if (const Fault* slowed = fault(kThrottle)) return slowed->value;
     return idle() ? 1 : 0;
   }
-  /// Kilobytes a second over PCIe in one direction.
+  /// Kilobytes per second over PCIe in one direction.
   [[nodiscard]] std::uint32_t pcie_kilobytes(bool receive) const {
     return utilization() * device_.pcie_width * 800 * (receive ? 2 : 1);
   }

@@ -1,7 +1,6 @@
-// The simulated machine as bytes: `berth sim` writes them once into BERTH_SIM_DIR/state, the
+// The simulated machine as bytes. `berth sim` writes them once to BERTH_SIM_DIR/state, and the
 // simulated driver maps them. Nothing here needs libstdc++, because the driver is loaded into other
-// people's programs. BERTH_SIM_DIR/shared is the one part that is written later: call counters,
-// wakes, and which processes have ended.
+// programs. Only BERTH_SIM_DIR/shared is written later: call counters, wakes, and ended processes.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +17,7 @@ inline constexpr std::uint32_t kNone = 0xffffffff;
 
 enum Vendor : std::uint32_t { kNvidia = 0, kAmd = 1, kIntel = 2 };
 
-/// What a device does not answer: bits of Device::unsupported. The names are those of the machine
+/// Readings that a device does not support: bits of Device::unsupported. Names as in the machine
 /// file's `unsupported`.
 // clang-format off
 #define BERTH_SIM_ABILITIES(ROW) \
@@ -71,22 +70,22 @@ enum FaultKind : std::uint32_t {
 #undef BERTH_ROW
       kFaultKinds
 };
-/// Fault::value of kRemap beyond a plain count.
+/// Special values of Fault::value for kRemap, besides a count.
 inline constexpr std::uint64_t kRemapPending = ~std::uint64_t{0}, kRemapFailed = ~std::uint64_t{1};
-/// Fault::value of kHung: identity and look-ups hang, too.
+/// Fault::value of kHung: identity and look-ups hang as well.
 inline constexpr std::uint64_t kHungAll = 1;
-/// Fault::value of kNoPermission: only the memory of whole devices, as a container sees a GPU
-/// divided by MIG.
+/// Fault::value of kNoPermission: only the memory of whole devices, as for a container with a MIG
+/// GPU.
 inline constexpr std::uint64_t kNoPermissionMemory = 1;
 
 struct Device {
   std::uint64_t memory_total, memory_reserved;  // bytes
   std::uint64_t bar1_total, bar1_used;          // bytes
   std::uint64_t unsupported;                    // bits of Ability
-  std::uint64_t energy_base;                    // millijoules that the counter starts with
+  std::uint64_t energy_base;                    // millijoules; the counter's initial value
   std::uint32_t vendor;
   std::uint32_t pci_domain, pci_bus, pci_slot;
-  std::uint32_t pci_id, pci_subsystem;  // device << 16 | vendor, as NVML has it
+  std::uint32_t pci_id, pci_subsystem;  // device << 16 | vendor, as in NVML
   std::uint32_t pci_class;              // 0x030200
   std::uint32_t minor, architecture, capability_major, capability_minor, brand;
   std::uint32_t power_limit, power_limit_default, power_limit_min, power_limit_max;  // milliwatts
@@ -98,21 +97,21 @@ struct Device {
   std::uint32_t fans;
   std::uint32_t pcie_generation_idle, pcie_generation_max, pcie_width, pcie_width_max;
   std::int32_t numa_node;  // -1: none
-  std::uint32_t ecc;       // 0: the device has none
+  std::uint32_t ecc;       // 0: not supported
   std::uint32_t persistence, compute_mode, mig_enabled, mig_capable, display_active;
   std::uint32_t performance_idle, performance_busy;  // P-states
-  std::uint32_t asleep;   // runtime-suspended: whoever touches it wakes it
-  std::uint32_t on_bus;   // shows in sysfs
-  std::uint32_t unified;  // uses the host's memory
+  std::uint32_t asleep;                              // runtime-suspended; any access wakes it
+  std::uint32_t on_bus;                              // visible in sysfs
+  std::uint32_t unified;                             // uses the host's memory
   std::uint32_t nvlinks, cores, memory_bus_width, multiprocessors;
-  std::uint32_t vendor_index;  // the driver's number, by PCI address among its own
+  std::uint32_t vendor_index;  // the driver's index: by PCI address among the vendor's devices
   std::uint32_t partition_first, partition_count;
   std::uint32_t process_first, process_count;
-  std::uint32_t base_load;  // percent, without any process of ours
-  std::uint32_t fabric;     // as NVML has it: 0 none, 1 not started, 2 in progress, 3 completed
-  std::uint32_t vgpu;       // 0: no guest; 1: a guest with a licence, 2: one without
+  std::uint32_t base_load;  // percent, without any of our processes
+  std::uint32_t fabric;     // as in NVML: 0 none, 1 not started, 2 in progress, 3 completed
+  std::uint32_t vgpu;       // 0: not a guest; 1: a guest with a licence, 2: without
   std::uint32_t retired_pending, no_peer_access;
-  std::uint32_t clock_application;  // MHz; 0: as usual
+  std::uint32_t clock_application;  // MHz; 0: default
   char name[96], uuid[96];
   char serial[32], vbios[32], part_number[32], kernel_driver[16], architecture_name[32];
   char local_cpus[128];
@@ -130,9 +129,10 @@ static_assert(offsetof(Partition, uuid) == 32 && sizeof(Partition) == 160);
 struct Process {                       // grouped by device
   std::uint64_t memory, memory_swing;  // bytes; it uses between memory - memory_swing and memory
   std::int64_t pid;
-  std::uint32_t device, partition;  // partition: its place on the device; kNone: the whole device
-  std::uint32_t use, activity;      // activity: percent of the device that it keeps busy on average
-  std::uint32_t foreign;            // in another PID namespace: nobody here knows this pid
+  std::uint32_t device,
+      partition;                // partition: its position on the device; kNone: the whole device
+  std::uint32_t use, activity;  // activity: mean percent of the device that it keeps busy
+  std::uint32_t foreign;        // in another PID namespace, so its pid is unknown here
   char command[124];
 };
 static_assert(offsetof(Process, command) == 44 && sizeof(Process) == 168);
@@ -140,7 +140,7 @@ static_assert(offsetof(Process, command) == 44 && sizeof(Process) == 168);
 struct Fault {
   std::uint32_t kind, device;  // device: kNone means all
   std::uint64_t from;          // nanoseconds since the start
-  std::uint64_t value;         // nanoseconds, bytes, count, Xid or clock event bits, by kind
+  std::uint64_t value;  // nanoseconds, bytes, count, Xid or clock event bits, depending on kind
 };
 static_assert(sizeof(Fault) == 24);
 
@@ -151,7 +151,7 @@ struct State {
   std::uint64_t seed;
   std::int64_t start_monotonic;  // CLOCK_MONOTONIC, nanoseconds
   std::int64_t start_unix_us;
-  std::int64_t frozen;  // nanoseconds since the start that every clock shows; -1: time moves
+  std::int64_t frozen;  // fixed time in nanoseconds since the start; -1: time advances
   std::uint64_t init_time, pcie_window;  // nanoseconds
   std::uint32_t driver_present, driver_major, driver_minor, driver_patch, cuda_version;
   std::uint32_t process_record_bytes;  // what the _v3 process functions write: 24, or 32 in 535.43
@@ -159,14 +159,14 @@ struct State {
   std::uint32_t devices, devices_at, partitions, partitions_at;
   std::uint32_t processes, processes_at, faults, faults_at;
   std::uint32_t functions;
-  std::uint32_t confidential;  // computing: 0 off, 1 on and not ready, 2 ready
+  std::uint32_t confidential;  // computing: 0 off, 1 on but not ready, 2 ready
   char machine[64], driver_version[32], nvml_version[32];
 };
 static_assert(offsetof(State, init_time) == 56 && offsetof(State, driver_present) == 72);
 static_assert(offsetof(State, machine) == 136 && sizeof(State) == 264);
 
-/// Followed by: calls[functions], wakes[devices] (64 bit each), gone[processes] (32 bit each). All
-/// atomic.
+/// Followed by calls[functions], wakes[devices] (64 bits each) and gone[processes] (32 bits each).
+/// All atomic.
 struct Shared {
   std::uint64_t magic;
   std::uint32_t version, functions, devices, processes;
@@ -178,7 +178,7 @@ constexpr std::size_t shared_bytes(std::uint32_t functions, std::uint32_t device
   return sizeof(Shared) + 8 * (std::size_t{functions} + devices) + 4 * std::size_t{processes};
 }
 
-/// Whether `bytes` of state at `state` can be used without reading beyond them.
+/// Whether the state is complete and consistent within `bytes`.
 inline bool valid(const State* state, std::size_t bytes) {
   if (bytes < sizeof(State) || state->magic != kStateMagic || state->version != kVersion)
     return false;
@@ -193,7 +193,7 @@ inline bool valid(const State* state, std::size_t bytes) {
          fits(state->faults_at, state->faults, sizeof(Fault), kMaxFaults);
 }
 
-/// Reading access to a valid state; `shared` may be nullptr.
+/// Reads a valid state; `shared` may be nullptr.
 class View {
  public:
   View() = default;
@@ -214,7 +214,7 @@ class View {
     return at<Fault>(state_->faults_at)[i];
   }
 
-  /// The writable words; nullptr where there is no shared region.
+  /// Writable counters; nullptr if there is no shared region.
   [[nodiscard]] std::uint64_t* calls(std::uint32_t function) const {
     return words() == nullptr ? nullptr : words() + function;
   }

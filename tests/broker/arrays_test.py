@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Arrays, drained devices, and jobs that take the CPU when they have waited long enough, on a simulated machine with four GPUs.
+"""Arrays, drained devices, and jobs that move to the CPU after waiting long enough, on a simulated machine with four GPUs.
 
 usage: arrays_test.py BERTH
 """

@@ -1,6 +1,6 @@
-// daemon_probe SOCKET STATE_FOLDER [all [GROUPS [MODE ENFORCE_ON EXEMPT_USER EXEMPT_GROUP]]]: the
-// daemon by itself, until it is killed; "all": for every user, and where GROUPS is given, with
-// control groups for its jobs in a folder of that name. Prints "ready" when it answers.
+// daemon_probe SOCKET STATE_FOLDER [all [GROUPS [MODE ENFORCE_ON EXEMPT_USER EXEMPT_GROUP]]]: runs
+// only the daemon, until it is killed. "all": serves every user; GROUPS: the name of a folder for
+// the jobs' control groups. Prints "ready" when it answers.
 #include <cstdio>
 #include <string>
 

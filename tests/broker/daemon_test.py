@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The broker's daemon over its socket, on a simulated machine: leases are given once, come back however their owners end,
-and outlive the daemon.
+"""The broker's daemon over its socket, on a simulated machine: a device is leased only once, comes back however its owners end, and
+leases outlive the daemon.
 
 usage: daemon_test.py BERTH DAEMON_PROBE
 """
@@ -202,7 +202,7 @@ class Leases(Daemon):
 
     def test_what_makes_no_sense_is_refused(self):
         client = self.client()
-        for method, path, body, status in (("GET", "/", None, 404), ("GET", "/v2/jobs", None, 404),
+        for method, path, body, status in (("GET", "/nothing", None, 404), ("GET", "/v2/jobs", None, 404),
                                            ("POST", "/v1/jobs", 3, 400), ("GET", "/v1/jobs/7", None, 404),
                                            ("POST", "/v1/jobs/7/cancel", {}, 404), ("DELETE", "/v1/jobs", None, 404),
                                            ("POST", "/v1/jobs", {"request": {"gpus": 99}}, 409),
@@ -242,10 +242,13 @@ class TwoUsers(Daemon):
         self.assertEqual(client.jobs()[waiting["id"]]["state"], "waiting")
 
     def test_a_queued_job_is_its_users_own_to_the_kernel_too(self):
-        spec = {"folder": "/", "umask": 0o022, "environment": [f"PATH={os.environ['PATH']}", "SECRET=word"], "uid": 0, "gid": 0,
-                "groups": [0]}
-        status, said = self.as_nobody("POST", "/v1/jobs", {"queued": True, "spec": spec, "request": {"gpus": 1},
-                                                           "command": ["sh", "-c", "id -u; id -G; touch /root/x; kill -0 $PPID"]})
+        spec = {"folder": "/", "umask": 0o022, "environment": [f"PATH={os.environ['PATH']}", "SECRET=word"]}
+        asked = {"queued": True, "spec": spec, "request": {"gpus": 1},
+                 "command": ["sh", "-c", "id -u; id -G; touch /root/x; kill -0 $PPID"]}
+        # Nobody says who they are.
+        status, said = self.as_nobody("POST", "/v1/jobs", {**asked, "spec": {**spec, "uid": 0, "gid": 0, "groups": [0]}})
+        self.assertEqual(status, 400, said)
+        status, said = self.as_nobody("POST", "/v1/jobs", asked)
         self.assertEqual(status, 201, said)
         job = self.client().job(said["job"]["id"], "ended")
         self.assertEqual(job["state"], "failed", job)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Server-sent events of the broker on a simulated machine: every change, once, in order, and nobody waits for a slow listener.
+"""Server-sent events of the broker on a simulated machine: every change once and in order, and a slow listener delays nobody.
 
 usage: events_test.py BERTH
 """

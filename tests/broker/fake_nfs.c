@@ -1,4 +1,4 @@
-// Preloaded: folders whose path has "fake-nfs" in it are on NFS.
+// Preloaded: makes folders with "fake-nfs" in their path look like NFS.
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/syscall.h>

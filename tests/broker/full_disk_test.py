@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A user's broker whose disk is full, or cannot be written any more: it says so, and what it had confirmed is there afterwards.
+"""A user's broker with a full or read-only disk: it reports that, and everything it confirmed is still there afterwards.
 
 usage: full_disk_test.py BERTH
 """
@@ -27,8 +27,8 @@ class FullDisk(Machine):
 
     def queue(self, *words, **more):
         done = self.run_berth("run", "--queue", *words, **more)
-        self.assertEqual((done.returncode, done.stdout[:4]), (0, "job "), done.stderr)
-        return int(done.stdout.split()[1])
+        self.assertEqual((done.returncode, done.stdout.strip().isdigit()), (0, True), done.stderr)
+        return int(done.stdout.split()[-1])
 
     def waits_for(self, name, code):
         """The words of a command that ends when the file is there."""
@@ -59,7 +59,7 @@ class FullDisk(Machine):
         while not refusals:
             done = self.run_berth("run", "--queue", "--gpus", "4", "--", "true", BIG=big)
             if done.returncode == 0:
-                confirmed.append(int(done.stdout.split()[1]))
+                confirmed.append(int(done.stdout.split()[-1]))
                 continue
             self.assertIn("No space left on device", done.stderr + "No space left on device" * ("full" in done.stderr))
             self.assertIn("hint: df -h ", done.stderr)
@@ -76,6 +76,13 @@ class FullDisk(Machine):
         known = {one["id"]: one["state"] for one in self.call("GET", "/v1/jobs")["jobs"]}
         self.assertEqual(set(known), {ends_meanwhile, ends_later, *confirmed})
         self.refused("cancel", str(ends_later), identifier="E0908", hint="df -h ")
+        # Also to who only looks.
+        for words in (["jobs"], ["why", str(confirmed[-1])], []):
+            done = self.run_berth(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(" ".join((done.stdout + done.stderr).split()), r"journal.db cannot be written: .*: no job is accepted or started until this is fixed")
+        self.assertIn("nothing starts until the broker can write its journal", self.run_berth("why", str(confirmed[-1])).stdout)
+        self.assertEqual(self.call("GET", f"/v1/jobs/{confirmed[-1]}/why")["obstruction"], "journal")
         # A job in a terminal runs without a lease, but on nothing that another has.
         job = self.run_berth("run", "--gpus", "1", "--no-wait", "--", "sh", "-c", "exit 3")
         self.assertEqual(job.returncode, 6, job.stderr)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What users do to root's broker to keep it from others: its memory stays small, and another is served as usual meanwhile.
+"""Users who try to block root's broker: its memory stays small, and other users are served as usual.
 
 usage: hostile_clients_test.py BERTH
 """
@@ -310,8 +310,8 @@ class HostileClients(MachineOfAll):
             own = http.client.HTTPConnection("berth", timeout=60)
             own.sock = connect()
             said = []
-            for name in ("n" * 30_000, "n" * 3_000_000, "n"):
-                body = {"request": {"gpus": 1}, "queued": True, "name": name, "command": ["true"], "array": "1-5000%1",
+            for word in ("n" * 30_000, "n" * 3_000_000, "n"):
+                body = {"request": {"gpus": 1}, "queued": True, "name": "n", "command": ["true", word], "array": "1-5000%1",
                         "spec": {"folder": "/", "umask": 18, "environment": []}}
                 own.request("POST", "/v1/jobs", json.dumps(body))
                 answer = own.getresponse()
@@ -326,7 +326,7 @@ class HostileClients(MachineOfAll):
         def listen():
             own = http.client.HTTPConnection("berth", timeout=60)
             own.sock = connect()
-            body = {"request": {"gpus": 1}, "queued": True, "name": "n" * 2500, "command": ["true"], "array": "1-2000%1",
+            body = {"request": {"gpus": 1}, "queued": True, "name": "n", "command": ["true", "n" * 2500], "array": "1-2000%1",
                     "spec": {"folder": "/", "umask": 18, "environment": []}}
             own.request("POST", "/v1/jobs", json.dumps(body))
             if own.getresponse().status != 201:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`berth jobs`, `why`, `logs`, `wait`, `cancel`, `hold` and `release` on a simulated machine with four GPUs, and against a
-broker of the test's own where it has to say what is rare.
+"""`berth jobs`, `why`, `logs`, `wait`, `cancel`, `hold` and `release` on a simulated machine with four GPUs, and against a fake broker
+for rare answers.
 
 usage: jobs_test.py BERTH
 """
@@ -88,7 +88,7 @@ class Queue(Caller):
 
     def test_without_a_broker_there_are_no_jobs(self):
         self.assertEqual(self.says("jobs"), "no jobs: no broker runs, and none did before\n")
-        self.assertEqual(self.document("jobs", "--all"), {"schema": 1, "jobs": [], "elsewhere": [], "drained": []})
+        self.assertEqual(self.document("jobs", "--all"), {"schema": 1, "jobs": [], "elsewhere": [], "drained": [], "notices": [], "not_shown": 0})
         for verb in ("why", "logs", "cancel", "hold", "release"):
             done = self.berth(verb, "1")
             self.assertEqual(done.returncode, 1, done.stderr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whoever is killed, a job in a terminal or from the queue gives its device back soon after its last process is gone, and no
-process of it stays; and a job that is cancelled ends, whether it wants to or not.
+"""After any process is killed, a job in a terminal or from the queue gives its device back soon after its last process ends, and leaves
+no process behind. A cancelled job always ends.
 
 usage: kills_test.py BERTH
 """
@@ -61,14 +61,14 @@ class Kills(Machine):
         super().setUp()
         self.tree = self.folder / "tree.sh"
         self.tree.write_text(TREE.replace("{mark}", self.folder.name))
-        self.command = ["--gpus", "4", "--", "sh", str(self.tree)]
+        self.command = ["--gpus", "4", "--grace", "300ms", "--", "sh", str(self.tree)]
 
     def alive(self, processes):
         """Those that are there, and are the same."""
         return [pid for pid, began in processes.items() if (stat := stat_of(pid)) and stat[0] != "Z" and stat[19] == began]
 
     def job_of_queue(self):
-        job = int(self.run_berth("run", "--queue", *self.command).stdout.split()[1])
+        job = int(self.run_berth("run", "--queue", *self.command).stdout.split()[-1])
         log = pathlib.Path(self.variables["BERTH_STATE_DIR"], "jobs", f"{job}.log")
         self.assertTrue(wait_until(lambda: log.exists() and log.read_text() == "up\n"))
         keeper = int(log.with_suffix(".status").read_text().split()[0])
@@ -177,12 +177,12 @@ class Kills(Machine):
 
     def test_what_starts_keepers_is_killed(self):
         job, keeper, _, _, everything = self.begin(self.job_of_queue)
-        nursery = int(stat_of(keeper)[1])
-        self.assertEqual(words_of(nursery).strip(), "job-nursery")
-        os.kill(nursery, signal.SIGKILL)
+        fork_server = int(stat_of(keeper)[1])
+        self.assertEqual(words_of(fork_server).strip(), "job-fork-server")
+        os.kill(fork_server, signal.SIGKILL)
         time.sleep(0.2)
         self.assertEqual(self.job(job)["state"], "running")
-        next_ = int(self.run_berth("run", "--queue", "--cpu", "--", "sh", "-c", "ulimit -n; exit 3").stdout.split()[1])
+        next_ = int(self.run_berth("run", "--queue", "--cpu", "--", "sh", "-c", "ulimit -n; exit 3").stdout.split()[-1])
         self.assertEqual(self.job(next_, "ended")["outcome"]["exit_code"], 3)
         self.call("POST", f"/v1/jobs/{job}/cancel", {})
         self.assert_over(job, everything)
@@ -190,7 +190,7 @@ class Kills(Machine):
     def helpers(self):
         """What starts keepers, and what would start that anew: their numbers."""
         mark = f"BERTH_SIM_DIR={self.variables['BERTH_SIM_DIR']}".encode()
-        found = {"job-nursery": [], "job-nursery-spare": []}
+        found = {"job-fork-server": [], "job-fork-standby": []}
         for entry in pathlib.Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 if entry.name.isdigit() and words_of(entry.name).strip() in found and mark in (entry / "environ").read_bytes():
@@ -200,11 +200,11 @@ class Kills(Machine):
     def test_what_would_start_it_anew_is_killed_too(self):
         """Whichever of them, a queued job starts, and there are both again."""
         self.run_berth("run", "--queue", "--cpu", "--", "true")
-        for names in (["job-nursery"], ["job-nursery-spare"], ["job-nursery"], ["job-nursery", "job-nursery-spare"]) * (20 if SOAK else 2):
+        for names in (["job-fork-server"], ["job-fork-standby"], ["job-fork-server"], ["job-fork-server", "job-fork-standby"]) * (20 if SOAK else 2):
             for name in names:
                 for pid in self.helpers()[name]:
                     os.kill(pid, signal.SIGKILL)
-            job = int(self.run_berth("run", "--queue", "--cpu", "--", "sh", "-c", "exit 3").stdout.split()[1])
+            job = int(self.run_berth("run", "--queue", "--cpu", "--", "sh", "-c", "exit 3").stdout.split()[-1])
             self.assertEqual(self.job(job, "ended")["outcome"]["exit_code"], 3, names)
         self.assertEqual([len(pids) for pids in self.helpers().values()], [1, 1])
         self.kill_brokers()
@@ -219,7 +219,7 @@ class Kills(Machine):
             self.assert_over(job, everything)
             ended = self.job(job)
             self.assertEqual((ended["state"], ended["outcome"]["signal"]), ("cancelled", 9))
-            self.assertEqual(front.wait(10) if front else 137, 137)
+            self.assertEqual(front.wait(10) if front else 143, 143)
 
     def test_a_cancel_that_was_answered_outlives_the_broker(self):
         """What does not mind its SIGTERM is ended by the next one, and what ends while none is there was cancelled too."""
@@ -236,8 +236,9 @@ class Kills(Machine):
                 self.assertTrue(wait_until(lambda: not self.brokers()))
                 if round_ % 3 == 0:
                     time.sleep(chance.random() * 0.5)
+                # A front whose job has ended meanwhile may have started a broker already.
                 next_ = self.start("serve")
-                self.assertTrue(next_.stdout.readline().startswith("serving "))
+                self.assertTrue(next_.stdout.readline().startswith("serving ") or self.brokers())
                 if round_ % 2:
                     for pid in [front.pid] if front else [keeper]:
                         os.kill(pid, signal.SIGCONT)
@@ -257,13 +258,14 @@ class Kills(Machine):
         self.assertEqual(ended["state"], "failed")
         self.assertIn("time limit of 1.0 s", ended["why"])
 
-    def test_a_job_that_obeys_has_its_own_end(self):
+    def test_a_job_that_obeys_has_time_to_end_and_has_failed_all_the_same(self):
         script = "trap 'echo bye; sleep 0.1; exit 4' TERM; echo up; while :; do sleep 0.05; done"
         front = self.start("run", "--gpus", "1", "--", "sh", "-c", script)
         self.assertEqual(front.stdout.readline(), "up\n")
         self.call("POST", "/v1/jobs/1/cancel?wait=ended", {})
-        self.assertEqual((front.wait(10), front.stdout.read()), (4, "bye\n"))
-        self.assertEqual((self.job(1)["state"], self.job(1)["outcome"]["exit_code"]), ("cancelled", 4))
+        self.assertEqual((front.wait(10), front.stdout.read()), (143, "bye\n"))
+        ended = self.job(1)
+        self.assertEqual((ended["state"], ended["outcome"]["class"], ended["outcome"]["exit_code"]), ("cancelled", "cancelled", 143))
 
     def test_a_time_limit_ends_what_will_not_in_a_terminal_too(self):
         for start in self.each_way():
@@ -273,7 +275,7 @@ class Kills(Machine):
             self.assert_over(job, everything)
             self.assertEqual(self.job(job)["state"], "failed")
             self.assertIn("time limit of 1.0 s", self.job(job)["why"])
-            self.assertEqual(front.wait(10) if front else 137, 137)
+            self.assertEqual(front.wait(10) if front else 143, 143)
             self.command = self.command[2:]
 
     def test_a_lease_of_a_program_of_ones_own_ends_too(self):

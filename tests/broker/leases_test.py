@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`berth run` and `berth lease` on a simulated machine: the broker starts by itself, nobody gets a device twice, and what
-dies gives its devices back.
+"""`berth run` and `berth lease` on a simulated machine: the broker starts by itself, no device is leased twice, and dead processes give
+their devices back.
 
 usage: leases_test.py BERTH
 """

@@ -1,4 +1,4 @@
-"""A simulated machine for tests of the broker: what is started with its variables is on it, until it is switched off."""
+"""A simulated machine for tests of the broker. Processes started with its variables run on it until it is switched off."""
 import contextlib
 import http.client
 import json
@@ -7,6 +7,7 @@ import pathlib
 import select
 import signal
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -41,6 +42,25 @@ def switch_off(shell):
     shell.stdin.close()
     shell.wait(60)
     shell.stdout.close()
+
+
+def record_sum(kind, key, revision, words):
+    """The checksum of a record in the journal, as src/broker/record_sum.hpp has it."""
+    total = 0xcbf29ce484222325
+    for byte in kind.encode() + b"\0" + key.encode() + b"\0" + revision.to_bytes(8, "little") + words.encode() + b"\0":
+        total = ((total ^ byte) * 0x100000001b3) % 2**64
+    return total - 2**64 if total >= 2**63 else total
+
+
+@contextlib.contextmanager
+def edited_journal(state_folder):
+    """The journal of a broker that does not run, to be changed as a broker changes it: with the checksums of its records."""
+    with contextlib.closing(sqlite3.connect(pathlib.Path(state_folder, "journal.db"))) as journal:
+        journal.create_function("record_sum", 4, record_sum)
+        yield journal
+        for table, key, words in (("job", "id", "record"), ("value", "key", "value")):
+            journal.execute(f"UPDATE {table} SET sum = record_sum('{table}', CAST({key} AS TEXT), revision, {words})")
+        journal.commit()
 
 
 class Client(http.client.HTTPConnection):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a job writes while it runs is never cut; how much it is, its user and the broker are told. What ended goes when it is too
-much, but for what ended last.
+"""A running job's output is never truncated, but its user and the broker are told how large it is. Output of ended jobs is deleted above
+the limit, except for the newest.
 
 usage: output_test.py BERTH
 """
@@ -27,7 +27,7 @@ class Output(MachineOfAll):
     def queue(self, who, script):
         done = who("run", "--queue", "--cpu", "--", "sh", "-c", script)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return int(done.stdout.split()[1])
+        return int(done.stdout.split()[-1])
 
     def test_what_a_job_writes_while_it_runs_is_told_and_never_cut(self):
         alice = self.person("alice")
@@ -38,7 +38,7 @@ class Output(MachineOfAll):
         self.assertIn("berth logs -f 1 (3.00 MiB so far)", alice("why", str(job)).stdout)
         self.serve_again()
         self.assertEqual(self.broker.stderr.readline(),
-                         f"note: job {job} runs, and has written 3.00 MiB, more than is kept of all that ended\n")
+                         f"note: running job {job} has written 3.00 MiB, more than is kept for all ended jobs\n")
         self.assertEqual(log.stat().st_size, 3 * MIB + 4)
         os.truncate(log, 5 << 30)
         self.assertIn("\noutput: job 1 has written 5.00 GiB\n", alice("jobs").stdout)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Small promises of the queue on a simulated machine with four GPUs: what a queued job starts with, which job a word means, and
-what the verbs say.
+"""Details of the queue on a simulated machine with four GPUs: how a queued job starts, which job a word selects, and the messages of the
+verbs.
 
 usage: promises_test.py BERTH
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from machine import Machine
+from machine import Machine, wait_until
 
 LIMITS = "ulimit -Sn; ulimit -Hn; ulimit -Sv; ulimit -c; nice"
 
@@ -19,8 +19,8 @@ LIMITS = "ulimit -Sn; ulimit -Hn; ulimit -Sv; ulimit -c; nice"
 class Calls(Machine):
     def queue(self, *words, **more):
         done = self.run_berth("run", "--queue", *words, **more)
-        self.assertEqual((done.returncode, done.stdout[:4]), (0, "job "), done.stderr)
-        return done.stdout.split()[1]
+        self.assertEqual((done.returncode, done.stdout.strip().isdigit()), (0, True), done.stderr)
+        return done.stdout.split()[-1]
 
     def says(self, *words, code=0, **more):
         done = self.run_berth(*words, **more)
@@ -41,7 +41,7 @@ class Promises(Calls):
     def limits_of_a_job(self, set_them):
         words = ["sh", "-c", f'{set_them}; exec "$0" run --queue --cpu -- bash -c "{LIMITS}"', self.berth]
         queued = self.start_words(words)
-        job = queued.split()[1]
+        job = queued.split()[-1]
         self.assertEqual(self.says("wait", job), "")
         return self.says("logs", job).split()
 
@@ -92,7 +92,7 @@ class Promises(Calls):
         self.fill(0)
         script = 'CUDA_VISIBLE_DEVICES=0 "$0" run --queue --gpus 1 -- true'
         told = self.says("run", "--gpus", "1", "--", "sh", "-c", script, self.berth)
-        job = told.split()[1]
+        job = told.split()[-1]
         said = self.says("why", job)
         self.assertIn("CUDA_VISIBLE_DEVICES=0 was set: only GPU 0", said)
         self.assertIn("env -u CUDA_VISIBLE_DEVICES berth run --gpus 1", said)
@@ -145,7 +145,7 @@ class Promises(Calls):
         (self.folder / "go").touch()
         self.assertEqual(self.says("wait", one), "")
         self.says("wait", other, whole, code=125)
-        self.assertIn(f"job {array}_2, which it was to come after", self.says("why", other))
+        self.assertIn(f"job {array}_2, which it depends on", self.says("why", other))
         for words, code, exit_code in ((["--queue", "--after", "nobody"], "E0931", 125), (["--after", array], "E0013", 2),
                                        (["--queue", "--after", f"{array}_9"], "E0901", 125)):
             self.assertIn(code, self.says("run", "--cpu", *words, "--", "true", code=exit_code))
@@ -164,7 +164,7 @@ class Promises(Calls):
         self.says("drain", "3")
         self.assertTrue(self.job(int(array) + 1, "started"))
         said = self.says()
-        self.assertRegex(said, r"\n0 .* job \d+\n1 .* job " + array + r"_4\n2  free .*\n3  drained ")
+        self.assertRegex(said, r"\n *0 .* job \d+\n *1 .* job " + array + r"_4\n *2  free .*\n *3  drained ")
         self.assertIn("berth run --gpus 1", said)
         self.says("drain", "2")
         said = self.says()
@@ -178,10 +178,26 @@ class Promises(Calls):
         polite = ["sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done"]
         limited = self.queue("--cpu", "--time-limit", "500ms", "--", *polite)
         self.says("wait", limited, code=143)
-        self.assertIn("its time limit of 500 ms was over", self.says("why", limited))
+        self.assertIn("it exceeded its time limit of 500 ms", self.says("why", limited))
         self.assertIn("时限 500 ms 已到", self.says("--lang", "zh", "why", limited))
         said = self.says("run", "--gpus", "1", "--time-limit", "500ms", "--", "sleep", "1000", code=143)
-        self.assertIn("note: the job was ended: its time limit of 500 ms was over", said)
+        self.assertIn("note: the job was ended: it exceeded its time limit of 500 ms", said)
+
+    def test_a_job_ended_by_cancel_or_its_limit_has_failed_for_everyone_alike(self):
+        polite = ["sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done"]
+        report = os.path.join(self.folder, "report.json")
+        for way in (["--gpus", "1"], ["--cpu"]):
+            self.says("run", *way, "--time-limit", "500ms", "--report", report, "--", *polite, code=143)
+            with open(report, encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["outcome"]["class"], "time limit")
+        queued = self.queue("--cpu", "--", *polite)
+        self.job(queued, "started")
+        self.assertTrue(wait_until(lambda: self.run_berth("logs", queued).stdout == "up\n"))
+        self.says("cancel", queued)
+        self.says("wait", queued, code=143)
+        ended = {one["id"]: one for one in json.loads(self.says("jobs", "--json"))["jobs"]}
+        told = [(one["state"], one["outcome"]["class"], one["outcome"]["exit_code"]) for one in ended.values()]
+        self.assertEqual(told, [("failed", "time limit", 143), ("failed", "time limit", 143), ("cancelled", "cancelled", 143)])
 
     def test_errors_are_said_in_the_readers_language(self):
         said = self.says("--lang", "zh", "cancel", self.queue("--cpu", "--", "true") + "0", code=1)
@@ -200,11 +216,11 @@ class Promises(Calls):
     def test_a_call_that_is_wrong_is_told_in_our_words(self):
         self.says("wait", self.queue("--cpu", "--", "true"))
         spec = {"folder": "/", "umask": 18, "environment": []}
-        for body, words in (({"queued": True, "command": 7, "spec": spec}, "command is of another kind"),
-                            ({"request": {"gpus": "two"}}, "gpus is of another kind"),
+        for body, words in (({"queued": True, "command": 7, "spec": spec}, "command has the wrong type"),
+                            ({"request": {"gpus": "two"}}, "gpus has the wrong type"),
                             ({"queued": True, "command": ["true"], "spec": {"folder": "/", "umask": 18}}, "environment is missing"),
                             ({"queued": True, "command": ["true"]}, "spec is missing"),
-                            ([1], "of another kind"),
+                            ([1], "has the wrong type"),
                             ({"request": {"memory_bytes": 1 << 30, "share_permille": -5}}, "'-0.5 %' is not a share")):
             error = self.call("POST", "/v1/jobs", body)["error"]
             self.assertIn(words, error["message"])

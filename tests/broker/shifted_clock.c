@@ -1,5 +1,5 @@
-// Preloaded: the machine's clock is as many seconds ahead as the file named by BERTH_TEST_CLOCK
-// says, at every moment anew.
+// Preloaded: moves the clock forward by the number of seconds in the file named by
+// BERTH_TEST_CLOCK, which is read at each call.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>

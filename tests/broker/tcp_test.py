@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The broker over TCP: not there unless asked for, on loopback alone, for nobody without the token, and not for pages in a
-browser; who has the token is its user, as at the socket.
+"""The broker over TCP: off by default, only on loopback, only with the token, and not for web pages. A caller with the token has the same
+rights as its user at the socket.
 
 usage: tcp_test.py BERTH
 """
@@ -120,7 +120,7 @@ class Tcp(Machine):
         wrong = self.token[:-1] + ("0" if self.token[-1] != "0" else "1")
         for token in (False, f"Bearer {wrong}", f"Bearer {self.token[1:]}", f"Bearer {self.token}0", "Bearer ", "Bearer", f"Basic {self.token}",
                       self.token, f"Bearer  {self.token}", "Bearer " + "0" * 64):
-            for method, path, body in (("GET", "/v1/jobs", None), ("POST", "/v1/jobs", {"request": {"gpus": 1}}), ("GET", "/", None),
+            for method, path, body in (("GET", "/v1/jobs", None), ("POST", "/v1/jobs", {"request": {"gpus": 1}}), ("GET", "/v1/machine", None),
                                        ("POST", "/v1/jobs", {"name": "n" * 5 * MIB})):
                 status, said = self.ask(method, path, body, token=token)
                 self.assertEqual((status, said["error"]["id"]), (401, "E0917"), token)
@@ -179,7 +179,7 @@ class Tcp(Machine):
         self.token_file.unlink()
         self.token_file.write_text("short\n")
         self.token_file.chmod(0o600)
-        self.assertIn("it holds no token (E0914)", self.refused("--tcp", address))
+        self.assertIn("it contains no token (E0914)", self.refused("--tcp", address))
 
     def test_who_floods_it_keeps_nobody_out(self):
         broker, chance = self.serve(), random.Random(5)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Two users on one simulated machine, each with a broker of their own: many clients of both take leases and give them back at
-once, and no device ever has leases of both.
+"""Two users on one simulated machine, each with their own broker: many clients of both take and return leases at once, and no device is
+ever leased by both.
 
 usage: two_brokers_test.py BERTH
 """
@@ -171,9 +171,11 @@ class TwoBrokers(unittest.TestCase):
 
     def test_the_jobs_of_a_killed_broker_keep_their_devices(self):
         one, two = USERS
-        queued = int(self.berth(one, "run", "--queue", "--gpus", "2", "--", "sleep", "1000").communicate()[0].split()[1])
-        small = int(self.berth(one, "run", "--queue", "--memory", "1GiB", "--", "sleep", "1000").communicate()[0].split()[1])
-        shell = self.berth(one, "run", "--cpus", "1", "--memory", "2GiB", "--", "sh", "-c", "echo up; exec sleep 1000")
+        queued = int(self.berth(one, "run", "--queue", "--gpus", "2", "--", "sleep", "1000").communicate()[0].split()[-1])
+        small = int(self.berth(one, "run", "--queue", "--memory", "1GiB", "--", "sleep", "1000").communicate()[0].split()[-1])
+        self.assertTrue(wait_until(lambda: [job for job in self.jobs(one) if job["id"] == small and job["devices"]]))
+        device = next(job for job in self.jobs(one) if job["id"] == small)["devices"][0]["uuid"]
+        shell = self.berth(one, "run", "--cpus", "1", "--devices", device, "--memory", "2GiB", "--", "sh", "-c", "echo up; exec sleep 1000")
         self.assertEqual(shell.stdout.readline(), "up\n")
         self.assertTrue(wait_until(lambda: len(self.jobs(one)[-1]["pids"]) == 2))  # the front has shared it with its keeper
         shared = {unit["uuid"] for job in self.jobs(one) if job["id"] != queued for unit in job["devices"]}
@@ -188,7 +190,7 @@ class TwoBrokers(unittest.TestCase):
         self.give(waits, has["id"])
         # Who follows has them, and may still share what is shared.
         self.serve(one)
-        more = self.take(self.client(one), {"memory_bytes": GIB})
+        more = self.take(self.client(one), {"memory_bytes": GIB, "devices": sorted(shared)})
         self.assertEqual({unit["uuid"] for unit in more["devices"]}, shared)
         self.give(self.client(one), more["id"])
         self.berth(one, "cancel", str(queued), str(small)).wait()

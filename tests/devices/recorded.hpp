@@ -1,7 +1,8 @@
-// A recorded machine of tests/data/machines as roots to read.
+// The roots of a recorded machine in tests/data/machines.
 #pragma once
 
 #include <string>
+#include <test_paths.hpp>
 
 #include "base/file.hpp"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A bundle that is recorded of a machine is diagnosed as the machine: each machine in tests/bundles is recorded again, and the second bundle has
-the findings of the first.
+"""A recording has the same findings as its machine: each machine in tests/machines is recorded again, and both files have the same
+findings.
 
 usage: again_test.py BERTH"""
 import concurrent.futures
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from recorded import BUNDLES, diagnosis
+from recorded import diagnosis, names, path_of
 
 # Not the same yet: folders that were listed alone, programs behind two links, and nodes that only a side table has.
 KNOWN = {"drv-rhel-udev-did-not-make-the-nodes", "env-old-nvcc-first", "unseen-g-healthy-eight-h100-on-550-with-a-12-6-image",
@@ -22,23 +22,38 @@ def findings(document):
     return [(one["id"], one["severity"]) for one in document["findings"]]
 
 
-def differs(berth, bundle, folder):
-    again = folder / bundle.name
-    done = subprocess.run([berth, "doctor", "--from", bundle, "--record", again], capture_output=True, text=True, timeout=60,
+def record(berth, name, again):
+    done = subprocess.run([berth, "doctor", "--from", path_of(name), "--record", again], capture_output=True, text=True, timeout=60,
                           env={**os.environ, "LC_ALL": "C"})
-    if done.returncode:
-        return f"{bundle.name}: {done.stderr}"
-    first, second = findings(diagnosis(berth, bundle)), findings(diagnosis(berth, again))
-    return "" if first == second else f"{bundle.name}: {first}, recorded again: {second}"
+    return done.stderr if done.returncode else ""
+
+
+def differs(berth, name, folder):
+    again = folder / f"{name}.machine"
+    if problem := record(berth, name, again):
+        return f"{name}: {problem}"
+    first, second = findings(diagnosis(berth, path_of(name))), findings(diagnosis(berth, again))
+    return "" if first == second else f"{name}: {first}, recorded again: {second}"
+
+
+def folder_differs(berth, name, folder):
+    """A folder holds the same as a file."""
+    for again in (folder / name, folder / f"{name}-file.machine"):
+        if problem := record(berth, name, again):
+            return f"{name}: {problem}"
+    first, second = diagnosis(berth, folder / name), diagnosis(berth, folder / f"{name}-file.machine")
+    return "" if first == second else f"{name}: as a folder {findings(first)}, as a file {findings(second)}"
 
 
 def main():
     berth = os.path.abspath(sys.argv[1])
-    bundles = [one for one in sorted(BUNDLES.iterdir()) if one.is_dir() and one.name not in KNOWN]
+    machines = [one for one in names() if one not in KNOWN]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as workers:
-        wrong = [one for one in workers.map(lambda one: differs(berth, one, pathlib.Path(folder)), bundles) if one]
-    assert len(bundles) > 700 and not wrong, "\n".join(wrong)
-    print(f"{len(bundles)} machines, recorded again: the same findings")
+        folder = pathlib.Path(folder)
+        wrong = [one for one in workers.map(lambda one: differs(berth, one, folder), machines) if one]
+        wrong += [one for one in workers.map(lambda one: folder_differs(berth, one, folder), machines[::25]) if one]
+    assert len(machines) > 700 and not wrong, "\n".join(wrong)
+    print(f"{len(machines)} machines, recorded again: the same findings")
 
 
 main()

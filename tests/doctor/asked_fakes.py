@@ -1,4 +1,5 @@
-"""A module that plays a GPU framework, by the variable FAKE_NAME: it works, fails, crashes, hangs or leaves children behind; and environments with such modules."""
+"""A module that plays a GPU framework, depending on FAKE_NAME: it works, fails, crashes, hangs or leaves children behind. Also
+environments with such modules."""
 import os
 import sys
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A home folder on a server that is gone: a FUSE mount stands for it that takes what it is asked and never answers, since whoever looks
-there sleeps as well, and cannot be ended.
+"""A home folder on an unreachable server, played by a FUSE mount that accepts requests and never answers: a process that accesses it
+sleeps and cannot be killed.
 
 usage: dead_mount_test.py BERTH
 """

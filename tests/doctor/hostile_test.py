@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Hostile machines: files that are enormous, links that lead in a circle, a FIFO, a folder or a device in place of every
-file that is read, a library of the driver that never answers. The doctor neither crashes nor hangs, and takes no more
-than 64 MiB. Recorded machines stand in for real ones: the same code reads both.
+"""Hostile machines: huge files, circular links, a FIFO, folder or device instead of each file that is read, a driver library that never
+answers. The doctor must not crash or hang, and must use at most 64 MiB. Recorded machines are used, because the same code reads real
+ones.
 
 usage: hostile_test.py BERTH HANGING_NVML
 """
@@ -15,13 +15,29 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from recorded import BUNDLES, Machine, remove
+import machine_file
+import recorded
 
 MACHINES = ("healthy-python-torch-venv", "healthy-python-jax", "healthy-python-conda", "healthy-docker-host", "healthy-idle-link",
             "healthy-amd", "healthy-wsl", "healthy-rootless-podman")
 MOST_KIB = 64 << 10
 MOST_SECONDS = 60  # it takes some 10 ms, a crowd 2 s; a hang would take for ever
 PARTS = ("nodes.jsonl", "environment", "kernel.log", "driver.json", "process.json")
+
+
+class Machine:
+    """A recorded machine as a folder, where files can be replaced by what no file of text can hold."""
+
+    def __init__(self, name, folder):
+        self.folder = folder
+        machine_file.to_folder(recorded.read(name), folder)
+
+
+def remove(path):
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        path.unlink()
 
 
 def run(words, variables=None, limit=MOST_SECONDS):
@@ -202,7 +218,7 @@ def hanging_library(berth, nvml):
 
 def main():
     berth, nvml = os.path.abspath(sys.argv[1]), sys.argv[2]
-    names = MACHINES if "BERTH_SOAK" not in os.environ else sorted(one.name for one in BUNDLES.iterdir() if (one / "root").exists())
+    names = MACHINES if "BERTH_SOAK" not in os.environ else recorded.whole()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         folder = pathlib.Path(folder)
         for scene in (enormous_log, enormous_files, crowds, circles):

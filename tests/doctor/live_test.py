@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What only a driver can tell, asked of simulated ones: the rules that need it hold on a live look, and a stuck driver does
-not hold the doctor up.
+"""Rules that need the driver's answers, with simulated drivers: they fire on a live machine, and a stuck driver does not block the
+doctor.
 
 usage: live_test.py BERTH
 """

@@ -1,10 +1,11 @@
-// loader_probe PROGRAM [NAME=value…]: prints what the loader simulation loads for it on this
-// machine under these variables, in the form of LD_TRACE_LOADED_OBJECTS=1: "NAME => PATH" or "NAME
-// => not found", in order.
+// loader_probe PROGRAM [NAME=value…]: prints which libraries the loader simulation loads for the
+// program on this machine with these variables, in order. Format of LD_TRACE_LOADED_OBJECTS=1:
+// "NAME => PATH" or "NAME => not found".
 #include <cstdio>
 
-#include "doctor/loader/loader.hpp"
+#include "doctor/read/loader.hpp"
 #include "doctor/read/process.hpp"
+#include "doctor/tree/tree.hpp"
 
 int main(int count, char** words) {
   if (count < 2) return 2;

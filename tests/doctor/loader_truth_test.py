@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares the loader simulation with glibc: generated libraries in generated folders, with RPATH, RUNPATH,
-LD_LIBRARY_PATH, LD_PRELOAD and empty files; what LD_TRACE_LOADED_OBJECTS prints must be what the simulation says.
+"""Compares the loader simulation with glibc on generated libraries and folders, with RPATH, RUNPATH, LD_LIBRARY_PATH, LD_PRELOAD and
+empty files. The output of LD_TRACE_LOADED_OBJECTS must equal the simulation's.
 
 usage: loader_truth_test.py PROBE [CASES]
 """

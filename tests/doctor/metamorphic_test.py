@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
-"""What does not matter changes nothing: the same findings in the same order, of the same severity and for the same
-reason, when variables stand in another order, the language is another, the user and his folders have other names, or
-packages, PCI functions, modules, processes and lines of the log are there that have nothing to do with a GPU.
+"""Irrelevant changes do not change the findings, their order, severity or evidence: variables in another order, another language, another
+user name and home folder, or additional packages, PCI functions, modules, processes and log lines without a relation to GPUs.
 
-Over every third bundle; over all of them with BERTH_SOAK.
+Tests every third machine, with BERTH_SOAK all of them.
 
-usage: metamorphic_test.py BERTH [BUNDLE…]
+usage: metamorphic_test.py BERTH [MACHINE…]
 """
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from recorded import BUNDLES, Machine, diagnosis
+import machine_file
+from recorded import diagnosis, like, path_of, read, whole
 
 HOMES = ("/home/user", "/home/u", "/home/ada", "/root")
 NEW_HOME = "/home/zoe"
@@ -27,92 +26,105 @@ def essence(found):
     return rows, sorted(row["id"] for row in found["not_checked"])
 
 
+def folders_of(machine):
+    """Every folder, "" for the root."""
+    found = set(machine.folders)
+    for path in machine.files:
+        while path:
+            path = path.rpartition("/")[0]
+            found.add(path)
+    return found
+
+
 def variables_in_another_order(machine):
-    rows = machine.lines("environment")
-    if rows:
-        machine.put(machine.folder / "environment", "".join(row + "\n" for row in reversed(rows)))
+    return "environment |\n" + "".join(f"  {row}\n" for row in reversed(machine.lines("environment"))) if machine.lines("environment") else ""
 
 
 def unrelated_variables(machine):
-    if (machine.folder / "environment").exists():
-        machine.change(variables={"EDITOR": "vi", "PS1": "$ ", "AAA": "", "ZZZ": "nvidia", "LS_COLORS": "rs=0:di=01;34"})
+    return "environment +\n  EDITOR=vi\n  PS1=$ \n  AAA=\n  ZZZ=nvidia\n  LS_COLORS=rs=0:di=01;34\n" if "environment" in machine.parts else ""
 
 
 def unrelated_packages(machine):
-    root = machine.folder / "root"
-    for folder in [*root.rglob("site-packages"), *root.rglob("dist-packages")]:
-        for name in ("requests-2.32.3", "aaa_first-0.1", "zzz_last-99", "nvidia_ml_py-12.560.30"):
-            machine.put(folder / f"{name}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name.split('-')[0]}\n")
-    for folder in root.rglob("conda-meta"):
-        machine.put(folder / "zlib-1.3.1-hb9d3cd8_2.json", "{}")
+    change = ""
+    for folder in sorted(folders_of(machine)):
+        if folder.endswith(("/site-packages", "/dist-packages")):
+            for name in ("requests-2.32.3", "aaa_first-0.1", "zzz_last-99", "nvidia_ml_py-12.560.30"):
+                path = f"{folder}/{name}.dist-info/METADATA"
+                change += f"{machine_file.name_of(path)} |\n  Metadata-Version: 2.1\n  Name: {name.split('-')[0]}\n"
+        if folder.endswith("/conda-meta"):
+            change += machine_file.name_of(f"{folder}/zlib-1.3.1-hb9d3cd8_2.json") + " = {}\n"
+    return change
 
 
 def unrelated_hardware(machine):
-    if (machine.folder / "root/sys/bus/pci/devices").exists():
+    change = ""
+    if "kernel.log" in machine.parts:
+        change += "kernel.log +\n  [ 9000.000000] usb 1-2: new high-speed USB device number 5 using xhci_hcd\n"
+    if "/sys/bus/pci/devices" in folders_of(machine):
         for address, vendor, kind in (("0000:00:1f.6", "0x8086", "0x020000"), ("0000:fe:00.0", "0x144d", "0x010802")):
-            machine.change(files={f"/sys/bus/pci/devices/{address}/{name}": value + "\n"
-                                  for name, value in (("vendor", vendor), ("device", "0x1234"), ("class", kind))})
-    modules = machine.folder / "root/proc/modules"
-    if modules.exists():
-        machine.put(modules, "aaa 16384 0 - Live 0x0\n" + modules.read_text() + "zzz 16384 0 - Live 0x0\n")
-    if (machine.folder / "root/proc/1/comm").exists():
-        machine.change(files={"/proc/99999/comm": "cron\n"})
-    if (machine.folder / "kernel.log").exists():
-        machine.change(log=["[ 9000.000000] usb 1-2: new high-speed USB device number 5 using xhci_hcd"])
+            change += f"/sys/bus/pci/devices/{address}/\n  vendor = {vendor}\n  device = 0x1234\n  class = {kind}\n"
+    modules = machine.files.get("/proc/modules")
+    if isinstance(modules, bytes):
+        rows = "aaa 16384 0 - Live 0x0\n" + modules.decode() + "zzz 16384 0 - Live 0x0\n"
+        change += "/proc/modules |\n" + machine_file.block(rows, "  ")
+    if "/proc/1/comm" in machine.files:
+        change += "/proc/99999/comm = cron\n"
+    return change
 
 
-def other_names(machine):
-    """The user's home moves, and with it whatever names it."""
-    root = machine.folder / "root"
-    homes = [home for home in HOMES if (root / home[1:]).is_dir()]
+CHANGES = (variables_in_another_order, unrelated_variables, unrelated_packages, unrelated_hardware)
+NAMING = ("/pyvenv.cfg", "/kernel.json", ".pth", "/direct_url.json")
+
+
+def with_other_names(machine):
+    """The text of the machine whose user's home has moved, and with it whatever names it."""
+    homes = [home for home in HOMES if home in folders_of(machine)][:1]
     rename = lambda text: re.sub(r"(?<![\w.-])(?:%s)(?=/|:|\"|$)" % "|".join(HOMES), NEW_HOME, text, flags=re.M)
-    for path in [*root.rglob("pyvenv.cfg"), *root.rglob("kernel.json"), *root.rglob("*.pth"), *root.rglob("direct_url.json"),
-                 *(machine.folder / name for name in ("environment", "process.json", "nodes.jsonl"))]:
-        if path.is_file() and rename(path.read_text()) != path.read_text():
-            path.write_text(rename(path.read_text()))
-    for path in root.rglob("*"):
-        if path.is_symlink() and rename(os.readlink(path)) != os.readlink(path):
-            target = rename(os.readlink(path))
-            path.unlink()
-            path.symlink_to(target)
-    for home in homes[:1]:
-        (root / "home").mkdir(exist_ok=True)
-        (root / home[1:]).rename(root / NEW_HOME[1:])
+    moved = lambda path: next((NEW_HOME + path[len(home):] for home in homes if path == home or path.startswith(home + "/")), path)
+    content = lambda path, one: (rename(one) if isinstance(one, str) else
+                                 rename(one.decode()).encode() if path.endswith(NAMING) else one)
+    machine.files = {moved(path): content(path, one) for path, one in machine.files.items()}
+    machine.folders = set(map(moved, machine.folders))
+    machine.modes = {moved(path): mode for path, mode in machine.modes.items()}
+    machine.nodes = {rename(path): row for path, row in machine.nodes.items()}
+    for name in ("environment", "process.json"):
+        if name in machine.parts:
+            machine.parts[name] = rename(machine.parts[name])
+    return machine_file.write(machine)
 
 
-CHANGES = (variables_in_another_order, unrelated_variables, unrelated_packages, unrelated_hardware, other_names)
-
-
-def check(berth, name, folder):
-    machine = Machine(name, pathlib.Path(folder) / name)
-    before = diagnosis(berth, machine.folder)
-    said = []
-    chinese = json.loads(subprocess.run([berth, "--lang", "zh", "doctor", "--json", "--from", machine.folder],
+def check(berth, name):
+    machine, before, said = read(name), diagnosis(berth, path_of(name)), []
+    chinese = json.loads(subprocess.run([berth, "--lang", "zh", "doctor", "--json", "--from", path_of(name)],
                                         capture_output=True, text=True, timeout=60).stdout)
     if essence(chinese) != essence(before):
         said.append(f"{name}: another language: {essence(chinese)}")
     for variables in ({"LC_ALL": "zh_CN.UTF-8"}, {"LC_ALL": "tr_TR.UTF-8"}):
-        if essence(diagnosis(berth, machine.folder, **variables)) != essence(before):
+        if essence(diagnosis(berth, path_of(name), **variables)) != essence(before):
             said.append(f"{name}: {variables}")
     for change in CHANGES:
-        change(machine)
-        after = diagnosis(berth, machine.folder)
+        with tempfile.TemporaryDirectory() as folder:
+            after = diagnosis(berth, like(folder, name, change(machine)))
         if essence(after) != essence(before):
             said.append(f"{name}: {change.__name__}:\n  {essence(before)}\n  {essence(after)}")
-        if change is not other_names:  # the last
-            machine.undo()
+    with tempfile.NamedTemporaryFile("w", suffix=".machine") as renamed:
+        renamed.write(with_other_names(machine))
+        renamed.flush()
+        after = diagnosis(berth, renamed.name)
+    if essence(after) != essence(before):
+        said.append(f"{name}: with other names:\n  {essence(before)}\n  {essence(after)}")
     return said
 
 
 def main():
-    berth, names = sys.argv[1], sys.argv[2:] or sorted(path.name for path in BUNDLES.iterdir() if (path / "root").exists())
+    berth, chosen = sys.argv[1], sys.argv[2:] or whole()
     if not sys.argv[2:] and "BERTH_SOAK" not in os.environ:
-        names = names[::3]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        wrong = [line for said in pool.map(lambda name: check(berth, name, folder), names) for line in said]
+        chosen = chosen[::3]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        wrong = [line for said in pool.map(lambda name: check(berth, name), chosen) for line in said]
     print("\n".join(wrong))
-    print(f"{len(names)} bundles, {len(CHANGES)} changes and three languages each: {len(wrong)} differences")
-    assert names and not wrong
+    print(f"{len(chosen)} machines, {len(CHANGES) + 1} changes and three languages each: {len(wrong)} differences")
+    assert chosen and not wrong
 
 
 main()

@@ -1,30 +1,33 @@
 #!/usr/bin/env python3
-"""One mutation per rule: a small change of a healthy recorded machine (tests/doctor/mutations/*.json) gives that rule
-first, and undoing the change gives the diagnosis of before, which has neither this rule nor any error. Every rule of
-`berth doctor --list` about machines and frameworks has one; a "branch" is another way in which a rule holds.
+"""One mutation per rule: a small change to a healthy recorded machine makes that rule the first finding, while the unchanged machine has
+neither this rule nor any error. Every rule of `berth doctor --list` about machines and frameworks has one. A branch is another way to
+trigger a rule.
 
-Pairs: for every rule that explains others, its change and another rule's hold together on one machine: the explaining
-one stands first of the two and the other says who explains it. The partners are found among the mutations.
-
+They are in tests/doctor/mutations/*.machines. "=== RULE like MACHINE" (or "=== RULE like MACHINE (BRANCH)") begins one; the text
+after it is applied to the machine, as in a .machine file (docs/recorded-machine.md). "=== pair OTHER" begins a change that is
+applied in addition, for the pair with OTHER.
+Pairs: for every rule that explains others, its mutation and another rule's are combined on one machine. The explaining rule must
+come first, and the other must name it. The partners are found among the mutations.
 usage: mutations_test.py BERTH [RULE…]
 """
-import json
+import functools
 import os
 import pathlib
-import shutil
+import re
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from recorded import SERIOUS, Machine, diagnosis, rules
+from recorded import SERIOUS, diagnosis, like, path_of, rules
 
 MUTATIONS = pathlib.Path(__file__).resolve().parent / "mutations"
-PARTS = ("files", "nodes", "variables", "log", "driver", "gpu", "gpus", "process")
+HEAD = re.compile(r"=== (\S+) like (\S+)(?: \((.+)\))?")
 
 # Rules that no change of a recorded machine can give first, and why.
 NO_MUTATION = {
     "CMD01": "it is about a command, which is given on the command line",
     "RT02": "it is about a pasted error (asked_test.py)",
+    "ERR01": "it is about a pasted error (asked_test.py)",
     "PRB01": "it tries a kernel in a program of this machine",
     "FW12": "it holds beside FW03 or FW04 alone, which are proven",
 }
@@ -37,41 +40,51 @@ NO_PAIR = {
 }
 
 PACKAGES = "/usr/lib/python3/dist-packages"
-PYTHON = {"/usr/lib/python3.11/os.py": "", "/lib64/ld-linux-x86-64.so.2": ""}
+PYTHON = "/usr/lib/python3.11/os.py\n/lib64/ld-linux-x86-64.so.2\n"
 
 
 def torch(cuda, hip):
-    return {**PYTHON, f"{PACKAGES}/torch/version.py": f"__version__ = '2.8.0'\ncuda = {cuda!r}\nhip = {hip!r}\n"}
+    return f"{PYTHON}{PACKAGES}/torch/version.py |\n  __version__ = '2.8.0'\n  cuda = {cuda!r}\n  hip = {hip!r}\n"
 
 
 # What can be wrong beside nearly everything: a Python of the distribution with packages that do not fit.
 ANYWHERE = [
-    {"rule": "FW05", "files": {**torch("12.8", None), f"{PACKAGES}/torchvision-0.20.1.dist-info/METADATA":
-                               "Name: torchvision\nVersion: 0.20.1\nRequires-Dist: torch==2.5.1\n"}},
-    {"rule": "FW07", "files": torch(None, "6.4")},
-    {"rule": "FW07", "files": torch("12.8", None)},
-    {"rule": "LIB08", "files": {**PYTHON, f"{PACKAGES}/nvidia_nccl_cu12-2.21.5.dist-info/METADATA": "Version: 2.21.5\n",
-                                f"{PACKAGES}/torch-2.8.0.dist-info/METADATA":
-                                "Name: torch\nVersion: 2.8.0\nRequires-Dist: nvidia-nccl-cu12==2.27.3\n"}},
+    {"rule": "FW05", "change": f"""{torch("12.8", None)}{PACKAGES}/torchvision-0.20.1.dist-info/METADATA |
+  Name: torchvision
+  Version: 0.20.1
+  Requires-Dist: torch==2.5.1
+"""},
+    {"rule": "FW07", "change": torch(None, "6.4")},
+    {"rule": "FW07", "change": torch("12.8", None)},
+    {"rule": "LIB08", "change": f"""{PYTHON}{PACKAGES}/nvidia_nccl_cu12-2.21.5.dist-info/METADATA = Version: 2.21.5
+{PACKAGES}/torch-2.8.0.dist-info/METADATA |
+  Name: torch
+  Version: 2.8.0
+  Requires-Dist: nvidia-nccl-cu12==2.27.3
+"""},
 ]
 
 
 def load():
     """{rule: its mutation}, and those of rules' further branches."""
     found, branches = {}, []
-    for path in sorted(MUTATIONS.glob("*.json")):
-        for one in json.loads(path.read_text()):
-            unknown = set(one) - {"rule", "branch", "of", "pair", *PARTS}
-            assert not unknown and (one["rule"] not in found or "branch" in one), f"{path.name}: {one['rule']}: {unknown or 'twice'}"
-            if "branch" in one:
-                branches.append(one)
+    for path in sorted(MUTATIONS.glob("*.machines")):
+        last = None
+        for line in path.read_text().splitlines(keepends=True):
+            if line.startswith("=== pair "):
+                one["pair"] = last = {"rule": line.split()[2], "change": ""}
+            elif line.startswith("==="):
+                head = HEAD.fullmatch(line.strip())
+                assert head, f"{path.name}: {line}"
+                one = last = {"rule": head[1], "of": head[2], "branch": head[3] or "", "change": ""}
+                if one["branch"]:
+                    branches.append(one)
+                else:
+                    assert one["rule"] not in found, f"{path.name}: {one['rule']} twice"
+                    found[one["rule"]] = one
             else:
-                found[one["rule"]] = one
+                last["change"] += line
     return found, branches
-
-
-def parts(one):
-    return {key: one[key] for key in PARTS if key in one}
 
 
 def ids(found):
@@ -80,20 +93,20 @@ def ids(found):
 
 def check(berth, one, folder):
     """What is wrong with the mutation; "" nothing."""
-    machine = Machine(one["of"], folder / (one["rule"] + one.get("branch", "")))
-    before = diagnosis(berth, machine.folder)
+    before = healthy(berth, one["of"])
     if any(finding["severity"] in SERIOUS or (finding["id"] == one["rule"] and finding["severity"] != "info")
            for finding in before["findings"]):
         return f"{one['of']} is not healthy without it: {ids(before)}"
-    machine.change(**parts(one))
-    after = diagnosis(berth, machine.folder)
+    after = diagnosis(berth, like(tempfile.mkdtemp(dir=folder), one["of"], one["change"]))
     if ids(after)[:1] != [one["rule"]] or after["findings"][0] in before["findings"]:
         why = [row["why"] for row in after["not_checked"] if row["id"] == one["rule"]]
         return f"gives {ids(after)}" + (f"; not checked: {why[0]}" if why else "")
-    machine.undo()
-    if diagnosis(berth, machine.folder) != before:
-        return "is still seen after it was undone"
     return ""
+
+
+@functools.cache
+def healthy(berth, name):
+    return diagnosis(berth, path_of(name))
 
 
 def explains(rule, other):
@@ -102,11 +115,8 @@ def explains(rule, other):
 
 def holds_with(berth, base, cause, other, folder):
     """Whether both changes of `base` hold, in the right order and with a reason; None: not both of them hold."""
-    machine = Machine(base, pathlib.Path(tempfile.mkdtemp(dir=folder)) / "machine")
-    machine.change(**parts(other))
-    machine.change(**parts(cause))
-    found = diagnosis(berth, machine.folder)["findings"]
-    shutil.rmtree(machine.folder.parent)
+    changes = (cause, other) if other is cause.get("pair") else (other, cause)
+    found = diagnosis(berth, like(tempfile.mkdtemp(dir=folder), base, *(one["change"] for one in changes)))["findings"]
     told = [finding["id"] for finding in found]
     if cause["rule"] not in told or other["rule"] not in told:
         return None
@@ -150,7 +160,7 @@ def main():
         folder = pathlib.Path(folder)
         changes = [known[rule] for rule in chosen] + [one for one in branches if not wanted or one["rule"] in wanted]
         said = pool.map(lambda one: check(berth, one, folder), changes)
-        wrong += [f"{one['rule']} {one.get('branch', '')}: {what}" for one, what in zip(changes, said) if what]
+        wrong += [f"{one['rule']} {one['branch']}: {what}" for one, what in zip(changes, said) if what]
         pairs = dict(zip(explaining, pool.map(lambda rule: pair_of(berth, rule, known, listed, folder), explaining)))
     for rule, other in pairs.items():
         if not other and rule not in NO_PAIR:

@@ -1,5 +1,5 @@
-"""Packages of PyPI, pinned by a lock file, for tests that want real ones. They are kept between runs in the user's cache folder
-(BERTH_TEST_CACHE names another); where there is no network and none is kept, a test says so and goes on without."""
+"""Pinned PyPI packages for tests with real ones. They are kept in the user's cache folder (or BERTH_TEST_CACHE) between runs. Without
+network and cache, the test reports that and continues without them."""
 import hashlib
 import os
 import pathlib

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What somebody has made up stays on the machine: each text of recorded machines, each folder, the environment and the kernel's log get words that
-nobody else has, as comments, keys, values, hosts, paths, names and links. A bundle that is recorded of such a machine holds none of them.
+"""Made-up words never leave the machine: unique words are added to each text of recorded machines, to folders, environment and kernel
+log, as comments, keys, values, hosts, paths, names and links. A recording of such a machine must contain none of them.
 
 usage: secrets_test.py BERTH"""
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 
-from recorded import BUNDLES
+import machine_file
+from recorded import read, whole
 
 WORD = "SECRETWORD"
 # The kernel's own words, in which nobody can write.
@@ -68,89 +68,89 @@ VARIABLES = {"OLLAMA_ORIGINS": WORD, "OLLAMA_REMOTES": f"{WORD},{WORD}.corp", "M
              "UV_INDEX": f"{WORD}=https://{WORD}.corp/{WORD}/simple", "NV_PEER": f"{WORD}.corp.example", "XLA_HOST": WORD, "BACKUP_DEVICE": f"/dev/{WORD}"}
 
 
-def spoil_text(path, name):
-    data = path.read_bytes()
-    if b"\0" in data or name.startswith(KERNELS) or not data.strip():
-        return 0
-    if name in ("proc/sys/kernel/hostname", "etc/hostname") or name.endswith("/comm"):
-        path.write_text(WORD + "\n")
-    elif data.lstrip().startswith(b"{"):
+def spoilt_text(path, data):
+    """None: it stays as it is."""
+    if b"\0" in data or path[1:].startswith(KERNELS) or not data.strip():
+        return None
+    if path in ("/proc/sys/kernel/hostname", "/etc/hostname") or path.endswith("/comm"):
+        return WORD.encode() + b"\n"
+    if data.lstrip().startswith(b"{"):
         try:
             document = json.loads(data)
         except ValueError:
-            return 0
-        path.write_text(json.dumps({**document, WORD: {WORD: WORD, "registry-mirrors": [f"https://{WORD}"]}}))
-    elif name == "proc/cmdline":
-        path.write_bytes(data.strip() + f" root=UUID={WORD} rd.luks.key={WORD} ip={WORD} modprobe.blacklist=nouveau,{WORD}\n".encode())
-    elif not name.endswith("/stat"):
-        path.write_bytes(data + TEXT.encode())
-    return 1
+            return None
+        return json.dumps({**document, WORD: {WORD: WORD, "registry-mirrors": [f"https://{WORD}"]}}).encode()
+    if path == "/proc/cmdline":
+        return data.strip() + f" root=UUID={WORD} rd.luks.key={WORD} ip={WORD} modprobe.blacklist=nouveau,{WORD}\n".encode()
+    return data if path.endswith("/stat") else data + TEXT.encode()
+
+
+def folders_of(machine):
+    found = set(machine.folders)
+    for path in machine.files:
+        while path:
+            path = path.rpartition("/")[0]
+            found.add(path)
+    return found
 
 
 def spoil(machine):
-    """The texts that now hold the word."""
-    root = machine / "root"
-    folders = [path for path in root.rglob("*") if path.is_dir() and not path.is_symlink()]
-    texts = sum(spoil_text(path, str(path.relative_to(root))) for path in sorted(root.rglob("*")) if path.is_file() and not path.is_symlink())
+    """How many texts now hold the word."""
+    folders, texts = folders_of(machine), 0
+    for path, content in machine.files.items():
+        spoilt = spoilt_text(path, content) if isinstance(content, bytes) else None
+        if spoilt is not None:
+            machine.files[path] = spoilt
+            texts += 1
     for folder in folders:
-        name = str(folder.relative_to(root))
-        if name.startswith(("sys", "proc")):
+        if folder.startswith(("/sys", "/proc")):
             continue
         for ending in (".conf", ".so", ".sock", ".icd", ".yaml", ".rules", ".py"):
-            (folder / (WORD + ending)).write_text(TEXT)
-        (folder / (WORD + "-link.conf")).symlink_to(f"/srv/{WORD}/target.conf")
-        (folder / WORD).mkdir()
-        (folder / WORD / "kernel.json").write_text(json.dumps({"argv": ["/usr/bin/python3", WORD], "display_name": WORD}))
-    (root / "srv" / WORD).mkdir(parents=True)
-    (root / "srv" / WORD / "target.conf").write_text(TEXT)
-    for path in ("etc/passwd", "etc/nsswitch.conf", "etc/wsl.conf", "etc/crio/crio.conf", "etc/containerd/config.toml", "etc/nccl.conf", "etc/hosts",
-                 "etc/modprobe.d/nvidia.conf", "etc/nvidia-container-runtime/config.toml", "run/reboot-required.pkgs", "etc/ld.so.conf.d/cuda.conf",
-                 "proc/self/cgroup", "proc/self/mountinfo", "proc/modules", "etc/pip.conf", "etc/conda/.condarc", "etc/xdg/uv/uv.toml"):
-        if not (root / path).exists() and (root / path).parent.parent.exists():
-            (root / path).parent.mkdir(exist_ok=True)
-            (root / path).write_text(TEXT)
+            machine.files[f"{folder}/{WORD}{ending}"] = TEXT.encode()
+        machine.files[f"{folder}/{WORD}-link.conf"] = f"/srv/{WORD}/target.conf"
+        machine.files[f"{folder}/{WORD}/kernel.json"] = json.dumps({"argv": ["/usr/bin/python3", WORD], "display_name": WORD}).encode()
+    machine.files[f"/srv/{WORD}/target.conf"] = TEXT.encode()
+    for path in ("/etc/passwd", "/etc/nsswitch.conf", "/etc/wsl.conf", "/etc/crio/crio.conf", "/etc/containerd/config.toml", "/etc/nccl.conf", "/etc/hosts",
+                 "/etc/modprobe.d/nvidia.conf", "/etc/nvidia-container-runtime/config.toml", "/run/reboot-required.pkgs", "/etc/ld.so.conf.d/cuda.conf",
+                 "/proc/self/cgroup", "/proc/self/mountinfo", "/proc/modules", "/etc/pip.conf", "/etc/conda/.condarc", "/etc/xdg/uv/uv.toml"):
+        if path not in machine.files and os.path.dirname(os.path.dirname(path)).rstrip("/") in folders:
+            machine.files[path] = TEXT.encode()
             texts += 1
     # Longer than anybody would look through by hand.
-    (root / "etc/docker").mkdir(parents=True, exist_ok=True)
-    (root / "etc/docker/daemon.json").write_text(json.dumps({"registry-mirrors": [WORD] * 60_000}, indent=1))
-    if (root / "proc").is_dir():
-        (root / "proc/1").mkdir(exist_ok=True)
-        (root / "proc/1/environ").write_bytes(f"PASSWORD={WORD}\0container={WORD}\0".encode())
+    machine.files["/etc/docker/daemon.json"] = json.dumps({"registry-mirrors": [WORD] * 60_000}, indent=1).encode()
+    if "/proc" in folders:
+        machine.files["/proc/1/environ"] = f"PASSWORD={WORD}\0container={WORD}\0".encode()
     for name, lines in (("environment", "".join(f"{name}={value}\n" for name, value in VARIABLES.items())), ("kernel.log", LOG)):
-        path = machine / name
-        path.write_text((path.read_text(errors="replace") if path.exists() else "") + lines)
+        machine.parts[name] = machine.parts.get(name, "") + lines
     return texts
 
 
-def leaks(folder):
-    found = []
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder)
-        if WORD in str(name):
-            found.append(f"{name}: its name")
-        if path.is_symlink():
-            found += [f"{name} → {os.readlink(path)}"] if WORD in os.readlink(path) else []
-        elif path.is_file() and WORD.encode() in path.read_bytes():
-            line = next(line for line in path.read_bytes().split(b"\n") if WORD.encode() in line)
-            found.append(f"{name}: {line.decode(errors='replace')[:200]}")
+def leaks(path):
+    machine = machine_file.read(path.read_text())
+    found = [f"{one}: its name" for one in (*machine.files, *machine.folders, *machine.nodes) if WORD in one]
+    for one, content in [*machine.files.items(), *machine.parts.items()]:
+        data = content if isinstance(content, bytes) else content.encode()
+        if WORD.encode() in data:
+            line = next(line for line in data.split(b"\n") if WORD.encode() in line)
+            found.append(f"{one}: {line.decode(errors='replace')[:200]}")
     return found
 
 
 def main():
     berth = os.path.abspath(sys.argv[1])
-    bundles = [one for one in sorted(BUNDLES.iterdir()) if one.is_dir()][::1 if os.environ.get("BERTH_SOAK") else 9]
-    wrong, texts = [], 0
-    for one in bundles:
+    machines, wrong, texts = whole()[::1 if os.environ.get("BERTH_SOAK") else 9], [], 0
+    for name in machines:
         with tempfile.TemporaryDirectory() as folder:
-            machine, told = pathlib.Path(folder) / "machine", pathlib.Path(folder) / "told"
-            shutil.copytree(one, machine, symlinks=True)
+            spoilt, told = pathlib.Path(folder) / "spoilt.machine", pathlib.Path(folder) / "told.machine"
+            machine = read(name)
             texts += spoil(machine)
-            done = subprocess.run([berth, "doctor", "--from", machine, "--record", told], capture_output=True, text=True, timeout=60,
+            spoilt.write_text(machine_file.write(machine))
+            done = subprocess.run([berth, "doctor", "--from", spoilt, "--record", told], capture_output=True, text=True, timeout=60,
                                   env={**os.environ, "LC_ALL": "C"})
-            assert done.returncode == 0, f"{one.name}: {done.stderr}"
-            wrong += [f"{one.name}: {leak}" for leak in leaks(told)]
-    assert len(bundles) > 90 and texts > 2000 and not wrong, "\n".join(wrong[:80]) + f"\n{len(wrong)} in all, {texts} texts"
-    print(f"{len(bundles)} machines, {texts} texts: none of their words is in a bundle")
+            assert done.returncode == 0, f"{name}: {done.stderr}"
+            wrong += [f"{name}: {leak}" for leak in leaks(told)]
+    assert len(machines) > 90 and texts > 2000 and not wrong, "\n".join(wrong[:80]) + f"\n{len(wrong)} in all, {texts} texts"
+    print(f"{len(machines)} machines, {texts} texts: none of their words is in what was recorded")
 
 
 main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`berth doctor FILE…` as a user calls it: exit codes, errors, hostile files, what a script costs, and that well-kept files are called
-neither wrong nor doubtful: of installed packages, and of PyPI's (well_kept.lock): a fixed sample, with BERTH_SOAK all of them.
+"""`berth doctor FILE…` as a user calls it: exit codes, errors, hostile files, and its cost. Well-kept files get no findings: a fixed
+sample of installed and PyPI packages (well_kept.lock), with BERTH_SOAK all of them.
 
 usage: source_test.py BERTH [healthy]       (healthy: only the well-kept files)
 """

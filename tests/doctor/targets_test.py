@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Real targets, each as it is on the disk: this machine, Debian's PyTorch, an environment with wheels of PyPI for the processor, and a
-root made by debootstrap, as it is and as a container; with BERTH_SOAK also NVIDIA's NCCL wheels for two majors in one environment. What
-comes from elsewhere is kept in the cache folder; without a network, and where nothing is kept, it is skipped with the reason. A recorded GPU
-is put beside a real Python to see what the doctor makes of it.
+"""Real targets on disk: this machine, Debian's PyTorch, an environment with PyPI's CPU wheels, and a debootstrap root, plain and as a
+container. With BERTH_SOAK also NVIDIA's NCCL wheels for two major versions in one environment. Downloads are kept in the cache folder;
+without network and cache, a part is skipped with the reason. A recorded GPU combined with a real Python shows what the doctor makes of
+it.
 
 usage: targets_test.py BERTH
 """

@@ -1,8 +1,8 @@
-// unreadable_probe FOLDER OWN STRIDE: diagnoses each bundle of the folder, then again with one
-// thing unreadable (EACCES): every OWN-th that the diagnosis has looked at and found, and every
-// STRIDE-th of what it found on another machine and not on this one. Prints, a line each, what must
-// not be: a rule whose finding is gone without its being "not checked"
-// ("silent"), and a finding of an error that was none before ("new"). The last line counts.
+// unreadable_probe FOLDER OWN STRIDE: diagnoses each .machine file in the folder, then again with
+// one thing unreadable (EACCES): every OWN-th path that the diagnosis read and found, and every
+// STRIDE-th that it found only on another machine. Prints each error on a line: a finding that
+// disappeared although its rule is not "not checked" ("silent"), or a new error finding ("new").
+// The last line has the totals.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "base/file.hpp"
-#include "doctor/collect.hpp"
-#include "doctor/diagnose.hpp"
+#include "doctor/read/collect.hpp"
+#include "doctor/rules/diagnose.hpp"
 
 namespace {
 
 using namespace berth;
 
-/// What is made unreadable: parts of the bundle, or paths of its tree.
+/// Made unreadable: parts of the recording, or paths in its tree.
 struct Change {
   std::string name;
   std::vector<std::string> paths;
@@ -36,7 +36,7 @@ void refuse(doctor::Sources& sources, const Change& change) {
   for (const std::string& path : change.paths) sources.tree.add_special(path, kRefused);
 }
 
-/// Every path by itself; a folder once more with all that was looked at below it.
+/// Each path alone; each folder also with everything read below it.
 std::vector<Change> changes_of(const doctor::Recording& seen) {
   std::set<std::string> paths;
   for (const auto& [path, file] : seen.files) paths.insert(path);
@@ -69,8 +69,8 @@ bool is_admitted(const model::Diagnosis& diagnosis, const std::string& id) {
   return false;
 }
 
-/// A finding that one of before would explain, which is "not checked" now: what follows from a
-/// cause is seen without it, and is true.
+/// Whether an earlier finding that is now "not checked" would explain this one: without the cause,
+/// its consequence is shown, correctly.
 bool is_consequence(const std::string& id, const model::Diagnosis& before,
                     const model::Diagnosis& after) {
   for (const doctor::Rule& rule : doctor::all_rules()) {
@@ -84,11 +84,11 @@ bool is_consequence(const std::string& id, const model::Diagnosis& before,
   return false;
 }
 
-int compare(const std::string& bundle, const Change& change, const model::Diagnosis& before,
+int compare(const std::string& machine, const Change& change, const model::Diagnosis& before,
             const model::Diagnosis& after) {
   int wrong = 0;
   const auto tell = [&](const char* kind, const std::string& id) {
-    std::printf("%s: %s: %s %s\n", bundle.c_str(), change.name.c_str(), kind, id.c_str());
+    std::printf("%s: %s: %s %s\n", machine.c_str(), change.name.c_str(), kind, id.c_str());
     ++wrong;
   };
   for (const model::Finding& one : before.findings)
@@ -107,28 +107,28 @@ bool has_seen(const doctor::Recording& seen, const std::string& path) {
          seen.specials.contains(path);
 }
 
-struct Bundle {
-  std::string folder, name;
+struct Machine {
+  std::string file, name;
   doctor::Recording seen;
   model::Diagnosis before;
 };
 
-Bundle look_at(const std::string& folder) {
-  Bundle bundle{folder, folder.substr(folder.rfind('/') + 1), {}, {}};
-  auto sources = doctor::from_bundle(folder);
+Machine look_at(const std::string& file) {
+  Machine machine{file, file.substr(file.rfind('/') + 1), {}, {}};
+  auto sources = doctor::from_bundle(file);
   if (!sources) std::exit(2);
   const auto seen = std::make_shared<doctor::Recording>();
   sources->tree.record_into(seen);
-  bundle.before = doctor::diagnose(doctor::collect(*sources), {});
-  bundle.seen = *seen;
-  return bundle;
+  machine.before = doctor::diagnose(doctor::collect(*sources), {});
+  machine.seen = *seen;
+  return machine;
 }
 
-int wrong_with(const Bundle& bundle, const Change& change) {
-  auto changed = doctor::from_bundle(bundle.folder);
+int wrong_with(const Machine& machine, const Change& change) {
+  auto changed = doctor::from_bundle(machine.file);
   if (!changed) std::exit(2);
   refuse(*changed, change);
-  return compare(bundle.name, change, bundle.before,
+  return compare(machine.name, change, machine.before,
                  doctor::diagnose(doctor::collect(*changed), {}));
 }
 
@@ -138,32 +138,32 @@ int main(int count, char** words) {
   if (count != 4) return 2;
   const std::size_t own = std::strtoul(words[2], nullptr, 10);
   const std::size_t stride = std::strtoul(words[3], nullptr, 10);
-  std::set<std::string> folders;
+  std::set<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(words[1]))
-    if (std::filesystem::exists(entry.path() / "root")) folders.insert(entry.path().string());
-  std::vector<Bundle> bundles;
+    if (entry.path().extension() == ".machine") files.insert(entry.path().string());
+  std::vector<Machine> machines;
   std::map<std::string, Change> everywhere;
   std::size_t number = 0;
   int there = 0, elsewhere = 0, wrong = 0;
-  for (const std::string& folder : folders) {
-    bundles.push_back(look_at(folder));
-    for (Change& change : changes_of(bundles.back().seen)) {
+  for (const std::string& file : files) {
+    machines.push_back(look_at(file));
+    for (Change& change : changes_of(machines.back().seen)) {
       if (number++ % own == 0) {
-        wrong += wrong_with(bundles.back(), change);
+        wrong += wrong_with(machines.back(), change);
         ++there;
       }
       if (change.paths.size() == 1) everywhere.emplace(change.name, std::move(change));
     }
   }
   number = 0;
-  for (const Bundle& bundle : bundles) {
+  for (const Machine& machine : machines) {
     for (const auto& [name, change] : everywhere) {
-      if (has_seen(bundle.seen, name) || number++ % stride != 0) continue;
-      wrong += wrong_with(bundle, change);
+      if (has_seen(machine.seen, name) || number++ % stride != 0) continue;
+      wrong += wrong_with(machine, change);
       ++elsewhere;
     }
   }
-  std::printf("%zu bundles: %d things that are there made unreadable, %d that are not: %d wrong\n",
-              bundles.size(), there, elsewhere, wrong);
+  std::printf("%zu machines: %d things that are there made unreadable, %d that are not: %d wrong\n",
+              machines.size(), there, elsewhere, wrong);
   return wrong == 0 && there > 0 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what a diagnosis reads unreadable, one thing at a time, on every bundle (unreadable_probe.cpp tells how).
+"""Makes files that a diagnosis reads unreadable, one at a time, on every recorded machine (see unreadable_probe.cpp).
 
 usage: unreadable_test.py PROBE
 """
@@ -8,8 +8,8 @@ import pathlib
 import subprocess
 import sys
 
-BUNDLES = pathlib.Path(__file__).resolve().parent.parent / "bundles"
+MACHINES = pathlib.Path(__file__).resolve().parent.parent / "machines"
 
 strides = ["1", "1"] if "BERTH_SOAK" in os.environ else ["4", "401"]
-done = subprocess.run([sys.argv[1], BUNDLES, *strides], timeout=7000)
+done = subprocess.run([sys.argv[1], MACHINES, *strides], timeout=7000)
 sys.exit(done.returncode)

@@ -6,6 +6,7 @@
  * SIGSEGV FAKE_HANG_COUNT            nvmlDeviceGetCount_v2 never comes back FAKE_CRASH_SECOND
  * SIGSEGV in every second device FAKE_HANG_DEVICE, FAKE_CRASH_DEVICE, FAKE_LOST_DEVICE,
  * FAKE_REFUSED_DEVICE   the number of one device FAKE_INIT_CODE    what nvmlInit_v2 answers
+ * FAKE_LIST_CODE    what the list of compute processes answers
  * FAKE_NO_ATTACH    only initialisation without attaching works; only even addresses may be asked
  */
 #include <signal.h>
@@ -188,6 +189,10 @@ EXPORT int nvmlDeviceGetTotalEnergyConsumption(Device* device, unsigned long lon
 
 /* Three processes on every device: pids 1000, 1001, 1002. */
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Device* device, unsigned* count, void* out) {
+#ifdef FAKE_LIST_CODE
+  (void)device, (void)count, (void)out;
+  return FAKE_LIST_CODE;
+#endif
   const unsigned have = *count;
   *count = 3;
   if (have < 3 || out == NULL) return 7;
@@ -209,3 +214,12 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Device* device, unsigned* cou
   (void)device;
   return 0;
 }
+
+#ifdef FAKE_LIST_CODE
+/* Nobody draws, which says nothing of who computes. */
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(Device* device, unsigned* count, void* out) {
+  (void)device, (void)out;
+  *count = 0;
+  return 0;
+}
+#endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""scripts/gpu.py, tried on a simulated machine: it compares with another reader of the same driver, notices when that says
-something else, and skips with a reason where there is no GPU. What it says of a real GPU is in benchmarks/results."""
+"""scripts/gpu.py on a simulated machine: it compares Berth with another reader of the same driver, detects differences, and skips with a
+reason without a GPU. Results from real GPUs are in benchmarks/results."""
 import os
 import pathlib
 import subprocess

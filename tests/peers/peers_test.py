@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Other people's tools, unmodified, on simulated machines: gpustat, nvitop and (where installed) nvtop and btop run, and agree with
-`berth ls` and `berth ps` about every device and process. Skipped where they cannot be had.
+"""Unmodified third-party tools on simulated machines: gpustat, nvitop and (if installed) nvtop and btop run, and agree with `berth ls`
+and `berth ps` about every device and process. Skipped if they are not available.
 
 usage: peers_test.py BERTH
 """

@@ -1,4 +1,4 @@
-"""Says "ready", then one line for each signal it gets."""
+"""Prints "ready", then one line for each signal it receives."""
 import os
 import signal
 import sys

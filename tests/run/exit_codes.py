@@ -1,4 +1,4 @@
-"""The command's exit code passes through; what is Berth's own is 125, 126, 127 or 2."""
+"""The command's exit code is passed through; Berth's own are 125, 126, 127 and 2."""
 import os
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""grow_tree.py MARK [quiet] [stubborn]: a child, a grandchild, one in a session of its own, one double-forked; all sleep."""
+"""grow_tree.py MARK [quiet] [stubborn]: starts a child, a grandchild, one in its own session, one double-forked; all sleep."""
 import os
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""However a job or one of its watchers ends, nothing of the job stays."""
+"""However a job or a process that watches it ends, no process of the job is left."""
 import os
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""Streams, descriptors, signal mask, limits and folder of the job are the caller's own."""
+"""The job gets the caller's streams, descriptors, signal mask, limits and folder."""
 import os
 import re
 import resource

@@ -1,4 +1,4 @@
-"""What `berth run` sets, and what it says afterwards; on this machine, and on simulated ones."""
+"""The variables that `berth run` sets, and its report; on this machine and on simulated ones."""
 import json
 import os
 import shutil
@@ -10,9 +10,9 @@ import unittest
 
 from support import BERTH, HERE, PYTHON, environment, main, run, wait_until
 
-KEYS = ["schema", "command", "name", "job", "started_at", "devices", "outcome", "wall_seconds", "cpu_seconds", "cores_used",
-        "peak_rss_bytes", "cpus", "threads", "reasons", "environment", "gpus_here", "access", "gpu_use", "gpu_use_method", "looks",
-        "libraries", "suggestions", "notes"]
+KEYS = ["schema", "command", "name", "job", "engine", "started_at", "devices", "outcome", "wall_seconds", "cpu_seconds", "cores_used",
+        "peak_rss_bytes", "peak_memory_method", "cpus", "threads", "reasons", "environment", "gpus_here", "access", "isolation", "gpu_use", "gpu_use_method", "looks",
+        "libraries", "suggestions", "left_behind", "tries", "ranks", "notes"]
 SHOW = "import os, json; print(json.dumps(dict(os.environ)))"
 
 
@@ -67,6 +67,25 @@ class Report(WithFile):
         eat = "import time; x = b'1' * 60_000_000; time.sleep(1.5)"
         run("sh", "-c", f'{PYTHON} -c "{eat}" & {PYTHON} -c "{eat}"; wait', options=["--report", self.file])
         self.assertGreaterEqual(self.read()["peak_rss_bytes"], 120_000_000)
+
+    def test_memory_that_forked_children_share_counts_once(self):
+        fork = ("import os, time\nx = bytearray(os.urandom(1)) * 100_000_000\n"
+                "for i in range(8):\n    if os.fork() == 0:\n        y = b'1' * 5_000_000; time.sleep(1.5); os._exit(0)\n"
+                "for i in range(8): os.wait()")
+        run(PYTHON, "-c", fork, options=["--report", self.file])
+        report = self.read()
+        self.assertEqual(report["peak_memory_method"], "pss")
+        self.assertGreaterEqual(report["peak_rss_bytes"], 100_000_000)
+        self.assertLess(report["peak_rss_bytes"], 400_000_000)  # 900 MB where each counts for itself
+
+    def test_what_the_command_left_behind_is_named_and_the_queue_is_advised(self):
+        done = run("sh", "-c", "setsid sleep 1000 & setsid sleep 1001 & exit 0", options=["--report", self.file])
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(sorted(one["command"] for one in self.read()["left_behind"]), ["sleep 1000", "sleep 1001"])
+        self.assertIn("note: the command left 2 processes running, which were ended: sleep 100", done.stderr)
+        self.assertIn("berth run --queue -- COMMAND", done.stderr)
+        quiet = run("sh", "-c", "(sleep 0.01) & exit 0", options=["--report", self.file])
+        self.assertEqual((quiet.returncode, quiet.stderr, self.read()["left_behind"]), (0, "", []))
 
     def test_commands_that_do_not_start(self):
         done = run("no-such-command-here", options=["--report", self.file])

@@ -1,4 +1,4 @@
-"""A signal to the front reaches the job once; one to the whole group reaches it once too."""
+"""A signal to the front, or to the whole process group, reaches the job exactly once."""
 import os
 import random
 import signal

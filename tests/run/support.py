@@ -1,4 +1,4 @@
-"""What the tests of `berth run` share: the program under test, waiting, and who is still alive."""
+"""Helpers for the tests of `berth run`: the program under test, waiting, and living processes."""
 import atexit
 import os
 import select

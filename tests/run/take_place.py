@@ -1,4 +1,4 @@
-"""take_place.py PID: in a simulated driver's list of processes, takes the place of PID; then runs on for a while."""
+"""take_place.py PID: replaces PID in a simulated driver's process list by this process, then runs for a while."""
 import os
 import struct
 import sys

@@ -1,4 +1,4 @@
-"""On a terminal the job is as if it had been started directly: keys, job control, size, full-screen programs."""
+"""On a terminal the job behaves as if started directly: keys, job control, size, full-screen programs."""
 import fcntl
 import os
 import shutil

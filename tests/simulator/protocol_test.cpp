@@ -1,10 +1,11 @@
-// How the simulated driver answers: initialisation, handles, sizes, versions, what an old driver
-// lacks, faults.
+// Behaviour of the simulated driver: initialisation, handles, sizes, versions, functions that an
+// old driver lacks, faults.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <set>
+#include <test_paths.hpp>
 
 #include "base/file.hpp"
 #include "simulator/simulated.hpp"
@@ -49,7 +50,7 @@ TEST_CASE("before initialisation, and after the last shutdown, every call says s
   CHECK(driver.call("nvmlDeviceGetCount_v2", &count) == NVML_ERROR_UNINITIALIZED);
   CHECK(driver.calls("nvmlInit_v2") == 2);
   CHECK(driver.calls("nvmlDeviceGetCount_v2") ==
-        2);  // the first came before there was a machine to count on
+        2);  // the first call came before there was a machine with counters
 }
 
 TEST_CASE("what is not modelled is not supported, and is counted") {
@@ -167,7 +168,7 @@ TEST_CASE("whoever attaches to a sleeping GPU is counted, and who does not is no
   std::uint32_t count = 0;
   CHECK(quiet.begin("nvmlInitWithFlags", NVML_INIT_FLAG_NO_ATTACH) == NVML_SUCCESS);
   CHECK(quiet.call("nvmlDeviceGetCount_v2", &count) == NVML_SUCCESS);
-  CHECK(count == 1);  // the Intel GPU is not NVIDIA's
+  CHECK(count == 1);  // the Intel GPU does not count
   CHECK(quiet.wakes(0) == 0);
   CHECK(quiet.call("nvmlDeviceGetPowerUsage", quiet.device(0), &count) == NVML_SUCCESS);
   CHECK(quiet.wakes(0) == 2);

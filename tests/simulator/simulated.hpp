@@ -1,6 +1,6 @@
-// A simulated driver inside the test's own process: a folder with a state, and the library loaded
-// from there. Every instance is a library of its own, because one keeps its machine for the life of
-// the process.
+// A simulated driver in the test's own process: a folder with a state, and the library loaded from
+// there. Every instance loads its own copy of the library, because a library keeps its machine
+// until the process ends.
 #pragma once
 
 #include <dlfcn.h>
@@ -48,7 +48,7 @@ class Simulated {
   }
 
   [[nodiscard]] void* find(const char* name) const { return dlsym(handle_, name); }
-  /// Calls a function of the library; one that is not there fails the test.
+  /// Calls a function of the library; fails the test if it does not exist.
   template <typename... Args>
   nvmlReturn_t call(const char* name, Args... args) const {
     void* found = find(name);
@@ -56,7 +56,7 @@ class Simulated {
     REQUIRE(found != nullptr);
     return reinterpret_cast<nvmlReturn_t (*)(Args...)>(found)(args...);
   }
-  /// nvmlInit_v2, or another, on this machine.
+  /// Calls nvmlInit_v2 (or another version) on this machine.
   template <typename... Args>
   nvmlReturn_t begin(const char* name = "nvmlInit_v2", Args... args) const {
     setenv("BERTH_SIM_DIR", folder_.path().c_str(), 1);

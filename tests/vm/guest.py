@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Inside the virtual machine of systemd_test.py: what is tried at each of its starts. Every line that it says on the second
-serial port is `word` or `word JSON`; it ends each start with `done`, or with `failed` and what went wrong."""
+"""Runs inside the virtual machine of systemd_test.py, at each boot. Every line on the second serial port is `word` or `word JSON`; each
+boot ends with `done`, or with `failed` and the problem."""
 import contextlib
 import http.client
 import json
@@ -79,7 +79,7 @@ def as_user(user, command, **more):
 
 
 def queue(user, words):
-    return int(as_user(user, f"berth run --queue {words}").split()[1])
+    return int(as_user(user, f"berth run --queue {words}").split()[-1])
 
 
 def main_process():

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""A Debian that systemd starts, in a virtual machine: the package's unit serves its users, jobs outlive logouts, restarts and
-kills of the service, whole logins are kept from devices by the kernel, and what a restart and power cuts leave is what is
-promised: at most the last second of the queue is gone, and nothing is run twice.
+"""Debian with systemd in a virtual machine: the package's unit serves users, jobs outlive logouts, restarts and kills of the service, the
+kernel keeps whole sessions from devices, and reboots and power failures lose at most the last second of the queue and run nothing twice.
 
 usage: systemd_test.py BUILD_FOLDER     (it works below: BUILD_FOLDER/vm)
 
-The processor is emulated, so it goes where no virtualization is; BERTH_TEST_VM_ACCELERATOR=kvm is faster where there is.
-Debian comes from where debootstrap gets it, and is kept there.
+The processor is emulated, so it also runs without virtualization; with it, BERTH_TEST_VM_ACCELERATOR=kvm is faster.
+Debian is downloaded by debootstrap and kept in that folder.
 """
 import json
 import os

@@ -1,5 +1,7 @@
-"""Ready-made for PyTorch, to be put together in a loop of one's own: each goes through PyTorch's own API, by the names that the installed
-version has. `import berth` loads none of this, and this loads PyTorch."""
+"""Helpers for PyTorch training loops. They use PyTorch's own API, by the names of the installed version.
+
+`import berth` does not load this module; this module loads PyTorch.
+"""
 
 from __future__ import annotations
 

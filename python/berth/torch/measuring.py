@@ -12,15 +12,14 @@ __all__ = ["bytes_of", "drift", "timed"]
 
 
 def bytes_of(torch: Any, model: Any) -> int:
-    """As it would be saved."""
+    """The bytes of a model as saved."""
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
     return file.tell()
 
 
 def timed(torch: Any, function: Callable[[], Any], repeat: int, seconds: float, before: Callable[[], None] = lambda: None) -> Tuple[float, int, Any]:
-    """(seconds a call, the least of many; peak bytes on the GPU or 0; what the last call gave). The first call is not counted, nor what
-    comes `before` each."""
+    """(least seconds of a call, peak bytes on the GPU or 0, the last result). The first call is not counted, and neither is `before`."""
     has_gpu = torch.cuda.is_available()
     before()
     result = function()
@@ -43,7 +42,7 @@ def timed(torch: Any, function: Callable[[], Any], repeat: int, seconds: float, 
 
 
 def drift(one: Any, other: Any) -> float:
-    """The largest difference, as a part of the largest number of the first. Whole numbers and texts differ or do not."""
+    """The largest difference, relative to the largest number of the first result. Integers and strings are equal or not."""
     said = compare_outputs(other, one)
     if said.why:
         return float("inf")

@@ -1,4 +1,4 @@
-"""A model for as many ranks as were started."""
+"""Prepares a model for the ranks that were started."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def distribute(model: Any, **options: Any) -> Any:
                                  hint=text("torchrun --nproc-per-node {} train.py; or unset WORLD_SIZE", ranks))
         distributed.init_process_group("nccl" if has_gpu else "gloo")
     if not any(one.requires_grad for one in model.parameters()):
-        return model  # nothing to exchange, which DistributedDataParallel refuses
+        return model  # DistributedDataParallel refuses a model with nothing to exchange
     return torch.nn.parallel.DistributedDataParallel(model, device_ids=[local] if has_gpu else None, **options)
 
 

@@ -1,9 +1,11 @@
-"""Smaller models by PyTorch's own quantization and pruning, and an honest report of what that gains."""
+"""Smaller models by torchao's or PyTorch's quantization and PyTorch's pruning, and a report of what that gains."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import importlib
+import warnings
 from typing import Any, Callable, List, Optional, Tuple
 
 from ..errors import InvalidRequest, Unsupported
@@ -103,7 +105,8 @@ def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkRepo
     Parameters
     ----------
     to : {"int8", "fp16", "bf16"}
-        "int8": the weights of linear and recurrent layers, computed on the CPU (`quantize_dynamic`). The others: all parameters.
+        "int8": the weights of linear layers, by torchao if it is installed. Without torchao, and for models with recurrent layers, by
+        PyTorch's `quantize_dynamic` on the CPU, which PyTorch will remove. "fp16", "bf16": all parameters.
     samples : tensor, tuple of arguments, or dict of named ones, optional
         Latency and drift are measured on them.
 
@@ -121,14 +124,21 @@ def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkRepo
         return _report(torch, to, model, small, samples, _converted(samples, dtype), notes, [])
     if to != "int8":
         raise InvalidRequest(text("to: {!r} is none of int8, fp16, bf16", to), "E0003")
-    if next((True for one in model.parameters() if one.device.type != "cpu"), False):
-        raise Unsupported(text("int8 of linear layers is computed on the CPU, and the model is on another device"), "E0570",
-                          text("model.cpu(), or 'bf16'"))
     nn = torch.nn
-    quantization: Any = getattr(getattr(torch, "ao", torch), "quantization", None)
-    if not hasattr(quantization, "quantize_dynamic"):  # it is deprecated from 2.8 on, in favour of torchao
-        raise Unsupported(text("PyTorch {} has no quantize_dynamic any more", torch.__version__), "E0570", text("torchao's quantize_; or 'bf16'"))
     kinds = {nn.Linear, nn.LSTM, nn.GRU}
+    # Deprecated from PyTorch 2.8 on, in favour of torchao, which leaves recurrent layers as they are.
+    quantization: Any = getattr(getattr(torch, "ao", torch), "quantization", None)
+    dynamic = getattr(quantization, "quantize_dynamic", None)
+    elsewhere = any(one.device.type != "cpu" for one in model.parameters())
+    recurrent = dynamic is not None and not elsewhere and any(isinstance(one, nn.RNNBase) for one in model.modules())
+    small, linear = (None, 0) if recurrent else _by_torchao(torch, model)
+    if small is not None:
+        return _report(torch, to, model, small, samples, samples, [_of_layers(linear)], [])
+    if elsewhere:
+        raise Unsupported(text("int8 of linear layers is computed on the CPU, and the model is on another device"), "E0570",
+                          text("pip install torchao; model.cpu(); or 'bf16'"))
+    if dynamic is None:
+        raise Unsupported(text("PyTorch {} has no quantize_dynamic any more", torch.__version__), "E0570", text("pip install torchao; or 'bf16'"))
     layers = [name for name, one in model.named_modules() if type(one) in kinds]
     if not layers:
         raise Unsupported(text("the model has no linear or recurrent layer, and only their weights are quantized here"), "E0570", "'bf16'")
@@ -137,9 +147,29 @@ def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkRepo
         if not usable:
             raise Unsupported(text("this build of PyTorch has no engine for int8 (FBGEMM, QNNPACK)"), "E0570", text("another build of PyTorch, or 'bf16'"))
         torch.backends.quantized.engine = usable[0]
-    small = quantization.quantize_dynamic(copy.deepcopy(model).eval(), kinds, dtype=torch.qint8)
-    notes = [text("{} layers have int8 weights; the rest, embeddings and convolutions too, is as it was", len(layers))]
-    return _report(torch, "int8", model, small, samples, samples, notes, [])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning, message="torch.ao.quantization is deprecated")
+        small = dynamic(copy.deepcopy(model).eval(), kinds, dtype=torch.qint8)
+    return _report(torch, to, model, small, samples, samples, [_of_layers(len(layers))], [])
+
+
+def _of_layers(layers: int) -> str:
+    return text("{} layers have int8 weights; the rest, embeddings and convolutions too, is as it was", layers)
+
+
+def _by_torchao(torch: Any, model: Any) -> Tuple[Any, int]:
+    """A copy whose linear layers have int8 weights, and their number. None without linear layers, and if torchao is missing or has no such call."""
+    linear = sum(type(one) is torch.nn.Linear for one in model.modules())
+    if not linear:
+        return None, 0
+    try:
+        torchao = importlib.import_module("torchao.quantization")
+        how = torchao.Int8DynamicActivationInt8WeightConfig()
+    except Exception:  # not installed, or not for this PyTorch
+        return None, 0
+    small = copy.deepcopy(model).eval()
+    torchao.quantize_(small, how)
+    return small, linear
 
 
 def _converted(samples: Any, dtype: Any) -> Any:

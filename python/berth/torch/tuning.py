@@ -1,4 +1,4 @@
-"""PyTorch's switches for speed, tried one by one on one's own step; what wins stays on."""
+"""Tries PyTorch's switches for speed one by one on the user's own step, and keeps those that help."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TuneReport(List[Trial]):
 
 
 class _Switch:
-    """Something that can be turned on, and back; on() says why it cannot be here."""
+    """A switch that can be turned on and off; on() says why it is not possible here."""
 
     def __init__(self, name: str, on: Callable[[], Optional[str]], off: Callable[[], None]) -> None:
         self.name, self.on, self.off = name, on, off
@@ -137,26 +137,7 @@ class _State:
 
 def tune(step: Callable[..., Any], *, model: Any = None, optimizer: Any = None, repeat: int = 10, seconds: float = 5.0, win: float = 1.03,
          tolerance: float = 0.01, report: bool = True) -> TuneReport:
-    """Tries cudnn.benchmark, TF32, channels_last and compile one by one, and leaves on what makes the step faster and changes little.
-
-    Parameters
-    ----------
-    step : callable
-        Does a step and gives something of it to compare: the loss, or outputs. It is called with the model where one is given (compiled it is
-        another object), else with nothing.
-    model, optimizer : optional
-        Put back between trials and at the end, gradients too, so that trials train nothing. Without them a step that trains drifts by that.
-    repeat, seconds
-        So many calls each, or as many as fit; the fastest counts. Compiling comes on top.
-    win : float
-        A switch stays on where the step is at least so many times as fast.
-    tolerance : float
-        And where the result differs by no more than this part of its largest number.
-
-    Returns
-    -------
-    TuneReport
-        Prints as a table; `model` is the one to go on with.
+    """Tries cudnn.benchmark, TF32, channels_last and compile one by one, and keeps those that make the step faster and change its result little.
 
     Examples
     --------

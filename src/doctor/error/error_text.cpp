@@ -16,7 +16,7 @@ bool is_blank(unsigned char c) {
   return c <= ' ';
 }
 
-/// Behind the escape sequence that begins at `at` (colours, titles, moves of the cursor).
+/// The position after the escape sequence at `at` (colours, titles, cursor movement).
 std::size_t behind_escape(std::string_view text, std::size_t at) {
   if (++at >= text.size()) return at;
   const char kind = text[at++];
@@ -29,7 +29,7 @@ std::size_t behind_escape(std::string_view text, std::size_t at) {
   return at < text.size() && text[at] == '\a' ? at + 1 : at;
 }
 
-/// UTF-16, as some editors save and some shells write, becomes what is ASCII of it.
+/// Converts UTF-16, which some editors and shells write, to its ASCII characters.
 std::string without_zeros(std::string_view bytes) {
   std::string out(bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff") ? bytes.substr(2)
                                                                                  : bytes);
@@ -37,11 +37,11 @@ std::string without_zeros(std::string_view bytes) {
   return out;
 }
 
-/// Lower case, runs of blanks one blank, no escapes, no quote marks of mails; and which line stands
-/// where.
+/// Lower case, single spaces, without escape sequences and mail quote marks; also maps positions to
+/// lines.
 struct Folded {
   std::string text;
-  std::vector<std::size_t> lines;  // where in `text` each begins
+  std::vector<std::size_t> lines;  // start of each line in `text`
 
   [[nodiscard]] int line_at(std::size_t at) const {
     return static_cast<int>(std::upper_bound(lines.begin(), lines.end(), at) - lines.begin());
@@ -72,11 +72,11 @@ Folded fold(std::string_view given) {
   return folded;
 }
 
-/// Where the parts stand, one behind the other; npos: nowhere.
+/// The position of the parts, in order; npos if not found.
 std::size_t find_parts(std::string_view text, std::string_view words) {
   const auto parts = split(words, '*');
   std::size_t from = 0;
-  // A first part that stands everywhere must not cost the square of the text.
+  // Limits the time if the first part is very frequent.
   for (int tries = 0; tries < 1000; ++tries) {
     const std::size_t first = text.find(parts.front(), from);
     if (first == std::string_view::npos) return first;
@@ -112,6 +112,13 @@ std::string shown(std::string_view line) {
 
 }  // namespace
 
+bool speaks_of(const Recognised& message, std::string_view rule) {
+  return std::any_of(message.rules.begin(), message.rules.end(), [&](std::string_view pattern) {
+    return pattern.ends_with('*') ? rule.starts_with(pattern.substr(0, pattern.size() - 1))
+                                  : pattern == rule;
+  });
+}
+
 std::vector<Recognised> read_error_text(std::string_view bytes, int lines_before) {
   if (bytes.size() > kMostErrorText) {
     const std::size_t over = bytes.size() - kMostErrorText;
@@ -145,6 +152,10 @@ std::vector<Recognised> read_error_text(std::string_view bytes, int lines_before
     else
       found.push_back(std::move(one));
   }
+  // NCCL allocates its buffers through CUDA. Without memory, communication is not the problem.
+  if (folded.text.find("cuda failure 'out of memory'") != std::string::npos ||
+      folded.text.find("cuda failure 2 'out of memory'") != std::string::npos)
+    std::erase_if(found, [](const Recognised& one) { return one.name == "nccl"; });
   std::stable_sort(found.begin(), found.end(), [](const Recognised& a, const Recognised& b) {
     return std::pair(-a.strength, a.line) < std::pair(-b.strength, b.line);
   });

@@ -1,6 +1,5 @@
-// A pasted traceback or log: which messages in it are known, and what can be behind each. It raises
-// the rank of rules that hold anyway, and makes no finding by itself: the same text has several
-// causes. Pure; the text is whatever somebody pasted.
+// Finds known messages in a pasted traceback or log, and which rules can explain each. This only
+// raises the rank of rules that apply anyway. Pure; the text is untrusted.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +12,35 @@ namespace berth::doctor {
 
 /// A row of the table of known messages.
 struct Signature {
-  const char* name;  // stable, for programs; rows of one name are one message in several wordings
-  /// Lower case; parts separated by "*" stand behind each other, near by. Blanks stand for any
-  /// blanks and ends of lines: pasted text is often folded.
+  const char* name;  // stable, for programs; rows with one name are wordings of one message
+  /// Lower case. Parts separated by "*" follow each other closely. A space matches any whitespace,
+  /// because pasted text is often wrapped.
   const char* words;
-  /// 2: the message names its cause; 1: it has many.
+  /// 2: the message states its cause; 1: it has many possible causes.
   int strength;
-  const char* rules;  // that can be behind it, blank separated; "DRV*" is all that begin so
+  const char* rules;  // rules for possible causes, separated by spaces; "DRV*" is a prefix
   const char* means;  // msgid
 };
 [[nodiscard]] std::span<const Signature> signatures();
 
-/// One of them in a text.
+/// A known message in a text.
 struct Recognised {
   std::string name;
-  int line = 0;      // of the text, from 1
-  std::string text;  // the line, fit to be shown
+  int line = 0;      // in the text, from 1
+  std::string text;  // the line, printable
   int strength = 0;
   std::vector<std::string> rules;
   std::string means;       // translated
-  double asked_bytes = 0;  // of memory, where the message tells
+  double asked_bytes = 0;  // requested memory, if the message says it
 };
+
+/// Whether `rule` is one of its rules, for example "DRV05"; "DRV*" means all with this prefix.
+[[nodiscard]] bool speaks_of(const Recognised& message, std::string_view rule);
 
 constexpr std::size_t kMostErrorText = 4 << 20;
 
-/// Every known message once, where it stands first; those that name their cause before the others,
-/// then by line. Looks at the last 4 MiB.
+/// Every known message once, at its first occurrence. Messages that state their cause come first,
+/// then by line. Reads only the last 4 MiB.
 [[nodiscard]] std::vector<Recognised> read_error_text(std::string_view bytes, int lines_before = 0);
 
 }  // namespace berth::doctor

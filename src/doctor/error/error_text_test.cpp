@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/file.hpp"
+#include "doctor/error/next_steps.hpp"
 
 using namespace berth::doctor;
 
@@ -63,8 +64,7 @@ TEST_CASE("look-alikes and text about something else are not known") {
   CHECK(names("epoch 3 loss 0.12\nsaved checkpoint.pt\n").empty());
   CHECK(names("RuntimeError: [enforce fail at alloc_cpu.cpp:114] DefaultCPUAllocator: can't "
               "allocate memory: you tried to allocate 8 bytes") == Names{"host-memory"});
-  CHECK(names("RuntimeError: MPS backend out of memory").empty());
-  CHECK(names("MemoryError: Unable to allocate 4 GiB for an array").empty());
+  CHECK(names("ModuleNotFoundError: No module named 'torchmetrics'").empty());
 }
 
 TEST_CASE("messages of out of memory are known in each framework's words") {
@@ -99,7 +99,7 @@ TEST_CASE("hostile text costs little") {
   std::string many;
   while (many.size() < (2 << 20)) many += "libcublas";
   CHECK(names(many).empty());
-  // Of a long text the end counts.
+  // Only the end of a long text is read.
   CHECK(names(std::string(6 << 20, '\n') + "invalid device ordinal") == Names{"bad-ordinal"});
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("every row of the table is well formed") {
     CHECK(seen.insert(row.words).second);
     CHECK((row.strength == 1 || row.strength == 2));
     for (const char c : std::string_view(row.words)) CHECK_FALSE((c >= 'A' && c <= 'Z'));
-    // Each is found in its own words.
+    // Each is recognised by its own words.
     std::string text = row.words;
     std::replace(text.begin(), text.end(), '*', ' ');
     const auto found = names(text);
@@ -152,4 +152,49 @@ TEST_CASE("the toolkit's legacy hook is known by what ldconfig came to (case F08
   REQUIRE_FALSE(found.empty());
   CHECK(found[0].name == "legacy-hook");
   CHECK(found[0].means.find("nvidia-container-runtime.mode=cdi") != std::string::npos);
+}
+
+TEST_CASE("errors that have nothing to do with the driver are known by their own names") {
+  const auto only = [](const char* text) {
+    const auto found = names(text);
+    return found.size() == 1 ? found.front() : std::to_string(found.size());
+  };
+  CHECK(only("RuntimeError: MPS backend out of memory (MPS allocated: 9.07 GB)") == "mac-memory");
+  CHECK(only("torch.OutOfMemoryError: XPU out of memory. Tried to allocate 2.00 GiB.") ==
+        "out-of-memory");
+  CHECK(only("RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED") == "out-of-memory");
+  CHECK(only("numpy.core._exceptions._ArrayMemoryError: Unable to allocate 74.5 GiB for an array "
+             "with shape (100000, 100000)") == "host-memory");
+  CHECK(only("MemoryError: Unable to allocate 4.00 GiB for an array") == "host-memory");
+  CHECK(only("RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/"
+             "tcp/pair.cc:144] no error") == "peers");
+  CHECK(only("ModuleNotFoundError: No module named 'torch'") == "no-torch");
+  CHECK(only("The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in "
+             "use). The server socket has failed to listen on any local network address.") ==
+        "port-taken");
+  CHECK(only("torch.distributed.DistNetworkError: port: 29500, code: -98, name: EADDRINUSE") ==
+        "port-taken");
+  CHECK(only("ERROR: No matching distribution found for tensorflow-gpu") == "tensorflow-gpu");
+  CHECK(only("The \"tensorflow-gpu\" package has been removed!") == "tensorflow-gpu");
+}
+
+TEST_CASE("NCCL without memory is about memory, and not about communication") {
+  for (const char* text :
+       {"torch.distributed.DistBackendError: NCCL error: unhandled cuda error, NCCL version 2.19\n"
+        "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+        "Cuda failure 'out of memory'",
+        "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+        "Cuda failure 2 'out of memory'"})
+    CHECK(names(text) == Names{"out-of-memory"});
+  CHECK(names("ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure "
+              "'invalid argument'") == Names{"nccl"});
+}
+
+TEST_CASE("every known message has a next step") {
+  for (const Signature& row : signatures()) {
+    CAPTURE(row.name);
+    CHECK_FALSE(next_steps(row.name, row.rules).empty());
+  }
+  CHECK(next_steps("out-of-memory", "RT02").front().command == "berth ps");
+  CHECK(next_steps("fork", "SRC34 ENV22").front().command.find("spawn") != std::string::npos);
 }

@@ -1,4 +1,4 @@
-// What PyTorch says with "CUDA out of memory", in one sentence with its own numbers.
+// Summarizes PyTorch's "CUDA out of memory" message in one sentence with its numbers.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@ namespace berth::doctor {
 /// "" and 0: the text has no numbers.
 struct MemoryText {
   std::string sentence;
-  double asked_bytes = 0;  // that the program wanted at once
+  double asked_bytes = 0;  // that the program requested at once
 };
 
-/// `text`: lower case, one blank between words, from the message on.
+/// `text`: lower case, single spaces between words, starting at the message.
 [[nodiscard]] MemoryText read_memory_text(std::string_view text);
 
 }  // namespace berth::doctor

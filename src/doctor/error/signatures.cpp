@@ -1,6 +1,6 @@
-// Messages of drivers, containers, libraries and frameworks, as people paste them. The words are
-// from public reports (data of the rules) and from the programs' own texts; what they mean is what
-// those reports found behind them, never more.
+// Messages of drivers, containers, libraries and frameworks, as people paste them. The words come
+// from public reports (the sources of the rules) and from the programs. Their meanings are only
+// what those reports found.
 #include <array>
 
 #include "base/text.hpp"
@@ -12,48 +12,51 @@ namespace {
 constexpr const char* kMismatch =
     msgid("the driver's library and its kernel module in use are of different versions");
 constexpr const char* kNoModule = msgid("no kernel module of NVIDIA's answered");
-constexpr const char* kNoDevice = msgid("the driver is there, and shows this program no GPU");
-constexpr const char* kNotStarted = msgid("the driver runs, and could not start the GPU");
+constexpr const char* kNoDevice = msgid("the driver works, but shows this program no GPU");
+constexpr const char* kNotStarted =
+    msgid("the driver is running, but could not initialize the GPU");
 constexpr const char* kOffTheBus = msgid("the GPU does not answer on its bus any more");
 constexpr const char* kXid = msgid("the driver reports a fault of the GPU; the number says which");
-constexpr const char* kNoWindow = msgid("firmware or hypervisor gave the GPU no room for memory");
-constexpr const char* kFabric = msgid("something that the GPU waits for has not started it yet");
+constexpr const char* kNoWindow =
+    msgid("the firmware or hypervisor assigned no address space to the GPU's memory");
+constexpr const char* kFabric = msgid("a service that the GPU needs has not initialized it yet");
 constexpr const char* kUnknown =
     msgid("CUDA could not start and does not know why; the message has several causes");
-constexpr const char* kTooOld = msgid("the driver is older than the CUDA of the program needs");
+constexpr const char* kTooOld = msgid("the driver is too old for the program's CUDA");
 constexpr const char* kCompat = msgid(
-    "CUDA's compatibility library is taken on a GPU that does not allow it, or with a driver "
-    "that it does not fit");
-constexpr const char* kOrdinal = msgid("a GPU is asked for by a number that this program has not");
-constexpr const char* kBusy = msgid("the GPU takes no further process");
-constexpr const char* kMps = msgid("MPS is wanted, and its daemon is out of reach");
+    "CUDA's compat library is used on a GPU that does not support it, or with an incompatible "
+    "driver");
+constexpr const char* kOrdinal =
+    msgid("the program requests a GPU index that does not exist for it");
+constexpr const char* kBusy = msgid("the GPU accepts no further process");
+constexpr const char* kMps = msgid("MPS is requested, but its daemon cannot be reached");
 constexpr const char* kEcc = msgid("the GPU's memory returned data that ECC could not correct");
 constexpr const char* kFilter =
-    msgid("NVML may not talk to the GPU; in a container the device filter lost it");
+    msgid("NVML has no permission to use the GPU; in a container the device filter has lost it");
 constexpr const char* kPermission = msgid("this user or container may not open the GPU's nodes");
 constexpr const char* kWsl = msgid("inside WSL the driver of Windows did not answer");
-constexpr const char* kEngine = msgid("the container engine cannot pass a GPU on");
+constexpr const char* kEngine = msgid("the container engine cannot pass a GPU to containers");
 constexpr const char* kLegacyHook = msgid(
-    "the container toolkit's legacy hook failed in ldconfig; its CDI mode does without: "
-    "sudo nvidia-ctk config --set nvidia-container-runtime.mode=cdi --in-place");
+    "the container toolkit's legacy hook failed in ldconfig; its CDI mode does not need it: sudo "
+    "nvidia-ctk config --set nvidia-container-runtime.mode=cdi --in-place");
 constexpr const char* kImage = msgid("the image asks for a newer driver than the machine has");
-constexpr const char* kCdi = msgid(
-    "the engine's description of the devices (CDI) is missing or "
-    "out of date");
+constexpr const char* kCdi =
+    msgid("the container engine's device description (CDI) is missing or outdated");
 constexpr const char* kPod = msgid("the container was not given its GPU by the cluster");
-constexpr const char* kNoCuda = msgid("the driver's library is not where this program looks");
-constexpr const char* kStub = msgid("a library for linking stands in the place of the driver's");
-constexpr const char* kSymbol =
-    msgid("two libraries of CUDA were loaded that are not of one version");
-constexpr const char* kCudnn = msgid("cuDNN is missing in part, or of two versions");
-constexpr const char* kMissing = msgid("a library of CUDA is not where this program looks");
-constexpr const char* kOldLibrary = msgid("a library of CUDA is older than the framework takes");
+constexpr const char* kNoCuda = msgid("the driver's library is not where this program searches");
+constexpr const char* kStub =
+    msgid("a stub library, which is only for linking, is loaded instead of the driver's");
+constexpr const char* kSymbol = msgid("two CUDA libraries of different versions were loaded");
+constexpr const char* kCudnn =
+    msgid("cuDNN is incomplete, or its libraries have different versions");
+constexpr const char* kMissing = msgid("a CUDA library is not where this program searches");
+constexpr const char* kOldLibrary = msgid("a CUDA library is too old for the framework");
 constexpr const char* kAbi = msgid("an extension was built for another PyTorch");
-constexpr const char* kReleases = msgid("releases of packages that do not go together");
+constexpr const char* kReleases = msgid("package releases that are incompatible");
 constexpr const char* kParts =
-    msgid("a package lacks its compiled parts, or another one of its name is here");
-constexpr const char* kHome = msgid("caches are kept in a folder that this user may not write to");
-constexpr const char* kVideo = msgid("the container has none of the driver's libraries for video");
+    msgid("a package lacks its compiled parts, or another package with its name is installed");
+constexpr const char* kHome = msgid("the cache folder is not writable for this user");
+constexpr const char* kVideo = msgid("the container lacks the driver's video libraries");
 constexpr const char* kPair = msgid("torchvision or torchaudio belongs to another PyTorch");
 constexpr const char* kLibdevice = msgid("XLA does not find the toolkit's libdevice");
 constexpr const char* kLibc = msgid("the system's C or C++ library is older than a wheel needs");
@@ -66,48 +69,58 @@ constexpr const char* kJax = msgid("JAX has no CUDA plugin, or one that does not
 constexpr const char* kBitsandbytes = msgid("bitsandbytes has no binary for this CUDA");
 constexpr const char* kOrt = msgid("ONNX Runtime could not load its CUDA provider");
 constexpr const char* kToolkit = msgid("the toolkit on this machine is not that of PyTorch");
-constexpr const char* kPtx = msgid("code was made by a newer CUDA than the driver compiles");
-constexpr const char* kCompiler = msgid("a compiler or a header that builds need is not there");
+constexpr const char* kPtx = msgid("the code is from a newer CUDA than the driver can compile");
+constexpr const char* kCompiler = msgid("a compiler or header for builds is missing");
 constexpr const char* kMemory = msgid("the GPU's memory ran out");
-constexpr const char* kOpenMp = msgid("two runtimes of OpenMP are in each other's way");
+constexpr const char* kOpenMp = msgid("two OpenMP runtimes conflict");
 constexpr const char* kHostMemory = msgid("the machine's memory ran out, not the GPU's");
+constexpr const char* kMacMemory = msgid("the memory that a Mac lets its GPU use ran out");
+constexpr const char* kNoTorch = msgid("the Python that ran has no PyTorch");
+constexpr const char* kPort =
+    msgid("the port is taken: by an earlier run that did not end, or by another user");
+constexpr const char* kPeers = msgid(
+    "a process could not reach another one over the network: check host name, interface and "
+    "firewall");
+constexpr const char* kRemoved = msgid("tensorflow-gpu was removed; installing it fails");
 constexpr const char* kShm = msgid("shared memory (/dev/shm) is too small or full");
 constexpr const char* kLimits = msgid("a limit for files, processes or threads was reached");
-constexpr const char* kNccl = msgid("the GPUs or processes could not talk to each other");
-constexpr const char* kInterface = msgid("a network interface that is named is not there");
-constexpr const char* kPinned = msgid("too little memory may be locked for the network card");
+constexpr const char* kNccl = msgid("the GPUs or processes could not communicate");
+constexpr const char* kInterface = msgid("a configured network interface does not exist");
+constexpr const char* kPinned =
+    msgid("the limit for locked memory is too low for the network card");
 constexpr const char* kIllegal =
-    msgid("a kernel failed: mostly a mistake in the program, and earlier than the line it names");
+    msgid("a kernel failed: usually a bug in the program, before the line in the message");
 constexpr const char* kFork = msgid("a process forked after it had used CUDA");
-constexpr const char* kSetDevice = msgid("a call that wants a GPU was given the CPU");
-constexpr const char* kKfd = msgid("ROCm may not open its nodes, or its module is not loaded");
+constexpr const char* kSetDevice = msgid("a call that needs a GPU got a CPU device");
+constexpr const char* kKfd =
+    msgid("ROCm has no permission for its device nodes, or its module is not loaded");
 constexpr const char* kGfx = msgid("ROCm has no code for this GPU");
 constexpr const char* kXpu = msgid("PyTorch sees no Intel GPU, or was built without them");
 constexpr const char* kVisible = msgid("a program reads CUDA_VISIBLE_DEVICES as numbers");
 constexpr const char* kCublas = msgid(
-    "cuBLAS could not start: mostly no memory is left for it, or its libraries are of two "
+    "cuBLAS could not start: usually it has too little memory, or its libraries have different "
     "versions");
 constexpr const char* kNoFreeGpu =
-    msgid("no node of the cluster has such a GPU free, or none tells that it has any");
-constexpr const char* kScheduler = msgid(
-    "the scheduler knows no such GPUs: sinfo -o '%N %G' lists what it has, and how they are "
-    "called");
+    msgid("no node of the cluster has such a GPU free, or no node reports one");
+constexpr const char* kScheduler =
+    msgid("the scheduler knows no such GPUs: sinfo -o '%N %G' lists its GPUs and their names");
 constexpr const char* kNvvm = msgid("Numba does not find CUDA's compiler (NVVM)");
 constexpr const char* kVllm = msgid("vLLM found neither a GPU nor a build for the processor");
-constexpr const char* kOlderThanFormat =
-    msgid("the GPU is older than the number format or the kernel: another --dtype, or another GPU");
-constexpr const char* kNoHip = msgid("ROCm is there, and shows this program no GPU");
-constexpr const char* kNoExec = msgid(
-    "a library lies where nothing may be run (noexec), or the process may map no more memory");
-constexpr const char* kOldNvcc = msgid("nvcc is older than the GPU that it is to compile for");
+constexpr const char* kOlderThanFormat = msgid(
+    "the GPU is too old for the number format or the kernel: use another --dtype or another GPU");
+constexpr const char* kNoHip = msgid("ROCm is installed, but shows this program no GPU");
+constexpr const char* kNoExec =
+    msgid("a library is on a noexec file system, or the process cannot map more memory");
+constexpr const char* kOldNvcc = msgid("nvcc is too old to compile for the GPU");
 constexpr const char* kCounters = msgid(
     "only administrators may read the GPU's counters: options nvidia "
     "NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, or --cap-add SYS_ADMIN");
-constexpr const char* kUnfinished = msgid("an installation of packages was broken off");
-constexpr const char* kSlurmFile = msgid("Slurm is told of a GPU that is not on this node");
-constexpr const char* kRejected = msgid("Secure Boot does not let the module in");
-constexpr const char* kOtherKernel = msgid("the module is not there for this kernel, or not built");
-constexpr const char* kWantsGpu = msgid("a program wants a GPU, and PyTorch sees none");
+constexpr const char* kUnfinished = msgid("a package installation was interrupted");
+constexpr const char* kSlurmFile = msgid("Slurm is configured for a GPU that is not on this node");
+constexpr const char* kRejected = msgid("Secure Boot rejects the module");
+constexpr const char* kOtherKernel =
+    msgid("the module is not installed or not built for this kernel");
+constexpr const char* kWantsGpu = msgid("a program needs a GPU, but PyTorch sees none");
 constexpr const char* kNoSuchNode =
     msgid("a device that the container is to be given is not on the machine");
 
@@ -121,7 +134,7 @@ constexpr const char* kNoGpuRules =
 constexpr const char* kNoHipRules = "AMD01 AMD02 AMD06 WSL05 ENV01 ENV02 ENV06 CTR19 HW02 FW07";
 constexpr const char* kUnknownRules = "DRV13 DRV11 DRV14 DRV12 CTR02";
 
-// Rows that name their cause first: the order is that of reading, not of importance.
+// Rows that state their cause come first. The order is that of matching, not of importance.
 constexpr auto kRows = std::to_array<Signature>({
     {"driver-mismatch", "driver/library version mismatch", 2, "DRV05 DRV18", kMismatch},
     {"driver-mismatch", "api mismatch: the client has", 2, "DRV05 DRV18", kMismatch},
@@ -259,8 +272,8 @@ constexpr auto kRows = std::to_array<Signature>({
     {"onnxruntime", "'cudaexecutionprovider' is not in available provider", 2, "FW15", kOrt},
     {"other-toolkit", "the detected cuda version*mismatches", 2, "ENV11 ENV10", kToolkit},
     {"other-toolkit", "cuda_home environment variable is not set", 2, "ENV10 ENV11", kToolkit},
-    {"ptx", "ptx was compiled with an unsupported toolchain", 2, "FW16 FW02 FW03", kPtx},
-    {"ptx", "cuda_error_unsupported_ptx_version", 2, "FW16 FW02 FW03", kPtx},
+    {"ptx", "ptx was compiled with an unsupported toolchain", 2, "FW16 FW02 FW03 ENV11", kPtx},
+    {"ptx", "cuda_error_unsupported_ptx_version", 2, "FW16 FW02 FW03 ENV11", kPtx},
     {"compiler", "unsupported gnu version", 2, "FW19", kCompiler},
     {"compiler", "python.h: no such file or directory", 2, "FW19", kCompiler},
     {"compiler", "failed to find c compiler", 2, "FW19", kCompiler},
@@ -297,6 +310,13 @@ constexpr auto kRows = std::to_array<Signature>({
     {"out-of-memory", "resource_exhausted: out of memory", 2, kOomRules, kMemory},
     {"out-of-memory", "oom when allocating tensor", 2, kOomRules, kMemory},
     {"out-of-memory", "outofmemoryerror: out of memory allocating", 2, kOomRules, kMemory},
+    {"out-of-memory", "xpu out of memory", 2, kOomRules, kMemory},
+    {"out-of-memory", "cudnn_status_alloc_failed", 2, kOomRules, kMemory},
+    // From NCCL, which allocates buffers through CUDA.
+    {"out-of-memory", "cuda failure 'out of memory'", 2, kOomRules, kMemory},
+    {"out-of-memory", "cuda failure 2 'out of memory'", 2, kOomRules, kMemory},
+    {"mac-memory", "mps backend out of memory", 2, "", kMacMemory},
+    {"host-memory", "memoryerror: unable to allocate", 2, "", kHostMemory},
     {"host-memory", "defaultcpuallocator: can't allocate memory", 2, "", kHostMemory},
     {"host-memory", "defaultcpuallocator: not enough memory", 2, "", kHostMemory},
     {"host-memory", "dataloader worker*killed by signal: killed", 2, "", kHostMemory},
@@ -313,6 +333,13 @@ constexpr auto kRows = std::to_array<Signature>({
     {"nccl", "nccl*unhandled cuda error", 1, "HW11 HW12 RT08 DRV23 FW02", kNccl},
     {"nccl", "watchdog caught collective operation timeout", 1, "HW11 HW12 ENV13 RT11 AMD04",
      kNccl},
+    {"peers", "connectfullmesh", 2, "ENV13 RT11", kPeers},
+    {"port-taken", "eaddrinuse", 2, "", kPort},
+    {"port-taken", "server socket has failed to listen", 2, "", kPort},
+    {"port-taken", "address already in use", 1, "", kPort},
+    {"no-torch", "no module named 'torch'", 2, "", kNoTorch},
+    {"tensorflow-gpu", "the \"tensorflow-gpu\" package has been removed", 2, "SRC16", kRemoved},
+    {"tensorflow-gpu", "no matching distribution found for tensorflow-gpu", 2, "SRC16", kRemoved},
     {"interface", "unable to find address for", 2, "ENV13 RT11", kInterface},
     {"interface", "no socket interface found", 2, "ENV13 RT11", kInterface},
     {"pinned-memory", "ibv_reg_mr*cannot allocate memory", 2, "CTR16 RT07", kPinned},

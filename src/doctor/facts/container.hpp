@@ -1,15 +1,13 @@
-// The container around the target, if there is one, and what this machine has to give GPUs to
-// containers.
+// The target's container, if any, and what this machine provides to give containers GPUs.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "doctor/fact.hpp"
 #include "doctor/facts/driver_files.hpp"
+#include "doctor/facts/fact.hpp"
 #include "doctor/facts/process.hpp"
-#include "doctor/tree.hpp"
 
 namespace berth::doctor {
 
@@ -18,77 +16,74 @@ struct CdiSpec {
   std::string path;                        // "/etc/cdi/nvidia.yaml"
   std::string kind;                        // "nvidia.com/gpu"
   std::vector<std::string> devices;        // "0", "GPU-…", "all"
-  std::vector<std::string> missing_paths;  // that it names and that are not on this machine
-  std::string driver_version;              // of the libcuda that it names; ""
-  unsigned uvm_major = 0;                  // that it gives /dev/nvidia-uvm; 0: it names none
-  std::string version;                     // of the format: "0.7.0"; ""
+  std::vector<std::string> missing_paths;  // paths in it that do not exist on this machine
+  std::string driver_version;              // version of its libcuda; "" none
+  unsigned uvm_major = 0;                  // device major it gives /dev/nvidia-uvm; 0: none
+  std::string version;                     // format version: "0.7.0"; "" none
 };
 
-/// A file of settings of what starts a node's containers.
+/// A settings file of a node's container runtime.
 struct RuntimeSettings {
   std::string path;  // "/etc/containerd/config.toml"
   std::string text;
 };
 
-/// What starts containers on this machine.
+/// The container engines of this machine.
 struct ContainerEngines {
-  Fact<std::string> docker;          // path of dockerd, of a package
-  Fact<std::string> docker_socket;   // of a Docker that runs as root
-  Fact<std::string> docker_snap;     // folder of Docker from a snap
+  Fact<std::string> docker;          // path of dockerd from a package
+  Fact<std::string> docker_socket;   // of a rootful Docker
+  Fact<std::string> docker_snap;     // folder of the Docker snap
   Fact<std::string> docker_desktop;  // folder of Docker Desktop
-  /// The user's settings that make it the Docker which `docker` speaks to: a file or a variable.
+  /// The user's setting that makes `docker` use Docker Desktop: a file or a variable.
   Fact<std::string> uses_docker_desktop;
   Fact<std::string> podman;
-  Fact<std::string> podman_version;                  // as dpkg has it
-  Fact<std::string> kubelet;                         // a trace of a kubelet: this machine is a node
-  Fact<std::string> daemon_json, snap_daemon_json;   // Docker's settings
-  Fact<std::vector<RuntimeSettings>> node_runtimes;  // containerd's and CRI-O's; absent: none
-  Fact<std::string> toolkit;                         // path of NVIDIA's runtime or of its hook
+  Fact<std::string> podman_version;                 // from dpkg
+  Fact<std::string> kubelet;                        // evidence of a kubelet: this machine is a node
+  Fact<std::string> daemon_json, snap_daemon_json;  // Docker's settings
+  Fact<std::vector<RuntimeSettings>> node_runtimes;  // of containerd and CRI-O; absent: none
+  Fact<std::string> toolkit;                         // path of NVIDIA's runtime or its hook
   Fact<std::string> toolkit_config;                  // /etc/nvidia-container-runtime/config.toml
-  Fact<LibraryFile> toolkit_library;  // libnvidia-container.so.1; absent: not among the system's
-  /// The program that toolkit_config names for ldconfig, where it is not there.
+  Fact<LibraryFile>
+      toolkit_library;  // libnvidia-container.so.1; absent: not in the system's folders
+  /// The ldconfig program configured in toolkit_config, if it does not exist.
   Fact<std::string> no_ldconfig;
-  Fact<std::vector<CdiSpec>> cdi;     // of every spec folder
-  Fact<std::string> char_links_rule;  // a udev rule that makes /dev/char links
+  Fact<std::vector<CdiSpec>> cdi;     // from all spec folders
+  Fact<std::string> char_links_rule;  // a udev rule that creates /dev/char links
   Fact<bool> cgroup_v2;
-  Fact<std::vector<std::string>> plugin_sockets;  // names in the kubelet's folder for them
-  Fact<bool> claims_driver;                       // NVIDIA's for claims of pods (DRA)
-  /// Versions of Docker's, NVIDIA's and enroot's packages, as dpkg has them; absent: none of them.
+  Fact<std::vector<std::string>> plugin_sockets;  // names in the kubelet's plugin folder
+  Fact<bool> claims_driver;                       // NVIDIA's driver for pods' resource claims (DRA)
+  /// dpkg's versions of the Docker, NVIDIA and enroot packages; absent: none installed.
   Fact<std::map<std::string, std::string>> packages;
-  /// Of a Jetson: its kernel has the module of iptables' raw table. Absent: no list of modules.
+  /// Jetson only: its kernel has the module for iptables' raw table. Absent: no module list.
   Fact<bool> raw_table;
 };
 
-/// What Slurm's daemon is told of this machine's GPUs.
+/// What Slurm's daemon is configured to know about this machine's GPUs.
 struct SlurmSettings {
   std::string path;                 // "/etc/slurm/gres.conf"
-  std::vector<std::string> files;   // "/dev/nvidia0", lines for named nodes left out
+  std::vector<std::string> files;   // "/dev/nvidia0"; without lines for named nodes
   bool by_nvml = false;             // AutoDetect=nvml
   Fact<std::string> nvml_plugin;    // slurmd's gpu_nvml.so
-  Fact<std::string> plugin_folder;  // where its other plugins are
+  Fact<std::string> plugin_folder;  // folder of its other plugins
 };
 
 struct ContainerFacts {
   /// "docker", "podman", "kubernetes", "lxc", "apptainer", "flatpak", "container"; absent: none.
   Fact<std::string> kind;
-  std::string marker;                                    // what said so: "/.dockerenv"
-  Fact<bool> user_namespace;                             // its ids are not the machine's
-  Fact<std::string> devices_list;                        // cgroup v1: what may be opened
-  Fact<std::string> label;                               // SELinux: of this process
-  Fact<bool> selinux_enforcing;                          // absent: no SELinux
-  Fact<bool> selinux_devices;                            // the boolean container_use_devices
+  std::string marker;                                    // the evidence: "/.dockerenv"
+  Fact<bool> user_namespace;                             // its uids and gids differ from the host's
+  Fact<std::string> devices_list;                        // cgroup v1: devices that may be opened
+  Fact<std::string> label;                               // SELinux label of this process
+  Fact<bool> selinux_enforcing;                          // absent: SELinux is disabled
+  Fact<bool> selinux_devices;                            // SELinux boolean container_use_devices
   Fact<std::vector<std::string>> singularity_libraries;  // names in /.singularity.d/libs
   Fact<std::vector<std::string>> infiniband;             // names in /sys/class/infiniband
-  Fact<std::string> box;  // "distrobox", "toolbox": one that shares the machine's /dev and home
-  Fact<std::string> host_cuda;  // libcuda.so.1 of the machine around it, as the box sees it
+  Fact<std::string> box;        // "distrobox", "toolbox": shares the host's /dev and home
+  Fact<std::string> host_cuda;  // the host's libcuda.so.1, as seen from the box
   ContainerEngines engines;
-  Fact<SlurmSettings> slurm;                       // absent: no slurmd, or no such file
+  Fact<SlurmSettings> slurm;                       // absent: no slurmd or no such file
   Fact<std::vector<std::string>> plugin_sockets;   // in /var/lib/kubelet/device-plugins
   Fact<std::vector<std::string>> kubelet_plugins;  // in /var/lib/kubelet/plugins
 };
-
-[[nodiscard]] ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process);
-[[nodiscard]] Fact<SlurmSettings> collect_slurm(const Tree& tree);
-[[nodiscard]] Fact<std::vector<CdiSpec>> collect_cdi(const Tree& tree);
 
 }  // namespace berth::doctor

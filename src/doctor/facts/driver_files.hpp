@@ -1,42 +1,37 @@
-// Where the libraries that come with a driver lie. Which of them a program gets is the loader's
-// business; here is only what there is, in about the order of its search.
+// The driver libraries that exist, roughly in search order. The loader decides which of them a
+// program gets (facts/libraries.hpp).
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "doctor/fact.hpp"
+#include "doctor/facts/fact.hpp"
 #include "doctor/facts/process.hpp"
-#include "doctor/tree.hpp"
 
 namespace berth::doctor {
 
 struct LibraryFile {
   std::string path;    // "/usr/lib64/libcuda.so.1"
-  std::string target;  // after all links: "/usr/lib64/libcuda.so.550.54.15"
+  std::string target;  // after resolving links: "/usr/lib64/libcuda.so.550.54.15"
 
-  /// "550.54.15"; "" where the name does not say.
+  /// "550.54.15"; "" if the name has no version.
   [[nodiscard]] std::string version() const;
 };
 
 struct DriverFiles {
-  /// Folders the loader knows: of LD_LIBRARY_PATH, of /etc/ld.so.conf.d, its own.
+  /// The loader's folders: LD_LIBRARY_PATH, /etc/ld.so.conf.d, defaults.
   Fact<std::vector<std::string>> folders;
   Fact<std::vector<LibraryFile>> cuda;          // libcuda.so.1
   Fact<std::vector<LibraryFile>> nvml;          // libnvidia-ml.so.1
   Fact<std::vector<LibraryFile>> level_zero;    // libze_loader.so.1
   Fact<std::vector<LibraryFile>> intel_driver;  // libze_intel_gpu.so.1
-  /// libze_intel_gpu_legacy1.so.1: of the packages for GPUs that the ordinary ones have dropped.
+  /// libze_intel_gpu_legacy1.so.1, from the packages for GPUs that the main packages no longer
+  /// support.
   Fact<std::vector<LibraryFile>> intel_legacy;
-  Fact<std::vector<LibraryFile>> sycl_adapter;  // by which oneAPI's SYCL calls Level Zero
+  Fact<std::vector<LibraryFile>> sycl_adapter;  // the adapter through which SYCL calls Level Zero
   Fact<LibraryFile> compat;                     // libcuda.so.1 of CUDA's compat package
   Fact<std::string> kernel_module;              // version of the loaded NVIDIA module
 };
-
-[[nodiscard]] DriverFiles collect_driver_files(const Tree& tree, const ProcessFacts& process);
-
-/// 535.104 < 535.129: part by part, as numbers.
-[[nodiscard]] bool version_less(std::string_view a, std::string_view b);
 
 }  // namespace berth::doctor

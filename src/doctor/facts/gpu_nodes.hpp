@@ -1,22 +1,22 @@
-// The device nodes through which programs reach a GPU, and whether this process may open them.
+// The device nodes of GPUs, and whether this process may open them.
 #pragma once
 
 #include <cerrno>
 #include <string>
 #include <vector>
 
-#include "doctor/fact.hpp"
+#include "doctor/facts/fact.hpp"
+#include "doctor/facts/node.hpp"
 #include "doctor/facts/process.hpp"
-#include "doctor/tree.hpp"
 
 namespace berth::doctor {
 
 struct GpuNode {
   std::string path;
   Node node;
-  std::uint32_t vendor = 0;  // render nodes: of the PCI function behind it; 0: not known
+  std::uint32_t vendor = 0;  // render nodes: vendor of their PCI function; 0: unknown
 
-  /// Permissions, the device filter or a security module keep this process out.
+  /// Permissions, the device filter or a security module deny access.
   [[nodiscard]] bool denied() const {
     return node.open_error == EACCES || node.open_error == EPERM;
   }
@@ -25,17 +25,15 @@ struct GpuNode {
 struct GpuNodes {
   Fact<std::vector<GpuNode>> nvidia;  // /dev/nvidia*: nvidiactl, nvidia0, nvidia-uvm, …
   Fact<std::vector<GpuNode>> render;  // /dev/dri/renderD*
-  Fact<std::vector<GpuNode>> tegra;   // a Jetson's: /dev/nvhost-gpu, /dev/nvmap, …
+  Fact<std::vector<GpuNode>> tegra;   // on a Jetson: /dev/nvhost-gpu, /dev/nvmap, …
   Fact<GpuNode> kfd, dxg;
-  /// /dev/char/195:*: the links by which systemd and runc find NVIDIA's nodes again.
+  /// /dev/char/195:*, the links that systemd and runc use to find NVIDIA's nodes.
   Fact<std::vector<std::string>> char_links;
 
-  /// One of NVIDIA's by name; absent where there is none.
+  /// An NVIDIA node by path.
   [[nodiscard]] Fact<GpuNode> nvidia_node(std::string_view path) const;
   /// /dev/nvidia0, /dev/nvidia1, …
   [[nodiscard]] Fact<std::vector<GpuNode>> nvidia_gpus() const;
 };
-
-[[nodiscard]] GpuNodes collect_gpu_nodes(const Tree& tree);
 
 }  // namespace berth::doctor

@@ -1,5 +1,5 @@
-// What the loader does when the target imports its frameworks: which libraries they get, which they
-// miss. By simulation; only files whose content is at hand take part.
+// Simulates the loader for the target's frameworks: which libraries they get, and which are
+// missing. Considers only files whose content is available.
 #pragma once
 
 #include <string>
@@ -10,66 +10,63 @@
 
 namespace berth::doctor {
 
-/// A library that a package's file links to.
+/// A library that a file of a package links to.
 struct LinkedLibrary {
   std::string name;       // "libcublas.so.12"
-  std::string needed_by;  // the path of the file that asks for it
-  std::string package;    // of which it is a part: "torch", "onnxruntime-gpu", "cupy"
-  std::string wheel;      // one of NVIDIA's folders in sys.path that has it; "" none
+  std::string needed_by;  // path of the file that needs it
+  std::string package;    // the package of that file: "torch", "onnxruntime-gpu", "cupy"
+  std::string wheel;      // the NVIDIA folder in sys.path that contains it; "" none
 };
-/// A symbol that is wanted of a library, and that the file which is taken for it does not define.
+/// A symbol that the loaded library does not define.
 struct MissingSymbol {
   std::string symbol, wanted_by, library;
-  std::string taken;   // the file that wins
-  std::string by;      // what makes it win: "LD_LIBRARY_PATH"
-  std::string should;  // another file of that name that defines it; ""
+  std::string taken;   // the library that is loaded
+  std::string by;      // why it is chosen: "LD_LIBRARY_PATH"
+  std::string should;  // a library with the same name that defines it; "" none
 };
-/// "GLIBCXX_3.4.32" of libstdc++.so.6, which the file that is taken does not have.
+/// A symbol version that the loaded library lacks: "GLIBCXX_3.4.32" of libstdc++.so.6.
 struct MissingVersion {
   std::string version, wanted_by, taken, by;
 };
 
-/// A symbol of PyTorch's that a package's file wants, whoever has it.
+/// A PyTorch symbol that a package's file needs, whether or not it is defined.
 struct WantedSymbol {
   std::string symbol, wanted_by, package;
 };
 
-/// For which GPUs a package's file was compiled: capabilities, "8.6".
+/// The compute capabilities that a package's file was compiled for: "8.6".
 struct PackageCode {
   std::string package, file;
   std::vector<std::string> sass;
   std::string ptx;  // the lowest; "" none
 };
 
-/// A file of a package that asks for a stack that may be executed.
+/// A package's file that requires an executable stack.
 struct StackFile {
   std::string package, file;
 };
 
 struct ImportFacts {
-  /// That the loader does not find, wherever they may lie.
+  /// Libraries that the loader does not find.
   Fact<std::vector<LinkedLibrary>> libraries;
-  /// CUDA's libraries that the files of packages other than PyTorch link to, found or not.
+  /// CUDA libraries that packages other than PyTorch link to, found or not.
   Fact<std::vector<LinkedLibrary>> links;
   Fact<std::vector<MissingSymbol>> symbols;
   /// PyTorch's own libraries that they link to: "libtorch_cuda_cu.so".
   Fact<std::vector<LinkedLibrary>> torch_links;
-  /// Unreadable where of one of the files that are compiled against PyTorch there is no more than
-  /// its name; else absent.
+  /// Unreadable if only the name is known of a file that is compiled against PyTorch; otherwise
+  /// absent.
   Fact<bool> torch_extensions;
-  /// "_scatter_cpu.so" of a package that has no "_scatter_cuda.so" beside it.
+  /// "_scatter_cpu.so" in packages that lack "_scatter_cuda.so".
   Fact<std::vector<std::string>> processor_halves;
-  /// Of c10, in the files of packages that are compiled against PyTorch.
+  /// c10 symbols needed by packages that are compiled against PyTorch.
   Fact<std::vector<WantedSymbol>> torch_symbols;
   Fact<std::vector<MissingVersion>> versions;
-  /// Of packages other than PyTorch; what cannot be told of a file is not in it.
+  /// For packages other than PyTorch; without files whose targets are unknown.
   Fact<std::vector<PackageCode>> codes;
   Fact<std::vector<StackFile>> executable_stacks;
-  /// "2.41": the newest of libc.so.6's own versions, or what the system's release has.
+  /// "2.41": the newest version in libc.so.6, or that of the system's release.
   Fact<std::string> libc;
 };
-
-[[nodiscard]] ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environment,
-                                          const PythonFacts& python);
 
 }  // namespace berth::doctor

@@ -1,25 +1,24 @@
-// Which libraries a program here would get, by the loader simulation.
+// Which libraries a program here would get, according to the loader simulation.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "doctor/fact.hpp"
+#include "doctor/facts/fact.hpp"
 #include "doctor/facts/process.hpp"
-#include "doctor/tree.hpp"
 
 namespace berth::doctor {
 
-/// A library that somebody opens by name.
+/// A library that a program opens by name.
 struct FoundLibrary {
-  std::string name;       // "libcuda.so.1"
-  std::string path;       // that the loader takes
-  std::string resolved;   // all links followed: "/usr/lib/x86_64-linux-gnu/libcuda.so.570.124.06"
-  std::string version;    // behind ".so." of the resolved name; "" where it has none there
-  std::string by;         // "LD_LIBRARY_PATH", "the loader's cache", …: for people
-  bool is_empty = false;  // "file too short": the loader looks no further
+  std::string name;      // "libcuda.so.1"
+  std::string path;      // the file that the loader chooses
+  std::string resolved;  // after resolving links: "/usr/lib/x86_64-linux-gnu/libcuda.so.570.124.06"
+  std::string version;   // after ".so." in the resolved name; "" none
+  std::string by;        // "LD_LIBRARY_PATH", "the loader's cache", …: for people
+  bool is_empty = false;  // "file too short": the loader stops here
 
-  /// One of the toolkit's, for linking only: it fails every call.
+  /// A stub of the toolkit, which is only for linking: every call fails.
   [[nodiscard]] bool is_stub() const {
     return resolved.find("/stubs/") != std::string::npos ||
            path.find("/stubs/") != std::string::npos;
@@ -27,13 +26,9 @@ struct FoundLibrary {
 };
 
 struct LibraryFacts {
-  Fact<FoundLibrary> cuda;  // libcuda.so.1; absent: no folder of the loader has it
+  Fact<FoundLibrary> cuda;  // libcuda.so.1; absent: not in the loader's folders
   Fact<FoundLibrary> nvml;  // libnvidia-ml.so.1
-  bool by_nix = false;      // the program is Nix's, whose loader knows no folder of the system
+  bool by_nix = false;      // a Nix program: its loader ignores the system's folders
 };
-
-/// `program`: whose loader search counts; "" any program of the tree.
-[[nodiscard]] LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& environment,
-                                             const std::string& program);
 
 }  // namespace berth::doctor

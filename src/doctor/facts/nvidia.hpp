@@ -1,5 +1,4 @@
-// NVIDIA's driver as it lies on the machine: its module, its libraries, its nodes. From files
-// alone.
+// The installed NVIDIA driver: modules, libraries, nodes. Read only from files.
 #pragma once
 
 #include <map>
@@ -7,23 +6,23 @@
 #include <string_view>
 #include <vector>
 
-#include "doctor/fact.hpp"
+#include "doctor/facts/fact.hpp"
+#include "doctor/facts/node.hpp"
 #include "doctor/facts/process.hpp"
-#include "doctor/tree.hpp"
 
 namespace berth::doctor {
 
 /// nvidia.ko of one kernel.
 struct ModuleFile {
   std::string kernel, path;
-  Fact<bool> is_signed;             // unreadable: it is compressed
-  Fact<std::int64_t> changed = {};  // when it came to be there, in seconds since 1970
+  Fact<bool> is_signed;             // unreadable: compressed
+  Fact<std::int64_t> changed = {};  // when it was installed, in seconds since 1970
 };
-/// libcuda.so.570.124.06, and where it is.
+/// libcuda.so.570.124.06 and its path.
 struct DriverLibrary {
   std::string name, version, path;  // name: "libcuda.so"
 };
-/// A line of modprobe's configuration that speaks of a GPU's module.
+/// A line in modprobe's configuration about a GPU module.
 struct ModprobeLine {
   std::string file, text;
 };
@@ -35,55 +34,53 @@ struct DeviceNode {
 struct BuildLog {
   std::string path;  // "/var/lib/dkms/nvidia/535.129.03/build/make.log"
   std::vector<std::string> lines;
-  std::string compiler;  // the running kernel's: "gcc-12 (Ubuntu 12.3.0) 12.3.0"; "" not told
+  std::string compiler;  // of the running kernel: "gcc-12 (Ubuntu 12.3.0) 12.3.0"; "" unknown
 };
 
-/// A package that dpkg has begun to install, and not finished.
+/// A package whose installation dpkg has not finished.
 struct UnfinishedPackage {
   std::string name, status;  // "nvidia-dkms-550", "half-configured"
 };
-/// Of what /proc/version says, the compiler; "" none.
+/// The compiler in the text of /proc/version; "" none.
 [[nodiscard]] std::string kernel_compiler(std::string_view version);
 
 struct NvidiaFacts {
-  Fact<std::string> module_version;                     // of the loaded one
-  Fact<bool> open_module;                               // the flavour of the loaded one
+  Fact<std::string> module_version;                     // of the loaded module
+  Fact<bool> open_module;                               // whether the loaded module is the open one
   Fact<std::map<std::string, std::string>> parameters;  // /proc/driver/nvidia/params
-  /// Of all kernels; absent: there are no modules on this machine at all (a container).
+  /// For all kernels; absent: this machine has no modules (a container).
   Fact<std::vector<ModuleFile>> modules_on_disk;
   Fact<std::vector<std::string>> kernels_on_disk;
   Fact<std::string> source;  // "/usr/src/nvidia-535.129.03", for DKMS
-  /// What DKMS or akmods left of a build for the running kernel that failed.
+  /// MODULE_VARIANT of /etc/nvidia/kernel.conf, which NVIDIA's and negativo17's packages use:
+  /// "kernel" or "kernel-open". Absent: no such file; RPM Fusion has none.
+  Fact<std::string> module_variant;
+  /// The log of DKMS or akmods of a failed build for the running kernel.
   Fact<BuildLog> build_log;
   Fact<std::vector<ModprobeLine>> modprobe;
-  Fact<std::string> remover;  // a udev rule that takes NVIDIA's functions off the bus
-  Fact<std::vector<DriverLibrary>> libraries;  // where a distribution or NVIDIA puts them
-  Fact<std::string> library_version;           // of the libnvidia-ml.so.1 that would be taken
-  Fact<std::vector<std::string>> installers;   // traces: "dpkg", "rpm", "nvidia-installer"
+  Fact<std::string> remover;  // a udev rule that removes NVIDIA functions from the bus
+  Fact<std::vector<DriverLibrary>> libraries;  // in the folders of distributions and of NVIDIA
+  Fact<std::string> library_version;           // of the libnvidia-ml.so.1 that would be loaded
+  Fact<std::vector<std::string>> installers;   // evidence: "dpkg", "rpm", "nvidia-installer"
   Fact<std::vector<std::string>> firmware;     // versions under /lib/firmware/nvidia with GSP files
   Fact<std::vector<DeviceNode>> nodes;         // /dev/nvidia*
-  /// What the kernel has given to drivers' nodes today: "nvidia-uvm" → 510, of /proc/devices.
+  /// The current majors of driver nodes, from /proc/devices: "nvidia-uvm" → 510.
   Fact<std::multimap<std::string, unsigned>> majors;
   Fact<std::vector<std::string>> imex_channels;  // names in /dev/nvidia-caps-imex-channels
-  Fact<bool> modprobe_helper;                    // nvidia-modprobe, with the right to create nodes
-  Fact<std::string> fabric_manager;              // version of what is installed; "": not known
-  Fact<std::string> gridd;                       // "/usr/bin/nvidia-gridd": of the driver for vGPUs
-  Fact<std::string> reboot_wanted_by;            // packages; absent: none of Debian's says so
-  /// Of the driver's packages and the kernel's. Absent: no list of dpkg's.
+  Fact<bool> modprobe_helper;                    // nvidia-modprobe with permission to create nodes
+  Fact<std::string> fabric_manager;              // installed version; "": unknown
+  Fact<std::string> gridd;                       // "/usr/bin/nvidia-gridd" of the vGPU driver
+  Fact<std::string> reboot_wanted_by;  // packages; absent: no Debian package requests a reboot
+  /// Among the driver's and kernel's packages. Absent: no dpkg list.
   Fact<std::vector<UnfinishedPackage>> unfinished;
-  Fact<bool> akmods;       // builds modules when a kernel starts for the first time
-  Fact<Node> mps_control;  // of the pipe folder that the variables name
+  Fact<bool> akmods;       // builds modules at the first boot of a kernel
+  Fact<Node> mps_control;  // in the pipe folder that the variables name
 
   [[nodiscard]] Fact<DeviceNode> node(std::string_view path) const;
 };
 
-[[nodiscard]] NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process);
 constexpr std::string_view kPackagesFile = "/var/lib/dpkg/status";
-[[nodiscard]] Fact<std::vector<UnfinishedPackage>> collect_unfinished(const Tree& tree);
-/// Of dpkg's file the packages that any rule reads, and of each its state and version.
+/// The entries of dpkg's status file that rules read: package, state and version.
 [[nodiscard]] std::string asked_packages(std::string_view status);
-[[nodiscard]] Fact<BuildLog> collect_build_log(const Tree& tree);
-[[nodiscard]] Fact<std::vector<ModuleFile>> collect_module_files(
-    const Tree& tree, const Fact<std::vector<std::string>>& kernels);
 
 }  // namespace berth::doctor

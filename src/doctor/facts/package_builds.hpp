@@ -1,36 +1,32 @@
-// What packages say of their own build, each in a file that its makers put into it: which CUDA,
-// which cuDNN, for which GPUs, against which PyTorch. That counts before any table of releases, and
-// it is there for builds of whoever: conda's, a distribution's, NVIDIA's own.
+// How packages were built: CUDA, cuDNN, GPUs, PyTorch. Read from files that their makers include.
+// This is more reliable than tables of releases, and also exists for builds by conda, distributions
+// or NVIDIA.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "doctor/fact.hpp"
+#include "doctor/facts/fact.hpp"
 #include "doctor/facts/python.hpp"
 
 namespace berth::doctor {
 
 struct PackageBuild {
-  std::string package;            // as pip calls it: "tensorflow"
-  std::string path;               // of the file
-  Fact<bool> for_cuda;            // absent: it does not say
-  std::string cuda;               // "11.2"; "" not told
-  std::string cudnn;              // "8"; "" not told
-  std::string torch;              // that it was compiled against: "2.3.0+cu121"; "" not told
-  std::vector<std::string> sass;  // capabilities that it holds machine code for: "8.0"
-  std::string ptx;                // the newest that it holds PTX for; "" none, or not told
+  std::string package;            // pip's name: "tensorflow"
+  std::string path;               // of that file
+  Fact<bool> for_cuda;            // absent: unknown
+  std::string cuda;               // "11.2"; "" unknown
+  std::string cudnn;              // "8"; "" unknown
+  std::string torch;              // it was compiled against: "2.3.0+cu121"; "" unknown
+  std::vector<std::string> sass;  // capabilities with machine code: "8.0"
+  std::string ptx;                // newest capability with PTX; "" none or unknown
 };
 
-/// Whose file it is, and what the file calls things. Nothing is executed: a key, and what stands
-/// behind it.
+/// Parses such a file by the keys that the package uses. Executes nothing.
 [[nodiscard]] PackageBuild parse_package_build(std::string_view package, std::string_view text);
 
-/// Whether it is such a file.
+/// Whether the path is such a file.
 [[nodiscard]] bool is_package_build(std::string_view path);
-
-[[nodiscard]] Fact<std::vector<PackageBuild>> collect_package_builds(const Tree& tree,
-                                                                     const PythonFacts& python);
 
 }  // namespace berth::doctor

@@ -1,44 +1,44 @@
-// What each GPU framework of the target answered when it was asked to run a kernel (--deep). Facts
-// of the moment: they say that something works or fails, and not why.
+// What each GPU framework of the target answered when it ran a kernel (--deep). This shows only
+// whether something works, not why.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "doctor/fact.hpp"
+#include "doctor/facts/fact.hpp"
 
 namespace berth::doctor {
 
 struct ProbedDevice {
-  int index = 0;     // as the framework counts
-  std::string name;  // "" not told
+  int index = 0;     // the framework's index
+  std::string name;  // "" unknown
   bool ran = false;
   std::string message;  // of the failure
 };
 
 enum class ProbeState : unsigned char {
-  kRan,          // a kernel, on every device that it sees
-  kFailed,       // on some device, or before the first
-  kNoDevice,     // built for GPUs, and sees none
-  kCpuBuild,     // built without GPUs: nothing to probe
+  kRan,          // ran a kernel on every visible device
+  kFailed,       // on some device, or before the first one
+  kNoDevice,     // built for GPUs, but sees none
+  kCpuBuild,     // built without GPU support: nothing to probe
   kNotImported,  // `import` failed
-  kCrashed,      // by a signal, or it ended without a word
-  kNoAnswer,     // was killed at the deadline
-  kNotReached,   // its turn did not come
+  kCrashed,      // killed by a signal, or exited without an answer
+  kNoAnswer,     // killed at the deadline
+  kNotReached,   // not started in time
 };
 /// "ran", "failed", …: stable, for JSON and bundles.
 [[nodiscard]] std::string_view name(ProbeState state);
 
 struct ProbeAnswer {
-  std::string framework;  // as it is imported: "torch"
-  std::string version;    // "" not told
+  std::string framework;  // its import name: "torch"
+  std::string version;    // "" unknown
   ProbeState state = ProbeState::kNotReached;
-  std::string message;  // why, where it did not run
+  std::string message;  // why it did not run
   std::vector<ProbedDevice> devices;
 };
 
-/// One answer a framework. Absent: nobody asked for a probe; unreadable: it could not be made.
+/// One answer per framework. Absent: no probe was requested; unreadable: the probe failed.
 using ProbeFacts = Fact<std::vector<ProbeAnswer>>;
 
 }  // namespace berth::doctor

@@ -1,4 +1,4 @@
-// Who asks for the GPU: the identity, limits and variables of the target's process.
+// The target's process: identity, limits and variables.
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "doctor/fact.hpp"
+#include "doctor/facts/fact.hpp"
 
 namespace berth::doctor {
 
@@ -27,21 +27,21 @@ struct Identity {
   }
 };
 
-/// What is left where programs write: the file system of the nearest folder that is there.
-struct Room {
+/// Free disk space where programs write: on the file system of the nearest existing folder.
+struct DiskSpace {
   std::string path;                         // "/home/ada"
-  std::string what;                         // the variable that leads there: "HOME", "TMPDIR"
-  std::uint64_t free_bytes = 0;             // for this user
-  std::optional<std::uint64_t> free_files;  // nullopt: it does not count them
+  std::string what;                         // the variable that names it: "HOME", "TMPDIR"
+  std::uint64_t free_bytes = 0;             // available to this user
+  std::optional<std::uint64_t> free_files;  // nullopt: the file system does not count them
 };
 
 struct ProcessFacts {
   Fact<Identity> identity;
   Fact<Environment> environment;
-  Fact<std::string> python;                             // the interpreter that was asked about
-  Fact<std::vector<int>> cpus;                          // it may run on
+  Fact<std::string> python;                             // the interpreter that the user named
+  Fact<std::vector<int>> cpus;                          // CPU affinity
   Fact<double> quota_cores;                             // absent: none
-  Fact<std::uint64_t> memlock_limit_bytes;              // absent: unlimited; so are the others
+  Fact<std::uint64_t> memlock_limit_bytes;              // absent: unlimited, as in the following
   Fact<std::uint64_t> stack_limit_bytes;                //
   Fact<std::uint64_t> address_space_limit_bytes;        // ulimit -v
   Fact<std::uint64_t> open_files_limit;                 //
@@ -49,10 +49,10 @@ struct ProcessFacts {
   Fact<std::uint64_t> cgroup_processes_limit;           // pids.max
   Fact<std::uint64_t> shm_total_bytes, shm_used_bytes;  // of /dev/shm
 
-  Fact<bool> has_account;         // the user is known here by a name
-  Fact<std::vector<Room>> rooms;  // on what may be written to
+  Fact<bool> has_account;                   // the user has a name here
+  Fact<std::vector<DiskSpace>> disk_space;  // for writable file systems
 
-  /// The variable's value; absent where it is not set.
+  /// The variable's value; absent if it is not set.
   [[nodiscard]] Fact<std::string> variable(std::string_view name) const;
 };
 

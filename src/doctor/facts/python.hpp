@@ -1,4 +1,4 @@
-// The Python that a program would run in, read from outside: nothing of it is imported or executed.
+// The Python that a program would use, examined from outside: nothing is imported or executed.
 #pragma once
 
 #include <optional>
@@ -6,9 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "doctor/fact.hpp"
+#include "doctor/facts/fact.hpp"
 #include "doctor/facts/process.hpp"
-#include "doctor/tree.hpp"
 
 namespace berth::doctor {
 
@@ -24,134 +23,108 @@ struct PathEntry {
   PathOrigin origin = PathOrigin::kOwn;
 };
 
-/// What pip calls a distribution: a dist-info or egg-info.
+/// A distribution in pip's sense: a dist-info or egg-info folder.
 struct Distribution {
-  std::string name;                // as PEP 503 compares: lower case, "-"
+  std::string name;                // normalized by PEP 503: lower case, "-"
   std::string version;             // "2.4.0+cu121"
   std::string path;                // of its dist-info
-  std::size_t entry = 0;           // in PythonFacts::path
-  std::vector<std::string> needs;  // Requires-Dist; read of a few alone
-  std::string url;                 // where it was installed from, where that is known and matters
+  std::size_t entry = 0;           // index in PythonFacts::path
+  std::vector<std::string> needs;  // Requires-Dist; only read for some packages
+  std::string url;                 // its origin, if known and relevant
 };
 
 struct CondaPackage {
   std::string name, version, build, path;
 };
 
-/// torch/version.py, of the torch that `import torch` would find.
+/// torch/version.py of the torch that `import torch` would find.
 struct TorchBuild {
   std::string path;  // of version.py
   std::size_t entry = 0;
   std::string version;
-  Fact<std::string> cuda, hip, xpu;  // absent: built without
+  Fact<std::string> cuda, hip, xpu;  // absent: built without it
 };
 
-/// One of NVIDIA's (or a framework's) libraries.
+/// A library of NVIDIA's or of a framework's.
 struct CudaLibrary {
   std::string name;     // "libcudnn.so.9"
   std::string folder;   //
-  std::string version;  // behind ".so." where the link ends: "9.22.0"; "" not told
+  std::string version;  // after ".so." in the link's target: "9.22.0"; "" unknown
   enum class From : unsigned char { kVariable, kWheel, kConda, kSystem } from = From::kSystem;
 
   [[nodiscard]] std::string path() const { return folder + "/" + name; }
 };
 
-/// For which GPUs PyTorch was compiled: capabilities, "8.7".
+/// The capabilities that PyTorch was compiled for: "8.7".
 struct TorchCode {
   std::string file;
   std::vector<std::string> sass;
   std::string ptx;  // the lowest; "" none
 };
 
-/// A pip that a shell would run, and that installs for another Python.
+/// The pip in PATH, if it installs for another Python.
 struct OtherPip {
   std::string path;                     // of its script
-  std::string interpreter;              // that its first line names
-  std::string version;                  // of that: "3.8"
-  std::vector<std::string> frameworks;  // that are installed there, and not here: dist-info folders
+  std::string interpreter;              // from its first line
+  std::string version;                  // of that Python: "3.8"
+  std::vector<std::string> frameworks;  // dist-info folders installed there, but not here
 };
 
-/// A copy of a runtime of OpenMP: GNU's, or Intel's and LLVM's, which are one.
+/// A copy of an OpenMP runtime: GNU's, or the common one of Intel and LLVM.
 struct OpenMp {
-  std::string path;  // after links
+  std::string path;  // links resolved
   bool gnu = false;
 };
 
-/// VIRTUAL_ENV or CONDA_PREFIX, and nothing that can run is there.
+/// VIRTUAL_ENV or CONDA_PREFIX names an environment without a working Python.
 struct LostEnvironment {
   std::string variable, prefix;
-  std::string interpreter;  // the link of its Python; "" the folder itself is not there
-  std::string leads_to;     // where that link ends, and nothing is
+  std::string interpreter;  // the link of its Python; "" the folder is missing
+  std::string leads_to;     // the link's missing target
 };
 
 struct PythonFacts {
-  Fact<std::string> interpreter;  // its path; absent: there is no Python
+  Fact<std::string> interpreter;  // its path; absent: no Python
   Fact<std::string> version;      // "3.11"
-  std::string release;            // "3.11.2", as far as files tell
-  std::string prefix;             // the folder of the environment or installation
-  std::string base;               // of the installation that a venv was made from; else the same
+  std::string release;            // "3.11.2", as far as known from files
+  std::string prefix;             // the environment's or installation's folder
+  std::string base;  // the installation that a venv was created from; otherwise the same
   bool is_venv = false, is_conda = false, has_uv = false;
-  bool is_externally_managed = false;             // a distribution's: pip would refuse
+  bool is_externally_managed = false;             // by the distribution, so pip would refuse
   Fact<std::string> machine;                      // "x86_64", "aarch64"
   Fact<std::vector<PathEntry>> path;              // sys.path without the standard library
   Fact<std::vector<Distribution>> distributions;  // in the order of sys.path
   Fact<std::vector<CondaPackage>> conda;          // absent: no conda environment
   Fact<TorchBuild> torch;
-  Fact<TorchCode> torch_code;                      // of a build whose release does not tell it
+  Fact<TorchCode> torch_code;  // if the release of the build does not determine it
   Fact<std::vector<std::string>> torch_modules;    // "_C.cpython-312-x86_64-linux-gnu.so"
   Fact<std::vector<std::string>> torch_libraries;  // names in torch/lib
-  Fact<std::vector<CudaLibrary>> libraries;        // where wheels, conda and the loader have them
-  Fact<std::vector<std::string>> libdevice;        // folders of a toolkit with libdevice.10.bc
-  /// What pip's list says that the wheels of cuDNN brought: "libcudnn.so.9". Absent: no list.
+  Fact<std::vector<CudaLibrary>> libraries;        // in wheels, conda and the loader's folders
+  Fact<std::vector<std::string>> libdevice;        // toolkit folders with libdevice.10.bc
+  /// The cuDNN libraries in pip's file list of their wheels: "libcudnn.so.9". Absent: no list.
   Fact<std::vector<std::string>> cudnn_listed;
   Fact<std::vector<std::string>> bitsandbytes;  // its binaries, "libbitsandbytes_cuda124.so"
-  /// Where a variable, or the toolkit's usual place, has a libcudart.so of just that name.
+  /// The libcudart.so (exactly that name) in a folder named by a variable or in the toolkit's
+  /// default folder.
   Fact<std::string> bitsandbytes_runtime;
   Fact<std::vector<std::string>> llama_cpp;        // its libraries: "libggml-cpu.so"
-  Fact<std::vector<std::string>> llama_cpp_links;  // what its one library before 0.3 links to
+  Fact<std::vector<std::string>> llama_cpp_links;  // what its single library before 0.3 links to
 
   Fact<std::vector<OpenMp>> openmp;  // in wheels and in the environment's lib
 
   Fact<OtherPip> other_pip;  // absent: pip installs for this Python
   Fact<LostEnvironment> lost_environment;
 
-  /// The first of that name in sys.path, which import takes.
+  /// The first with that name in sys.path, which is the one that is imported.
   [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;
-  /// A build of PyTorch's own: the wheels of its index, or the packages of its conda channel
-  /// ("py3.7_cuda10.1.243_cudnn7.6.3_0"). Its release tells what is in it.
+  /// One of PyTorch's own builds: from its wheel index or conda channel
+  /// ("py3.7_cuda10.1.243_cudnn7.6.3_0"). Its release determines its contents.
   [[nodiscard]] bool has_pytorchs_own_build() const;
 };
 
-/// The interpreter that `berth doctor` means without options: VIRTUAL_ENV, CONDA_PREFIX, python3 on
-/// PATH; "" none.
-[[nodiscard]] std::string default_python(const Tree& tree, const Fact<Environment>& environment);
-/// What it takes for PATH where that is not set.
+/// The shell's default PATH.
 inline constexpr const char* kUsualPath = "/usr/local/bin:/usr/bin:/bin";
-/// What kept it from looking everywhere: then that it found none says nothing.
-[[nodiscard]] std::optional<Unreadable> why_not_searched(const Tree& tree,
-                                                         const Fact<Environment>& environment);
-/// Of a Python that may be there and could not be found.
+/// For a Python that may exist, but could not be determined.
 [[nodiscard]] PythonFacts unreadable_python(const Unreadable& why);
-/// `program` where it is a Python (of the active environment, if that runs it too); "" it is
-/// another.
-[[nodiscard]] std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
-                                            const std::string& program);
-/// An active environment whose folder or Python is not there; absent: none.
-[[nodiscard]] Fact<LostEnvironment> collect_lost_environment(const Tree& tree,
-                                                             const Fact<Environment>& environment,
-                                                             bool recorded);
-/// Why `path` is no Python that a person can mean, a sentence; "" it is one. `recorded`: files of a
-/// bundle, which has packages and hardly ever a program; so above.
-[[nodiscard]] std::string why_no_python(const Tree& tree, const std::string& path, bool recorded);
-/// Names of conda's environments, as far as they can be found.
-[[nodiscard]] std::vector<std::string> conda_names(const Tree& tree,
-                                                   const Fact<Environment>& environment);
-/// Of a conda environment by its name or folder; "" none.
-[[nodiscard]] std::string conda_python(const Tree& tree, const Fact<Environment>& environment,
-                                       const std::string& name);
-[[nodiscard]] PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environment,
-                                         const std::string& interpreter);
-/// What NVIDIA's kernel module calls its GPUs: "NVIDIA GeForce RTX 3090".
-[[nodiscard]] Fact<std::vector<std::string>> collect_gpu_models(const Tree& tree);
 
 }  // namespace berth::doctor

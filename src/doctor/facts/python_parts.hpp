@@ -1,5 +1,5 @@
-// What no version of a package tells: which of its files are there, what an interrupted build has
-// left, and which Python a notebook would start.
+// Facts that a package's version does not determine: which files exist, leftovers of interrupted
+// builds, and the Python of notebooks.
 #pragma once
 
 #include <map>
@@ -10,40 +10,36 @@
 
 namespace berth::doctor {
 
-/// A kernel of Jupyter's that runs Python.
+/// A Jupyter kernel that runs Python.
 struct NotebookKernel {
-  std::string name;    // its folder's: "python3"
+  std::string name;    // of its folder: "python3"
   std::string path;    // of kernel.json
-  std::string python;  // that it starts, an absolute path
+  std::string python;  // absolute path of the Python it starts
   bool is_there = false;
-  bool is_own = false;  // of the environment that is looked at, whatever links lead there
+  bool is_own = false;  // it is the inspected environment, links resolved
 };
 
-/// NVIDIA's OpenCL, and the files (ICD) by which OpenCL's loaders find it.
+/// NVIDIA's OpenCL library, and the files (ICD) that tell OpenCL loaders about it.
 struct OpenClFiles {
-  std::string library;                  // libnvidia-opencl.so.1 of the system; "" none
-  std::vector<std::string> icds;        // in /etc/OpenCL/vendors, that name NVIDIA's
-  bool conda_loader = false;            // the environment has a loader of conda's
-  std::vector<std::string> conda_icds;  // in the environment's own folder for it: all names
-  std::string program;                  // in PATH, that computes by OpenCL; "" none
+  std::string library;                  // the system's libnvidia-opencl.so.1; "" none
+  std::vector<std::string> icds;        // files in /etc/OpenCL/vendors for NVIDIA
+  bool conda_loader = false;            // the environment has conda's loader
+  std::vector<std::string> conda_icds;  // all files in the environment's own ICD folder
+  std::string program;                  // a program in PATH that uses OpenCL; "" none
 };
 
 struct PythonParts {
-  /// Names in folders of packages: "mmcv", "dgl/graphbolt". A folder that is not there has no row.
+  /// File names in package folders: "mmcv", "dgl/graphbolt". A missing folder has no row.
   Fact<std::map<std::string, std::vector<std::string>, std::less<>>> folders;
-  /// "faiss-cpu": its files lie where a package for the GPU has written the same ones.
+  /// "faiss-cpu": its files share paths with those of the GPU package, which were written later.
   Fact<std::vector<std::string>> over_gpu_build;
-  /// Locks of PyTorch's extension builds.
+  /// Lock files of PyTorch's extension builds.
   Fact<std::vector<std::string>> build_locks;
-  /// Of PATH, or of the package. Unreadable with error 0: no program was recorded.
+  /// In PATH or from the package. Unreadable with error 0: programs were not recorded.
   Fact<std::string> ninja;
   Fact<std::vector<NotebookKernel>> kernels;
   Fact<OpenClFiles> opencl;
-  Fact<bool> amdsmi;  // AMD's module of that name can be imported, as a package or by PYTHONPATH
+  Fact<bool> amdsmi;  // AMD's module can be imported, as a package or through PYTHONPATH
 };
-
-[[nodiscard]] PythonParts collect_python_parts(const Tree& tree,
-                                               const Fact<Environment>& environment,
-                                               const PythonFacts& python);
 
 }  // namespace berth::doctor

@@ -1,15 +1,14 @@
-// The adapters through which GPUs of several machines exchange: InfiniBand, RoCE, and Amazon's EFA.
+// Adapters for communication between GPUs of several machines: InfiniBand, RoCE, and Amazon's EFA.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "doctor/fact.hpp"
-#include "doctor/tree.hpp"
+#include "doctor/facts/fact.hpp"
 
 namespace berth::doctor {
 
-/// A port of an adapter, as the kernel sees it.
+/// A port of an adapter, as the kernel reports it.
 struct RdmaPort {
   std::string adapter;  // "mlx5_0"
   std::string state;    // "ACTIVE", "DOWN", "INIT"
@@ -20,12 +19,8 @@ struct RdmaPort {
 struct RdmaFacts {
   Fact<std::vector<RdmaPort>> ports;
   Fact<std::vector<std::string>> nodes;        // names in /dev/infiniband
-  Fact<std::vector<std::string>> nccl_plugin;  // libnccl-net*.so where the loader looks
-  Fact<std::string> efa_plugin;                // the folder where Amazon's installer puts one
+  Fact<std::vector<std::string>> nccl_plugin;  // libnccl-net*.so in the loader's folders
+  Fact<std::string> efa_plugin;                // the folder of the plugin from Amazon's installer
 };
-
-/// `searched`: the folders that the loader knows.
-[[nodiscard]] RdmaFacts collect_rdma(const Tree& tree,
-                                     const Fact<std::vector<std::string>>& searched);
 
 }  // namespace berth::doctor

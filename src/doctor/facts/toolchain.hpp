@@ -1,11 +1,11 @@
-// What compiles for a GPU while a program runs or is installed: Numba's NVVM, nvcc with the
-// compiler of the host behind it, and what Triton compiles and links its launcher with.
+// Compilers used at run time or installation: Numba's NVVM, nvcc with its host compiler, and what
+// Triton needs to compile and link its launcher.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "doctor/fact.hpp"
+#include "doctor/facts/fact.hpp"
 #include "doctor/facts/python.hpp"
 
 namespace berth::doctor {
@@ -14,53 +14,48 @@ namespace berth::doctor {
 struct Toolkit {
   enum class From : unsigned char { kConda, kWheel, kVariable, kSystem } from = From::kSystem;
   std::string folder;
-  std::string version;  // "12.5.82"; "" not told
+  std::string version;  // "12.5.82"; "" unknown
 };
 
-/// The C compiler that CC names, else gcc of PATH.
+/// The C compiler named by CC, otherwise gcc in PATH.
 struct HostCompiler {
-  std::string path;  // after links
-  int gcc = 0;       // its major version; 0: not known, or none of GNU's
+  std::string path;  // links resolved
+  int gcc = 0;       // GCC's major version; 0: unknown or not GCC
 };
 
-/// The newest gcc that an nvcc takes, as its header says.
+/// The newest gcc that an nvcc accepts, from its header.
 struct CompilerLimit {
   std::string header;
   int newest_gcc = 0;
 };
 
-/// A function that CUDA's header and the C library's both declare, and only the latter as one that
-/// does not throw: nvcc refuses every file.
+/// A function declared by both CUDA's header and the C library, but noexcept only in the latter.
+/// nvcc then rejects every file.
 struct HeaderClash {
   std::string cuda_header, libc_header;
   std::string function;  // "cospi"
 };
 
 struct ToolchainFacts {
-  Fact<std::vector<Toolkit>> nvvm;  // in the order in which Numba looks for them
+  Fact<std::vector<Toolkit>> nvvm;  // in Numba's search order
   Fact<HostCompiler> compiler;
-  /// That extensions are compiled with: CUDA_HOME's, else that of nvcc in PATH. Unreadable with
-  /// error 0: no program was recorded, so that none is missed.
+  /// Compiles extensions: the toolkit in CUDA_HOME, otherwise that of nvcc in PATH. Unreadable with
+  /// error 0: programs were not recorded, so none is reported as missing.
   Fact<Toolkit> building;
-  Fact<CompilerLimit> nvcc;  // absent: no nvcc, or one that brings its own compiler
+  Fact<CompilerLimit> nvcc;  // absent: no nvcc, or one with its own host compiler
   Fact<HeaderClash> clash;   // absent: none
-  /// The assembler that programs find by PATH, with the toolkit around it.
+  /// The ptxas in PATH and its toolkit.
   Fact<Toolkit> ptxas;
-  /// Others: of wheels, of conda, of /usr/local/cuda*, and where XLA_FLAGS points. Unreadable with
-  /// error 0: no program was recorded, so that none is missed.
+  /// Other copies: in wheels, conda, /usr/local/cuda*, and from XLA_FLAGS. Unreadable with error 0:
+  /// programs were not recorded, so none is reported as missing.
   Fact<std::vector<std::string>> other_ptxas;
-  /// Where Triton keeps what it has compiled, on a file system from which nothing may be run;
-  /// absent: there is none.
+  /// Triton's cache, if it is on a noexec file system; absent: it is not.
   Fact<std::string> cache_without_exec;
   Fact<bool> any_compiler;                     // gcc, clang, cc in PATH, or CC
-  Fact<std::string> python_header;             // where Python.h should be
+  Fact<std::string> python_header;             // where Python.h is expected
   Fact<bool> has_python_header;                //
-  Fact<std::vector<std::string>> cached_cuda;  // libcuda.so.1 of the loader's cache
-  Fact<bool> links_cuda;  // the linker finds libcuda.so beside them; unreadable: no cache is there
+  Fact<std::vector<std::string>> cached_cuda;  // libcuda.so.1 in the loader's cache
+  Fact<bool> links_cuda;  // libcuda.so is next to them for the linker; unreadable: no cache
 };
-
-[[nodiscard]] ToolchainFacts collect_toolchain(const Tree& tree,
-                                               const Fact<Environment>& environment,
-                                               const PythonFacts& python);
 
 }  // namespace berth::doctor

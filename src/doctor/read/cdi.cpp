@@ -1,10 +1,11 @@
-// CDI specs, YAML or JSON. Only a few keys matter and all of them stand on lines of their own in
-// what generators write, so a reader of lines is enough: it takes "key: value" with or without
-// quotes, and JSON that was broken into lines by its own punctuation.
+// Reads CDI specs in YAML or JSON. Generators write each of the few relevant keys on its own line,
+// so a line reader is enough. It accepts "key: value" with or without quotes; JSON is first split
+// into lines at its punctuation.
 #include <algorithm>
 
 #include "base/file.hpp"
 #include "doctor/facts/container.hpp"
+#include "doctor/read/collectors.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -20,7 +21,7 @@ void take(const Tree& tree, std::string_view key, std::string_view value, bool& 
           bool& at_uvm, CdiSpec& spec) {
   if (key == "kind") spec.kind = value;
   if (key == "cdiVersion") spec.version = value;
-  // `name` is also a variable's or a hook's; a device's comes before its edits.
+  // Variables and hooks also have a `name`; a device's comes before its edits.
   if (key == "devices") in_device = true;
   if (key == "name" && in_device &&
       std::find(spec.devices.begin(), spec.devices.end(), value) == spec.devices.end())
@@ -30,7 +31,7 @@ void take(const Tree& tree, std::string_view key, std::string_view value, bool& 
     spec.uvm_major = static_cast<unsigned>(to_number(value).value_or(0));
   const bool host = key == "hostPath" || key == "path";
   if (!host || !value.starts_with('/')) return;
-  // `path` of a hook is a program of the machine, of a node the device's own; both must be there.
+  // A hook's `path` is a program on the host, a node's is the device. Both must exist.
   if (const auto at = value.find("libcuda.so."); at != std::string_view::npos && key == "hostPath")
     if (const auto version = value.substr(at + 11); version.find('.') != std::string_view::npos)
       spec.driver_version = version;
@@ -65,12 +66,14 @@ Fact<std::vector<CdiSpec>> collect_cdi(const Tree& tree) {
   for (const std::string folder : {"/etc/cdi", "/var/run/cdi", "/run/cdi"}) {
     const auto names = tree.list(folder, 100);
     if (names.is_unreadable()) return names.why();
-    // /var/run is a link to /run on nearly every machine.
-    const bool again = folder == "/run/cdi" && tree.resolve("/var/run/cdi").value_or("") == folder;
-    if (again) continue;
     for (const std::string& name : names.value_or({})) {
       if (!name.ends_with(".yaml") && !name.ends_with(".yml") && !name.ends_with(".json")) continue;
       const std::string path = folder + "/" + name;
+      // /var/run is usually a link to /run.
+      const bool again = folder == "/run/cdi" &&
+                         std::any_of(specs.begin(), specs.end(),
+                                     [&](const CdiSpec& one) { return one.path == "/var" + path; });
+      if (again) continue;
       const auto text = tree.read(path, 1 << 20);
       if (text.is_unreadable()) return text.why();
       if (text) specs.push_back(parse(tree, path, *text));

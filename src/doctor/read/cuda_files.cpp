@@ -1,9 +1,10 @@
-// Where CUDA's libraries lie: in wheels, in conda's folder, in the toolkit, in the system.
+// Finds CUDA's libraries in wheels, conda, the toolkit and the system.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "doctor/read/python_packages.hpp"
+#include "doctor/tree/tree.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -48,7 +49,7 @@ std::vector<std::string> system_folders(const Tree& tree) {
   return folders;
 }
 
-/// Folders of toolkits, as XLA and others look for them.
+/// Toolkit folders, as XLA and others search for them.
 std::vector<std::string> toolkits(const Tree& tree, const Fact<Environment>& environment,
                                   const PythonFacts& facts) {
   std::vector<std::string> folders;
@@ -98,7 +99,7 @@ std::vector<std::string> find_libdevice(const Tree& tree, const Fact<Environment
   std::vector<std::string> found;
   for (const std::string& folder : toolkits(tree, environment, facts))
     if (tree.exists(folder + "/nvvm/libdevice/libdevice.10.bc")) found.push_back(folder);
-  // JAX's own wheels may bring one, for JAX alone.
+  // JAX's wheels may contain one that only JAX uses.
   for (const PathEntry& entry : facts.path.value_or({}))
     for (const char* own : {"/jaxlib/cuda", "/jax_plugins/xla_cuda12/cuda"})
       if (tree.exists(entry.folder + own + "/nvvm/libdevice/libdevice.10.bc"))
@@ -111,10 +112,10 @@ std::vector<std::string> find_libdevice(const Tree& tree, const Fact<Environment
 void read_cuda_files(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts) {
   facts.libraries = tree.watched([&] { return Fact(find_libraries(tree, environment, facts)); });
   facts.libdevice = tree.watched([&] { return Fact(find_libdevice(tree, environment, facts)); });
-  // Folders that only variables name, or that sys.path may have as well.
+  // Folders that only variables name, or that may also be in sys.path.
   facts.libraries.doubt(facts.path);
   facts.libdevice.doubt(facts.path);
-  // And those of conda, where that is it could not be seen.
+  // Also conda's, if it could not be read.
   facts.libraries.doubt(facts.conda);
   facts.libdevice.doubt(facts.conda);
 }

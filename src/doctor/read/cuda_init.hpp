@@ -1,4 +1,4 @@
-// cuInit(0) of the driver's libcuda.so.1, in a child: the library may hang or crash.
+// Calls cuInit(0) of the driver's libcuda.so.1 in a child, because the library may hang or crash.
 #pragma once
 
 #include <sys/types.h>
@@ -7,21 +7,21 @@
 #include <string>
 
 #include "base/descriptor.hpp"
-#include "doctor/fact.hpp"
+#include "doctor/facts/fact.hpp"
 
 namespace berth::doctor {
 
 class CudaInit {
  public:
-  /// Starts to ask; other work can be done meanwhile.
+  /// Starts the call; the caller can work meanwhile.
   explicit CudaInit(const std::string& library = "libcuda.so.1");
-  /// Ends the child, if it still runs.
+  /// Kills the child if it is still running.
   ~CudaInit();
   CudaInit(const CudaInit&) = delete;
   CudaInit& operator=(const CudaInit&) = delete;
 
-  /// What cuInit returned; absent: there is no such library. Unreadable: it crashed, or has not
-  /// answered within `deadline` from the start.
+  /// The result of cuInit; absent: no such library. Unreadable: it crashed, or did not answer
+  /// within `deadline` from the start.
   [[nodiscard]] Fact<int> finish(
       std::chrono::milliseconds deadline = std::chrono::milliseconds(2500));
 

@@ -1,4 +1,5 @@
 #include "doctor/facts/driver_files.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <algorithm>
 #include <array>
@@ -53,7 +54,7 @@ Fact<std::vector<LibraryFile>> find(const Tree& tree, const Fact<std::vector<std
   return all;
 }
 
-/// A tree that has no library at all was recorded without them.
+/// A tree without any library was recorded without them.
 bool has_libraries(const Tree& tree, const std::vector<std::string>& folders) {
   return std::any_of(folders.begin(), folders.end(),
                      [&](const std::string& folder) { return tree.exists(folder); });
@@ -108,23 +109,12 @@ DriverFiles collect_driver_files(const Tree& tree, const ProcessFacts& process) 
   files.level_zero = find(tree, files.folders, "libze_loader.so.1");
   files.intel_driver = find(tree, files.folders, "libze_intel_gpu.so.1");
   files.intel_legacy = find(tree, files.folders, "libze_intel_gpu_legacy1.so.1");
-  // Unified Runtime's since oneAPI 2024.2, the Plugin Interface's before.
+  // Unified Runtime's adapter since oneAPI 2024.2, the Plugin Interface's before.
   files.sycl_adapter = find(tree, files.folders, "libur_adapter_level_zero.so.0");
   if (files.sycl_adapter && files.sycl_adapter->empty())
     files.sycl_adapter = find(tree, files.folders, "libpi_level_zero.so");
   files.compat = find_compat(tree);
   return files;
-}
-
-bool version_less(std::string_view a, std::string_view b) {
-  const auto left = split(a, '.');
-  const auto right = split(b, '.');
-  for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
-    const auto x = i < left.size() ? to_number(left[i]).value_or(0) : 0;
-    const auto y = i < right.size() ? to_number(right[i]).value_or(0) : 0;
-    if (x != y) return x < y;
-  }
-  return false;
 }
 
 }  // namespace berth::doctor

@@ -1,5 +1,4 @@
-// A libcuda.so.1 for a test: what cuInit does is told by BERTH_FAKE_CUINIT: a code, "hang",
-// "crash".
+// A libcuda.so.1 for tests. BERTH_FAKE_CUINIT sets what cuInit does: a code, "hang", "crash".
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
 #include "doctor/facts/gpu_nodes.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <algorithm>
 
@@ -11,7 +12,7 @@ Fact<GpuNode> look_at(const Tree& tree, const std::string& path) {
   return tree.node(path, true).map([&](const Node& node) { return GpuNode{path, node, 0}; });
 }
 
-/// Those of a folder whose names begin so. No such folder: none of them.
+/// Nodes in a folder whose names have this prefix; none if the folder does not exist.
 Fact<std::vector<GpuNode>> look_for(const Tree& tree, const std::string& folder,
                                     std::string_view prefix) {
   const auto names = tree.list(folder);

@@ -1,4 +1,5 @@
 #include "doctor/facts/imports.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,14 +9,14 @@
 #include <set>
 
 #include "base/file.hpp"
-#include "doctor/loader/fatbin.hpp"
-#include "doctor/loader/loader.hpp"
-#include "doctor/version.hpp"
+#include "doctor/knowledge/version.hpp"
+#include "doctor/read/fatbin.hpp"
+#include "doctor/read/loader.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// Whose symbols differ from release to release, and how they begin.
+/// Libraries whose symbols differ between releases, with a symbol prefix.
 struct Provider {
   std::string_view library, beginning;
 };
@@ -36,8 +37,8 @@ constexpr auto kCuda = std::to_array<std::string_view>(
     {"libcudart.so", "libcublas", "libcudnn", "libnvJitLink.so", "libcufft.so", "libcurand.so",
      "libcusolver.so", "libcusparse.so", "libnccl.so", "libnvrtc.so"});
 
-/// Of glibc, of compilers and of the interpreter: where one is not recorded, it is not missed. The
-/// driver's and PyTorch's own, which is imported first, other rules look for.
+/// Libraries of glibc, compilers and the interpreter may be missing from a recording, so they are
+/// not reported. Other rules check the driver's, and PyTorch's own, which is imported first.
 constexpr auto kNotMissed = std::to_array<std::string_view>(
     {"ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libutil.so",
      "libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so", "libpython", "libz.so",
@@ -48,14 +49,14 @@ bool begins(std::string_view name, std::span<const std::string_view> beginnings)
                      [&](std::string_view one) { return name.starts_with(one); });
 }
 
-/// A file that an import, or the first use of the GPU, loads.
+/// A file that is loaded by an import or by the first use of the GPU.
 struct Root {
   std::string file;
-  std::string package;    // as LinkedLibrary says it
+  std::string package;    // as in LinkedLibrary
   bool of_torch = false;  // compiled against PyTorch
 };
 
-/// Where packages have their files for CUDA, and how those begin.
+/// Where packages have their CUDA files, and their name prefix.
 struct Part {
   std::string_view package, folder, begins;
 };
@@ -80,7 +81,7 @@ constexpr auto kParts = std::to_array<Part>({
     {"paddlepaddle-gpu", "/paddle/base", "libpaddle.so"},
 });
 
-/// Whose files are known from elsewhere, or link to nothing of CUDA's.
+/// Packages whose files are checked elsewhere, or that link to no CUDA library.
 bool is_no_extension(std::string_view folder) {
   constexpr auto kNames =
       std::to_array<std::string_view>({"torch",         "tensorflow",   "tensorflow_core",
@@ -96,8 +97,8 @@ bool is_no_extension(std::string_view folder) {
          std::find(kNames.begin(), kNames.end(), folder) != kNames.end();
 }
 
-/// "_C.cpython-310-x86_64-linux-gnu.so", "_C.abi3.so", "_ext.so", "_scatter_cuda.so": as PyTorch's
-/// own tools name what they compile.
+/// "_C.cpython-310-x86_64-linux-gnu.so", "_C.abi3.so", "_ext.so", "_scatter_cuda.so": names from
+/// PyTorch's build tools.
 bool is_extension_file(std::string_view name) {
   return name.ends_with(".so") &&
          (name.starts_with("_C.") || name.starts_with("_C_") || name.starts_with("_ext.") ||
@@ -105,7 +106,7 @@ bool is_extension_file(std::string_view name) {
           name.find("_ext.") != std::string_view::npos);
 }
 
-/// Extensions of whoever, compiled for PyTorch and CUDA: beside the packages, and one folder down.
+/// Extensions of any package for PyTorch and CUDA: next to the packages, and one folder down.
 void add_extensions(const Tree& tree, const std::string& folder, std::vector<Root>& roots) {
   constexpr std::size_t kMost = 60, kMostFolders = 1'000;
   std::size_t folders = 0;
@@ -117,7 +118,7 @@ void add_extensions(const Tree& tree, const std::string& folder, std::vector<Roo
   };
   for (const std::string& name : tree.list(folder).value_or({})) {
     if (is_extension_file(name)) add(folder + "/" + name, name.substr(0, name.find('.')));
-    // What has a version in its name is no package's folder.
+    // A folder with a version in its name is not a package.
     if (name.find('.') != std::string::npos || is_no_extension(name) || ++folders > kMostFolders)
       continue;
     for (const std::string& file : tree.list(folder + "/" + name, 2'000).value_or({}))
@@ -125,7 +126,7 @@ void add_extensions(const Tree& tree, const std::string& folder, std::vector<Roo
   }
 }
 
-/// "_scatter_cpu.so" where no "_scatter_cuda.so" is: PyG's packages, compiled without nvcc.
+/// "_scatter_cpu.so" without "_scatter_cuda.so": PyG's packages, compiled without nvcc.
 std::vector<std::string> processor_halves_in(const Tree& tree, const std::string& folder) {
   std::vector<std::string> found;
   for (const char* package :
@@ -143,7 +144,7 @@ std::vector<std::string> processor_halves_in(const Tree& tree, const std::string
   return found;
 }
 
-/// bitsandbytes has a file for every CUDA, and loads that of PyTorch's.
+/// bitsandbytes has one file per CUDA version and loads the one of PyTorch's CUDA.
 std::string bitsandbytes_file(const PythonFacts& python) {
   if (!python.torch || !python.torch->cuda) return "";
   return "libbitsandbytes_cuda" + tag_of_cuda(*python.torch->cuda).substr(2) + ".so";
@@ -164,7 +165,7 @@ std::vector<Root> roots_in(const Tree& tree, const std::string& folder, const Py
   return roots;
 }
 
-/// A file whose code opens CUDA's libraries by their names.
+/// A file whose code opens CUDA libraries by name.
 Root opener_in(const Tree& tree, const std::string& folder) {
   for (const char* name :
        {"/jax_plugins/xla_cuda12/xla_cuda_plugin.so", "/jax_plugins/xla_cuda13/xla_cuda_plugin.so",
@@ -199,14 +200,14 @@ class Imports {
     return !loader_.objects().empty();
   }
 
-  /// An extension of PyTorch's of which there is no more than its name.
+  /// A PyTorch extension whose content was not recorded.
   [[nodiscard]] const std::optional<Unreadable>& unrecorded() const { return unrecorded_; }
 
   std::vector<LinkedLibrary> missing_libraries() const {
     std::vector<LinkedLibrary> found;
     for (const LoadedObject& one : loader_.objects()) {
       if (!one.path.empty() || one.loader < 0 || begins(one.name, kNotMissed)) continue;
-      // Opened by name, and possibly not needed at all: only what another file links to counts.
+      // It is opened by name and may be optional, so only files that link to it count.
       const LoadedObject& by = loader_.objects()[static_cast<std::size_t>(one.loader)];
       const auto& needed = by.elf.needed;
       if (std::find(needed.begin(), needed.end(), one.name) != needed.end())
@@ -236,7 +237,7 @@ class Imports {
       for (const Provider& row : kProviders) {
         const LoadedObject* provider = loaded(row.library);
         if (provider == nullptr || provider == &one || !links_to(one, row.library)) continue;
-        // PyTorch's own libraries come in one wheel: only extensions can be of another.
+        // PyTorch's own libraries come from one wheel, so only extensions can mismatch.
         if (row.library.starts_with("libc10") && one.path.find("/torch/lib/") != std::string::npos)
           continue;
         const std::array<std::string_view, 1> beginning{row.beginning};
@@ -244,7 +245,7 @@ class Imports {
           if (defined_somewhere(symbol, *provider) != Found::kNo) continue;
           found.push_back({symbol, one.path, provider->name, provider->path,
                            words_for(provider->by), other_with(*provider, symbol)});
-          break;  // one tells enough of this pair
+          break;  // one symbol is enough for this pair
         }
       }
     }
@@ -286,8 +287,7 @@ class Imports {
     return found;
   }
 
-  /// For which GPUs what is loaded for a package was compiled; NVIDIA's own libraries tell nothing
-  /// of the package.
+  /// The GPU code of what a package loads; NVIDIA's own libraries say nothing about the package.
   std::vector<PackageCode> codes() const {
     std::vector<PackageCode> found;
     const auto written = [](unsigned number) {
@@ -385,7 +385,7 @@ class Imports {
                        [&](const std::string& name) { return name.starts_with(begin); });
   }
 
-  /// Any loaded object will do, as for the loader.
+  /// Any loaded object may define it, as in the loader.
   [[nodiscard]] Found defined_somewhere(const std::string& symbol,
                                         const LoadedObject& provider) const {
     const auto first = defines_symbol(reader(provider.path), symbol);
@@ -402,7 +402,7 @@ class Imports {
     return one.name.substr(one.name.rfind('/') + 1);
   }
 
-  /// Of the file that a Python module is, through all that it loaded.
+  /// The package of the Python module's file that loaded this object, directly or indirectly.
   [[nodiscard]] std::string package_of(int index) const {
     for (; index >= 0; index = loader_.objects()[static_cast<std::size_t>(index)].loader)
       if (const auto found = packages_.find(index); found != packages_.end()) return found->second;
@@ -429,7 +429,7 @@ class Imports {
   const Tree& tree_;
   const PythonFacts& python_;
   Loader loader_;
-  std::map<int, std::string> packages_;  // of the roots, by their index
+  std::map<int, std::string> packages_;  // of the roots, by index
   std::optional<Unreadable> unrecorded_;
 };
 
@@ -479,7 +479,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
   };
   doubted(facts.libraries);
   doubted(facts.links);
-  // In which wheel a library is was not seen then.
+  // Then the wheel of a library is unknown.
   facts.libraries.doubt(python.libraries);
   facts.links.doubt(python.libraries);
   doubted(facts.symbols);

@@ -1,13 +1,13 @@
-// The kernel's log, as far as it may be read.
+// Reads the kernel's log, as far as permitted.
 #pragma once
 
 #include <string>
 
-#include "doctor/fact.hpp"
+#include "doctor/facts/fact.hpp"
 
 namespace berth::doctor {
 
-/// The newest 4 MiB at most, a line each, without priorities.
+/// At most the newest 4 MiB, one message per line, without priorities.
 [[nodiscard]] Fact<std::string> read_kernel_log();
 
 }  // namespace berth::doctor

@@ -1,4 +1,5 @@
 #include "doctor/facts/libraries.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <array>
 #include <cerrno>
@@ -6,7 +7,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/loader/loader.hpp"
+#include "doctor/read/loader.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -26,7 +27,7 @@ Fact<FoundLibrary> find(const Tree& tree, Loader& loader, const char* name) {
   return found;
 }
 
-/// The loader of Nix's glibc knows no cache and no folder of the system around it.
+/// The loader of Nix's glibc uses neither the cache nor the system's folders.
 Fact<FoundLibrary> of_nix(const Tree& tree, const Fact<Environment>& environment, bool own,
                           const char* name) {
   std::vector<std::pair<std::string, FoundBy>> folders;
@@ -62,7 +63,7 @@ LibraryFacts look_up_drivers(const Tree& tree, const Fact<Environment>& environm
                              const std::string& program) {
   LibraryFacts facts;
   if (tree.resolve(program).value_or(program).starts_with("/nix/store/")) {
-    // Wheels from elsewhere do not know NixOS's folder; Nix's own packages are linked against it.
+    // Wheels do not know NixOS's library folder; Nix's own packages are linked with it.
     const bool own = program.starts_with("/nix/store/");
     facts.by_nix = true;
     facts.cuda = of_nix(tree, environment, own, "libcuda.so.1");
@@ -73,8 +74,8 @@ LibraryFacts look_up_drivers(const Tree& tree, const Fact<Environment>& environm
   std::string start = program;
   if (!start.empty()) loader.start(start);
   if (loader.objects().empty() && !(start = any_program(tree)).empty()) loader.start(start);
-  // A bundle need not have a program: then one that names no folders of its own is meant. On a real
-  // machine there is always one, and where it cannot be read nothing was found out.
+  // A bundle may have no program; then assume one without its own search folders. A real machine
+  // always has one, so if it is unreadable, nothing is known.
   if (loader.objects().empty() && tree.is_this_machine()) {
     facts.cuda = facts.nvml = Unreadable{start.empty() ? "/bin/sh" : start, ENOENT};
     return facts;
@@ -93,7 +94,7 @@ LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& enviro
     facts = look_up_drivers(tree, environment, program);
     return Fact(true);
   });
-  // What lies in a folder that could not be looked at would have been taken first, or at all.
+  // A file in an unreadable folder would have been used instead, or would exist at all.
   facts.cuda.doubt(seen);
   facts.nvml.doubt(seen);
   facts.cuda.doubt(environment);

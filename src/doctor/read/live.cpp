@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/file.hpp"
-#include "doctor/bundle_json.hpp"
+#include "doctor/read/bundle_json.hpp"
 #include "inventory/observe.hpp"
 
 namespace berth::doctor {
@@ -30,7 +30,7 @@ Fact<T> known(const std::optional<T>& value, const char* what) {
   return value ? Fact<T>(*value) : Fact<T>(Unreadable{what, 0});
 }
 
-/// "nvml:15" among the reasons of a GPU that answers with an error of its own.
+/// The code in "nvml:15" among a GPU's health reasons.
 Fact<int> error_of(const Device& device) {
   for (const std::string& reason : device.health_reasons)
     if (reason.starts_with("nvml:"))
@@ -39,7 +39,8 @@ Fact<int> error_of(const Device& device) {
   return {};
 }
 
-/// Whether it was asked and kept still. A driver that is still starting has asked none of them.
+/// Whether the GPU was queried and did not answer. While the driver is starting, no GPU was
+/// queried.
 Fact<bool> silence_of(const Device& device, const model::Driver& driver) {
   using model::Health;
   if (device.health == Health::kAsleep || device.health == Health::kNotChecked)
@@ -49,8 +50,8 @@ Fact<bool> silence_of(const Device& device, const model::Driver& driver) {
   return true;
 }
 
-/// What keeps the library from answering. NVML's own codes are for those who know them, silent GPUs
-/// for their own rule; and a driver that takes long to start may be about to.
+/// What prevents the library from answering. Excludes NVML's own codes and GPUs that do not answer,
+/// which have their own rules, and a driver that is still starting.
 Fact<std::string> failure_of(const model::Driver& driver) {
   if (driver.error_id == "E0307") return Unreadable{driver.message, 0};
   constexpr auto kOthers = std::to_array<std::string_view>({"E0301", "E0304", "E0305", "E0313"});
@@ -82,7 +83,7 @@ GpuAnswer answer_of(const Device& device) {
   gpu.compute_mode = named(device.compute_mode, "compute_mode");
   gpu.persistence = known(device.persistence_mode, "persistence");
   gpu.mig_enabled = known(device.mig_enabled, "mig_enabled");
-  // Of a GPU that did not answer an empty list says nothing.
+  // If the GPU did not answer, an empty list proves nothing.
   if (answered(device)) {
     std::vector<std::string> instances;
     for (const model::Partition& part : device.partitions) instances.push_back(part.uuid);
@@ -99,7 +100,7 @@ GpuAnswer answer_of(const Device& device) {
   return gpu;
 }
 
-/// NVML's code, where the inventory's error says which it was.
+/// NVML's code, if the inventory's error contains it.
 Fact<int> init_code(const model::Driver& driver) {
   if (driver.state == "ok") return 0;
   if (driver.state == "none") return {};
@@ -127,7 +128,7 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
     if (device.vendor != model::Vendor::kNvidia || !device.managed) continue;
     GpuAnswer gpu = answer_of(device);
     gpu.silent = silence_of(device, snapshot.driver);
-    // One whose share is not known (another user's, a driver that does not say) leaves no sum.
+    // If the memory of one process is unknown (another user's, or not reported), there is no sum.
     std::uint64_t sum = 0;
     bool known = true;
     for (const model::DeviceProcess& one : snapshot.processes) {
@@ -138,7 +139,7 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
     if (known) gpu.processes_memory_bytes = sum;
     gpus.push_back(std::move(gpu));
   }
-  // A driver that is still starting has named none; that is not "there are none".
+  // A starting driver has listed no GPUs yet, which does not mean that there are none.
   if (!gpus.empty() || !answers.nvml_init.is_unreadable()) answers.gpus = std::move(gpus);
   return answers;
 }
@@ -162,7 +163,7 @@ Fact<std::string> fabric_of(const nvml::Details& details) {
   });
 }
 
-/// Of a guest with a part of a GPU.
+/// For a guest with a vGPU.
 Fact<std::string> licence_of(const nvml::Details& details) {
   const auto mode = fact_of<std::uint64_t>(details.virtualization, "vgpu_licence");
   if (mode && *mode != NVML_GPU_VIRTUALIZATION_MODE_VGPU) return {};
@@ -173,7 +174,7 @@ Fact<std::string> licence_of(const nvml::Details& details) {
       });
 }
 
-/// Nobody tells of locked clocks as such: of application clocks that somebody has changed.
+/// Locked clocks are not reported as such, only application clocks that differ from the default.
 Fact<std::uint64_t> lock_of(const nvml::Details& details) {
   const auto now = fact_of<std::uint64_t>(details.clock_application, "clock_graphics_locked_mhz");
   const auto usual =
@@ -189,7 +190,7 @@ Fact<bool> confidential_of(const inventory::NvmlDetails& details) {
   return fact_of<bool>(details.confidential->ready, "cc_ready");
 }
 
-/// Pairs that are known to have none; unreadable where none is known and some did not answer.
+/// Pairs without peer access; unreadable if none is known and some did not answer.
 Fact<std::vector<std::string>> pairs_of(const inventory::NvmlDetails& details) {
   std::vector<std::string> without;
   bool all = details.complete;
@@ -236,15 +237,15 @@ void add_details(const inventory::NvmlDetails& details, DriverAnswers& answers) 
 
 DriverAnswers ask_driver(bool gpu_sleeps) {
   const inventory::Sources sources = inventory::Sources::from_environment();
-  // Initialisation wakes a GPU that sleeps: beside one, nothing more is asked than is known to let
-  // it sleep.
+  // Initialization wakes a sleeping GPU. If one sleeps, only calls that are known not to wake it
+  // are made.
   inventory::NvmlDetailsAsked details(gpu_sleeps ? "" : sources.nvml_library);
   inventory::Options options;
   options.process_details = false;
   options.opencl = inventory::OpenCl::kNever;
-  // A driver that hangs is what people come with: an answer that takes longer is not waited for.
+  // A hanging driver is a common reason to run the doctor, so do not wait longer for it.
   options.initialisation_deadline = std::chrono::milliseconds(2000);
-  // Longer than a list of devices waits: to call a GPU silent is to call it ill.
+  // Longer than for a device list, because a GPU that does not answer is reported as faulty.
   options.device_deadline = std::chrono::milliseconds(1500);
   DriverAnswers answers = answers_from(inventory::observe(sources, options));
   if (!gpu_sleeps) add_details(details.finish(std::chrono::milliseconds(2500)), answers);

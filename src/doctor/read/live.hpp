@@ -1,4 +1,4 @@
-// Asks the driver, through the inventory's forked reader and its deadlines.
+// Queries the driver through the inventory's forked reader, with its deadlines.
 #pragma once
 
 #include "doctor/facts/driver_answers.hpp"
@@ -7,11 +7,11 @@
 
 namespace berth::doctor {
 
-/// `gpu_sleeps`: asks only what lets it sleep.
+/// `gpu_sleeps`: makes only calls that do not wake it.
 [[nodiscard]] DriverAnswers ask_driver(bool gpu_sleeps);
-/// What a snapshot says, as answers. Pure.
+/// Converts a snapshot to answers. Pure.
 [[nodiscard]] DriverAnswers answers_from(const model::Snapshot& snapshot);
-/// Adds what only the doctor asks. Pure.
+/// Adds what only the doctor reads. Pure.
 void add_details(const inventory::NvmlDetails& details, DriverAnswers& answers);
 
 }  // namespace berth::doctor

@@ -1,4 +1,5 @@
 #include "doctor/facts/machine.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +10,7 @@
 namespace berth::doctor {
 namespace {
 
-/// A file that every Linux has: not seeing it says something about our view, not about the machine.
+/// Every Linux has this file. If it is missing, our view is incomplete, not the machine.
 template <typename T>
 Fact<T> expected(Fact<T> fact, const std::string& path) {
   if (fact.is_absent()) return Unreadable{path, ENOENT};
@@ -136,7 +137,7 @@ bool in_container(const Tree& tree) {
   return false;
 }
 
-/// ASUS' laptops: what asusctl and supergfxctl write there lasts, whatever system starts next.
+/// ASUS laptops: what asusctl and supergfxctl write there is persistent across operating systems.
 Fact<std::string> read_switched_off(const Tree& tree) {
   for (const char* path :
        {"/sys/class/firmware-attributes/asus-armoury/attributes/dgpu_disable/current_value",
@@ -185,11 +186,11 @@ Fact<OsRelease> read_system(const Tree& tree) {
   });
 }
 
-/// Of "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0".
+/// From "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0".
 Fact<std::string> read_tegra(const Tree& tree) {
   const auto compatible = tree.read("/proc/device-tree/compatible", 4096);
   if (compatible.is_unreadable()) return compatible.why();
-  // JetPack 6 is made for one chip.
+  // JetPack 6 only supports one chip.
   if (!compatible)
     return tree.line("/etc/nv_tegra_release").value_or("").starts_with("# R36 ")
                ? Fact<std::string>("tegra234")
@@ -211,8 +212,8 @@ Fact<int> read_l4t(const Tree& tree) {
   return number ? Fact<int>(static_cast<int>(*number)) : Fact<int>();
 }
 
-/// No supply from outside is on. A mouse or headphones have a battery of their own (scope: Device),
-/// and may say that this is online; so may the machine's own.
+/// Whether no external power supply is online. A mouse or headphones have their own battery (scope:
+/// Device), which can be reported as online, and so can the machine's own.
 /// https://docs.kernel.org/power/power_supply_class.html
 Fact<bool> read_battery(const Tree& tree) {
   const std::string folder = "/sys/class/power_supply";
@@ -231,7 +232,7 @@ Fact<bool> read_battery(const Tree& tree) {
   return on_battery;
 }
 
-/// "pmode:0001" of nvpmodel, and "< POWER_MODEL ID=1 NAME=15W >" of its table.
+/// "pmode:0001" from nvpmodel, and "< POWER_MODEL ID=1 NAME=15W >" from its table.
 void read_jetson_mode(const Tree& tree, MachineFacts& facts) {
   const auto status = tree.line("/var/lib/nvpmodel/status");
   const auto table = tree.read("/etc/nvpmodel.conf", 1 << 20);
@@ -262,7 +263,7 @@ Fact<std::uint64_t> read_memory(const Tree& tree) {
                          : Fact<std::uint64_t>();
 }
 
-/// "btime 1763827200" of /proc/stat.
+/// "btime 1763827200" in /proc/stat.
 Fact<std::int64_t> read_started(const Tree& tree) {
   const auto text = tree.read("/proc/stat", 1 << 20);
   if (text.is_unreadable()) return text.why();

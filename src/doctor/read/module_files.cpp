@@ -1,10 +1,11 @@
-// nvidia.ko on the disk, for each kernel that is there. modules.dep names it wherever it lies;
-// where depmod has not run, or the tree was written by hand, the usual folders are looked into.
+// Finds nvidia.ko for each installed kernel, through modules.dep. If depmod has not run, or the
+// tree was written by hand, searches the usual folders.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "doctor/facts/nvidia.hpp"
+#include "doctor/read/collectors.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -16,7 +17,7 @@ bool is_module_file(std::string_view name) {
   return false;
 }
 
-/// A signature ends the file, with these words at its very end.
+/// A signature is at the end of the file and ends with this text.
 Fact<bool> is_signed(const Tree& tree, const std::string& path) {
   constexpr std::string_view kMark = "~Module signature appended~\n";
   if (!path.ends_with(".ko")) return Unreadable{path, 0};
@@ -53,12 +54,13 @@ std::string from_folders(const Tree& tree, const std::string& folder) {
   return "";
 }
 
-/// A driver's release, or a kernel's: beside them lie links and folders of builds.
+/// Whether the name is a driver or kernel release; the folder also contains links and build
+/// folders.
 bool is_release(std::string_view name) {
   return !name.empty() && name.front() >= '0' && name.front() <= '9';
 }
 
-/// What DKMS has built and keeps, be it installed or not: /var/lib/dkms/nvidia/VERSION/KERNEL.
+/// Modules that DKMS has built, installed or not: /var/lib/dkms/nvidia/VERSION/KERNEL.
 void add_built(const Tree& tree, std::vector<ModuleFile>& found) {
   const std::string folder = "/var/lib/dkms/nvidia";
   for (const std::string& version : tree.list(folder, 50).value_or({})) {
@@ -72,7 +74,7 @@ void add_built(const Tree& tree, std::vector<ModuleFile>& found) {
   }
 }
 
-/// Where builds leave their logs; which kernel it was for stands in the first line, or in the name.
+/// Log files of builds. The kernel is in the first line or in the name.
 std::vector<std::string> build_logs(const Tree& tree, const std::string& kernel) {
   std::vector<std::string> found;
   const std::string dkms = "/var/lib/dkms", akmods = "/var/cache/akmods";
@@ -111,8 +113,8 @@ Fact<std::vector<ModuleFile>> collect_module_files(const Tree& tree,
 }
 
 std::string kernel_compiler(std::string_view version) {
-  // "Linux version 6.5.0 (who@where) (gcc-12 (Ubuntu …) 12.3.0, GNU ld …) #13": which group of
-  // brackets it is has changed, and who built it may be called anything.
+  // "Linux version 6.5.0 (who@where) (gcc-12 (Ubuntu …) 12.3.0, GNU ld …) #13": the compiler's
+  // group of brackets varies, and the builder's name is arbitrary.
   for (std::size_t begin = version.find('('); begin != std::string_view::npos;) {
     std::size_t end = begin;
     for (int depth = 0; end < version.size(); ++end) {

@@ -1,4 +1,5 @@
 #include "doctor/facts/nvidia.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <algorithm>
 #include <array>
@@ -63,12 +64,12 @@ Fact<std::vector<ModprobeLine>> read_modprobe(const Tree& tree) {
              : Fact<std::vector<ModprobeLine>>();
 }
 
-/// As EnvyControl and its like write it: ATTR{vendor}=="0x10de", …, ATTR{remove}="1".
+/// As EnvyControl and similar tools write it: ATTR{vendor}=="0x10de", …, ATTR{remove}="1".
 Fact<std::string> read_remover(const Tree& tree) {
   for (const std::string folder :
        {"/etc/udev/rules.d", "/lib/udev/rules.d", "/usr/lib/udev/rules.d"})
     for (const std::string& name : tree.list(folder, 1000).value_or({})) {
-      // Only whose name speaks of it: a system has hundreds.
+      // A system has hundreds of rules; only read those whose names suggest it.
       if (name.find("nvidia") == std::string::npos && name.find("remove") == std::string::npos)
         continue;
       const std::string text = tree.read(folder + "/" + name).value_or("");
@@ -86,7 +87,7 @@ constexpr auto kLibraryFolders = std::to_array<std::string_view>(
      "/usr/lib/x86_64-linux-gnu/nvidia/current", "/usr/lib64", "/usr/lib64/nvidia", "/usr/lib",
      "/usr/lib/nvidia", "/run/opengl-driver/lib", "/usr/local/nvidia/lib64"});
 
-/// One library may be seen under several names (/usr/lib64 → lib): its real path counts once.
+/// A library may be visible under several names (/usr/lib64 → lib); its real path counts once.
 void add_library(const Tree& tree, std::vector<DriverLibrary>& found, const std::string& folder,
                  const std::string& file, std::string_view name) {
   const std::string version = file.substr(name.size() + 1);
@@ -100,7 +101,7 @@ void add_library(const Tree& tree, std::vector<DriverLibrary>& found, const std:
   if (!known) found.push_back({std::string(name), version, *real});
 }
 
-/// On Fedora /usr/lib holds the 32-bit libraries; on Arch it is all there is.
+/// On Fedora /usr/lib has the 32-bit libraries; on Arch it has all.
 bool is_other_width(const Tree& tree, std::string_view folder) {
   return folder == "/usr/lib" && tree.exists("/usr/lib64/libc.so.6") &&
          tree.resolve("/usr/lib64").value_or("") != "/usr/lib";
@@ -123,7 +124,7 @@ void read_libraries(const Tree& tree, NvidiaFacts& facts) {
         if (file.starts_with(name) && file.size() > name.size() + 1)
           add_library(tree, found, folder, file, name);
     if (facts.library_version) continue;
-    // Only a name that says its version does: a library taken by its plain name is not judged.
+    // Only a name with a version counts; a library without one is not judged.
     const std::string real = tree.resolve(folder + "/libnvidia-ml.so.1").value_or("");
     const auto so = real.rfind(".so.");
     if (so != std::string::npos && real.size() > so + 6)
@@ -177,7 +178,7 @@ Fact<std::vector<DeviceNode>> read_nodes(const Tree& tree) {
   return found;
 }
 
-/// "510 nvidia-uvm" of the character devices; what follows are block devices.
+/// "510 nvidia-uvm" among the character devices; block devices follow.
 Fact<std::multimap<std::string, unsigned>> read_majors(const Tree& tree) {
   return tree.read("/proc/devices").map([](const std::string& text) {
     std::multimap<std::string, unsigned> found;
@@ -194,7 +195,7 @@ Fact<std::multimap<std::string, unsigned>> read_majors(const Tree& tree) {
   });
 }
 
-/// Who may use it creates nodes as root, whoever calls: CUDA does so by itself.
+/// It creates nodes as root for any user who may run it; CUDA calls it automatically.
 Fact<bool> read_helper(const Tree& tree) {
   constexpr mode_t kSetUserId = 04000;
   const auto node = tree.node("/usr/bin/nvidia-modprobe");
@@ -202,7 +203,7 @@ Fact<bool> read_helper(const Tree& tree) {
   return node && (node->mode & kSetUserId) != 0;
 }
 
-/// The version of the package, where dpkg has installed it: "535.183.06-1" → "535.183.06".
+/// The version of an installed dpkg package: "535.183.06-1" → "535.183.06".
 std::string packaged_version(const Tree& tree, std::string_view package) {
   const std::string status = tree.read("/var/lib/dpkg/status", 16 << 20).value_or("");
   const auto at = status.find("Package: " + std::string(package));
@@ -222,7 +223,7 @@ void read_fabric_manager(const Tree& tree, NvidiaFacts& facts) {
   facts.fabric_manager = packaged_version(tree, "nvidia-fabricmanager");
 }
 
-/// The driver's source, that DKMS builds a module from: /usr/src/nvidia-535.129.03.
+/// The driver source that DKMS builds modules from: /usr/src/nvidia-535.129.03.
 Fact<std::string> read_source(const Tree& tree) {
   const auto names = tree.list("/usr/src");
   if (names.is_unreadable()) return names.why();
@@ -230,6 +231,18 @@ Fact<std::string> read_source(const Tree& tree) {
     if (name.starts_with("nvidia-") && !version_in(name.substr(name.rfind('-') + 1)).empty())
       return "/usr/src/" + name;
   return {};
+}
+
+Fact<std::string> read_variant(const Tree& tree) {
+  constexpr std::string_view kKey = "MODULE_VARIANT=";
+  return tree.read("/etc/nvidia/kernel.conf", 4096).map([&](const std::string& text) {
+    for (const std::string_view line : split(text, '\n'))
+      if (trim(line).starts_with(kKey)) {
+        const std::string_view value = trim(trim(line).substr(kKey.size()));
+        if (value == "kernel" || value == "kernel-open") return std::string(value);
+      }
+    return std::string();
+  });
 }
 
 }  // namespace
@@ -247,6 +260,7 @@ NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process) {
   facts.kernels_on_disk = tree.list("/lib/modules", 64);
   facts.modules_on_disk = collect_module_files(tree, facts.kernels_on_disk);
   facts.source = read_source(tree);
+  facts.module_variant = read_variant(tree);
   facts.build_log = collect_build_log(tree);
   facts.modprobe = read_modprobe(tree);
   facts.remover = tree.watched([&] { return read_remover(tree); });

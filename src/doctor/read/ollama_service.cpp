@@ -1,22 +1,23 @@
-// What systemd starts Ollama's server with: its variables, and its rights to devices.
+// How systemd starts Ollama's server: its variables and device permissions.
 #include <algorithm>
 #include <optional>
 
 #include "base/file.hpp"
-#include "doctor/config_lines.hpp"
 #include "doctor/facts/platform.hpp"
+#include "doctor/knowledge/config_lines.hpp"
+#include "doctor/read/collectors.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// A unit with what is added to it; what stands later counts.
+/// A unit with its drop-in files; later settings override earlier ones.
 struct Unit {
   OllamaService service;
   std::vector<std::string> files;   // EnvironmentFile=: "-/etc/default/ollama"
   std::vector<std::string> passed;  // PassEnvironment=
 };
 
-/// Environment="A=1" "B=2 3" C=4, as systemd reads it.
+/// Environment="A=1" "B=2 3" C=4, in systemd's syntax.
 void read_environment(std::string_view words, const std::string& file, OllamaService& service) {
   while (!(words = trim(words)).empty()) {
     const char quote = words.front() == '"' || words.front() == '\'' ? words.front() : ' ';
@@ -30,7 +31,7 @@ void read_environment(std::string_view words, const std::string& file, OllamaSer
   }
 }
 
-/// An empty one of each takes all back.
+/// An empty value resets the setting.
 void read_settings(const std::string& text, const std::string& file, Unit& unit) {
   for (const std::string& joined : joined_lines(text, false)) {
     const std::string_view line = joined;
@@ -48,7 +49,7 @@ void read_settings(const std::string& text, const std::string& file, Unit& unit)
   }
 }
 
-/// A=1, or A="1", a row each.
+/// One A=1 or A="1" per line.
 void read_environment_file(const std::string& text, const std::string& file,
                            OllamaService& service) {
   for (const std::string& joined : joined_lines(text, false)) {
@@ -62,8 +63,8 @@ void read_environment_file(const std::string& text, const std::string& file,
   }
 }
 
-/// With what the files say that it names: that counts before what the unit itself sets. Of those
-/// that are not Ollama's own nobody needs to know more than that they are there.
+/// Adds the contents of its environment files, which override the unit's own settings. Of files
+/// that are not Ollama's, only their existence matters.
 Fact<OllamaService> with_borrowed(const Tree& tree, Unit unit) {
   std::optional<Unreadable> unknown;
   for (const std::string& named : unit.files) {
@@ -81,7 +82,7 @@ Fact<OllamaService> with_borrowed(const Tree& tree, Unit unit) {
   return service;
 }
 
-/// What systemd is told of the server's rights; the last line counts, and groups add up.
+/// The server's permissions in systemd's settings; the last line wins, and groups accumulate.
 struct UnitRights {
   std::string user, groups;
   OllamaService::Setting locked;
@@ -110,11 +111,11 @@ void read_rights(const std::string& text, const std::string& file, UnitRights& r
   }
 }
 
-/// "render:x:992:ollama,ada"; systemd's own way is a file for each member.
+/// "render:x:992:ollama,ada"; systemd has one file for each member.
 bool is_in_groups(const Tree& tree, const std::string& user) {
   const auto services = tree.read("/etc/nsswitch.conf");
   if (services.is_unreadable() || asks_a_directory(services.value_or(""), "group"))
-    return true;  // nobody can tell
+    return true;  // unknown
   for (const std::string folder : {"/etc/userdb/", "/run/userdb/", "/usr/lib/userdb/"})
     if (tree.exists(folder + user + ":render.membership")) return true;
   const auto text = tree.read("/etc/group", 1 << 20);
@@ -126,7 +127,7 @@ bool is_in_groups(const Tree& tree, const std::string& user) {
       if (trim(member) == user) return true;
     return false;
   }
-  return true;  // there is no such group, or nobody could look
+  return true;  // no such group, or not readable
 }
 
 void judge_rights(const Tree& tree, const UnitRights& rights, OllamaService& service) {
@@ -139,7 +140,7 @@ void judge_rights(const Tree& tree, const UnitRights& rights, OllamaService& ser
 
 }  // namespace
 
-/// The unit, and the files that `systemctl edit` adds to it.
+/// The unit, and the drop-in files from `systemctl edit`.
 Fact<OllamaService> collect_ollama_service(const Tree& tree) {
   for (const char* folder :
        {"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}) {

@@ -1,9 +1,9 @@
-// Runtimes of OpenMP that an environment holds: in the folders that wheels put their libraries in,
-// and in the environment's own lib.
+// Finds OpenMP runtimes of an environment: in the wheels' library folders and in its own lib.
 #include <algorithm>
 #include <array>
 
 #include "doctor/read/python_packages.hpp"
+#include "doctor/tree/tree.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -36,7 +36,7 @@ std::vector<OpenMp> find_openmp(const Tree& tree, const PythonFacts& facts) {
     for (const std::string& name : tree.list(entry.folder).value_or({}))
       if (name.ends_with(".libs")) add_from(tree, entry.folder + "/" + name, found);
   }
-  // Those of the system serve every program alike.
+  // The system's copies are used by all programs, so they do not count.
   if (facts.is_conda || facts.is_venv) add_from(tree, facts.prefix + "/lib", found);
   return found;
 }
@@ -46,7 +46,7 @@ std::vector<OpenMp> find_openmp(const Tree& tree, const PythonFacts& facts) {
 void read_openmp(const Tree& tree, PythonFacts& facts) {
   facts.openmp = tree.watched([&] { return Fact(find_openmp(tree, facts)); });
   if (!facts.path.is_whole()) facts.openmp.doubt(facts.path.why());
-  // Whether it is an environment of conda's, with libraries of its own, that tells.
+  // Whether the environment is conda's, with its own libraries, depends on this fact.
   facts.openmp.doubt(facts.conda);
 }
 

@@ -12,7 +12,7 @@
 #include "base/text.hpp"
 #include "doctor/read/process.hpp"
 #include "doctor/read/silent_mounts.hpp"
-#include "doctor/tree.hpp"
+#include "doctor/tree/tree.hpp"
 #include "model/cpu_list.hpp"
 #include "system/host.hpp"
 
@@ -25,7 +25,7 @@ Fact<std::string> part(const std::string& path, std::size_t limit) {
   return Unreadable{path, problem};
 }
 
-/// The words of a line's value, without the key: "Uid:\t1000\t1000\t…".
+/// The words of a line's value without its key: "Uid:\t1000\t1000\t…".
 std::vector<std::string_view> words_of(std::string_view text, std::string_view key) {
   std::vector<std::string_view> words;
   for (const std::string_view line : split(text, '\n')) {
@@ -64,9 +64,9 @@ std::string environment_around(std::string_view path) {
   return "";
 }
 
-/// By which name it was started: Python looks for its environment (pyvenv.cfg) beside that name,
-/// and not beside the program that a link there leads to. A name that does not lead to this program
-/// is none: some write a title over their words.
+/// The name that a process was started as. Python searches for pyvenv.cfg next to that name, not
+/// next to a link's target. A name that does not lead to this program is ignored, because some
+/// programs overwrite their arguments with a title.
 class StartedAs {
  public:
   StartedAs(const Tree& tree, std::string folder, const Environment& environment)
@@ -77,7 +77,7 @@ class StartedAs {
     if (executed.empty()) return "";
     for (const std::string& name : names())
       if (tree_.resolve(name).value_or("") == executed) return name;
-    // What it has loaded tells whose packages it uses.
+    // The files it has loaded show which environment it uses.
     const std::string maps = slurp(folder_ + "/maps", 8 << 20).value_or("");
     for (const std::string_view line : split(maps, '\n')) {
       const std::string prefix =
@@ -109,7 +109,7 @@ class StartedAs {
   const Environment& environment_;
 };
 
-/// The same mounts, and the same root in them.
+/// The mounts and the root are the same.
 bool sees_our_files(const std::string& other, const std::string& own) {
   const std::string mounts = link_target(own + "/ns/mnt");
   struct stat one {
@@ -183,9 +183,9 @@ Result<OtherProcess> other_process(std::int64_t pid, const std::string& proc) {
   const auto services = part(found.root + "/etc/nsswitch.conf", 1 << 16);
   if (facts.identity && (passwd || passwd.is_absent()) && !services.is_unreadable())
     facts.has_account = account_in(passwd.value_or(""), services.value_or(""), facts.identity->uid);
-  facts.rooms = Unreadable{"rooms", 0};
+  facts.disk_space = Unreadable{"rooms", 0};
   if (facts.identity && facts.environment)
-    facts.rooms = rooms_of(tree, environment, facts.identity->uid);
+    facts.disk_space = disk_space_of(tree, environment, facts.identity->uid);
   if (const auto groups = part(folder + "/cgroup", 1 << 16)) {
     if (const auto quota = system::quota_of(Roots{proc, "/sys"}, *groups))
       facts.quota_cores = *quota;

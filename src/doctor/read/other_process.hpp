@@ -1,5 +1,5 @@
 // A running process as the target: its files (in its own mount namespace), variables, identity and
-// limits, read from /proc without touching it.
+// limits. Read from /proc without affecting it.
 #pragma once
 
 #include <string>
@@ -8,26 +8,27 @@
 
 #include "base/result.hpp"
 #include "doctor/facts/process.hpp"
+#include "doctor/tree/tree.hpp"
 
 namespace berth::doctor {
 
 struct OtherProcess {
   ProcessFacts facts;
-  bool same_files = false;  // it sees the files that we see
-  std::string root;         // "/proc/4711/root": a Tree's folder
-  /// By the name that it was started as, in that tree: a virtual environment's Python, and not the
-  /// one behind its link; "" where it cannot be told.
+  bool same_files = false;  // it sees the same files as we do
+  std::string root;         // "/proc/4711/root": a folder for Tree
+  /// The name it was started as, in that tree: a virtual environment's Python rather than its
+  /// link's target. "" if unknown.
   std::string program;
-  std::vector<std::string> silent;  // mounts that do not answer, in that tree
+  std::vector<std::string> silent;  // mounts in that tree that do not answer
 };
 
-/// Fails with kNotFound (E0805: no such process). What belongs to another user is unreadable.
+/// Fails with kNotFound (E0805: no such process). Another user's data is unreadable.
 [[nodiscard]] Result<OtherProcess> other_process(std::int64_t pid,
                                                  const std::string& proc = "/proc");
 
-// The texts of /proc/PID, parsed. Pure; written for hostile input.
+// Parses files of /proc/PID. Pure; the input is untrusted.
 [[nodiscard]] Fact<Identity> identity_from_status(std::string_view status);
-/// "Max locked memory   8388608   8388608   bytes": the soft limits.
+/// The soft limits: "Max locked memory   8388608   8388608   bytes".
 void limits_from(std::string_view limits, ProcessFacts& facts);
 
 }  // namespace berth::doctor

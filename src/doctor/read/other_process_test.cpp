@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "doctor/read/process.hpp"
+#include "doctor/tree/tree.hpp"
 #include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
@@ -50,7 +51,7 @@ TEST_CASE("the narrowest group around a process limits how many it may start") {
   facts = {};
   read_processes_limit(folder.path + "/7", folder.path + "/7", facts);
   CHECK(facts.cgroup_processes_limit.is_absent());
-  // No group can be seen: that nothing limits is not known.
+  // No cgroup is visible, so it is unknown whether one limits.
   folder.put("7/mountinfo", "");
   read_processes_limit(folder.path + "/7", folder.path + "/7", facts);
   CHECK(facts.cgroup_processes_limit.is_unreadable());
@@ -66,7 +67,7 @@ TEST_CASE("a version 1 hierarchy of processes counts as well") {
   CHECK(facts.cgroup_processes_limit.value_or(0) == 512);
 }
 
-TEST_CASE("another process's quota, shared memory and room are its own") {
+TEST_CASE("another process's quota, shared memory and space are its own") {
   const TemporaryTree folder;
   folder.put("proc/self/mountinfo", "30 20 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
   folder.put("proc/7/cgroup", "0::/box\n");
@@ -82,13 +83,14 @@ TEST_CASE("another process's quota, shared memory and room are its own") {
   const auto facts = other_process(7, folder.path + "/proc")->facts;
   CHECK(facts.quota_cores.value_or(0) == 2.5);
   CHECK(facts.shm_total_bytes.value_or(0) > 0);
-  REQUIRE(facts.rooms);
-  for (const Room& room : *facts.rooms) CHECK(room.path.find(folder.path) == std::string::npos);
+  REQUIRE(facts.disk_space);
+  for (const DiskSpace& space : *facts.disk_space)
+    CHECK(space.path.find(folder.path) == std::string::npos);
   const TemporaryTree closed;
   closed.put("proc/7/status", "Name:\tx\nUid:\t1000\t1000\t1000\t1000\n");
   const auto none = other_process(7, closed.path + "/proc")->facts;
   CHECK(none.quota_cores.is_unreadable());
-  CHECK(none.rooms.is_unreadable());
+  CHECK(none.disk_space.is_unreadable());
 }
 
 TEST_CASE("our own process seen from outside is as it is from inside") {
@@ -96,9 +98,9 @@ TEST_CASE("our own process seen from outside is as it is from inside") {
   const auto inside = own_process(Tree("/"));
   CHECK(outside.quota_cores.value_or(0) == inside.quota_cores.value_or(0));
   CHECK(outside.shm_total_bytes.value_or(0) == inside.shm_total_bytes.value_or(0));
-  REQUIRE(outside.rooms);
-  REQUIRE(inside.rooms);
-  CHECK(outside.rooms->size() == inside.rooms->size());
+  REQUIRE(outside.disk_space);
+  REQUIRE(inside.disk_space);
+  CHECK(outside.disk_space->size() == inside.disk_space->size());
 }
 
 TEST_CASE("limits are the soft ones, and unlimited is none") {
@@ -115,7 +117,7 @@ TEST_CASE("limits are the soft ones, and unlimited is none") {
 
 namespace {
 
-/// A process that was started as `first`, from a root with a virtual environment in it.
+/// A process that was started as `first`, in a root with a virtual environment.
 std::string program_of(const std::string& first, const std::string& maps = "") {
   const TemporaryTree folder;
   folder.put("root/usr/bin/python3.11", "");
@@ -178,15 +180,15 @@ TEST_CASE("who has an account, and who may have one elsewhere") {
   CHECK(!account_in(passwd, "passwd: files [NOTFOUND=return] # sss\n", 1042).value_or(true));
 }
 
-TEST_CASE("room is that of the nearest folder that is there, each told once") {
+TEST_CASE("space is that of the nearest folder that is there, each told once") {
   const berth::system::TemporaryTree folder;
-  const auto rooms = *rooms_of(
+  const auto spaces = *disk_space_of(
       Tree("/"),
       {{"TMPDIR", folder.path}, {"HF_HOME", folder.path + "/not/there"}, {"HOME", "relative"}}, 0);
-  const auto own = [&](const Room& room) { return room.path == folder.path; };
-  REQUIRE(std::count_if(rooms.begin(), rooms.end(), own) == 1);
-  const Room& room = *std::find_if(rooms.begin(), rooms.end(), own);
-  CHECK(room.what == "TMPDIR");
-  CHECK(room.free_bytes > 0);
-  for (const Room& one : rooms) CHECK(one.path.starts_with('/'));
+  const auto own = [&](const DiskSpace& space) { return space.path == folder.path; };
+  REQUIRE(std::count_if(spaces.begin(), spaces.end(), own) == 1);
+  const DiskSpace& space = *std::find_if(spaces.begin(), spaces.end(), own);
+  CHECK(space.what == "TMPDIR");
+  CHECK(space.free_bytes > 0);
+  for (const DiskSpace& one : spaces) CHECK(one.path.starts_with('/'));
 }

@@ -1,4 +1,5 @@
 #include "doctor/facts/package_builds.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,7 @@
-// The settings of pip, uv and conda: each program's places in its own order, the later over the
-// earlier. Texts are read by their lines, as far as the few keys that matter here need it.
+// Reads the settings of pip, uv and conda. Each program has its own places and order; later ones
+// override earlier ones. Texts are read line by line, only as far as the few relevant keys need.
 #include "doctor/facts/package_index.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +25,7 @@ void add_all(std::string_view list, const std::string& from, std::vector<IndexAd
     if (c != ' ' && c != '\t' && c != '\n' && c != ',') {
       word += c;
     } else if (!word.empty()) {
-      // "name=https://…" is how uv names an index.
+      // uv names an index as "name=https://…".
       const std::size_t equals = word.find('=');
       if (equals != std::string::npos && equals < word.find("://")) word.erase(0, equals + 1);
       if (into.size() < 20) into.push_back(index_address(word, from));
@@ -42,8 +43,8 @@ std::string unquoted(std::string_view text) {
   return std::string(trim(text.substr(0, text.find(" #"))));
 }
 
-/// One key of an INI or TOML text at a time, with its section; a value that goes on in indented
-/// lines, or to a closing bracket, is joined.
+/// Visits each key of an INI or TOML text with its section. Joins a value that continues in
+/// indented lines or to a closing bracket.
 template <typename See>
 void each_setting(std::string_view text, See see) {
   std::string section, key, value;
@@ -87,7 +88,7 @@ void read_pip_file(const Tree& tree, const std::string& path, PackageIndex& inde
     if (text.is_unreadable()) index.main = text.why();
     return;
   }
-  // pip's [install] stands over its [global], wherever in the file it is.
+  // pip's [install] overrides its [global], regardless of their order.
   for (const char* wanted : {"[global]", "[install]"})
     each_setting(*text,
                  [&](const std::string& section, const std::string& key, const std::string& value) {
@@ -142,7 +143,7 @@ PackageIndex read_pip(const Tree& tree, const Fact<Environment>& environment,
   return index;
 }
 
-/// A list in TOML: what stands between its quotes.
+/// The quoted strings of a TOML list.
 void add_quoted(std::string_view list, const std::string& from, std::vector<IndexAddress>& into) {
   std::size_t at = 0;
   while ((at = list.find_first_of("\"'", at)) != std::string_view::npos) {
@@ -153,7 +154,7 @@ void add_quoted(std::string_view list, const std::string& from, std::vector<Inde
   }
 }
 
-/// A section [[index]] of uv's file.
+/// An [[index]] section of uv's file.
 struct UvIndex {
   std::string url;
   bool is_default = false, only_where_named = false;
@@ -203,7 +204,7 @@ PackageIndex read_uv(const Tree& tree, const Fact<Environment>& environment) {
         read_uv_file(tree, folder + "/uv/uv.toml", index);
       read_uv_file(tree, "/etc/uv/uv.toml", index);
       read_uv_file(tree, user_folder(environment) + "/uv/uv.toml", index);
-      // The project's: of the folder that the program was started in, or the next one above.
+      // The project's file: in the program's working directory, or the nearest parent.
       std::string folder = variable(environment, "PWD");
       while (folder.size() > 1 && folder.front() == '/' && !tree.exists(folder + "/uv.toml"))
         folder.erase(folder.rfind('/'));
@@ -223,7 +224,7 @@ PackageIndex read_uv(const Tree& tree, const Fact<Environment>& environment) {
   return index;
 }
 
-/// "channels:" with its "  - name" lines, or in brackets.
+/// "channels:" followed by "  - name" lines, or a list in brackets.
 std::vector<std::string> channels_in(std::string_view text) {
   std::vector<std::string> channels;
   bool inside = false;
@@ -276,7 +277,7 @@ CondaChannels read_conda(const Tree& tree, const Fact<Environment>& environment,
   return found;
 }
 
-/// As PyTorch names its indices: ".../whl", ".../whl/cu121", ".../whl/nightly/cpu".
+/// PyTorch's index names: ".../whl", ".../whl/cu121", ".../whl/nightly/cpu".
 bool is_of_torch(const std::string& url) {
   const std::string tag = url.substr(url.rfind('/') + 1);
   const auto numbered = [&](std::string_view name) {
@@ -302,7 +303,7 @@ IndexAddress index_address(std::string_view text, const std::string& from) {
     out.url.erase(host + 3, at + 1 - (host + 3));
     out.has_secret = true;
   }
-  // conda's tokens stand in the path, and one may hide behind a question mark, too.
+  // conda puts tokens in the path; a query string may also contain one.
   if (const std::size_t token = out.url.find("/t/", host); token != std::string::npos) {
     const std::size_t after = out.url.find('/', token + 3);
     out.url.erase(token, after == std::string::npos ? after : after - token);
@@ -333,7 +334,7 @@ std::string PackageIndex::all_of_torch() const {
 std::vector<std::string> PackageIndex::tags() const {
   std::vector<std::string> tags;
   const auto add = [&](const IndexAddress& one) {
-    // Nightly builds are no releases.
+    // Nightly builds are not releases.
     if (one.url.find("/nightly/") == std::string::npos)
       tags.push_back(one.url.substr(one.url.rfind('/') + 1));
   };

@@ -1,4 +1,5 @@
 #include "doctor/facts/package_index.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <doctest/doctest.h>
 
@@ -117,7 +118,7 @@ TEST_CASE("of an index of somebody's own a bundle tells that it is there, and no
             "https://github.com/…/x-1.0-cp310-cp310-linux_x86_64.whl"},
            {"https://download.pytorch.org/whl/cu126", "https://download.pytorch.org/whl/cu126"}})
     CHECK(without_hosts(url) == told);
-  // And a machine that was recorded so still has its mirror.
+  // A machine recorded from it still has its mirror.
   system::TemporaryTree files;
   files.put("etc/pip.conf", told_settings("[global]\nindex-url = https://pypi.acme.corp/simple\n"));
   CHECK(read(files, {}).pip.is_mirror());
@@ -125,7 +126,7 @@ TEST_CASE("of an index of somebody's own a bundle tells that it is there, and no
 
 TEST_CASE("settings that nobody can read, or that are none, do no harm") {
   system::TemporaryTree files;
-  files.put("etc/pip.conf/x", "");         // a folder in the file's place
+  files.put("etc/pip.conf/x", "");         // a folder instead of the file
   CHECK(read(files, {}).pip.is_mirror());  // not known to be PyPI
   for (const char* text : {"[", "[global", "=\n=", "index-url", "[global]\nindex-url =\n",
                            "[[index]]\nurl=\"", "channels:", "channels: [", "\n\n   \n"}) {

@@ -1,14 +1,15 @@
-// What dpkg says of packages that it has begun and not finished.
+// Finds packages that dpkg has started to install and not finished.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "doctor/facts/nvidia.hpp"
+#include "doctor/read/collectors.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// The driver's, and the kernel's: those of a kernel wait for the module that is built for it.
+/// Packages of the driver, and of the kernel, because kernel packages wait for the module's build.
 bool is_asked_for(std::string_view package) {
   constexpr auto kBegins = std::to_array<std::string_view>(
       {"nvidia-", "libnvidia-", "libcuda1", "linux-modules-nvidia", "linux-objects-nvidia",
@@ -18,7 +19,7 @@ bool is_asked_for(std::string_view package) {
                      [&](std::string_view begin) { return package.starts_with(begin); });
 }
 
-/// The value of a field of the paragraph: "\nStatus: ".
+/// The value of a field in a paragraph: "\nStatus: ".
 std::string_view field(std::string_view paragraph, std::string_view name) {
   const auto at = paragraph.find(name);
   if (at == std::string_view::npos) return {};
@@ -26,7 +27,7 @@ std::string_view field(std::string_view paragraph, std::string_view name) {
   return trim(rest.substr(0, rest.find('\n')));
 }
 
-/// "install ok half-configured" → "half-configured"; "" it is whole, or is to be removed.
+/// "install ok half-configured" → "half-configured"; "" if it is complete or to be removed.
 std::string_view unfinished_state(std::string_view status) {
   const auto words = split(status, ' ');
   if (words.size() != 3 || (words[0] != "install" && words[0] != "hold")) return {};
@@ -36,7 +37,7 @@ std::string_view unfinished_state(std::string_view status) {
              : std::string_view();
 }
 
-/// Of the driver's and other makers' packages, whose versions count.
+/// Packages of the driver and of other vendors whose versions are needed.
 bool is_read(std::string_view package) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"podman", "amdgpu-dkms", "firmware-amd-graphics", "linux-firmware",

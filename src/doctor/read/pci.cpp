@@ -1,4 +1,5 @@
-// The PCI bus from sysfs. A GPU that sleeps stays asleep: its configuration space is not read.
+// Reads the PCI bus from sysfs. Never reads the configuration space of a sleeping GPU, which would
+// wake it.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -6,6 +7,7 @@
 
 #include "base/file.hpp"
 #include "doctor/facts/machine.hpp"
+#include "doctor/read/collectors.hpp"
 #include "model/cpu_list.hpp"
 
 namespace berth::doctor {
@@ -22,7 +24,7 @@ Fact<T> valued(const std::optional<T>& value) {
   return value ? Fact<T>(*value) : Fact<T>();
 }
 
-/// A fact whose text says nothing is absent.
+/// A fact whose text has no number is absent.
 Fact<int> number(const Fact<std::string>& line) {
   if (line.is_unreadable()) return line.why();
   if (!line) return {};
@@ -74,7 +76,7 @@ Fact<AerCounts> read_errors(const Tree& tree, const std::string& folder) {
     for (const std::string_view line : split(*text, '\n')) {
       const auto blank = line.find(' ');
       if (blank == std::string_view::npos || line.starts_with("TOTAL_")) continue;
-      // A look at what is not there ends so, on healthy machines too.
+      // Probing a missing device causes these, even on healthy machines.
       if (!correctable && (line.starts_with("UnsupReq") || line.starts_with("ACSViol"))) continue;
       const auto value = to_number(trim(line.substr(blank)));
       if (value && *value > 0)
@@ -96,7 +98,7 @@ Fact<bool> read_aspm(const Tree& tree, const std::string& folder) {
   return known ? Fact<bool>(any) : Fact<bool>();
 }
 
-/// Who and what it is. Without it nobody knows whether it is a GPU.
+/// Ids and class. Without them it is unknown whether it is a GPU.
 Fact<PciFunction> read_identity(const Tree& tree, const std::string& address) {
   return tree.watched([&]() -> Fact<PciFunction> {
     PciFunction one;
@@ -108,12 +110,13 @@ Fact<PciFunction> read_identity(const Tree& tree, const std::string& address) {
   });
 }
 
-/// Whether ACS of this bridge sends requests between two devices below up to the root complex.
+/// Whether this bridge's ACS redirects requests between two devices below it to the root complex.
 Fact<bool> redirects(const Tree& tree, const std::string& folder) {
   const auto config = tree.read(folder + "/config", 4096);
   if (config.is_unreadable()) return config.why();
   if (!config) return {};
-  if (config->size() <= 256) return Unreadable{folder + "/config", EPERM};  // cut for all but root
+  if (config->size() <= 256)
+    return Unreadable{folder + "/config", EPERM};  // truncated unless read by root
   const auto word = [&](std::size_t at) -> std::uint32_t {
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < 4 && at + i < config->size(); ++i)
@@ -134,7 +137,7 @@ bool is_address(std::string_view name) {
   return name.size() >= 12 && name[4] == ':' && name[7] == ':' && name[10] == '.';
 }
 
-/// The bridges between a function and its root, nearest first: the folders of its real path.
+/// The bridges between a function and its root, nearest first, from its real path.
 std::vector<std::string> bridges_in(const std::string& real) {
   std::vector<std::string> above;
   for (const std::string_view part : split(real, '/'))
@@ -156,8 +159,8 @@ void read_bridges(const Tree& tree, const std::vector<std::string>& above, PciFu
   one.redirecting_bridges = std::move(redirecting);
 }
 
-/// AMD's larger cards have a switch of their own between the slot and the chip: of ATI's vendor id
-/// from Navi on, and of the processors' on Vega.
+/// AMD's larger cards have an on-board switch between slot and chip. It has ATI's vendor id since
+/// Navi, and AMD's on Vega.
 bool is_on_card(const Tree& tree, const std::string& bridge) {
   constexpr std::uint32_t kAti = 0x1002, kAmd = 0x1022, kVegaUp = 0x1470, kVegaDown = 0x1471;
   const auto vendor = hexadecimal(tree.line(bridge + "/vendor"));

@@ -1,4 +1,4 @@
-// Where readers look: the folder around a path, and what a variable names.
+// Helpers to locate files: a path's folder, and the value of a variable.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace berth::doctor {
 
-/// "/usr/bin" of "/usr/bin/python3"; "/" of "/python3", and of what has no folder.
+/// "/usr/bin" for "/usr/bin/python3"; "/" for "/python3" and for a name without a folder.
 [[nodiscard]] inline std::string parent(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// "" where it is not set, or the environment is not known.
+/// "" if it is not set, or the environment is unknown.
 [[nodiscard]] inline std::string variable(const Fact<Environment>& environment, const char* name) {
   if (!environment) return "";
   const auto found = environment->find(name);

@@ -1,4 +1,5 @@
 #include "doctor/facts/platform.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <fmt/format.h>
 #include <algorithm>
@@ -58,8 +59,8 @@ void add_target(std::vector<std::string>& targets, const std::string& name) {
   if (std::find(targets.begin(), targets.end(), target) == targets.end()) targets.push_back(target);
 }
 
-/// Where the rocBLAS lies that runs: PyTorch's wheel brings its own, or takes that of AMD's wheels;
-/// the machine's counts where neither is there.
+/// The folders in which rocBLAS may be, best first: PyTorch's wheel, AMD's wheels, then the
+/// system's.
 std::vector<std::string> rocblas_folders(const Tree& tree, const PythonFacts& python) {
   std::vector<std::string> folders;
   if (python.path && python.torch && python.torch->hip) {
@@ -75,8 +76,8 @@ std::vector<std::string> rocblas_folders(const Tree& tree, const PythonFacts& py
   return folders;
 }
 
-/// Of the first folder that is there, and of those of AMD's wheels together: one may have a target
-/// each.
+/// Uses the first folder that exists. AMD's wheels count together, because each may have one
+/// target.
 void read_rocblas(const Tree& tree, const PythonFacts& python, RocmFacts& facts) {
   std::vector<std::string> targets;
   for (const std::string& folder : rocblas_folders(tree, python)) {
@@ -94,7 +95,7 @@ void read_rocblas(const Tree& tree, const PythonFacts& python, RocmFacts& facts)
     for (const std::string& name : *names) add_target(targets, name);
   }
   if (!facts.rocblas_folder.empty()) facts.rocblas_targets = std::move(targets);
-  // Which of them runs is not known then.
+  // Then it is unknown which one runs.
   if (python.interpreter && python.torch.is_unreadable())
     facts.rocblas_targets = python.torch.why();
 }
@@ -117,7 +118,7 @@ Fact<bool> there(const Tree& tree, const std::string& path) {
   return node.has_value();
 }
 
-/// "flags\t\t: fpu vme de …" of the first processor.
+/// "flags\t\t: fpu vme de …" of the first CPU.
 Fact<std::set<std::string, std::less<>>> cpu_flags(const Tree& tree) {
   constexpr const char* kPath = "/proc/cpuinfo";
   const auto text = tree.read(kPath, 1 << 16);
@@ -196,14 +197,14 @@ Fact<std::vector<std::string>> missing_files(const Tree& tree, const ProcessFact
     const auto value = process.variable(name);
     if (value.is_unreadable()) return value.why();
     if (!value || !value->starts_with('/')) continue;
-    // Where a look is refused, the file may be there.
+    // If access is denied, the file may exist.
     if (const auto seen = there(tree, *value); seen && !*seen)
       missing.push_back(std::string(name) + "=" + *value);
   }
   return missing;
 }
 
-/// "NAME=value" lines; a # begins a comment.
+/// "NAME=value" lines; # starts a comment.
 Fact<NcclSettings> nccl_settings(const Tree& tree, const ProcessFacts& process) {
   NcclSettings found;
   std::string own = process.variable("NCCL_CONF_FILE").value_or("");
@@ -232,7 +233,7 @@ void look_at_xla(const Tree& tree, const ProcessFacts& process, NamedPaths& name
     if (!flag.starts_with(kOption)) continue;
     const std::string folder(flag.substr(kOption.size()));
     named.xla_folder = folder;
-    // A relative one depends on where the program will run.
+    // A relative path depends on the program's working directory.
     named.xla_libdevice = folder.starts_with('/')
                               ? there(tree, folder + "/nvvm/libdevice/libdevice.10.bc")
                               : Fact<bool>(Unreadable{folder, 0});
@@ -246,14 +247,14 @@ std::string KfdNode::gfx() const {
 }
 
 bool KfdNode::integrated() const {
-  // Raven, Renoir, Van Gogh, Rembrandt, Raphael, Phoenix, Strix and Strix Halo: kernels since 6.x
-  // list them like cards.
+  // Raven, Renoir, Van Gogh, Rembrandt, Raphael, Phoenix, Strix and Strix Halo: since 6.x kernels
+  // list these integrated GPUs like cards.
   constexpr auto kTargets = std::to_array<unsigned>(
       {90002, 90009, 90012, 100303, 100305, 100306, 110003, 110500, 110501, 110502, 110503});
   return with_processor || std::find(kTargets.begin(), kTargets.end(), target) != kTargets.end();
 }
 
-/// dpkg's "1:6.8.5.60204-2070768.22.04" of amdgpu-dkms: the driver of ROCm 6.2.4.
+/// dpkg's version "1:6.8.5.60204-2070768.22.04" of amdgpu-dkms means the driver of ROCm 6.2.4.
 Fact<std::string> rocm_of_driver(const Tree& tree) {
   const auto status = tree.read("/var/lib/dpkg/status", 16 << 20);
   if (!status) return Unreadable{"/var/lib/dpkg/status", ENOENT};
@@ -271,7 +272,7 @@ Fact<std::string> rocm_of_driver(const Tree& tree) {
   return fmt::format("{}.{}.{}", number / 10'000, number / 100 % 100, number % 100);
 }
 
-/// llama.cpp's archives, and others of one folder that LD_LIBRARY_PATH names.
+/// llama.cpp's archives, and other programs in a single folder that LD_LIBRARY_PATH names.
 Fact<std::string> rocm_library(const Tree& tree, const Fact<Environment>& environment) {
   const std::string folders = variable(environment, "LD_LIBRARY_PATH");
   for (const std::string_view folder : split(folders, ':')) {
@@ -301,7 +302,7 @@ RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
   read_rocblas(tree, python, facts);
   facts.iommu_types = iommu_types(tree);
   facts.memory = tree.watched([&] { return collect_amd_memory(tree); });
-  // Of a machine without such a GPU nobody asks for the rest.
+  // A machine without such a GPU does not need the rest.
   if (!facts.nodes.is_absent())
     facts.linux_firmware = tree.watched([&] { return collect_linux_firmware(tree); });
   facts.wsl_runtime = collect_wsl_runtime(tree);
@@ -309,7 +310,7 @@ RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
   return facts;
 }
 
-/// "[gpu]" and below it "enabled=false".
+/// "[gpu]" followed by "enabled=false".
 Fact<bool> told_no_gpu(const Tree& tree) {
   return tree.read("/etc/wsl.conf").map([](const std::string& text) {
     bool inside = false;

@@ -11,6 +11,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/read/collectors.hpp"
 #include "doctor/read/probe_child.hpp"
 
 extern "C" {
@@ -35,7 +36,7 @@ std::string word(const json& row, const char* key) {
              : "";
 }
 
-/// The target's own variables, with what keeps a framework from taking all of a GPU's memory or
+/// The target's variables, plus settings that keep a framework from reserving all GPU memory or
 /// writing caches.
 std::vector<std::string> variables_for(Environment variables) {
   for (const char* name : {"PYTHONINSPECT", "PYTHONSTARTUP", "PYTHONVERBOSE", "PYTHONDEBUG"})
@@ -121,7 +122,7 @@ class Round {
       if (one.finished) continue;
       one.child.read();
       if (one.child.status() || !one.child.started()) {
-        // Its process is gone, so that its GPU is free for the next.
+        // Its process is gone, so the GPU is free for the next one.
         one.child.read();
         finish(one);
         continue;
@@ -153,7 +154,7 @@ class Round {
   std::vector<Running> running_;
 };
 
-/// The last line with something on it: what a program said before it died.
+/// The last non-empty line: usually the error before a program died.
 std::string last_line(std::string_view noise) {
   std::string last;
   for (const std::string_view line : split(noise, '\n'))
@@ -185,8 +186,8 @@ void read_row(const json& row, ProbeAnswer& answer, bool& done) {
   if (row.contains("cpu_build")) answer.state = kCpuBuild;
 }
 
-/// How an interpreter ended that gave no last answer; `status` is negative where it was ended by us
-/// or never began.
+/// How an interpreter ended without a final answer; `status` is negative if we killed it or it did
+/// not start.
 void tell_end(ProbeAnswer& answer, int status, bool had_turn, std::string_view noise) {
   using enum ProbeState;
   answer.state = status >= 0 ? kCrashed : had_turn ? kNoAnswer : kNotReached;
@@ -254,13 +255,14 @@ std::vector<std::string> frameworks_of(const Tree& tree, const PythonFacts& pyth
 ProbeFacts probe_target(const Sources& sources, const ProbeOptions& options) {
   const Environment environment = sources.process.environment.value_or({});
   const std::string interpreter = python_of_program(sources.tree, environment, sources.python);
-  // Only here, with the files that we see: another container's Python would be another one here.
+  // Only with our own files, because another container's Python path names a different Python here.
   if (!sources.tree.is_this_machine())
     return Unreadable{std::string(tr("the probe: the target is in another container")), 0};
-  // With another user's variables its Python would run as us: PYTHONPATH alone is enough for harm.
+  // With another user's variables, their Python would run as us; PYTHONPATH alone would be a
+  // security hole.
   if (const auto& who = sources.process.identity; who && who->uid != ::geteuid())
-    return Unreadable{std::string(tr("the probe: the process is another user's, who has to ask")),
-                      0};
+    return Unreadable{
+        std::string(tr("the probe: the process belongs to another user, who must run it")), 0};
   if (sources.process.environment.is_unreadable()) return sources.process.environment.why();
   if (interpreter.empty()) return std::vector<ProbeAnswer>{};
   const PythonFacts python = collect_python(sources.tree, environment, interpreter);

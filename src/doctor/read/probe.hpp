@@ -1,5 +1,5 @@
-// Asks each GPU framework of the target to run one kernel (--deep), in the target's own
-// interpreter: a process and a session for each, killed with all that it started.
+// Runs one kernel with each GPU framework of the target (--deep), using the target's interpreter.
+// Each runs in its own process and session, which is killed with all its children.
 #pragma once
 
 #include <chrono>
@@ -7,26 +7,26 @@
 #include <string>
 #include <vector>
 
-#include "doctor/collect.hpp"
+#include "doctor/read/collect.hpp"
 
 namespace berth::doctor {
 
 struct ProbeOptions {
-  std::chrono::milliseconds deadline{14'000};  // in all; a second of the 15 is for ending it
-  std::chrono::milliseconds turn{6'000};       // of one, while others wait for the GPU
-  /// Called once, after a second, with what is still awaited: "torch, cupy".
+  std::chrono::milliseconds deadline{14'000};  // total; the last of 15 seconds is for killing
+  std::chrono::milliseconds turn{6'000};       // for one, while others wait for the GPU
+  /// Called once, after a second, with the pending frameworks: "torch, cupy".
   std::function<void(const std::string&)> on_slow;
 };
 
-/// Those that `import` would find, by their files.
+/// The frameworks that `import` would find, judging by files.
 [[nodiscard]] std::vector<std::string> frameworks_of(const Tree& tree, const PythonFacts& python);
 
-/// The frameworks import at the same time and use the GPU one after another (a GPU in exclusive
-/// mode takes one process). Of a PyTorch without CUDA nothing is run.
+/// The frameworks are imported in parallel and use the GPU one at a time (a GPU in exclusive mode
+/// accepts one process). Nothing is run with a PyTorch without CUDA.
 [[nodiscard]] ProbeFacts probe_target(const Sources& sources, const ProbeOptions& options);
 
-/// What a framework's lines (as python_probe.py writes them) come to; `status` as wait() gives it,
-/// -1: it was killed by us. `noise`: the end of what it wrote to stderr. Pure.
+/// Interprets a framework's output lines (from python_probe.py). `status` is from wait(); -1: we
+/// killed it. `noise`: the end of its stderr. Pure.
 [[nodiscard]] ProbeAnswer answer_from(const std::string& framework, std::string_view lines,
                                       int status, bool had_turn, std::string_view noise);
 

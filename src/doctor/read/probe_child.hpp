@@ -1,4 +1,5 @@
-// One program under watch: its answers, its noise, and the certainty that nothing of it stays.
+// Runs one program, collects its answers and output, and guarantees that none of its processes
+// survive.
 #pragma once
 
 #include <sys/types.h>
@@ -13,9 +14,8 @@ namespace berth::doctor {
 
 class ProbeChild {
  public:
-  /// Starts `words` with just these variables. Descriptor 3 of it is for answers. A keeper stands
-  /// between us and it, so that what it starts and leaves behind is ended as well, even when we are
-  /// killed.
+  /// Starts `words` with only these variables. It writes answers to descriptor 3. A supervisor
+  /// process between us and the program also kills its descendants, even if we are killed.
   ProbeChild(const std::vector<std::string>& words, const std::vector<std::string>& environment);
   ~ProbeChild();
   ProbeChild(ProbeChild&& other) noexcept;
@@ -24,22 +24,22 @@ class ProbeChild {
   ProbeChild& operator=(const ProbeChild&) = delete;
 
   [[nodiscard]] bool started() const { return keeper_ > 0; }
-  /// Descriptors to wait on: answers, noise, end.
+  /// Descriptors to poll: answers, output, end.
   [[nodiscard]] int answers() const { return answers_.get(); }
   [[nodiscard]] int noise() const { return noise_.get(); }
   [[nodiscard]] int life() const { return life_.get(); }
-  /// Takes what is there without waiting.
+  /// Reads available data without blocking.
   void read();
-  /// Lets it go on: a byte on its stdin.
+  /// Lets it continue, by writing a byte to its stdin.
   void say_go();
-  /// Ends it with all that it started, and waits a little for that.
+  /// Kills it with all its descendants, and waits briefly for that.
   void end();
 
-  /// Whole lines so far, at most 64 KiB.
+  /// Complete lines so far, at most 64 KiB.
   [[nodiscard]] const std::string& lines() const { return lines_; }
   /// The last 4 KiB of stdout and stderr.
   [[nodiscard]] const std::string& last_words() const { return last_words_; }
-  /// As wait() gives it; nullopt while it runs, and where it was ended.
+  /// As from wait(); nullopt while it runs, or if we killed it.
   [[nodiscard]] std::optional<int> status() const { return status_; }
 
  private:

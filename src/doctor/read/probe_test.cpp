@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 
-#include "doctor/bundle_json.hpp"
+#include "doctor/read/bundle_json.hpp"
 #include "doctor/read/probe_child.hpp"
 #include "system/temporary_tree.hpp"
 

@@ -1,4 +1,4 @@
-// The process facts of whoever runs the doctor.
+// Reads the process that runs the doctor.
 #include "doctor/facts/process.hpp"
 
 #include <sys/resource.h>
@@ -12,7 +12,7 @@
 
 #include "base/file.hpp"
 #include "doctor/read/process.hpp"
-#include "doctor/tree.hpp"
+#include "doctor/tree/tree.hpp"
 #include "model/cpu_list.hpp"
 #include "system/cgroup.hpp"
 #include "system/host.hpp"
@@ -40,7 +40,7 @@ Fact<std::uint64_t> limit(__rlimit_resource_t resource) {
   return static_cast<std::uint64_t>(value.rlim_cur);
 }
 
-/// The groups that count the processes of one process: its own and those above.
+/// The pids cgroups of a process: its own and their parents.
 std::vector<std::string> counting_groups(const std::string& mounts, const std::string& groups) {
   const auto counts = [](const std::vector<std::string>& controllers) {
     return std::find(controllers.begin(), controllers.end(), "pids") != controllers.end();
@@ -92,7 +92,7 @@ void read_processes_limit(const std::string& process, const std::string& viewer,
   if (folders.empty()) return unread("pids.max", ENOENT);
   std::int64_t least = -1;
   for (const std::string& folder : folders) {
-    // The root group has no such file, and "max" is no number.
+    // The root cgroup has no such file, and "max" is not a number.
     const auto text = slurp(folder + "/pids.max", 64, &error);
     if (!text && error != ENOENT) return unread(folder + "/pids.max", error);
     const auto most = text ? to_number(trim(*text)) : std::nullopt;
@@ -101,7 +101,7 @@ void read_processes_limit(const std::string& process, const std::string& viewer,
     const std::int64_t left = *most - now.value_or(0);
     if (least >= 0 && left >= least) continue;
     least = std::max<std::int64_t>(left, 0);
-    // What already runs there is not left to this one.
+    // What other processes already use is not available to this one.
     facts.cgroup_processes_limit = static_cast<std::uint64_t>(least);
   }
 }
@@ -116,8 +116,8 @@ void read_shm(const std::string& folder, ProcessFacts& facts) {
   }
 }
 
-/// From the files alone: a directory of users may be asked in vain for minutes, and what asks it is
-/// loaded into this process.
+/// Only from files: a directory service may block for minutes, and its client code would be loaded
+/// into this process.
 Fact<bool> own_account(const Tree& tree) {
   const auto accounts = tree.read("/etc/passwd", 1 << 20);
   const auto services = tree.read("/etc/nsswitch.conf", 1 << 16);
@@ -127,8 +127,7 @@ Fact<bool> own_account(const Tree& tree) {
 }
 
 Environment own_environment() {
-  // What is chosen by the folder (pyenv) is chosen by where we are, and not by what a program that
-  // changed it left in PWD.
+  // pyenv depends on the folder, so use our real one and not an outdated PWD.
   Environment environment = environment_of(environ);
   std::array<char, PATH_MAX> here{};
   if (::getcwd(here.data(), here.size()) != nullptr)
@@ -140,7 +139,7 @@ ProcessFacts own_process(const Tree& tree) {
   ProcessFacts facts;
   facts.identity = own_identity();
   Environment environment = own_environment();
-  facts.rooms = rooms_of(tree, environment, ::geteuid());
+  facts.disk_space = disk_space_of(tree, environment, ::geteuid());
   facts.has_account = own_account(tree);
   facts.environment = std::move(environment);
   const model::CpuBudget budget = system::read_cpu_budget(Roots{});

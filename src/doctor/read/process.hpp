@@ -1,4 +1,4 @@
-// Reads who asks: our own process, and environments as text.
+// Reads our own process, and environments as text.
 #pragma once
 
 #include <sys/types.h>
@@ -9,31 +9,34 @@
 #include <vector>
 
 #include "doctor/facts/process.hpp"
-#include "doctor/tree.hpp"
+#include "doctor/tree/tree.hpp"
 
 namespace berth::doctor {
 
-/// Ours; what is silent in `tree` is not looked at.
+/// Our own process; does not access silenced paths of `tree`.
 [[nodiscard]] ProcessFacts own_process(const Tree& tree);
-/// pids.max less pids.current of the group around `process` ("/proc/7") that has the least room,
-/// from cgroup v1 or v2, where `viewer` ("/proc/self") has them; absent where no group limits them.
+/// The smallest remaining process limit (pids.max minus pids.current) of the cgroups of `process`
+/// ("/proc/7"), in cgroup v1 or v2, as mounted for `viewer` ("/proc/self"). Absent if no cgroup
+/// limits it.
 void read_processes_limit(const std::string& process, const std::string& viewer,
                           ProcessFacts& facts);
-/// How much shared memory there is in `folder`, "/dev/shm" or as another process sees it.
+/// The size of the shared memory in `folder`: "/dev/shm", or as another process sees it.
 void read_shm(const std::string& folder, ProcessFacts& facts);
-/// Folders that these variables name for what a program writes, each with its variable.
+/// The folders to which a program writes according to these variables, with their variables.
 [[nodiscard]] std::vector<std::pair<std::string, const char*>> written_folders(
     const Environment& environment);
-/// Room where a program of this user with these variables writes, and where Docker keeps images.
-[[nodiscard]] Fact<std::vector<Room>> rooms_of(const Tree& tree, const Environment& environment,
-                                               uid_t user);
-/// Our own variables.
+/// Free disk space where a program of this user with these variables writes, and where Docker keeps
+/// images.
+[[nodiscard]] Fact<std::vector<DiskSpace>> disk_space_of(const Tree& tree,
+                                                         const Environment& environment,
+                                                         uid_t user);
+/// Our own environment.
 [[nodiscard]] Environment own_environment();
-/// Whether /etc/passwd has the user; unreadable where another service may know it.
+/// Whether /etc/passwd contains the user; unreadable if another service may know the user.
 [[nodiscard]] Fact<bool> account_in(const std::string& passwd, const std::string& services,
                                     uid_t uid);
 [[nodiscard]] Environment environment_of(const char* const* variables);
-/// NAME=value, a line each; or as /proc/PID/environ has them.
+/// Parses NAME=value lines, or the format of /proc/PID/environ.
 [[nodiscard]] Environment environment_from(std::string_view text);
 
 }  // namespace berth::doctor

@@ -1,9 +1,10 @@
 #include "doctor/facts/program.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <cerrno>
 
 #include "base/file.hpp"
-#include "doctor/loader/loader.hpp"
+#include "doctor/read/loader.hpp"
 
 namespace berth::doctor {
 

@@ -1,9 +1,10 @@
-// Programs beside Python whose ways to compute are files that lie beside them.
+// Finds non-Python programs whose compute backends are files next to them.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "doctor/facts/platform.hpp"
+#include "doctor/read/collectors.hpp"
 #include "doctor/read/place.hpp"
 
 namespace berth::doctor {
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostNames = 2000;
 
-/// Of llama.cpp, whisper.cpp and stable-diffusion.cpp.
+/// From llama.cpp, whisper.cpp and stable-diffusion.cpp.
 constexpr auto kPrograms =
     std::to_array<const char*>({"llama-server", "llama-cli", "llama-bench", "whisper-server",
                                 "whisper-cli", "sd-server", "sd-cli"});
@@ -24,8 +25,8 @@ void add_ggml(const Tree& tree, const std::string& folder, GgmlProgram& found) {
   }
 }
 
-/// Beside the program, in the lib next to it, and where Homebrew and Debian have ggml as a package
-/// of its own.
+/// Next to the program, in the neighbouring lib, and in the folders of the separate ggml packages
+/// of Homebrew and Debian.
 GgmlProgram look_around(const Tree& tree, const std::string& program) {
   GgmlProgram found;
   found.program = program;
@@ -44,8 +45,8 @@ GgmlProgram look_around(const Tree& tree, const std::string& program) {
   return found;
 }
 
-/// The folder of its libraries, where ollama itself and distributions that build it otherwise put
-/// it: Fedora has /usr/lib64, Debian's kind its processor's. "" none of them.
+/// Its library folder: Ollama's default or a distribution's. Fedora uses /usr/lib64, Debian the
+/// architecture's folder. "" none.
 Fact<std::string> ollama_folder(const Tree& tree, const std::string& prefix) {
   for (const char* part :
        {"/lib/ollama", "/lib64/ollama", "/libexec/ollama", "/lib/x86_64-linux-gnu/ollama",
@@ -59,7 +60,7 @@ Fact<std::string> ollama_folder(const Tree& tree, const std::string& prefix) {
 
 }  // namespace
 
-/// Where its own installer and distributions' packages put it.
+/// The paths of its installer and of distributions.
 Fact<OllamaFiles> collect_ollama(const Tree& tree) {
   for (const char* program : {"/usr/local/bin/ollama", "/usr/bin/ollama"}) {
     const auto node = tree.node(program);
@@ -75,7 +76,7 @@ Fact<OllamaFiles> collect_ollama(const Tree& tree) {
     const auto names = tree.list(files.folder, 500);
     if (names.is_unreadable()) return names.why();
     files.libraries = names.value_or({});
-    // From 0.4 to 0.5.7 each way to compute was a program in a folder of its own.
+    // From 0.4 to 0.5.7, each backend was a program in its own folder.
     const auto runners = tree.list(files.folder + "/runners", 100);
     if (runners.is_unreadable()) return runners.why();
     for (const std::string& name : runners.value_or({}))

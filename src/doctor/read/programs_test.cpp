@@ -2,6 +2,7 @@
 
 #include "doctor/facts/container.hpp"
 #include "doctor/facts/platform.hpp"
+#include "doctor/read/collectors.hpp"
 #include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
@@ -32,9 +33,9 @@ TEST_CASE("a service has what its files of variables say, and what systemd passe
   const auto& variables = service->variables;
   CHECK(variables.at("OLLAMA_FLASH_ATTENTION").value == "1");
   CHECK(variables.at("OLLAMA_FLASH_ATTENTION").file == "/etc/default/ollama");
-  CHECK(variables.at("OLLAMA_KEEP_ALIVE").value == "-1");  // the file's counts
+  CHECK(variables.at("OLLAMA_KEEP_ALIVE").value == "-1");  // the file wins
   CHECK(variables.at("OLLAMA_MODELS").is_passed);
-  // What is not Ollama's own is left unread, and then nothing is known not to be set.
+  // Files that are not Ollama's are not read, so no variable is known to be unset.
   root.put("etc/systemd/system/ollama.service.d/more.conf",
            "[Service]\nEnvironmentFile=/srv/secrets.env\n");
   service = collect_ollama_service(Tree(root.path));

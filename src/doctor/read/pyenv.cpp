@@ -4,15 +4,15 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/read/place.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
 using Names = std::vector<std::string>;
 
-/// Words of a file of versions; comments begin with "#".
+/// The words of a version file; "#" starts a comment.
 Names versions_in(std::string_view text) {
   Names names;
   for (const std::string_view line : split(text, '\n')) {
@@ -39,13 +39,14 @@ Names chosen_versions(const Tree& tree, const Fact<Environment>& environment,
   return versions_in(tree.read(root + "/version", 4096).value_or(""));
 }
 
-/// "3.12.1" of "3.12" or "python-3.12": the newest that begins so; "" none.
+/// "3.12.1" for "3.12" or "python-3.12": the newest version with this prefix; "" none.
 std::string installed(const Tree& tree, const std::string& root, std::string name) {
   if (tree.exists(root + "/versions/" + name)) return name;
   if (name.starts_with("python-")) return installed(tree, root, name.substr(7));
   std::string best;
   for (const std::string& one : tree.list(root + "/versions").value_or({}))
-    if (one.starts_with(name + ".") && (best.empty() || is_older(best, one))) best = one;
+    if (one.starts_with(name + ".") && (best.empty() || compare_versions(best, one) < 0))
+      best = one;
   return best;
 }
 
@@ -70,7 +71,7 @@ std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,
     }
     const std::string prefix = root + "/versions/" + installed(tree, root, name);
     if (prefix.ends_with('/')) continue;
-    // A recorded machine may have packages and not the interpreter.
+    // A recorded machine may have packages without an interpreter.
     if (tree.exists(prefix + "/bin/" + program) || tree.node(prefix + "/bin").is_absent())
       return prefix + "/bin/" + program;
   }
@@ -82,7 +83,8 @@ std::string version_behind_shim(const Tree& tree, const std::string& shim) {
   const std::string program = "/bin/" + shim.substr(shim.rfind('/') + 1);
   std::string best;
   for (const std::string& one : tree.list(versions).value_or({}))
-    if (tree.exists(versions + one + program) && (best.empty() || is_older(best, one))) best = one;
+    if (tree.exists(versions + one + program) && (best.empty() || compare_versions(best, one) < 0))
+      best = one;
   return best;
 }
 

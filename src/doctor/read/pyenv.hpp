@@ -1,20 +1,20 @@
-// pyenv puts a shell script in the place of each program of its Pythons, a shim, which starts the
-// program of the version that is chosen where it is called.
+// pyenv replaces each program of its Pythons with a shim, a shell script that starts the program of
+// the version selected for the current folder.
 #pragma once
 
 #include <string>
 
 #include "doctor/facts/process.hpp"
-#include "doctor/tree.hpp"
+#include "doctor/tree/tree.hpp"
 
 namespace berth::doctor {
 
-/// The program that `path` starts where it is one of pyenv's shims, else `path` itself; "" none of
-/// the chosen versions has that program, and the shim would fail. Chosen by PYENV_VERSION, by
-/// .python-version in the folder (PYENV_DIR, PWD) and above, by pyenv's own file `version`.
+/// The program that `path` starts if it is a pyenv shim, otherwise `path`. "" if no selected
+/// version has the program, so the shim would fail. Selected by PYENV_VERSION, by .python-version
+/// in the folder (PYENV_DIR, PWD) and its parents, or by pyenv's global file `version`.
 [[nodiscard]] std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,
                                       const std::string& path);
-/// An installed version, the newest, that has the shim's program; "" none.
+/// The newest installed version with the shim's program; "" none.
 [[nodiscard]] std::string version_behind_shim(const Tree& tree, const std::string& shim);
 
 }  // namespace berth::doctor

@@ -1,18 +1,19 @@
-// Where a Python would look: its prefix, its version, its sys.path. As site.py does it, from files.
+// Determines a Python's prefix, version and sys.path from files, as site.py does.
 #include <algorithm>
 #include <cerrno>
 
 #include "base/file.hpp"
+#include "doctor/knowledge/python_text.hpp"
+#include "doctor/knowledge/version.hpp"
+#include "doctor/read/collectors.hpp"
 #include "doctor/read/place.hpp"
 #include "doctor/read/pyenv.hpp"
 #include "doctor/read/python_packages.hpp"
-#include "doctor/read/python_text.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// The newest "3.11" that has a folder in PREFIX/lib; "2.7" where there is none of 3.
+/// The newest "3.11" with a folder in PREFIX/lib; "2.7" if there is no 3.
 std::string library_version(const Tree& tree, const std::string& prefix) {
   std::string best;
   for (const std::string& name : tree.list(prefix + "/lib").value_or({})) {
@@ -31,7 +32,7 @@ std::string user_base(const Fact<Environment>& environment) {
 
 struct Place {
   std::string prefix, base_prefix, version;
-  std::string release;  // with its patch, where the environment's own file tells it
+  std::string release;  // with the patch number, if the environment's own file has it
   bool own_packages_only = false;
 };
 
@@ -71,16 +72,16 @@ class PathBuilder {
   void add(const std::string& folder, PathOrigin origin) {
     if (folder.empty() || path_.size() >= 200) return;
     const Fact<Node> node = tree_.node(folder);
-    // Python leaves out what it may not see; of its own folders we say that we could not look.
+    // Python skips unreadable folders. For its own folders, we report that we could not read them.
     if (node.is_absent() || (!node && origin != PathOrigin::kOwn)) return;
-    // A venv's lib64 is its lib.
+    // A venv's lib64 is a link to its lib.
     const std::string real = tree_.resolve(folder).value_or(folder);
     if (std::find(seen_.begin(), seen_.end(), real) != seen_.end()) return;
     seen_.push_back(real);
     path_.push_back({folder, origin});
   }
 
-  /// A site folder, and what its .pth files add.
+  /// A site folder and what its .pth files add.
   void add_site(const std::string& folder, PathOrigin origin) {
     add(folder, origin);
     std::size_t files = 0;
@@ -93,7 +94,7 @@ class PathBuilder {
 
   void add_prefix(const std::string& prefix, const std::string& version) {
     const std::string python = "/lib/python" + version;
-    if (prefix == "/usr") {  // Debian's arrangement
+    if (prefix == "/usr") {  // Debian's layout
       add_site("/usr/local" + python + "/dist-packages", PathOrigin::kOwn);
       add_site("/usr/lib/python3/dist-packages", PathOrigin::kOwn);
       add_site("/usr" + python + "/dist-packages", PathOrigin::kOwn);
@@ -127,8 +128,8 @@ std::vector<PathEntry> search_path(const Tree& tree, const Fact<Environment>& en
   return path;
 }
 
-/// "#!/home/ada/venv/bin/python3"; where that would be too long for the kernel, sh is named first
-/// and the second line has the path in quotes. "" nobody is named.
+/// "#!/home/ada/venv/bin/python3". If that is too long for the kernel, the first line names sh and
+/// the second has the quoted path. "" if there is none.
 std::string interpreter_of(std::string_view script) {
   for (const std::string_view line : split(script.substr(0, script.find("import")), '\n')) {
     const std::size_t at = line.find('/');
@@ -139,13 +140,13 @@ std::string interpreter_of(std::string_view script) {
   return "";
 }
 
-/// PATH, or what a shell takes where it is not set.
+/// PATH, or the shell's default.
 std::string search_folders(const Fact<Environment>& environment) {
   const std::string path = variable(environment, "PATH");
   return path.empty() ? kUsualPath : path;
 }
 
-/// The pip of PATH, as it is written into it whom it serves.
+/// The interpreter that the pip in PATH names.
 std::string pip_in_path(const Tree& tree, const Fact<Environment>& environment) {
   const std::string path = search_folders(environment);
   for (const std::string_view folder : split(path, ':'))
@@ -162,7 +163,7 @@ bool is_framework(std::string_view name) {
 
 Fact<OtherPip> find_other_pip(const Tree& tree, const Fact<Environment>& environment,
                               const PythonFacts& facts, const Place& own) {
-  // Of a Python that somebody names, another pip in PATH says nothing.
+  // If the user named a Python, another pip in PATH is irrelevant.
   PythonFacts scratch;
   const std::string usual = default_python(tree, environment);
   if (usual.empty() || place_of(tree, usual, scratch).prefix != own.prefix) return {};
@@ -189,7 +190,7 @@ Fact<OtherPip> find_other_pip(const Tree& tree, const Fact<Environment>& environ
   return pip;
 }
 
-/// The machine that programs here are made for, by the loader that stands in the tree.
+/// The architecture of programs here, according to the loader in the tree.
 Fact<std::string> machine_of(const Tree& tree) {
   for (const char* path : {"/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu"})
     if (tree.exists(path)) return std::string("x86_64");
@@ -201,7 +202,7 @@ Fact<std::string> machine_of(const Tree& tree) {
   return Unreadable{"/proc/cpuinfo", ENOENT};
 }
 
-/// "3.11.2" by what lies beside it; else "3.11".
+/// "3.11.2" from files next to it, otherwise "3.11".
 std::string release_of(const Tree& tree, const Place& place, const PythonFacts& facts) {
   if (!place.release.empty()) return place.release;
   for (const CondaPackage& package : facts.conda.value_or({}))
@@ -240,7 +241,7 @@ void cannot_be_read(PythonFacts& facts, const Unreadable& why) {
 std::string default_python(const Tree& tree, const Fact<Environment>& environment) {
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
     if (const std::string prefix = variable(environment, name); !prefix.empty()) {
-      // What it holds is not known then, and another Python's packages are no answer.
+      // Its contents are then unknown, and another Python's packages would be wrong.
       if (tree.node(prefix).is_unreadable()) return prefix + "/bin/python";
       for (const char* program : {"/bin/python", "/bin/python3", "/lib"})
         if (tree.exists(prefix + program)) return prefix + "/bin/python";
@@ -250,13 +251,13 @@ std::string default_python(const Tree& tree, const Fact<Environment>& environmen
     if (const std::string python = std::string(folder) + "/python3";
         folder.starts_with('/') && tree.exists(python))
       return behind_shim(tree, environment, python);
-  // Of the time when python was Python 2.
+  // When `python` was Python 2.
   for (const std::string_view folder : split(path, ':'))
     if (std::string python = std::string(folder) + "/python";
         folder.starts_with('/') && tree.exists(python) &&
         library_version(tree, parent(std::string(folder))) == "2.7")
       return python;
-  // A recorded machine may have packages and not the interpreter, of which nothing is read anyway.
+  // A recorded machine may have packages without an interpreter, which is not read anyway.
   for (const char* prefix : {"/opt/venv", "/opt/conda", "/usr/local", "/usr"})
     if (!library_version(tree, prefix).empty()) return std::string(prefix) + "/bin/python3";
   return "";
@@ -273,7 +274,7 @@ std::optional<Unreadable> why_not_searched(const Tree& tree, const Fact<Environm
     if (python.is_unreadable()) return python.why();
     any = any || there.has_value();
   }
-  // Not one of them is there: a part of a root, whose programs lie elsewhere or nowhere.
+  // None exists: a partial root, whose programs are elsewhere or missing.
   if (!any) return Unreadable{path, ENOENT};
   return std::nullopt;
 }
@@ -288,7 +289,7 @@ PythonFacts unreadable_python(const Unreadable& why) {
 std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
                               const std::string& program) {
   if (program.find("python", program.rfind('/') + 1) == std::string::npos) return "";
-  // /proc/PID/exe names the program behind a virtual environment's link to it.
+  // /proc/PID/exe is the target of a virtual environment's link.
   const std::string venv = variable(environment, "VIRTUAL_ENV") + "/bin/python";
   const auto real = tree.resolve(venv);
   return real && *real == tree.resolve(program).value_or(program) ? venv : program;
@@ -301,7 +302,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   const std::string real = behind_shim(tree, environment, interpreter);
   facts.interpreter = real.empty() ? interpreter : real;
   Place place = place_of(tree, *facts.interpreter, facts);
-  // A system's own library is not recorded where all packages are in the user's folder.
+  // A system's standard library is not recorded if all packages are in the user's folder.
   if (place.version.empty() && !facts.is_venv)
     place.version = library_version(tree, user_base(environment));
   facts.prefix = place.prefix;
@@ -310,7 +311,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   facts.is_conda = tree.exists(place.prefix + "/conda-meta");
   if (place.version.empty()) {
     Unreadable why{place.prefix + "/lib/python3.*", ENOENT};
-    // Refused is another thing than not there, which rules may pass over.
+    // Access denied is not the same as absent, which rules may ignore.
     if (const auto library = tree.list(parent(parent(interpreter)) + "/lib");
         library.is_unreadable())
       why = library.why();
@@ -323,7 +324,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
       (tree.exists(place.base_prefix + "/lib/python" + place.version + "/EXTERNALLY-MANAGED"));
   facts.path =
       tree.watched([&] { return Fact(search_path(tree, environment, place, facts.is_venv)); });
-  // Variables add to it, and to where libraries are looked for.
+  // Variables add folders to it and to the library search.
   if (environment.is_unreadable() && environment.why().error_number != 0)
     facts.path.doubt(environment.why());
   read_packages(tree, environment, facts);

@@ -1,15 +1,16 @@
-// Which Python somebody means by a path, a folder or a name, and whether there is one.
+// Resolves a path, folder or name to the Python that the user means, if there is one.
 #include <algorithm>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/facts/python.hpp"
+#include "doctor/read/collectors.hpp"
 #include "doctor/read/place.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// Where conda and its kin keep environments.
+/// Folders in which conda and its derivatives keep environments.
 std::vector<std::string> conda_roots(const Fact<Environment>& environment) {
   const std::string home = variable(environment, "HOME");
   std::vector<std::string> roots{variable(environment, "MAMBA_ROOT_PREFIX")};
@@ -23,7 +24,7 @@ std::vector<std::string> conda_roots(const Fact<Environment>& environment) {
   return roots;
 }
 
-/// "/data/envs" of "  - /data/envs # mine"; "" it is no place.
+/// "/data/envs" from "  - /data/envs # mine"; "" if it is not a path.
 std::string listed_folder(std::string_view word, const std::string& home) {
   word = trim(word.substr(0, word.find(" #")));
   if (word.starts_with("- ")) word = trim(word.substr(2));
@@ -33,7 +34,7 @@ std::string listed_folder(std::string_view word, const std::string& home) {
   return word.starts_with('/') ? std::string(word) : "";
 }
 
-/// envs_dirs of a .condarc: a list below the key, or in brackets behind it.
+/// envs_dirs of a .condarc: a list below the key, or in brackets after it.
 std::vector<std::string> envs_dirs(std::string_view settings, const std::string& home) {
   std::vector<std::string> folders;
   bool is_inside = false;
@@ -53,7 +54,7 @@ std::vector<std::string> envs_dirs(std::string_view settings, const std::string&
   return folders;
 }
 
-/// Folders that hold environments: those that the user names, and "envs" of each root.
+/// Folders of environments: those that the user configured, and "envs" of each root.
 std::vector<std::string> folders_of_environments(const Tree& tree,
                                                  const Fact<Environment>& environment) {
   const std::string home = variable(environment, "HOME");
@@ -117,7 +118,7 @@ Fact<LostEnvironment> collect_lost_environment(const Tree& tree,
       const std::string program = prefix + "/bin/python";
       const auto link = tree.link(program);
       if (!recorded && link && tree.node(program).is_absent()) {
-        // "python" leads to "python3", and that to where the program was.
+        // "python" links to "python3", which links to the program's former location.
         std::string at = program, next = *link;
         for (int step = 0; step < 8; ++step) {
           at = next.starts_with('/') ? next : parent(at) + "/" + next;
@@ -141,7 +142,7 @@ std::string why_no_python(const Tree& tree, const std::string& path, bool record
                                                                            : "";
   if (node.is_absent()) {
     const auto link = tree.link(path);
-    return link ? text("it is a link to {}, and nothing is there", printable(*link))
+    return link ? text("it is a link to {}, which does not exist", printable(*link))
                 : text("it is not there");
   }
   if (!node) return "";
@@ -152,7 +153,7 @@ std::string why_no_python(const Tree& tree, const std::string& path, bool record
   const std::string real_name = real.substr(real.rfind('/') + 1);
   for (const std::string& one : {name, real_name})
     if (one.starts_with("python") || one.starts_with("pypy")) return "";
-  return text("its name is no Python's");
+  return text("its name is not that of a Python");
 }
 
 }  // namespace berth::doctor

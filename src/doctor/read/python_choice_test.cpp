@@ -2,9 +2,10 @@
 
 #include <filesystem>
 
-#include "doctor/diagnose.hpp"
 #include "doctor/facts/python.hpp"
+#include "doctor/read/collectors.hpp"
 #include "doctor/read/pyenv.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
@@ -37,12 +38,12 @@ TEST_CASE("what is no Python is told apart from one") {
   const auto why = [&](const char* path) { return why_no_python(tree, path, false); };
   CHECK(why("/usr/bin/python3.11").empty());
   CHECK(why("/own/bin/interpreter").empty());
-  CHECK(why("/usr/bin/ls") == "its name is no Python's");
+  CHECK(why("/usr/bin/ls") == "its name is not that of a Python");
   CHECK(why("/etc/passwd") == "it may not be executed");
   CHECK(why("/usr/bin") == "it is a folder");
   CHECK(why("/none") == "it is not there");
-  CHECK(why("/venv/bin/python") == "it is a link to /usr/bin/python3.9, and nothing is there");
-  // A bundle has packages and no programs.
+  CHECK(why("/venv/bin/python") == "it is a link to /usr/bin/python3.9, which does not exist");
+  // A bundle has packages but no programs.
   machine.files.put("recorded/lib/x", "");
   CHECK(why_no_python(tree, "/recorded/bin/python", true).empty());
   CHECK_FALSE(why_no_python(tree, "/none/bin/python", true).empty());
@@ -120,11 +121,10 @@ TEST_CASE("an active environment that is gone is a finding, one that is there is
   };
   CHECK(found("VIRTUAL_ENV", "/well").empty());
   CHECK(found("PATH", "/none").empty());
-  CHECK(found("VIRTUAL_ENV", "/none") ==
-        "VIRTUAL_ENV names an environment that is not there: /none");
+  CHECK(found("VIRTUAL_ENV", "/none") == "VIRTUAL_ENV names a missing environment: /none");
   CHECK(found("CONDA_PREFIX", "/none").starts_with("CONDA_PREFIX"));
   CHECK(found("VIRTUAL_ENV", "/venv") ==
-        "the Python of /venv is gone: /usr/bin/python3.9 is not there");
+        "the Python of /venv is gone: /usr/bin/python3.9 does not exist");
 }
 
 TEST_CASE("no fix of a lost environment empties a folder") {

@@ -6,17 +6,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
-#include "doctor/loader/elf.hpp"
-#include "doctor/loader/fatbin.hpp"
-#include "doctor/read/python_text.hpp"
-#include "doctor/version.hpp"
+#include "doctor/knowledge/python_text.hpp"
+#include "doctor/knowledge/version.hpp"
+#include "doctor/read/elf.hpp"
+#include "doctor/read/fatbin.hpp"
 
 namespace berth::doctor {
 namespace {
 
 constexpr std::size_t kMostDistributions = 20'000;
 
-/// Whose requirements some rule compares, all of them.
+/// Packages for which rules compare all requirements.
 bool is_pinned(std::string_view name) {
   constexpr auto kNames =
       std::to_array<std::string_view>({"torch", "torchvision", "torchaudio", "xformers", "jax",
@@ -24,7 +24,7 @@ bool is_pinned(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-/// The file name of the wheel says for which torch it was built, where its version does not.
+/// Packages whose wheel's file name contains the PyTorch it was built for, unlike their version.
 bool is_built_for_torch(std::string_view name) {
   return name == "flash-attn" || name == "causal-conv1d" || name == "mamba-ssm";
 }
@@ -48,7 +48,7 @@ void read_details(const Tree& tree, Distribution& one) {
   if (!metadata.version.empty()) one.version = metadata.version;
 }
 
-/// Who requires NVIDIA's wheels, asked only where there are some.
+/// Which packages require NVIDIA's wheels; only read if such wheels exist.
 void read_needs_of_nvidia(const Tree& tree, std::vector<Distribution>& all) {
   constexpr std::size_t kMost = 2'000;
   const auto is_nvidia = [](const std::string& name) { return name.starts_with("nvidia-"); };
@@ -104,7 +104,7 @@ Fact<std::vector<CondaPackage>> read_conda(const Tree& tree, const std::string& 
   });
 }
 
-/// Without version.py: what the distribution's own version says.
+/// Without version.py, uses the distribution's version.
 Fact<TorchBuild> torch_by_name(const Distribution& torch) {
   TorchBuild build;
   build.path = torch.path;
@@ -120,7 +120,7 @@ Fact<TorchBuild> torch_by_name(const Distribution& torch) {
     if (tag == "xpu") build.xpu = tag;
     return build;
   }
-  // PyPI's wheels have no tag, and since 2.0 name the CUDA libraries that they need.
+  // PyPI's wheels have no tag, and since 2.0 list the CUDA libraries that they need.
   if (torch.needs.empty() || is_older(torch.version, "2.0")) return build;
   build.cuda = build.hip = build.xpu = Fact<std::string>();
   for (const std::string& row : torch.needs)
@@ -165,10 +165,10 @@ Fact<TorchCode> torch_code_in(const Tree& tree, const std::string& path) {
   return found;
 }
 
-/// Of builds that no table knows: conda-forge's, NVIDIA's, and whoever's.
+/// For builds that are not in the tables: from conda-forge, NVIDIA and others.
 Fact<TorchCode> read_torch_code(const Tree& tree, const PythonFacts& facts) {
   if (!facts.torch || !facts.torch->cuda || facts.has_pytorchs_own_build()) return {};
-  // 1.9 to 1.12 had most of it in a second library, and conda-forge has them in its own folder.
+  // 1.9 to 1.12 had most of it in a second library, and conda-forge has both in its own folder.
   for (const char* name : {"/libtorch_cuda_cu.so", "/libtorch_cuda.so"})
     for (const std::string& folder :
          {(*facts.path)[facts.torch->entry].folder + "/torch/lib", facts.prefix + "/lib"}) {
@@ -205,7 +205,7 @@ Fact<std::vector<std::string>> read_bitsandbytes(const Tree& tree, const PythonF
   return binaries;
 }
 
-/// As its releases before 0.38 looked: in every folder that stands in whatever variable.
+/// As releases before 0.38 searched: in every folder named by any variable.
 Fact<std::string> read_bitsandbytes_runtime(const Tree& tree, const Fact<Environment>& environment,
                                             const PythonFacts& facts) {
   if (!facts.bitsandbytes) return {};
@@ -220,7 +220,7 @@ Fact<std::string> read_bitsandbytes_runtime(const Tree& tree, const Fact<Environ
   return {};
 }
 
-/// From 0.3 on each way to compute has a library of its own.
+/// Since 0.3 each backend has its own library.
 Fact<std::vector<std::string>> read_llama_cpp(const Tree& tree, const PythonFacts& facts) {
   const auto package = facts.distribution("llama-cpp-python");
   if (package.is_unreadable()) return package.why();
@@ -231,7 +231,7 @@ Fact<std::vector<std::string>> read_llama_cpp(const Tree& tree, const PythonFact
   return names ? names : Unreadable{folder, ENOENT};
 }
 
-/// Before, all of it was one library, which links to what it computes by.
+/// Before, a single library linked to its backend.
 Fact<std::vector<std::string>> read_llama_cpp_links(const Tree& tree, const PythonFacts& facts) {
   const auto package = facts.distribution("llama-cpp-python");
   if (package.is_unreadable()) return package.why();

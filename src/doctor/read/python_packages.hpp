@@ -1,11 +1,12 @@
-// What lies in the folders of a sys.path: distributions, conda's packages, CUDA's libraries.
+// Reads the folders of a sys.path: distributions, conda packages, CUDA libraries.
 #pragma once
 
 #include "doctor/facts/python.hpp"
+#include "doctor/tree/tree.hpp"
 
 namespace berth::doctor {
 
-/// Fills everything of `facts` that follows from its path and prefix.
+/// Fills all members of `facts` that depend on its path and prefix.
 void read_packages(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts);
 void read_openmp(const Tree& tree, PythonFacts& facts);
 void read_cuda_files(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts);

@@ -1,4 +1,5 @@
 #include "doctor/facts/python_parts.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <algorithm>
 #include <array>
@@ -36,13 +37,13 @@ Fact<Folders> read_folders(const Tree& tree, const PythonFacts& python) {
   return found;
 }
 
-/// A library that pip has put there, and its size.
+/// A library that pip installed, and its size.
 struct Listed {
   std::string file;
   std::uint64_t size = 0;
 };
 
-/// The largest of those that RECORD names: "faiss/_swigfaiss.cpython-311….so,sha256=…,123".
+/// The largest library in RECORD: "faiss/_swigfaiss.cpython-311….so,sha256=…,123".
 std::optional<Listed> largest_library(const Tree& tree, const Distribution& one) {
   std::optional<Listed> largest;
   const std::string record = tree.read(one.path + "/RECORD", 1 << 20).value_or("");
@@ -65,7 +66,7 @@ std::optional<std::uint64_t> listed_size(const Tree& tree, const Distribution& o
   return std::nullopt;
 }
 
-/// Both write the same files, and what is there is as long as the one's.
+/// Both packages write the same files. The size shows which one wrote last.
 Fact<std::vector<std::string>> read_over_gpu_build(const Tree& tree, const PythonFacts& python) {
   if (!python.distributions)
     return python.distributions.map([](const auto&) { return std::vector<std::string>(); });
@@ -84,7 +85,7 @@ Fact<std::vector<std::string>> read_over_gpu_build(const Tree& tree, const Pytho
   return found;
 }
 
-/// TORCH_EXTENSIONS_DIR/NAME/lock, else ~/.cache/torch_extensions/py311_cu121/NAME/lock.
+/// TORCH_EXTENSIONS_DIR/NAME/lock, otherwise ~/.cache/torch_extensions/py311_cu121/NAME/lock.
 Fact<std::vector<std::string>> read_build_locks(const Tree& tree,
                                                 const Fact<Environment>& environment) {
   std::vector<std::string> folders, found;
@@ -113,7 +114,7 @@ Fact<std::string> find_ninja(const Tree& tree, const Fact<Environment>& environm
     if (const std::string file = std::string(folder) + "/ninja";
         folder.starts_with('/') && tree.exists(file))
       return file;
-  // Where no program was recorded, none is missed.
+  // If programs were not recorded, none is reported as missing.
   if (tree.exists("/bin/sh") || tree.exists("/usr/bin/env")) return {};
   return Unreadable{"ninja", 0};
 }
@@ -141,7 +142,7 @@ Fact<std::vector<NotebookKernel>> read_kernels(const Tree& tree,
           document["argv"].empty() || !document["argv"][0].is_string())
         continue;
       const std::string program = document["argv"][0].get<std::string>();
-      // A relative one is taken from the server's PATH.
+      // A relative path is resolved in the server's PATH.
       if (!program.starts_with('/') ||
           program.find("python", program.rfind('/') + 1) == std::string::npos)
         continue;
@@ -181,7 +182,7 @@ Fact<OpenClFiles> read_opencl(const Tree& tree, const Fact<Environment>& environ
   return found;
 }
 
-/// A folder of that name in any entry of sys.path, with or without a package's own list.
+/// A folder of that name in sys.path, with or without package metadata.
 Fact<bool> has_amdsmi(const Tree& tree, const PythonFacts& python) {
   if (python.torch.is_unreadable()) return python.torch.why();
   if (!python.torch || !python.torch->hip) return {};

@@ -1,5 +1,5 @@
 """Runs in the target's interpreter (3.6 and later): imports one framework, waits for its turn, and runs one kernel on
-every GPU that the framework sees. Answers are lines of JSON on descriptor 3; stdout and stderr are noise."""
+every GPU that the framework sees. Writes answers as lines of JSON to descriptor 3; stdout and stderr are not parsed."""
 import json
 import os
 import sys
@@ -12,7 +12,7 @@ def tell(**what):
 
 
 def said(problem):
-    """The words of an exception, short and in one line."""
+    """The message of an exception, shortened to one line."""
     words = " ".join(str(problem).split())
     return ("%s: %s" % (type(problem).__name__, words) if words else type(problem).__name__)[:400]
 
@@ -56,7 +56,7 @@ def probe_torch():
     api = getattr(torch, kind)
     count = api.device_count()
     if not count:
-        api.init()  # says why
+        api.init()  # raises the reason
     on_each(count, api.get_device_name,
             lambda i: (torch.ones(1, device="%s:%d" % (kind, i)) + 1).item())
 
@@ -80,7 +80,7 @@ def probe_tensorflow():
 
 
 def has_distribution(*beginnings):
-    """Whether a package is installed whose name begins so."""
+    """Whether a package with this name prefix is installed."""
     for folder in sys.path:
         try:
             names = os.listdir(folder)
@@ -97,7 +97,7 @@ def probe_jax():
     begin(jax)
     if not has_distribution("jax-cuda", "jax-rocm", "intel-extension-for-openxla", "jax-plugins"):
         try:
-            from jax.lib import cuda_versions  # of jaxlib before its plugins
+            from jax.lib import cuda_versions  # jaxlib before the plugins
         except ImportError:
             cuda_versions = None
         if cuda_versions is None:
@@ -106,7 +106,7 @@ def probe_jax():
     import jax.numpy as jnp
     devices = [one for one in jax.devices() if one.platform != "cpu"]
     if not devices:
-        devices = list(jax.devices("gpu"))  # says why
+        devices = list(jax.devices("gpu"))  # raises the reason
     on_each(len(devices), lambda i: devices[i].device_kind,
             lambda i: (jax.device_put(jnp.ones(1, jnp.float32), devices[i]) + 1)[0])
 
@@ -156,7 +156,7 @@ def probe_numba():
         from numba.cuda.cudadrv import nvvm
         nvvm.NVVM()
     except Exception:
-        return tell(cpu_build=True)  # most who have numba compile for the CPU, and have no NVVM
+        return tell(cpu_build=True)  # numba is often used only for the CPU, without NVVM
     devices = list(cuda.gpus)
 
     def one_and_one(into):
@@ -186,7 +186,7 @@ def field(number, value):
 
 
 def addition():
-    """The ONNX model y = x + x of one float, as its protobuf is written."""
+    """The ONNX model y = x + x of one float, encoded as protobuf."""
     kind = field(1, field(1, 1) + field(2, field(1, field(1, 1))))
     graph = (field(1, field(1, b"x") + field(1, b"x") + field(2, b"y") + field(4, b"Add")) + field(2, b"g")
              + field(11, field(1, b"x") + field(2, kind)) + field(12, field(1, b"y") + field(2, kind)))
@@ -213,7 +213,7 @@ def probe_onnxruntime():
 
 
 def main():
-    sys.path[:] = [folder for folder in sys.path if folder]  # what lies beside us is not the target's
+    sys.path[:] = [folder for folder in sys.path if folder]  # files next to this script are not the target's
     probes = {"torch": probe_torch, "tensorflow": probe_tensorflow, "jax": probe_jax, "cupy": probe_cupy,
               "pycuda": probe_pycuda, "numba": probe_numba, "onnxruntime": probe_onnxruntime}
     framework = sys.argv[1]
@@ -227,7 +227,7 @@ def main():
         tell(done=True)
     except BaseException as problem:
         tell(failed=said(problem))
-    # No finalizers: what was asked is answered, and some drivers hang at the end.
+    # Skip finalizers, because some drivers hang at exit, and all answers are written.
     os._exit(0)
 
 

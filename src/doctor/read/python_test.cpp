@@ -5,7 +5,8 @@
 #include <map>
 
 #include "doctor/facts/python_parts.hpp"
-#include "doctor/read/python_text.hpp"
+#include "doctor/knowledge/python_text.hpp"
+#include "doctor/read/collectors.hpp"
 #include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;

@@ -1,4 +1,5 @@
 #include "doctor/facts/rdma.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include "base/file.hpp"
 
@@ -63,7 +64,7 @@ RdmaFacts collect_rdma(const Tree& tree, const Fact<std::vector<std::string>>& s
   RdmaFacts facts;
   facts.ports = tree.watched([&] { return ports_of(tree); });
   facts.nodes = tree.list("/dev/infiniband");
-  // Without an adapter nobody asks for the rest.
+  // Without an adapter the rest is not needed.
   if (facts.ports.is_absent()) return facts;
   facts.nccl_plugin = tree.watched([&] { return plugins_in(tree, searched); });
   facts.efa_plugin = tree.watched([&] { return efa_plugin(tree); });

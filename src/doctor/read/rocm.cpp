@@ -1,5 +1,4 @@
-// What else of an AMD GPU decides what programs get of it: its memory, its firmware's release, and
-// which of two runtimes PyTorch takes.
+// Other properties of AMD GPUs: memory, firmware release, and which of two runtimes PyTorch loads.
 #include <algorithm>
 
 #include "base/file.hpp"
@@ -13,7 +12,7 @@ std::uint64_t bytes_in(const Tree& tree, const std::string& path) {
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) : 0;
 }
 
-/// The beginning of a version that is a date: "20251125.git…", "1:20251125-1".
+/// The date at the start of a version: "20251125.git…", "1:20251125-1".
 std::string date_in(std::string_view version) {
   if (const auto colon = version.find(':'); colon != std::string_view::npos)
     version.remove_prefix(colon + 1);
@@ -56,7 +55,7 @@ Fact<std::string> collect_linux_firmware(const Tree& tree) {
   const std::string text = status.value_or("");
   for (const char* package : {"firmware-amd-graphics", "linux-firmware"})
     if (const std::string date = date_in(dpkg_version(text, package)); !date.empty()) return date;
-  // pacman has a folder for each package: "linux-firmware-amdgpu-20251125-2".
+  // pacman has one folder per package: "linux-firmware-amdgpu-20251125-2".
   const auto names = tree.list("/var/lib/pacman/local");
   if (names.is_unreadable()) return names.why();
   for (const std::string begin : {"linux-firmware-amdgpu-", "linux-firmware-"})
@@ -83,7 +82,7 @@ Fact<std::string> collect_own_runtime(const Tree& tree, const PythonFacts& pytho
   const auto node = tree.node(own);
   if (node.is_unreadable()) return node.why();
   if (!node) return {};
-  // Who has followed AMD's guide has a link to it, or a copy.
+  // If the user followed AMD's guide, it is a link to the system's file or a copy.
   if (tree.resolve(own).value_or(own).starts_with("/opt/rocm")) return {};
   for (const char* name :
        {"/opt/rocm/lib/libhsa-runtime64.so.1", "/opt/rocm/lib/libhsa-runtime64.so"})

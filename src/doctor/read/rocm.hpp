@@ -1,13 +1,14 @@
-// Parts of what is read of AMD's GPUs.
+// Helpers to read AMD GPUs.
 #pragma once
 
 #include "doctor/facts/platform.hpp"
+#include "doctor/tree/tree.hpp"
 
 namespace berth::doctor {
 
 [[nodiscard]] Fact<std::vector<AmdMemory>> collect_amd_memory(const Tree& tree);
 [[nodiscard]] Fact<std::string> collect_linux_firmware(const Tree& tree);
-/// "" dpkg has none.
+/// "" if dpkg has no such package.
 [[nodiscard]] Fact<std::string> collect_wsl_runtime(const Tree& tree);
 [[nodiscard]] Fact<std::string> collect_own_runtime(const Tree& tree, const PythonFacts& python);
 

@@ -1,5 +1,5 @@
-// Which file systems answer at all: whoever looks at a file of a server that is gone sleeps until
-// it comes back. They are asked in a process of their own, before anything is looked at.
+// Which file systems answer. Accessing a file of a dead server blocks until the server returns. So
+// a separate process tests all mounts before anything is read.
 #pragma once
 
 #include <sys/types.h>
@@ -13,24 +13,24 @@
 
 namespace berth::doctor {
 
-/// Mounts that somebody else serves (NFS, FUSE and the like), and not this kernel from its memory
-/// or its disks: those of one device together.
+/// Mounts that a server or process provides (NFS, FUSE and similar), not this kernel from memory or
+/// disks. Mounts of one device form a group.
 [[nodiscard]] std::vector<std::vector<std::string>> served_mounts(const std::string& mountinfo);
 
 class MountsAsked {
  public:
-  /// Asks those that `process` (a folder of /proc) sees below `root`, and the folders that its
-  /// variables lead to: an automounter may be about to mount something there.
+  /// Tests the mounts that `process` (a folder of /proc) sees below `root`, and the folders in its
+  /// variables, where an automounter may mount something.
   MountsAsked(const std::string& process, std::string root, const Environment& environment);
   ~MountsAsked();
   MountsAsked(const MountsAsked&) = delete;
   MountsAsked& operator=(const MountsAsked&) = delete;
 
-  /// Those that have not answered `deadline` after the start, seen from `root`.
+  /// The mounts that have not answered `deadline` after the start, relative to `root`.
   [[nodiscard]] std::vector<std::string> finish(std::chrono::milliseconds deadline);
 
  private:
-  std::vector<std::vector<std::string>> asked_;  // each answers as a whole
+  std::vector<std::vector<std::string>> asked_;  // mounts of a group answer together
   std::chrono::steady_clock::time_point start_;
   Descriptor pipe_;
   pid_t child_ = -1;

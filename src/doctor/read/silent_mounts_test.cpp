@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "doctor/read/process.hpp"
-#include "doctor/tree.hpp"
+#include "doctor/tree/tree.hpp"
 #include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
@@ -59,13 +59,14 @@ TEST_CASE("nothing that leads to a silent mount is looked at, and the rest is") 
   CHECK_FALSE(tree.is_silent("/etc/loop/a"));
 }
 
-TEST_CASE("room on a silent mount is not known, and the others' is") {
+TEST_CASE("space on a silent mount is not known, and the others' is") {
   const TemporaryTree folder;
   folder.put("home/a", "");
   Tree tree("/");
   tree.silence(folder.path + "/home");
-  const auto rooms = rooms_of(tree, {{"HOME", folder.path + "/home"}, {"TMPDIR", folder.path}}, 0);
-  CHECK(rooms.has_value());
-  CHECK_FALSE(rooms.is_whole());
-  for (const Room& room : *rooms) CHECK(room.what != "HOME");
+  const auto spaces =
+      disk_space_of(tree, {{"HOME", folder.path + "/home"}, {"TMPDIR", folder.path}}, 0);
+  CHECK(spaces.has_value());
+  CHECK_FALSE(spaces.is_whole());
+  for (const DiskSpace& space : *spaces) CHECK(space.what != "HOME");
 }

@@ -1,9 +1,11 @@
-// What gres.conf says of GPUs, where slurmd runs.
+// Reads what gres.conf says about GPUs, on nodes that run slurmd.
 #include <cctype>
 
 #include "base/file.hpp"
-#include "doctor/config_lines.hpp"
 #include "doctor/facts/container.hpp"
+#include "doctor/knowledge/config_lines.hpp"
+#include "doctor/read/collectors.hpp"
+#include "doctor/read/slurm.hpp"
 #include "model/cpu_list.hpp"
 
 namespace berth::doctor {
@@ -29,7 +31,7 @@ void add_files(std::string_view value, std::vector<std::string>& files) {
     files.push_back(std::string(value.substr(0, open)) + std::to_string(number));
 }
 
-/// "/dev/nvidia0,/dev/nvidia[1-2,4]" → the three between the commas outside brackets.
+/// "/dev/nvidia0,/dev/nvidia[1-2,4]" → its parts; commas inside brackets do not separate.
 std::vector<std::string_view> listed(std::string_view value) {
   std::vector<std::string_view> found;
   bool inside = false;
@@ -45,7 +47,7 @@ std::vector<std::string_view> listed(std::string_view value) {
 
 void read_line(std::string_view line, SlurmSettings& settings) {
   const std::string small = lower(line);
-  // Of a cluster's common file, lines that name nodes may be another's.
+  // In a cluster-wide file, lines with node names may be for other nodes.
   if (small.find("nodename=") != std::string::npos) return;
   for (const std::string_view word : words_between_blanks(line)) {
     const std::string key = lower(word.substr(0, word.find('=')));
@@ -53,7 +55,7 @@ void read_line(std::string_view line, SlurmSettings& settings) {
     if (key == "autodetect") settings.by_nvml = lower(value) == "nvml";
     if (key != "file") continue;
     for (const std::string_view file : listed(value)) {
-      // Slices of a GPU have files of another form.
+      // MIG devices have other names.
       constexpr std::string_view kBegin = "/dev/nvidia";
       const bool is_gpu = file.starts_with(kBegin) && file.size() > kBegin.size() &&
                           (file[kBegin.size()] == '[' ||
@@ -64,6 +66,15 @@ void read_line(std::string_view line, SlurmSettings& settings) {
 }
 
 }  // namespace
+
+std::string slurm_plugin_folder(const Tree& tree) {
+  for (const std::string folder :
+       {"/usr/lib/x86_64-linux-gnu/slurm-wlm", "/usr/lib/x86_64-linux-gnu/slurm",
+        "/usr/lib/aarch64-linux-gnu/slurm-wlm", "/usr/lib/aarch64-linux-gnu/slurm",
+        "/usr/lib64/slurm", "/usr/lib/slurm", "/usr/local/lib/slurm", "/opt/slurm/lib/slurm"})
+    if (tree.exists(folder + "/gres_gpu.so")) return folder;
+  return "";
+}
 
 Fact<SlurmSettings> collect_slurm(const Tree& tree) {
   if (!tree.exists("/usr/sbin/slurmd") && !tree.exists("/usr/local/sbin/slurmd") &&
@@ -77,14 +88,9 @@ Fact<SlurmSettings> collect_slurm(const Tree& tree) {
     SlurmSettings settings;
     settings.path = path;
     for (const std::string& line : joined_lines(*text, true)) read_line(line, settings);
-    for (const std::string folder :
-         {"/usr/lib/x86_64-linux-gnu/slurm-wlm", "/usr/lib/x86_64-linux-gnu/slurm",
-          "/usr/lib/aarch64-linux-gnu/slurm-wlm", "/usr/lib/aarch64-linux-gnu/slurm",
-          "/usr/lib64/slurm", "/usr/lib/slurm", "/usr/local/lib/slurm", "/opt/slurm/lib/slurm"}) {
-      if (!tree.exists(folder + "/gres_gpu.so")) continue;
+    if (const std::string folder = slurm_plugin_folder(tree); !folder.empty()) {
       settings.plugin_folder = folder;
       if (tree.exists(folder + "/gpu_nvml.so")) settings.nvml_plugin = folder + "/gpu_nvml.so";
-      break;
     }
     return settings;
   }

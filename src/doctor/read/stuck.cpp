@@ -1,17 +1,18 @@
-// Processes that hold a GPU and cannot let it go. Only files that never wait for the process itself
-// are read: neither its command line nor its maps.
+// Finds processes that hold a GPU and cannot be killed. Reads only files that never block on the
+// process itself, so not its command line or maps.
 #include <algorithm>
 #include <cerrno>
 
 #include "base/file.hpp"
 #include "doctor/facts/machine.hpp"
+#include "doctor/read/collectors.hpp"
 
 namespace berth::doctor {
 namespace {
 
 constexpr std::size_t kMostStuck = 64, kMostThreads = 64, kMostFiles = 1024;
 
-/// "4711 (python) D 1 …"; the name may hold blanks and brackets. No such line: pid 0.
+/// "4711 (python) D 1 …"; the name may contain spaces and brackets. pid 0 if the line is invalid.
 StuckProcess parse_stat(std::string_view line) {
   StuckProcess one;
   const std::size_t open = line.find('('), close = line.rfind(')');
@@ -27,14 +28,14 @@ StuckProcess parse_stat(std::string_view line) {
   return one;
 }
 
-/// Among the open files of a thread.
+/// Searches the open files of a thread.
 void look_for_node(const Tree& tree, const std::string& folder, StuckProcess& one) {
   const auto files = tree.list(folder + "/fd", kMostFiles);
   if (files.is_unreadable()) one.unknown = true;
   for (const std::string& file : files.value_or({})) {
     const auto target = tree.link(folder + "/fd/" + file);
     if (!target || !target->starts_with("/dev/nvidia")) continue;
-    // The GPU's own says more than the driver's.
+    // A GPU's node is more specific than the driver's.
     const bool is_gpu = target->size() > 11 && (*target)[11] >= '0' && (*target)[11] <= '9';
     if (one.node.empty() || is_gpu) one.node = *target;
     if (is_gpu) return;
@@ -44,7 +45,7 @@ void look_for_node(const Tree& tree, const std::string& folder, StuckProcess& on
 void look_at_files(const Tree& tree, StuckProcess& one) {
   const std::string folder = "/proc/" + std::to_string(one.pid);
   if (one.state == 'D') return look_for_node(tree, folder, one);
-  // Of a process whose first thread has ended, the others may live, and hold what it held.
+  // If the main thread has exited, other threads may still live and hold its files.
   std::size_t count = 0;
   for (const std::string& thread : tree.list(folder + "/task", 10'000).value_or({}))
     if (thread != std::to_string(one.pid) && one.node.empty() && ++count <= kMostThreads)
@@ -63,7 +64,7 @@ Fact<std::vector<StuckProcess>> find_stuck(const Tree& tree) {
     const auto stat = tree.read("/proc/" + entry + "/stat", 1024);
     if (!stat) continue;
     StuckProcess one = parse_stat(*stat);
-    constexpr int kKernelThreads = 2;  // whose parent is that, too
+    constexpr int kKernelThreads = 2;  // the parent of all kernel threads, and itself one
     if (one.pid <= kKernelThreads || one.parent == kKernelThreads || found.size() >= kMostStuck ||
         (one.state != 'D' && one.state != 'Z'))
       continue;
@@ -76,7 +77,7 @@ Fact<std::vector<StuckProcess>> find_stuck(const Tree& tree) {
 }  // namespace
 
 Fact<std::vector<StuckProcess>> collect_stuck(const Tree& tree) {
-  // Another user's open files are refused: then who holds what is known in part.
+  // Access to other users' open files is denied, so the holders are only partially known.
   return tree.watched([&] { return find_stuck(tree); });
 }
 

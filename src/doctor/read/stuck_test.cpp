@@ -4,7 +4,8 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/read/collectors.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/ground_for_tests.hpp"
 #include "system/temporary_tree.hpp"
 
@@ -13,7 +14,7 @@ using berth::system::TemporaryTree;
 
 namespace {
 
-/// Where the driver is.
+/// A machine on which the driver is loaded.
 Tree tree_of(const TemporaryTree& folder) {
   Tree tree(folder.path);
   Node node;
@@ -37,8 +38,8 @@ std::size_t found(const Facts& facts) {
 TEST_CASE("processes that are stuck are found with what they hold, whatever their names are") {
   const TemporaryTree folder;
   folder.put("proc/1/stat", "1 (systemd) S 0 1\n");
-  folder.put("proc/77/stat", "77 (kworker/u8:3) D 2 0\n");  // the kernel's own
-  folder.put("proc/90/stat", "90 (a) D (b) R 1 90\n");      // runs
+  folder.put("proc/77/stat", "77 (kworker/u8:3) D 2 0\n");  // a kernel thread
+  folder.put("proc/90/stat", "90 (a) D (b) R 1 90\n");      // running
   folder.put("proc/91/stat", "91 (a) b) D 1 91\n");
   open_file(folder, "proc/91/fd/3", "/dev/nvidiactl");
   open_file(folder, "proc/91/fd/4", "/dev/nvidia1");

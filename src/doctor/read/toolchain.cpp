@@ -1,4 +1,5 @@
 #include "doctor/facts/toolchain.hpp"
+#include "doctor/read/collectors.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,14 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
-#include "doctor/loader/loader.hpp"
+#include "doctor/knowledge/version.hpp"
+#include "doctor/read/loader.hpp"
 #include "doctor/read/place.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// The first of that name in PATH; "" none.
+/// The first program of that name in PATH; "" none.
 std::string program(const Tree& tree, const Fact<Environment>& environment, std::string_view name) {
   if (name.starts_with('/')) return tree.exists(std::string(name)) ? std::string(name) : "";
   std::string path = variable(environment, "PATH");
@@ -90,7 +91,7 @@ std::vector<Toolkit> nvvm_toolkits(const Tree& tree, const Fact<Environment>& en
   return found;
 }
 
-/// What PyTorch's extensions and most build scripts compile with.
+/// The toolkit that PyTorch extensions and most build scripts use.
 std::string toolkit_for_building(const Tree& tree, const Fact<Environment>& environment) {
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
     if (const std::string home = variable(environment, name);
@@ -141,7 +142,7 @@ Fact<std::vector<std::string>> other_ptxas(const Tree& tree, const Fact<Environm
   for (const std::string& folder : folders)
     if (folder.starts_with('/') && tree.exists(folder + "/bin/ptxas"))
       found.push_back(folder + "/bin/ptxas");
-  // An interpreter is a program as well: where it lies, its folder was recorded.
+  // An interpreter is also a program: if it exists, its folder was recorded.
   if (found.empty() && !tree.exists("/bin/sh") && !tree.exists("/usr/bin/env") &&
       !tree.exists(python.prefix + "/bin/python3"))
     return Unreadable{"ptxas", 0};
@@ -158,13 +159,13 @@ int newest_gcc_in(std::string_view header) {
 }
 
 Fact<CompilerLimit> compiler_limit(const Tree& tree, const Fact<Environment>& environment) {
-  // Somebody has chosen the compiler.
+  // The user has chosen the compiler.
   if (!variable(environment, "NVCC_CCBIN").empty() ||
       variable(environment, "NVCC_PREPEND_FLAGS").find("ccbin") != std::string::npos ||
       variable(environment, "NVCC_APPEND_FLAGS").find("ccbin") != std::string::npos)
     return {};
   const std::string toolkit = toolkit_for_building(tree, environment);
-  // A distribution's nvcc names a compiler that fits in its own nvcc.profile.
+  // A distribution's nvcc selects a suitable compiler in its nvcc.profile.
   if (toolkit.empty() || toolkit == "/usr" || toolkit.starts_with("/usr/lib/")) return {};
   for (const char* below : {"/include", "/targets/x86_64-linux/include",
                             "/targets/sbsa-linux/include", "/targets/aarch64-linux/include"}) {
@@ -175,12 +176,13 @@ Fact<CompilerLimit> compiler_limit(const Tree& tree, const Fact<Environment>& en
   return {};
 }
 
-/// Since 2.41 the C library declares cospi and sinpi, since 2.42 rsqrt. What else CUDA's header has
-/// behind the parameters ("noexcept (true)", a macro) makes both alike.
+/// glibc declares cospi and sinpi since 2.41, and rsqrt since 2.42. The declarations agree if
+/// CUDA's header has something after the parameters ("noexcept (true)", a macro).
 Fact<HeaderClash> header_clash(const Tree& tree, const Fact<Environment>& environment,
                                const PythonFacts& python, const std::string& compiler) {
   const std::string toolkit = toolkit_for_building(tree, environment);
-  // Conda's compilers bring the headers of an older C library, and distributions patch CUDA's.
+  // conda's compilers have the headers of an older C library, and distributions patch CUDA's
+  // headers.
   if (toolkit.empty() || toolkit == "/usr" || toolkit.starts_with("/usr/lib/") ||
       toolkit == python.prefix || compiler.find("conda") != std::string::npos ||
       !variable(environment, "CONDA_BUILD_SYSROOT").empty())
@@ -205,7 +207,7 @@ Fact<HeaderClash> header_clash(const Tree& tree, const Fact<Environment>& enviro
   return {};
 }
 
-/// "x86_64-linux-gnu-gcc-13" → 13; else the one folder of lib/gcc/TRIPLE beside it.
+/// "x86_64-linux-gnu-gcc-13" → 13; otherwise the only folder in the neighbouring lib/gcc/TRIPLE.
 int version_of_gcc(const Tree& tree, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   if (name.find("gcc") == std::string::npos && name.find("g++") == std::string::npos) return 0;
@@ -220,7 +222,7 @@ int version_of_gcc(const Tree& tree, const std::string& path) {
     for (const std::string& version : tree.list(folder + "/" + triple, 50).value_or({})) {
       const Version numbers = version_of(version);
       if (numbers.empty()) continue;
-      if (found != 0 && found != numbers.front()) return 0;  // several: which one is not told
+      if (found != 0 && found != numbers.front()) return 0;  // several: unknown which one
       found = numbers.front();
     }
   }
@@ -236,8 +238,7 @@ Fact<HostCompiler> host_compiler(const Tree& tree, const Fact<Environment>& envi
   return HostCompiler{real, version_of_gcc(tree, real)};
 }
 
-/// As Triton looks for one.
-/// By the mount that is nearest above the folder: "36 35 98:0 / /tmp rw,noexec - tmpfs tmpfs rw".
+/// According to the nearest mount above the folder: "36 35 98:0 / /tmp rw,noexec - tmpfs tmpfs rw".
 bool is_noexec(const std::string& mounts, const std::string& folder) {
   std::string_view nearest, options;
   for (const std::string_view line : split(mounts, '\n')) {
@@ -255,7 +256,7 @@ bool is_noexec(const std::string& mounts, const std::string& folder) {
   return std::find(all.begin(), all.end(), "noexec") != all.end();
 }
 
-/// Triton's own cache, and that of torch.compile, which names one below it.
+/// Triton's own cache, and torch.compile's, which sets a folder below its own.
 Fact<std::string> cache_without_exec(const Tree& tree, const Fact<Environment>& environment) {
   const auto mounts = tree.read("/proc/self/mountinfo", 1 << 20);
   if (mounts.is_unreadable()) return mounts.why();
@@ -281,7 +282,7 @@ Fact<bool> any_compiler(const Tree& tree, const Fact<Environment>& environment) 
       if (const auto file = tree.node(std::string(folder) + "/" + name); file.is_unreadable())
         return file.why();
   }
-  // Where no program was recorded, none is missed.
+  // If programs were not recorded, none is reported as missing.
   if (tree.exists("/bin/sh") || tree.exists("/usr/bin/env")) return false;
   return Unreadable{"gcc", 0};
 }
@@ -289,7 +290,7 @@ Fact<bool> any_compiler(const Tree& tree, const Fact<Environment>& environment) 
 void read_python_header(const Tree& tree, const PythonFacts& python, ToolchainFacts& facts) {
   const std::string version = python.version.value_or("");
   const auto there = [&](const std::string& folder) { return tree.exists(python.base + folder); };
-  // Where a virtual environment's Python has its own files stands in there.
+  // The file names the folder of a virtual environment's base Python.
   const auto settings = tree.read(python.prefix + "/pyvenv.cfg");
   if (version.empty() || python.base.empty() || settings.is_unreadable() ||
       !(there("/lib/python" + version) || there("/lib64/python" + version) ||
@@ -304,7 +305,7 @@ void read_python_header(const Tree& tree, const PythonFacts& python, ToolchainFa
   facts.has_python_header = header.is_unreadable() ? Fact<bool>(header.why()) : header.has_value();
 }
 
-/// As `ldconfig -p` lists them; without a cache (a bundle) what it would put there.
+/// As `ldconfig -p` lists them. Without a cache (a bundle), what ldconfig would find.
 std::vector<std::string> cached(const Tree& tree, const std::string& name) {
   std::vector<std::string> found;
   if (const auto bytes = tree.read("/etc/ld.so.cache", 16 << 20)) {
@@ -325,7 +326,7 @@ std::vector<std::string> cached(const Tree& tree, const std::string& name) {
 
 Fact<bool> links_cuda(const Tree& tree, const Fact<Environment>& environment,
                       const std::vector<std::string>& libraries) {
-  // Where no linker was recorded, nothing that it wants is missed.
+  // If no linker was recorded, its files are not reported as missing.
   if (!tree.exists("/etc/ld.so.cache") && program(tree, environment, "ld").empty())
     return Unreadable{"/etc/ld.so.cache", 0};
   std::vector<std::string> folders{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",

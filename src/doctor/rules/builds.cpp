@@ -1,24 +1,24 @@
-// Rule FW21, and what FW07 and ENV10 say of packages other than PyTorch: builds for the processor,
-// for another vendor's GPUs, or by another toolkit.
+// Rule FW21, and the parts of FW07 and ENV10 about packages other than PyTorch: builds for the CPU,
+// for another vendor's GPUs, or with another toolkit.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/install.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/builds.hpp"
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/own_words.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/install.hpp"
+#include "doctor/rules/queries.hpp"
+#include "doctor/rules/stated_build.hpp"
 #include "doctor/rules/wheel_search.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// Another package of the environment is built for CUDA: then it may be what uses the GPU.
+/// Another package is built for CUDA, so that one may be used for the GPU.
 bool has_gpu_framework(Examination& look) {
   if (!torch_cuda(look).empty()) return true;
   const auto* all = look.see(look.facts.python.distributions);
@@ -32,7 +32,7 @@ bool has_gpu_framework(Examination& look) {
   });
 }
 
-/// FW21 speaks of it by its name already.
+/// FW21 already reports it by name.
 bool is_listed(Examination& look, const Distribution& one) {
   const auto& rows = look.knowledge.compatibility().cpu_builds;
   return std::any_of(rows.begin(), rows.end(), [&](const CpuBuild& row) {
@@ -48,7 +48,7 @@ Finding& found_cpu_build(Examination& look, const Distribution& one, bool wanted
   return finding;
 }
 
-/// No framework is here, for whatever processor: the small package is what computes.
+/// No framework is installed, so this package does the computing.
 bool is_alone(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   return all != nullptr && std::none_of(all->begin(), all->end(), [](const Distribution& one) {
@@ -58,7 +58,7 @@ bool is_alone(Examination& look) {
          });
 }
 
-/// "faiss-gpu-cu12", and what the same project has for other CUDAs.
+/// "faiss-gpu-cu12", and the same project's packages for other CUDA versions.
 bool is_build_for_gpu(const Distribution& one, std::string_view name) {
   const std::size_t mark = name.find("-gpu");
   return one.name == name ||
@@ -72,7 +72,7 @@ bool has_build_for_gpu(Examination& look, std::string_view name) {
          });
 }
 
-/// By the size of its files it was installed last, over one for the GPU.
+/// File sizes show that it was installed over a GPU package.
 bool has_won(Examination& look, const std::string& package) {
   const auto* won = look.see(look.facts.parts.over_gpu_build);
   return won != nullptr && std::find(won->begin(), won->end(), package) != won->end();
@@ -85,15 +85,15 @@ void found_over_gpu_build(Examination& look, const Distribution& one, const std:
     return is_build_for_gpu(candidate, name);
   });
   if (other == all->end()) return;
-  Finding& finding = look.found(
-      text("{} was installed over {}, whose files it has replaced: there is no GPU in it",
-           named(one), named(*other)));
+  Finding& finding =
+      look.found(text("{} was installed over {} and has replaced its files: it has no GPU support",
+                      named(one), named(*other)));
   finding.evidence = {one.path, other->path,
-                      text("the library that both have is as long as {}'s", one.name),
+                      text("the library that both contain has the size of {}'s", one.name),
                       "https://github.com/facebookresearch/faiss/issues/2892"};
   finding.fix.push_back({uninstall_command(look.facts.python, {one.name, other->name}) + "\n" +
                              install_command(look.facts.python, {other->name}),
-                         text("the build for the GPU; both write the same files")});
+                         text("reinstalls the GPU build; both write the same files")});
 }
 
 void listed_cpu_builds(Examination& look) {
@@ -106,7 +106,7 @@ void listed_cpu_builds(Examination& look) {
       continue;
     if (row.beside_torch && torch_cuda(look).empty()) continue;
     if (row.quiet && (has_gpu_framework(look) || !is_alone(look))) continue;
-    // Both write the same files: which of them is there now no name tells.
+    // Both write the same files; the names do not show which one is installed.
     const std::string name = row.use.substr(0, row.use.find_first_of(" ["));
     if (has_won(look, row.package)) {
       found_over_gpu_build(look, *one, name);
@@ -114,18 +114,19 @@ void listed_cpu_builds(Examination& look) {
     }
     if (name != row.package && has_build_for_gpu(look, name)) continue;
     Finding& finding = found_cpu_build(look, *one, row.beside_torch);
-    // Asked for by name, and another framework has the GPU: it reads data, mostly.
+    // It was installed on purpose and another framework uses the GPU, so it usually only loads
+    // data.
     if (one->name.ends_with("-cpu") && has_gpu_framework(look)) finding.severity = Severity::kInfo;
     finding.evidence.push_back(row.source);
     if (row.quiet) {
       finding.severity = Severity::kInfo;
-      finding.fix.push_back({"", text("compile it here with -DWITH_CUDA=ON; or a distribution's or "
-                                      "conda-forge's build with CUDA")});
+      finding.fix.push_back({"", text("compile it here with -DWITH_CUDA=ON; or use a "
+                                      "distribution's or conda-forge's CUDA build")});
       continue;
     }
     const std::size_t blank = std::min(row.use.find(' '), row.use.size());
     std::string wanted = row.use.substr(0, blank);
-    // Where both are one project, the release stays; its extra came with 2.14.
+    // If both are one project, keep the release; its extra exists since 2.14.
     if (one->name == name + "-cpu")
       wanted = (is_older(one->version, "2.14") ? name : wanted) +
                "==" + one->version.substr(0, one->version.find('+'));
@@ -133,17 +134,17 @@ void listed_cpu_builds(Examination& look) {
         {uninstall_command(look.facts.python, {row.package}) + "\n" +
              install_command(look.facts.python, {wanted},
                              std::string(trim(std::string_view(row.use).substr(blank)))),
-         text("the build for the GPU; both write the same files")});
+         text("reinstalls the GPU build; both write the same files")});
   }
 }
 
-/// torch-scatter 2.1.2+pt24cpu, dgl 1.1.3+cpu beside a PyTorch that is built for CUDA.
+/// torch-scatter 2.1.2+pt24cpu, dgl 1.1.3+cpu with a PyTorch for CUDA.
 void tagged_for_the_processor(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr || torch_cuda(look).empty()) return;
   for (const Distribution& one : *all) {
     const std::string_view tag = local_part(one.version);
-    // torch's own and its pair: FW01 and FW05.
+    // torch and its pair are checked by FW01 and FW05.
     if (!tag.ends_with("cpu") || one.name == "torch" || one.name == "torchvision" ||
         one.name == "torchaudio" || !is_torch_extension(one.name))
       continue;
@@ -156,7 +157,7 @@ void tagged_for_the_processor(Examination& look) {
   }
 }
 
-/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cpu, dgl-2.1.0-…_cpu_…: of conda, beside its PyTorch for
+/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cpu, dgl-2.1.0-…_cpu_… from conda, with a PyTorch for
 /// CUDA.
 void conda_extensions(Examination& look) {
   const auto* all = look.see(look.facts.python.conda);
@@ -173,19 +174,18 @@ void conda_extensions(Examination& look) {
         one.name.starts_with("pytorch-lightning"))
       continue;
     Finding& finding =
-        look.found(text("conda has installed the build of {} {} for the processor beside a PyTorch "
-                        "for CUDA {}",
+        look.found(text("conda has installed the CPU build of {} {}, but PyTorch is for CUDA {}",
                         one.name, one.version, torch_cuda(look)));
     finding.evidence = {one.path + ": " + one.build,
                         look.facts.python.torch->path + ": cuda = " + torch_cuda(look)};
     finding.fix.push_back(
         {fmt::format("conda install -p {} '{}=*=*cu*'", pasted(look.facts.python.prefix), one.name),
-         text("asks for the build for CUDA by its name")});
+         text("requests the CUDA build explicitly")});
     return;
   }
 }
 
-/// Their names say it where no version does: compiled here, without nvcc.
+/// Their file names show it if the version does not: compiled here without nvcc.
 void processor_halves(Examination& look) {
   const auto* files = look.see_whole(look.facts.imports.processor_halves);
   if (files == nullptr || files->empty() || torch_cuda(look).empty()) return;
@@ -195,28 +195,27 @@ void processor_halves(Examination& look) {
   std::replace(name.begin(), name.end(), '_', '-');
   const auto package = look.facts.python.distribution(name);
   const Distribution* one = look.see(package);
-  // Its version says so already.
+  // Its version already shows it.
   if (one != nullptr && local_part(one->version).ends_with("cpu")) return;
   Finding& finding =
       look.found(text("{} is built for the processor alone, beside a PyTorch for CUDA {}",
                       one == nullptr ? name : named(*one), torch_cuda(look)));
-  finding.evidence = {text("there is {}, and no such file for CUDA beside it", file),
+  finding.evidence = {text("there is {}, but no such file for CUDA", file),
                       look.facts.python.torch->path + ": cuda = " + torch_cuda(look)};
   finding.fix.push_back(
       {"FORCE_CUDA=1 " +
            install_command(look.facts.python, {"--force-reinstall", "--no-deps", "--no-cache-dir",
                                                "--no-build-isolation", name}),
-       text("compiles it with nvcc; or take its wheel for this PyTorch from "
+       text("compiles it with nvcc; or use its wheel for this PyTorch from "
             "https://data.pyg.org/whl")});
 }
 
-/// A name or a release that promises a GPU, and a build that says of itself that it has none. Of
-/// conda's that is FW13.
-void by_their_own_words(Examination& look) {
+/// A name or release for GPUs, but build information without GPU support. FW13 checks conda's.
+void by_stated_builds(Examination& look) {
   const auto* all = look.see(look.facts.builds);
   if (all == nullptr) return;
   for (const PackageBuild& build : *all) {
-    // onnxruntime is FW15's, and says by its name what it is.
+    // FW15 checks onnxruntime, whose package name shows its kind.
     if (build.for_cuda.value_or(true) || build.package == "onnxruntime" ||
         conda_package(look, build.package) != nullptr)
       continue;
@@ -254,17 +253,18 @@ void llama_cpp(Examination& look) {
   if (!any({"-cpu", "-base"}) || any({"-cuda", "-hip", "-vulkan", "-sycl", "-musa", "-opencl"}))
     return;
   Finding& finding = found_cpu_build(look, *one, false);
-  finding.evidence.push_back(text("of its libraries none is for a GPU: {}",
+  finding.evidence.push_back(text("none of its libraries is for a GPU: {}",
                                   fmt::format("{}", fmt::join(*libraries, ", "))));
   finding.fix.push_back(
       {"CMAKE_ARGS=-DGGML_CUDA=on " +
            install_command(look.facts.python, {"--force-reinstall", "--no-cache-dir", "--no-deps",
                                                "llama-cpp-python"}),
-       text("compiles it here, which wants nvcc; without --no-cache-dir pip takes the old build")});
+       text(
+           "compiles it here, which needs nvcc; without --no-cache-dir pip reuses the old build")});
 }
 
-/// Before 0.3 what it computes by shows in what its one library links to. A build for CUDA or ROCm
-/// wanted another option then.
+/// Before 0.3 its backend shows in what its single library links to. CUDA and ROCm builds needed
+/// another option then.
 void older_llama_cpp(Examination& look) {
   const auto package = look.facts.python.distribution("llama-cpp-python");
   const Distribution* one = look.see(package);
@@ -277,17 +277,18 @@ void older_llama_cpp(Examination& look) {
     for (const std::string_view begin : kGpu)
       if (name.starts_with(begin)) return;
   Finding& finding = found_cpu_build(look, *one, false);
-  finding.evidence.push_back(text("libllama.so links to no library of a GPU's: {}",
-                                  fmt::format("{}", fmt::join(*links, ", "))));
+  finding.evidence.push_back(
+      text("libllama.so links to no GPU library: {}", fmt::format("{}", fmt::join(*links, ", "))));
   finding.fix.push_back(
       {fmt::format("CMAKE_ARGS=-D{}=on ",
                    is_older(one->version, "0.2.80") ? "LLAMA_CUBLAS" : "GGML_CUDA") +
            install_command(look.facts.python, {"--force-reinstall", "--no-cache-dir", "--no-deps",
                                                "llama-cpp-python==" + one->version}),
-       text("compiles it here, which wants nvcc; without --no-cache-dir pip takes the old build")});
+       text(
+           "compiles it here, which needs nvcc; without --no-cache-dir pip reuses the old build")});
 }
 
-/// Homebrew's llama.cpp, and distributions': their ways to compute are libraries beside them.
+/// llama.cpp from Homebrew or a distribution, whose backends are libraries next to it.
 void ggml_program(Examination& look) {
   const GgmlProgram* program = look.see(look.facts.platform.ggml);
   if (program == nullptr) return;
@@ -298,9 +299,9 @@ void ggml_program(Examination& look) {
       if (name.find(word) != std::string::npos) return;
   Finding& finding = look.found(text("{} is built for the processor alone: it does not use the {}",
                                      program->program, seen_gpus(look).front().name));
-  // Beside a framework that has the GPU it may be nobody's program.
+  // Another framework uses the GPU, so this program may be unused.
   if (has_gpu_framework(look)) finding.severity = Severity::kWarning;
-  finding.evidence.push_back(text("of its libraries none is for a GPU: {}",
+  finding.evidence.push_back(text("none of its libraries is for a GPU: {}",
                                   fmt::format("{}", fmt::join(program->libraries, ", "))));
   finding.fix.push_back(
       {"cmake -B build -DGGML_CUDA=ON && cmake --build build --config Release -j",
@@ -311,7 +312,7 @@ void ggml_program(Examination& look) {
 void cpu_builds(Examination& look) {
   if (seen_gpus(look).empty()) return;
   ggml_program(look);
-  by_their_own_words(look);
+  by_stated_builds(look);
   if (is_aarch64(look.facts)) return;
   listed_cpu_builds(look);
   tagged_for_the_processor(look);
@@ -368,9 +369,9 @@ void other_vendor(Examination& look) {
                            (one.name.starts_with("jax-") && one.name.ends_with("-plugin"));
     if (!framework || rocm != nvidia || conda_package(look, one.name) != nullptr) continue;
     Finding& finding = look.found(
-        nvidia ? text("{} is built for AMD's ROCm, and the GPU is NVIDIA's", named(one))
-               : text("{} is built for NVIDIA's CUDA, and the GPU is AMD's", named(one)));
-    // Another framework here has a build that fits.
+        nvidia ? text("{} is built for AMD's ROCm, but the GPU is from NVIDIA", named(one))
+               : text("{} is built for NVIDIA's CUDA, but the GPU is from AMD", named(one)));
+    // Another installed framework has a suitable build.
     if (torch && (nvidia ? torch->cuda.has_value() : torch->hip.has_value()))
       finding.severity = Severity::kWarning;
     finding.evidence.push_back(one.path);
@@ -384,8 +385,8 @@ void other_vendor(Examination& look) {
 
 namespace {
 
-/// CuPy 14 loads the NVRTC of a wheel and gives it the headers of the toolkit that CUDA_PATH names.
-/// From 12.8 on that compiler is told of types which older headers do not have.
+/// CuPy 14 uses NVRTC from a wheel with the headers of the toolkit in CUDA_PATH. Since 12.8 the
+/// compiler needs types that older headers lack.
 void headers_older_than_compiler(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
@@ -404,9 +405,9 @@ void headers_older_than_compiler(Examination& look) {
       !is_older(beginning(toolkit->version), kNewTypes) ||
       version_of(toolkit->version)[0] != version_of(compiler->version)[0])
     return;
-  Finding& finding = look.found(
-      text("CuPy compiles with NVRTC {} of a wheel and the headers of CUDA {} that CUDA_PATH names",
-           compiler->version, toolkit->version));
+  Finding& finding = look.found(text(
+      "CuPy compiles with NVRTC {} from a wheel, but with the headers of CUDA {} from CUDA_PATH",
+      compiler->version, toolkit->version));
   finding.severity = Severity::kError;
   finding.evidence = {shown_variable(look, "CUDA_PATH"),
                       fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version), compiler->path,
@@ -420,8 +421,8 @@ void headers_older_than_compiler(Examination& look) {
        text("or wheels of the toolkit's release")});
 }
 
-/// FlashInfer of PyPI brings no kernels, and compiles each when it is first wanted, if no package
-/// beside it has them.
+/// FlashInfer on PyPI has no kernels. It compiles each one at first use, unless a second package
+/// contains them.
 void flashinfer_without_nvcc(Examination& look) {
   const auto package = look.facts.python.distribution("flashinfer-python");
   const Distribution* one = look.see(package);
@@ -432,9 +433,9 @@ void flashinfer_without_nvcc(Examination& look) {
       has("nvidia-cuda-nvcc") || has("nvidia-cuda-nvcc-cu12") ||
       !look.missing(look.facts.toolchain.building))
     return;
-  Finding& finding = look.found(
-      text("there is no nvcc, and {} compiles with it while a program runs", named(*one)));
-  // Servers choose other kernels than its for older GPUs.
+  Finding& finding =
+      look.found(text("there is no nvcc, which {} needs to compile at run time", named(*one)));
+  // For older GPUs servers use other kernels.
   const bool is_chosen = has("sglang") || (!gpus.front().capability.empty() &&
                                            !is_older(gpus.front().capability, "10.0"));
   finding.severity = is_chosen ? Severity::kWarning : Severity::kInfo;
@@ -445,7 +446,8 @@ void flashinfer_without_nvcc(Examination& look) {
            look.facts.python,
            {"flashinfer-cubin==" + one->version, "flashinfer-jit-cache==" + one->version},
            "--extra-index-url https://flashinfer.ai/whl/" + tag_of_cuda(torch_cuda(look))),
-       text("its kernels, compiled; or a CUDA toolkit (an image whose tag ends in -devel)")});
+       text("its precompiled kernels; or install a CUDA toolkit (an image whose tag ends in "
+            "-devel)")});
 }
 
 }  // namespace
@@ -460,12 +462,12 @@ void toolkit_for_building(Examination& look) {
   if (who == nullptr || (who->name == "deepspeed" && cuda.empty()) || seen_gpus(look).empty())
     return;
   if (look.missing(look.facts.toolchain.building)) {
-    Finding& finding = look.found(
-        text("there is no nvcc, and {} compiles with it while a program runs", named(*who)));
+    Finding& finding =
+        look.found(text("there is no nvcc, which {} needs to compile at run time", named(*who)));
     finding.evidence = {who->path, text("no nvcc in PATH, CUDA_HOME nor /usr/local/cuda")};
-    finding.fix.push_back({"conda install -c nvidia cuda-nvcc",
-                           text("or a CUDA toolkit of the same release as PyTorch's; then "
-                                "CUDA_HOME names it")});
+    finding.fix.push_back(
+        {"conda install -c nvidia cuda-nvcc",
+         text("or install the CUDA toolkit of PyTorch's release and set CUDA_HOME to it")});
     return;
   }
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
@@ -474,12 +476,12 @@ void toolkit_for_building(Examination& look) {
       look.see(skip) || version_of(toolkit->version)[0] == version_of(cuda)[0])
     return;
   Finding& finding = look.found(
-      text("{} compiles with CUDA {}, and PyTorch is built with CUDA {}: it refuses that",
+      text("{} compiles with CUDA {}, but PyTorch is built with CUDA {}, which refuses that",
            named(*who), beginning(toolkit->version), cuda));
   finding.evidence = {fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version),
                       look.facts.python.torch->path + ": cuda = " + cuda};
-  finding.fix.push_back({"", text("install CUDA toolkit {} beside the other, and name it in "
-                                  "CUDA_HOME; the driver stays",
+  finding.fix.push_back({"", text("install CUDA toolkit {} next to the other one and set CUDA_HOME "
+                                  "to it; the driver is unchanged",
                                   cuda)});
 }
 

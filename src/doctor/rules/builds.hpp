@@ -1,17 +1,16 @@
-// What a package was built for, by its name and version; and builds that are not for the GPUs that
-// are here.
+// What a package was built for, by name and version; and builds that do not match the GPUs here.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "doctor/rule.hpp"
+#include "doctor/rules/rule.hpp"
 
 namespace berth::doctor {
 
-/// Compiled against PyTorch, so that its builds are for one of PyTorch's.
+/// Compiled against PyTorch, so each of its builds needs a certain PyTorch.
 [[nodiscard]] bool is_torch_extension(std::string_view name);
-/// "12.4" of "pt24cu124", "12" of "cu12torch2.5cxx11abitrue"; "" not told.
+/// "12.4" of "pt24cu124", "12" of "cu12torch2.5cxx11abitrue"; "" unknown.
 [[nodiscard]] std::string cuda_in_tag(std::string_view tag);
 
 /// Parts of FW03 and FW04.
@@ -25,7 +24,7 @@ void torch_too_old_for_xpu(Examination& look);
 /// Part of FW07: packages other than PyTorch that are built for another vendor's GPUs.
 void other_vendor(Examination& look);
 
-/// Part of ENV10: what is compiled while a program runs, and with which toolkit.
+/// Part of ENV10: code that is compiled at run time, and the toolkit it uses.
 void toolkit_for_building(Examination& look);
 
 }  // namespace berth::doctor

@@ -2,7 +2,8 @@
 
 #include <filesystem>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/read/collectors.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 #include "system/temporary_tree.hpp"
 
@@ -10,7 +11,7 @@ using namespace berth::doctor;
 
 namespace {
 
-/// AlphaFold's environment: JAX with CUDA, and TensorFlow for reading data.
+/// AlphaFold's environment: JAX with CUDA, and TensorFlow to load data.
 Facts alphafold() {
   Facts facts = tests::workstation("580.95.05", "13.0");
   facts.python.distributions = std::vector<Distribution>{
@@ -74,7 +75,7 @@ TEST_CASE("of several GPUs a package serves none where all are alike and too old
   gpus.back().pci_address = "0000:02:00.0";
   facts.driver.gpus = gpus;
   CHECK(asked("FW04", facts).size() == 1);
-  gpus.back().compute_capability = std::string("8.6");  // the one that is meant, perhaps
+  gpus.back().compute_capability = std::string("8.6");  // perhaps the intended one
   facts.driver.gpus = gpus;
   CHECK(asked("FW04", facts).empty());
 }
@@ -94,12 +95,12 @@ TEST_CASE("vLLM has served no Volta since 0.21") {
 TEST_CASE("an Ollama as large as its libraries has them inside") {
   Facts facts = alphafold();
   facts.platform.ollama = OllamaFiles{"/usr/local/bin/ollama", "/usr/local/lib/ollama", {}, 0};
-  CHECK(asked("FW24", facts).empty());  // a recording of which the content was not kept
+  CHECK(asked("FW24", facts).empty());  // recorded without content
   facts.platform.ollama =
       OllamaFiles{"/usr/local/bin/ollama", "/usr/local/lib/ollama", {}, 30'000'000};
   REQUIRE(asked("FW24", facts).size() == 1);
   CHECK(asked("FW24", facts).front().severity == Severity::kWarning);
-  // A package's may lie where only that distribution puts them.
+  // In a distribution's package they may be in a folder of its own.
   facts.platform.ollama = OllamaFiles{"/usr/bin/ollama", "/usr/lib/ollama", {}, 30'000'000};
   REQUIRE(asked("FW24", facts).size() == 1);
   CHECK(asked("FW24", facts).front().severity == Severity::kInfo);

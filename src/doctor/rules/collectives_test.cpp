@@ -1,13 +1,13 @@
 #include <doctest/doctest.h>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
 
 namespace {
 
-/// Two GPUs alike, with PyTorch's wheels.
+/// Two equal GPUs with PyTorch's wheels.
 Facts pair(const char* driver, const char* capability, std::uint32_t device, const char* nccl) {
   Facts facts = tests::workstation(driver, "12.8");
   GpuAnswer gpu = facts.driver.gpus->front();

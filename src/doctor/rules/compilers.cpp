@@ -1,16 +1,16 @@
-// Rules FW09, FW16, FW19, FW22, FW27, LIB11: what is compiled while a program runs, and the toolkit
-// that TensorFlow gets from the system.
+// Rules FW09, FW16, FW19, FW22, FW27, LIB11: run-time compilation, and the toolkit that TensorFlow
+// takes from the system.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/install.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/install.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -25,7 +25,7 @@ const Distribution* first_of(Examination& look, std::initializer_list<std::strin
   return nullptr;
 }
 
-/// The toolkit whose NVVM Numba takes.
+/// The toolkit whose NVVM Numba uses.
 const Toolkit* toolkit_of_numba(const std::vector<Toolkit>& all, bool knows_wheels) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const Toolkit& one) {
     return knows_wheels || one.from != Toolkit::From::kWheel;
@@ -33,7 +33,7 @@ const Toolkit* toolkit_of_numba(const std::vector<Toolkit>& all, bool knows_whee
   return found == all.end() ? nullptr : &*found;
 }
 
-/// Links by nvJitLink (or its forerunners), which takes PTX that is newer than the driver.
+/// Links with nvJitLink (or its predecessors), which accepts PTX that is newer than the driver.
 bool links_by_itself(Examination& look, const Distribution* numba_cuda) {
   if (first_of(look, {"pynvjitlink-cu12", "pynvjitlink", "cubinlinker", "cubinlinker-cu11"}))
     return true;
@@ -41,13 +41,13 @@ bool links_by_itself(Examination& look, const Distribution* numba_cuda) {
          first_of(look, {"nvidia-nvjitlink", "nvidia-nvjitlink-cu12", "cuda-core"}) != nullptr;
 }
 
-/// The first release of CUDA with the same version of PTX: 12.6 has that of 12.5.
+/// The first CUDA release with the same PTX version: 12.5 for 12.6.
 std::string ptx_of(const std::string& cuda) {
   const std::string release = beginning(cuda);
   return release == "12.6" ? "12.5" : release;
 }
 
-/// numba-cuda without any toolkit: it is installed for the GPU alone, and compiles nothing.
+/// numba-cuda without a toolkit: it is only for GPUs and cannot compile anything.
 void no_nvvm(Examination& look, const Distribution& numba_cuda) {
   if (first_of(look, {"nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc", "nvidia-nvvm", "cuda-toolkit",
                       "nvidia-cuda-nvcc-cu11"}) != nullptr ||
@@ -70,7 +70,7 @@ bool compiles_for_gpus(Examination& look) {
   return first_of(look, {"cuda-python", "cudf-cu12", "cuml-cu12"}) != nullptr;
 }
 
-/// Releases of Numba drop toolkits, and then know no GPU at all of theirs.
+/// New releases of Numba drop old toolkits, and then find no GPU.
 bool toolkit_too_old_for_numba(Examination& look, const Distribution& numba,
                                const Toolkit& toolkit) {
   if (numba.name != "numba") return false;
@@ -78,18 +78,19 @@ bool toolkit_too_old_for_numba(Examination& look, const Distribution& numba,
                              : !is_older(numba.version, "0.56") ? "10.2"
                                                                 : "";
   if (lowest.empty() || !is_older(beginning(toolkit.version), lowest)) return false;
-  Finding& finding = look.found(text("{} takes CUDA {} or newer, and finds {}", named(numba),
+  Finding& finding = look.found(text("{} needs CUDA {} or newer, and finds {}", named(numba),
                                      lowest, beginning(toolkit.version)));
-  // Many have Numba for the processor alone.
+  // Numba is often used only for the CPU.
   if (!compiles_for_gpus(look)) finding.severity = Severity::kInfo;
   finding.evidence = {numba.path, fmt::format("{}: CUDA {}", toolkit.folder, toolkit.version),
                       "https://github.com/open-mmlab/OpenPCDet/issues/1386"};
   finding.fix.push_back({install_command(look.facts.python, {"numba==0.53.*"}),
-                         text("the last that takes it; or a newer toolkit, named in CUDA_HOME")});
+                         text("the last release that accepts it; or install a newer toolkit and "
+                              "set CUDA_HOME to it")});
   return true;
 }
 
-/// Numba 0.46 left these out: who has set them told it where NVVM is, and it finds none elsewhere.
+/// Numba 0.46 removed these variables. A user who set them to locate NVVM has it nowhere else.
 bool numbapro_unheeded(Examination& look, const Distribution& numba,
                        const std::vector<Toolkit>& toolkits) {
   if (numba.name != "numba" || is_older(numba.version, "0.46") || !toolkits.empty()) return false;
@@ -97,18 +98,18 @@ bool numbapro_unheeded(Examination& look, const Distribution& numba,
     const std::string shown = shown_variable(look, name);
     if (shown.empty()) continue;
     Finding& finding =
-        look.found(text("{} no longer heeds {}, and finds no NVVM elsewhere", named(numba), name));
+        look.found(text("{} now ignores {}, and finds no NVVM elsewhere", named(numba), name));
     finding.evidence = {printable(shown), numba.path,
                         text("not in conda, in CUDA_HOME nor in /usr/local/cuda"),
                         "https://github.com/numba/numba/issues/4979"};
-    finding.fix.push_back({"export CUDA_HOME=/usr/local/cuda",
-                           text("a toolkit's folder that has nvvm/lib64/libnvvm.so and "
-                                "nvvm/libdevice; where a distribution's package has put them "
-                                "elsewhere: links to them in a folder of your own")});
+    finding.fix.push_back(
+        {"export CUDA_HOME=/usr/local/cuda",
+         text("a toolkit folder with nvvm/lib64/libnvvm.so and nvvm/libdevice; if a distribution's "
+              "package has them elsewhere, create links to them in your own folder")});
     if (look.facts.python.is_conda)
       finding.fix.push_back(
           {fmt::format("conda install -p {} cudatoolkit", pasted(look.facts.python.prefix)),
-           text("Numba takes that of its own environment first")});
+           text("Numba prefers the one in its own environment")});
     return true;
   }
   return false;
@@ -131,9 +132,9 @@ void ptx_newer(Examination& look) {
   if (toolkit_too_old_for_numba(look, *numba, *toolkit)) return;
   if (!is_older(ptx_of(driver.cuda), ptx_of(cuda))) return;
   Finding& finding = look.found(
-      text("{} compiles with CUDA {}, and the driver takes PTX of CUDA up to {} only: error 222",
+      text("{} compiles with CUDA {}, but the driver only accepts PTX of CUDA up to {}: error 222",
            named(*numba), cuda, driver.cuda));
-  // Many have Numba for the processor alone.
+  // Numba is often used only for the CPU.
   if (numba_cuda == nullptr && !compiles_for_gpus(look)) finding.severity = Severity::kInfo;
   finding.evidence = {numba->path, fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version)};
   if (!driver.version.empty())
@@ -143,16 +144,16 @@ void ptx_newer(Examination& look) {
   if (major == "12" || major == "13")
     finding.fix.push_back(
         {install_command(look.facts.python, {"-U", "numba-cuda[cu" + major + "]"}),
-         text("links by nvJitLink, which takes newer PTX than the driver of the same CUDA {}",
+         text("links with nvJitLink, which accepts newer PTX than the driver within CUDA {}",
               major)});
   if (const std::string made = look.knowledge.compatibility().driver_made_for(cuda); !made.empty())
     finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a reboot, "
                                     "in a container on the host",
                                     made)});
-  finding.fix.push_back({"", text("give Numba a toolkit of CUDA {} by CUDA_HOME", driver.cuda)});
+  finding.fix.push_back({"", text("set CUDA_HOME to a toolkit of CUDA {} for Numba", driver.cuda)});
 }
 
-/// Packages that compile with Triton, or with nvcc, in nearly every run.
+/// Packages that compile with Triton or nvcc in nearly every run.
 const Distribution* compiles_by_triton(Examination& look) {
   return first_of(look, {"vllm", "sglang", "unsloth", "liger-kernel", "flash-linear-attention",
                          "fla-core", "mamba-ssm", "lightllm", "gemlite", "tritonbench"});
@@ -167,33 +168,34 @@ void gcc_too_new(Examination& look) {
   const HostCompiler* compiler = look.see(look.facts.toolchain.compiler);
   if (compiler == nullptr || compiler->gcc <= limit->newest_gcc) return;
   const Distribution* who = compiles_by_nvcc(look);
-  Finding& finding = look.found(
-      who != nullptr
-          ? text("gcc {} is newer than the gcc {} that nvcc takes, and {} compiles with it",
-                 compiler->gcc, limit->newest_gcc, named(*who))
-          : text("gcc {} is newer than the gcc {} that nvcc takes: extensions will not compile",
-                 compiler->gcc, limit->newest_gcc));
+  Finding& finding =
+      look.found(who != nullptr ? text("gcc {} is newer than gcc {}, the newest that nvcc accepts, "
+                                       "and {} compiles with it",
+                                       compiler->gcc, limit->newest_gcc, named(*who))
+                                : text("gcc {} is newer than gcc {}, the newest that nvcc accepts: "
+                                       "extensions will not compile",
+                                       compiler->gcc, limit->newest_gcc));
   if (who == nullptr && first_of(look, {"torch"}) == nullptr) finding.severity = Severity::kInfo;
   finding.evidence = {compiler->path, text("{}: gcc versions later than {} are not supported",
                                            limit->header, limit->newest_gcc)};
-  finding.fix.push_back(on_system(
-      look, "compiler", text("for the shell that builds; the system's gcc stays as it is"),
-      std::to_string(limit->newest_gcc)));
-  finding.fix.push_back({"", text("take a newer toolkit, whose nvcc takes newer compilers")});
+  finding.fix.push_back(on_system(look, "compiler",
+                                  text("for the shell that builds; the system's gcc is unchanged"),
+                                  std::to_string(limit->newest_gcc)));
+  finding.fix.push_back({"", text("use a newer toolkit, whose nvcc accepts newer compilers")});
 }
 
-/// A newer C library declares functions that CUDA's headers have as well, and otherwise.
+/// A newer C library declares functions of CUDA's headers differently.
 void headers_clash(Examination& look) {
   const HeaderClash* clash = look.see(look.facts.toolchain.clash);
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
   if (clash == nullptr || toolkit == nullptr) return;
   const Distribution* who = compiles_by_nvcc(look);
   const std::string cuda = toolkit->version.empty() ? "" : " " + beginning(toolkit->version);
-  Finding& finding = look.found(
-      text("nvcc of CUDA{} compiles nothing here: the C library declares {} as well, and otherwise "
-           "than CUDA's header",
-           cuda, clash->function));
-  // Most who have PyTorch compile nothing for it.
+  Finding& finding =
+      look.found(text("nvcc of CUDA{} compiles nothing here: the C library declares {} too, but "
+                      "differently from CUDA's header",
+                      cuda, clash->function));
+  // Most users of PyTorch compile nothing with it.
   if (who == nullptr) finding.severity = Severity::kInfo;
   finding.evidence = {fmt::format("{}: {}(double x)", clash->cuda_header, clash->function),
                       fmt::format("{}: {}, noexcept", clash->libc_header, clash->function),
@@ -202,14 +204,13 @@ void headers_clash(Examination& look) {
                           : "https://github.com/NVIDIA/cuda-samples/issues/378"};
   if (who != nullptr) finding.evidence.push_back(who->path);
   if (clash->function != "rsqrt")
-    finding.fix.push_back(
-        {"", text("take CUDA 13.0 or newer, where it serves this GPU: it declares "
-                  "them as the C library does")});
+    finding.fix.push_back({"", text("use CUDA 13.0 or newer if it supports this GPU: it declares "
+                                    "them as the C library does")});
   finding.fix.push_back(
       {fmt::format("sudo sed -i -E 's/((cospi|sinpi|rsqrt)\\(double x\\)|(cospif|sinpif|rsqrtf)"
                    "\\(float x\\));/\\1 noexcept (true);/' {}",
                    pasted(clash->cuda_header)),
-       text("declares them so in this toolkit")});
+       text("declares them this way in this toolkit")});
   finding.fix.push_back(
       {"", text("or compile in an image (nvidia/cuda:…-devel), whose C library is older")});
 }
@@ -224,9 +225,9 @@ void triton_cannot_compile(Examination& look) {
   if (*compiler && (header == nullptr || *header)) return;
   const Distribution* who = compiles_by_triton(look);
   const std::string shown = who == nullptr ? "torch.compile" : named(*who);
-  Finding& finding = look.found(
-      *compiler ? text("Python.h is not there, which Triton compiles with: {} fails", shown)
-                : text("there is no C compiler, which Triton compiles with: {} fails", shown));
+  Finding& finding =
+      look.found(*compiler ? text("Python.h is missing, which Triton needs: {} fails", shown)
+                           : text("there is no C compiler, which Triton needs: {} fails", shown));
   finding.severity = who == nullptr ? Severity::kInfo : Severity::kError;
   finding.evidence.push_back(triton->path);
   if (!*compiler) {
@@ -235,13 +236,13 @@ void triton_cannot_compile(Examination& look) {
     return;
   }
   const std::string path = look.facts.toolchain.python_header.value_or("Python.h");
-  finding.evidence.push_back(fmt::format("{}: {}", path, tr("not there")));
+  finding.evidence.push_back(fmt::format("{}: {}", path, tr("missing")));
   const std::string version = look.facts.python.version.value_or("3");
   finding.fix.push_back(
-      on_system(look, "python_headers", text("a Python of conda or uv brings them"), version));
+      on_system(look, "python_headers", text("a Python from conda or uv includes them"), version));
 }
 
-/// What it has compiled is a library, and is not mapped there: "failed to map segment from shared
+/// Its output is a library, which cannot be mapped there: "failed to map segment from shared
 /// object".
 void triton_cannot_run(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
@@ -249,19 +250,18 @@ void triton_cannot_run(Examination& look) {
   if (triton == nullptr || folder == nullptr || seen_gpus(look).empty()) return;
   const Distribution* who = compiles_by_triton(look);
   Finding& finding = look.found(
-      text("{} is on a file system without the right to run anything (noexec), and Triton keeps "
-           "there what it compiles: {} fails",
-           *folder, who == nullptr ? "torch.compile" : named(*who)));
+      text("{} is on a noexec file system, and Triton keeps compiled code there: {} fails", *folder,
+           who == nullptr ? "torch.compile" : named(*who)));
   if (who == nullptr) finding.severity = Severity::kInfo;
   finding.evidence = {"/proc/self/mountinfo: noexec", triton->path,
                       "https://github.com/pytorch/pytorch/issues/123054"};
   finding.fix.push_back(
       {"export TRITON_CACHE_DIR=$HOME/.triton/cache TORCHINDUCTOR_CACHE_DIR=$HOME/.cache/inductor",
-       text("or any folder of another file system; of a container: --tmpfs /tmp:exec")});
+       text("or any folder on another file system; for a container: --tmpfs /tmp:exec")});
 }
 
-/// PyTorch compiles extensions by ninja, and looks for it in PATH alone: that it is installed in an
-/// environment which is not active is not enough.
+/// PyTorch compiles extensions with the ninja in PATH. If its environment is not active, ninja is
+/// not found.
 void no_ninja(Examination& look) {
   const Distribution* who = first_of(look, {"gsplat", "nerfacc", "xlstm", "exllamav2"});
   if (who == nullptr || torch_cuda(look).empty() || seen_gpus(look).empty() ||
@@ -269,8 +269,8 @@ void no_ninja(Examination& look) {
     return;
   const bool installed = first_of(look, {"ninja"}) != nullptr;
   Finding& finding = look.found(
-      text("there is no ninja in PATH, with which {} compiles while a program runs", named(*who)));
-  // An environment may be active where it is used.
+      text("there is no ninja in PATH, which {} needs to compile at run time", named(*who)));
+  // The environment may be active when it is used.
   if (installed) finding.severity = Severity::kInfo;
   finding.evidence = {who->path, "https://github.com/pytorch/pytorch/pull/147698"};
   if (installed)
@@ -281,8 +281,7 @@ void no_ninja(Examination& look) {
     finding.fix.push_back({install_command(look.facts.python, {"ninja"}), ""});
 }
 
-/// A build that was killed has left its lock, and whoever imports that extension waits for it
-/// without a word.
+/// A killed build left its lock, and every import of that extension waits for it without a message.
 void lock_left(Examination& look) {
   const auto* locks = look.see(look.facts.parts.build_locks);
   if (locks == nullptr || locks->empty()) return;
@@ -295,7 +294,7 @@ void lock_left(Examination& look) {
       }))
     return;
   Finding& finding = look.found(
-      text("a build of an extension has left its lock, for which every import of it waits: {}",
+      text("the build of an extension has left its lock, and every import waits for it: {}",
            locks->front()));
   finding.evidence = *locks;
   finding.evidence.push_back(text("no compiler runs now"));
@@ -303,7 +302,7 @@ void lock_left(Examination& look) {
   std::string command = "rm";
   for (const std::string& one : *locks) command += " " + pasted(one);
   finding.fix.push_back(
-      {command, text("where nobody builds it on another machine of the same home")});
+      {command, text("only if no build is running on another machine with the same home folder")});
 }
 
 void host_compiler(Examination& look) {
@@ -314,7 +313,7 @@ void host_compiler(Examination& look) {
   if (look.findings().empty()) headers_clash(look);
 }
 
-/// Triton asks ldconfig where the driver's library is.
+/// Triton searches the driver's library with ldconfig.
 void libcuda_for_triton(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
   if (triton == nullptr || seen_gpus(look).empty() || is_older(triton->version, "2.1") ||
@@ -326,7 +325,7 @@ void libcuda_for_triton(Examination& look) {
   const auto* cached = look.see_whole(look.facts.toolchain.cached_cuda);
   if (cached == nullptr) return;
   const std::string folder = cuda->path.substr(0, cuda->path.rfind('/'));
-  // From 2.2 on LD_LIBRARY_PATH counts as well.
+  // Since 2.2 LD_LIBRARY_PATH is also searched.
   const bool unknown = cached->empty() && is_older(triton->version, "2.2");
   if (!unknown) {
     const bool* links = cached->empty() ? nullptr : look.see(look.facts.toolchain.links_cuda);
@@ -336,12 +335,12 @@ void libcuda_for_triton(Examination& look) {
       unknown ? text("the loader's cache does not know libcuda.so.1, so {} does not find it: "
                      "torch.compile fails",
                      named(*triton))
-              : text("there is no libcuda.so beside libcuda.so.1, so {} cannot link its launcher: "
+              : text("there is no libcuda.so next to libcuda.so.1, so {} cannot link its launcher: "
                      "torch.compile fails",
                      named(*triton)));
   finding.evidence.push_back(triton->path);
-  finding.evidence.push_back(cuda->by.empty() ? text("taken: {}", cuda->path)
-                                              : text("taken: {}, by {}", cuda->path, cuda->by));
+  finding.evidence.push_back(cuda->by.empty() ? text("used: {}", cuda->path)
+                                              : text("used: {}, by {}", cuda->path, cuda->by));
   if (unknown) {
     finding.fix.push_back({"sudo ldconfig " + pasted(folder),
                            text("adds the folder to the cache; in an image: a file in "
@@ -355,10 +354,10 @@ void libcuda_for_triton(Examination& look) {
                            text("without root")});
   }
   finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
-                         text("the Triton of newer releases needs neither")});
+                         text("newer Triton releases need neither")});
 }
 
-/// Triton has the assembler of its wheel make the GPU's code, whatever toolkit is installed.
+/// Triton assembles GPU code with the ptxas in its wheel, regardless of installed toolkits.
 void ptxas_too_old(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
   if (triton == nullptr || conda_package(look, "triton") != nullptr ||
@@ -375,16 +374,16 @@ void ptxas_too_old(Examination& look) {
         gpu.capability.empty() ? nullptr : known.toolkits_of(gpu.capability);
     if (bounds == nullptr || bounds->first.empty() || !is_older(row->cuda, bounds->first)) continue;
     const Distribution* who = compiles_by_triton(look);
-    Finding& finding =
-        look.found(text("{} brings the assembler of CUDA {}, which knows no {} yet: {} fails",
-                        named(*triton), row->cuda, gpu.name,
-                        who == nullptr ? text("torch.compile and every kernel in Triton's language")
-                                       : named(*who)));
-    // What runs PyTorch's own kernels alone meets none of it.
+    Finding& finding = look.found(
+        text("{} contains the assembler of CUDA {}, which does not support {} yet: {} fails",
+             named(*triton), row->cuda, gpu.name,
+             who == nullptr ? text("torch.compile and every kernel in Triton's language")
+                            : named(*who)));
+    // Programs that only run PyTorch's own kernels do not need it.
     if (who == nullptr) finding.severity = Severity::kWarning;
-    finding.evidence = {triton->path, row->source,
-                        text("compute capability {}: CUDA {} is the first that knows it",
-                             gpu.capability, bounds->first)};
+    finding.evidence = {
+        triton->path, row->source,
+        text("compute capability {}: supported since CUDA {}", gpu.capability, bounds->first)};
     const Toolkit* toolkit = look.see(look.facts.toolchain.building);
     if (toolkit != nullptr && !toolkit->version.empty() &&
         !is_older(beginning(toolkit->version), bounds->first))
@@ -392,20 +391,20 @@ void ptxas_too_old(Examination& look) {
                              text("the assembler of the installed toolkit")});
     else
       finding.fix.push_back({"export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",
-                             text("of a toolkit of CUDA {} or newer", bounds->first)});
+                             text("from a toolkit of CUDA {} or newer", bounds->first)});
     finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
-                           text("a newer PyTorch brings a newer Triton")});
+                           text("a newer PyTorch includes a newer Triton")});
     return;
   }
 }
 
-/// The library of the system that TensorFlow takes, where its file name says its release.
+/// The system's library that TensorFlow loads, if the file name contains its release.
 const CudaLibrary* taken(Examination& look, const std::string& begin) {
   const auto* all = look.see_whole(look.facts.python.libraries);
   if (all == nullptr) return nullptr;
   for (const CudaLibrary& one : *all) {
     if (!one.name.starts_with(begin) || one.from == CudaLibrary::From::kConda) continue;
-    // What lies in a wheel is the wheel's: LIB07 and LIB08 speak of it.
+    // LIB07 and LIB08 check libraries in wheels.
     const bool told = one.from != CudaLibrary::From::kWheel && version_of(one.version).size() >= 3;
     return told ? &one : nullptr;
   }
@@ -430,9 +429,9 @@ void older_than_tested(Examination& look) {
     if (!is_older(tensorflow->version, "2.14"))
       finding.fix.push_back(
           {install_command(look.facts.python, {"tensorflow[and-cuda]==" + tensorflow->version}),
-           text("brings the CUDA that it was tested with as wheels")});
+           text("installs the CUDA that it was tested with as wheels")});
     finding.fix.push_back(
-        {"", text("install CUDA {} beside the other, and name its lib64 in LD_LIBRARY_PATH; an "
+        {"", text("install CUDA {} next to the other one and add its lib64 to LD_LIBRARY_PATH; an "
                   "older ptxas can compile XLA's code wrongly",
                   row.cuda)});
     return;
@@ -441,17 +440,17 @@ void older_than_tested(Examination& look) {
 
 constexpr auto kRules = std::to_array<Rule>({
     {"LIB11", Layer::kLibraries, Severity::kError, true,
-     msgid("the driver's library where Triton does not look"), "", libcuda_for_triton},
+     msgid("the driver's library where Triton does not search"), "", libcuda_for_triton},
     {"FW09", Layer::kFramework, Severity::kWarning, true,
      msgid("TensorFlow with an older CUDA than it was tested with"), "", older_than_tested},
     {"FW16", Layer::kFramework, Severity::kError, true,
-     msgid("Numba without a CUDA compiler, or with a newer one than the driver takes"), "",
+     msgid("Numba without a CUDA compiler, or with one that is too new for the driver"), "",
      ptx_newer},
     {"FW22", Layer::kFramework, Severity::kError, true,
-     msgid("a Triton whose assembler does not know the GPU"), "", ptxas_too_old},
+     msgid("a Triton whose assembler does not support the GPU"), "", ptxas_too_old},
     {"FW19", Layer::kFramework, Severity::kWarning, true,
-     msgid("no fitting C compiler, or no Python.h, for what compiles"), "", host_compiler},
-    {"FW27", Layer::kFramework, Severity::kWarning, true, msgid("a lock of a build that has ended"),
+     msgid("no suitable C compiler or no Python.h for run-time compilation"), "", host_compiler},
+    {"FW27", Layer::kFramework, Severity::kWarning, true, msgid("a lock file of a finished build"),
      "", lock_left},
 });
 

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/read/collectors.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 #include "system/temporary_tree.hpp"
 
@@ -54,7 +55,7 @@ TEST_CASE("Numba with a newer NVVM than the driver is named, unless nvJitLink he
   CHECK(!holds("FW16", facts));
   facts.toolchain.nvvm =
       std::vector<Toolkit>{{Toolkit::From::kSystem, "/usr/local/cuda", "12.5.0"}};
-  CHECK(severity("FW16", facts) == Severity::kInfo);  // for the processor, mostly
+  CHECK(severity("FW16", facts) == Severity::kInfo);  // usually for the CPU
   add(facts, "numba-cuda", "0.11.0");
   CHECK(severity("FW16", facts) == Severity::kError);
   SUBCASE("12.6 has the PTX of 12.5") {
@@ -94,7 +95,7 @@ TEST_CASE("a compiler that is too new, or none, is named to whom it matters") {
   CHECK(severity("FW19", facts) == Severity::kInfo);
   add(facts, "deepspeed", "0.15.0");
   CHECK(severity("FW19", facts) == Severity::kWarning);
-  facts.toolchain.compiler = HostCompiler{"/usr/bin/gcc", 0};  // which, nobody could say
+  facts.toolchain.compiler = HostCompiler{"/usr/bin/gcc", 0};  // unknown which one
   CHECK(!holds("FW19", facts));
   add(facts, "triton", "3.2.0");
   facts.toolchain.has_python_header = false;
@@ -185,7 +186,7 @@ TEST_CASE("TensorFlow with an older CUDA than it was tested with is named") {
   CHECK(with("12.2.140", From::kSystem));
   CHECK(!with("12.5.82", From::kSystem));
   CHECK(!with("12.8.57", From::kVariable));
-  CHECK(!with("12", From::kSystem));       // the link does not say
+  CHECK(!with("12", From::kSystem));       // the link has no release
   CHECK(!with("12.2.140", From::kWheel));  // LIB07
   CHECK(!with("12.2.140", From::kConda));
 }
@@ -222,9 +223,9 @@ TEST_CASE("a C library that declares a function of CUDA's otherwise") {
   CHECK(!holds("FW19", facts));
   facts.toolchain.clash = HeaderClash{"/usr/local/cuda/include/crt/math_functions.h",
                                       "/usr/include/bits/mathcalls.h", "cospi"};
-  CHECK(severity("FW19", facts) == Severity::kInfo);  // nothing here is known to compile
+  CHECK(severity("FW19", facts) == Severity::kInfo);  // no installed package compiles
   add(facts, "torch", "2.8.0");
-  CHECK(severity("FW19", facts) == Severity::kInfo);  // most compile nothing for it
+  CHECK(severity("FW19", facts) == Severity::kInfo);  // most programs compile nothing
   add(facts, "deepspeed", "0.16.0");
   CHECK(severity("FW19", facts) == Severity::kWarning);
 }
@@ -252,4 +253,32 @@ TEST_CASE("CUDA's header and the C library's are compared as they are, and not b
       "__MATHCALL_VEC (cospi,, (_Mdouble_ __x));\n__MATHCALL_VEC (rsqrt,, (_Mdouble_ __x));\n");
   REQUIRE(clash({}));
   CHECK(clash({})->function == "rsqrt");
+}
+
+TEST_CASE("an nvcc that is newer than the driver or PyTorch is named") {
+  Facts facts = healthy();
+  const auto with = [&](const char* nvcc) {
+    facts.toolchain.building = Toolkit{Toolkit::From::kSystem, "/usr/local/cuda", nvcc};
+    std::string all;
+    for (const Finding& one : asked("ENV11", facts).findings)
+      all += std::to_string(static_cast<int>(one.severity)) + one.title + "\n";
+    return all;
+  };
+  const std::string info = std::to_string(static_cast<int>(Severity::kInfo));
+  const std::string warning = std::to_string(static_cast<int>(Severity::kWarning));
+  CHECK(with("12.4.99").empty());
+  CHECK(with("12.8.61") ==
+        info + "nvcc is from CUDA 12.8, but the driver only accepts code of CUDA up to 12.4\n");
+  CHECK(with("13.0.1").starts_with(warning));
+  facts.container.kind = std::string("docker");
+  CHECK(with("12.8.61").empty());
+  CHECK(with("13.0.1").starts_with(warning));
+  facts.python.torch = TorchBuild{};
+  tests::alter(facts.python.torch, [](TorchBuild& torch) {
+    torch.version = "2.5.1+cu121";
+    torch.cuda = std::string("12.1");
+    torch.path = "/venv/site/torch/version.py";
+  });
+  CHECK(with("12.4.99").empty());
+  CHECK(with("13.0.1").find("PyTorch is built with CUDA 12.1") != std::string::npos);
 }

@@ -1,32 +1,33 @@
-// Rules CTR of a container with NVIDIA GPUs, seen from inside: what was given to it, and what it
-// lets through. The GPUs of the machine show on its bus and among its modules, which no container
-// hides.
+// Rules CTR for a container with NVIDIA GPUs, seen from inside: what it received, and what is
+// blocked. The host's GPUs are visible on its bus and in its modules, which containers do not hide.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// Docker's way: a container of a person's, not of a cluster's or of a whole system's.
+/// A user's container, as Docker's; not a cluster's or a system container.
 bool is_plain(const std::string& kind) {
   return kind == "docker" || kind == "podman" || kind == "container";
 }
 
 Fix start_with_gpus(const std::string& kind) {
   if (kind == "podman")
-    return {"podman run --device nvidia.com/gpu=all IMAGE", text("start the container anew so")};
-  return {"docker run --gpus all IMAGE", text("start the container anew so")};
+    return {"podman run --device nvidia.com/gpu=all IMAGE",
+            text("restart the container like this")};
+  return {"docker run --gpus all IMAGE", text("restart the container like this")};
 }
 
-/// No node of NVIDIA's at all, nor WSL's. A Jetson's have other names.
+/// No NVIDIA nodes and no WSL node. A Jetson's have other names.
 bool has_no_nodes(Examination& look) {
-  // Its kernel's name tells a Jetson.
+  // A Jetson is recognized by its kernel's name.
   if (!look.facts.machine.is_jetson && look.see(look.facts.machine.kernel) == nullptr) return false;
   if (look.facts.machine.is_jetson) {
     const auto* tegra = look.see(look.facts.nodes.tegra);
@@ -36,8 +37,7 @@ bool has_no_nodes(Examination& look) {
   return nodes != nullptr && nodes->empty() && look.missing(look.facts.nodes.dxg);
 }
 
-/// The driver's own nodes alone: a container that was given some of what a GPU needs by hand, or a
-/// runtime that was asked for no GPU.
+/// Only the driver's control nodes: nodes were passed by hand, or a runtime was asked for no GPU.
 bool has_control_nodes_only(Examination& look) {
   const auto* nodes = look.see_whole(look.facts.nodes.nvidia);
   const auto gpus = look.facts.nodes.nvidia_gpus();
@@ -67,7 +67,7 @@ void no_gpu_passed(Examination& look) {
   if (masks_gpus(look.facts.process.variable("NVIDIA_VISIBLE_DEVICES"))) return;  // CTR06
   if (partly) {
     Finding& finding = look.found(
-        text("the container has the driver's nodes, and none of a GPU's own (/dev/nvidia0, …)"));
+        text("the container has the driver's nodes, but no GPU's node (/dev/nvidia0, …)"));
     finding.evidence.push_back(
         fmt::format("{}; {}", look.facts.container.marker, control_nodes(look)));
     finding.fix.push_back(start_with_gpus(kind));
@@ -78,10 +78,10 @@ void no_gpu_passed(Examination& look) {
   if (wanted.empty()) finding.severity = Severity::kWarning;
   finding.evidence.push_back(fmt::format(
       "{}; {}: {}", look.facts.container.marker,
-      look.facts.machine.is_jetson ? "/dev/nvhost-gpu" : "/dev/nvidiactl", tr("not there")));
+      look.facts.machine.is_jetson ? "/dev/nvhost-gpu" : "/dev/nvidiactl", tr("missing")));
   if (look.facts.machine.is_jetson) {
     finding.fix.push_back(
-        {"docker run --runtime nvidia IMAGE", text("start the container anew so")});
+        {"docker run --runtime nvidia IMAGE", text("restart the container like this")});
     return;
   }
   finding.evidence.push_back(
@@ -92,7 +92,7 @@ void no_gpu_passed(Examination& look) {
   finding.fix.push_back(start_with_gpus(kind));
 }
 
-/// cgroup v1: no row that lets 195:* be read and written.
+/// cgroup v1: no row allows reading and writing 195:*.
 bool list_denies(const std::string& list) {
   for (const std::string_view row : split(list, '\n')) {
     if (row.starts_with("a ")) return false;
@@ -102,25 +102,25 @@ bool list_denies(const std::string& list) {
   return true;
 }
 
-/// The machine's side: its runtime leaves the filter alone, for engines that may not write it.
+/// The host's side: its runtime does not change the filter, because some engines may not write it.
 void filter_not_written(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* socket = look.see(engines.docker_socket);
   const auto* config = look.see(engines.toolkit_config);
   if (socket == nullptr || config == nullptr || !toml_sets(*config, "no-cgroups", "true")) return;
-  Finding& finding = look.found(
-      text("Docker's containers see the GPU's nodes and may not open them: the runtime is told not "
-           "to write their device filter"));
+  Finding& finding =
+      look.found(text("Docker's containers see the GPU's nodes but may not open them: the runtime "
+                      "is configured not to write their device filter"));
   finding.severity = Severity::kError;
   finding.evidence.push_back(
       fmt::format("/etc/nvidia-container-runtime/config.toml: no-cgroups = true; {}", *socket));
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false --in-place\n"
        "sudo systemctl restart docker",
-       text("takes GPUs from rootless containers of the same machine that do not use CDI")});
+       text("rootless containers on this machine that do not use CDI then lose their GPUs")});
 }
 
-/// A scheduler's job: the nodes are there for all, and the job's cgroup opens none of the GPUs.
+/// A scheduler's job: the nodes are visible to all, but the job's cgroup allows none of the GPUs.
 void job_without_gpu(Examination& look) {
   const auto gpus = look.facts.nodes.nvidia_gpus();
   const auto* nodes = look.see(gpus);
@@ -129,35 +129,35 @@ void job_without_gpu(Examination& look) {
     return;
   const std::string job = shown_variable(look, "SLURM_JOB_ID");
   Finding& finding =
-      look.found(job.empty() ? text("a device filter lets this program open no GPU of the machine")
+      look.found(job.empty() ? text("a device filter denies this program all GPUs of the machine")
                              : text("this Slurm job was given no GPU of the machine"));
   finding.evidence.push_back(
       fmt::format("open({}): EPERM, mode {:04o}", nodes->front().path, nodes->front().node.mode));
   if (!job.empty()) {
     finding.evidence.push_back(job);
     finding.fix.push_back({"sbatch --gres=gpu:1 …",
-                           text("or srun, salloc: a GPU is a job's only where it asks for one")});
+                           text("or srun, salloc: a job only gets a GPU if it requests one")});
     return;
   }
   finding.fix.push_back(
-      {"cat /proc/self/cgroup", text("names who made the filter: a scheduler's job, a unit with "
-                                     "DeviceAllow, a container")});
+      {"cat /proc/self/cgroup", text("shows the origin of the filter: a scheduler's job, a unit "
+                                     "with DeviceAllow, a container")});
 }
 
-/// WSL's one node, which NVIDIA's runtime adds to a container's filter as it does the others.
+/// WSL's only node, which NVIDIA's runtime also adds to a container's filter.
 void wsl_node_filtered(Examination& look) {
   const GpuNode* node = look.see(look.facts.nodes.dxg);
   if (node == nullptr || node->node.open_error != EPERM) return;
-  Finding& finding = look.found(text("the container's device filter lets it open no /dev/dxg"));
+  Finding& finding = look.found(text("the container's device filter denies /dev/dxg"));
   finding.evidence.push_back(fmt::format("open(/dev/dxg): EPERM, mode {:04o}", node->node.mode));
   if (look.facts.driver.nvml_init) finding.evidence.push_back(nvml_says(look));
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false --in-place\n"
        "sudo systemctl restart docker",
-       text("in the WSL distribution that Docker runs in, where its runtime is told not to write "
-            "the filter; then start the container anew")});
+       text("in Docker's WSL distribution, whose runtime is configured not to write the filter; "
+            "then restart the container")});
   finding.fix.push_back({"docker run --device /dev/dxg --gpus all IMAGE",
-                         text("for this container alone: Docker itself lets it open the node")});
+                         text("for this container only: Docker itself allows the node")});
 }
 
 void device_filter_lost(Examination& look) {
@@ -173,15 +173,14 @@ void device_filter_lost(Examination& look) {
   const bool listed = list != nullptr && !trim(*list).empty() && list_denies(*list);
   if (control->node.open_error != EPERM && !listed) return;
   Finding& finding =
-      look.found(text("the container's device filter no longer lets it open /dev/nvidiactl"));
+      look.found(text("the container's device filter no longer allows /dev/nvidiactl"));
   finding.evidence.push_back(
       control->node.open_error == EPERM
           ? fmt::format("open(/dev/nvidiactl): EPERM, mode {:04o}", control->node.mode)
           : fmt::format("/sys/fs/cgroup/devices/devices.list: {}", trim(*list)));
   if (look.facts.driver.nvml_init) finding.evidence.push_back(nvml_says(look));
-  finding.fix.push_back(
-      {"", text("start the container anew: that writes its device rules again, and lasts until "
-                "somebody runs systemctl daemon-reload on the machine")});
+  finding.fix.push_back({"", text("restart the container: this writes its device rules again, "
+                                  "until the next systemctl daemon-reload on the machine")});
   finding.fix.push_back({"sudo nvidia-ctk system create-dev-char-symlinks --create-all",
                          text("on the machine: keeps the rules over a daemon-reload")});
   finding.fix.push_back(
@@ -197,15 +196,15 @@ void visible_void(Examination& look) {
   if ((!partly && !has_no_nodes(look)) || !machine_has_nvidia(look)) return;
   const auto value = look.facts.process.variable("NVIDIA_VISIBLE_DEVICES");
   if (look.see(value) == nullptr || !masks_gpus(value)) return;
-  Finding& finding =
-      look.found(text("NVIDIA_VISIBLE_DEVICES is '{}', which asks the runtime for no GPU", *value));
+  Finding& finding = look.found(
+      text("NVIDIA_VISIBLE_DEVICES is '{}', which requests no GPU from the runtime", *value));
   finding.evidence.push_back(fmt::format("NVIDIA_VISIBLE_DEVICES={}; {}: {}", *value,
                                          partly ? "/dev/nvidia0" : "/dev/nvidiactl",
-                                         tr("not there")));
+                                         tr("missing")));
   finding.fix.push_back(kind == "podman"
                             ? start_with_gpus(kind)
                             : Fix{"docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all IMAGE",
-                                  text("start the container anew so")});
+                                  text("restart the container like this")});
 }
 
 void capabilities(Examination& look) {
@@ -217,23 +216,23 @@ void capabilities(Examination& look) {
   const std::string given = variable_or_empty(look, "NVIDIA_DRIVER_CAPABILITIES");
   if (contains(given, "compute") || contains(given, "all")) return;
   Finding& finding =
-      look.found(text("the container got the driver's tools, and not its CUDA library"));
+      look.found(text("the container got the driver's tools, but not its CUDA library"));
   finding.evidence.push_back(fmt::format("NVIDIA_DRIVER_CAPABILITIES={}", given));
   finding.evidence.push_back(
-      fmt::format("{}; libcuda.so.1: {}", nvml->front().path, tr("not there")));
+      fmt::format("{}; libcuda.so.1: {}", nvml->front().path, tr("missing")));
   finding.fix.push_back(
       {"docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility IMAGE",
-       text("start the container anew so")});
+       text("restart the container like this")});
 }
 
 void driver_in_image(Examination& look) {
-  // A system container has a driver of its own as a machine has: DRV05 says where it differs.
+  // A system container has its own driver, like a machine; DRV05 checks for a mismatch.
   const std::string kind = container_kind(look);
   if (kind.empty() || kind == "lxc") return;
   const auto* cuda = look.see(look.facts.files.cuda);
   const auto* module = look.see(look.facts.files.kernel_module);
   if (cuda == nullptr || module == nullptr || cuda->empty()) return;
-  // Tools of the driver's, which an image may bring for nvidia-smi, have NVML's library alone.
+  // Images may contain driver tools for nvidia-smi, which only have NVML's library.
   const auto is_own = [&](const LibraryFile& one) {
     return !one.version().empty() && one.version() != *module && !contains(one.path, "/compat/");
   };
@@ -241,21 +240,21 @@ void driver_in_image(Examination& look) {
   const bool by_nvml = !is_own(cuda->front()) && nvml != nullptr && !nvml->empty();
   const LibraryFile& wins = by_nvml ? nvml->front() : cuda->front();
   if (!is_own(wins)) return;
-  // The container toolkit itself puts an image's compatibility library before the driver's, where
-  // the GPU takes it.
+  // The container toolkit itself puts an image's compat library before the driver's, on GPUs that
+  // support it.
   const auto& compat = look.facts.files.compat;
   if (compat.is_unreadable()) {
     look.see(compat);
     return;
   }
-  if (compat && compat->version() == wins.version() && version_less(*module, wins.version()) &&
+  if (compat && compat->version() == wins.version() && is_older(*module, wins.version()) &&
       look.facts.driver.cuda_init.value_or(0) == 0)
     return;
-  // A Jetson's says nothing of its driver: libcuda.so.1.1.
-  if (look.facts.machine.is_jetson || version_less(wins.version(), "100")) return;
+  // A Jetson's library name has no driver version: libcuda.so.1.1.
+  if (look.facts.machine.is_jetson || is_older(wins.version(), "100")) return;
   if (look.missing(look.facts.nodes.nvidia_node("/dev/nvidiactl"))) return;
   Finding& finding =
-      look.found(text("the image ships a driver library of its own, {}, and the machine's is {}",
+      look.found(text("the image contains its own driver library, {}, but the machine's is {}",
                       wins.version(), *module));
   finding.evidence.push_back(fmt::format("{} → {}", wins.path, wins.target));
   finding.evidence.push_back(fmt::format("kernel module nvidia: {}", *module));
@@ -265,7 +264,7 @@ void driver_in_image(Examination& look) {
   finding.fix.push_back(std::move(purge));
 }
 
-/// Forward compatibility is for data-centre GPUs; the product's name says which it is not for.
+/// Forward compatibility only works on data centre GPUs; the product name of one that is not.
 std::string consumer_gpu(Examination& look) {
   const auto* gpus = look.see(look.facts.driver.gpus);
   if (gpus == nullptr) return "";
@@ -288,7 +287,7 @@ void compat_misused(Examination& look) {
   if (used == nullptr) return;
   const std::string consumer = consumer_gpu(look);
   const Fact<std::string>& module = look.facts.files.kernel_module;
-  const bool older = module && !used->version().empty() && version_less(used->version(), *module);
+  const bool older = module && !used->version().empty() && is_older(used->version(), *module);
   if (!refused && consumer.empty() && !older) return;
   Finding& finding = look.found(
       older ? text("CUDA's compat library {} is in use, which is older than the driver {}",
@@ -305,9 +304,8 @@ void compat_misused(Examination& look) {
                    : "grep -l /compat /etc/ld.so.conf.d/*.conf | xargs -r rm; ldconfig",
        text("leaves the compat folder out of the search")});
   if (!older)
-    finding.fix.push_back(
-        {"", text("update the machine's driver, or take an image with an older CUDA: compat "
-                  "libraries are for data-centre GPUs")});
+    finding.fix.push_back({"", text("update the machine's driver, or use an image with an older "
+                                    "CUDA: compat libraries only work on data centre GPUs")});
 }
 
 void pod_without_claim(Examination& look) {
@@ -317,29 +315,29 @@ void pod_without_claim(Examination& look) {
   const bool none = has_no_nodes(look);
   if (none ? !machine_has_nvidia(look) : !takes_all) return;
   const std::string wanted = gpu_variable_of_image(look);
-  // Names of GPUs are Kubernetes' own word: it gave them, and who starts the container does not
-  // know.
+  // GPU uuids come from Kubernetes, which assigned them; a user who starts a container does not
+  // know them.
   const bool given = none && value && (value->starts_with("GPU-") || value->starts_with("MIG-"));
-  Finding& finding = look.found(
-      given  ? text("the pod was given its GPU by name, and was started by a runtime that "
-                     "puts none into it")
-      : none ? text("the pod runs on a machine with GPUs and was given none")
-             : text("the pod took its GPUs by NVIDIA_VISIBLE_DEVICES, without asking "
-                    "Kubernetes for them"));
+  Finding& finding =
+      look.found(given  ? text("the pod was assigned a GPU, but its runtime does not provide any")
+                 : none ? text("the pod runs on a machine with GPUs and was given none")
+                        : text("the pod got its GPUs through NVIDIA_VISIBLE_DEVICES, without "
+                               "requesting them from Kubernetes"));
   const Fact<int>& init = look.facts.driver.nvml_init;
   const bool works = !none && !(init && *init != 0);
   if (wanted.empty()) finding.severity = Severity::kWarning;
-  // An image's own "all" stays where the cluster gives GPUs by other means: nothing is wrong then.
+  // An image's default "all" remains if the cluster provides GPUs in another way, so this is not a
+  // problem.
   if (works) finding.severity = Severity::kInfo;
   finding.evidence.push_back(look.facts.container.marker);
   if (none)
-    finding.evidence.push_back(fmt::format("/dev/nvidiactl: {}", tr("not there")));
+    finding.evidence.push_back(fmt::format("/dev/nvidiactl: {}", tr("missing")));
   else if (look.facts.driver.nvml_init)
     finding.evidence.push_back(nvml_says(look));
   if (!wanted.empty()) finding.evidence.push_back(wanted);
   if (!given)
     finding.fix.push_back({"resources:\n  limits:\n    nvidia.com/gpu: 1",
-                           text("in the container's part of the pod")});
+                           text("in the container's section of the pod")});
   finding.fix.push_back(
       {"runtimeClassName: nvidia",
        text("in the pod, where NVIDIA's runtime is not the default of the machine's containerd")});
@@ -348,18 +346,18 @@ void pod_without_claim(Examination& look) {
         {"sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default && sudo "
          "systemctl "
          "restart containerd",
-         text("on the machine, and not for k3s, RKE2 and MicroK8s, which bring a containerd of "
-              "their own: makes NVIDIA's runtime that of all pods")});
+         text("on the machine, but not for k3s, RKE2 and MicroK8s, which include containerd: makes "
+              "NVIDIA's runtime the default of all pods")});
 }
 
-/// Several machines, or several processes of one that may not exchange by the shorter ways.
+/// Several machines, or several processes on one that cannot use faster transports.
 bool exchanges_by_network(Examination& look) {
   if (spans_machines(look)) return true;
   return is_on(variable_or_empty(look, "NCCL_P2P_DISABLE")) &&
          is_on(variable_or_empty(look, "NCCL_SHM_DISABLE"));
 }
 
-/// Adapters are in many machines for their Ethernet alone.
+/// Many machines have adapters only for Ethernet.
 bool wants_rdma(Examination& look) {
   if (is_on(variable_or_empty(look, "NCCL_IB_DISABLE"))) return false;
   if (!variable_or_empty(look, "NCCL_IB_HCA").empty() || exchanges_by_network(look)) return true;
@@ -377,30 +375,31 @@ void ulimits(Examination& look) {
   if (limit == nullptr || *limit >= std::uint64_t{1} << 30) return;
   if (!inside && (nvidia_count(look).value_or(0) == 0 || !wants_rdma(look))) return;
   Finding& finding = look.found(
-      inside ? text("the container may lock {} KiB of memory, too little for RDMA", *limit / 1024)
-             : text("programs of this shell may lock {} KiB of memory, too little for RDMA",
+      inside ? text("the container's limit for locked memory is {} KiB, too little for RDMA",
+                    *limit / 1024)
+             : text("this shell's limit for locked memory is {} KiB, too little for RDMA",
                     *limit / 1024));
-  // On one machine the GPUs exchange by shorter ways.
+  // On one machine the GPUs use faster transports.
   if (!inside && !exchanges_by_network(look)) finding.severity = Severity::kInfo;
   finding.evidence.push_back(
       fmt::format("RLIMIT_MEMLOCK: {}; /sys/class/infiniband/{}", *limit, adapters->front()));
   if (inside) {
     finding.fix.push_back({"docker run --ulimit memlock=-1 --ulimit stack=67108864 IMAGE",
-                           text("start the container anew so")});
+                           text("restart the container like this")});
     return;
   }
   finding.fix.push_back(
       {"printf '* soft memlock unlimited\n* hard memlock unlimited\n' | sudo tee "
        "/etc/security/limits.d/rdma.conf",
-       text("holds from the next login on")});
+       text("takes effect at the next login")});
   finding.fix.push_back(
       {"sudo systemctl edit slurmd",
        text("a service ignores that file: [Service] LimitMEMLOCK=infinity, for a scheduler's jobs; "
             "then restart it")});
 }
 
-/// Workers of a DataLoader, ranks on several GPUs, servers with processes of their own; or it is
-/// used already.
+/// DataLoader workers, ranks on several GPUs, servers with worker processes; or it is already in
+/// use.
 bool wants_shared_memory(Examination& look, std::uint64_t size) {
   if (look.facts.process.shm_used_bytes.value_or(0) > size / 2) return true;
   if (nvidia_count(look).value_or(0) > 1 || gpus_on_bus(look, kVendorAmd).size() > 1) return true;
@@ -420,7 +419,7 @@ void shm_small(Examination& look) {
   const auto* size = look.see(look.facts.process.shm_total_bytes);
   if (size == nullptr || *size == 0 || *size >= std::uint64_t{1} << 30) return;
   Finding& finding = look.found(
-      text("/dev/shm has {} MiB: workers of a DataLoader and NCCL soon fill it", *size >> 20));
+      text("/dev/shm has {} MiB: DataLoader workers and NCCL soon fill it", *size >> 20));
   if (!wants_shared_memory(look, *size)) finding.severity = Severity::kInfo;
   finding.evidence.push_back(fmt::format("statvfs(/dev/shm): {} bytes", *size));
   if (kind == "kubernetes")
@@ -429,7 +428,7 @@ void shm_small(Examination& look) {
          text("in the pod, mounted at /dev/shm; it counts towards the pod's memory")});
   else
     finding.fix.push_back({kind + " run --shm-size=8g IMAGE",
-                           text("start the container anew so; or with --ipc=host")});
+                           text("restart the container like this, or with --ipc=host")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({
@@ -438,18 +437,19 @@ constexpr auto kRules = std::to_array<Rule>({
     {"CTR02", Layer::kContainer, Severity::kFatal, true, msgid("a device filter that lost the GPU"),
      "WSL03 DRV11 DRV12 DRV13 LIB01 FW*", device_filter_lost},
     {"CTR06", Layer::kContainer, Severity::kFatal, false,
-     msgid("NVIDIA_VISIBLE_DEVICES that asks for nothing"), "DRV11 DRV12 LIB* FW* ENV*",
+     msgid("NVIDIA_VISIBLE_DEVICES that requests no GPU"), "DRV11 DRV12 LIB* FW* ENV*",
      visible_void},
     {"CTR07", Layer::kContainer, Severity::kFatal, true,
      msgid("a container without the driver's CUDA library"), "LIB* FW*", capabilities},
     {"CTR13", Layer::kContainer, Severity::kFatal, true, msgid("a driver library in the image"),
      "DRV05 DRV17 LIB*", driver_in_image},
     {"CTR14", Layer::kContainer, Severity::kFatal, true,
-     msgid("CUDA's compat library where it cannot work"), "CTR08 DRV05 DRV17 LIB*", compat_misused},
+     msgid("CUDA's compat library on a GPU that does not support it"), "CTR08 DRV05 DRV17 LIB*",
+     compat_misused},
     {"CTR15", Layer::kContainer, Severity::kWarning, true, msgid("a small /dev/shm"), "RT06",
      shm_small},
     {"CTR16", Layer::kContainer, Severity::kWarning, true,
-     msgid("little lockable memory beside RDMA"), "", ulimits},
+     msgid("too little lockable memory for RDMA"), "", ulimits},
     {"CTR17", Layer::kContainer, Severity::kFatal, true, msgid("a pod that was given no GPU"),
      "DRV11 DRV12 LIB* FW* ENV*", pod_without_claim},
 });

@@ -1,21 +1,21 @@
-// Rules CTR of a machine that has to give its GPUs to containers: is every part set up that does
-// so? And what an image asks of the driver.
+// Rules CTR for a machine that provides GPUs to containers: is everything set up? Also checks what
+// an image requires of the driver.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/container_nodes.hpp"
 #include "doctor/rules/on_system.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/requirement.hpp"
-#include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// A machine (not a container) whose NVIDIA driver is loaded: only there the rest is the next
-/// thing to look at.
+/// A machine (not a container) with a loaded NVIDIA driver; otherwise other problems come first.
 bool is_machine_with_driver(Examination& look) {
   if (!look.missing(look.facts.container.kind)) return false;
   if (in_wsl(look)) return false;
@@ -47,22 +47,23 @@ void char_links(Examination& look) {
   if (!links->empty() || !uses_systemd_cgroups(engines)) return;
   if (!look.missing(engines.char_links_rule)) return;
   if (engines.toolkit_config && contains(*engines.toolkit_config, "mode = \"cdi\"")) return;
-  Finding& finding = look.found(
-      text("containers will lose their GPUs at the next systemctl daemon-reload: systemd finds "
-           "NVIDIA's nodes by links that are not there"));
+  Finding& finding =
+      look.found(text("containers will lose their GPUs at the next systemctl daemon-reload: the "
+                      "links by which systemd finds NVIDIA's nodes are missing"));
   finding.evidence.push_back(
-      fmt::format("/dev/char/195:*: {}; {}; {}", tr("not there"), gpus->front().path, *toolkit));
+      fmt::format("/dev/char/195:*: {}; {}; {}", tr("missing"), gpus->front().path, *toolkit));
   finding.evidence.push_back(engines.cgroup_v2 ? "/sys/fs/cgroup/cgroup.controllers"
                                                : "native.cgroupdriver=systemd");
-  finding.fix.push_back({"sudo nvidia-ctk system create-dev-char-symlinks --create-all",
-                         text("until the next boot; a udev rule that runs it makes it last")});
+  finding.fix.push_back(
+      {"sudo nvidia-ctk system create-dev-char-symlinks --create-all",
+       text("until the next boot; to make it permanent, run it from a udev rule")});
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-runtime.mode=cdi --in-place\n"
        "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
        text("or: the engine itself then passes the nodes")});
 }
 
-/// The engine would have to be told, and was not.
+/// The engine must be configured for it, and is not.
 void docker_without_toolkit(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* docker = look.see(engines.docker);
@@ -72,14 +73,15 @@ void docker_without_toolkit(Examination& look) {
   Finding& finding =
       look.found(text("Docker on this machine cannot give a GPU to a container: NVIDIA's container "
                       "toolkit is not installed"));
-  // A setting that names it breaks every container that asks; without, nobody may miss it.
+  // If the settings name the toolkit, every container that needs it fails; otherwise it may not be
+  // needed.
   const bool named = engines.daemon_json && contains(*engines.daemon_json, "nvidia");
   if (!named) finding.severity = Severity::kWarning;
   finding.evidence.push_back(
-      fmt::format("{}; /usr/bin/nvidia-container-runtime-hook: {}", *docker, tr("not there")));
+      fmt::format("{}; /usr/bin/nvidia-container-runtime-hook: {}", *docker, tr("missing")));
   if (engines.daemon_json)
     finding.evidence.push_back(
-        fmt::format("/etc/docker/daemon.json: nvidia: {}", named ? "runtimes" : tr("not there")));
+        fmt::format("/etc/docker/daemon.json: nvidia: {}", named ? "runtimes" : tr("missing")));
   finding.fix.push_back(
       on_system_between(look, "container_toolkit", "",
                         "sudo nvidia-ctk runtime configure --runtime=docker\n"
@@ -87,48 +89,47 @@ void docker_without_toolkit(Examination& look) {
                         text("from NVIDIA's package source; restarts running containers")));
 }
 
-/// The toolkit runs it in every container, so that none starts.
+/// The toolkit runs it in every container, so none starts.
 void ldconfig_of_toolkit(Examination& look) {
   const auto* path = look.see(look.facts.container.engines.no_ldconfig);
   if (path == nullptr) return;
-  Finding& finding = look.found(
-      text("NVIDIA's container runtime is told to run {}, which is not there: no container with a "
-           "GPU starts",
-           *path));
+  Finding& finding =
+      look.found(text("NVIDIA's container runtime is configured to run {}, which does not exist: "
+                      "no container with a GPU starts",
+                      *path));
   finding.evidence.push_back(
       fmt::format("/etc/nvidia-container-runtime/config.toml: ldconfig = \"@{}\"", *path));
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-cli.ldconfig=@/sbin/ldconfig --in-place",
-       text("its place on Debian, Fedora and their like; Ubuntu has /sbin/ldconfig.real")});
+       text("the path on Debian, Fedora and similar systems; Ubuntu has /sbin/ldconfig.real")});
 }
 
-/// Up to 1.7 it knows the device files of cgroup v1 alone, and writes no filter where there are
-/// none.
+/// Up to 1.7 it only knows cgroup v1's device files, and writes no filter without them.
 void library_before_cgroup_v2(Examination& look) {
   constexpr std::string_view kFirst = "1.8.0";
   const auto& engines = look.facts.container.engines;
   const auto* library = look.see(engines.toolkit_library);
   if (library == nullptr || look.see(engines.cgroup_v2) == nullptr ||
-      !version_less(library->version(), kFirst) || library->version().empty())
+      !is_older(library->version(), kFirst) || library->version().empty())
     return;
   const auto& config = engines.toolkit_config;
   if (config.is_unreadable()) {
     look.see(config);
     return;
   }
-  // Neither asks it to write one.
+  // In both cases it does not write a filter.
   if (config && (toml_sets(*config, "no-cgroups", "true") || contains(*config, "mode = \"cdi\"")))
     return;
   Finding& finding =
       look.found(text("NVIDIA's container library {} cannot give devices to containers here: this "
-                      "machine has cgroup v2, which {} is the first to know",
+                      "machine has cgroup v2, which is supported since {}",
                       library->version(), kFirst));
   finding.evidence = {fmt::format("{} → {}", library->path, library->target),
                       "/sys/fs/cgroup/cgroup.controllers",
                       "https://github.com/NVIDIA/nvidia-docker/issues/1447"};
   finding.fix.push_back(on_system(look, "container_toolkit_update",
-                                  text("libnvidia-container1 goes with it; where the distribution "
-                                       "has none so new, from NVIDIA's package source")));
+                                  text("it includes libnvidia-container1; if the distribution's is "
+                                       "too old, use NVIDIA's package source")));
 }
 
 void runtime_not_configured(Examination& look) {
@@ -143,20 +144,21 @@ bool is_rootless_docker(Examination& look) {
   return contains(variable_or_empty(look, "DOCKER_HOST"), "/run/user/");
 }
 
-/// Two Dockers, of which `docker` speaks to the one in a virtual machine.
+/// Two Dockers, and `docker` uses the one in a virtual machine.
 void wrong_context(Examination& look, const std::string& by) {
   Finding& finding =
-      look.found(text("docker speaks to Docker Desktop here, which runs in a virtual machine "
-                      "without the GPU, and not to the machine's own Docker"));
+      look.found(text("docker uses Docker Desktop here, which runs in a virtual machine without "
+                      "the GPU, instead of the machine's own Docker"));
   finding.evidence = {*look.facts.container.engines.docker_desktop,
                       by.starts_with('/') ? by + ": \"currentContext\": \"desktop-linux\"" : by,
                       "https://github.com/NVIDIA/nvidia-container-toolkit/issues/814"};
   finding.fix.push_back(
       {by.starts_with('/') ? "docker context use default" : "unset DOCKER_CONTEXT",
-       text("images and containers of the other Docker are not taken along")});
+       text("images and containers of the other Docker are not copied")});
 }
 
-/// Root in a container is nobody outside, who may not write the device rules of the toolkit's hook.
+/// Root in the container is an unprivileged user outside, who may not write the device rules of the
+/// toolkit's hook.
 void remapped_users(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const std::string* settings = look.see(engines.daemon_json);
@@ -165,13 +167,12 @@ void remapped_users(Examination& look) {
       toml_sets(*config, "mode", "\"cdi\"") || toml_sets(*config, "no-cgroups", "true"))
     return;
   Finding& finding = look.found(
-      text("this Docker gives containers other users than the machine's, which NVIDIA's hook may "
-           "not serve"));
+      text("this Docker remaps the users of containers, which NVIDIA's hook may not support"));
   finding.severity = Severity::kInfo;
   finding.evidence = {"/etc/docker/daemon.json: userns-remap",
                       "https://github.com/NVIDIA/nvidia-container-toolkit/issues/648"};
   finding.fix.push_back({"docker run --userns=host --gpus all IMAGE",
-                         text("where a container with a GPU does not start")});
+                         text("if a container with a GPU does not start")});
 }
 
 void docker_flavour(Examination& look) {
@@ -180,16 +181,15 @@ void docker_flavour(Examination& look) {
   const bool packaged = look.see(engines.docker) != nullptr;
   const auto* config = look.see(engines.toolkit_config);
   if (is_rootless_docker(look) && config != nullptr && !toml_sets(*config, "no-cgroups", "true")) {
-    Finding& finding =
-        look.found(text("this Docker runs without root, and NVIDIA's runtime is set "
-                        "up for one that has it"));
+    Finding& finding = look.found(
+        text("this Docker is rootless, but NVIDIA's runtime is configured for a rootful one"));
     finding.evidence.push_back(shown_variable(look, "DOCKER_HOST"));
     finding.evidence.push_back(fmt::format(
-        "/etc/nvidia-container-runtime/config.toml: no-cgroups = true: {}", tr("not there")));
+        "/etc/nvidia-container-runtime/config.toml: no-cgroups = true: {}", tr("missing")));
     finding.fix.push_back(
         {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place\n"
          "systemctl --user restart docker",
-         text("takes GPUs from containers of a Docker with root on the same machine")});
+         text("containers of a rootful Docker on this machine then lose their GPUs")});
     return;
   }
   if (packaged && look.see(engines.docker_desktop) != nullptr)
@@ -201,15 +201,15 @@ void docker_flavour(Examination& look) {
   if (engines.snap_daemon_json && contains(*engines.snap_daemon_json, "nvidia")) return;
   Finding& finding = look.found(
       snap != nullptr
-          ? text("Docker comes from a snap here, which does not see NVIDIA's container toolkit")
+          ? text("Docker is installed as a snap, which cannot see NVIDIA's container toolkit")
           : text("Docker Desktop on Linux runs in a virtual machine without the GPU"));
   finding.evidence.push_back(snap != nullptr ? *snap : *desktop);
-  // One after the other: both Dockers at once would fight for the socket.
+  // In sequence, because both Dockers at once would compete for the socket.
   finding.fix.push_back(
       on_system_between(look, "docker", snap != nullptr ? "sudo snap remove docker" : "",
                         "sudo nvidia-ctk runtime configure --runtime=docker\n"
                         "sudo systemctl restart docker",
-                        text("images and containers of the other Docker are not taken along")));
+                        text("images and containers of the other Docker are not copied")));
 }
 
 void requirement(Examination& look) {
@@ -227,23 +227,26 @@ void requirement(Examination& look) {
   if (look.facts.driver.gpus && !look.facts.driver.gpus->empty())
     driver.gpu = look.facts.driver.gpus->front().name.value_or("");
   if (satisfies(*wanted, driver) != Satisfied::kNo) return;
-  Finding& finding = look.found(text("the image wants {}, and driver {} serves CUDA {}",
+  Finding& finding = look.found(text("the image requires {}, but driver {} supports CUDA {}",
                                      first_condition(*wanted), driver.version, driver.cuda));
-  // It runs all the same where the runtime did not ask: minor versions are compatible.
+  // The container runs, so the runtime accepted it; within a major release it usually works.
   const bool same_major =
       contains(first_condition(*wanted), "=" + driver.cuda.substr(0, driver.cuda.find('.') + 1));
   if (same_major && look.facts.driver.cuda_init && *look.facts.driver.cuda_init == 0)
     finding.severity = Severity::kWarning;
+  else if (look.facts.container.kind)
+    finding.severity = Severity::kError;
   finding.evidence.push_back(fmt::format("NVIDIA_REQUIRE_CUDA={}", *wanted));
-  finding.evidence.push_back(text("driver {}, which serves CUDA {}", driver.version, driver.cuda));
+  finding.evidence.push_back(
+      text("driver {}, which supports CUDA {}", driver.version, driver.cuda));
   finding.fix.push_back(
-      {"", text("update the machine's driver, or take an older tag of the image")});
-  finding.fix.push_back({"docker run --gpus all -e NVIDIA_DISABLE_REQUIRE=1 IMAGE",
-                         text("skips the question: code that is compiled when it starts (PTX) may "
-                              "still fail")});
+      {"", text("update the machine's driver, or use an older tag of the image")});
+  finding.fix.push_back(
+      {"docker run --gpus all -e NVIDIA_DISABLE_REQUIRE=1 IMAGE",
+       text("skips the check; code that is compiled at start (PTX) may still fail")});
 }
 
-/// The spec that engines take for a kind: /var/run before /etc.
+/// The spec that engines prefer for a kind: /var/run before /etc.
 bool is_shadowed(const CdiSpec& spec, const std::vector<CdiSpec>& all) {
   return spec.path.starts_with("/etc/") &&
          std::any_of(all.begin(), all.end(), [&](const CdiSpec& other) {
@@ -253,40 +256,39 @@ bool is_shadowed(const CdiSpec& spec, const std::vector<CdiSpec>& all) {
 
 Fix generate_again(const CdiSpec& spec) {
   return {fmt::format("sudo nvidia-ctk cdi generate --output={}", pasted(spec.path)),
-          text("again after every driver update; nvidia-cdi-refresh.service of toolkit 1.18 does "
-               "so by itself")};
+          text("repeat it after every driver update; nvidia-cdi-refresh.service of toolkit 1.18 "
+               "does so automatically")};
 }
 
 void stale_spec(Examination& look, const CdiSpec& spec) {
   const auto& module = look.facts.files.kernel_module;
   const bool older = module && !spec.driver_version.empty() && spec.driver_version != *module;
   if (spec.missing_paths.empty() && !older) return;
-  Finding& finding = look.found(older ? text("{} describes driver {}, and {} is loaded", spec.path,
+  Finding& finding = look.found(older ? text("{} describes driver {}, but {} is loaded", spec.path,
                                              spec.driver_version, *module)
                                       : text("{} names files that are no longer there", spec.path));
   for (const std::string& path : spec.missing_paths) {
     if (finding.evidence.size() == 3) break;
-    finding.evidence.push_back(fmt::format("{}: {}", path, tr("not there")));
+    finding.evidence.push_back(fmt::format("{}: {}", path, tr("missing")));
   }
   if (older) finding.evidence.push_back(fmt::format("kernel module nvidia: {}", *module));
   finding.fix.push_back(generate_again(spec));
 }
 
-/// The kernel gives nvidia_uvm another number whenever it is loaded; most specs name none.
+/// The kernel assigns nvidia_uvm a new number at every load; most specs contain none.
 void stale_number(Examination& look, const CdiSpec& spec) {
   const auto& majors = look.facts.nvidia.majors;
   if (spec.uvm_major == 0 || !majors) return;
   const auto row = majors->find("nvidia-uvm");
   if (row == majors->end() || row->second == spec.uvm_major) return;
-  Finding& finding =
-      look.found(text("{} gives /dev/nvidia-uvm the number {}, and it is {} since "
-                      "the module was loaded",
-                      spec.path, spec.uvm_major, row->second));
+  Finding& finding = look.found(text(
+      "{} has the device number {} for /dev/nvidia-uvm, but since the module was loaded it is {}",
+      spec.path, spec.uvm_major, row->second));
   finding.evidence.push_back(fmt::format("/proc/devices: {} nvidia-uvm", row->second));
   finding.fix.push_back(generate_again(spec));
 }
 
-/// The kind that the runtime asks by, when it was set to another than the usual one.
+/// The kind the runtime requests, if it was changed from the default.
 std::string kind_of_runtime(const std::string& config) {
   for (const std::string_view line : split(config, '\n')) {
     if (!trim(line).starts_with("default-kind")) continue;
@@ -316,7 +318,7 @@ void unresolvable(Examination& look, const std::vector<CdiSpec>& specs) {
   const bool unknown =
       spec == nullptr || (!device.empty() && std::find(spec->devices.begin(), spec->devices.end(),
                                                        device) == spec->devices.end());
-  // A node's plugin asks for GPUs one by one.
+  // A node's plugin requests individual GPUs.
   const bool by_one =
       device.empty() && only_all && look.facts.container.engines.kubelet.has_value();
   if (!unknown && !by_one) return;
@@ -332,10 +334,10 @@ void unresolvable(Examination& look, const std::vector<CdiSpec>& specs) {
       {"sudo nvidia-ctk config --set "
        "nvidia-container-runtime.modes.cdi.default-kind=nvidia.com/gpu "
        "--in-place\nsudo nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml",
-       text("asks by the kind that has a device for each GPU")});
+       text("requests the kind with one device per GPU")});
 }
 
-/// The toolkit is there for Podman alone, and nobody has let it describe the GPUs.
+/// The toolkit is installed only for Podman, but no spec was generated.
 void podman_without_spec(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* specs = look.see(engines.cdi);
@@ -344,9 +346,9 @@ void podman_without_spec(Examination& look) {
       !look.missing(engines.docker_snap) || !look.missing(engines.kubelet))
     return;
   Finding& finding =
-      look.found(text("Podman passes GPUs by a CDI spec, and there is none on this machine"));
+      look.found(text("Podman needs a CDI spec to pass GPUs, and this machine has none"));
   finding.severity = Severity::kWarning;
-  finding.evidence = {*engines.podman, fmt::format("/etc/cdi, /var/run/cdi: {}", tr("not there"))};
+  finding.evidence = {*engines.podman, fmt::format("/etc/cdi, /run/cdi: {}", tr("missing"))};
   finding.fix.push_back({"sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
                          text("again after every driver update")});
 }
@@ -366,7 +368,7 @@ void cdi_stale(Examination& look) {
 struct PodmanCdi {
   std::string_view podman, format;
 };
-/// The newest format of CDI specs that releases of Podman read, by go.mod of their tags.
+/// The newest CDI format that each Podman release reads, from go.mod of its tags.
 constexpr auto kPodmanCdi = std::to_array<PodmanCdi>({{"4.1.0", "0.4.0"},
                                                       {"4.3.0", "0.5.0"},
                                                       {"4.7.0", "0.6.0"},
@@ -374,19 +376,17 @@ constexpr auto kPodmanCdi = std::to_array<PodmanCdi>({{"4.1.0", "0.4.0"},
                                                       {"5.2.0", "0.8.0"},
                                                       {"5.5.0", "1.0.0"}});
 
-/// Podman leaves out a whole spec of a format that it does not know, and says only that a device is
-/// "unresolvable".
+/// Podman ignores a whole spec with an unknown format, and only reports a device as "unresolvable".
 void spec_too_new(Examination& look, const std::vector<CdiSpec>& specs, const std::string& podman) {
   const auto row = std::find_if(kPodmanCdi.rbegin(), kPodmanCdi.rend(), [&](const PodmanCdi& one) {
-    return !version_less(podman, one.podman);
+    return !is_older(podman, one.podman);
   });
   if (row == kPodmanCdi.rend() || row == kPodmanCdi.rbegin()) return;
   for (const CdiSpec& spec : specs) {
-    if (is_shadowed(spec, specs) || spec.version.empty() ||
-        !version_less(row->format, spec.version))
+    if (is_shadowed(spec, specs) || spec.version.empty() || !is_older(row->format, spec.version))
       continue;
     Finding& finding = look.found(
-        text("{} is a CDI spec of format {}, and Podman {} reads up to {}: it leaves the spec out",
+        text("{} is a CDI spec of format {}, but Podman {} only reads up to {} and ignores it",
              spec.path, spec.version, podman, row->format));
     finding.evidence = {fmt::format("{}: cdiVersion: {}", spec.path, spec.version),
                         fmt::format("/var/lib/dpkg/status: podman {}", podman)};
@@ -395,12 +395,11 @@ void spec_too_new(Examination& look, const std::vector<CdiSpec>& specs, const st
           {fmt::format("sudo nvidia-ctk cdi generate "
                        "--feature-flag=no-additional-gids-for-device-nodes --output={}",
                        pasted(spec.path)),
-           text("leaves out the nodes' groups, for which the toolkit takes that format since "
-                "1.19")});
+           text("omits the nodes' groups; since 1.19 the toolkit uses that format for them")});
     const auto serves =
         std::find_if(kPodmanCdi.begin(), kPodmanCdi.end(),
-                     [&](const PodmanCdi& one) { return !version_less(one.format, spec.version); });
-    finding.fix.push_back({"", text("take Podman {} or later from a newer distribution",
+                     [&](const PodmanCdi& one) { return !is_older(one.format, spec.version); });
+    finding.fix.push_back({"", text("use Podman {} or later from a newer distribution",
                                     serves == kPodmanCdi.end() ? "5.5.0" : serves->podman)});
     return;
   }
@@ -415,13 +414,13 @@ void cdi_path(Examination& look) {
   const auto* specs = look.see(engines.cdi);
   if (specs == nullptr) return;
   const std::string podman = version->substr(0, version->find_first_of("+~-"));
-  if (!version_less(podman, "4.1.0")) return spec_too_new(look, *specs, podman);
+  if (!is_older(podman, "4.1.0")) return spec_too_new(look, *specs, podman);
   if (specs->empty() && !engines.toolkit) return;
   Finding& finding =
-      look.found(text("Podman {} does not know CDI, by which it would pass the GPU", *version));
+      look.found(text("Podman {} does not support CDI, which is needed to pass the GPU", *version));
   finding.evidence.push_back(fmt::format("/var/lib/dpkg/status: podman {}", *version));
   if (!specs->empty()) finding.evidence.push_back(specs->front().path);
-  finding.fix.push_back({"", text("take Podman {} or later from a newer distribution", "4.1.0")});
+  finding.fix.push_back({"", text("use Podman {} or later from a newer distribution", "4.1.0")});
   finding.fix.push_back({"podman run --runtime /usr/bin/nvidia-container-runtime IMAGE",
                          text("with the runtime's mode set to cdi in "
                               "/etc/nvidia-container-runtime/config.toml")});
@@ -435,11 +434,11 @@ constexpr auto kRules = std::to_array<Rule>({
     {"CTR05", Layer::kContainer, Severity::kError, true,
      msgid("a kind of Docker that cannot pass GPUs"), "CTR04", docker_flavour},
     {"CTR08", Layer::kContainer, Severity::kFatal, true,
-     msgid("an image that wants a newer driver"), "LIB01", requirement},
-    {"CTR09", Layer::kContainer, Severity::kError, true,
-     msgid("a CDI spec that is out of date, or not there"), "", cdi_stale},
-    {"CTR10", Layer::kContainer, Severity::kError, true, msgid("an engine that does not know CDI"),
-     "", cdi_path},
+     msgid("an image that requires a newer driver"), "LIB01", requirement},
+    {"CTR09", Layer::kContainer, Severity::kError, true, msgid("an outdated or missing CDI spec"),
+     "", cdi_stale},
+    {"CTR10", Layer::kContainer, Severity::kError, true,
+     msgid("an engine that does not support CDI"), "", cdi_path},
 });
 
 }  // namespace

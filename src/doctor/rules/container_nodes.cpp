@@ -5,18 +5,18 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// Of what the node's engine reads, without comments; `path` of the first file.
+/// The settings that the node's engine reads, without comments; `path` of the first file.
 struct NodeSettings {
   std::string path, text;
-  std::string unread;      // a file that tells of NVIDIA, and that none of these names
-  std::string old_names;   // one that tells of it under version 2's name of the plugin,
-  bool new_names = false;  // and whether another does under version 3's
+  std::string unread;      // a file that mentions NVIDIA, but is not imported by these
+  std::string old_names;   // a file that configures it under the plugin's name of version 2,
+  bool new_names = false;  // and whether another file uses the name of version 3
 };
 
 std::string without_comments(std::string_view toml) {
@@ -26,7 +26,7 @@ std::string without_comments(std::string_view toml) {
   return text;
 }
 
-/// k3s and RKE2 have a containerd of their own, whose settings they write when they start.
+/// k3s and RKE2 include containerd and generate its settings at start.
 NodeSettings settings_of_node(const std::vector<RuntimeSettings>& files) {
   NodeSettings read;
   const bool rancher = std::any_of(files.begin(), files.end(), [](const RuntimeSettings& file) {
@@ -51,28 +51,27 @@ NodeSettings settings_of_node(const std::vector<RuntimeSettings>& files) {
   return read;
 }
 
-/// Why nothing that is written of NVIDIA in these settings counts; "" it does.
+/// Why NVIDIA's part of these settings is ignored; "" if it is not.
 std::string ignored_words(const NodeSettings& read) {
   for (const std::string_view line : split(read.text, '\n'))
     if (trim(line).starts_with("disabled_plugins") && contains(line, "cri\""))
-      return text("{} switches the CRI off, by which the kubelet starts containers", read.path);
+      return text("{} disables the CRI, which the kubelet needs to start containers", read.path);
   if (!contains(read.text, "nvidia"))
-    return read.unread.empty() ? ""
-                               : text("{} tells of NVIDIA's runtime, and what runs here reads {}",
-                                      read.unread, read.path);
-  // containerd 2 has another name for the plugin. It merges all files before it looks at the old
-  // one, and the highest version counts for all:
-  // https://github.com/containerd/containerd/pull/12891
+    return read.unread.empty()
+               ? ""
+               : text("{} configures NVIDIA's runtime, but the engine here reads {}", read.unread,
+                      read.path);
+  // containerd 2 renamed the plugin. It merges all files before converting the old name, and the
+  // highest version applies to all: https://github.com/containerd/containerd/pull/12891
   if (!contains(read.text, "version = 3") || read.new_names || read.old_names.empty()) return "";
-  return read.old_names == read.path
-             ? text(
-                   "{} is of version 3, and names the plugin as version 2 does: NVIDIA's runtime "
-                   "is not seen",
-                   read.path)
-             : text(
-                   "{} names the plugin as version 2 does, and {} is of version 3: NVIDIA's "
-                   "runtime is not seen",
-                   read.old_names, read.path);
+  return read.old_names == read.path ? text(
+                                           "{} is of version 3, but uses the plugin name of "
+                                           "version 2: NVIDIA's runtime is ignored",
+                                           read.path)
+                                     : text(
+                                           "{} uses the plugin name of version 2, but {} is of "
+                                           "version 3: NVIDIA's runtime is ignored",
+                                           read.old_names, read.path);
 }
 
 bool node_without_runtime(Examination& look) {
@@ -82,29 +81,29 @@ bool node_without_runtime(Examination& look) {
   const auto* files = look.see(engines.node_runtimes);
   const auto* specs = look.see(engines.cdi);
   if (files == nullptr || specs == nullptr) return false;
-  // A plugin that has registered gives pods their GPUs, by another way than the runtime's (GKE's).
+  // A registered plugin gives pods their GPUs without this runtime (GKE's).
   const auto* sockets = look.see(engines.plugin_sockets);
   if (engines.plugin_sockets.is_unreadable() || (sockets != nullptr && has_gpu_plugin(*sockets)))
     return false;
   const NodeSettings read = settings_of_node(*files);
   const std::string why = ignored_words(read);
   if (!specs->empty() || (why.empty() && contains(read.text, "nvidia"))) return false;
-  // Docker's containerd has its CRI switched off, and the kubelet then goes by something else.
+  // The CRI of Docker's containerd is disabled; the kubelet then uses another runtime.
   const bool by_crio = std::any_of(files->begin(), files->end(), [](const RuntimeSettings& file) {
     return contains(file.path, "/crio/") && contains(file.text, "nvidia");
   });
   if (by_crio || (contains(why, "CRI") && engines.docker)) return false;
   Finding& finding =
-      look.found(text("this machine's container runtime was not told of NVIDIA's, so "
-                      "no pod can have a GPU"));
+      look.found(text("NVIDIA's runtime is not configured in this machine's container runtime, so "
+                      "no pod can get a GPU"));
   finding.severity = Severity::kWarning;
   if (!why.empty()) finding.evidence.push_back(why);
-  finding.evidence.push_back(fmt::format("{}; {}: nvidia: {}", *node, read.path, tr("not there")));
+  finding.evidence.push_back(fmt::format("{}; {}: nvidia: {}", *node, read.path, tr("missing")));
   if (contains(read.path, "/k3s/") || contains(read.path, "/rke2/")) {
     finding.fix.push_back({contains(read.path, "/k3s/") ? "sudo systemctl restart k3s"
                                                         : "sudo systemctl restart rke2-server",
-                           text("it looks for NVIDIA's runtime when it starts, and writes that "
-                                "file itself; an agent's unit is k3s-agent or rke2-agent")});
+                           text("it detects NVIDIA's runtime at start and writes that file itself; "
+                                "an agent's unit is k3s-agent or rke2-agent")});
     return true;
   }
   finding.fix.push_back(
@@ -118,8 +117,8 @@ bool node_without_runtime(Examination& look) {
   return true;
 }
 
-/// The kubelet runs, and nobody has told it of GPUs: neither NVIDIA's device plugin nor another's,
-/// nor a driver for claims.
+/// A kubelet is running without GPU support: no device plugin from NVIDIA or others, and no driver
+/// for resource claims.
 bool offers_no_gpu(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* sockets = look.see_whole(engines.plugin_sockets);
@@ -128,15 +127,15 @@ bool offers_no_gpu(Examination& look) {
          !has_gpu_plugin(*sockets);
 }
 
-/// "default_runtime_name = 'nvidia'"; of Docker '"default-runtime": "nvidia"'.
+/// "default_runtime_name = 'nvidia'"; for Docker '"default-runtime": "nvidia"'.
 bool is_default(std::string_view text, std::string_view key) {
   for (const std::string_view line : split(text, '\n'))
     if (contains(line, key) && contains(line.substr(line.find(key)), "nvidia")) return true;
   return false;
 }
 
-/// NVIDIA's runtime is known and nobody's default, so that a pod gets it only by naming it:
-/// NVIDIA's device plugin, as its own page starts it, does not, and finds no GPU to offer.
+/// NVIDIA's runtime is configured but not the default, so pods must request it by name. NVIDIA's
+/// device plugin, as documented, does not, so it finds no GPUs.
 void not_the_default(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* node = look.see(engines.kubelet);
@@ -155,15 +154,15 @@ void not_the_default(Examination& look) {
       !offers_no_gpu(look))
     return;
   const std::string file = by_docker ? "/etc/docker/daemon.json" : read.path;
-  Finding& finding = look.found(
-      text("this node offers no GPU: NVIDIA's runtime is not the default of {}, and a pod has to "
-           "name it",
-           file));
+  Finding& finding =
+      look.found(text("this node offers no GPU: NVIDIA's runtime is not the default of {}, so pods "
+                      "must request it by name",
+                      file));
   finding.severity = Severity::kWarning;
   finding.evidence = {
       fmt::format("{}: {}: {}", file, by_docker ? "default-runtime" : "default_runtime_name",
-                  tr("not there")),
-      fmt::format("/var/lib/kubelet/device-plugins/nvidia*.sock: {}", tr("not there")),
+                  tr("missing")),
+      fmt::format("/var/lib/kubelet/device-plugins/nvidia*.sock: {}", tr("missing")),
       "https://github.com/NVIDIA/k8s-device-plugin/issues/478"};
   const bool rke = contains(file, "/rke2/");
   if (contains(file, "/k3s/") || rke)
@@ -177,10 +176,9 @@ void not_the_default(Examination& look) {
                                        "--set-as-default\nsudo systemctl restart {0}",
                                        by_docker ? "docker" : "containerd"),
                            ""});
-  finding.fix.push_back(
-      {install_device_plugin("--set runtimeClassName=nvidia"),
-       text("or without a default: runtimeClassName: nvidia in the device plugin's pods and in all "
-            "that want a GPU")});
+  finding.fix.push_back({install_device_plugin("--set runtimeClassName=nvidia"),
+                         text("or without a default: runtimeClassName: nvidia in the device "
+                              "plugin's pods and in all pods with a GPU")});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Rules CTR of containers that are not Docker's: system containers (LXC), rootless ones, Apptainer,
-// and those that should reach AMD's GPUs; and of packages with known faults that start containers.
+// Rules CTR for containers other than Docker's: system containers (LXC), rootless containers,
+// Apptainer, and containers for AMD GPUs. Also for container packages with known faults.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -7,33 +7,57 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/knowledge/version.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
+/// SELinux labels have four parts: "system_u:system_r:svirt_lxc_net_t:s0"; AppArmor's have one
+/// word.
+bool is_of_selinux(const std::string& label) {
+  return std::count(label.begin(), label.end(), ':') >= 3;
+}
+
+/// A node's mode allows everyone, but access is denied. Process labels differ between systems
+/// (container_t, svirt_lxc_net_t, spc_t). For uncommon labels, NVML's answer must confirm it.
 void selinux(Examination& look) {
   if (container_kind(look).empty()) return;
   const auto* label = look.see(look.facts.container.label);
-  if (label == nullptr || !contains(*label, ":container_t:")) return;
+  const std::string shown = label == nullptr ? "" : *label;
+  constexpr int kNoPermission = 4;
+  if (!contains(shown, ":container_t:") && look.facts.driver.nvml_init.value_or(0) != kNoPermission)
+    return;
   const auto control_node = look.facts.nodes.nvidia_node("/dev/nvidiactl");
   const auto* control = look.see(control_node);
-  // Open to everybody by its mode, and yet refused.
   if (control == nullptr || control->node.open_error != EACCES || (control->node.mode & 6) != 6)
     return;
-  Finding& finding = look.found(text("SELinux keeps the container from the GPU's device nodes"));
-  finding.evidence.push_back(fmt::format("/proc/self/attr/current: {}", *label));
+  const bool other = !shown.empty() && !is_of_selinux(shown);
+  Finding& finding = look.found(
+      other ? text("a security module denies the container access to the GPU's device nodes")
+            : text("SELinux denies the container access to the GPU's device nodes"));
+  if (!shown.empty()) finding.evidence.push_back(fmt::format("/proc/self/attr/current: {}", shown));
   finding.evidence.push_back(
       fmt::format("open(/dev/nvidiactl): EACCES, mode {:04o}", control->node.mode));
+  if (other) {
+    finding.fix.push_back({"docker run --security-opt apparmor=unconfined --gpus all IMAGE",
+                           text("for this container only; dmesg shows which rule denied it")});
+    return;
+  }
+  // The boolean came with the policy that uses the name container_t.
+  if (!shown.empty() && !contains(shown, ":container_t:")) {
+    finding.fix.push_back({"docker run --security-opt label=disable --gpus all IMAGE",
+                           text("for this container only: SELinux no longer confines it")});
+    return;
+  }
   finding.fix.push_back({"sudo setsebool -P container_use_devices true",
                          text("on the machine: for all of its containers")});
   finding.fix.push_back({"podman run --security-opt label=disable IMAGE",
-                         text("for this container alone: SELinux no longer confines it")});
+                         text("for this container only: SELinux no longer confines it")});
 }
 
-constexpr gid_t kNobodysGroup = 65534;  // what ids outside of a user namespace show as
+constexpr gid_t kNobodysGroup = 65534;  // how ids outside a user namespace appear
 
 void rootless_groups(Examination& look) {
   if (container_kind(look).empty()) return;
@@ -41,7 +65,7 @@ void rootless_groups(Examination& look) {
   const auto control = look.facts.nodes.nvidia_node("/dev/nvidiactl");
   if (const auto* one = look.see(control)) nodes.push_back(*one);
   if (const auto* kfd = look.see(look.facts.nodes.kfd)) nodes.push_back(*kfd);
-  // NVIDIA's are for drawing: CUDA opens none of them.
+  // NVIDIA's render nodes are for graphics; CUDA does not open them.
   const bool of_others = !gpus_on_bus(look, kVendorAmd).empty() ||
                          !gpus_on_bus(look, kVendorIntel).empty() || !machine_has_nvidia(look);
   if (const auto* render = look.see(look.facts.nodes.render))
@@ -49,7 +73,8 @@ void rootless_groups(Examination& look) {
                  [&](const GpuNode& one) {
                    return one.vendor == 0 ? of_others : one.vendor != kVendorNvidia;
                  });
-  // The control node may be everybody's and the GPUs a group's; one that opens is enough.
+  // The control node may be open to everyone and the GPUs to a group; one that can be opened is
+  // enough.
   const auto gpus = look.facts.nodes.nvidia_gpus();
   const auto* own = look.see(gpus);
   if (own != nullptr && std::all_of(own->begin(), own->end(), [](const GpuNode& one) {
@@ -64,15 +89,15 @@ void rootless_groups(Examination& look) {
     finding.evidence.push_back(fmt::format("{}: mode {:04o}, gid {}; open: EACCES", one.path,
                                            one.node.mode, one.node.gid));
     finding.fix.push_back({"podman run --group-add keep-groups IMAGE",
-                           text("start the container anew so; needs crun as its runtime")});
-    finding.fix.push_back({"sudo setfacl -m u:USER:rw " + pasted(one.path),
-                           text("on the machine, where Docker runs rootless and keeps no groups; "
-                                "until the next start")});
+                           text("restart the container like this; needs crun as its runtime")});
+    finding.fix.push_back(
+        {"sudo setfacl -m u:USER:rw " + pasted(one.path),
+         text("on the machine, because rootless Docker keeps no groups; until the next boot")});
     return;
   }
 }
 
-/// What of NVIDIA's a container for CUDA lacks or may not open: "" nothing.
+/// The NVIDIA node that is missing or denied in a CUDA container: "" none.
 std::string lacking_node(Examination& look, bool& denied) {
   const auto* nodes = look.see(look.facts.nodes.nvidia);
   if (nodes == nullptr) return "";
@@ -96,10 +121,10 @@ void lxc_nodes(Examination& look) {
   const auto* nvml = look.see(look.facts.files.nvml);
   Finding& finding = look.found(denied ? text("the system container may not open {}", path)
                                        : text("the system container was not given {}", path));
-  // Nothing of NVIDIA's inside: most of a machine's containers have no business with its GPU.
+  // Nothing of NVIDIA inside: most containers do not need the host's GPU.
   if (nodes->empty() && (nvml == nullptr || nvml->empty())) finding.severity = Severity::kInfo;
   finding.evidence.push_back(fmt::format("{}; {}: {}", look.facts.container.marker, path,
-                                         denied ? "EPERM" : tr("not there")));
+                                         denied ? "EPERM" : tr("missing")));
   if (nvml != nullptr && !nvml->empty()) finding.evidence.push_back(nvml->front().path);
   finding.fix.push_back(
       {"lxc config device add CONTAINER gpu gpu\n"
@@ -110,8 +135,8 @@ void lxc_nodes(Examination& look) {
        "lxc.mount.entry: /dev/nvidiactl dev/nvidiactl none bind,optional,create=file\n"
        "lxc.mount.entry: /dev/nvidia0 dev/nvidia0 none bind,optional,create=file\n"
        "lxc.mount.entry: /dev/nvidia-uvm dev/nvidia-uvm none bind,optional,create=file",
-       text("on the machine, in the container's configuration file; nvidia-uvm's "
-            "own major number (ls -l /dev/nvidia-uvm) wants a line like the first")});
+       text("on the machine, in the container's configuration file; add a line like the first for "
+            "nvidia-uvm's major number (ls -l /dev/nvidia-uvm)")});
 }
 
 void lxc_nested(Examination& look) {
@@ -123,17 +148,17 @@ void lxc_nested(Examination& look) {
   const auto* config = look.see(engines.toolkit_config);
   if (config != nullptr && toml_sets(*config, "no-cgroups", "true")) return;
   if (engines.toolkit_config.is_unreadable()) return;
-  Finding& finding = look.found(
-      text("NVIDIA's container runtime tries to change a device filter that belongs to the "
-           "machine around this system container"));
+  Finding& finding =
+      look.found(text("NVIDIA's container runtime tries to change a device filter that belongs to "
+                      "the host of this system container"));
   finding.evidence.push_back(
       fmt::format("{}; /proc/self/uid_map; {}; /etc/nvidia-container-runtime/config.toml: "
                   "no-cgroups = true: {}",
-                  look.facts.container.marker, *toolkit, tr("not there")));
+                  look.facts.container.marker, *toolkit, tr("missing")));
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place\n"
        "sudo systemctl restart docker",
-       text("in the system container, which needs the machine's nodes passed into it")});
+       text("in the system container, to which the machine's nodes must be passed")});
 }
 
 void lxc(Examination& look) {
@@ -141,7 +166,7 @@ void lxc(Examination& look) {
   lxc_nested(look);
 }
 
-/// A package of the target's that computes by ROCm: its own name or version says so.
+/// A package in the target that uses ROCm, according to its name or version.
 std::string rocm_package(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch != nullptr && torch->hip) return fmt::format("torch {}", torch->version);
@@ -153,7 +178,7 @@ std::string rocm_package(Examination& look) {
   return "";
 }
 
-/// Something says that ROCm is wanted here.
+/// Evidence that ROCm is meant to be used here.
 std::string rocm_sign(Examination& look) {
   if (const auto* folder = look.see(look.facts.rocm.folder)) return *folder;
   if (std::string package = rocm_package(look); !package.empty()) return package;
@@ -173,19 +198,18 @@ void rocm_container(Examination& look) {
   if (render == nullptr || look.facts.nodes.kfd.is_unreadable()) return;
   if (!no_kfd && !render->empty()) return;
   const std::string sign = rocm_sign(look);
-  // One of the two without the other was meant to be a GPU too.
+  // One without the other was still meant to be a GPU container.
   if (sign.empty() && no_kfd) return;
   Finding& finding =
       look.found(text("the container was not given {}", no_kfd ? "/dev/kfd" : "/dev/dri/renderD*"));
   finding.evidence.push_back(fmt::format("{}; {}: {}", look.facts.container.marker,
-                                         no_kfd ? "/dev/kfd" : "/dev/dri/renderD*",
-                                         tr("not there")));
+                                         no_kfd ? "/dev/kfd" : "/dev/dri/renderD*", tr("missing")));
   if (!sign.empty()) finding.evidence.push_back(sign);
   finding.fix.push_back(
       {fmt::format("{} run --device /dev/kfd --device /dev/dri --group-add {} IMAGE",
                    kind == "podman" ? "podman" : "docker",
                    kind == "podman" ? "keep-groups" : "video --group-add render"),
-       text("start the container anew so")});
+       text("restart the container like this")});
 }
 
 void apptainer(Examination& look) {
@@ -202,8 +226,9 @@ void apptainer(Examination& look) {
       look.found(text("the container was started without --nv, so it has the GPU's "
                       "nodes and not the driver's libraries"));
   finding.evidence.push_back(
-      fmt::format("/.singularity.d/libs/libcuda.so.1: {}; /dev/nvidiactl", tr("not there")));
-  finding.fix.push_back({"apptainer exec --nv IMAGE COMMAND", text("start the container anew so")});
+      fmt::format("/.singularity.d/libs/libcuda.so.1: {}; /dev/nvidiactl", tr("missing")));
+  finding.fix.push_back(
+      {"apptainer exec --nv IMAGE COMMAND", text("restart the container like this")});
 }
 
 bool holds(Examination& look, const std::string& when) {
@@ -214,20 +239,19 @@ bool holds(Examination& look, const std::string& when) {
   return engines.packages && engines.packages->contains(when);
 }
 
-/// Containers get a rule of the raw table from Docker 28 on, and do not start without it.
+/// Since Docker 28 containers get a rule in the raw table, and do not start without it.
 void docker_without_raw_table(Examination& look, const std::map<std::string, std::string>& all) {
   const auto* raw = look.see(look.facts.container.engines.raw_table);
   if (!look.facts.machine.is_jetson || raw == nullptr || *raw) return;
   for (const char* name : {"docker-ce", "docker.io"}) {
     const auto one = all.find(name);
     if (one == all.end() || is_older(one->second, "28")) continue;
-    Finding& finding = look.found(
-        text("Docker {} wants iptables' raw table, which this kernel does not have: containers do "
-             "not start",
-             beginning(one->second)));
+    Finding& finding = look.found(text(
+        "Docker {} needs the iptables raw table, which this kernel lacks: containers do not start",
+        beginning(one->second)));
     finding.evidence = {fmt::format("/var/lib/dpkg/status: {} {}", name, printable(one->second)),
                         fmt::format("/lib/modules/{}/modules.dep: iptable_raw: {}",
-                                    look.facts.machine.kernel.value_or(""), tr("not there")),
+                                    look.facts.machine.kernel.value_or(""), tr("missing")),
                         "https://github.com/moby/moby/issues/49557"};
     finding.fix.push_back(
         {"sudo mkdir -p /etc/systemd/system/docker.service.d && printf '[Service]\\n"
@@ -256,16 +280,16 @@ void faulty_package(Examination& look) {
         {"sudo apt-get update && sudo apt-get install --only-upgrade "
          "nvidia-container-toolkit nvidia-container-toolkit-base "
          "libnvidia-container-tools libnvidia-container1",
-         text("{} has it no longer", row.use)});
+         text("{} does not have it", row.use)});
     return;
   }
 }
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"CTR11", Layer::kContainer, Severity::kFatal, true, msgid("SELinux before the GPU's nodes"),
-     "DRV12 AMD01 CTR02", selinux},
+    {"CTR11", Layer::kContainer, Severity::kFatal, true,
+     msgid("SELinux denying access to the GPU's nodes"), "DRV12 AMD01 CTR02", selinux},
     {"CTR12", Layer::kContainer, Severity::kFatal, true,
-     msgid("groups that a rootless container lost"),
+     msgid("a rootless container that lost its groups"),
      "DRV12 AMD01 XPU03 CTR11 CTR19 DRV11 LIB01 FW*", rootless_groups},
     {"CTR18", Layer::kContainer, Severity::kFatal, true,
      msgid("a system container (LXC) without the GPU's nodes"), "DRV11 DRV12 LIB* FW* CTR02", lxc},
@@ -274,7 +298,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"CTR20", Layer::kContainer, Severity::kError, true, msgid("Apptainer without --nv"),
      "LIB* FW*", apptainer},
     {"CTR28", Layer::kContainer, Severity::kError, true,
-     msgid("a release of what starts containers that has a known fault"), "", faulty_package},
+     msgid("a container package with a known fault"), "", faulty_package},
 });
 
 }  // namespace

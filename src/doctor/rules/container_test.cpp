@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <functional>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
@@ -24,7 +24,7 @@ std::vector<GpuNode> nvidia_nodes(int open_error = 0) {
           nvidia_node("/dev/nvidia-uvm", open_error)};
 }
 
-/// A container of this kind with one GPU, and nothing wrong.
+/// A healthy container of this kind with one GPU.
 Facts healthy(const std::string& kind) {
   Facts facts;
   facts.machine.kernel = std::string("6.8.0-45-generic");
@@ -220,11 +220,11 @@ TEST_CASE("what cannot be read of a container makes no rule find anything, or ca
 }
 
 TEST_CASE("look-alikes of a container without its GPU are left alone") {
-  // Podman's CDI sets void to keep NVIDIA's runtime from doing its work twice.
+  // Podman's CDI sets "void" so that NVIDIA's runtime does not do the same work again.
   Facts podman = healthy("podman");
   set(podman, "NVIDIA_VISIBLE_DEVICES", "void");
   CHECK(first(podman).empty());
-  // No GPU in the machine: nothing was withheld.
+  // The machine has no GPU, so nothing was withheld.
   Facts bare = healthy("docker");
   without_nodes(bare);
   bare.machine.pci = std::vector<PciFunction>{};
@@ -239,12 +239,12 @@ TEST_CASE("look-alikes of a container without its GPU are left alone") {
   CHECK(first(jetson).empty());
   jetson.nodes.tegra = std::vector<GpuNode>{};
   CHECK(first(jetson) == "CTR01");
-  // An image's own "all", in a cluster that gives GPUs by other means.
+  // An image's default "all" in a cluster that provides GPUs in another way.
   Facts pod = healthy("kubernetes");
   set(pod, "NVIDIA_VISIBLE_DEVICES", "all");
   pod.driver.nvml_init = 0;
   CHECK(diagnose_with(container_rules_all(), pod, {}).findings.at(0).severity == Severity::kInfo);
-  // A Radeon that nobody computes on.
+  // A Radeon that is not used for computing.
   Facts radeon = healthy("docker");
   amd(radeon);
   radeon.rocm.folder = {};
@@ -276,7 +276,7 @@ TEST_CASE("a rootless container may have lost the group of the GPUs alone, or of
     nodes[at].node.open_error = EACCES;
     facts.nodes.nvidia = nodes;
   };
-  close(1);  // somebody else's, /dev/nvidia1 is ours
+  close(1);  // another user's; /dev/nvidia1 is ours
   CHECK(first(facts).empty());
   close(3);
   CHECK(first(facts) == "CTR12");
@@ -342,7 +342,7 @@ TEST_CASE("of a node's settings those count that what runs there reads") {
       said({{kContainerd,
              "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]\n"}})
           .empty());
-  // The highest version of all files counts for every one.
+  // The highest version of all files applies to each.
   constexpr const char* kThird =
       "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n"
       "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\n";
@@ -356,7 +356,7 @@ TEST_CASE("of a node's settings those count that what runs there reads") {
   CHECK(
       said({{kContainerd, std::string("disabled_plugins = [\"cri\"]\n") + kNvidia}}).find("CRI") !=
       std::string::npos);
-  // Docker's own containerd, and a kubelet that goes by CRI-O or by cri-dockerd.
+  // Docker's own containerd, with a kubelet that uses CRI-O or cri-dockerd.
   constexpr const char* kOff = "disabled_plugins = [\"cri\"]\n";
   CHECK(said({{kContainerd, kOff}, {"/etc/crio/crio.conf.d/99-nvidia.toml", kNvidia}}).empty());
   has_docker = true;
@@ -403,7 +403,7 @@ TEST_CASE("a node whose device plugin has to name NVIDIA's runtime, and does not
   engines.cdi = std::vector<CdiSpec>{};
   engines.kubelet = {};
   CHECK_MESSAGE(said(facts).empty(), "no node");
-  // Of a Docker that the kubelet starts its pods by.
+  // For a Docker in which the kubelet starts its pods.
   engines.kubelet = std::string("/var/lib/kubelet");
   engines.node_runtimes = {};
   engines.docker = std::string("/usr/bin/dockerd");
@@ -435,12 +435,12 @@ TEST_CASE("a node whose GPUs a plugin of another name, or of a cloud, has regist
                              "nvidiaGPU-1712345678.sock"}) {
     CAPTURE(plugin);
     CHECK(said(kKnown, plugin).empty());
-    // GKE's containerd knows nothing of NVIDIA's runtime: its plugin gives the nodes by itself.
+    // GKE's containerd does not know NVIDIA's runtime; its plugin provides the nodes.
     CHECK(said(kUnknown, plugin).empty());
   }
   REQUIRE(said(kUnknown, "rdma.sock").size() == 1);
   engines.plugin_sockets = Unreadable{"/var/lib/kubelet/device-plugins", EACCES};
-  // Not root: neither well nor ill.
+  // Without root it is neither healthy nor faulty.
   const auto unseen = diagnose_with(container_rules_all(), facts, {});
   CHECK(unseen.findings.empty());
   CHECK(std::any_of(unseen.not_checked.begin(), unseen.not_checked.end(), [](const auto& one) {

@@ -3,18 +3,17 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "doctor/install.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/own_words.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/install.hpp"
+#include "doctor/rules/queries.hpp"
+#include "doctor/rules/stated_build.hpp"
 #include "doctor/rules/wheel_search.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// NVRTC of a conda environment: a part of cudatoolkit up to CUDA 11, a package of its own from 12
-/// on.
+/// NVRTC in a conda environment: part of cudatoolkit up to CUDA 11, a separate package since 12.
 const CondaPackage* compiler_of_conda(Examination& look) {
   const CondaPackage* one = conda_package(look, "cuda-nvrtc");
   return one != nullptr ? one : conda_package(look, "cudatoolkit");
@@ -23,9 +22,9 @@ const CondaPackage* compiler_of_conda(Examination& look) {
 struct Compiler {
   std::string who;           // "pycuda 2024.1"
   std::string cuda;          // "11.0"
-  std::string path;          // that says it
-  bool takes_newer = false;  // for a GPU that it does not know yet, it makes PTX for an older one
-  bool may_be_idle = false;  // many have it for the processor alone
+  std::string path;          // the file that shows it
+  bool takes_newer = false;  // generates PTX for an older GPU if it does not know this one
+  bool may_be_idle = false;  // often only used on the CPU
 };
 
 std::optional<Compiler> compiler_by_toolkit(Examination& look, const char* name, bool takes_newer) {
@@ -56,25 +55,26 @@ std::optional<Compiler> compiler_of_numba(Examination& look) {
   return Compiler{named(*numba), found->version, found->folder, true, numba->name == "numba"};
 }
 
-/// The first that has no code for a GPU, too new or too old.
+/// The first compiler that cannot generate code for a GPU, because it is too new or too old.
 void found_without(Examination& look, const Compiler& compiler, const SeenGpu& gpu,
                    const ArchToolkits& bounds, bool newer) {
   const std::string cuda = beginning(compiler.cuda);
-  Finding& finding =
-      look.found(text("{} compiles with CUDA {}, which knows no {} (compute capability {})",
-                      compiler.who, cuda, gpu.name, gpu.capability));
+  Finding& finding = look.found(
+      text("{} compiles with CUDA {}, which does not support the {} (compute capability {})",
+           compiler.who, cuda, gpu.name, gpu.capability));
   if (compiler.may_be_idle) finding.severity = Severity::kInfo;
   finding.evidence.push_back(fmt::format("{}: CUDA {}", compiler.path, compiler.cuda));
   finding.evidence.push_back(
       newer ? text("CUDA {} is the first that compiles for {}", bounds.first, bounds.capability)
             : text("CUDA {} is the last that compiles for {}", bounds.last, bounds.capability));
   finding.fix.push_back(
-      {"", newer
-               ? text("install CUDA toolkit {} or newer beside the other, and name it in CUDA_HOME",
-                      bounds.first)
-               : text("give it CUDA {} or older: a build for that CUDA, or an older toolkit that "
-                      "CUDA_HOME names",
-                      bounds.last)});
+      {"",
+       newer
+           ? text("install CUDA toolkit {} or newer next to the other one and set CUDA_HOME to it",
+                  bounds.first)
+           : text("use CUDA {} or older: a build for that CUDA, or an older toolkit with CUDA_HOME "
+                  "set to it",
+                  bounds.last)});
 }
 
 }  // namespace
@@ -105,11 +105,11 @@ void compiler_without_gpu(Examination& look, bool newer) {
 
 namespace {
 
-/// NVRTC beside a package: conda's, where the package is conda's, else a wheel.
+/// The NVRTC that a package uses: conda's for a conda package, otherwise a wheel.
 struct Beside {
-  std::string cuda;  // "11.8"; "" there is none
+  std::string cuda;  // "11.8"; "" none
   std::string path;
-  std::string wish;  // conda's name for it; "" it is a wheel
+  std::string wish;  // its name in conda; "" a wheel
 };
 
 Beside compiler_beside(Examination& look, bool of_conda) {
@@ -127,11 +127,11 @@ Beside compiler_beside(Examination& look, bool of_conda) {
 void found_newer_ptx(Examination& look, const PtxUser& user, const std::string& version,
                      const Beside& compiler, const SeenDriver& driver) {
   Finding& finding = look.found(
-      text("the driver takes PTX of CUDA up to {}, and {} {} compiles with CUDA {}: error 222",
+      text("the driver accepts PTX of CUDA up to {}, but {} {} compiles with CUDA {}: error 222",
            driver.cuda, user.package, version, compiler.cuda));
   finding.evidence.push_back(
       driver.version.empty()
-          ? text("the driver serves CUDA up to {}", driver.cuda)
+          ? text("the driver supports CUDA up to {}", driver.cuda)
           : text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda));
   finding.evidence.push_back(fmt::format("{}: CUDA {}", compiler.path, compiler.cuda));
   finding.evidence.push_back(user.source);
@@ -147,7 +147,7 @@ void found_newer_ptx(Examination& look, const PtxUser& user, const std::string& 
                                     made)});
 }
 
-/// Of conda, or of pip; "" it is not here.
+/// From conda or pip; "" not installed.
 std::string version_here(Examination& look, const std::string& package) {
   if (const CondaPackage* conda = conda_package(look, package)) return conda->version;
   const auto wheel = look.facts.python.distribution(package);
@@ -164,7 +164,7 @@ void ptx_newer_than_driver(Examination& look) {
     const std::string version = version_here(look, row.package);
     if (version.empty() || !in_range(version, row.versions)) continue;
     const Beside compiler = compiler_beside(look, conda_package(look, row.package) != nullptr);
-    // 12.6 has the PTX of 12.5.
+    // 12.6 has the PTX version of 12.5.
     const bool same_ptx = compiler.cuda == "12.6" && driver.cuda == "12.5";
     if (compiler.cuda.empty() || same_ptx || !is_older(driver.cuda, compiler.cuda)) continue;
     return found_newer_ptx(look, row, version, compiler, driver);
@@ -172,7 +172,7 @@ void ptx_newer_than_driver(Examination& look) {
 }
 
 void older_ptxas_first(Examination& look) {
-  // Up to then XLA took the first ptxas of PATH, and wrote PTX of CUDA 12.4 for it.
+  // Until then XLA used the first ptxas in PATH, and wrote PTX of CUDA 12.4 for it.
   constexpr std::string_view kReleases = "0.4.31-0.5", kWritten = "12.4";
   const Toolkit* first = look.see(look.facts.toolchain.ptxas);
   const auto* all = look.see(look.facts.python.distributions);
@@ -188,24 +188,24 @@ void older_ptxas_first(Examination& look) {
   if (jax == nullptr || wheel == nullptr || !in_range(jax->version, kReleases) ||
       is_older(wheel->version, kWritten))
     return;
-  Finding& finding = look.found(
-      text("PATH finds the ptxas of CUDA {} before that of JAX's wheels ({}): it does not take the "
-           "PTX that {} writes",
-           beginning(first->version), beginning(wheel->version), named(*jax)));
+  Finding& finding =
+      look.found(text("PATH has the ptxas of CUDA {} before that of JAX's wheels ({}): it does not "
+                      "accept the PTX of {}",
+                      beginning(first->version), beginning(wheel->version), named(*jax)));
   finding.severity = Severity::kError;
   finding.evidence = {fmt::format("{}/bin/ptxas: CUDA {}", first->folder, first->version),
                       wheel->path, "https://github.com/jax-ml/jax/issues/25718"};
   finding.fix.push_back(
       {fmt::format("export PATH=$(echo \"$PATH\" | tr ':' '\\n' | grep -vx {} | paste -sd:)",
                    pasted(first->folder + "/bin")),
-       text("for programs with JAX; it then takes the ptxas of its wheels")});
+       text("for programs with JAX, which then uses the ptxas of its wheels")});
   finding.fix.push_back(
       {"", text("or a CUDA toolkit of {} or newer in PATH", beginning(wheel->version))});
 }
 
 void no_ptxas(Examination& look) {
-  // Keras compiles its optimizers by XLA there; before and after, the driver compiles what ptxas
-  // does not.
+  // In this release Keras compiles its optimizers with XLA; in others, the driver compiles what
+  // ptxas cannot.
   constexpr std::string_view kReleases = "2.11";
   const auto package = look.facts.python.distribution("tensorflow");
   const Distribution* tensorflow = look.see(package);
@@ -216,7 +216,7 @@ void no_ptxas(Examination& look) {
   if (others == nullptr || !others->empty() || libraries_named(look, "libcudart.so").empty())
     return;
   Finding& finding =
-      look.found(text("{} finds no ptxas, with which XLA compiles", named(*tensorflow)));
+      look.found(text("{} finds no ptxas, which XLA needs to compile", named(*tensorflow)));
   finding.evidence = {tensorflow->path,
                       text("not in PATH, in /usr/local/cuda* nor where XLA_FLAGS points; "
                            "conda's cudatoolkit has none"),
@@ -224,7 +224,7 @@ void no_ptxas(Examination& look) {
   if (look.facts.python.is_conda)
     finding.fix.push_back({fmt::format("conda install -p {} -c nvidia cuda-nvcc=11.3",
                                        pasted(look.facts.python.prefix)),
-                           text("brings ptxas; cudatoolkit-dev of conda-forge does as well")});
+                           text("contains ptxas, as does conda-forge's cudatoolkit-dev")});
   finding.fix.push_back(
       {install_command(look.facts.python, {"tensorflow==2.10.*"}), text("trains without ptxas")});
 }

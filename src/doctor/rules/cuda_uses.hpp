@@ -1,28 +1,28 @@
-// Who in the target's environment was built with which CUDA.
+// Which packages in the target's environment were built with which CUDA.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "doctor/builds.hpp"
-#include "doctor/rule.hpp"
+#include "doctor/knowledge/builds.hpp"
+#include "doctor/rules/rule.hpp"
 
 namespace berth::doctor {
 
-/// A package that was built with some CUDA, or was given its libraries.
+/// A package that was built with a CUDA version or uses its libraries.
 struct CudaUse {
   std::string what;  // "PyTorch 2.4.1+cu121"
-  std::string cuda;  // "12.1", or "12" where any of that major will do
-  std::string path;  // that says so
-  std::optional<Framework> framework = std::nullopt;  // that recipes are for
-  std::string package = {};  // whose name says for which CUDA it is; "" none
+  std::string cuda;  // "12.1", or "12" if any release of that major works
+  std::string path;  // the file that shows it
+  std::optional<Framework> framework = std::nullopt;  // to find recipes for
+  std::string package = {};  // its name, if it contains the CUDA version; otherwise ""
 };
 
-/// Frameworks whose build is known: by what they say of themselves, or by their release.
+/// Frameworks with a known build: from their own files or their release.
 [[nodiscard]] std::vector<CudaUse> framework_uses(Examination& look);
-/// Whatever else there is: by the libraries of CUDA that a file links to, that a package requires
-/// as wheels or is known to open, or that the environment was pointed to.
+/// All other packages, by CUDA libraries: those that a file links to, that a package requires as
+/// wheels or is known to open, or that LD_LIBRARY_PATH provides.
 [[nodiscard]] std::vector<CudaUse> library_uses(Examination& look);
 
 }  // namespace berth::doctor

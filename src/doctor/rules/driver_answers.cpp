@@ -1,10 +1,10 @@
-// Rules DRV19 to DRV27, but for Xids: what the driver itself says of its GPUs.
+// Rules DRV19 to DRV27, except for Xids: what the driver reports about its GPUs.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -37,7 +37,7 @@ void mig_empty(Examination& look) {
     finding.evidence.push_back(named(gpu));
     finding.fix.push_back(
         {fmt::format("sudo nvidia-smi mig -i {} -lgip", pasted(gpu.pci_address)),
-         text("lists what fits; create one with: sudo nvidia-smi mig -cgi ID -C")});
+         text("lists the possible instances; create one with: sudo nvidia-smi mig -cgi ID -C")});
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -mig 0", pasted(gpu.pci_address)),
                            text("turn MIG off")});
   }
@@ -49,23 +49,24 @@ void compute_mode(Examination& look) {
     if (mode == nullptr || *mode == "default") continue;
     const bool held = gpu.processes_memory_bytes.value_or(0) > 0;
     const bool prohibited = *mode == "prohibited";
-    // An MPS server is the one program, and lets all others in.
+    // An MPS server is the only process, but lets other programs share the GPU.
     const auto& server = look.facts.nvidia.mps_control;
     if (!prohibited && look.facts.driver.cuda_init.value_or(1) == 0 &&
         (look.see(server) != nullptr || server.is_unreadable()))
       continue;
-    Finding& finding =
-        look.found(prohibited ? text("GPU {} is set to take no programs at all", gpu.pci_address)
-                   : held ? text("GPU {} takes one program only, and one has it", gpu.pci_address)
-                          : text("GPU {} takes one program only", gpu.pci_address));
-    // Without a holder that is what some clusters want, and it keeps nobody out.
+    Finding& finding = look.found(
+        prohibited ? text("GPU {} is set to accept no programs", gpu.pci_address)
+        : held     ? text("GPU {} accepts only one program, and one is using it", gpu.pci_address)
+                   : text("GPU {} accepts only one program", gpu.pci_address));
+    // Some clusters configure it like this. Without another process it blocks nobody.
     if (!prohibited && !held) finding.severity = Severity::kInfo;
     finding.evidence.push_back(text("NVML: its compute mode is “{}”", printable(*mode)));
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -c 0", pasted(gpu.pci_address)),
                            text("lets several programs share it again")});
     if (!prohibited)
-      finding.fix.push_back({"berth ps", text("end who has it; a program with several ranks must "
-                                              "set its own GPU before its first CUDA call")});
+      finding.fix.push_back(
+          {"berth ps", text("end the process that uses it; in a program with several ranks, each "
+                            "must select its own GPU before its first CUDA call")});
   }
 }
 
@@ -74,7 +75,7 @@ void vgpu_licence(Examination& look) {
     const std::string* licence = look.see(gpu.vgpu_licence);
     if (licence == nullptr || *licence != "unlicensed") continue;
     Finding& finding = look.found(
-        text("the vGPU {} has no licence: it is slowed down, and some programs cannot start",
+        text("the vGPU {} has no licence: it is throttled, and some programs cannot start",
              gpu.pci_address));
     finding.evidence.push_back(named(gpu));
     finding.fix.push_back({"sudo systemctl restart nvidia-gridd && nvidia-smi -q | grep -i licen",
@@ -90,7 +91,7 @@ void remap_pending(Examination& look) {
     if (!failed && !pending) continue;
     Finding& finding = look.found(
         failed ? text("GPU {} has run out of spare memory rows", gpu.pci_address)
-               : text("GPU {} has bad memory, which a reset takes out of use", gpu.pci_address));
+               : text("GPU {} has bad memory, which a reset will disable", gpu.pci_address));
     finding.evidence.push_back(named(gpu));
     finding.evidence.push_back(failed ? text("NVML: remapping a row has failed")
                                       : text("NVML: a remapped row or retired page is pending"));
@@ -100,7 +101,7 @@ void remap_pending(Examination& look) {
     }
     finding.fix.push_back(
         {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
-         text("ends what runs on it; where that is refused, reboot")});
+         text("ends the programs on it; if that is refused, reboot")});
   }
 }
 
@@ -125,17 +126,17 @@ void cc_not_ready(Examination& look) {
     const bool* ready = look.see(gpu.cc_ready);
     if (ready == nullptr || *ready) continue;
     Finding& finding = look.found(text(
-        "GPU {} computes confidentially, and nobody has said that it is ready", gpu.pci_address));
+        "GPU {} is in confidential computing mode, but was not set to ready", gpu.pci_address));
     finding.evidence.push_back(named(gpu));
     finding.fix.push_back({"sudo nvidia-smi conf-compute -srs 1", text("after its attestation")});
   }
 }
 
-/// What a number of cuInit's says, where no other rule takes it up.
+/// The meaning of a cuInit code, if no other rule handles it.
 const char* meaning_of(int code) {
   switch (code) {
     case 2:
-      return msgid("out of memory, of the GPU's or of what this process may map");
+      return msgid("out of GPU memory, or the process cannot map more memory");
     case 3:
     case 46:
       return msgid("the GPU is busy or was lost while CUDA started");
@@ -146,18 +147,19 @@ const char* meaning_of(int code) {
     case 801:
       return msgid("not supported by this kind of GPU, or of vGPU");
     default:
-      return msgid("NVIDIA's list of CUresult tells what that is");
+      return msgid("NVIDIA's list of CUresult codes explains it");
   }
 }
 
-/// Other rules know these codes of cuInit's and what they come from.
+/// Other rules know these cuInit codes and their causes.
 bool is_known_code(int code) {
   constexpr auto kKnown =
       std::to_array({0, 34, 35, 101, 719, 802, 803, 804, 805, 806, 807, 808, 809, 999});
   return std::find(kKnown.begin(), kKnown.end(), code) != kKnown.end();
 }
 
-/// Nothing that other rules look at is in the way: the nodes are there and open, the log is quiet.
+/// Nothing that other rules check is wrong: nodes exist and can be opened, and the log has no
+/// error.
 bool ways_are_open(Examination& look) {
   const auto* nodes = look.see(look.facts.nvidia.nodes);
   if (nodes == nullptr || nodes->empty() || !is_loaded(look, "nvidia") ||
@@ -171,13 +173,13 @@ bool ways_are_open(Examination& look) {
 
 void advise_restart(Finding& finding) {
   finding.fix.push_back(
-      {"sudo dmesg | grep -iE 'nvrm|nvidia' | tail -30", text("the kernel's side of it")});
+      {"sudo dmesg | grep -iE 'nvrm|nvidia' | tail -30", text("the kernel's messages about it")});
   finding.fix.push_back(
       {"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia",
-       text("starts the driver anew, when nothing uses the GPU; else a reboot")});
+       text("reloads the driver if no program uses the GPU; otherwise reboot")});
 }
 
-/// Whoever runs the machine has told the driver to leave GPUs out.
+/// The administrator has configured the driver to exclude GPUs.
 bool excludes_gpus(Examination& look) {
   const auto& all = look.facts.nvidia.parameters;
   if (!all) return false;
@@ -188,8 +190,8 @@ bool excludes_gpus(Examination& look) {
   return false;
 }
 
-/// GPUs that the bus shows in the driver's hands, and that its library does not list. A program
-/// that may open a part of the nodes is told of that part alone, as it should be.
+/// GPUs that are bound to the driver on the bus, but not listed by its library. A process that may
+/// open only some nodes correctly sees only these GPUs.
 bool gpus_unlisted(Examination& look) {
   constexpr int kNoDevice = 100;
   const auto& driver = look.facts.driver;
@@ -224,11 +226,11 @@ bool gpus_unlisted(Examination& look) {
   if (driver.cuda_init) finding.evidence.push_back(cuda_says(*driver.cuda_init));
   advise_restart(finding);
   if (!listed->empty())
-    finding.fix.push_back({"nvidia-smi drain -q", text("whether somebody took it out on purpose")});
+    finding.fix.push_back({"nvidia-smi drain -q", text("whether it was excluded on purpose")});
   return true;
 }
 
-/// It fails, and nothing that the doctor knows of explains it: better than to say nothing.
+/// It fails and nothing known explains it; report at least that.
 void unexplained(Examination& look) {
   if (!may_concern_nvidia(look.facts) || look.facts.machine.is_wsl ||
       look.facts.machine.is_jetson || !ways_are_open(look))
@@ -272,11 +274,11 @@ void unexplained(Examination& look) {
 constexpr auto kRules = std::to_array<Rule>({
     {"DRV19", Layer::kDriver, Severity::kFatal, true, msgid("MIG on, without instances"),
      "ENV04 FW*", mig_empty},
-    {"DRV20", Layer::kDriver, Severity::kError, true,
-     msgid("a compute mode that keeps programs out"), "FW*", compute_mode},
+    {"DRV20", Layer::kDriver, Severity::kError, true, msgid("a compute mode that rejects programs"),
+     "FW*", compute_mode},
     {"DRV21", Layer::kDriver, Severity::kError, true, msgid("a vGPU without a licence"), "RT*",
      vgpu_licence},
-    {"DRV25", Layer::kDriver, Severity::kError, true, msgid("bad memory that waits for a reset"),
+    {"DRV25", Layer::kDriver, Severity::kError, true, msgid("bad memory that needs a reset"),
      "DRV26", remap_pending},
     {"DRV26", Layer::kDriver, Severity::kError, true, msgid("memory errors beyond ECC"), "",
      ecc_uncorrected},

@@ -1,12 +1,13 @@
-// Rules DRV06 to DRV08: whether the flavour of NVIDIA's module, and its branch, serve the GPUs that
-// are here.
+// Rules DRV06 to DRV08: whether the flavour and branch of NVIDIA's module support the installed
+// GPUs.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -15,28 +16,27 @@ std::string describe(const PciFunction& gpu) {
   return fmt::format("{} (10de:{:04x})", gpu.address, gpu.device);
 }
 
-/// From Blackwell on the proprietary module drives no GPU. NVIDIA's numbers grow with its
+/// Since Blackwell the proprietary module supports no GPU. NVIDIA's device ids increase with its
 /// generations.
 bool is_from_blackwell(const PciFunction& gpu) {
   constexpr std::uint32_t kFirst = 0x2900;
   return gpu.device >= kFirst;
 }
 
-/// A GPU of before Turing beside one of after Hopper: each kind of the module leaves one of them.
+/// GPUs from before Turing and after Hopper in one machine: no flavour of the module supports both.
 bool told_of_both_kinds(Examination& look, Finding& finding) {
   const PciFunction *old = nullptr, *blackwell = nullptr;
   for (const auto* gpu : nvidia_gpus(look)) {
-    if (gpu->driver.value_or("") == "vfio-pci") continue;  // a guest has it
+    if (gpu->driver.value_or("") == "vfio-pci") continue;  // assigned to a guest
     if (is_before_turing(*gpu)) old = gpu;
     if (is_from_blackwell(*gpu)) blackwell = gpu;
   }
   if (old == nullptr || blackwell == nullptr) return false;
-  finding.evidence.push_back(text("no kind of NVIDIA's module drives both {} and {}",
-                                  describe(*old), describe(*blackwell)));
+  finding.evidence.push_back(
+      text("no NVIDIA module supports both {} and {}", describe(*old), describe(*blackwell)));
   finding.fix.push_back(
-      {"", text("give one of them to a virtual machine or to another machine, and "
-                "install the kind of the module that the other needs: open for "
-                "{}, proprietary for {}",
+      {"", text("move one of them to a virtual machine or to another machine, and install the "
+                "module that the other needs: open for {}, proprietary for {}",
                 blackwell->address, old->address)});
   return true;
 }
@@ -53,21 +53,26 @@ void open_module_old_gpu(Examination& look) {
       text("NVIDIA's open kernel module is installed, and the GPU at {} is too old for it",
            old.front()->address));
   for (const auto* gpu : old)
-    finding.evidence.push_back(text(
-        "{}: before Turing, without the processor that the open module needs", describe(*gpu)));
+    finding.evidence.push_back(
+        text("{}: before Turing, so it lacks the GSP that the open module needs", describe(*gpu)));
   if (open != nullptr && *open)
     finding.evidence.emplace_back("/proc/driver/nvidia/version: Open Kernel Module");
-  if (!line.empty()) finding.evidence.push_back(quoted(line));
+  if (!line.empty()) finding.evidence.push_back(quoted_line(line));
   if (told_of_both_kinds(look, finding)) return;
+  constexpr int kLastForOld = 580;
+  if (look.facts.nvidia.module_variant.value_or("") == "kernel-open" &&
+      branch_of(look.facts.nvidia.module_version.value_or("")) <= kLastForOld) {
+    finding.fix.push_back(with_variant(look, "kernel"));
+    return;
+  }
   finding.fix.push_back(on_system(look, "driver_branch",
                                   text("the proprietary module, not the open one; 580 is the last "
                                        "branch for Maxwell, Pascal and Volta"),
                                   "580"));
 }
 
-/// The first branch that serves GPUs from this PCI id on: NVIDIA's numbers grow with its
-/// generations. No public table has all of them: without the driver's own word that it does not
-/// serve the GPU they are worth a warning.
+/// The first branch that supports GPUs from this PCI id on; ids increase with generations. No
+/// public table is complete, so this is only a warning unless the driver itself rejects the GPU.
 int first_branch_for(const PciFunction& gpu) {
   struct Generation {
     std::uint32_t first;
@@ -86,7 +91,7 @@ int first_branch_for(const PciFunction& gpu) {
   return branch;
 }
 
-/// One that the proprietary module has, and that does not answer: no log need say why.
+/// A GPU on the proprietary module that does not answer; the log need not show why.
 const PciFunction* needs_open_module(Examination& look) {
   const bool* open = look.see(look.facts.nvidia.open_module);
   if (open == nullptr || *open) return nullptr;
@@ -111,17 +116,19 @@ void proprietary_module_new_gpu(Examination& look) {
   const PciFunction* gpu = line.empty() ? needs_open_module(look) : nullptr;
   if (line.empty() && gpu == nullptr) return;
   Finding& finding = look.found(text("this GPU needs NVIDIA's open kernel module"));
-  if (!line.empty()) finding.evidence.push_back(quoted(line));
+  if (!line.empty()) finding.evidence.push_back(quoted_line(line));
   if (gpu != nullptr) {
     finding.evidence.push_back(
-        text("{}: Blackwell or newer, which only the open module drives", describe(*gpu)));
+        text("{}: Blackwell or newer, which only the open module supports", describe(*gpu)));
     finding.evidence.push_back(text("/proc/driver/nvidia/version: the proprietary module"));
   }
-  if (!told_of_both_kinds(look, finding))
-    finding.fix.push_back(on_system(look, "driver_open", "", "580"));
+  if (told_of_both_kinds(look, finding)) return;
+  finding.fix.push_back(look.facts.nvidia.module_variant.value_or("") == "kernel"
+                            ? with_variant(look, "kernel-open")
+                            : on_system(look, "driver_open", "", "580"));
 }
 
-/// A GPU that is newer than the driver, which then leaves it alone.
+/// A GPU newer than the driver, so the driver ignores it.
 bool not_served_yet(Examination& look) {
   const std::string line = newest_line(look, {"NVRM", "is not supported by the"});
   const std::string version =
@@ -131,13 +138,12 @@ bool not_served_yet(Examination& look) {
     const int first = first_branch_for(*gpu);
     if (line.empty() && (version.empty() || branch_of(version) >= first)) continue;
     if (!version.empty() && branch_of(version) >= first) continue;
-    Finding& finding =
-        look.found(text("driver {} is older than the GPU at {}, and does not serve it",
-                        printable(version), gpu->address));
+    Finding& finding = look.found(
+        text("driver {} is too old for the GPU at {}", printable(version), gpu->address));
     if (line.empty())
       finding.severity = Severity::kWarning;
     else
-      finding.evidence.push_back(quoted(line));
+      finding.evidence.push_back(quoted_line(line));
     finding.evidence.push_back(
         text("{}: driver {} is the first branch for it", describe(*gpu), first));
     finding.fix.push_back(
@@ -149,9 +155,9 @@ bool not_served_yet(Examination& look) {
   return false;
 }
 
-/// The last branch for GPUs from this PCI id to that, of generations before Maxwell; from
-/// https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/supportedchips.html. That is
-/// 580 for those from Maxwell to Volta. 0: any newer one serves it.
+/// The last branch for GPUs up to this PCI id, of generations before Maxwell; from
+/// https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/supportedchips.html. From
+/// Maxwell to Volta it is 580. 0: newer branches also support it.
 int last_branch_for(const PciFunction& gpu) {
   struct Range {
     std::uint32_t first, last;
@@ -172,19 +178,19 @@ int last_branch_for(const PciFunction& gpu) {
   return is_before_turing(gpu) ? 580 : 0;
 }
 
-/// Of the module, or of the libraries where none is loaded; of several the oldest.
+/// From the module, or from the libraries if none is loaded; the oldest if there are several.
 std::string installed_version(const NvidiaFacts& nvidia) {
   if (nvidia.module_version) return *nvidia.module_version;
   if (nvidia.library_version) return *nvidia.library_version;
   const auto libraries = nvidia.libraries.value_or({});
   const auto oldest = std::min_element(libraries.begin(), libraries.end(),
                                        [](const DriverLibrary& a, const DriverLibrary& b) {
-                                         return compare_versions(a.version, b.version) < 0;
+                                         return is_older(a.version, b.version);
                                        });
   return oldest == libraries.end() ? "" : oldest->version;
 }
 
-/// No driver has it, or NVIDIA's was asked and has no word for it.
+/// It has no driver, or NVIDIA's driver was queried and does not know it.
 bool is_left_alone(Examination& look, const PciFunction& gpu) {
   constexpr int kNotLoaded = 9;
   if (gpu.driver.is_absent()) return true;
@@ -196,16 +202,14 @@ bool is_left_alone(Examination& look, const PciFunction& gpu) {
                       [&](const GpuAnswer& one) { return one.pci_address == gpu.address; });
 }
 
-/// The older branch takes the driver from the GPUs that work: where it is too old for one of them,
-/// there is none for both.
+/// The older branch may not support the GPUs that work now; then no branch supports both.
 void advise_branch(Examination& look, Finding& finding,
                    const std::vector<const PciFunction*>& working, int branch) {
   for (const PciFunction* gpu : working)
     if (const int first = first_branch_for(*gpu); first > branch) {
-      finding.fix.push_back(
-          {"", text("no branch serves it together with {}, which needs {} or newer: use it in "
-                    "another machine",
-                    describe(*gpu), first)});
+      finding.fix.push_back({"", text("no branch supports both it and {}, which needs {} or newer: "
+                                      "use it in another machine",
+                                      describe(*gpu), first)});
       return;
     }
   constexpr int kOldestPackaged = 470;
@@ -214,8 +218,8 @@ void advise_branch(Examination& look, Finding& finding,
                                   std::to_string(branch)));
   if (branch < kOldestPackaged)
     finding.fix.push_back(
-        {"", text("NVIDIA ended branch {} years ago: newer releases of distributions have no "
-                  "package of it, and its module is not compiled for their kernels",
+        {"", text("NVIDIA ended branch {} years ago: newer distributions have no package of it, "
+                  "and its module does not compile for their kernels",
                   branch)});
 }
 
@@ -240,10 +244,10 @@ void dropped_by_branch(Examination& look) {
   if (line.empty() && dropped.empty()) return;
   if (branch == 0) branch = 580;
   Finding& finding = look.found(
-      text("the installed driver no longer serves this GPU; its branch is {}.xx", branch));
-  if (!line.empty()) finding.evidence.push_back(quoted(line));
+      text("the installed driver no longer supports this GPU; its last branch is {}.xx", branch));
+  if (!line.empty()) finding.evidence.push_back(quoted_line(line));
   const std::string ignored = log == nullptr ? "" : newest_line(*log, {"will ignore this GPU"});
-  if (!ignored.empty() && ignored != line) finding.evidence.push_back(quoted(ignored));
+  if (!ignored.empty() && ignored != line) finding.evidence.push_back(quoted_line(ignored));
   if (line.empty()) finding.evidence.push_back(text("driver {}", printable(version)));
   for (const PciFunction* gpu : dropped) finding.evidence.push_back(describe(*gpu));
   if (!working.empty()) finding.severity = Severity::kWarning;
@@ -258,7 +262,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a GPU that needs the open kernel module"), "HW02 DRV01 DRV09 DRV11 DRV23 LIB01 FW*",
      proprietary_module_new_gpu},
     {"DRV08", Layer::kDriver, Severity::kFatal, true,
-     msgid("a GPU that the driver's branch does not serve"),
+     msgid("a GPU that the driver's branch does not support"),
      "HW02 DRV01 DRV09 DRV11 DRV28 LIB01 FW*", dropped_by_branch},
 });
 

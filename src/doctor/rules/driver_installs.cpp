@@ -1,5 +1,4 @@
-// Rules DRV17, DRV18, DRV33: what is installed of the driver, and what an update has left to be
-// done.
+// Rules DRV17, DRV18, DRV33: the installed driver packages, and incomplete updates.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -8,7 +7,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -28,16 +27,18 @@ void two_installs(Examination& look) {
       std::find(installers.begin(), installers.end(), "nvidia-installer") != installers.end();
   if (by_hand) {
     finding.evidence.push_back(text("/usr/bin/nvidia-uninstall: installed by NVIDIA's .run file"));
-    finding.fix.push_back({"sudo nvidia-uninstall",
-                           text("then install the package again, so that one source has it all")});
+    finding.fix.push_back(
+        {"sudo nvidia-uninstall",
+         text("then install the package again, so that all files come from one source")});
   }
-  finding.fix.push_back(on_system(
-      look, "owner", text("what no package owns is left over: remove it, then sudo ldconfig"),
-      pasted(libraries->front().path) + " " + pasted(libraries->back().path)));
+  finding.fix.push_back(
+      on_system(look, "owner",
+                text("files without a package are leftovers: remove them, then run sudo ldconfig"),
+                pasted(libraries->front().path) + " " + pasted(libraries->back().path)));
 }
 
 /// "6.10.6-200.fc40.x86_64" and "6.11.3-200.fc41.x86_64" are kernels of one line, "6.6.47-1-lts" is
-/// of another: what is no number tells.
+/// another: compares the non-numeric parts.
 std::string line_of(std::string_view kernel) {
   std::string letters;
   for (const char c : kernel)
@@ -45,7 +46,7 @@ std::string line_of(std::string_view kernel) {
   return letters;
 }
 
-/// By all numbers of the name, from the left: "6.8.0-45" < "6.8.0-107".
+/// Compares all numbers in the names from the left: "6.8.0-45" < "6.8.0-107".
 bool is_older_kernel(std::string_view one, std::string_view other) {
   const auto numbers = [](std::string_view name) {
     std::vector<std::int64_t> found;
@@ -64,17 +65,16 @@ bool has_module(const std::vector<ModuleFile>& files, std::string_view kernel) {
                      [&](const ModuleFile& file) { return file.kernel == kernel; });
 }
 
-/// An update took the files of the kernel that runs: what is not loaded yet cannot be.
+/// An update removed the running kernel's files, so modules that are not loaded yet cannot be
+/// loaded.
 bool kernel_removed(Examination& look, const std::string& running,
                     const std::vector<std::string>& kernels) {
   const bool any = std::any_of(kernels.begin(), kernels.end(), [](const std::string& name) {
     return !name.empty() && name.front() >= '0' && name.front() <= '9';
   });
   if (!any || std::find(kernels.begin(), kernels.end(), running) != kernels.end()) return false;
-  Finding& finding =
-      look.found(text("the kernel {} that runs was removed by an update: until a reboot no module "
-                      "can be loaded",
-                      running));
+  Finding& finding = look.found(text(
+      "an update removed the running kernel {}: no module can be loaded until a reboot", running));
   finding.evidence.push_back(fmt::format("/lib/modules: {}", fmt::join(kernels, " ")));
   if (is_not_loaded(look, "nvidia_uvm"))
     finding.evidence.push_back(text("/proc/modules: nvidia, but no nvidia_uvm"));
@@ -82,7 +82,7 @@ bool kernel_removed(Examination& look, const std::string& running,
   return true;
 }
 
-/// The next start takes a newer kernel, for which there is no module of NVIDIA's.
+/// The next boot uses a newer kernel that has no NVIDIA module.
 void next_kernel_without_module(Examination& look, const std::string& running,
                                 const std::vector<std::string>& kernels) {
   const auto* files = look.see(look.facts.nvidia.modules_on_disk);
@@ -96,11 +96,10 @@ void next_kernel_without_module(Examination& look, const std::string& running,
         is_older_kernel(newest == nullptr ? running : *newest, kernel))
       newest = &kernel;
   if (newest == nullptr || has_module(*files, *newest)) return;
-  Finding& finding =
-      look.found(text("the newest kernel, {}, has no module of NVIDIA's: after the next reboot the "
-                      "GPU is gone",
-                      *newest));
-  finding.evidence.push_back(text("{} runs, for which there is one", running));
+  Finding& finding = look.found(
+      text("the newest kernel, {}, has no NVIDIA module: after the next reboot the GPU is unusable",
+           *newest));
+  finding.evidence.push_back(text("{} is running, which has one", running));
   finding.evidence.push_back(text("{}: no nvidia.ko", "/lib/modules/" + *newest));
   finding.fix.push_back({fmt::format("sudo dkms autoinstall -k {}", pasted(*newest)),
                          text("before the reboot; it needs that kernel's headers: linux-headers-… "
@@ -118,7 +117,7 @@ void reboot_pending(Examination& look) {
       if (line.find("nvidia") != std::string_view::npos)
         finding.evidence.push_back("/run/reboot-required.pkgs: " + printable(line));
     finding.fix.push_back(
-        {"sudo reboot", text("at a time that suits: what runs now goes on until then")});
+        {"sudo reboot", text("when convenient: programs keep running until then")});
     return;
   }
   const std::string* running = look.see(look.facts.machine.kernel);
@@ -128,7 +127,7 @@ void reboot_pending(Examination& look) {
     next_kernel_without_module(look, *running, *kernels);
 }
 
-/// dpkg has stopped in the middle, and every later command of apt's stops there as well.
+/// dpkg was interrupted; every later apt command stops at the same place.
 void unfinished(Examination& look) {
   if (look.facts.machine.in_container || (nvidia_gpus(look).empty() && !is_loaded(look, "nvidia")))
     return;
@@ -138,24 +137,24 @@ void unfinished(Examination& look) {
     return !one.name.starts_with("linux-headers-") && !one.name.starts_with("linux-image-");
   };
   const auto first = std::find_if(packages->begin(), packages->end(), is_drivers);
-  // A kernel's alone waits for a module only where one is built.
+  // An unfinished kernel package matters only if a module is built for it.
   if (first == packages->end() && look.see(look.facts.nvidia.source) == nullptr) return;
-  // It runs just now, or what waits for it is.
+  // It is running now, and the others wait for it.
   for (const std::string& name : look.facts.machine.processes.value_or({}))
     if (name == "dpkg" || name == "apt-get" || name == "apt" || name.starts_with("unattended-upgr"))
       return;
-  Finding& finding = look.found(
-      text("the installation of {} was not finished: every further one stops there, and the driver "
-           "stays in parts",
-           (first == packages->end() ? packages->front() : *first).name));
+  Finding& finding =
+      look.found(text("the installation of {} was not finished: later installations stop there "
+                      "too, and the driver is incomplete",
+                      (first == packages->end() ? packages->front() : *first).name));
   if (is_not_loaded(look, "nvidia")) finding.severity = Severity::kError;
   for (const UnfinishedPackage& one : *packages)
     finding.evidence.push_back(
         fmt::format("/var/lib/dpkg/status: {}: {}", printable(one.name), printable(one.status)));
   finding.evidence.emplace_back("https://github.com/compiler-explorer/infra/issues/1722");
-  finding.fix.push_back({"sudo dpkg --configure -a && sudo apt-get -f install",
-                         text("goes on where it stopped; if a module cannot be built, its message "
-                              "says why")});
+  finding.fix.push_back(
+      {"sudo dpkg --configure -a && sudo apt-get -f install",
+       text("continues the installation; if a module cannot be built, its message says why")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({

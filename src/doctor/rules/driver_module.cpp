@@ -1,15 +1,15 @@
-// Rules DRV01 to DRV05, DRV09, DRV10: whether NVIDIA's kernel module is there, is the right one,
-// and has started its GPUs.
+// Rules DRV01 to DRV05, DRV09, DRV10: whether NVIDIA's kernel module exists, is the right one, and
+// has initialized its GPUs.
 #include <algorithm>
 #include <array>
 #include <set>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/kernel_lines.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
-#include "doctor/version.hpp"
+#include "doctor/rules/queries.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -18,14 +18,14 @@ std::string describe(const PciFunction& gpu) {
   return fmt::format("{} (10de:{:04x})", gpu.address, gpu.device);
 }
 
-/// nvidia.ko for the running kernel; nullptr: none, or not known.
+/// nvidia.ko for the running kernel; nullptr: none or unknown.
 const ModuleFile* file_for(const std::vector<ModuleFile>& files, const std::string& kernel) {
   const auto found = std::find_if(files.begin(), files.end(),
                                   [&](const ModuleFile& file) { return file.kernel == kernel; });
   return found == files.end() ? nullptr : &*found;
 }
 
-/// NVIDIA's GPUs where it is known that the module is not loaded.
+/// NVIDIA GPUs if the module is known not to be loaded.
 std::vector<const PciFunction*> gpus_without_module(Examination& look) {
   auto gpus = nvidia_gpus(look);
   if (!gpus.empty() && !is_not_loaded(look, "nvidia")) gpus.clear();
@@ -43,7 +43,7 @@ void module_missing(Examination& look) {
   const bool installed = known != nullptr && (!known->empty() || look.facts.nvidia.source);
   const bool elsewhere = installed && kernel != nullptr && !look.facts.machine.in_container &&
                          file_for(*known, *kernel) == nullptr;
-  if (elsewhere) return;  // DRV02 says that
+  if (elsewhere) return;  // reported by DRV02
   Finding& finding =
       look.found(text("NVIDIA's kernel module is not loaded, so nothing drives the GPU at {}",
                       gpus.front()->address));
@@ -68,7 +68,7 @@ void module_missing(Examination& look) {
   finding.fix.push_back(on_system(look, "driver", ""));
 }
 
-/// The file is there, and the kernel did not take it: it was made for another one's symbols.
+/// The file exists but the kernel rejected it: it was built for another kernel's symbols.
 void module_refused(Examination& look, const std::string& kernel, const ModuleFile& file) {
   std::string line = newest_line(look, {"nvidia", "version magic"});
   if (line.empty()) line = newest_line(look, {"nvidia", "disagrees about version of symbol"});
@@ -76,9 +76,9 @@ void module_refused(Examination& look, const std::string& kernel, const ModuleFi
   if (line.empty()) line = newest_line(look, {"nvidia", "section size must match"});
   if (line.empty()) line = newest_line(look, {"nvidia", "exports duplicate symbol"});
   if (line.empty()) return;
-  Finding& finding =
-      look.found(text("NVIDIA's module does not fit kernel {}, which refuses to load it", kernel));
-  finding.evidence = {quoted(line), text("{} is there", file.path)};
+  Finding& finding = look.found(
+      text("NVIDIA's module does not match kernel {}, which refuses to load it", kernel));
+  finding.evidence = {quoted_line(line), text("{} is there", file.path)};
   finding.fix.push_back(on_system(look, "module", "", pasted(kernel), "--force "));
 }
 
@@ -95,19 +95,19 @@ void module_not_for_kernel(Examination& look) {
       files->empty()
           ? text("NVIDIA's driver is installed, but its module was not built for kernel {}",
                  *kernel)
-          : text("NVIDIA's module was built for kernel {}, and kernel {} is running",
+          : text("NVIDIA's module was built for kernel {}, but kernel {} is running",
                  files->back().kernel, *kernel));
   if (files->empty()) finding.evidence.push_back(text("{} is there", *source));
   finding.evidence.push_back(text("no nvidia.ko under /lib/modules/{}", *kernel));
   for (const ModuleFile& file : *files) finding.evidence.push_back(text("{} is there", file.path));
-  // Proxmox calls itself Debian, and its kernels' headers otherwise.
+  // Proxmox identifies itself as Debian, but names its kernel headers differently.
   if (kernel->ends_with("-pve"))
     finding.fix.push_back(
         {fmt::format("sudo apt install {}-headers-{}\nsudo dkms autoinstall -k {} "
                      "&& sudo modprobe nvidia",
                      is_older(*kernel, "6.5") ? "pve" : "proxmox", pasted(*kernel),
                      pasted(*kernel)),
-         text("builds it for this kernel, where the driver came with DKMS")});
+         text("builds it for this kernel, if the driver was installed with DKMS")});
   else
     finding.fix.push_back(on_system(look, "module", "", pasted(*kernel)));
   if (!files->empty())
@@ -116,7 +116,7 @@ void module_not_for_kernel(Examination& look) {
   add_build_failure(look, finding);
 }
 
-/// amdgpu of AMD's DKMS package, which nobody has signed.
+/// amdgpu from AMD's DKMS package, if it is unsigned.
 void secure_boot_amd(Examination& look) {
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr || !is_not_loaded(look, "amdgpu")) return;
@@ -125,8 +125,8 @@ void secure_boot_amd(Examination& look) {
   if (line.empty() || on == nullptr || !*on) return;
   for (const PciFunction& one : *functions) {
     if (one.vendor != 0x1002 || !one.is_gpu() || !one.driver.is_absent()) continue;
-    Finding& finding = look.found(text("Secure Boot is on and does not let AMD's module in"));
-    finding.evidence = {"/sys/firmware/efi/efivars/SecureBoot-…: 1", quoted(line)};
+    Finding& finding = look.found(text("Secure Boot is on and rejects AMD's module"));
+    finding.evidence = {"/sys/firmware/efi/efivars/SecureBoot-…: 1", quoted_line(line)};
     finding.fix.push_back(on_system(look, "module_key", ""));
     finding.fix.push_back({"", text("turn Secure Boot off in the firmware setup")});
     return;
@@ -140,7 +140,7 @@ void secure_boot(Examination& look) {
   const auto* kernel = look.see(look.facts.machine.kernel);
   const auto& files = look.facts.nvidia.modules_on_disk;
   const ModuleFile* file = files && kernel ? file_for(*files, *kernel) : nullptr;
-  // A module for another kernel only is refused by nobody.
+  // Nothing rejects a module that is only built for another kernel.
   if (files && !files->empty() && file == nullptr) return;
   std::string line;
   if (const auto* log = look.see(look.facts.machine.kernel_log)) {
@@ -151,16 +151,16 @@ void secure_boot(Examination& look) {
   }
   const bool installed = file != nullptr || !look.facts.nvidia.libraries.value_or({}).empty();
   if (line.empty() && !installed) return;
-  Finding& finding = look.found(text("Secure Boot is on and does not let NVIDIA's module in"));
+  Finding& finding = look.found(text("Secure Boot is on and rejects NVIDIA's module"));
   finding.evidence.push_back("/sys/firmware/efi/efivars/SecureBoot-…: 1");
   finding.evidence.emplace_back(tr(kNotLoaded));
   if (file != nullptr && file->is_signed)
     finding.evidence.push_back(*file->is_signed
-                                   ? text("{} is signed, its key not trusted", file->path)
+                                   ? text("{} is signed, but its key is not trusted", file->path)
                                    : text("{} is not signed", file->path));
   else if (file != nullptr)
     finding.evidence.push_back(text("{} is there", file->path));
-  if (!line.empty()) finding.evidence.push_back(quoted(line));
+  if (!line.empty()) finding.evidence.push_back(quoted_line(line));
   finding.fix.push_back(on_system(look, "module_key", ""));
   finding.fix.push_back({"", text("turn Secure Boot off in the firmware setup")});
 }
@@ -175,14 +175,14 @@ void nouveau(Examination& look) {
   }
   if (taken.empty()) return;
   Finding& finding = look.found(
-      text("nouveau has the GPU at {}; CUDA needs NVIDIA's own driver", taken.front()->address));
+      text("nouveau drives the GPU at {}; CUDA needs NVIDIA's own driver", taken.front()->address));
   for (const auto* gpu : taken)
     if (gpu->driver)
       finding.evidence.push_back(
           fmt::format("/sys/bus/pci/devices/{}/driver → nouveau", gpu->address));
-  if (alone) finding.evidence.push_back(text("/proc/modules: nouveau, and no nvidia"));
+  if (alone) finding.evidence.push_back(text("/proc/modules: nouveau, but no nvidia"));
   const auto* lines = look.see(look.facts.nvidia.modprobe);
-  std::string ban;  // the file that holds it
+  std::string ban;  // the file that contains it
   if (lines != nullptr)
     for (const ModprobeLine& line : *lines)
       if (line.text == "blacklist nouveau") ban = line.file;
@@ -201,27 +201,25 @@ void nouveau(Examination& look) {
                         "", text("after NVIDIA's driver is installed")));
 }
 
-/// The machine was started after the module's file came to be there, and another one was loaded: a
-/// reboot will do the same again.
+/// The machine booted after the module's file was installed, but loaded another one. A reboot would
+/// do the same again.
 bool was_there_at_start(Examination& look, Finding& finding) {
   const std::string* kernel = look.see(look.facts.machine.kernel);
   const auto* files = look.see(look.facts.nvidia.modules_on_disk);
   const ModuleFile* file =
       files != nullptr && kernel != nullptr ? file_for(*files, *kernel) : nullptr;
   const std::int64_t* started = look.see(look.facts.machine.started);
-  // A day, for clocks that were set later.
+  // One day, in case the clock was set later.
   constexpr std::int64_t kDay = 86'400;
   if (file == nullptr || started == nullptr || !file->changed || *file->changed + kDay > *started)
     return false;
   finding.evidence.push_back(
-      text("{} was there before this start of the machine: another reboot does not mend it",
-           file->path));
+      text("{} was already installed at the last boot: another reboot does not help", file->path));
   finding.evidence.emplace_back("https://github.com/openSUSE/nvidia-driver-G06/issues/25");
-  finding.fix.push_back(
-      {"modinfo -F version nvidia",
-       text("if that is the library's version, an older module lies in the initial RAM disk, and "
-            "the next command mends it; else install module and library from one source, in one "
-            "version")});
+  finding.fix.push_back({"modinfo -F version nvidia",
+                         text("if that is the library's version, the initial RAM disk has an older "
+                              "module, and the next command fixes it; otherwise install module and "
+                              "library in one version from one source")});
   finding.fix.push_back(on_system(look, "initramfs", ""));
   return true;
 }
@@ -234,7 +232,7 @@ void driver_mismatch(Examination& look) {
   constexpr int kMismatch = 18;
   const bool said = driver.nvml_init.value_or(0) == kMismatch;
   const bool works = driver.nvml_init && *driver.nvml_init == 0;
-  const bool differ = module && library && compare_versions(*module, *library) != 0;
+  const bool differ = module && library && !may_be_same(*module, *library);
   if (!said && (works || !differ)) return;
   Finding& finding = look.found(
       differ ? text("the driver's library is {}, but the loaded module is {}", *library, *module)
@@ -243,22 +241,21 @@ void driver_mismatch(Examination& look) {
   if (library) finding.evidence.push_back("libnvidia-ml.so.1: " + printable(*library));
   if (said) finding.evidence.push_back(nvml_says(look));
   if (look.facts.container.kind.value_or("") == "lxc") {
-    finding.fix.push_back(
-        {fmt::format("sh NVIDIA-Linux-*-{}.run --no-kernel-module",
-                     module != nullptr ? pasted(*module) : "VERSION"),
-         text("in the system container: its libraries have to be of just the version of the "
-              "machine's module, {}; or bring the machine to theirs",
-              module != nullptr ? printable(*module) : "?")});
+    finding.fix.push_back({fmt::format("sh NVIDIA-Linux-*-{}.run --no-kernel-module",
+                                       module != nullptr ? pasted(*module) : "VERSION"),
+                           text("in the system container: its libraries must have the version of "
+                                "the machine's module, {}; or install their version on the machine",
+                                module != nullptr ? printable(*module) : "?")});
     return;
   }
   if (look.facts.machine.in_container) {
     finding.fix.push_back(
-        {"", text("in a container the library must be the host's: start it with "
-                  "--gpus or --device nvidia.com/gpu=all, install no driver in it")});
+        {"", text("in a container the library must be the host's: start it with --gpus or --device "
+                  "nvidia.com/gpu=all, and install no driver in it")});
     return;
   }
   if (was_there_at_start(look, finding)) return;
-  finding.fix.push_back({"sudo reboot", text("loads the module that fits the library")});
+  finding.fix.push_back({"sudo reboot", text("loads the module that matches the library")});
   finding.fix.push_back(
       {"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia",
        text("without a reboot, when nothing uses the GPU")});
@@ -267,7 +264,7 @@ void driver_mismatch(Examination& look) {
        text("if that still differs from the library, install both from one source and version")});
 }
 
-/// Whether NVML lists the GPU of this log line as well and sound.
+/// Whether NVML lists the GPU of this log line as healthy.
 bool works_by_now(const Facts& facts, const std::string& line) {
   for (const GpuAnswer& gpu : facts.driver.gpus.value_or({}))
     if (gpu.pci_address.size() >= 10 && gpu.error.is_absent() &&
@@ -289,11 +286,10 @@ void gsp_boot_failed(Examination& look) {
       if (line.empty()) line = newest_line(*log, {"NVRM", word});
   }
   if (!gsp_off && (line.empty() || works_by_now(look.facts, line))) return;
-  Finding& finding = look.found(
-      gsp_off ? text("the open kernel module was told not to use the GPU's system processor, "
-                     "without which it starts no GPU")
-              : text("the driver could not start the GPU"));
-  if (!line.empty()) finding.evidence.push_back(quoted(line));
+  Finding& finding = look.found(gsp_off ? text("the open kernel module is configured not to use "
+                                               "the GPU's system processor (GSP), which it needs")
+                                        : text("the driver could not start the GPU"));
+  if (!line.empty()) finding.evidence.push_back(quoted_line(line));
   if (gsp_off) {
     finding.evidence.emplace_back("/proc/driver/nvidia/params: EnableGpuFirmware: 0");
     for (const ModprobeLine& option : look.facts.nvidia.modprobe.value_or({}))
@@ -301,14 +297,14 @@ void gsp_boot_failed(Examination& look) {
         finding.evidence.push_back(option.file + ": " + printable(option.text));
     finding.fix.push_back(on_system_between(
         look, "initramfs", "sudo sed -i 's/NVreg_EnableGpuFirmware=0//' /etc/modprobe.d/*.conf", "",
-        text("drops the option; or install the proprietary module, which can do without")));
+        text("removes the option; or install the proprietary module, which does not need it")));
     return;
   }
-  finding.fix.push_back({"", text("switch the machine off, take its power for ten seconds, start "
-                                  "again: a restart alone leaves the GPU powered")});
-  finding.fix.push_back({"sudo nvidia-bug-report.sh",
-                         text("if it stays: update firmware and driver, try the card in another "
-                              "machine, then have it replaced")});
+  finding.fix.push_back({"", text("switch the machine off, disconnect the power for ten seconds, "
+                                  "start again: a reboot leaves the GPU powered")});
+  finding.fix.push_back(
+      {"sudo nvidia-bug-report.sh", text("if it persists: update firmware and driver, try the card "
+                                         "in another machine, then have it replaced")});
 }
 
 void gsp_file_missing(Examination& look) {
@@ -319,16 +315,16 @@ void gsp_file_missing(Examination& look) {
   if (line.find("gsp") == std::string::npos) line.clear();
   const auto& firmware = look.facts.nvidia.firmware;
   const auto& driver = look.facts.driver;
-  // Other versions' files and not this one's, and the driver does not answer: else the files may
-  // lie elsewhere, or the GPU needs none.
+  // There is only firmware of other versions, and the driver does not answer. Otherwise the files
+  // may be elsewhere, or the GPU needs none.
   const bool other = firmware && !firmware->empty() &&
                      std::find(firmware->begin(), firmware->end(), *version) == firmware->end();
   const bool silent = driver.nvml_init.value_or(0) != 0 ||
                       (driver.gpus && driver.gpus->empty() && driver.nvml_init);
   if (line.empty() && !(other && silent)) return;
   Finding& finding =
-      look.found(text("the firmware files of driver {} are not there", printable(*version)));
-  if (!line.empty()) finding.evidence.push_back(quoted(line));
+      look.found(text("the firmware files of driver {} are missing", printable(*version)));
+  if (!line.empty()) finding.evidence.push_back(quoted_line(line));
   if (firmware)
     finding.evidence.push_back(fmt::format("/lib/firmware/nvidia: {}", fmt::join(*firmware, " ")));
   finding.fix.push_back(on_system(look, "firmware",
@@ -340,11 +336,11 @@ constexpr auto kRules = std::to_array<Rule>({
     {"DRV01", Layer::kDriver, Severity::kFatal, true, msgid("NVIDIA's module is not loaded"),
      "HW02 DRV05 DRV11 DRV15 LIB01 FW*", module_missing},
     {"DRV02", Layer::kDriver, Severity::kFatal, true,
-     msgid("NVIDIA's module is there for another kernel only"),
+     msgid("NVIDIA's module is only installed for another kernel"),
      "HW02 HW03 DRV01 DRV04 DRV05 DRV11 DRV15 LIB01 FW*", module_not_for_kernel},
     {"DRV03", Layer::kDriver, Severity::kFatal, true, msgid("Secure Boot refuses the GPU's module"),
      "HW02 HW03 DRV01 DRV04 DRV05 DRV11 DRV15 LIB01 FW*", secure_boot},
-    {"DRV04", Layer::kDriver, Severity::kFatal, true, msgid("nouveau has the GPU"),
+    {"DRV04", Layer::kDriver, Severity::kFatal, true, msgid("nouveau drives the GPU"),
      "HW03 DRV01 DRV05 DRV11 LIB01 FW*", nouveau},
     {"DRV05", Layer::kDriver, Severity::kFatal, true,
      msgid("the driver's library and module are of different versions"),

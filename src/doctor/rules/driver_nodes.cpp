@@ -1,18 +1,18 @@
-// Rules DRV11 to DRV14: the device nodes, nvidia_uvm behind them, and what keeps it from its work.
+// Rules DRV11 to DRV14: the device nodes, the nvidia_uvm module, and what prevents it from working.
 #include <algorithm>
 #include <array>
 #include <cerrno>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 
 namespace berth::doctor {
 namespace {
 
 constexpr int kCudaUnknown = 999, kLaunchFailure = 719;
 
-/// apptainer exec --nv: what it was given is here, and /dev is the machine's own.
+/// apptainer exec --nv: the driver's libraries are present, and /dev is the host's.
 bool is_given_by_apptainer(Examination& look) {
   const auto* kind = look.see(look.facts.container.kind);
   const auto& names = look.facts.container.singularity_libraries;
@@ -21,8 +21,8 @@ bool is_given_by_apptainer(Examination& look) {
                      [](const std::string& name) { return name.starts_with("libcuda.so"); });
 }
 
-/// The driver has the GPU, and nobody has made its nodes: no desktop that would, and no
-/// nvidia-modprobe; or a service that sees a /dev of its own.
+/// The driver has the GPU, but no nodes were created: no desktop and no nvidia-modprobe. Or a
+/// service has its own /dev.
 void no_node_at_all(Examination& look) {
   const bool by_apptainer = is_given_by_apptainer(look);
   if (!by_apptainer &&
@@ -34,21 +34,22 @@ void no_node_at_all(Examination& look) {
   for (const PciFunction* gpu : nvidia_gpus(look)) {
     if (gpu->driver.value_or("") != "nvidia") continue;
     Finding& finding = look.found(text(
-        "NVIDIA's device nodes are not there, though its driver has the GPU at {}", gpu->address));
-    finding.evidence.push_back(fmt::format("/dev/nvidiactl, /dev/nvidia0: {}", tr("not there")));
+        "NVIDIA's device nodes are missing, although its driver has the GPU at {}", gpu->address));
+    finding.evidence.push_back(fmt::format("/dev/nvidiactl, /dev/nvidia0: {}", tr("missing")));
     if (driver.cuda_init) finding.evidence.push_back(cuda_says(*driver.cuda_init));
     finding.fix.push_back({"sudo nvidia-modprobe -c 0 -u",
-                           by_apptainer ? text("on the machine, until its next start: a program in "
-                                               "the container may not make them")
-                                        : text("until the next start")});
+                           by_apptainer ? text("on the machine, until the next boot: programs in "
+                                               "the container may not create them")
+                                        : text("lasts until the next boot")});
     finding.fix.push_back({"sudo systemctl enable --now nvidia-persistenced",
-                           text("at every start; a service of systemd with PrivateDevices=yes sees "
-                                "none of them: take that line out of its unit")});
+                           text("at every boot; a systemd service with PrivateDevices=yes cannot "
+                                "see them: remove that line from its unit")});
     return;
   }
 }
 
-/// A node that was made by hand, or before the module was loaded anew: nobody has its number now.
+/// A node that was created by hand, or before the module was reloaded: no driver has its number
+/// now.
 bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes) {
   for (const DeviceNode& one : nodes) {
     const int error = one.node.open_error.value_or(0);
@@ -56,22 +57,22 @@ bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes
         (error != ENXIO && error != ENODEV))
       continue;
     Finding& finding = look.found(
-        text("{} leads to no driver: its major number, {}, is not the module's (any more)",
+        text("{} belongs to no driver: its major number, {}, is not, or no longer, the module's",
              one.path, one.node.major));
     finding.evidence.push_back(
         fmt::format("open({}): {}", one.path, error == ENXIO ? "ENXIO" : "ENODEV"));
     finding.fix.push_back({fmt::format("grep nvidia /proc/devices && sudo rm {} && sudo "
                                        "nvidia-modprobe -c 0 -u",
                                        one.path),
-                           text("makes it anew with today's number, which changes from start to "
-                                "start; a container's configuration that names it has to follow")});
+                           text("creates it with the current number, which changes at every boot; "
+                                "update container configurations that contain it")});
     return true;
   }
   return false;
 }
 
-/// The number that nvidia_uvm has today, by the kernel's list, else by what the module said when it
-/// was loaded ("Loaded the UVM driver, major device number 510.").
+/// The current number of nvidia_uvm, from the kernel's list, otherwise from the log line at loading
+/// ("Loaded the UVM driver, major device number 510.").
 std::optional<unsigned> number_of_uvm(Examination& look) {
   if (const auto* majors = look.see(look.facts.nvidia.majors)) {
     const auto row = majors->find("nvidia-uvm");
@@ -88,8 +89,8 @@ std::optional<unsigned> number_of_uvm(Examination& look) {
   return number ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
 }
 
-/// The node has a number that is another driver's, or nobody's: made with a fixed one by a
-/// package's rule for udev, or passed into a container by a description of another start.
+/// The node has a number of another driver or of none. A package's udev rule created it with a
+/// fixed number, or an outdated spec passed it to a container.
 bool node_of_another_number(Examination& look, const std::vector<DeviceNode>& nodes) {
   const auto node = std::find_if(nodes.begin(), nodes.end(), [](const DeviceNode& one) {
     return one.path == "/dev/nvidia-uvm";
@@ -100,27 +101,28 @@ bool node_of_another_number(Examination& look, const std::vector<DeviceNode>& no
   if (!number || *number == node->node.major || node->node.major == 0) return false;
   const bool inside = look.facts.container.kind.has_value();
   Finding& finding =
-      look.found(text("/dev/nvidia-uvm leads to no driver: its major number is {}, and nvidia_uvm "
-                      "has {} since it was loaded",
+      look.found(text("/dev/nvidia-uvm belongs to no driver: its major number is {}, but "
+                      "nvidia_uvm has {} since it was loaded",
                       node->node.major, *number));
   if (look.facts.nvidia.majors)
     finding.evidence.push_back(fmt::format("/proc/devices: {} nvidia-uvm", *number));
   else
     finding.evidence.push_back(
-        quoted(newest_line(*look.facts.machine.kernel_log, {"Loaded the UVM driver"})));
+        quoted_line(newest_line(*look.facts.machine.kernel_log, {"Loaded the UVM driver"})));
   if (cuda) finding.evidence.push_back(cuda_says(*cuda));
   if (inside)
     finding.fix.push_back({"sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-                           text("on the machine, then start the container again: what passes the "
-                                "node names the number of an earlier start")});
+                           text("on the machine, then restart the container: its node was passed "
+                                "with the number of an earlier boot")});
   else
-    finding.fix.push_back({"grep -rn nvidia-uvm /etc/udev/rules.d /lib/udev/rules.d",
-                           text("a rule that makes the node with a fixed number: take it out")});
+    finding.fix.push_back(
+        {"grep -rn nvidia-uvm /etc/udev/rules.d /lib/udev/rules.d",
+         text("a udev rule that creates the node with a fixed number: remove it")});
   finding.fix.push_back(
       {"sudo rm -f /dev/nvidia-uvm /dev/nvidia-uvm-tools && sudo nvidia-modprobe "
        "-c 0 -u",
-       text("makes it anew with today's number, which changes from start to "
-            "start; a container's configuration that names it has to follow")});
+       text("creates it with the current number, which changes at every boot; update container "
+            "configurations that contain it")});
   return true;
 }
 
@@ -134,9 +136,9 @@ void uvm_missing(Examination& look) {
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   const auto& cuda = look.facts.driver.cuda_init;
   if (cuda && *cuda == 0) return;
-  // A node without its module still loads that when it is opened; unless CUDA says that it did not.
+  // Opening a node loads its module, unless CUDA reports that this failed.
   if (!uvm.is_absent() && !(unloaded && cuda)) return;
-  // Outside of a container CUDA makes them by itself when it starts, if nvidia-modprobe may.
+  // Outside a container CUDA creates them itself at start, if nvidia-modprobe is allowed to.
   const Fact<bool>& helper = look.facts.nvidia.modprobe_helper;
   const bool helps_itself =
       !look.facts.machine.in_container && (helper.value_or(false) || helper.is_unreadable());
@@ -148,19 +150,20 @@ void uvm_missing(Examination& look) {
   if (unloaded) finding.evidence.push_back(text("/proc/modules: nvidia, but no nvidia_uvm"));
   std::string names;
   for (const DeviceNode& one : *nodes) names += (names.empty() ? "" : " ") + one.path;
-  finding.evidence.push_back(text("of NVIDIA's nodes there are {}", names));
+  finding.evidence.push_back(text("existing NVIDIA nodes: {}", names));
   if (cuda) finding.evidence.push_back(cuda_says(*cuda));
-  finding.fix.push_back({"sudo nvidia-modprobe -c 0 -u",
-                         text("until the next start; for a container on the host, then start the "
-                              "container again")});
+  finding.fix.push_back(
+      {"sudo nvidia-modprobe -c 0 -u",
+       text(
+           "until the next boot; for a container run it on the host, then restart the container")});
   finding.fix.push_back(
       {"echo nvidia_uvm | sudo tee /etc/modules-load.d/nvidia-uvm.conf\n"
        "sudo systemctl enable nvidia-persistenced",
-       text("at every start; for Docker: a drop-in of docker.service with "
+       text("at every boot; for Docker: a drop-in of docker.service with "
             "ExecStartPre=/usr/bin/nvidia-modprobe -c 0 -u")});
 }
 
-/// A Jetson's nodes belong to a group, video or render.
+/// A Jetson's nodes belong to a group: video or render.
 void tegra_permission(Examination& look) {
   const auto* nodes = look.see(look.facts.nodes.tegra);
   const auto* identity = look.see(look.facts.process.identity);
@@ -177,7 +180,7 @@ void tegra_permission(Examination& look) {
   }
 }
 
-/// The node has the mode that the module's parameter says; nvidia-modprobe would leave it.
+/// The node has the mode from the module's parameter, and nvidia-modprobe keeps it.
 bool is_set_by_driver(Examination& look, const Node& node) {
   const auto& all = look.facts.nvidia.parameters;
   if (!all || !all->contains("DeviceFileMode")) return false;
@@ -186,7 +189,7 @@ bool is_set_by_driver(Examination& look, const Node& node) {
 }
 
 void node_permission(Examination& look) {
-  constexpr gid_t kOverflow = 65534;  // a group from outside of this user namespace: CTR12
+  constexpr gid_t kOverflow = 65534;  // a group outside this user namespace: CTR12
   if (look.facts.machine.is_jetson) return tegra_permission(look);
   if (!driver_runs(look)) return;
   const auto* nodes = look.see(look.facts.nvidia.nodes);
@@ -218,13 +221,13 @@ void node_permission(Examination& look) {
   finding.fix.push_back(
       {"grep -rn NVreg_DeviceFile /etc/modprobe.d /usr/lib/modprobe.d\n"
        "grep -rn nvidia /etc/udev/rules.d",
-       text("find what sets another mode than the driver's 0666: take it out and start again")});
+       text("find what sets another mode than the driver's 0666, remove it and reboot")});
   if (!is_set_by_driver(look, node))
     finding.fix.push_back({"sudo nvidia-modprobe -c 0 -c 255 -u",
-                           text("puts back the mode that the driver was told")});
+                           text("restores the mode that the driver is configured for")});
 }
 
-/// Whether nvidia_uvm was loaded after the last resume, as far as the log tells.
+/// Whether nvidia_uvm was loaded after the last resume, according to the log.
 bool reloaded_since_resume(const std::vector<std::string>& log) {
   std::size_t resumed = 0, loaded = 0;
   for (std::size_t i = 0; i < log.size(); ++i) {
@@ -239,7 +242,7 @@ void uvm_after_suspend(Examination& look) {
   const int* cuda = look.see(look.facts.driver.cuda_init);
   if (cuda == nullptr || (*cuda != kCudaUnknown && *cuda != kLaunchFailure)) return;
   if (look.facts.driver.nvml_init.value_or(0) != 0) return;
-  // Where the nodes are missing or closed, that is the reason.
+  // Missing or inaccessible nodes are the cause.
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   if (uvm.is_absent() || (uvm && uvm->node.open_error.value_or(0) != 0)) return;
   const int slept = look.facts.machine.suspends.value_or(0);
@@ -247,19 +250,20 @@ void uvm_after_suspend(Examination& look) {
   const bool known_sleep = slept > 0 || (log && !newest_line(*log, {"PM: suspend exit"}).empty());
   if (log && reloaded_since_resume(*log)) return;
   Finding& finding = look.found(
-      known_sleep ? text("nvidia_uvm has not survived a suspend: CUDA does not start, NVML does")
-                  : text("nvidia_uvm is in a bad state: CUDA does not start, NVML does"));
+      known_sleep
+          ? text("nvidia_uvm stopped working after a suspend: CUDA does not start, but NVML does")
+          : text("nvidia_uvm is in a bad state: CUDA does not start, NVML does"));
   finding.evidence.push_back(cuda_says(*cuda));
   if (look.facts.driver.nvml_init) finding.evidence.emplace_back("nvmlInit: 0");
   if (slept > 0)
     finding.evidence.push_back(fmt::format("/sys/power/suspend_stats/success: {}", slept));
   finding.fix.push_back({"sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",
-                         text("ends nothing but programs that use CUDA")});
+                         text("only ends programs that use CUDA")});
   finding.fix.push_back(
       {"echo 'options nvidia NVreg_PreserveVideoMemoryAllocations=1' | sudo tee "
        "/etc/modprobe.d/nvidia-sleep.conf\n"
        "sudo systemctl enable nvidia-suspend nvidia-resume nvidia-hibernate",
-       text("so that it survives the next one; after a reboot")});
+       text("keeps it working after the next suspend; takes effect after a reboot")});
 }
 
 void hmm_kaslr(Examination& look) {
@@ -268,14 +272,14 @@ void hmm_kaslr(Examination& look) {
   if (line.empty()) return;
   if (look.facts.driver.cuda_init && *look.facts.driver.cuda_init == 0) return;
   Finding& finding = look.found(
-      text("nvidia_uvm found no address range for HMM, because KASLR has put the kernel there"));
-  finding.evidence.push_back(quoted(line));
+      text("nvidia_uvm found no address range for HMM, because KASLR has placed the kernel there"));
+  finding.evidence.push_back(quoted_line(line));
   if (look.facts.driver.cuda_init)
     finding.evidence.push_back(cuda_says(*look.facts.driver.cuda_init));
   finding.fix.push_back(
       {"echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm.conf\n"
        "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",
-       text("costs programs the use of plain malloc memory on the GPU")});
+       text("programs then cannot use malloc memory on the GPU")});
   finding.fix.push_back({"", text("start the kernel with nokaslr")});
 }
 
@@ -286,7 +290,7 @@ constexpr auto kRules = std::to_array<Rule>({
      "DRV13 DRV15 LIB01 FW*", node_permission},
     {"DRV13", Layer::kDriver, Severity::kFatal, true, msgid("nvidia_uvm stale after a suspend"),
      "FW* RT*", uvm_after_suspend},
-    {"DRV14", Layer::kDriver, Severity::kFatal, true, msgid("HMM and KASLR in each other's way"),
+    {"DRV14", Layer::kDriver, Severity::kFatal, true, msgid("a conflict between HMM and KASLR"),
      "DRV13 DRV15 FW*", hmm_kaslr},
 });
 

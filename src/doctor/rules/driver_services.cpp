@@ -1,12 +1,12 @@
-// Rules DRV15, DRV16, DRV22, DRV37: the services beside the driver: fabric manager, persistence,
-// MPS.
+// Rules DRV15, DRV16, DRV22, DRV37: services of the driver: fabric manager, persistence, MPS.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -14,11 +14,11 @@ namespace {
 
 constexpr int kCudaNotReady = 802, kCudaMps = 805, kCudaMpsFull = 808;
 
-/// What to say where the service and the driver are not of one version; "" they are, or unknown.
+/// The problem if the versions of service and driver differ; "" equal or unknown.
 std::string fabric_version_trouble(const NvidiaFacts& nvidia) {
   const std::string module = nvidia.module_version.value_or("");
   const std::string service = nvidia.fabric_manager.value_or("");
-  if (!module.empty() && !service.empty() && compare_versions(module, service) != 0)
+  if (!module.empty() && !service.empty() && !may_be_same(module, service))
     return text("the fabric manager is {}, the driver {}: they must be the same",
                 printable(service), printable(module));
   return "";
@@ -26,7 +26,7 @@ std::string fabric_version_trouble(const NvidiaFacts& nvidia) {
 
 struct Fabric {
   int switches = 0;
-  bool unfinished = false;  // a GPU says so
+  bool unfinished = false;  // a GPU reports it
   bool finished = false;
   std::string state;
 };
@@ -57,8 +57,8 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
     finding.evidence.push_back(text("NVML: the fabric's state is “{}”", printable(fabric.state)));
   if (facts.driver.cuda_init) finding.evidence.push_back(cuda_says(*facts.driver.cuda_init));
   if (facts.machine.in_container || (facts.machine.is_virtual && fabric.switches == 0)) {
-    finding.fix.push_back({"", text("the fabric is set up on the host: tell its provider, or take "
-                                    "another machine")});
+    finding.fix.push_back(
+        {"", text("the fabric is set up on the host: tell its provider, or use another machine")});
     return;
   }
   const std::string version = facts.nvidia.module_version.value_or("");
@@ -70,7 +70,7 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
       text("in exactly the driver's version; then start the programs again"), branch));
 }
 
-/// The same code of a GPU on its own, which computes confidentially: DRV27.
+/// The same code for a single GPU in confidential computing mode: DRV27.
 bool waits_for_attestation(Examination& look) {
   const auto& gpus = answers(look);
   return std::any_of(gpus.begin(), gpus.end(),
@@ -87,24 +87,24 @@ void fabric_manager(Examination& look) {
   if (cuda != nullptr && *cuda == 0) return;
   if (const auto& log = look.facts.machine.kernel_log;
       log && !newest_line(*log, {"devmem_alloc_pagemap"}).empty())
-    return;  // DRV14: the same code, another reason
+    return;  // DRV14: the same code with another cause
   const auto* processes = look.see(look.facts.machine.processes);
   const auto has = [&](std::string_view name) {
     return processes != nullptr &&
            std::find(processes->begin(), processes->end(), name) != processes->end();
   };
-  // The kernel keeps 15 letters of a name.
+  // The kernel truncates names to 15 characters.
   const bool runs = has("nv-fabricmanage");
   const std::string trouble = fabric_version_trouble(look.facts.nvidia);
-  // A container or a guest does not see the host's processes.
+  // A container or guest does not see the host's processes.
   const bool sees_host = !look.facts.machine.in_container && processes != nullptr;
   const bool absent = fabric.switches > 0 && sees_host && !runs && !fabric.finished;
   if (!refused && !fabric.unfinished && !absent && trouble.empty()) return;
   Finding& finding =
       look.found(!trouble.empty() ? trouble
                  : absent || (refused && !runs && sees_host)
-                     ? text("the fabric manager does not run, and without it no GPU of this "
-                            "machine starts CUDA")
+                     ? text("the fabric manager is not running; without it CUDA does not start on "
+                            "this machine's GPUs")
                      : text("the GPUs' fabric is not ready, so CUDA does not start"));
   describe_fabric(look, finding, fabric, runs);
 }
@@ -123,8 +123,9 @@ void persistence_off(Examination& look) {
     for (const GpuAnswer& answer : *gpus) {
       if (answer.pci_address != gpu->address || !answer.persistence || *answer.persistence)
         continue;
-      Finding& finding = look.found(text(
-          "persistence mode is off: every first use of GPU {} waits for its start", gpu->address));
+      Finding& finding = look.found(
+          text("persistence mode is off: every first use of GPU {} waits for its initialization",
+               gpu->address));
       finding.evidence.push_back(text("no process nvidia-persistenced"));
       finding.fix.push_back({"sudo systemctl enable --now nvidia-persistenced", ""});
       return;
@@ -136,11 +137,12 @@ void mps(Examination& look) {
   if (!may_concern_nvidia(look.facts)) return;
   const auto named = look.facts.process.variable("CUDA_MPS_PIPE_DIRECTORY");
   const int* cuda = look.see(look.facts.driver.cuda_init);
-  // 805 no connection, 806 and 807 a server that fails or is not ready, 808 and 809 too many users.
+  // 805: no connection; 806, 807: the server failed or is not ready; 808, 809: too many users.
   if (cuda == nullptr || *cuda < kCudaMps || *cuda > kCudaMpsFull + 1) return;
-  Finding& finding = look.found(
-      *cuda < kCudaMpsFull ? text("CUDA cannot reach the MPS daemon that this GPU is served by")
-                           : text("the MPS daemon of this GPU serves as many programs as it can"));
+  Finding& finding =
+      look.found(*cuda < kCudaMpsFull
+                     ? text("CUDA cannot reach this GPU's MPS daemon")
+                     : text("the MPS daemon of this GPU has reached its maximum of programs"));
   finding.evidence.push_back(cuda_says(*cuda));
   finding.evidence.push_back(named ? "CUDA_MPS_PIPE_DIRECTORY=" + printable(*named)
                                    : text("CUDA_MPS_PIPE_DIRECTORY is not set"));
@@ -158,12 +160,12 @@ void mps(Examination& look) {
          "-e CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps …",
          text("shares the daemon's pipe with the container")});
   finding.fix.push_back({"nvidia-cuda-mps-control -d",
-                         text("starts the daemon, as the user whose programs it shall serve")});
+                         text("starts the daemon; run it as the user of the programs")});
   finding.fix.push_back({"echo quit | sudo nvidia-cuda-mps-control",
                          text("ends it: programs then use the GPU without MPS")});
 }
 
-/// GB200 and GB300: NVLink between machines, whose memory is shared by way of a channel of IMEX.
+/// GB200 and GB300: NVLink between machines, which share memory through an IMEX channel.
 void no_imex_channel(Examination& look) {
   const auto& gpus = answers(look);
   const bool linked = std::any_of(gpus.begin(), gpus.end(), [](const GpuAnswer& gpu) {
@@ -176,12 +178,11 @@ void no_imex_channel(Examination& look) {
   if (look.facts.nvidia.imex_channels.is_unreadable() ||
       (channels != nullptr && !channels->empty()))
     return;
-  Finding& finding =
-      look.found(text("there is no IMEX channel: over NVLink the GPUs reach none of another "
-                      "machine"));
-  // What one machine has to itself needs none.
+  Finding& finding = look.found(
+      text("there is no IMEX channel: the GPUs cannot reach those of other machines over NVLink"));
+  // A single machine does not need it.
   if (!spans_machines(look)) finding.severity = Severity::kInfo;
-  finding.evidence = {fmt::format("/dev/nvidia-caps-imex-channels/channel0: {}", tr("not there")),
+  finding.evidence = {fmt::format("/dev/nvidia-caps-imex-channels/channel0: {}", tr("missing")),
                       text("NVML: the fabric's state is “{}”", "completed"),
                       "https://github.com/NVIDIA/nccl/issues/1925"};
   if (look.facts.machine.in_container)
@@ -193,7 +194,7 @@ void no_imex_channel(Examination& look) {
          "/etc/modprobe.d/nvidia-imex.conf\nsudo systemctl enable --now nvidia-imex && sudo reboot",
          text("with the addresses of all machines of the domain in "
               "/etc/nvidia-imex/nodes_config.cfg")});
-  finding.fix.push_back({"export NCCL_MNNVL_ENABLE=0", text("until then: by the network")});
+  finding.fix.push_back({"export NCCL_MNNVL_ENABLE=0", text("until then, use the network")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({
@@ -201,8 +202,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("NVSwitches whose fabric manager does not run"), "DRV13 FW* RT*", fabric_manager},
     {"DRV16", Layer::kDriver, Severity::kInfo, false, msgid("persistence mode off on a server"), "",
      persistence_off},
-    {"DRV22", Layer::kDriver, Severity::kError, true, msgid("an MPS daemon out of reach"), "FW*",
-     mps},
+    {"DRV22", Layer::kDriver, Severity::kError, true, msgid("an MPS daemon that cannot be reached"),
+     "FW*", mps},
     {"DRV37", Layer::kDriver, Severity::kWarning, true,
      msgid("NVLink between machines without an IMEX channel"), "", no_imex_channel},
 });

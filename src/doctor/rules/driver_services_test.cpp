@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/ground_for_tests.hpp"
 
 using namespace berth::doctor;

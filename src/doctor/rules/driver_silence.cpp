@@ -1,12 +1,12 @@
-// Rules DRV29 and DRV30: the library cannot be asked, or a GPU does not answer when it is. What was
-// seen is told by the live look alone; why it is so, where it left a trace, by other rules.
+// Rules DRV29 and DRV30: the library cannot be used, or a GPU does not answer. Only live queries
+// show this; other rules find causes that leave traces.
 #include <algorithm>
 #include <array>
 #include <cerrno>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -23,9 +23,8 @@ void advise_reinstall(Examination& look, Finding& finding) {
   if (!path.empty()) {
     finding.evidence.push_back(printable(path));
     finding.fix.push_back(
-        {"env -u LD_LIBRARY_PATH berth",
-         text("where that works, a folder of LD_LIBRARY_PATH has another library of this name: "
-              "take it out")});
+        {"env -u LD_LIBRARY_PATH berth", text("if that works, a folder in LD_LIBRARY_PATH has "
+                                              "another library of this name: remove it")});
   }
   finding.fix.push_back(
       {"ldconfig -p | grep libnvidia-ml",
@@ -33,7 +32,7 @@ void advise_reinstall(Examination& look, Finding& finding) {
             "installed it")});
 }
 
-/// Rules about nodes say which, where one of them was refused.
+/// If access to a node was denied, the rules about nodes report it.
 bool nodes_are_refused(Examination& look) {
   const auto* nodes = look.see(look.facts.nvidia.nodes);
   return nodes != nullptr && std::any_of(nodes->begin(), nodes->end(), [](const DeviceNode& one) {
@@ -47,7 +46,7 @@ void advise_permission(Finding& finding) {
                          text("the group that owns them is the one to join: sudo usermod -aG GROUP "
                               "$USER, and log in again")});
   finding.fix.push_back(
-      {"docker run --gpus all IMAGE", text("in a container: start it anew with its devices")});
+      {"docker run --gpus all IMAGE", text("in a container: restart it with its devices")});
 }
 
 void library_fails(Examination& look) {
@@ -58,12 +57,12 @@ void library_fails(Examination& look) {
   if (refused && nodes_are_refused(look)) return;
   const std::string message = printable(driver.nvml_message.value_or(""));
   Finding& finding = look.found(
-      refused                              ? text("the NVIDIA driver may not be used by this user")
+      refused ? text("this user has no permission to use the NVIDIA driver")
       : is_one_of(*id, {"E0302", "E0303"}) ? text("the library of NVIDIA's driver is not usable")
       : is_one_of(*id, {"E0306", "E0310"}) ? text("the library of NVIDIA's driver crashes")
       : *id == "E0311" ? text("the library of NVIDIA's driver does not finish loading")
-                       : text("NVIDIA's driver cannot be asked"));
-  // Without a GPU of NVIDIA's it keeps nobody from anything.
+                       : text("NVIDIA's driver cannot be queried"));
+  // Without an NVIDIA GPU this has no effect.
   if (!machine_has_nvidia(look)) finding.severity = Severity::kWarning;
   finding.evidence.push_back(message.empty() ? *id : fmt::format("{} ({})", message, *id));
   if (refused) return advise_permission(finding);
@@ -74,18 +73,18 @@ void library_fails(Examination& look) {
   if (is_one_of(*id, {"E0302", "E0303", "E0306", "E0310", "E0311"}))
     advise_reinstall(look, finding);
   else
-    finding.fix.push_back({"nvidia-smi", text("says it in the driver's own words")});
+    finding.fix.push_back({"nvidia-smi", text("shows the driver's own message")});
   if (!is_one_of(*id, {"E0302", "E0303"}))
-    finding.fix.push_back({kAskTheLog, text("the kernel's side of it")});
+    finding.fix.push_back({kAskTheLog, text("the kernel's messages about it")});
 }
 
 void advise_reset(Finding& finding, const std::string& address) {
   finding.fix.push_back({kAskTheLog, text("the Xid of this GPU says what happened to it: berth "
                                           "doctor --error - reads such lines")});
   finding.fix.push_back({fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(address)),
-                         text("ends what runs on it; where that is refused, reboot")});
-  finding.fix.push_back({"sudo reboot", text("where processes on it cannot be ended; if it comes "
-                                             "back: its power, its slot, its heat")});
+                         text("ends the programs on it; if that is refused, reboot")});
+  finding.fix.push_back({"sudo reboot", text("if processes on it cannot be ended; if it happens "
+                                             "again: check power, slot and temperature")});
 }
 
 void gpu_silent(Examination& look) {
@@ -95,25 +94,24 @@ void gpu_silent(Examination& look) {
       silent.push_back(&gpu);
   if (silent.empty()) return;
   if (silent.size() > 1 && silent.size() == answers(look).size()) {
-    // All at once: that is the driver, or what they hang on.
+    // All GPUs at once: the cause is the driver or their common bus.
     Finding& finding = look.found(text("none of the {} GPUs of NVIDIA's answers", silent.size()));
-    finding.evidence.push_back(text("NVML was asked, and no GPU answered in time"));
-    finding.fix.push_back({kAskTheLog, text("the kernel's side of it")});
-    finding.fix.push_back({"sudo reboot", text("a driver that hangs cannot be taken out of "
-                                               "the kernel")});
+    finding.evidence.push_back(text("NVML was queried, but no GPU answered in time"));
+    finding.fix.push_back({kAskTheLog, text("the kernel's messages about it")});
+    finding.fix.push_back({"sudo reboot", text("a hung driver cannot be unloaded")});
     return;
   }
   for (const GpuAnswer* gpu : silent) {
     const std::string address = printable(gpu->pci_address);
     Finding& finding = look.found(text("the GPU {} does not answer", address));
-    finding.evidence.push_back(text("NVML was asked, and this GPU did not answer in time"));
+    finding.evidence.push_back(text("NVML was queried, but this GPU did not answer in time"));
     advise_reset(finding, address);
   }
 }
 
 constexpr auto kRules = std::to_array<Rule>({
     {"DRV29", Layer::kDriver, Severity::kFatal, false,
-     msgid("a library of the driver's that cannot be asked"), "", library_fails},
+     msgid("a driver library that cannot be used"), "", library_fails},
     {"DRV30", Layer::kDriver, Severity::kFatal, false, msgid("a GPU that does not answer"), "",
      gpu_silent},
 });

@@ -1,15 +1,15 @@
-// Rules ENV about single variables that steer libraries, and the files that they name.
+// Rules ENV for single variables that configure libraries, and for files that they name.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/builds.hpp"
 #include "doctor/rules/cuda_compilers.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -24,7 +24,7 @@ void stub_path(Examination& look) {
   const auto* stubs = look.see(look.facts.platform.named.stubs);
   if (stubs == nullptr || stubs->empty()) return;
   Finding& finding = look.found(
-      text("LD_LIBRARY_PATH leads to a stub of the driver's library, made for linking only"));
+      text("LD_LIBRARY_PATH contains a stub of the driver's library, which is only for linking"));
   finding.evidence.push_back("LD_LIBRARY_PATH=" + path);
   for (const std::string& stub : *stubs) finding.evidence.push_back(stub);
   finding.fix.push_back(
@@ -46,36 +46,35 @@ void ld_preload(Examination& look) {
                      [&](std::string_view one) { return name.starts_with(one); }))
       continue;
     Finding& finding =
-        look.found(text("LD_PRELOAD puts {} before the one that each framework brings", path));
+        look.found(text("LD_PRELOAD loads {} instead of each framework's own", path));
     finding.evidence.push_back("LD_PRELOAD=" + value);
     finding.fix.push_back(unset("LD_PRELOAD"));
     return;
   }
 }
 
-/// Who looks for libnvvm or nvcc there while a program runs.
+/// Packages that search for libnvvm or nvcc there at run time.
 bool compiles_at_run_time(Examination& look) {
   for (const char* name : {"numba", "numba-cuda", "pycuda", "deepspeed", "cupy"})
     if (look.facts.python.distribution(name)) return true;
   return false;
 }
 
-/// CUDA_HOME=$CUDA_HOME:/usr/local/cuda, as one writes PATH: it is one folder, and no list.
+/// CUDA_HOME=$CUDA_HOME:/usr/local/cuda, written like PATH; but it is one folder, not a list.
 bool is_list(Examination& look, const char* name) {
   const std::string value = variable_or_empty(look, name);
   if (value.find(':') == std::string::npos) return false;
   std::string folder;
   for (const std::string_view one : split(value, ':'))
     if (one.starts_with('/')) folder = one;
-  Finding& finding =
-      look.found(text("{} is a list of folders: it takes one, and as a whole it names none", name));
+  Finding& finding = look.found(text("{} is a list of folders, but must be a single one", name));
   if (compiles_at_run_time(look)) finding.severity = Severity::kError;
   finding.evidence = {shown_variable(look, name), "https://github.com/numba/numba/issues/9216"};
   finding.fix.push_back(
       folder.empty()
           ? unset(name)
           : Fix{fmt::format("export {}={}", name, pasted(folder)),
-                text("where it is set, too: without the old value before or behind it")});
+                text("also change it where it is set: without the old value before or after it")});
   return true;
 }
 
@@ -90,13 +89,61 @@ void cuda_home(Examination& look) {
   Finding& finding = look.found(*there ? text("{} has no compiler: there is no bin/nvcc", shown)
                                        : text("{} does not exist", shown));
   if (*there) finding.severity = Severity::kInfo;
-  finding.evidence.push_back(fmt::format("{}/bin/nvcc: {}", shown, tr("not there")));
-  finding.fix.push_back({"ls -d /usr/local/cuda*", text("the toolkits that are here; only building "
-                                                        "extensions needs one")});
+  finding.evidence.push_back(fmt::format("{}/bin/nvcc: {}", shown, tr("missing")));
+  finding.fix.push_back({"ls -d /usr/local/cuda*",
+                         text("lists the installed toolkits; only building extensions needs one")});
+}
+
+/// Compares the nvcc used for builds with the driver, which must run its output, and with PyTorch,
+/// whose extensions it compiles.
+void nvcc_newer(Examination& look) {
+  const Toolkit* toolkit = look.see(look.facts.toolchain.building);
+  if (toolkit == nullptr || version_of(toolkit->version).size() < 2 || seen_gpus(look).empty() ||
+      look.facts.machine.is_jetson)
+    return;
+  const std::string nvcc = beginning(toolkit->version);
+  const SeenDriver driver = nvidia_driver(look);
+  const std::string torch = torch_cuda(look);
+  const auto differs = [&](const std::string& other) {
+    return version_of(nvcc)[0] != version_of(other)[0];
+  };
+  // 12.6 has the PTX version of 12.5.
+  const bool same_ptx = nvcc == "12.6" && driver.cuda == "12.5";
+  // An image contains its toolkit, which may be newer than the driver within a major release.
+  const bool of_image = look.facts.machine.in_container || look.facts.container.kind.has_value();
+  const bool newer = !driver.cuda.empty() && !same_ptx && is_older(driver.cuda, nvcc);
+  if (newer && (differs(driver.cuda) || !of_image)) {
+    Finding& finding =
+        look.found(text("nvcc is from CUDA {}, but the driver only accepts code of CUDA up to {}",
+                        nvcc, driver.cuda));
+    // Within a major release machine code works; only PTX does not.
+    finding.severity = differs(driver.cuda) ? Severity::kWarning : Severity::kInfo;
+    finding.evidence = {fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version)};
+    if (!driver.version.empty())
+      finding.evidence.push_back(
+          text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda));
+    finding.fix.push_back(
+        {"nvcc -arch=native …",
+         text("compiles machine code for this GPU, which a driver of the same major release can "
+              "run; otherwise install CUDA toolkit {} and set CUDA_HOME to it",
+              driver.cuda)});
+  }
+  if (!torch.empty() && is_older(torch, nvcc) && differs(torch)) {
+    Finding& finding = look.found(text(
+        "nvcc is from CUDA {}, but PyTorch is built with CUDA {}: its extensions do not compile",
+        nvcc, torch));
+    finding.severity = Severity::kInfo;
+    finding.evidence = {fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version),
+                        look.facts.python.torch ? look.facts.python.torch->path : torch};
+    finding.fix.push_back({"", text("install CUDA toolkit {} next to the other one and set "
+                                    "CUDA_HOME to it; the driver is unchanged",
+                                    torch)});
+  }
 }
 
 void nvcc_path(Examination& look) {
   older_ptxas_first(look);
+  nvcc_newer(look);
   const auto& named = look.facts.platform.named;
   const auto* first = look.see(named.nvcc);
   if (first == nullptr) return;
@@ -104,21 +151,21 @@ void nvcc_path(Examination& look) {
                     look.facts.process.variable("CUDA_PATH").has_value();
   const auto* other = look.see(home ? named.cuda_home_nvcc_target : named.usual_nvcc);
   if (other == nullptr || *other == *first) return;
-  // Without CUDA_HOME an extension takes the compiler of PATH, which a newer toolkit's owner does
-  // not expect to be the distribution's.
+  // Without CUDA_HOME, extensions use the nvcc in PATH. A user with a newer toolkit does not expect
+  // that to be the distribution's.
   if (!home && !first->starts_with("/usr/bin/") && !first->starts_with("/usr/lib/")) return;
   Finding& finding =
-      look.found(text("PATH finds another nvcc than the toolkit's: {}, not {}", *first, *other));
+      look.found(text("the nvcc in PATH is not the toolkit's: {}, not {}", *first, *other));
   finding.evidence.push_back(fmt::format("command -v nvcc → {}", *first));
   finding.evidence.push_back(home ? shown_variable(look, "CUDA_HOME")
                                   : fmt::format("/usr/local/cuda/bin/nvcc → {}", *other));
   const std::string folder = other->substr(0, other->rfind('/'));
   finding.fix.push_back({fmt::format("export PATH={}:$PATH CUDA_HOME={}", pasted(folder),
                                      pasted(folder.substr(0, folder.rfind('/')))),
-                         text("then build the extension anew")});
+                         text("then rebuild the extension")});
 }
 
-/// 10.3.0 → 100300, as the kernel counts targets.
+/// 10.3.0 → 100300, the kernel's numbering of targets.
 std::optional<unsigned> target_of(std::string_view version) {
   const auto parts = split(version, '.');
   if (parts.size() != 3) return std::nullopt;
@@ -136,15 +183,16 @@ void hsa_override(Examination& look) {
   if (nodes == nullptr || nodes->empty()) return;
   const auto wanted = target_of(value);
   if (wanted) {
-    // The same generation runs the same instructions: 10.3.0 serves 10.3.1, 11.0.0 serves 11.5.1.
+    // Targets of one generation have the same instructions: 10.3.0 works for 10.3.1, 11.0.0 for
+    // 11.5.1.
     if (std::any_of(nodes->begin(), nodes->end(),
                     [&](const KfdNode& node) { return node.target / 10000 == *wanted / 10000; }))
       return;
   }
   Finding& finding = look.found(
-      wanted ? text("HSA_OVERRIDE_GFX_VERSION={} is of another generation than this GPU, {}", value,
-                    nodes->front().gfx())
-             : text("HSA_OVERRIDE_GFX_VERSION={} is no version: it takes one like 11.0.0", value));
+      wanted ? text("HSA_OVERRIDE_GFX_VERSION={} is for another generation than this GPU, {}",
+                    value, nodes->front().gfx())
+             : text("HSA_OVERRIDE_GFX_VERSION={} is not a version like 11.0.0", value));
   finding.evidence.push_back(
       fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: gfx_target_version {}",
                   nodes->front().number, nodes->front().target));
@@ -184,7 +232,7 @@ void gloo_interface(Examination& look, const std::vector<std::string>& interface
   }
   for (const std::string_view one : split(value, ','))
     if (!is_there(trim(one), interfaces, true)) {
-      interface_finding(look, name, text("{} names {}, and there is no such interface", name, one),
+      interface_finding(look, name, text("{} names {}, but there is no such interface", name, one),
                         interfaces);
       return;
     }
@@ -203,11 +251,11 @@ void nccl_interface(Examination& look, const std::vector<std::string>& interface
     any = any || is_there(one, interfaces, exact);
   }
   if (!any)
-    interface_finding(look, name, text("{} names {}, and there is no such interface", name, value),
+    interface_finding(look, name, text("{} names {}, but there is no such interface", name, value),
                       interfaces);
 }
 
-/// All that it names are there, and none has a link: NCCL takes a port that is up alone.
+/// All named adapters exist, but none has a link. NCCL only uses active ports.
 void adapters_down(Examination& look, std::string_view value, bool exact) {
   const char* name = "NCCL_IB_HCA";
   const auto* ports = look.see(look.facts.rdma.ports);
@@ -222,15 +270,15 @@ void adapters_down(Examination& look, std::string_view value, bool exact) {
     }
   }
   if (down.empty()) return;
-  Finding& finding =
-      look.found(text("{} names {}, and no port of it is up: NCCL goes by plain TCP", name, value));
+  Finding& finding = look.found(
+      text("{} names {}, but none of its ports is active: NCCL uses plain TCP", name, value));
   finding.evidence = std::move(down);
   finding.evidence.push_back(shown_variable(look, name));
   finding.fix.push_back(
-      {"ibstat", text("INIT waits for a subnet manager, DOWN for a cable or its other end")});
+      {"ibstat", text("INIT means no subnet manager, DOWN means no cable or no peer")});
 }
 
-/// "mlx5_0:1,mlx5_1", "=mlx5_0", "^mlx5_3": by their beginnings, but behind "=".
+/// "mlx5_0:1,mlx5_1", "=mlx5_0", "^mlx5_3": names are prefixes, except after "=".
 void infiniband_adapters(Examination& look) {
   const char* name = "NCCL_IB_HCA";
   const std::string value = variable_or_empty(look, name);
@@ -241,7 +289,7 @@ void infiniband_adapters(Examination& look) {
   for (std::string_view one : split(std::string_view(value).substr(exact ? 1 : 0), ','))
     if (is_there(trim(one.substr(0, one.find(':'))), *adapters, exact))
       return adapters_down(look, value, exact);
-  Finding& finding = look.found(text("{} names {}, and there is no such adapter", name, value));
+  Finding& finding = look.found(text("{} names {}, but there is no such adapter", name, value));
   finding.evidence = {shown_variable(look, name),
                       fmt::format("/sys/class/infiniband: {}", fmt::join(*adapters, " "))};
   finding.fix.push_back(unset(name));
@@ -253,7 +301,7 @@ void socket_interface(Examination& look) {
   const std::string gloo = variable_or_empty(look, "GLOO_SOCKET_IFNAME");
   if (nccl.empty() && gloo.empty()) return;
   const auto& known = look.facts.platform.interfaces;
-  // Gloo's ^ is wrong wherever it is read.
+  // Gloo does not support ^, so it is always wrong.
   const std::vector<std::string> none;
   if (!known && contains(gloo, "^")) return gloo_interface(look, none);
   const auto* interfaces = look.see(known);
@@ -267,7 +315,7 @@ void socket_interface(Examination& look) {
                         *interfaces);
 }
 
-/// Every pair of GPUs cannot do it anyway: then the variable changes nothing.
+/// No pair of GPUs supports it anyway, so the variable has no effect.
 bool peers_are_impossible(const DriverAnswers& driver) {
   if (!driver.peer_pairs_unsupported || !driver.gpus) return false;
   const std::size_t count = driver.gpus->size();
@@ -288,33 +336,33 @@ void nccl_crutch(Examination& look) {
       if (gpus < 2 || peers_are_impossible(look.facts.driver)) continue;
     }
     Finding& finding = look.found(
-        text("{} is on, so GPUs exchange data by a slower way", shown_variable(look, name)));
+        text("{} is on, so GPUs exchange data in a slower way", shown_variable(look, name)));
     finding.evidence.push_back(shown_variable(look, name));
-    finding.fix.push_back({fmt::format("unset {}", name),
-                           text("it hides a fault that is worth mending: run once with "
-                                "NCCL_DEBUG=INFO and see what it says")});
+    finding.fix.push_back(
+        {fmt::format("unset {}", name),
+         text("it hides another fault: run once with NCCL_DEBUG=INFO to find it")});
   }
 }
 
 void debug_crutch(Examination& look) {
   const auto slow = [&](const char* name, bool is_set, std::string_view what) {
     if (!is_set) return;
-    Finding& finding = look.found(
-        text("{} is left over from a search for a fault: {}", shown_variable(look, name), what));
+    Finding& finding =
+        look.found(text("{} is left over from debugging: {}", shown_variable(look, name), what));
     finding.evidence.push_back(shown_variable(look, name));
     finding.fix.push_back(unset(name));
   };
   slow("CUDA_LAUNCH_BLOCKING", is_on(variable_or_empty(look, "CUDA_LAUNCH_BLOCKING")),
-       tr("every kernel is waited for"));
+       tr("it waits for every kernel"));
   slow("NCCL_DEBUG", variable_or_empty(look, "NCCL_DEBUG") == "TRACE",
-       tr("every exchange is written to the log"));
+       tr("it logs every exchange"));
   slow("AMD_SERIALIZE_KERNEL",
        !variable_or_empty(look, "AMD_SERIALIZE_KERNEL").empty() &&
            variable_or_empty(look, "AMD_SERIALIZE_KERNEL") != "0",
-       tr("every kernel is waited for"));
+       tr("it waits for every kernel"));
   slow("CUDA_INJECTION64_PATH",
        contains(variable_or_empty(look, "CUDA_INJECTION64_PATH"), "sanitizer"),
-       tr("every memory access is checked"));
+       tr("it checks every memory access"));
 }
 
 void jit_switches(Examination& look) {
@@ -323,9 +371,9 @@ void jit_switches(Examination& look) {
     const char* says;
   };
   constexpr auto kSwitches = std::to_array<Switch>({
-      {"CUDA_FORCE_PTX_JIT", msgid("every kernel is compiled anew, and fails where no PTX is")},
-      {"CUDA_DISABLE_PTX_JIT", msgid("programs that bring only PTX cannot run")},
-      {"CUDA_CACHE_DISABLE", msgid("what was compiled is forgotten at every end")},
+      {"CUDA_FORCE_PTX_JIT", msgid("every kernel is compiled again, and fails if it has no PTX")},
+      {"CUDA_DISABLE_PTX_JIT", msgid("programs with only PTX cannot run")},
+      {"CUDA_CACHE_DISABLE", msgid("compiled kernels are lost when the program ends")},
   });
   for (const Switch& one : kSwitches) {
     if (!is_on(variable_or_empty(look, one.name))) continue;
@@ -343,13 +391,13 @@ void xla_flags(Examination& look) {
   const auto* there = look.see(named.xla_libdevice);
   if (there == nullptr || *there) return;
   Finding& finding =
-      look.found(text("XLA_FLAGS sends XLA to {} for CUDA, and there is no libdevice", *folder));
+      look.found(text("XLA_FLAGS sets XLA's CUDA folder to {}, which has no libdevice", *folder));
   finding.evidence.push_back(shown_variable(look, "XLA_FLAGS"));
   finding.evidence.push_back(
-      fmt::format("{}/nvvm/libdevice/libdevice.10.bc: {}", *folder, tr("not there")));
+      fmt::format("{}/nvvm/libdevice/libdevice.10.bc: {}", *folder, tr("missing")));
   finding.fix.push_back(
       {"find / -name libdevice.10.bc 2>/dev/null",
-       text("the folder above nvvm is the one to name; JAX's wheels need no such flag")});
+       text("set it to the folder that contains nvvm; JAX's wheels need no such flag")});
 }
 
 void bitsandbytes_version(Examination& look) {
@@ -362,11 +410,11 @@ void bitsandbytes_version(Examination& look) {
                   [&](const std::string& one) { return one.starts_with(name + "."); }))
     return;
   Finding& finding = look.found(
-      text("BNB_CUDA_VERSION={} asks bitsandbytes for a binary that it does not have", wanted));
+      text("BNB_CUDA_VERSION={} selects a binary that bitsandbytes does not have", wanted));
   finding.evidence.push_back(
       text("wanted {}.so, there are: {}", name, fmt::format("{}", fmt::join(*binaries, ", "))));
   finding.fix.push_back(
-      {"unset BNB_CUDA_VERSION", text("it then takes the one for PyTorch's CUDA")});
+      {"unset BNB_CUDA_VERSION", text("it then uses the binary for PyTorch's CUDA")});
 }
 
 constexpr auto kLayer = Layer::kEnvironment;
@@ -379,19 +427,20 @@ constexpr auto kRules = std::to_array<Rule>({
      ld_preload},
     {"ENV10", kLayer, Severity::kWarning, true,
      msgid("CUDA_HOME that is no toolkit, or one that does not fit"), "", cuda_home},
-    {"ENV11", kLayer, Severity::kWarning, true, msgid("another nvcc or ptxas in PATH"), "",
+    {"ENV11", kLayer, Severity::kWarning, true,
+     msgid("an nvcc or ptxas that is not the toolkit's, or newer than the driver or PyTorch"), "",
      nvcc_path},
     {"ENV12", kLayer, Severity::kError, true, msgid("HSA_OVERRIDE_GFX_VERSION for another GPU"), "",
      hsa_override},
     {"ENV13", kLayer, Severity::kError, true, msgid("interfaces that NCCL or Gloo cannot use"),
      "RT11", socket_interface},
-    {"ENV14", kLayer, Severity::kWarning, false, msgid("ways between GPUs that were switched off"),
-     "", nccl_crutch},
+    {"ENV14", kLayer, Severity::kWarning, false, msgid("disabled transports between GPUs"), "",
+     nccl_crutch},
     {"ENV15", kLayer, Severity::kWarning, false, msgid("variables left over from debugging"), "",
      debug_crutch},
-    {"ENV16", kLayer, Severity::kWarning, false, msgid("switches of CUDA's compiler and cache"), "",
+    {"ENV16", kLayer, Severity::kWarning, false, msgid("settings of CUDA's compiler and cache"), "",
      jit_switches},
-    {"ENV17", kLayer, Severity::kError, true, msgid("XLA_FLAGS that name no toolkit"), "LIB10",
+    {"ENV17", kLayer, Severity::kError, true, msgid("XLA_FLAGS without a valid toolkit"), "LIB10",
      xla_flags},
 });
 

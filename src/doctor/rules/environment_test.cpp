@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
@@ -19,7 +19,7 @@ GpuAnswer gpu(const std::string& name, const std::string& uuid) {
   return one;
 }
 
-/// Two GPUs of one model, and variables that are as they should be.
+/// Two GPUs of one model and correct variables.
 Facts healthy() {
   Facts facts;
   facts.machine.kernel = std::string("6.8.0-45-generic");
@@ -208,7 +208,7 @@ TEST_CASE("variables that only look wrong are left alone") {
         set(f, "CUDA_VISIBLE_DEVICES", "0");
         set(f, "HSA_OVERRIDE_GFX_VERSION", "11.0.0");
       },
-      // No GPU: nothing is switched off.
+      // Without a GPU, nothing is disabled.
       [](Facts& f) {
         f.driver.gpus = std::vector<GpuAnswer>{};
         f.machine.pci = std::vector<PciFunction>{};
@@ -245,8 +245,8 @@ TEST_CASE("what a list lost is said as it is, and the fix keeps every GPU that w
   };
   for (const Case& one : std::initializer_list<Case>{
            {"0,0", "names 0 twice", "export CUDA_VISIBLE_DEVICES=0"},
-           {"1, 0", "for the blank", "export CUDA_VISIBLE_DEVICES=1,0"},
-           {"1,cuda:1,0", "is cut off before 'cuda:1'", "export CUDA_VISIBLE_DEVICES=1,0"},
+           {"1, 0", "because of the space", "export CUDA_VISIBLE_DEVICES=1,0"},
+           {"1,cuda:1,0", "from 'cuda:1' on", "export CUDA_VISIBLE_DEVICES=1,0"},
            {"7", "'7' is not one of them", "export CUDA_VISIBLE_DEVICES=0"}}) {
     CAPTURE(one.list);
     Facts facts = healthy();

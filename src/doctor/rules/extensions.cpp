@@ -1,28 +1,28 @@
-// Rule FW06: what is compiled against PyTorch, and against which.
+// Rule FW06: packages that are compiled against PyTorch, and for which release.
 #include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
-#include "doctor/install.hpp"
-#include "doctor/read/python_text.hpp"
+#include "doctor/knowledge/python_text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/builds.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/own_words.hpp"
+#include "doctor/rules/install.hpp"
 #include "doctor/rules/reinstall.hpp"
-#include "doctor/version.hpp"
+#include "doctor/rules/stated_build.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// What says for which torch an extension was compiled.
+/// The evidence for which PyTorch an extension was compiled.
 struct BuiltFor {
-  std::string torch;  // "2.2"; "" nothing does
+  std::string torch;  // "2.2"; "" unknown
   std::string because;
   bool other_abi = false;
 };
 
-/// Wheels from PyTorch's index have the old C++ ABI before 2.6, and the new one from 2.7; of 2.6
-/// that for CUDA 12.6 was the first with it.
+/// Wheels from PyTorch's index use the old C++ ABI before 2.6 and the new one since 2.7. Of 2.6,
+/// only the CUDA 12.6 build uses the new one.
 bool has_new_abi(const std::string& torch) {
   if (in_range(torch, "2.6")) return local_part(torch).starts_with("cu126");
   return !is_older(torch, "2.6");
@@ -38,9 +38,9 @@ BuiltFor by_url(const Distribution& one, const std::string& torch) {
           one.path + "/direct_url.json: " + one.url, new_abi != has_new_abi(torch)};
 }
 
-/// torch-scatter 2.1.2+pt24cu124, and others of PyG.
+/// torch-scatter 2.1.2+pt24cu124 and other PyG packages.
 BuiltFor by_version(const Distribution& one) {
-  // Its releases are numbered as PyTorch's that they are for.
+  // Its release numbers equal those of PyTorch.
   if (one.name == "intel-extension-for-pytorch") return {beginning(one.version), one.path};
   const std::string_view tag = local_part(one.version);
   const std::size_t end = tag.find_first_not_of("0123456789", 2);
@@ -49,7 +49,7 @@ BuiltFor by_version(const Distribution& one) {
   return {fmt::format("{}.{}", tag[2], tag.substr(3, end - 3)), one.path};
 }
 
-/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cu124, of conda.
+/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cu124 from conda.
 BuiltFor by_conda(const CondaPackage& one) {
   constexpr std::string_view kMark = "_torch_";
   const std::size_t at = one.build.find(kMark);
@@ -57,14 +57,14 @@ BuiltFor by_conda(const CondaPackage& one) {
   return {beginning(std::string_view(one.build).substr(at + kMark.size())), one.path};
 }
 
-/// xformers writes down what it was compiled with. From 0.0.33 on one build serves several.
-BuiltFor by_own_words(Examination& look, const Distribution& one) {
-  const PackageBuild* build = own_words(look, one.name);
+/// xformers records what it was compiled with. Since 0.0.33 one build supports several releases.
+BuiltFor by_stated_build(Examination& look, const Distribution& one) {
+  const PackageBuild* build = stated_build(look, one.name);
   if (build == nullptr || build->torch.empty() || !is_older(one.version, "0.0.33")) return {};
   return {beginning(build->torch), text("{}: built with PyTorch {}", build->path, build->torch)};
 }
 
-/// These are compiled for one torch, and require just that.
+/// Each release is compiled for one PyTorch and requires exactly that.
 BuiltFor by_pin(const Distribution& one) {
   if (one.name != "xformers" && one.name != "vllm" && one.name != "torchtext" &&
       one.name != "torch-tensorrt")
@@ -75,7 +75,7 @@ BuiltFor by_pin(const Distribution& one) {
   return {};
 }
 
-/// What conda calls pytorch-scatter is torch-scatter on PyPI.
+/// conda's pytorch-scatter is torch-scatter on PyPI.
 std::string name_on_pypi(const std::string& name) {
   constexpr auto kOfConda = std::to_array<std::string_view>(
       {"pytorch-scatter", "pytorch-sparse", "pytorch-cluster", "pytorch-spline-conv"});
@@ -84,14 +84,14 @@ std::string name_on_pypi(const std::string& name) {
              : "torch" + name.substr(7);
 }
 
-/// Published compiled, each release for one PyTorch: none is compiled here.
+/// Published as binaries, each release for one PyTorch, so none is compiled locally.
 bool is_published_compiled(std::string_view name) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"xformers", "vllm", "torchtext", "torch-tensorrt", "intel-extension-for-pytorch"});
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-/// "==2.6.0", as it requires that package; "" it does not.
+/// "==2.6.0" from its requirement on that package; "" none.
 std::string pin_of(const Distribution& one, std::string_view name) {
   for (const std::string& row : one.needs)
     if (const Requirement need = parse_requirement(row);
@@ -100,7 +100,7 @@ std::string pin_of(const Distribution& one, std::string_view name) {
   return "";
 }
 
-/// The PyTorch that it was made for, and what goes with that.
+/// The PyTorch it was built for, with matching packages.
 std::vector<std::string> torch_of(const PythonFacts& python, const Distribution& one,
                                   const BuiltFor& built) {
   const std::string pin = pin_of(one, "torch");
@@ -111,8 +111,8 @@ std::vector<std::string> torch_of(const PythonFacts& python, const Distribution&
   return words;
 }
 
-/// Whether that release of PyTorch, in its build for `cuda` ("" PyPI's), has kernels for the GPUs
-/// that are here; what nobody knows to lack them has.
+/// Whether that PyTorch release, built for `cuda` ("": PyPI's), supports the installed GPUs. True
+/// unless it is known not to.
 bool serves_gpus(Examination& look, const std::string& release, std::string cuda) {
   const Compatibility& known = look.knowledge.compatibility();
   for (const TorchRelease& row : known.torch)
@@ -125,35 +125,32 @@ bool serves_gpus(Examination& look, const std::string& release, std::string cuda
   });
 }
 
-/// Its PyTorch is put back, of the index that it came from itself, where that build serves this
-/// machine; else it moves on with PyTorch.
+/// Reinstalls the PyTorch it was built for, from its original index, if that build works on this
+/// machine. Otherwise updates the extension for the current PyTorch.
 void advise_its_torch(Examination& look, Finding& finding, const Distribution& one,
                       const BuiltFor& built) {
   const std::string tag(local_part(one.version)), cuda = cuda_of_tag(tag);
   if (serves_gpus(look, built.torch, cuda))
     finding.fix.push_back(
         torch_install(look, torch_of(look.facts.python, one, built), cuda.empty() ? "" : tag,
-                      text("puts back the PyTorch that {} was made for", named(one))));
-  finding.fix.push_back(
-      {install_command(look.facts.python, {"-U", one.name}),
-       text("its newest release, and the PyTorch that it was made for; or a release of it for "
-            "PyTorch {}, which its page on PyPI names",
-            beginning(look.facts.python.torch->version))});
+                      text("reinstalls the PyTorch that {} was built for", named(one))));
+  finding.fix.push_back({install_command(look.facts.python, {"-U", one.name}),
+                         text("its newest release with the matching PyTorch; or its release for "
+                              "PyTorch {} (see its page on PyPI)",
+                              beginning(look.facts.python.torch->version))});
 }
 
-/// Of what nobody makes any more there is no release for this PyTorch, and may never be.
+/// An unmaintained package has no release for this PyTorch and may never have one.
 void advise_successor(Examination& look, Finding& finding, const std::string& package) {
   for (const Successor& row : look.knowledge.compatibility().successors) {
     if (row.package != package) continue;
     finding.evidence.push_back(row.source);
-    finding.fix.insert(
-        finding.fix.begin(),
-        {uninstall_command(look.facts.python, {row.package}) + "\n" +
-             install_command(look.facts.python, {"--no-build-isolation", row.use}),
-         text(
-             "nobody makes {} for a new PyTorch any more: {} has taken its place, and programs may "
-             "have to import it by that name",
-             row.package, row.use)});
+    finding.fix.insert(finding.fix.begin(),
+                       {uninstall_command(look.facts.python, {row.package}) + "\n" +
+                            install_command(look.facts.python, {"--no-build-isolation", row.use}),
+                        text("{} is no longer updated for new PyTorch releases: {} replaces it, "
+                             "and programs may have to import that name",
+                             row.package, row.use)});
   }
 }
 
@@ -177,7 +174,7 @@ void extension_built_for(Examination& look, const std::string& name, const std::
   advise_successor(look, finding, name);
 }
 
-/// "+cu118" of an extension beside a PyTorch for CUDA 12: their runtimes are two libraries.
+/// "+cu118" of an extension with a PyTorch for CUDA 12: these are two different runtimes.
 void extension_of_other_cuda(Examination& look, const std::vector<Distribution>& all) {
   const Version torch = version_of(torch_cuda(look));
   if (torch.empty()) return;
@@ -207,14 +204,13 @@ void extension_symbols(Examination& look) {
     finding.evidence.push_back(text("no library of this PyTorch has {}", one.symbol));
     finding.evidence.push_back(one.taken);
     finding.fix.push_back(
-        {"", text("install the release of it that was made for PyTorch {}, or build it here with "
-                  "--no-build-isolation",
+        {"", text("install its release for PyTorch {}, or build it here with --no-build-isolation",
                   beginning(torch))});
     return;
   }
 }
 
-/// Names of c10's functions with std::string in them tell which of C++'s two the compiler meant.
+/// c10 functions with std::string in their names show which C++ ABI the compiler used.
 bool is_of_other_abi(const PythonFacts& python, const std::string& symbol) {
   constexpr std::string_view kError = "_ZN3c105ErrorC";
   if (!symbol.starts_with(kError) || !python.has_pytorchs_own_build() ||
@@ -225,7 +221,7 @@ bool is_of_other_abi(const PythonFacts& python, const std::string& symbol) {
   return symbol.ends_with("ESs") && has_new_abi(torch);
 }
 
-/// Where PyTorch's own libraries are not at hand: symbols that this release is known not to have.
+/// If PyTorch's own libraries were not recorded: symbols that this release is known to lack.
 void extension_symbols_by_release(Examination& look) {
   const auto* symbols = look.see_whole(look.facts.imports.torch_symbols);
   const TorchBuild* torch = look.see(look.facts.python.torch);
@@ -240,22 +236,23 @@ void extension_symbols_by_release(Examination& look) {
     Finding& finding =
         look.found(text("{} was built for another PyTorch than the {} that is installed",
                         one.wanted_by, torch->version));
-    finding.evidence.push_back(other_abi ? text("it wants {}, of the other C++ ABI", one.symbol)
-                                         : text("this release of PyTorch has no {}", one.symbol));
+    finding.evidence.push_back(
+        other_abi ? text("it needs {}, which belongs to the other C++ ABI", one.symbol)
+                  : text("this release of PyTorch has no {}", one.symbol));
     finding.evidence.push_back(torch->path);
     if (row != rows.end()) finding.evidence.push_back(row->source);
     finding.fix.push_back(
         {install_command(look.facts.python,
                          {"--force-reinstall", "--no-deps", "--no-build-isolation", one.package}),
-         text("compiles it against this PyTorch; or take its release that was made for PyTorch {}",
+         text("compiles it for this PyTorch; or use its release for PyTorch {}",
               beginning(torch->version))});
     advise_successor(look, finding, one.package);
     return;
   }
 }
 
-/// PyTorch's libraries are split otherwise from release to release: 1.5 brought
-/// libtorch_cpu.so, 1.9 to 1.12 had libtorch_cuda_cu.so.
+/// PyTorch's libraries are split differently between releases: 1.5 added libtorch_cpu.so, 1.9 to
+/// 1.12 had libtorch_cuda_cu.so.
 void extension_links(Examination& look) {
   const auto* links = look.see_whole(look.facts.imports.torch_links);
   const auto* own = look.see_whole(look.facts.python.torch_libraries);
@@ -271,8 +268,7 @@ void extension_links(Examination& look) {
     finding.evidence = {text("it links to {}, which this PyTorch does not have", one.name),
                         torch.path};
     finding.fix.push_back(
-        {"", text("install the release of it that was made for PyTorch {}, or build it here with "
-                  "--no-build-isolation",
+        {"", text("install its release for PyTorch {}, or build it here with --no-build-isolation",
                   beginning(torch.version))});
     advise_successor(look, finding, one.package);
     return;
@@ -290,7 +286,7 @@ void extension_build(Examination& look) {
   for (const Distribution& one : *distributions) {
     BuiltFor built = by_url(one, torch->version);
     if (built.torch.empty()) built = by_version(one);
-    if (built.torch.empty()) built = by_own_words(look, one);
+    if (built.torch.empty()) built = by_stated_build(look, one);
     if (built.torch.empty()) built = by_pin(one);
     extension_built_for(look, one.name, named(one), built,
                         is_published_compiled(one.name) ? &one : nullptr);

@@ -2,9 +2,10 @@
 
 #include <tuple>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/read/collectors.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
-#include "doctor/rules/own_words.hpp"
+#include "doctor/rules/stated_build.hpp"
 #include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
@@ -51,10 +52,10 @@ TEST_CASE("which of C++'s two strings an extension was compiled with has to be P
     CHECK(wants(torch, cuda, old_string) == is_new);
     CHECK(wants(torch, cuda, new_string) == !is_new);
   }
-  // Its argument was an int in 2.2 alone, of the releases that name it.
+  // Only in 2.2 was its argument an int, among the releases with this symbol.
   CHECK(wants("2.3.0+cu121", "12.1", "_ZN3c104cuda9SetDeviceEi"));
   CHECK_FALSE(wants("2.2.2+cu121", "12.1", "_ZN3c104cuda9SetDeviceEi"));
-  // Of whose make this one is, nothing says.
+  // Nothing shows who built this one.
   CHECK_FALSE(wants("2.5.1", "12.4", new_string));
   CHECK_FALSE(wants("2.5.1+cu124", "12.4", "_ZN3c104cuda12device_countEv"));
 }
@@ -67,7 +68,7 @@ TEST_CASE("an extension links to libraries that its PyTorch has") {
   facts.imports.torch_links =
       std::vector<LinkedLibrary>{{"libtorch_cuda_cu.so", "/venv/site/mmcv/_ext.so", "mmcv", ""}};
   CHECK(found_in(facts) == "FW06");
-  // Which it has, was not seen.
+  // Its libraries could not be read.
   facts.python.torch_libraries = Unreadable{"/venv/site/torch/lib", 13};
   CHECK(found_in(facts).empty());
 }

@@ -1,29 +1,31 @@
-// Rules FW02, FW03, FW04, FW07, FW12, XPU01: a framework's build against the driver and the GPUs.
+// Rules FW02, FW03, FW04, FW07, FW12, XPU01: a framework's build compared with the driver and the
+// GPUs.
 #include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
-#include "doctor/install.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/builds.hpp"
 #include "doctor/rules/cuda_compilers.hpp"
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/install.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/requirement.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// By CUDA's own numbers where both are known: on WSL the driver's are those of Windows.
+/// Compares CUDA versions if both are known, because on WSL the driver's version is that of
+/// Windows.
 bool too_old(const Compatibility& known, const SeenDriver& driver, const std::string& cuda) {
   const Version wanted = version_of(cuda), has = version_of(driver.cuda);
   if (wanted.empty()) return false;
   if (!has.empty() && has[0] < wanted[0]) return true;
   if (!has.empty() && has[0] > wanted[0]) return false;
   if (!has.empty() && wanted[0] < 11) return is_older(driver.cuda, cuda);
-  // Its own word, which a libcuda for forward compatibility gives for it.
+  // The driver's own answer; with forward compatibility it comes from the compat libcuda.
   if (!has.empty() && !is_older(driver.cuda, cuda)) return false;
   const std::string lowest = known.driver_for(cuda);
   return !driver.version.empty() && !lowest.empty() && is_older(driver.version, lowest);
@@ -35,13 +37,13 @@ void add_torch_fix(Examination& look, Finding& finding) {
                 wish_of(look, Framework::kTorch, torch ? torch->version : std::string()));
 }
 
-/// A build for another CUDA has a name of its own, so that this one has to go.
+/// A build for another CUDA has another package name, so this package must be removed.
 void replace_package(Examination& look, Finding& finding, const CudaUse& use) {
   if (!add_reinstall(look, finding, wish_of(look, *use.framework)) ||
       look.facts.python.is_externally_managed)
     return;
   std::vector<std::string> names{use.package};
-  // JAX's runtime comes as a pair.
+  // JAX's runtime consists of two packages.
   if (use.framework == Framework::kJax)
     names.push_back(use.package.substr(0, use.package.rfind('-')) + "-pjrt");
   std::string& command = finding.fix.back().command;
@@ -49,36 +51,37 @@ void replace_package(Examination& look, Finding& finding, const CudaUse& use) {
 }
 
 std::string said(const SeenDriver& driver) {
-  if (driver.version.empty()) return text("the driver serves CUDA up to {}", driver.cuda);
+  if (driver.version.empty()) return text("the driver supports CUDA up to {}", driver.cuda);
   if (driver.cuda.empty()) return text("the driver is {}", driver.version);
   return text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda);
 }
 
-/// An image that is newer than the driver, and compat libraries that only data-centre GPUs take.
+/// An image that is newer than the driver, with compat libraries that only data centre GPUs
+/// support.
 void image_too_new(Examination& look, const SeenDriver& driver) {
   const auto image = look.facts.process.variable("CUDA_VERSION");
   const std::string* cuda = look.see(image);
   if (cuda == nullptr || driver.cuda.empty() || !is_older(driver.cuda, beginning(*cuda))) return;
   if (look.facts.driver.cuda_init.value_or(0) != 804) return;
-  // The image says itself that it runs with this driver: what stands in the way is CTR14's.
+  // The image itself claims to support this driver; CTR14 reports the obstacle.
   const std::string says = variable_or_empty(look, "NVIDIA_REQUIRE_CUDA");
   const std::string gpu = seen_gpus(look).empty() ? "" : seen_gpus(look).front().name;
   if (!says.empty() && !look.missing(look.facts.files.compat) &&
       satisfies(says, {driver.version, driver.cuda, gpu}) == Satisfied::kYes)
     return;
   Finding& finding =
-      look.found(text("the image brings CUDA {}, newer than the driver's {}, and "
-                      "this GPU does not take its compatibility library",
+      look.found(text("the image has CUDA {}, newer than the driver's {}, and this GPU does not "
+                      "support its compat library",
                       *cuda, driver.cuda));
   finding.evidence.push_back("CUDA_VERSION=" + *cuda);
   finding.evidence.push_back(said(driver));
   finding.evidence.push_back(text("cuInit returns 804: forward compatibility on a GPU without it"));
-  finding.fix.push_back({"", text("on the host, update the driver to one for CUDA {}; or take an "
-                                  "image with CUDA {}",
-                                  beginning(*cuda), driver.cuda)});
+  finding.fix.push_back(
+      {"", text("on the host, update the driver to one for CUDA {}; or use an image with CUDA {}",
+                beginning(*cuda), driver.cuda)});
 }
 
-/// The first that the driver is too old for.
+/// The first use for which the driver is too old.
 const CudaUse* too_new(const Compatibility& known, const SeenDriver& driver,
                        const std::vector<CudaUse>& uses) {
   const auto one = std::find_if(uses.begin(), uses.end(), [&](const CudaUse& use) {
@@ -87,8 +90,8 @@ const CudaUse* too_new(const Compatibility& known, const SeenDriver& driver,
   return one == uses.end() ? nullptr : &*one;
 }
 
-/// NVIDIA's own Python bindings have CUDA's runtime inside, which no driver of an older CUDA takes,
-/// whatever the frameworks beside them were built for.
+/// NVIDIA's Python bindings contain the CUDA runtime. A driver for an older CUDA rejects it,
+/// regardless of the other frameworks.
 void bindings_too_new(Examination& look) {
   const SeenDriver driver = nvidia_driver(look);
   const Version has =
@@ -135,7 +138,7 @@ void framework_too_new(Examination& look) {
   Finding& finding =
       look.found(text("the NVIDIA driver ({}) is too old for {}, which was built with CUDA {}", has,
                       use->what, use->cuda));
-  // A package beside a framework that runs: it may be nobody's way to the GPU.
+  // The frameworks work, so this package may not be used for the GPU.
   if (frameworks_fit) finding.severity = Severity::kWarning;
   finding.evidence.push_back(said(driver));
   finding.evidence.push_back(fmt::format("{}: CUDA {}", use->path, use->cuda));
@@ -157,7 +160,7 @@ void driver_too_old(Examination& look) {
 
 struct Lacking {
   SeenGpu gpu;
-  bool is_newer = false;  // than all that the wheel serves
+  bool is_newer = false;  // than all GPUs the wheel supports
   bool ptx_only = false;
 };
 
@@ -173,7 +176,7 @@ bool is_newer_than(const Compatibility& known, const std::string& cuda,
   return false;
 }
 
-/// Of conda-forge's builds, whatever release.
+/// For conda-forge's builds of all releases.
 Kernels conda_kernels(const Compatibility& known, const std::string& cuda,
                       const std::string& capability) {
   for (const WheelArch& row : known.conda_archs)
@@ -181,7 +184,7 @@ Kernels conda_kernels(const Compatibility& known, const std::string& cuda,
   return Kernels::kUnknown;
 }
 
-/// PTX is compiled by the driver, which takes none that is newer than itself.
+/// The driver compiles PTX, and rejects PTX that is newer than itself.
 bool ptx_is_too_new(Examination& look, const std::string& cuda) {
   const SeenDriver driver = nvidia_driver(look);
   return !driver.cuda.empty() && is_older(driver.cuda, beginning(cuda));
@@ -264,7 +267,7 @@ void arch_missing(Examination& look, bool newer) {
   if (finding.fix.empty())
     finding.fix.push_back(
         {"", newer
-                 ? text("a newer driver first: no wheel that has this GPU's kernels runs on {}",
+                 ? text("update the driver first: no wheel with kernels for this GPU runs on {}",
                         said(nvidia_driver(look)))
                  : text("no release known to Berth has a wheel for this GPU and this Python: take "
                         "an older Python, or build PyTorch from source")});
@@ -286,8 +289,9 @@ void jax_dropped(Examination& look) {
     if (!plugin || row.capability.empty()) continue;
     for (const SeenGpu& gpu : seen_gpus(look)) {
       if (gpu.capability.empty() || !is_older(gpu.capability, row.capability)) continue;
-      Finding& finding = look.found(text("{} serves compute capability {} and newer; the {} has {}",
-                                         named(*plugin), row.capability, gpu.name, gpu.capability));
+      Finding& finding =
+          look.found(text("{} supports compute capability {} and newer; the {} has {}",
+                          named(*plugin), row.capability, gpu.name, gpu.capability));
       finding.evidence.push_back(plugin->path);
       add_reinstall(look, finding, wish_of(look, Framework::kJax));
       return;
@@ -312,8 +316,9 @@ void wrong_backend(Examination& look) {
   const bool wrong = nvidia ? static_cast<bool>(torch->hip) : static_cast<bool>(torch->cuda);
   if (!wrong) return other_vendor(look);
   Finding& finding = look.found(
-      nvidia ? text("PyTorch {} is built for AMD's ROCm, and the GPU is NVIDIA's", torch->version)
-             : text("PyTorch {} is built for NVIDIA's CUDA, and the GPU is AMD's", torch->version));
+      nvidia
+          ? text("PyTorch {} is built for AMD's ROCm, but the GPU is from NVIDIA", torch->version)
+          : text("PyTorch {} is built for NVIDIA's CUDA, but the GPU is from AMD", torch->version));
   finding.evidence.push_back(torch->path);
   if (amd && look.facts.rocm.nodes)
     for (const KfdNode& node : *look.facts.rocm.nodes)
@@ -326,7 +331,7 @@ void wrong_backend(Examination& look) {
   }
 }
 
-/// An old Python keeps the environment from a release that would serve the GPU.
+/// The Python is too old for the release that would support the GPU.
 void python_unsupported(Examination& look) {
   const std::string* python = look.see(look.facts.python.version);
   const TorchBuild* torch = look.see(look.facts.python.torch);
@@ -343,10 +348,11 @@ void python_unsupported(Examination& look) {
   const auto recipe = recipe_for(look.knowledge.compatibility(), wish);
   if (!recipe) return;
   Finding& finding =
-      look.found(text("no PyTorch that serves this GPU is made for Python {}", *python));
-  finding.evidence.push_back(text("PyTorch {} serves it, and is made for Python {}",
+      look.found(text("no PyTorch that supports this GPU is available for Python {}", *python));
+  finding.evidence.push_back(text("PyTorch {} supports it, and is available for Python {}",
                                   recipe->build.release, recipe->build.python));
-  finding.fix.push_back({"", text("make an environment with such a Python, and install there")});
+  finding.fix.push_back(
+      {"", text("create an environment with such a Python and install it there")});
 }
 
 void torch_without_xpu(Examination& look) {
@@ -354,11 +360,11 @@ void torch_without_xpu(Examination& look) {
   auto cards = cards_on_bus(look, kVendorIntel);
   const auto extension = look.facts.python.distribution("intel-extension-for-pytorch");
   const bool is_card = !cards.empty();
-  // Of a part of the processor something is expected where Intel's extension is there.
+  // An integrated GPU is expected to work only if Intel's extension is installed.
   if (!is_card && extension) cards = gpus_on_bus(look, kVendorIntel);
   if (torch == nullptr || cards.empty() || !look.missing(torch->xpu)) return;
-  // Another vendor's card is what this build is for; Intel's extension brings its own way, but for
-  // its builds for the processor, which PyPI has.
+  // This build is for another vendor's card. Intel's extension supports Intel GPUs by itself,
+  // except its CPU builds on PyPI.
   if (!seen_gpus(look).empty() || has_rocm_gpu(look)) return;
   if (extension && (local_part(extension->version).starts_with("xpu") ||
                     local_part(extension->version).starts_with("gpu")))
@@ -369,10 +375,9 @@ void torch_without_xpu(Examination& look) {
   finding.evidence.push_back(fmt::format("{}: xpu = None", torch->path));
   if (!is_card) finding.severity = Severity::kInfo;
   if (extension) finding.evidence.push_back(extension->path);
-  finding.fix.push_back(torch_install(
-      look, {"--force-reinstall", "torch"}, "xpu",
-      text("a project that installs PyTorch again brings the other build back: name this index "
-           "there, too")));
+  finding.fix.push_back(torch_install(look, {"--force-reinstall", "torch"}, "xpu",
+                                      text("a project that reinstalls PyTorch brings the other "
+                                           "build back: configure this index there too")));
 }
 
 constexpr auto kRules = std::to_array<Rule>({

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/knowledge/version.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
-#include "doctor/version.hpp"
 
 using namespace berth::doctor;
 
 namespace {
 
-/// A workstation with a GPU of 2022, its driver, and PyTorch that fits.
+/// A workstation with a GPU of 2022, its driver, and a suitable PyTorch.
 Facts healthy() {
   Facts facts = tests::workstation("580.95.05", "13.0");
   PythonFacts& python = facts.python;
@@ -209,7 +209,7 @@ TEST_CASE("without a GPU a CPU build is no fault, and neither is an old driver")
     facts.driver.gpus = std::vector<GpuAnswer>{};
     facts.machine.pci = std::vector<PciFunction>{};
     const std::string id = mutation.id;
-    // What breaks an import does so on any machine.
+    // These break imports on any machine.
     if (id == "FW05" || id == "FW06" || id == "FW18" || id.starts_with("LIB")) continue;
     CHECK_MESSAGE(first(facts).empty(), id);
   }
@@ -344,7 +344,7 @@ TEST_CASE("any card of AMD's that ROCm's runtime lists wants a PyTorch for ROCm"
   CHECK(first(facts) == "FW07");
   set_torch(facts, "2.8.0+cpu", nullptr);
   CHECK(first(facts) == "FW01");
-  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c4:00.0", 110003, false}};  // in a processor
+  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c4:00.0", 110003, false}};  // integrated
   CHECK(first(facts).empty());
 }
 
@@ -356,7 +356,7 @@ TEST_CASE("a processor's GPU counts where ROCm is meant for it, and not beside N
   facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c4:00.0", 110003, false}};
   CHECK(first(facts).empty());
   facts.nodes.kfd = GpuNode{"/dev/kfd", {}, 0};
-  CHECK(first(facts).empty());  // any machine with amdgpu has the node
+  CHECK(first(facts).empty());  // the node exists on every machine with amdgpu
   facts.container.kind = std::string("docker");
   CHECK(first(facts) == "FW07");
   facts.container.kind = {};
@@ -375,7 +375,7 @@ TEST_CASE("conda's PyTorch of its own channel has the kernels of its toolkit's t
     return first(facts);
   };
   CHECK(built("py3.7_cuda10.1.243_cudnn7.6.3_0") == "FW03");
-  CHECK(built("cuda101py37h02f0884_0").empty());  // conda-forge's: nobody knows its list
+  CHECK(built("cuda101py37h02f0884_0").empty());  // conda-forge's: its list of GPUs is unknown
 }
 
 TEST_CASE("a build of somebody else's is judged by the code in its files, or not at all") {
@@ -390,7 +390,7 @@ TEST_CASE("a build of somebody else's is judged by the code in its files, or not
   CHECK(found.findings.empty());
   CHECK(std::none_of(found.checked.begin(), found.checked.end(),
                      [](const std::string& id) { return id == "FW03"; }));
-  // Up to CUDA 12.6 conda-forge's list is known.
+  // conda-forge's list is known up to CUDA 12.6.
   set_torch(facts, "2.5.1.post306", "12.6");
   CHECK(first(facts).starts_with("FW0"));
   set_gpu(facts, "NVIDIA GeForce RTX 4090", "8.9");
@@ -421,7 +421,7 @@ TEST_CASE("an older nvJitLink that a variable puts before the wheel's is named w
   REQUIRE(found.size() == 1);
   CHECK(found[0].evidence[0].find("/usr/local/cuda-12.1/lib64/") != std::string::npos);
   CHECK(found[0].evidence[1].find("/venv/site/nvidia/nvjitlink/lib/") != std::string::npos);
-  // Newer ones serve, and what PyTorch links to itself is found by its RPATH first.
+  // Newer ones also work, and PyTorch finds its own dependencies by RPATH first.
   for (const char* version : {"12.8.93", "12.9.41", "12"}) {
     Facts other = healthy();
     add(other, "nvidia-nvjitlink-cu12", "12.8.61");
@@ -462,7 +462,7 @@ TEST_CASE("an Intel card alone asks for a PyTorch with XPU") {
   CHECK(diagnose(facts, Knowledge{}, {"XPU01"}).findings.empty());
   torch.xpu = Fact<std::string>();
   facts.python.torch = torch;
-  add(facts, "intel-extension-for-pytorch", "2.3.0");  // PyPI's, which is for the processor
+  add(facts, "intel-extension-for-pytorch", "2.3.0");  // PyPI's, which is a CPU build
   CHECK(diagnose(facts, Knowledge{}, {"XPU01"}).findings.size() == 1);
   card.address = "0000:00:02.0";
   card.device = 0x4680;

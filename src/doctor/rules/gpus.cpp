@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "doctor/version.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "system/pci_names.hpp"
 
 namespace berth::doctor {
@@ -18,7 +18,7 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
     for (const std::string& model : *models)
       gpus.push_back({model, "", known.capability_of(model)});
   if (!gpus.empty()) return gpus;
-  // Part of the chip, and on no bus.
+  // It is part of the chip and on no bus.
   if (look.facts.machine.is_jetson) {
     const std::string* chip = look.see(look.facts.machine.tegra);
     return {{text("Jetson's GPU"), "", chip == nullptr ? "" : known.capability_of(*chip)}};
@@ -35,15 +35,15 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
   return gpus;
 }
 
-/// ROCm is installed, or the machine gave a container the node that it computes through.
+/// ROCm is installed, or the container received /dev/kfd.
 bool is_rocm_meant(Examination& look) {
   if (look.see(look.facts.rocm.folder) != nullptr) return true;
   const GpuNode* kfd = look.see(look.facts.nodes.kfd);
   return kfd != nullptr && look.see(look.facts.container.kind) != nullptr;
 }
 
-/// A GPU of AMD's from Vega on, as ROCm's runtime sees it: its older ones PyTorch never served. A
-/// processor's own is for the screen, unless there is nothing else that ROCm could be meant for.
+/// An AMD GPU since Vega, as in ROCm's runtime; PyTorch never supported older ones. Integrated GPUs
+/// are for display, unless there is no other GPU that ROCm could be meant for.
 bool is_rocm_gpu(Examination& look, const KfdNode& node) {
   constexpr unsigned kVega = 90000;
   if (node.target < kVega) return false;
@@ -81,17 +81,17 @@ bool has_rocm_gpu(Examination& look) {
 
 namespace {
 
-/// The libcuda that programs take, where it is one of CUDA's compatibility package, newer than the
-/// module, and the GPU takes it: what it serves counts, not what the module came with. "" none.
+/// The CUDA version of libcuda if it is from the compat package, newer than the module, and
+/// supported by the GPU. It replaces the module's own version. "" none.
 std::string forward_compatible(Examination& look, const std::string& module) {
   const auto& cuda = look.facts.libraries.cuda;
   if (!cuda || module.empty() ||
       (cuda->path + cuda->resolved).find("/compat/") == std::string::npos ||
-      !version_less(module, cuda->version))
+      !is_older(module, cuda->version))
     return "";
   const DriverAnswers& answers = look.facts.driver;
   if (answers.cuda_init) return *answers.cuda_init == 0 ? cuda->version : "";
-  // Nobody asked it: it is for data-centre GPUs.
+  // It was not queried: forward compatibility is for data centre GPUs.
   for (const SeenGpu& gpu : seen_gpus(look))
     if (gpu.name.find("GeForce") != std::string::npos ||
         gpu.name.find("TITAN") != std::string::npos)
@@ -113,7 +113,7 @@ SeenDriver nvidia_driver(Examination& look) {
   driver.cuda = answers.cuda_version.value_or("");
   if (driver.cuda.empty() && !driver.version.empty())
     driver.cuda = look.knowledge.compatibility().cuda_of_driver(driver.version);
-  // CUDA's compatibility package takes a Jetson further than its release says.
+  // The compat package gives a Jetson a newer CUDA than its release has.
   if (driver.cuda.empty() && look.facts.machine.l4t && look.facts.files.compat.is_absent())
     for (const JetsonCuda& row : look.knowledge.compatibility().jetsons)
       if (row.l4t == *look.facts.machine.l4t) driver.cuda = row.cuda;
@@ -132,7 +132,7 @@ std::string torch_cuda(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr) return "";
   const std::string* cuda = look.see(torch->cuda);
-  // Before 1.5 it told the toolkit's patch as well: "10.1.243".
+  // Before 1.5 it contained the toolkit's patch number: "10.1.243".
   return cuda == nullptr ? "" : beginning(*cuda);
 }
 

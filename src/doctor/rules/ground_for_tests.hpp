@@ -1,10 +1,10 @@
-// For tests: the ground's rules, and a machine with two GPUs that is well, to be made ill.
+// For tests: the basic rules, and a healthy machine with two GPUs, to be modified.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "doctor/rule.hpp"
+#include "doctor/rules/rule.hpp"
 
 namespace berth::doctor {
 

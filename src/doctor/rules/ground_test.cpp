@@ -1,11 +1,11 @@
-// The ground's rules, each by what would be wrong with a machine that is well.
+// The basic rules, each with one fault in a healthy machine.
 #include <doctest/doctest.h>
 
 #include <cerrno>
 #include <functional>
 
-#include "doctor/bundle_json.hpp"
-#include "doctor/diagnose.hpp"
+#include "doctor/read/bundle_json.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/ground_for_tests.hpp"
 
 using namespace berth::doctor;
@@ -83,8 +83,7 @@ std::vector<Mutation> branch_mutations() {
            for (PciFunction& gpu : all) gpu.device = 0x1c81;
          });
        }},
-      // Without a line of the log: the module has it and has no word for it, and here none is
-      // loaded.
+      // Without a log line: if the module has the GPU it prints none, and here it is not loaded.
       {"DRV08",
        [](Facts& f) {
          edit(f.machine.pci, [](auto& all) {
@@ -258,7 +257,7 @@ std::vector<Mutation> answer_mutations() {
       {"DRV30", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.silent = true; }); }},
       {"RT14",
        [](Facts& f) {
-         f.process.rooms = std::vector{Room{"/tmp", "TMPDIR", 0, {}}};
+         f.process.disk_space = std::vector{DiskSpace{"/tmp", "TMPDIR", 0, {}}};
        }},
       {"RT01",
        [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.processes_memory_bytes = 0; }); }},
@@ -319,7 +318,7 @@ Facts all_unreadable() {
   process.quota_cores = why;
   process.open_files_limit = process.processes_limit = process.cgroup_processes_limit = why;
   process.shm_total_bytes = process.shm_used_bytes = why;
-  process.rooms = why;
+  process.disk_space = why;
   return facts;
 }
 
@@ -362,23 +361,23 @@ TEST_CASE("what is wrong with a machine is said first, by the rule that is for i
 
 TEST_CASE("what only looks ill is left alone") {
   const std::vector<std::function<void(Facts&)>> looks{
-      // an idle link rests
+      // an idle link in a low-power state
       [](Facts& f) {
         first_gpu(f, [](auto& gpu) { gpu.link.gigatransfers = 2.5; });
         first_answer(f, [](auto& gpu) { gpu.utilization_percent = 0.0; });
       },
-      // nvidia_uvm comes with the first CUDA program
+      // the first CUDA program loads nvidia_uvm
       [](Facts& f) {
         f.nvidia.nodes = std::vector{node("/dev/nvidia0")};
         f.nvidia.modprobe_helper = true;
         f.driver.cuda_init = Unreadable{"cuda_init", 0};
       },
-      // a suspend that nobody minded
+      // a suspend without consequences
       [](Facts& f) {
         f.machine.suspends = 3;
         log(f, "PM: suspend exit");
       },
-      // an IOMMU between GPUs that talk over NVSwitches, whose manager has done its work
+      // an IOMMU with GPUs on NVSwitches whose fabric manager has finished
       [](Facts& f) {
         edit(f.machine.pci, [](auto& all) {
           for (PciFunction& gpu : all) gpu.iommu = std::string("DMA");
@@ -389,7 +388,7 @@ TEST_CASE("what only looks ill is left alone") {
           all.push_back(one);
         });
       },
-      // Debian gives every machine this address; nobody asks for it on one machine
+      // Debian's default on every machine; irrelevant for a single machine
       [](Facts& f) { f.machine.host_name_address = std::string("127.0.1.1"); },
       // WSL's GPU is not on its bus
       [](Facts& f) {
@@ -398,7 +397,7 @@ TEST_CASE("what only looks ill is left alone") {
         f.machine.modules = std::vector<std::string>{};
         f.nvidia.module_version = {};
       },
-      // a virtual machine's links are what its host makes up
+      // a virtual machine's links are emulated
       [](Facts& f) {
         f.machine.is_virtual = true;
         first_gpu(f, [](auto& gpu) { gpu.link.width = 1; });

@@ -1,11 +1,11 @@
-// Rules HW: what the bus shows, before any driver has a say.
+// Rules HW: what the bus shows, regardless of drivers.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -17,7 +17,7 @@ bool is_known_gpu(const PciFunction& one) {
   return one.is_gpu() && (one.vendor == kNvidia || one.vendor == kAmd || one.vendor == kIntel);
 }
 
-/// What says that somebody reckons with an NVIDIA GPU here.
+/// Evidence that an NVIDIA GPU is expected here.
 struct Expectation {
   Severity severity = Severity::kInfo;
   std::string because;
@@ -25,10 +25,10 @@ struct Expectation {
 
 Expectation expectation(Examination& look) {
   if (is_loaded(look, "nvidia"))
-    return {Severity::kFatal, text("NVIDIA's module is loaded, which it is for a GPU only")};
+    return {Severity::kFatal, text("NVIDIA's module is loaded, which only happens with a GPU")};
   const auto& kernel = look.facts.machine.kernel;
   if (look.facts.machine.in_container || !kernel) return {};
-  // An external GPU that is not plugged in, or one that the firmware switched off to save power.
+  // An external GPU that is unplugged, or one that the firmware disabled to save power.
   if (look.facts.machine.is_laptop) return {};
   for (const ModuleFile& file : look.facts.nvidia.modules_on_disk.value_or({}))
     if (file.kernel == *kernel)
@@ -41,7 +41,7 @@ bool has_nvidia(const std::vector<PciFunction>& functions) {
                      [](const PciFunction& one) { return one.is_nvidia_gpu(); });
 }
 
-/// A laptop whose firmware was told to switch the GPU off.
+/// A laptop whose firmware is set to disable the GPU.
 bool switched_off(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* file = look.see(look.facts.machine.switched_off);
   if (file == nullptr || has_nvidia(functions)) return false;
@@ -50,16 +50,16 @@ bool switched_off(Examination& look, const std::vector<PciFunction>& functions) 
   finding.severity = Severity::kWarning;
   finding.evidence = {*file + ": 1", "https://asus-linux.org/manual/supergfxctl-manual/"};
   finding.fix.push_back({fmt::format("echo 0 | sudo tee {} && sudo reboot", pasted(*file)),
-                         text("or supergfxctl -m Hybrid, which has switched it off, mostly")});
+                         text("or supergfxctl -m Hybrid, which is usually what disabled it")});
   return true;
 }
 
-/// A laptop that was switched to its processor's GPU: the system takes the other off the bus.
+/// A laptop switched to integrated graphics: the system removes the other GPU from the bus.
 bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* rule = look.see(look.facts.nvidia.remover);
   if (rule == nullptr || has_nvidia(functions)) return false;
   Finding& finding =
-      look.found(text("the NVIDIA GPU is taken off the bus at every start: {} does so", *rule));
+      look.found(text("the NVIDIA GPU is removed from the bus at every boot by {}", *rule));
   finding.evidence.push_back(text("{}: ATTR{{remove}}=\"1\" for NVIDIA's GPUs", *rule));
   for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
     if (line.text.starts_with("blacklist nvidia") || line.text.starts_with("alias nvidia"))
@@ -71,35 +71,34 @@ bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functi
   return true;
 }
 
-/// An external GPU whose box nobody has let in: the kernel shows nothing of what is in it.
+/// An external GPU in an unauthorized enclosure: the kernel does not show its contents.
 bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* boxes = look.see(look.facts.machine.locked_out);
   const bool has_one = has_nvidia(functions);
-  // Docks and screens hang there as well: without a driver for what is missing nobody misses it.
+  // Docks and displays connect there too. Without a driver for the missing GPU, it is not expected.
   const bool wanted = !look.facts.nvidia.modules_on_disk.value_or({}).empty() ||
                       !look.facts.nvidia.libraries.value_or({}).empty();
   if (boxes == nullptr || boxes->empty() || has_one || !wanted) return false;
   Finding& finding = look.found(
-      text("{} is plugged in and not let in, so a GPU in it is on no bus", boxes->front()));
+      text("{} is plugged in but not authorized, so a GPU in it is on no bus", boxes->front()));
   finding.evidence.push_back(text("/sys/bus/thunderbolt/devices: authorized is 0"));
-  finding.fix.push_back(
-      {"boltctl list && sudo boltctl enroll --policy auto UUID",
-       text("with the UUID that the list shows; in the firmware setup Thunderbolt's "
-            "security may stand on “user”")});
+  finding.fix.push_back({"boltctl list && sudo boltctl enroll --policy auto UUID",
+                         text("with the UUID in the list; in the firmware setup, Thunderbolt "
+                              "security may be set to “user”")});
   return true;
 }
 
 void no_gpu_on_bus(Examination& look) {
-  // There the GPU is not on the PCI bus: it hangs on the host, or is part of the chip.
+  // There the GPU is not on the PCI bus: it belongs to the host, or is part of the chip.
   if (look.facts.machine.is_wsl || look.facts.machine.is_jetson) return;
   const auto* functions = look.see_whole(look.facts.machine.pci);
   if (functions == nullptr) return;
-  // Behind a hypervisor the driver may have one that is on no bus here.
+  // Behind a hypervisor the driver may have a GPU that is on no visible bus.
   if (look.facts.driver.gpus && !look.facts.driver.gpus->empty()) return;
   if (switched_off(look, *functions) || taken_off_the_bus(look, *functions) ||
       locked_out(look, *functions))
     return;
-  // That is how most machines are, and nothing to mend, unless somebody has installed a driver.
+  // Most machines have no NVIDIA GPU, which is only a problem if a driver is installed.
   const Expectation expected = expectation(look);
   const bool any = std::any_of(functions->begin(), functions->end(), [&](const PciFunction& one) {
     return expected.severity == Severity::kInfo ? is_known_gpu(one) : one.is_nvidia_gpu();
@@ -125,7 +124,7 @@ void no_gpu_on_bus(Examination& look) {
                                            "and in a virtual machine the passthrough")});
 }
 
-/// Whether it is another rule's business: without NVIDIA's module no GPU is bound (DRV01 to DRV04).
+/// Whether another rule handles it: without NVIDIA's module no GPU is bound (DRV01 to DRV04).
 bool waits_for_module(Examination& look, const PciFunction& one) {
   return one.vendor == kNvidia && !look.facts.machine.has_module("nvidia").value_or(true);
 }
@@ -137,12 +136,12 @@ void gpu_unbound(Examination& look) {
     if (!is_known_gpu(one) || waits_for_module(look, one) || !look.missing(one.driver)) continue;
     Finding& finding = look.found(text("no driver is bound to the GPU at {}", one.address));
     if (one.vendor == kIntel && !is_intel_card(one))
-      finding.severity = Severity::kInfo;  // most are a server's console
+      finding.severity = Severity::kInfo;  // usually a server's console
     finding.evidence.push_back(
-        fmt::format("/sys/bus/pci/devices/{}/driver: {}", one.address, tr("not there")));
+        fmt::format("/sys/bus/pci/devices/{}/driver: {}", one.address, tr("missing")));
     if (const auto& log = look.facts.machine.kernel_log)
       if (const auto line = newest_line(*log, {"probe", one.address, "failed"}); !line.empty())
-        finding.evidence.push_back(quoted(line));
+        finding.evidence.push_back(quoted_line(line));
     const std::string_view module = one.vendor == kNvidia ? "nvidia"
                                     : one.vendor == kAmd  ? "amdgpu"
                                                           : "i915";
@@ -154,16 +153,16 @@ void gpu_unbound(Examination& look) {
     finding.fix.push_back({one.vendor == kNvidia ? "sudo modprobe nvidia"
                            : one.vendor == kAmd  ? "sudo modprobe amdgpu"
                                                  : "sudo modprobe xe || sudo modprobe i915",
-                           text("then read why it refused, if it did: sudo dmesg | tail")});
+                           text("if it fails, read the reason: sudo dmesg | tail")});
   }
 }
 
 constexpr std::string_view kVfioIds = "vfio-pci.ids=";
 
-/// What gives this GPU to vfio-pci at every start, as people set it up for a virtual machine.
+/// The setting that binds this GPU to vfio-pci at every boot, usually for a virtual machine.
 struct Binding {
-  std::string evidence, file;  // file: of modprobe's; "" the kernel's command line
-  std::string word;            // of the kernel's command line
+  std::string evidence, file;  // file: modprobe's; "" the kernel's command line
+  std::string word;            // on the kernel's command line
 };
 Binding binding_of(Examination& look, const PciFunction& gpu) {
   const std::string id = fmt::format("{:04x}:{:04x}", gpu.vendor, gpu.device);
@@ -180,18 +179,18 @@ Binding binding_of(Examination& look, const PciFunction& gpu) {
 Fix off_command_line(Examination& look, const std::string& word, const std::string& id) {
   return without_arguments(
       look, {word}, [&](std::string_view one) { return one.starts_with(id); },
-      text("if no virtual machine shall have it any more: the word gives it away at every start"));
+      text("if no virtual machine needs it any more: this parameter assigns it at every boot"));
 }
 
-/// Other devices of the line stay given away; without any, it has nothing more to say.
+/// Keeps the other devices in the line; without any, removes the line.
 Fix off_modprobe(Examination& look, const std::string& file, const std::string& id) {
   std::string says =
-      text("if no virtual machine shall have it any more: the line gives it away at every start");
+      text("if no virtual machine needs it any more: this line assigns it at every boot");
   for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
     for (const char* driver : {"nvidia", "nouveau", "amdgpu", "radeon", "i915", "xe"})
       if (line.text.starts_with(std::string("softdep ") + driver + " ") &&
           contains(line.text, "vfio-pci"))
-        says += "; " + text("this line has to go, too: {}: {}", line.file, printable(line.text));
+        says += "; " + text("also remove this line: {}: {}", line.file, printable(line.text));
   return on_system_between(
       look, "initramfs",
       fmt::format("sudo sed -i '/^options vfio/{{s/,{0}//;s/{0},//;s/ ids={0}//}};"
@@ -201,7 +200,7 @@ Fix off_modprobe(Examination& look, const std::string& file, const std::string& 
 }
 
 void take_back(Examination& look, Finding& finding, const PciFunction& gpu) {
-  finding.fix.push_back({"", text("it was given to a virtual machine: take it back there first")});
+  finding.fix.push_back({"", text("it is assigned to a virtual machine: detach it there first")});
   const Binding binding = binding_of(look, gpu);
   if (binding.evidence.empty()) return;
   finding.evidence.push_back(binding.evidence);
@@ -210,7 +209,7 @@ void take_back(Examination& look, Finding& finding, const PciFunction& gpu) {
                                              : off_modprobe(look, binding.file, id));
 }
 
-/// A card of AMD's or Intel's that a virtual machine has, where there is no other of that vendor.
+/// An AMD or Intel card that is assigned to a virtual machine, if the vendor has no other GPU here.
 void given_away(Examination& look, const std::vector<PciFunction>& functions) {
   for (const std::uint32_t vendor : {kVendorAmd, kVendorIntel}) {
     const PciFunction* given = nullptr;
@@ -252,9 +251,9 @@ void gpu_bound_elsewhere(Examination& look) {
     const std::string* driver = look.see(one.driver);
     if (driver == nullptr || std::find(kOthers.begin(), kOthers.end(), *driver) == kOthers.end())
       continue;
-    Finding& finding =
-        look.found(text("{} has the GPU at {}, so NVIDIA's driver has not", *driver, one.address));
-    // With one GPU for the host and one for a guest, that is how it should be.
+    Finding& finding = look.found(text(
+        "{} is bound to the GPU at {}, so NVIDIA's driver cannot use it", *driver, one.address));
+    // One GPU for the host and one for a guest is a normal setup.
     if (another && *driver == "vfio-pci") finding.severity = Severity::kInfo;
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver → {}", one.address, *driver));
@@ -271,8 +270,8 @@ void gpu_bound_elsewhere(Examination& look) {
 }
 
 void report_bar(Examination& look, const std::string& where, const std::string& evidence) {
-  Finding& finding =
-      look.found(text("the firmware has given the GPU at {} no room for its memory (BAR)", where));
+  Finding& finding = look.found(text(
+      "the firmware has assigned no address space (BAR) to the memory of the GPU at {}", where));
   finding.evidence.push_back(evidence);
   if (look.facts.machine.is_virtual) {
     finding.fix.push_back(
@@ -284,11 +283,11 @@ void report_bar(Examination& look, const std::string& where, const std::string& 
   finding.fix.push_back({"", text("in the firmware setup turn on Above 4G Decoding (and Resizable "
                                   "BAR), and turn off CSM")});
   finding.fix.push_back(
-      on_system(look, "kernel_argument", text("let the kernel try"), "pci=realloc"));
+      on_system(look, "kernel_argument", text("let the kernel assign it"), "pci=realloc"));
 }
 
-/// Of AMD's and Intel's: the kernel found no room, or amdgpu says so by its error (-12), and no
-/// driver has the GPU since.
+/// For AMD and Intel GPUs: the kernel found no space, or amdgpu reports it as error -12, and the
+/// GPU has had no driver since.
 bool others_without_room(Examination& look) {
   const auto& log = look.facts.machine.kernel_log;
   if (!log) return false;
@@ -299,13 +298,13 @@ bool others_without_room(Examination& look) {
       if (line.empty()) line = newest_line(*log, {gpu.address + ": BAR ", "no space"});
       if (line.empty()) line = newest_line(*log, {"probe of " + gpu.address, "error -12"});
       if (line.empty()) continue;
-      report_bar(look, gpu.address, quoted(line));
+      report_bar(look, gpu.address, quoted_line(line));
       return true;
     }
   return false;
 }
 
-/// The kernel found no room for BAR1, and no driver has the GPU since.
+/// The kernel found no space for BAR1, and the GPU has had no driver since.
 std::string refused_bar(const PciFunction& gpu, const std::vector<std::string>& log) {
   if (!gpu.driver.is_absent()) return "";
   for (const std::string_view words : {"failed to assign", "no space"})
@@ -313,7 +312,7 @@ std::string refused_bar(const PciFunction& gpu, const std::vector<std::string>& 
   return "";
 }
 
-/// The log's words, and what `resource` says of BAR1: line 1 of an NVIDIA GPU.
+/// The log line, and BAR1 from `resource`: line 1 for an NVIDIA GPU.
 void bar_unassigned(Examination& look) {
   if (others_without_room(look)) return;
   if (!may_concern_nvidia(look.facts)) return;
@@ -321,7 +320,7 @@ void bar_unassigned(Examination& look) {
   for (const PciFunction* gpu : nvidia_gpus(look)) {
     const auto& all_lines = look.facts.machine.kernel_log;
     if (const auto line = refused_bar(*gpu, all_lines.value_or({})); !line.empty())
-      return report_bar(look, gpu->address, quoted(line));
+      return report_bar(look, gpu->address, quoted_line(line));
     const auto* starts = look.see(gpu->bar_starts);
     if (starts == nullptr || starts->size() < 4 || gpu->is_asleep()) continue;
     if ((*starts)[1] == 0) {
@@ -329,7 +328,7 @@ void bar_unassigned(Examination& look) {
                  fmt::format("/sys/bus/pci/devices/{}/resource: BAR1 0x0", gpu->address));
       return;
     }
-    // All below 4 GiB and not started, for no reason that has a name.
+    // All BARs below 4 GiB and the GPU not initialized, without a known cause.
     const auto& log = look.facts.machine.kernel_log;
     if ((*starts)[1] >= kFourGib || !log) continue;
     const std::string line = newest_line(*log, {"NVRM", "RmInitAdapter failed"});
@@ -338,7 +337,7 @@ void bar_unassigned(Examination& look) {
                        !newest_line(*log, {"not supported by open"}).empty() ||
                        !newest_line(*log, {"requires use of"}).empty();
     if (line.empty() || named || look.facts.machine.is_virtual) continue;
-    report_bar(look, gpu->address, quoted(line));
+    report_bar(look, gpu->address, quoted_line(line));
     look.findings().back().evidence.push_back(
         text("/sys/bus/pci/devices/{}/resource: BAR1 at {:#x}, below 4 GiB", gpu->address,
              (*starts)[1]));
@@ -352,11 +351,11 @@ void bar_unassigned(Examination& look) {
   const auto at = line.find("PCI:");
   const std::string where =
       at == std::string::npos ? "?" : printable(line.substr(at + 4, line.find(')', at) - at - 4));
-  report_bar(look, where, quoted(line));
+  report_bar(look, where, quoted_line(line));
 }
 
-/// The kernel's words for a GPU that it could not even start, which is no Xid: "The NVIDIA GPU
-/// 0000:b3:00.0", and in the next lines "fallen off the bus and is not responding to commands".
+/// The kernel's message for a GPU that failed at initialization, which is not an Xid: "The NVIDIA
+/// GPU 0000:b3:00.0", and in the next lines "fallen off the bus and is not responding to commands".
 std::string lost_at_start(const std::vector<std::string>& log, const std::string& address) {
   constexpr std::size_t kLinesOfOneMessage = 3;
   for (std::size_t i = log.size(); i-- > 0;) {
@@ -367,7 +366,7 @@ std::string lost_at_start(const std::vector<std::string>& log, const std::string
   return "";
 }
 
-/// The driver answers for this GPU that it is lost.
+/// The driver reports this GPU as lost.
 bool is_said_lost(Examination& look, const PciFunction& gpu) {
   constexpr int kLost = 15;
   for (const GpuAnswer& answer : look.facts.driver.gpus.value_or({}))
@@ -382,24 +381,25 @@ void gpu_lost(Examination& look) {
     const bool said = is_said_lost(look, *gpu);
     const auto& log = look.facts.machine.kernel_log;
     const std::string line = log ? lost_at_start(*log, gpu->address) : "";
-    // Later in that start somebody may have brought it back.
+    // It may have recovered later in the same boot.
     const bool never_came = !line.empty() && gpu->driver.is_absent();
     if (!said && !never_came && (gone == nullptr || !*gone)) continue;
     Finding& finding = look.found(text("the GPU at {} has fallen off the bus", gpu->address));
-    if (never_came) finding.evidence.push_back(quoted(line));
+    if (never_came) finding.evidence.push_back(quoted_line(line));
     for (const std::string& one : log.value_or({}))
       if (one.find(gpu->address.substr(0, gpu->address.rfind('.')) + "): 79,") !=
           std::string::npos) {
-        finding.evidence.push_back(quoted(one));
+        finding.evidence.push_back(quoted_line(one));
         break;
       }
     if (said) finding.evidence.push_back(text("NVML 15: the GPU is lost"));
     if (gone != nullptr && *gone)
       finding.evidence.push_back(
           fmt::format("/sys/bus/pci/devices/{}/config: ff ff ff ff", gpu->address));
-    finding.fix.push_back({"", text("switch the machine off, take its power for ten seconds, start "
-                                    "again: a restart alone leaves the GPU powered")});
-    finding.fix.push_back({"", text("if it comes back: power supply and cables, seating, heat")});
+    finding.fix.push_back({"", text("switch the machine off, disconnect the power for ten seconds, "
+                                    "start again: a reboot leaves the GPU powered")});
+    finding.fix.push_back(
+        {"", text("if it happens again: check power supply and cables, seating, temperature")});
   }
 }
 
@@ -408,7 +408,7 @@ void runtime_pm(Examination& look) {
     static_cast<void>(look.see(gpu->runtime_status));
     if (!gpu->is_asleep()) continue;
     Finding& finding =
-        look.found(text("the GPU at {} is asleep until somebody uses it", gpu->address));
+        look.found(text("the GPU at {} is asleep until a program uses it", gpu->address));
     if (gpu->runtime_status)
       finding.evidence.push_back(fmt::format("/sys/bus/pci/devices/{}/power/runtime_status: {}",
                                              gpu->address, printable(*gpu->runtime_status)));
@@ -423,9 +423,10 @@ constexpr auto kRules = std::to_array<Rule>({
      "DRV* CTR* ENV* LIB* FW*", no_gpu_on_bus},
     {"HW02", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without a driver"),
      "DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_unbound},
-    {"HW03", Layer::kHardware, Severity::kFatal, true, msgid("another driver has the GPU"),
+    {"HW03", Layer::kHardware, Severity::kFatal, true, msgid("another driver is bound to the GPU"),
      "DRV01 DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_bound_elsewhere},
-    {"HW04", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without room for its memory"),
+    {"HW04", Layer::kHardware, Severity::kFatal, true,
+     msgid("a GPU without address space for its memory"),
      "HW02 DRV01 DRV09 DRV11 DRV13 AMD07 XPU05 LIB* FW*", bar_unassigned},
     {"HW08", Layer::kHardware, Severity::kFatal, true, msgid("a GPU that fell off the bus"),
      "HW02 DRV09 DRV13 DRV15 DRV23 DRV30 FW* RT*", gpu_lost},

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "base/file.hpp"
-#include "doctor/diagnose.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 #include "system/temporary_tree.hpp"
 

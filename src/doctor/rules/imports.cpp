@@ -1,19 +1,18 @@
-// Rules LIB04, LIB05, LIB12, LIB13: what the loader gives to frameworks when they are
-// imported.
+// Rules LIB04, LIB05, LIB12, LIB13: the libraries that frameworks get from the loader at import.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/install.hpp"
-#include "doctor/read/python_text.hpp"
+#include "doctor/knowledge/python_text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/own_words.hpp"
+#include "doctor/rules/install.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/reinstall.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/stated_build.hpp"
 #include "doctor/rules/wheel_search.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -25,7 +24,8 @@ bool has_cudnn_wheel(Examination& look) {
          });
 }
 
-/// NVIDIA's wheels; where the package does not look into them, with their folders named as well.
+/// Installs NVIDIA's wheels; also adds their folders to LD_LIBRARY_PATH if the package does not
+/// search them.
 model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& row) {
   std::vector<std::string> words;
   for (const std::string_view word : split(row.use, ' ')) words.emplace_back(word);
@@ -42,7 +42,7 @@ model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& r
   return fix;
 }
 
-/// Of all wheels that have what it opens: it would miss the next as well.
+/// All wheels with libraries that it opens; otherwise it would miss the next one.
 model::Fix name_wheels_of(const Opens& row, const std::vector<CudaLibrary>& libraries) {
   std::vector<std::string> folders;
   for (const CudaLibrary& one : libraries)
@@ -52,7 +52,7 @@ model::Fix name_wheels_of(const Opens& row, const std::vector<CudaLibrary>& libr
   return name_in_library_path(folders);
 }
 
-/// What packages open by name, where no file of theirs tells.
+/// Libraries that packages open by name, if their files do not show it.
 void opened_by_name(Examination& look) {
   const auto* libraries = look.see_whole(look.facts.python.libraries);
   if (libraries == nullptr || seen_gpus(look).empty()) return;
@@ -75,30 +75,30 @@ void opened_by_name(Examination& look) {
         std::find_if(row.libraries.begin(), row.libraries.end(),
                      [&](const std::string& name) { return !finds(row.package, name); });
     if (missing == row.libraries.end()) continue;
-    // The wheel is installed, though nobody has recorded its files.
+    // The wheel is installed, but its files were not recorded.
     if (row.with.empty() && has_cudnn_wheel(look) && !has(*missing)) continue;
     const auto wheel =
         std::find_if(libraries->begin(), libraries->end(),
                      [&](const CudaLibrary& other) { return other.name == *missing; });
-    // Nobody knows then whether a PyTorch opens the wheels' first.
+    // Then it is unknown whether a PyTorch opens the wheels' libraries first.
     const auto& torch = look.facts.python.torch;
     if (torch.is_unreadable() || (torch && torch->cuda.is_unreadable())) return;
     Finding& finding = look.found(
         wheel == libraries->end()
-            ? text("{} needs {}, which is not here", named(*one), *missing)
-            : text("{} does not find {}: it is in a wheel, where the loader does not look",
+            ? text("{} needs {}, which is missing", named(*one), *missing)
+            : text("{} does not find {}: it is in a wheel, where the loader does not search",
                    named(*one), *missing));
-    // Something else here may be what uses the GPU.
+    // Another package may use the GPU.
     if (!torch_cuda(look).empty()) finding.severity = Severity::kError;
     finding.evidence.push_back(one->path);
     if (wheel != libraries->end()) {
-      finding.evidence.push_back(text("there is {}", wheel->path()));
+      finding.evidence.push_back(text("found {}", wheel->path()));
       finding.fix.push_back(name_wheels_of(row, *libraries));
       finding.evidence.push_back(row.source);
       return;
     }
     for (const CudaLibrary& other : *libraries)
-      if (other.name == row.with) finding.evidence.push_back(text("there is {}", other.path()));
+      if (other.name == row.with) finding.evidence.push_back(text("found {}", other.path()));
     if (has(row.with))
       finding.fix.push_back(
           {install_command(look.facts.python, {"-U", row.use}), text("is made for {}", row.with)});
@@ -107,13 +107,13 @@ void opened_by_name(Examination& look) {
     else
       finding.fix.push_back(
           {install_command(look.facts.python, {"nvidia-cudnn-cu12==8.9.7.29"}),
-           text("or the older library; then name its folder in LD_LIBRARY_PATH")});
+           text("or install the older library and add its folder to LD_LIBRARY_PATH")});
     finding.evidence.push_back(row.source);
     return;
   }
 }
 
-/// By their names without a number, which only NVIDIA's packages for compiling bring.
+/// File names without a version, which only NVIDIA's development packages contain.
 void opened_without_number(Examination& look) {
   const auto* libraries = look.see_whole(look.facts.python.libraries);
   if (libraries == nullptr || seen_gpus(look).empty()) return;
@@ -136,7 +136,7 @@ void opened_without_number(Examination& look) {
       return file.name.substr(0, file.name.find(".so") + 3);
     };
     Finding& finding =
-        look.found(text("{} opens {} by that name, and there is only {}", named(*one),
+        look.found(text("{} opens {} by that name, but there is only {}", named(*one),
                         bare_name(*numbered.front()), numbered.front()->path()));
     finding.evidence = {one->path, row.source};
     std::string links;
@@ -144,13 +144,13 @@ void opened_without_number(Examination& look) {
       links += (links.empty() ? "sudo ln -s " : "\nsudo ln -s ") + pasted(file->name) + " " +
                pasted(file->folder + "/" + bare_name(*file));
     finding.fix.push_back({links, text("in an image: in its Dockerfile, without sudo")});
-    finding.fix.push_back({"", text("or take the image of CUDA whose name ends with -devel")});
+    finding.fix.push_back({"", text("or use the CUDA image whose name ends with -devel")});
     return;
   }
 }
 
-/// What PyTorch's wheel requires, is not installed, and lies nowhere else: it was installed without
-/// what it needs, or somebody has removed that.
+/// Libraries that PyTorch's wheel requires and that are nowhere: it was installed without
+/// dependencies, or they were removed.
 void torch_without_its_libraries(Examination& look) {
   const auto package = look.facts.python.distribution("torch");
   const Distribution* torch = look.see(package);
@@ -178,13 +178,13 @@ void torch_without_its_libraries(Examination& look) {
     const std::string tag(local_part(torch->version));
     finding.fix.push_back(torch_install(look, {"torch==" + torch->version},
                                         tag.starts_with("cu") ? tag : "",
-                                        text("installs what is missing as well")));
+                                        text("also installs what is missing")));
     return;
   }
 }
 
-/// Jetson's own builds of TensorRT link to the compiler of its deep-learning accelerator, which
-/// comes with the driver of JetPack 5 and 6 and reaches a container from the machine; 7 has none.
+/// Jetson builds of TensorRT link to the DLA compiler. It is part of the driver in JetPack 5 and 6,
+/// and containers get it from the host; JetPack 7 has none.
 void tensorrt_without_dla(Examination& look) {
   if (!look.facts.machine.is_jetson) return;
   const auto* libraries = look.see_whole(look.facts.python.libraries);
@@ -201,23 +201,22 @@ void tensorrt_without_dla(Examination& look) {
   const int l4t = look.facts.machine.l4t.value_or(0);
   const bool made_for_jetpack =
       tensorrt != nullptr && local_part(tensorrt->version).starts_with("jp");
-  // Of JetPack 4 not every board's does, before TensorRT 8.2.
+  // In JetPack 4 not all boards have one, before TensorRT 8.2.
   const bool has_accelerator =
       (l4t >= kJetPack5 && l4t <= kJetPack6) ||
       (l4t == kJetPack4 && tensorrt != nullptr && !is_older(tensorrt->version, "8.2"));
   if (!made_for_jetpack && !has_accelerator) return;
-  Finding& finding = look.found(text(
-      "TensorRT {} needs libnvdla_compiler.so, a part of a Jetson's driver, and it is not here",
-      tensorrt == nullptr ? library->version : tensorrt->version));
-  // A library of the image that nothing in this Python takes.
+  Finding& finding = look.found(
+      text("TensorRT {} needs libnvdla_compiler.so, a part of a Jetson's driver, which is missing",
+           tensorrt == nullptr ? library->version : tensorrt->version));
+  // A library in the image that nothing in this Python uses.
   if (tensorrt == nullptr) finding.severity = Severity::kInfo;
   finding.evidence.push_back(library->path());
   if (tensorrt != nullptr) finding.evidence.push_back(tensorrt->path);
   if (l4t != 0) finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", l4t));
   if (l4t > kJetPack6) {
-    finding.fix.push_back(
-        {"", text("take an image that is made for this JetPack: from 7 on its driver has no such "
-                  "file, and its TensorRT needs none")});
+    finding.fix.push_back({"", text("use an image for this JetPack: since JetPack 7 the driver has "
+                                    "no such file, and its TensorRT does not need it")});
     return;
   }
   finding.fix.push_back({"sudo apt install nvidia-l4t-dla-compiler",
@@ -225,8 +224,8 @@ void tensorrt_without_dla(Examination& look) {
                               "with --runtime nvidia")});
 }
 
-/// A build of PyTorch's index whose metadata names none of NVIDIA's packages, and that does not
-/// bring their libraries itself: whoever resolved by the metadata has installed it without them.
+/// A build from PyTorch's index whose metadata names no NVIDIA packages, and that does not contain
+/// the libraries. An installer that trusts the metadata omits them.
 void torch_without_any_library(Examination& look) {
   const auto package = look.facts.python.distribution("torch");
   const Distribution* torch = look.see(package);
@@ -238,21 +237,21 @@ void torch_without_any_library(Examination& look) {
       !look.facts.python.has_pytorchs_own_build() || conda_package(look, "pytorch") != nullptr ||
       seen_gpus(look).empty() || is_older(torch->version, "2.1"))
     return;
-  // Of a whole METADATA: a part of one would name none either.
+  // Only a complete METADATA file proves that.
   constexpr std::size_t kOwnNeeds = 5;
   if (torch->needs.size() < kOwnNeeds) return;
   if (std::any_of(torch->needs.begin(), torch->needs.end(),
                   [](const std::string& row) { return row.starts_with("nvidia-"); }))
     return;
-  // Its own files were seen, and none of CUDA's anywhere.
+  // Its own files were readable, and there are no CUDA libraries anywhere.
   if (std::find(own->begin(), own->end(), "libtorch_cuda.so") == own->end() ||
       std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& one) {
         return one.name.starts_with("libcublas") || one.name.starts_with("libcudnn");
       }))
     return;
   Finding& finding =
-      look.found(text("PyTorch {} has none of CUDA's libraries: its metadata names no package of "
-                      "NVIDIA's, so none was installed with it",
+      look.found(text("PyTorch {} has no CUDA libraries: its metadata names no NVIDIA packages, so "
+                      "none were installed with it",
                       torch->version));
   finding.evidence = {torch->path + "/METADATA",
                       text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
@@ -260,12 +259,12 @@ void torch_without_any_library(Examination& look) {
   finding.fix.push_back(
       {install_command(look.facts.python,
                        {"--force-reinstall", "torch==" + beginning(torch->version, 3)}),
-       text("PyPI's wheel of the same release, whose metadata is whole; or another CUDA's, cu124 "
-            "say")});
+       text("PyPI's wheel of the same release, whose metadata is complete; or a build for another "
+            "CUDA, for example cu124")});
 }
 
-/// A build that takes CUDA from the system, a Jetson's mostly, on a system with another CUDA: each
-/// JetPack has wheels of its own. By names, where what its files link to is not at hand.
+/// A build that uses the system's CUDA, usually a Jetson's, on a system with another CUDA; each
+/// JetPack has its own wheels. Uses names if links are unknown.
 void built_for_other_cuda(Examination& look) {
   if (!look.facts.machine.is_jetson || seen_gpus(look).empty()) return;
   const std::string cuda = torch_cuda(look);
@@ -283,10 +282,10 @@ void built_for_other_cuda(Examination& look) {
     if (one.name.starts_with("libcudart.so.") && other == nullptr) other = &one;
   }
   const TorchBuild& torch = *look.facts.python.torch;
-  // Its images of JetPack 4 have CUDA from the machine, and only for that machine's JetPack.
+  // JetPack 4 images get CUDA from the host, and only work on that host's JetPack.
   if (other == nullptr && (container_kind(look).empty() || !is_older(cuda, "11"))) return;
   Finding& finding = look.found(
-      other == nullptr ? text("PyTorch {} was built with CUDA {} and needs {}, which is not here",
+      other == nullptr ? text("PyTorch {} was built with CUDA {} and needs {}, which is missing",
                               torch.version, cuda, wanted)
                        : text("PyTorch {} was built with CUDA {} and needs {}; there is {}",
                               torch.version, cuda, wanted, other->name));
@@ -295,15 +294,14 @@ void built_for_other_cuda(Examination& look) {
   if (look.facts.machine.l4t)
     finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", *look.facts.machine.l4t));
   if (other == nullptr)
-    finding.fix.push_back(
-        {"docker run --runtime nvidia nvcr.io/nvidia/l4t-pytorch:TAG",
-         text("with the tag of this machine's own release of Jetson Linux: such images take CUDA "
-              "from the machine")});
+    finding.fix.push_back({"docker run --runtime nvidia nvcr.io/nvidia/l4t-pytorch:TAG",
+                           text("with the tag of this machine's Jetson Linux release: such images "
+                                "use the machine's CUDA")});
   else if (auto jetson = jetson_torch(look.knowledge.compatibility(), look.facts))
     finding.fix.push_back(*std::move(jetson));
 }
 
-/// Not the loader's, and found nevertheless; or FW11 and FW15 say it with more.
+/// Found, although not by the loader; or FW11 and FW15 report it in more detail.
 bool is_brought(Examination& look, const LinkedLibrary& one) {
   if (one.package == "onnxruntime-gpu" || one.package == "cupy") return true;
   return !one.wheel.empty() &&
@@ -319,7 +317,7 @@ void soname_missing(Examination& look) {
   if (look.findings().empty()) built_for_other_cuda(look);
   const auto* all = look.see_whole(look.facts.imports.libraries);
   const auto& torch = look.facts.python.torch;
-  // AMD's wheels of ROCm are loaded by PyTorch itself before.
+  // PyTorch loads AMD's ROCm wheels before.
   const bool rocm = torch && torch->hip && !look.facts.python.distribution("rocm-sdk-core") &&
                     !look.facts.python.distribution("rocm");
   if (all == nullptr || all->empty() || (seen_gpus(look).empty() && !rocm)) return;
@@ -329,21 +327,20 @@ void soname_missing(Examination& look) {
   if (missing.empty()) return;
   const LinkedLibrary& first = missing.front();
   Finding& finding = look.found(
-      text("{} needs {}, and the loader finds no such file", first.needed_by, first.name));
-  // Whatever it is, PyTorch itself is not concerned.
+      text("{} needs {}, but the loader finds no such file", first.needed_by, first.name));
+  // PyTorch itself is not affected.
   constexpr auto kFrameworks = std::to_array<std::string_view>(
       {"torch", "jax", "tensorflow", "ctranslate2", "flash-attn", "bitsandbytes"});
   if (std::find(kFrameworks.begin(), kFrameworks.end(), first.package) == kFrameworks.end())
     finding.severity = Severity::kError;
   for (const LinkedLibrary& one : missing)
-    finding.evidence.push_back(
-        fmt::format("{} → {}: {}", one.needed_by, one.name, tr("not there")));
+    finding.evidence.push_back(fmt::format("{} → {}: {}", one.needed_by, one.name, tr("missing")));
   finding.evidence.push_back(
       text("searched as the loader does: LD_LIBRARY_PATH, /etc/ld.so.cache, the default folders"));
   finding.fix.push_back(
       {"ldd " + pasted(first.needed_by) + " | grep -i 'not found'", text("shows the same")});
-  finding.fix.push_back({"", text("take this file and the libraries beside it from one CUDA: the "
-                                  "package of it that was made for the CUDA of the others")});
+  finding.fix.push_back({"", text("use this file and the libraries next to it from one CUDA: "
+                                  "install its package for the CUDA of the others")});
 }
 
 void symbol_missing(Examination& look) {
@@ -352,10 +349,10 @@ void symbol_missing(Examination& look) {
   for (const MissingSymbol& one : *all) {
     if (one.library.find("libc10") != std::string::npos) continue;  // FW06
     const std::string library = one.library.substr(one.library.rfind('/') + 1);
-    Finding& finding = look.found(text("{} takes a {} that does not have {}: the import fails",
+    Finding& finding = look.found(text("{} loads a {} that does not have {}: the import fails",
                                        one.wanted_by, library, one.symbol));
-    finding.evidence.push_back(one.by.empty() ? text("taken: {}", one.taken)
-                                              : text("taken: {}, by {}", one.taken, one.by));
+    finding.evidence.push_back(one.by.empty() ? text("used: {}", one.taken)
+                                              : text("used: {}, by {}", one.taken, one.by));
     if (!one.should.empty()) finding.evidence.push_back(text("it should be: {}", one.should));
     if (one.by == "LD_LIBRARY_PATH") finding.fix.push_back(unset_library_path());
     if (!one.should.empty())
@@ -368,12 +365,12 @@ void symbol_missing(Examination& look) {
           {look.facts.python.conda
                ? "conda install -p " + pasted(look.facts.python.prefix) + " 'mkl<2024.1'"
                : install_command(look.facts.python, {"mkl<2024.1"}),
-           text("the last that has what PyTorch's builds before 2.3 want of it")});
+           text("the last release with the symbols that PyTorch before 2.3 needs")});
     }
     if (finding.fix.empty())
       finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "torch"}),
-                             text("brings the libraries that belong to it; a package that pins an "
-                                  "older one needs an environment of its own")});
+                             text("installs the libraries that belong to it; a package that pins "
+                                  "an older one needs its own environment")});
   }
 }
 
@@ -384,25 +381,25 @@ void libc_too_old(Examination& look) {
   const bool system = one.taken.starts_with("/usr/lib") || one.taken.starts_with("/lib");
   Finding& finding = look.found(text("{} needs {}, which {} does not have: the import fails",
                                      one.wanted_by, one.version, one.taken));
-  finding.evidence.push_back(one.by.empty() ? text("taken: {}", one.taken)
-                                            : text("taken: {}, by {}", one.taken, one.by));
+  finding.evidence.push_back(one.by.empty() ? text("used: {}", one.taken)
+                                            : text("used: {}, by {}", one.taken, one.by));
   if (one.by == "LD_LIBRARY_PATH" || one.by == "LD_PRELOAD")
     finding.fix.push_back({"unset " + one.by, text("then the system's own is taken")});
   finding.fix.push_back(
-      {"", system ? text("this system is older than the wheel: take a newer one, as an image say, "
-                         "or a release of the package from its time")
+      {"", system ? text("this system is too old for the wheel: use a newer system, for example as "
+                         "an image, or an older release of the package")
                   : text("put a newer one into the environment: conda install -c conda-forge "
                          "libstdcxx-ng")});
 }
 
-/// The C library's version: its own, or what the system's release has; "" not known.
+/// The C library's version, its own or that of the system's release; "" unknown.
 std::string libc_of(Examination& look) {
   if (const auto* own = look.see(look.facts.imports.libc)) return *own;
   const auto* system = look.see(look.facts.machine.system);
   if (system == nullptr) return "";
   for (const SystemLibc& row : look.knowledge.compatibility().system_libcs) {
     if (row.system != system->id) continue;
-    // A rolling system is as old as its kernel, where that is its own.
+    // A rolling release is as old as its kernel, if the kernel is its own.
     const std::string* kernel = look.see(look.facts.machine.kernel);
     if (row.kernel.empty() ? !system->version.empty() && !is_older(system->version, row.release)
                            : kernel != nullptr && !look.facts.machine.in_container &&
@@ -412,7 +409,7 @@ std::string libc_of(Examination& look) {
   return "";
 }
 
-/// Somebody has told glibc to do as before. Of a name that is there twice the last holds.
+/// The user has restored glibc's old behaviour. If a tunable is repeated, the last one wins.
 bool allows_executable_stacks(Examination& look) {
   const std::string tunables = variable_or_empty(look, "GLIBC_TUNABLES");
   constexpr std::string_view kName = "glibc.rtld.execstack=";
@@ -422,7 +419,7 @@ bool allows_executable_stacks(Examination& look) {
   return value == "2";
 }
 
-/// From 2.41 on glibc's dlopen() makes no stack executable, and refuses what asks for one.
+/// Since 2.41 glibc's dlopen() makes no stack executable, and rejects libraries that need it.
 void stack_refused(Examination& look) {
   const std::string libc = libc_of(look);
   if (libc.empty() || is_older(libc, "2.41") || allows_executable_stacks(look)) return;
@@ -436,20 +433,20 @@ void stack_refused(Examination& look) {
   };
   const auto tell = [&](const std::string& what, const std::string& where, const std::string& file,
                         const ExecutableStack* row) {
-    Finding& finding = look.found(
-        text("{} asks for a stack that may be executed, which glibc {} refuses: the import fails",
-             what, libc));
+    Finding& finding = look.found(text(
+        "{} requires an executable stack, which glibc {} refuses: the import fails", what, libc));
     finding.evidence = {
         where, row == nullptr ? "https://sourceware.org/glibc/wiki/Release/2.41" : row->source};
     if (row != nullptr && !row->use.empty())
       finding.fix.push_back({install_command(look.facts.python, {row->use}),
-                             text("a release that does not ask for it")});
+                             text("a release that does not require it")});
     if (!file.empty())
-      finding.fix.push_back({"patchelf --clear-execstack " + pasted(file),
-                             text("takes the wish out of the file; it is wanted by mistake")});
+      finding.fix.push_back(
+          {"patchelf --clear-execstack " + pasted(file),
+           text("removes the requirement from the file; it is there by mistake")});
     if (finding.fix.empty())
-      finding.fix.push_back({"", text("take a newer release; or a system or image with an older C "
-                                      "library")});
+      finding.fix.push_back(
+          {"", text("use a newer release, or a system or image with an older C library")});
   };
   const auto& rows = look.knowledge.compatibility().executable_stacks;
   for (const ExecutableStack& row : rows) {
@@ -459,7 +456,7 @@ void stack_refused(Examination& look) {
         !local_part(one->version).starts_with(row.tag) ||
         conda_package(look, row.package) != nullptr)
       continue;
-    // Its own files are here, and none of them does: somebody has mended that.
+    // Its own files are readable and none needs it, so the user has fixed that.
     const auto& codes = look.facts.imports.codes.value_or({});
     const std::string file = file_of(row.package);
     if (files != nullptr && file.empty() &&
@@ -474,13 +471,13 @@ void stack_refused(Examination& look) {
 
 constexpr auto kRules = std::to_array<Rule>({
     {"LIB04", Layer::kLibraries, Severity::kFatal, true,
-     msgid("a library that a framework needs and that is not here"), "", soname_missing},
+     msgid("a missing library that a framework needs"), "", soname_missing},
     {"LIB05", Layer::kLibraries, Severity::kFatal, true,
-     msgid("a library without a symbol that is wanted of it"), "LIB08 LIB09", symbol_missing},
+     msgid("a library without a required symbol"), "LIB08 LIB09", symbol_missing},
     {"LIB12", Layer::kLibraries, Severity::kFatal, true,
-     msgid("a C or C++ library older than a framework needs"), "", libc_too_old},
+     msgid("a C or C++ library that is too old for a framework"), "", libc_too_old},
     {"LIB13", Layer::kLibraries, Severity::kFatal, true,
-     msgid("a library that asks for a stack that may be executed"), "", stack_refused},
+     msgid("a library that requires an executable stack"), "", stack_refused},
 });
 
 }  // namespace

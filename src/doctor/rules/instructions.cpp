@@ -1,19 +1,19 @@
-// Rule CPU06: a processor without instructions that a program was compiled with. Mostly that of a
-// virtual machine whose kind promises less than the real one has.
+// Rule CPU06: a CPU that lacks instructions a program was compiled with. Usually a virtual CPU
+// whose model has fewer features than the real one.
 #include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
 using Flags = std::set<std::string, std::less<>>;
 
-/// The first that the processor does not have; "" it has all.
+/// The first one that the CPU lacks; "" none.
 std::string lacking(const Flags& flags, const std::vector<std::string>& needs) {
   const auto one = std::find_if(needs.begin(), needs.end(),
                                 [&](const std::string& need) { return !flags.contains(need); });
@@ -23,14 +23,14 @@ std::string lacking(const Flags& flags, const std::vector<std::string>& needs) {
 void advise(Examination& look, Finding& finding, const Flags& flags) {
   if (look.facts.machine.is_virtual || flags.contains("hypervisor"))
     finding.fix.push_back({"qm set VMID --cpu host",
-                           text("Proxmox; libvirt: <cpu mode='host-passthrough'/>: the virtual "
-                                "machine then has what the real processor has")});
+                           text("for Proxmox; libvirt: <cpu mode='host-passthrough'/>: the virtual "
+                                "machine then has the real processor's instructions")});
   else
-    finding.fix.push_back({"", text("this processor has no such instructions: take a build without "
+    finding.fix.push_back({"", text("this processor lacks these instructions: use a build without "
                                     "them (conda-forge, or compiled here), or a newer machine")});
 }
 
-/// Ollama up to 0.5.7 leaves the GPU alone where its runners for it, compiled with AVX, cannot run.
+/// Ollama up to 0.5.7 does not use the GPU if its GPU runners, compiled with AVX, cannot run.
 void ollama_without_avx(Examination& look, const Flags& flags) {
   const OllamaFiles* ollama = look.see(look.facts.platform.ollama);
   if (ollama == nullptr || flags.contains("avx")) return;
@@ -39,17 +39,17 @@ void ollama_without_avx(Examination& look, const Flags& flags) {
         return name.starts_with("runners/") && !name.starts_with("runners/cpu") &&
                name.find("_avx") != std::string::npos;
       });
-  // Before 0.4 they were in the program itself.
+  // Before 0.4 they were inside the program.
   if (runner == ollama->libraries.end() && !ollama->libraries.empty()) return;
   Finding& finding =
-      look.found(text("the processor has no AVX, without which this Ollama leaves the GPU alone"));
+      look.found(text("the processor has no AVX, which this Ollama needs to use the GPU"));
   finding.evidence = {
       text("/proc/cpuinfo: no {}", "avx"),
       runner == ollama->libraries.end() ? ollama->program : ollama->folder + "/" + *runner,
       "https://github.com/ollama/ollama/issues/2187"};
   advise(look, finding, flags);
   finding.fix.push_back({"curl -fsSL https://ollama.com/install.sh | sh",
-                         text("a newer release, which wants no AVX for the GPU")});
+                         text("a newer release, which does not need AVX for the GPU")});
 }
 
 void missing_instructions(Examination& look) {
@@ -66,8 +66,8 @@ void missing_instructions(Examination& look) {
         conda_package(look, row.package) != nullptr)
       continue;
     Finding& finding =
-        look.found(text("{} is compiled with {}, which this processor does not have: the import "
-                        "ends in an illegal instruction",
+        look.found(text("{} is compiled with {}, which this processor lacks: the import fails with "
+                        "an illegal instruction",
                         named(*one), missing));
     finding.evidence = {text("/proc/cpuinfo: no {}", missing), one->path, row.source};
     advise(look, finding, *flags);

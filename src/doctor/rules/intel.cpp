@@ -1,21 +1,21 @@
-// Rule XPU02: Intel's driver for Level Zero and OpenCL, which is not here, or does not know the
-// GPU; and a part of FW03: a PyTorch that is older than it.
+// Rule XPU02: Intel's driver for Level Zero and OpenCL is missing or does not support the GPU. Also
+// part of FW03: a PyTorch that is older than the GPU.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/install.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/builds.hpp"
+#include "doctor/rules/install.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// A processor's own GPU, where oneAPI's SYCL is set up and no other GPU is there to be meant.
+/// The integrated GPU, if oneAPI's SYCL is set up and there is no other GPU.
 std::vector<PciFunction> own_gpu_for_sycl(Examination& look) {
   const auto* adapter = look.see(look.facts.files.sycl_adapter);
   if (adapter == nullptr || adapter->empty() || !gpus_on_bus(look, kVendorNvidia).empty() ||
@@ -31,7 +31,7 @@ void not_installed(Examination& look) {
   Finding& finding = look.found(
       text("programs cannot reach the Intel GPU at {}: its Level Zero driver is not installed",
            cards.front().address));
-  finding.evidence.push_back(fmt::format("libze_intel_gpu.so.1: {}", tr("not there")));
+  finding.evidence.push_back(fmt::format("libze_intel_gpu.so.1: {}", tr("missing")));
   finding.fix.push_back(on_system(look, "level_zero", ""));
 }
 
@@ -42,14 +42,14 @@ const IntelKernel* row_for(const std::vector<IntelKernel>& rows, const PciFuncti
   return row == rows.end() ? nullptr : &*row;
 }
 
-/// The number of a build: of "24.31.30508" and of "1.6.31896", the version in its library's name,
-/// the third; 0 it has none.
+/// The build number, the third component: of "24.31.30508", or of "1.6.31896" in the library's
+/// name. 0 if there is none.
 int build_of(std::string_view version) {
   const Version parts = version_of(version);
   return parts.size() > 2 ? parts[2] : 0;
 }
 
-/// Of OpenVINO and PyOpenCL, which compute on whatever GPU there is.
+/// OpenVINO and PyOpenCL, which compute on any GPU.
 bool has_opencl_packages(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   return all != nullptr && std::any_of(all->begin(), all->end(), [](const Distribution& one) {
@@ -66,11 +66,11 @@ void older_than_gpu(Examination& look, const LibraryFile& driver, int build) {
   for (const PciFunction& gpu : gpus_on_bus(look, kVendorIntel)) {
     const IntelKernel* row = row_for(look.knowledge.compatibility().intel_runtimes, gpu);
     if (row == nullptr || build >= build_of(row->kernel)) continue;
-    Finding& finding = look.found(
-        text("Intel's compute runtime is older than the GPU at {}, and does not see it: {} is the "
-             "first release that knows it ({})",
-             gpu.address, row->kernel, row->name));
-    // Who has a processor's own GPU need not compute on it.
+    Finding& finding =
+        look.found(text("Intel's compute runtime is too old for the GPU at {}: {} is the first "
+                        "release that supports it ({})",
+                        gpu.address, row->kernel, row->name));
+    // A user with an integrated GPU need not compute on it.
     if (!is_intel_card(gpu) && !has_opencl_packages(look) && !has_xpu(look))
       finding.severity = Severity::kWarning;
     finding.evidence = {
@@ -88,7 +88,7 @@ void older_than_gpu(Examination& look, const LibraryFile& driver, int build) {
   }
 }
 
-/// Since 24.35 the GPUs of older processors have packages of their own, beside the ordinary ones.
+/// Since 24.35 GPUs of older CPUs have separate packages.
 void newer_than_gpu(Examination& look, const LibraryFile& driver, int build) {
   const auto gpus = gpus_on_bus(look, kVendorIntel);
   const auto& rows = look.knowledge.compatibility().intel_legacy;
@@ -101,19 +101,19 @@ void newer_than_gpu(Examination& look, const LibraryFile& driver, int build) {
       std::any_of(gpus.begin(), gpus.end(), is_served))
     return;
   const IntelKernel& row = *row_for(rows, gpus.front());
-  Finding& finding = look.found(
-      text("Intel's compute runtime no longer serves the GPU at {} ({}): {} was the last release "
-           "whose ordinary packages do",
-           gpus.front().address, row.name, row.kernel));
+  Finding& finding =
+      look.found(text("Intel's compute runtime no longer supports the GPU at {} ({}): {} was the "
+                      "last release whose main packages do",
+                      gpus.front().address, row.name, row.kernel));
   if (!has_opencl_packages(look))
     finding.severity = Severity::kInfo;
   else
     finding.severity = Severity::kWarning;
   finding.evidence = {fmt::format("{} → {}", driver.path, driver.target),
-                      fmt::format("libze_intel_gpu_legacy1.so.1: {}", tr("not there")), row.source};
+                      fmt::format("libze_intel_gpu_legacy1.so.1: {}", tr("missing")), row.source};
   finding.fix.push_back(
-      {"", text("add Intel's packages for older GPUs, which stand beside the ordinary ones: "
-                "intel-opencl-icd-legacy1 and intel-level-zero-gpu-legacy1, from the releases of "
+      {"", text("also install Intel's packages for older GPUs: intel-opencl-icd-legacy1 and "
+                "intel-level-zero-gpu-legacy1, from the releases of "
                 "https://github.com/intel/compute-runtime, branch 24.35")});
 }
 
@@ -121,7 +121,7 @@ void level_zero(Examination& look) {
   const auto* driver = look.see(look.facts.files.intel_driver);
   if (driver == nullptr) return;
   if (driver->empty()) return not_installed(look);
-  // Distributions name it by other numbers now and then.
+  // Some distributions use other numbers.
   constexpr int kFirstNumber = 10'000;
   const int build = build_of(driver->front().version());
   if (build < kFirstNumber) return;
@@ -131,23 +131,23 @@ void level_zero(Examination& look) {
 
 constexpr auto kRules = std::to_array<Rule>({
     {"XPU02", Layer::kLibraries, Severity::kError, true,
-     msgid("an Intel GPU without Level Zero, or with one that does not know it"), "FW*",
+     msgid("an Intel GPU without Level Zero, or with one that does not support it"), "FW*",
      level_zero},
 });
 
 }  // namespace
 
-/// Elementwise code is compiled on the way; what oneDNN does for it needs to know the GPU.
+/// Elementwise kernels are compiled at run time, but oneDNN's must support the GPU.
 void torch_too_old_for_xpu(Examination& look) {
   if (!has_xpu(look)) return;
   const TorchBuild& torch = *look.facts.python.torch;
   for (const PciFunction& gpu : gpus_on_bus(look, kVendorIntel)) {
     const IntelKernel* row = row_for(look.knowledge.compatibility().torch_xpu, gpu);
     if (row == nullptr || !is_older(torch.version, row->kernel)) continue;
-    Finding& finding = look.found(
-        text("PyTorch {} is older than the Intel GPU at {} ({}): {} is the first that is "
-             "said to serve it",
-             torch.version, gpu.address, row->name, row->kernel));
+    Finding& finding =
+        look.found(text("PyTorch {} is too old for the Intel GPU at {} ({}): {} is the first "
+                        "release with documented support",
+                        torch.version, gpu.address, row->name, row->kernel));
     finding.evidence = {
         fmt::format("{}: xpu = {}", torch.path, *torch.xpu),
         fmt::format("/sys/bus/pci/devices/{}: 8086:{:04x}", gpu.address, gpu.device), row->source};

@@ -1,16 +1,16 @@
-// Rules AMD07, AMD08, XPU05, XPU06, DRV31 and RT12: what drivers write into the kernel's log when
-// they could not start a GPU, when it has hung, and when the kernel ended a program for want of
-// memory. Which line means what is data (data/kernel_lines.toml).
+// Rules AMD07, AMD08, XPU05, XPU06, DRV31 and RT12: kernel log lines about a GPU that failed to
+// start or hung, and about programs killed for lack of memory. data/kernel_lines.toml defines what
+// the lines mean.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/kernel_lines.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -22,7 +22,7 @@ bool has_all(std::string_view line, const std::vector<std::string>& words) {
                      [&](const std::string& word) { return contains(line, word); });
 }
 
-/// A line that names a PCI function names this one; many name none.
+/// Whether the line can be about this GPU. Many lines name no PCI function.
 bool may_be_of(std::string_view line, const PciFunction& gpu) {
   constexpr std::string_view kDomain = "0000:";
   const std::size_t at = line.find(kDomain);
@@ -36,7 +36,7 @@ struct Said {
   std::string line;
 };
 
-/// The first row of the table that a line of this GPU fits, with its newest line.
+/// The first row of the table that matches a line about this GPU, with the newest such line.
 Said said_of(Examination& look, const Log& log, std::string_view driver, std::string_view kind,
              const PciFunction& gpu) {
   for (const KernelLine& row : look.knowledge.compatibility().kernel_lines) {
@@ -49,7 +49,7 @@ Said said_of(Examination& look, const Log& log, std::string_view driver, std::st
 
 Finding& found_line(Examination& look, std::string title, const Said& said) {
   Finding& finding = look.found(std::move(title));
-  finding.evidence = {quoted(said.line), said.row->source};
+  finding.evidence = {quoted_line(said.line), said.row->source};
   const std::string action(said.row->action.empty() ? "" : tr(said.row->action));
   finding.fix.push_back(said.row->task.empty()
                             ? model::Fix{said.row->command, action}
@@ -73,7 +73,7 @@ void amd_not_started(Examination& look) {
   }
 }
 
-/// What happened before the machine slept, or before the driver was loaded anew, is over.
+/// Events before the last sleep, or before the driver was reloaded, no longer matter.
 bool is_over(const Log& log, const std::string& line) {
   const auto at = std::find(log.rbegin(), log.rend(), line);
   return std::any_of(log.rbegin(), at, [](const std::string& later) {
@@ -160,16 +160,16 @@ std::string killed_program(std::string_view line) {
   return std::string(line.substr(open + 1, close - open - 1));
 }
 
-/// An extension is compiled by as many of these at once as there are cores, each of some gigabytes.
+/// Compiling an extension starts one of these per core, each with several gigabytes.
 void killed_compiler(Examination& look, const std::string& line, const std::string& program) {
   Finding& finding = look.found(
-      text("the kernel has ended {}, a part of CUDA's compiler: the machine had no memory left",
+      text("the kernel has killed {}, a part of CUDA's compiler: the machine ran out of memory",
            program));
   finding.severity = Severity::kWarning;
-  finding.evidence = {quoted(line), "https://github.com/Dao-AILab/flash-attention/pull/2079"};
-  finding.fix.push_back({"export MAX_JOBS=2",
-                         text("then install again: as many compilers run at once; or take a wheel "
-                              "that is compiled already")});
+  finding.evidence = {quoted_line(line), "https://github.com/Dao-AILab/flash-attention/pull/2079"};
+  finding.fix.push_back(
+      {"export MAX_JOBS=2", text("then install again: this limits the number of parallel "
+                                 "compilers; or use a precompiled wheel")});
 }
 
 void killed_for_memory(Examination& look) {
@@ -190,12 +190,12 @@ void killed_for_memory(Examination& look) {
       continue;
     const bool group = contains(*line, "CONSTRAINT_MEMCG");
     Finding& finding = look.found(
-        group ? text("the kernel has ended {}: its container or job may not have more memory (not "
-                     "the GPU's)",
+        group ? text("the kernel has killed {}: its container or job has reached its memory limit "
+                     "(not GPU memory)",
                      printable(program))
-              : text("the kernel has ended {}: the machine had no memory left (not the GPU's)",
+              : text("the kernel has killed {}: the machine ran out of memory (not the GPU)",
                      printable(program)));
-    finding.evidence.push_back(quoted(*line));
+    finding.evidence.push_back(quoted_line(*line));
     finding.fix.push_back(
         {group ? "docker run --memory 0 IMAGE" : "free -h && swapon --show",
          group ? text("or a higher limit: resources.limits.memory in Kubernetes, --mem in Slurm")
@@ -221,14 +221,14 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a GPU that NVIDIA's driver could not start, by its own words"),
      "HW02 DRV01 DRV09 DRV11 DRV28 LIB01 FW*", nvidia_not_started},
     {"RT12", Layer::kRuntime, Severity::kError, true,
-     msgid("a program that the kernel ended for want of memory"), "", killed_for_memory},
+     msgid("a program that the kernel killed because memory ran out"), "", killed_for_memory},
 });
 
 }  // namespace
 
 namespace {
 
-/// "12" of "x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0"; "" none of GNU's.
+/// "12" of "x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0"; "" if it is not GCC.
 std::string gcc_major(std::string_view compiler) {
   if (contains(compiler, "clang")) return "";
   constexpr std::string_view kOld = "gcc version ";  // "gcc version 9.3.0 (Ubuntu 9.3.0-17ubuntu1)"
@@ -236,7 +236,7 @@ std::string gcc_major(std::string_view compiler) {
   return beginning(compiler.substr(at), 1);
 }
 
-/// The kernel's own compiler, by the name that /proc/version tells.
+/// The kernel's own compiler, as named in /proc/version.
 void by_its_compiler(Examination& look, Finding& finding, const std::string& compiler,
                      const KernelLine& row) {
   const std::string major = gcc_major(compiler), told = printable(compiler);
@@ -245,7 +245,7 @@ void by_its_compiler(Examination& look, Finding& finding, const std::string& com
       finding.fix.begin(),
       compiler.empty() ? model::Fix{row.command, std::string(tr(row.action))}
       : major.empty()
-          ? model::Fix{"", text("the kernel was built by {}: install that, and build anew", told)}
+          ? model::Fix{"", text("the kernel was built with {}: install it and build again", told)}
           : on_system(look, row.task.c_str(), text("the kernel was built by {}", told), major));
 }
 

@@ -1,12 +1,12 @@
-// What lines of kernels and of builds of their modules mean (data/kernel_lines.toml).
+// The meaning of lines in kernel logs and module build logs (data/kernel_lines.toml).
 #pragma once
 
-#include "doctor/rule.hpp"
+#include "doctor/rules/rule.hpp"
 
 namespace berth::doctor {
 
-/// Why NVIDIA's module was not built for the running kernel, where the build's log tells: into the
-/// title, the evidence, and as the first fix.
+/// Adds why building NVIDIA's module for the running kernel failed, if the log shows it: to the
+/// title and evidence, and as the first fix.
 void add_build_failure(Examination& look, model::Finding& finding);
 
 }  // namespace berth::doctor

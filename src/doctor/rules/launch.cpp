@@ -1,5 +1,5 @@
-// Rules ENV24 to ENV28 and CTR21: what starts a program, and what it gives to it: a scheduler's
-// ranks, a service's variables, a home without room for caches, a notebook's kernel.
+// Rules ENV24 to ENV28 and CTR21: what a launcher passes to a program: a scheduler's ranks, a
+// service's variables, a home folder without space for caches, a notebook's kernel.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -7,11 +7,11 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/device_list.hpp"
+#include "doctor/knowledge/device_list.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -26,7 +26,7 @@ const Distribution* first_package(Examination& look,
   return nullptr;
 }
 
-/// Not all hidden (-1, NoDevFiles), and nothing that ENV02 has to say: 0-3, or a number of no GPU.
+/// Not all GPUs are hidden (-1, NoDevFiles), and not a case of ENV02: 0-3, or an invalid index.
 bool is_one_device(Examination& look, const std::string& visible) {
   const auto tokens = listed_devices(visible);
   if (hides_every_device(visible) || tokens.size() != 1 ||
@@ -36,20 +36,19 @@ bool is_one_device(Examination& look, const std::string& visible) {
   return !number || *number < nvidia_count(look).value_or(*number + 1);
 }
 
-/// Each task sees one GPU, which is number 0 in it, and a program that takes its rank on the
-/// machine for the number finds none.
+/// Each task sees one GPU, with index 0. A program that uses its local rank as index finds none.
 void rank_beyond_gpus(Examination& look) {
   if (variable_or_empty(look, "SLURM_JOB_ID").empty()) return;
   const std::string visible = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
   if (!machine_has_nvidia(look) || !is_one_device(look, visible)) return;
-  // A number that its launcher has given to it, which programs take; Slurm's own they may not ask.
+  // A local rank from a launcher, which programs use; they may ignore Slurm's own variable.
   const bool launched = !variable_or_empty(look, "LOCAL_RANK").empty();
   const char* name = launched ? "LOCAL_RANK" : "SLURM_LOCALID";
   if (to_number(variable_or_empty(look, name)).value_or(0) < 1) return;
-  Finding& finding = look.found(
-      text("this task sees one GPU, number 0, and {} is {}: a program that takes that number finds "
-           "no such device",
-           name, variable_or_empty(look, name)));
+  Finding& finding =
+      look.found(text("this task sees one GPU, number 0, but {} is {}: a program that uses this "
+                      "number finds no such device",
+                      name, variable_or_empty(look, name)));
   if (!launched) finding.severity = Severity::kInfo;
   finding.evidence = {shown_variable(look, name), shown_variable(look, "CUDA_VISIBLE_DEVICES"),
                       "https://github.com/ACEsuit/mace/issues/435"};
@@ -62,11 +61,11 @@ void rank_beyond_gpus(Examination& look) {
   finding.fix.push_back({"", text("or let every rank use device 0")});
 }
 
-/// Set in this shell, and read by the server, which systemd has started.
+/// Set in this shell, but read by the server, which systemd started.
 void not_in_service(Examination& look, const OllamaService& service) {
   const auto* variables = look.see(look.facts.process.environment);
   if (variables == nullptr) return;
-  // The client reads those, or both do.
+  // Read by the client, or by both.
   constexpr auto kClients = std::to_array<std::string_view>(
       {"OLLAMA_HOST", "OLLAMA_NOHISTORY", "OLLAMA_EDITOR", "OLLAMA_DEBUG", "OLLAMA_API_KEY"});
   const bool amd = !cards_on_bus(look, kVendorAmd).empty();
@@ -81,9 +80,9 @@ void not_in_service(Examination& look, const OllamaService& service) {
     lost.push_back(fmt::format("{}={}", name, value));
   }
   if (lost.empty()) return;
-  Finding& finding =
-      look.found(text("{} is set here, and Ollama's server does not get it: systemd starts that",
-                      lost.front().substr(0, lost.front().find('='))));
+  Finding& finding = look.found(
+      text("{} is set here, but Ollama's server does not get it, because systemd starts it",
+           lost.front().substr(0, lost.front().find('='))));
   finding.severity = Severity::kInfo;
   finding.evidence = lost;
   finding.evidence.push_back(text("{}: no such line", service.unit));
@@ -95,10 +94,10 @@ void not_in_service(Examination& look, const OllamaService& service) {
       {fmt::format("sudo mkdir -p {0} && printf '%s\\n' {1} | sudo tee {0}/variables.conf\n"
                    "sudo systemctl daemon-reload && sudo systemctl restart ollama",
                    folder, lines),
-       text("or sudo systemctl edit ollama, and the lines by hand")});
+       text("or add the lines manually with sudo systemctl edit ollama")});
 }
 
-/// Left from another machine, or from a time with more GPUs.
+/// A value from another machine, or from when there were more GPUs.
 void hidden_from_service(Examination& look, const OllamaService& service) {
   const auto hidden = service.variables.find("CUDA_VISIBLE_DEVICES");
   const auto gpus = nvidia_count(look);
@@ -112,7 +111,7 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
       look.found(text("Ollama's service sets CUDA_VISIBLE_DEVICES={}, which is no GPU of this "
                       "machine: its server computes on the processor",
                       value));
-  // As one switches GPUs off on purpose.
+  // A usual way to disable GPUs on purpose.
   if (value.empty() || value == "-1") finding.severity = Severity::kInfo;
   finding.evidence = {
       fmt::format("{}: {}CUDA_VISIBLE_DEVICES={}", hidden->second.file,
@@ -125,15 +124,15 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
        ""});
 }
 
-/// A GPU that it would compute on, were it allowed to open its nodes: a card of AMD's, and any of
-/// AMD's and Intel's by Vulkan.
+/// A GPU that the server could use with access to its nodes: an AMD card, or with Vulkan any AMD or
+/// Intel GPU.
 bool has_gpu_behind_nodes(Examination& look, const OllamaService& service) {
   return !cards_on_bus(look, kVendorAmd).empty() ||
          (service.variables.contains("OLLAMA_VULKAN") &&
           !(gpus_on_bus(look, kVendorAmd).empty() && gpus_on_bus(look, kVendorIntel).empty()));
 }
 
-/// A node of AMD's or Intel's that not everybody may open.
+/// A node of AMD or Intel that is not open to everyone.
 bool closed_to_others(Examination& look) {
   constexpr mode_t kAll = S_IROTH | S_IWOTH;
   const auto closed = [](const GpuNode& one) { return (one.node.mode & kAll) != kAll; };
@@ -145,23 +144,23 @@ bool closed_to_others(Examination& look) {
           }));
 }
 
-/// Units that were hardened by hand, or by a distribution.
+/// Units that an administrator or a distribution has hardened.
 void locked_out_of_nodes(Examination& look, const OllamaService& service) {
   const bool behind_nodes = has_gpu_behind_nodes(look, service);
   if (!behind_nodes && !machine_has_nvidia(look)) return;
   if (!service.locked.value.empty()) {
-    Finding& finding = look.found(
-        text("Ollama's service may open no GPU: {} in its unit keeps it from their nodes",
-             service.locked.value));
+    Finding& finding =
+        look.found(text("Ollama's service may not open any GPU: {} in its unit denies their nodes",
+                        service.locked.value));
     finding.evidence = {service.locked.file + ": " + service.locked.value,
                         "https://github.com/NixOS/nixpkgs/issues/331069"};
     finding.fix.push_back(
-        // A name that comes after all others': systemd takes the last one's word.
+        // A name that sorts last, because systemd uses the last setting.
         {"sudo mkdir -p /etc/systemd/system/ollama.service.d && printf '%s\\n' '[Service]' "
          "PrivateDevices=no DevicePolicy=auto DeviceAllow= | sudo tee "
          "/etc/systemd/system/ollama.service.d/zz-berth.conf\nsudo systemctl daemon-reload && sudo "
          "systemctl restart ollama",
-         text("or take the line away in {}", service.locked.file)});
+         text("or remove the line from {}", service.locked.file)});
     return;
   }
   if (!behind_nodes || service.grouped || !closed_to_others(look)) return;
@@ -171,7 +170,7 @@ void locked_out_of_nodes(Examination& look, const OllamaService& service) {
                       service.user));
   finding.severity = Severity::kWarning;
   finding.evidence = {fmt::format("{}: User={}", service.unit, service.user),
-                      fmt::format("/etc/group: render: {}: {}", service.user, tr("not there"))};
+                      fmt::format("/etc/group: render: {}: {}", service.user, tr("missing"))};
   finding.fix.push_back({fmt::format("sudo usermod -aG render,video {} && sudo systemctl restart "
                                      "ollama",
                                      pasted(service.user)),
@@ -186,7 +185,7 @@ void ollama_service(Examination& look) {
   if (look.see_whole(look.facts.platform.ollama_service) != nullptr) not_in_service(look, *service);
 }
 
-/// A user without an entry in /etc/passwd has "/" for a home, and a system's user none at all.
+/// A user without an entry in /etc/passwd has "/" as home; system users may have none.
 void no_home(Examination& look) {
   const std::string home = variable_or_empty(look, "HOME");
   if (home != "/" && home != "/nonexistent" && home != "/dev/null") return;
@@ -201,21 +200,21 @@ void no_home(Examination& look) {
   const bool placed = is_set("TRITON_CACHE_DIR") || is_set("TRITON_HOME");
   const bool all = is_set("XDG_CACHE_HOME") || is_set("VLLM_CACHE_ROOT") || is_set("HF_HOME");
   if (one == nullptr || (placed && (server == nullptr || all))) return;
-  Finding& finding = look.found(
-      text("HOME is {}, where this user may not write: {} keeps there what it compiles and fetches",
-           home, named(*one)));
+  Finding& finding = look.found(text(
+      "HOME is {}, where this user may not write: {} stores compiled and downloaded files there",
+      home, named(*one)));
   if (server == nullptr) finding.severity = Severity::kWarning;
   finding.evidence = {"HOME=" + home, fmt::format("uid {}", who->uid), one->path,
                       "https://github.com/vllm-project/vllm/issues/10185"};
   finding.fix.push_back(
       {container_kind(look).empty() ? "export HOME=/tmp/home && mkdir -p $HOME"
                                     : "docker run -e HOME=/tmp IMAGE",
-       text("any folder that the user may write to; one that stays keeps what was fetched")});
+       text("any folder that the user may write to; a persistent one keeps downloaded files")});
 }
 
-/// PyTorch asks for the user's name where it keeps what it compiles, and gets none.
+/// PyTorch needs the user's name for its cache folder, and fails.
 void no_account(Examination& look) {
-  // https://github.com/pytorch/pytorch/pull/184208: from then on it does without.
+  // https://github.com/pytorch/pytorch/pull/184208: later releases do not need it.
   constexpr std::string_view kAsks = "2.0-2.12";
   const bool* known = look.see(look.facts.process.has_account);
   if (known == nullptr || *known || container_kind(look).empty() || torch_cuda(look).empty() ||
@@ -231,11 +230,11 @@ void no_account(Examination& look) {
   const Identity* who = look.see(look.facts.process.identity);
   const std::string uid = who == nullptr ? "" : std::to_string(who->uid);
   Finding& finding =
-      look.found(text("user {} has no name in this container, and {} asks for it: {} fails", uid,
+      look.found(text("user {} has no name in this container, but {} needs one: {} fails", uid,
                       named(*torch), server == nullptr ? "torch.compile" : named(*server)));
   if (server != nullptr) finding.severity = Severity::kError;
-  finding.evidence = {fmt::format("/etc/passwd: {}: {}", uid, tr("not there")),
-                      fmt::format("USER, LOGNAME, TORCHINDUCTOR_CACHE_DIR: {}", tr("not there")),
+  finding.evidence = {fmt::format("/etc/passwd: {}: {}", uid, tr("missing")),
+                      fmt::format("USER, LOGNAME, TORCHINDUCTOR_CACHE_DIR: {}", tr("missing")),
                       torch->path, "https://github.com/pytorch/pytorch/issues/140765"};
   finding.fix.push_back(
       {"export USER=user", text("docker run -e USER=user, in a pod env: any name will do")});
@@ -248,12 +247,12 @@ void notebook_kernel(Examination& look) {
   for (const NotebookKernel& one : *kernels) {
     if (one.is_there) continue;
     Finding& finding = look.found(
-        text("the notebook kernel {} starts a Python that is not there: {}", one.name, one.python));
+        text("the notebook kernel {} starts a missing Python: {}", one.name, one.python));
     finding.evidence = {one.path, "https://github.com/microsoft/vscode-python/issues/14451"};
     finding.fix.push_back({"jupyter kernelspec remove " + pasted(one.name), ""});
     return;
   }
-  // Nobody's notebooks can be meant for this Python: whoever picks a kernel gets another one.
+  // No notebook can use this Python, because every kernel is another one.
   const std::string& prefix = look.facts.python.prefix;
   if (runs == nullptr || torch_cuda(look).empty() || seen_gpus(look).empty() ||
       !(look.facts.python.is_venv || look.facts.python.is_conda) ||
@@ -262,7 +261,7 @@ void notebook_kernel(Examination& look) {
                   [](const NotebookKernel& one) { return one.is_own; }))
     return;
   Finding& finding = look.found(
-      text("no notebook kernel starts this Python: a notebook runs {}, whose packages are others",
+      text("no notebook kernel starts this Python: a notebook runs {}, which has other packages",
            kernels->front().python));
   finding.severity = Severity::kInfo;
   finding.evidence = {fmt::format("{}: {}", kernels->front().path, kernels->front().python),
@@ -274,14 +273,14 @@ void notebook_kernel(Examination& look) {
        text("then choose that kernel in the notebook")});
 }
 
-/// The container toolkit brings the driver's libraries for video only to who asks for them.
+/// The container toolkit provides the driver's video libraries only on request.
 void no_video(Examination& look) {
   const std::string asked = variable_or_empty(look, "NVIDIA_DRIVER_CAPABILITIES");
   const auto* libraries = look.see_whole(look.facts.python.libraries);
   if (asked.empty() || libraries == nullptr || contains(asked, "all") || contains(asked, "video") ||
       container_kind(look).empty() || look.facts.machine.is_jetson || seen_gpus(look).empty())
     return;
-  // By CDI all of them come, whatever the variable says.
+  // With CDI all of them are provided, regardless of the variable.
   if (std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& one) {
         return one.name.starts_with("libnvcuvid.so") || one.name.starts_with("libnvidia-encode.so");
       }))
@@ -290,13 +289,13 @@ void no_video(Examination& look) {
                                                  "nvidia-dali-cuda110", "pynvvideocodec"});
   if (one == nullptr) return;
   Finding& finding =
-      look.found(text("the container has no libraries for video, which {} wants: "
-                      "NVIDIA_DRIVER_CAPABILITIES does not ask for them",
+      look.found(text("the container lacks the video libraries that {} needs: "
+                      "NVIDIA_DRIVER_CAPABILITIES does not request them",
                       named(*one)));
-  // Most of its users decode images, for which it brings all that it needs.
+  // It is mostly used to decode images, for which it has everything it needs.
   if (one->name.starts_with("nvidia-dali")) finding.severity = Severity::kInfo;
   finding.evidence = {shown_variable(look, "NVIDIA_DRIVER_CAPABILITIES"), one->path,
-                      fmt::format("libnvcuvid.so.1, libnvidia-encode.so.1: {}", tr("not there")),
+                      fmt::format("libnvcuvid.so.1, libnvidia-encode.so.1: {}", tr("missing")),
                       "https://github.com/NVIDIA/nvidia-docker/issues/1530"};
   finding.fix.push_back(
       {"docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility,video IMAGE",
@@ -306,13 +305,11 @@ void no_video(Examination& look) {
 constexpr auto kLayer = Layer::kEnvironment;
 constexpr auto kRules = std::to_array<Rule>({
     {"ENV24", kLayer, Severity::kWarning, true,
-     msgid("a rank that is taken for the number of a GPU that its task does not see"), "",
-     rank_beyond_gpus},
+     msgid("a rank used as the number of a GPU that its task does not see"), "", rank_beyond_gpus},
     {"ENV25", kLayer, Severity::kError, true,
-     msgid("an Ollama service that does not get, or may not use, what it needs"), "",
-     ollama_service},
+     msgid("an Ollama service without a variable or permission that it needs"), "", ollama_service},
     {"ENV26", kLayer, Severity::kError, true,
-     msgid("a home where nothing can be kept that is compiled"), "", no_home},
+     msgid("a home folder in which compiled files cannot be stored"), "", no_home},
     {"ENV27", kLayer, Severity::kWarning, true, msgid("a notebook that starts another Python"), "",
      notebook_kernel},
     {"ENV28", kLayer, Severity::kWarning, true, msgid("a user without a name in a container"), "",

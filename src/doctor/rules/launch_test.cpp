@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/read/collectors.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 #include "system/temporary_tree.hpp"
 
@@ -14,7 +15,7 @@ void add(Facts& facts, const char* name, const char* version) {
   facts.python.distributions = all;
 }
 
-/// A container with PyTorch, whose user has no account.
+/// A container with PyTorch whose user has no account.
 Facts nobody(const char* torch) {
   Facts facts = tests::workstation("550.54.15", "12.4");
   facts.container.kind = std::string("docker");
@@ -28,7 +29,7 @@ Facts nobody(const char* torch) {
   return facts;
 }
 
-/// "ENV28 error"; "" it does not hold.
+/// "ENV28 error"; "" if the rule finds nothing.
 std::string said(const char* rule, const Facts& facts) {
   const auto found = diagnose(facts, Knowledge{}, {rule}).findings;
   if (found.empty()) return "";
@@ -72,8 +73,8 @@ TEST_CASE("a user without a name, where PyTorch asks for it") {
 TEST_CASE("a disk without room, or without inodes, where programs write") {
   const auto of = [](std::uint64_t bytes, std::optional<std::uint64_t> files, const char* what) {
     Facts facts;
-    facts.process.rooms = std::vector{Room{"/x", what, bytes, files}};
-    CHECK(said("RT14", facts).empty());  // nobody computes here
+    facts.process.disk_space = std::vector{DiskSpace{"/x", what, bytes, files}};
+    CHECK(said("RT14", facts).empty());  // no program computes here
     facts.python.interpreter = std::string("/usr/bin/python3");
     return said("RT14", facts);
   };
@@ -82,7 +83,7 @@ TEST_CASE("a disk without room, or without inodes, where programs write") {
   CHECK(of(90 * kMib, 100, "HOME") == "warning");
   CHECK(of(9000 * kMib, 0, "HOME") == "error");
   CHECK(of(0, 100, "/var/lib/docker") == "warning");
-  // By what has to fit, and not by how much of the disk is taken.
+  // Depends on the space needed, not on the used percentage.
   CHECK(of(110 * kMib, 100, "HOME").empty());
   CHECK(of(70 * kMib, 100, "TMPDIR").empty());
   CHECK(of(50 * kMib, 100, "TMPDIR") == "warning");
@@ -99,7 +100,7 @@ TEST_CASE("a rank is beyond its GPUs only where the task sees one") {
   };
   CHECK(ranks("0") == 1);
   CHECK(ranks("GPU-5ba0b4c3-6bf5-1d25-0f43-a4cbd9b0d5f4") == 1);
-  // All hidden on purpose, several, or a list with which something else is wrong.
+  // All hidden on purpose, several, or a list with another problem.
   for (const std::string other : {"", "-1", "NoDevFiles", "none", "0,1", "0-3", "7", "gpu0"}) {
     CAPTURE(other);
     CHECK(ranks(other) == 0);
@@ -122,9 +123,9 @@ TEST_CASE("a variable is lost to Ollama's service only where all that sets its o
   const Knowledge known;
   Examination look(facts, known, Severity::kError);
   CHECK(look.see_whole(facts.platform.ollama_service) == nullptr);
-  REQUIRE(look.unread().size() == 1);  // also what nobody was asked to read is remembered
+  REQUIRE(look.unread().size() == 1);  // facts that were not requested are also recorded
   CHECK(look.unread().front().where == "/srv/ollama.env");
-  // What systemd itself has nobody here knows, and it need not be wrong.
+  // systemd's own value is unknown here, and may be correct.
   service.variables["OLLAMA_FLASH_ATTENTION"] = {"", service.unit, true};
   service.variables["CUDA_VISIBLE_DEVICES"] = {"", service.unit, true};
   CHECK(lost(service) == 0);
@@ -179,7 +180,7 @@ TEST_CASE("what unlocks the GPU's nodes for Ollama's service counts after all ot
   const auto before = locked();
   REQUIRE(before.size() == 1);
   const std::string command = before.front().fix.front().command;
-  // As the shell would: each word after '[Service]' a line of the file behind tee.
+  // As a shell does: each word after '[Service]' becomes a line of tee's file.
   const auto first = command.find("'[Service]' ") + 12, last = command.find(" | sudo tee /");
   const auto path = last + 13, end = command.find('\n', path);
   REQUIRE(end != std::string::npos);

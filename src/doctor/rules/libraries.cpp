@@ -1,26 +1,26 @@
-// Rules LIB: what the loader takes, and what it does not find.
+// Rules LIB: what the loader finds and does not find.
 #include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// NVIDIA's kernel module is loaded: only then is its library missed.
+/// NVIDIA's kernel module is loaded; otherwise its library is not needed.
 bool nvidia_module(Examination& look) {
   const auto* modules = look.see(look.facts.machine.modules);
   return modules != nullptr &&
          std::find(modules->begin(), modules->end(), "nvidia") != modules->end();
 }
 
-/// An image that was made of a running container keeps the places where the driver's files had been
-/// mounted: files with nothing in them, which stand before the driver's own.
+/// An image created from a running container keeps the mount points of the driver's files, as empty
+/// files that hide the driver's real ones.
 void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
   Finding& finding = look.found(
-      text("{} is an empty file, and there every program's search for the driver ends", cuda.name));
+      text("{} is an empty file, at which every program's search for the driver stops", cuda.name));
   finding.evidence = {text("{} → {}, found by {}", cuda.name, cuda.resolved, cuda.by),
                       "https://github.com/microsoft/WSL/issues/8274"};
   const bool inside = look.facts.machine.in_container;
@@ -28,38 +28,36 @@ void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
       {std::string(inside ? "" : "sudo ") +
            "find /usr -xdev -type f -empty \\( -name 'libcuda*.so*' -o -name 'libnv*.so*' \\) "
            "-delete",
-       inside
-           ? text("in the image's Dockerfile, as RUN: an image that was committed from a running "
-                  "container keeps the places of the driver's files; the runtime then puts "
-                  "the machine's there")
-           : text("and then the driver's package anew: nothing of it is in these files")});
+       inside ? text("in the image's Dockerfile, as RUN: an image committed from a running "
+                     "container contains empty driver files; the runtime then mounts the machine's")
+              : text("and then reinstall the driver's package: these files are empty")});
 }
 
-/// Distrobox and Toolbx share the machine's /dev, and bring its driver's libraries where they are
-/// asked to: what a package would install is of another version at the machine's next update.
+/// Distrobox and Toolbx share the host's /dev, and bring its driver libraries if configured. A
+/// library from a package would mismatch after the host's next update.
 bool missing_in_box(Examination& look) {
   const std::string* box = look.see(look.facts.container.box);
   if (box == nullptr) return false;
   const bool is_distrobox = *box == "distrobox";
   Finding& finding = look.found(
-      text("this {} box has the machine's GPU, and not the libraries of its driver", *box));
-  finding.evidence = {fmt::format("libcuda.so.1: {}", tr("not there"))};
+      text("this {} box has the machine's GPU, but not the libraries of its driver", *box));
+  finding.evidence = {fmt::format("libcuda.so.1: {}", tr("missing"))};
   if (const std::string* host = look.see(look.facts.container.host_cuda))
     finding.evidence.push_back(text("{} is there", *host));
   finding.evidence.emplace_back("https://github.com/89luca89/distrobox/issues/633");
   if (is_distrobox)
     finding.fix.push_back({"distrobox create --nvidia --clone OLD --name NEW",
-                           text("on the machine, after distrobox stop OLD: the libraries then are "
-                                "the machine's own, whatever it is updated to")});
+                           text("on the machine, after distrobox stop OLD: the box then always "
+                                "uses the machine's current libraries")});
   else
     finding.fix.push_back({"toolbox create NEW",
                            text("on the machine, with Toolbx 0.1.0 or newer and NVIDIA's container "
-                                "toolkit there: it brings the libraries by itself")});
+                                "toolkit: it then provides the libraries automatically")});
   return true;
 }
 
-/// Enroot's hook brings the driver's libraries where NVIDIA_VISIBLE_DEVICES asks for it, and the
-/// nodes are there for all.
+/// Enroot's hook brings the driver's libraries if NVIDIA_VISIBLE_DEVICES requests them; the nodes
+/// are always there.
 bool missing_in_enroot(Examination& look) {
   const auto& process = look.facts.process;
   if (process.variable("container").value_or("") != "enroot") return false;
@@ -68,15 +66,15 @@ bool missing_in_enroot(Examination& look) {
   const auto is_set = [&](const char* name) {
     return !process.variable(name).value_or("").empty();
   };
-  // A job that was given no GPU lacks nothing.
+  // A job without a GPU needs none.
   if (is_set("SLURM_JOB_ID") && !is_set("SLURM_JOB_GPUS") && !is_set("SLURM_STEP_GPUS") &&
       !is_set("CUDA_VISIBLE_DEVICES"))
     return true;
-  Finding& finding = look.found(
-      text("Enroot has brought no driver library into this container: NVIDIA_VISIBLE_DEVICES does "
-           "not ask for one"));
+  Finding& finding =
+      look.found(text("Enroot has mounted no driver library into this container: "
+                      "NVIDIA_VISIBLE_DEVICES does not request it"));
   finding.evidence = {"container=enroot; NVIDIA_VISIBLE_DEVICES=" + visible,
-                      fmt::format("libcuda.so.1: {}", tr("not there")),
+                      fmt::format("libcuda.so.1: {}", tr("missing")),
                       "https://github.com/NVIDIA/enroot/issues/205"};
   finding.fix.push_back(
       {"export NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility",
@@ -90,9 +88,9 @@ void libcuda_missing(Examination& look) {
   const FoundLibrary* cuda = look.see(look.facts.libraries.cuda);
   const bool is_empty = cuda != nullptr && cuda->is_empty;
   if (!is_empty && !look.missing(look.facts.libraries.cuda)) return;
-  // This program found it as any other does; Nix's search elsewhere.
+  // This program found it as any other would; Nix's programs search elsewhere.
   if (look.facts.driver.cuda_init && !look.facts.libraries.by_nix) return;
-  // A container that was given no GPU has no use for it; that it was given none is CTR's to say.
+  // A container without GPU access does not need it; rules CTR report that.
   const auto& nodes = look.facts.nodes.nvidia;
   if (look.facts.container.kind && (nodes.is_unreadable() || (nodes && nodes->empty()))) return;
   if (is_empty) return libcuda_empty(look, *cuda);
@@ -106,10 +104,10 @@ void libcuda_missing(Examination& look) {
   if (look.facts.libraries.by_nix) {
     finding.fix.push_back({std::string("export LD_LIBRARY_PATH=") +
                                (from_windows ? "/usr/lib/wsl/lib" : "/run/opengl-driver/lib"),
-                           text("Nix's programs do not look in the system's folders")});
+                           text("Nix's programs do not search the system's folders")});
     return;
   }
-  // Where clouds mount the driver, and the image's own LD_LIBRARY_PATH leaves it out.
+  // Clouds mount the driver there, and the image's own LD_LIBRARY_PATH omits it.
   const auto* libraries = look.see(look.facts.nvidia.libraries);
   for (const DriverLibrary& one : libraries == nullptr ? std::vector<DriverLibrary>() : *libraries)
     if (one.name == "libcuda.so") {
@@ -123,20 +121,20 @@ void libcuda_missing(Examination& look) {
   if (look.facts.container.kind.value_or("") == "flatpak") {
     std::string version = look.facts.nvidia.module_version.value_or("VERSION");
     std::replace(version.begin(), version.end(), '.', '-');
-    finding.fix.push_back(
-        {"flatpak install flathub org.freedesktop.Platform.GL.nvidia-" + version,
-         text("on the machine: a flatpak has the driver's libraries from there, in "
-              "exactly the driver's version")});
+    finding.fix.push_back({"flatpak install flathub org.freedesktop.Platform.GL.nvidia-" + version,
+                           text("on the machine: a flatpak gets the driver's libraries from there, "
+                                "and needs exactly the driver's version")});
     return;
   }
   finding.fix.push_back({"sudo ldconfig && ldconfig -p | grep libcuda",
                          text("if the file is there and only the loader's cache is old")});
   if (look.facts.machine.in_container) {
-    finding.fix.push_back({"", text("a container is given it: start it with --gpus all")});
+    finding.fix.push_back(
+        {"", text("the container toolkit provides it: start the container with --gpus all")});
     return;
   }
   const std::string version = look.facts.nvidia.module_version.value_or("");
-  finding.fix.push_back(on_system(look, "libcuda", text("in just the version of the driver"),
+  finding.fix.push_back(on_system(look, "libcuda", text("in exactly the driver's version"),
                                   version.empty() ? "NNN" : std::to_string(branch_of(version))));
 }
 
@@ -149,7 +147,7 @@ void libcuda_stub(Examination& look) {
   finding.fix.push_back(
       {"export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -v stubs | paste "
        "-sd:)",
-       text("stubs are for linking alone; the driver brings the real library")});
+       text("stubs are only for linking; the driver contains the real library")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({

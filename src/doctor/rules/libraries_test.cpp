@@ -5,7 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/read/collectors.hpp"
+#include "doctor/rules/diagnose.hpp"
 
 using namespace berth::doctor;
 
@@ -70,7 +71,7 @@ TEST_CASE(
   CHECK(found(Environment{}, "/home/ada/venv/bin/python") == "absent");
   CHECK(found(Environment{}, "/nix/store/x-python3/bin/python") ==
         "/run/opengl-driver/lib/libcuda.so.1");
-  // A virtual environment of Nix's Python has wheels that were not linked against that folder.
+  // A virtual environment of Nix's Python contains wheels that are not linked with that folder.
   fs::create_directories(root / "nix/store/x-python3/bin");
   fs::create_directories(root / "home/ada/venv/bin");
   std::ofstream(root / "nix/store/x-python3/bin/python");

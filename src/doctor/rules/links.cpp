@@ -1,12 +1,12 @@
-// Rules HW05 to HW07, HW09 and HW11 to HW13: how a GPU hangs on the machine: links, bridges, memory
-// near and far. They cost speed, or make transfers between GPUs hang.
+// Rules HW05 to HW07, HW09 and HW11 to HW13: how a GPU is connected: links, bridges, NUMA memory.
+// Such problems cost speed, or make transfers between GPUs hang.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -16,19 +16,19 @@ std::string folder_of(const PciFunction& gpu) {
   return "/sys/bus/pci/devices/" + gpu.address;
 }
 
-/// Awake GPUs whose links are real and can be mended: a virtual machine's are what its host makes
-/// up, a laptop's are soldered.
+/// Awake GPUs with real links that can be changed. A virtual machine's links are emulated, and a
+/// laptop's are soldered.
 std::vector<const PciFunction*> linked_gpus(Examination& look) {
   auto gpus = nvidia_gpus(look);
   if (look.facts.machine.is_virtual || look.facts.machine.is_laptop) gpus.clear();
-  // GB10 is one chip with its processor: what its function says of a link is no slot's.
+  // GB10 is one chip with its CPU, so its link is not a slot's.
   constexpr std::uint32_t kGb10 = 0x2e;
   std::erase_if(
       gpus, [](const PciFunction* gpu) { return gpu->is_asleep() || gpu->device >> 8 == kGb10; });
   return gpus;
 }
 
-/// Several cards, and none of them has all lanes of its slot: the board shares the processor's.
+/// Several cards, none with all lanes of its slot: the board shares the CPU's lanes.
 bool lanes_are_shared(const std::vector<const PciFunction*>& gpus) {
   return gpus.size() > 1 && std::all_of(gpus.begin(), gpus.end(), [](const PciFunction* gpu) {
            const int width = gpu->link.width.value_or(0);
@@ -44,7 +44,7 @@ void link_width(Examination& look) {
     const int* slot = look.see(gpu->port.max_width);
     if (width == nullptr || most == nullptr || slot == nullptr || *width <= 0) continue;
     const int can = std::min(*most, *slot);
-    constexpr int kWidest = 32;  // 63 is what a link reads as that is down
+    constexpr int kWidest = 32;  // 63 means that the link is down
     if (*width >= can || *width > kWidest) continue;
     Finding& finding =
         look.found(text("the GPU at {} runs on {} PCIe lanes of {}", gpu->address, *width, can));
@@ -64,7 +64,7 @@ void link_speed(Examination& look) {
     const double* speed = look.see(gpu->link.gigatransfers);
     const double* most = look.see(gpu->link.max_transfers);
     if (speed == nullptr || most == nullptr) continue;
-    // An idle GPU lets its link sleep; only a busy one shows what it has.
+    // An idle GPU lets its link sleep; only a busy one shows the real speed.
     constexpr double kBusy = 50;
     const auto busy = std::find_if(answers->begin(), answers->end(), [&](const GpuAnswer& answer) {
       return answer.pci_address == gpu->address && answer.utilization_percent.value_or(0) >= kBusy;
@@ -72,13 +72,12 @@ void link_speed(Examination& look) {
     const double can = std::min(*most, gpu->port.max_transfers.value_or(*most));
     if (busy == answers->end() || *speed >= can) continue;
     Finding& finding =
-        look.found(text("the busy GPU at {} has a PCIe link of {} GT/s, and could have {}",
+        look.found(text("the busy GPU at {} has a PCIe link of {} GT/s, but supports {}",
                         gpu->address, *speed, can));
     finding.evidence.push_back(text("{}/current_link_speed: {} GT/s at {} % use", folder_of(*gpu),
                                     *speed, *busy->utilization_percent));
-    finding.fix.push_back(
-        {"", text("in the firmware setup let the slot's speed be Auto; update the "
-                  "firmware; try without a riser")});
+    finding.fix.push_back({"", text("in the firmware setup set the slot's speed to Auto; update "
+                                    "the firmware; try without a riser")});
     finding.fix.push_back(
         {fmt::format("sudo setpci -s {} CAP_EXP+30.w",
                      pasted(gpu->port_address.empty() ? gpu->address : gpu->port_address)),
@@ -99,11 +98,11 @@ void aer_errors(Examination& look) {
                           static_cast<long long>(grave), grave, gpu->address));
     finding.evidence.push_back(folder_of(*gpu) + "/aer_dev_nonfatal, aer_dev_fatal");
     finding.fix.push_back({"", text("seat the card again, without a riser; check its cables")});
-    finding.fix.push_back({"sudo dmesg | grep -i aer", text("tells which errors they were")});
+    finding.fix.push_back({"sudo dmesg | grep -i aer", text("shows which errors they were")});
   }
 }
 
-/// What a link repeats until it is right costs time only, and so often it is a cable or a riser.
+/// Repeated transfers only cost time; this many usually mean a bad cable or riser.
 void repeated_errors(Examination& look) {
   constexpr std::ptrdiff_t kOften = 10;
   const auto* log = look.see(look.facts.machine.kernel_log);
@@ -112,7 +111,7 @@ void repeated_errors(Examination& look) {
   auto gpus = cards_on_bus(look, kVendorAmd);
   for (const PciFunction* gpu : nvidia_gpus(look)) gpus.push_back(*gpu);
   for (const PciFunction& gpu : gpus) {
-    // Who cannot be told where a card hangs does not know its slot.
+    // Without the card's position its slot is unknown.
     look.see(gpu.redirecting_bridges);
     std::ptrdiff_t count = 0;
     std::string newest;
@@ -126,10 +125,10 @@ void repeated_errors(Examination& look) {
     }
     if (count < kOften) continue;
     Finding& finding =
-        look.found(text("the PCIe link of the GPU at {} has errors that are mended by repeating: "
-                        "{} times in the kernel's log",
+        look.found(text("the PCIe link of the GPU at {} has errors that were corrected by "
+                        "retrying: {} times in the kernel's log",
                         gpu.address, count));
-    finding.evidence.push_back(quoted(newest));
+    finding.evidence.push_back(quoted_line(newest));
     finding.fix.push_back({"", text("seat the card again, without a riser or with a shorter one; "
                                     "or set the slot to a lower PCIe generation")});
     return;
@@ -141,10 +140,10 @@ void link_errors(Examination& look) {
   if (look.findings().empty()) repeated_errors(look);
 }
 
-/// Awake or not, of NVIDIA or AMD.
+/// Awake or asleep, from NVIDIA or AMD.
 std::vector<const PciFunction*> sleeping_links(Examination& look) {
   std::vector<const PciFunction*> gpus;
-  // Kernels before 5.5 tell no link's state; these policies let all of them sleep.
+  // Kernels before 5.5 do not report a link's state; these policies let all links sleep.
   const std::string policy = look.facts.machine.aspm_policy.value_or("");
   const bool saved_by_policy = policy.find("[powersave") != std::string::npos ||
                                policy.find("[powersupersave") != std::string::npos;
@@ -164,7 +163,7 @@ void aspm_suspect(Examination& look) {
   std::string line;
   for (const std::string_view mark : {"): 79,", "): 62,"})
     if (line.empty()) line = newest_line(*log, {"NVRM: Xid", mark});
-  // Bit 14 of the uncorrectable errors: a completion that never came.
+  // Bit 14 of the uncorrectable errors: completion timeout.
   if (line.empty()) line = newest_line(*log, {"aer_uncor_status: 0x00004000"});
   if (line.empty()) line = newest_line(*log, {"CmpltTO"});
   if (line.empty()) line = newest_line(*log, {"NVRM", "fallen off the bus"});
@@ -172,18 +171,17 @@ void aspm_suspect(Examination& look) {
   Finding& finding =
       look.found(text("the link of the GPU at {} may sleep (ASPM), and contact with it was lost",
                       gpus.front()->address));
-  finding.evidence.push_back(quoted(line));
+  finding.evidence.push_back(quoted_line(line));
   for (const auto* gpu : gpus)
     if (gpu->aspm) finding.evidence.push_back(folder_of(*gpu) + "/link/l1_aspm: 1");
   if (const auto& policy = look.facts.machine.aspm_policy)
     finding.evidence.push_back("/sys/module/pcie_aspm/parameters/policy: " + printable(*policy));
-  finding.fix.push_back(
-      {"echo performance | sudo tee /sys/module/pcie_aspm/parameters/policy",
-       text("keeps links awake until the next start; for good: the kernel's option "
-            "pcie_aspm.policy=performance. It suspects, it does not prove")});
+  finding.fix.push_back({"echo performance | sudo tee /sys/module/pcie_aspm/parameters/policy",
+                         text("keeps links awake until the next boot; permanently: kernel option "
+                              "pcie_aspm.policy=performance. This is a suspicion, not a proof")});
 }
 
-/// NVIDIA's GPUs that talk to each other over PCIe: two or more, without NVSwitches.
+/// NVIDIA GPUs that communicate over PCIe: at least two, without NVSwitches.
 std::vector<const PciFunction*> peers(Examination& look) {
   auto gpus = nvidia_gpus(look);
   const auto& functions = look.facts.machine.pci;
@@ -214,10 +212,10 @@ void acs_redirect(Examination& look) {
     commands += (commands.empty() ? "" : "\n") +
                 fmt::format("sudo setpci -s {} ECAP_ACS+6.w=0000", pasted(one));
   finding.fix.push_back(
-      {commands, text("until the next start; virtual machines lose their isolation")});
+      {commands, text("until the next boot; virtual machines lose their isolation")});
 }
 
-/// What the IOMMU kept from a GPU: "nvidia 0000:07:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT …",
+/// Accesses that the IOMMU blocked: "nvidia 0000:07:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT …",
 /// "DMAR: [DMA Read] Request device [07:00.0] fault addr …".
 void iommu_faults(Examination& look) {
   const auto* functions = look.see(look.facts.machine.pci);
@@ -232,14 +230,14 @@ void iommu_faults(Examination& look) {
     if (line.empty()) line = newest_line(*log, {"DMAR: [DMA", "[" + near + "]"});
     if (line.empty()) continue;
     Finding& finding = look.found(
-        text("the IOMMU has refused transfers of the GPU at {}: work on it hangs or fails",
+        text("the IOMMU has blocked transfers of the GPU at {}: programs on it hang or fail",
              gpu.address));
     finding.severity = Severity::kError;
-    finding.evidence = {quoted(line), "https://github.com/NVIDIA/cuda-samples/issues/48"};
-    finding.fix.push_back(on_system(
-        look, "kernel_argument",
-        text("the host's devices pass untranslated; virtual machines still can be given devices"),
-        "iommu=pt"));
+    finding.evidence = {quoted_line(line), "https://github.com/NVIDIA/cuda-samples/issues/48"};
+    finding.fix.push_back(on_system(look, "kernel_argument",
+                                    text("the host's devices are then not translated; virtual "
+                                         "machines can still be assigned devices"),
+                                    "iommu=pt"));
     return;
   }
 }
@@ -258,12 +256,12 @@ void iommu_translated(Examination& look) {
       text("the IOMMU translates what {} GPUs send each other; transfers may be slow or hang",
            found.size()));
   finding.evidence = std::move(found);
-  finding.fix.push_back(on_system(
-      look, "kernel_argument",
-      text("the host's devices pass untranslated; virtual machines still can be given devices"),
-      "iommu=pt"));
-  finding.fix.push_back({"NCCL_P2P_DISABLE=1 …", text("without a reboot, slower, to see whether it "
-                                                      "is this")});
+  finding.fix.push_back(on_system(look, "kernel_argument",
+                                  text("the host's devices are then not translated; virtual "
+                                       "machines can still be assigned devices"),
+                                  "iommu=pt"));
+  finding.fix.push_back(
+      {"NCCL_P2P_DISABLE=1 …", text("a slower test without a reboot, to confirm this cause")});
 }
 
 void numa_remote(Examination& look) {
@@ -280,7 +278,7 @@ void numa_remote(Examination& look) {
     any_near = any_near || close;
     if (!close) far = gpu;
   }
-  // With GPUs on both sides, one that is near is there to be chosen.
+  // If both nodes have GPUs, the user can choose a near one.
   if (far == nullptr || any_near) return;
   Finding& finding = look.found(
       text("this process may only run on cores that are far from the GPU at {}", far->address));
@@ -288,7 +286,7 @@ void numa_remote(Examination& look) {
                                   *far->numa_node, far->near_cpus->size()));
   finding.fix.push_back(
       {fmt::format("numactl --cpunodebind={0} --membind={0} python …", *far->numa_node),
-       text("or berth run, which does so by itself")});
+       text("or berth run, which does so automatically")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({

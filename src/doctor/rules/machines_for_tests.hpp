@@ -1,4 +1,4 @@
-// What tests of several groups of rules build their machines from, and how they ask them.
+// Helpers for tests of several rule groups: to build machines and to run rules on them.
 #pragma once
 
 #include <initializer_list>
@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/rules/diagnose.hpp"
 
 namespace berth::doctor::tests {
 
-/// A GPU on the bus, with its driver bound.
+/// A GPU on the bus with a bound driver.
 inline PciFunction card(const char* address, std::uint32_t vendor, std::uint32_t device,
                         const char* driver) {
   PciFunction one;
@@ -39,7 +39,7 @@ inline Facts workstation(const char* driver, const char* cuda) {
   return facts;
 }
 
-/// What a fact holds, changed.
+/// Modifies the value of a fact.
 template <typename T, typename Change>
 void alter(Fact<T>& fact, Change change) {
   T value = *fact;
@@ -53,7 +53,7 @@ inline std::vector<Rule> joined(std::initializer_list<std::span<const Rule>> gro
   return all;
 }
 
-/// The id of what the rules put first; "" where nothing holds.
+/// The id of the first finding; "" if there is none.
 inline std::string first_of(const std::vector<Rule>& rules, const Facts& facts) {
   const auto found = diagnose_with(rules, facts, {}).findings;
   return found.empty() ? "" : found.front().id;

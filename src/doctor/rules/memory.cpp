@@ -1,4 +1,4 @@
-// Rules FW23, FW31: packages that manage memory in a way which a vGPU or a Jetson does not serve.
+// Rules FW23, FW31: packages that manage memory in a way that vGPUs or Jetsons do not support.
 #include "doctor/rules/memory.hpp"
 
 #include <algorithm>
@@ -6,16 +6,16 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/install.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/install.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// "NVIDIA A40-48C", "GRID V100D-32C": a number of gibibytes and the letter of a kind of profile.
+/// "NVIDIA A40-48C", "GRID V100D-32C": a size in GiB and the letter of a profile type.
 bool is_name_of_vgpu(std::string_view name) {
   if (name.starts_with("GRID ")) return true;
   const std::size_t dash = name.rfind('-');
@@ -51,37 +51,35 @@ void unserved_memory(Examination& look) {
       return package.name == row.package && in_range(package.version, row.versions);
     });
     if (one == all->end()) continue;
-    Finding& finding =
-        look.found(text("{} takes memory in a way that {} may not serve: “operation not supported”",
-                        named(*one), memory.what));
+    Finding& finding = look.found(
+        text("{} allocates memory in a way that {} may not support: “operation not supported”",
+             named(*one), memory.what));
     finding.evidence = {one->path, memory.what, row.source};
     if (memory.kind == MemoryKind::kVgpu) {
-      // A profile of the whole GPU serves it where its machine says so: nothing in the guest tells.
+      // A profile of the whole GPU may support it if the host enables it; the guest cannot know.
       finding.severity = Severity::kWarning;
       finding.fix.push_back(
-          {"",
-           text("on the machine around it: turn unified memory on for this vGPU (enable_uvm=1), "
-                "which is for profiles of a whole GPU; then start the guest anew")});
+          {"", text("on the host: enable unified memory for this vGPU (enable_uvm=1), which needs "
+                    "a profile of a whole GPU; then restart the guest")});
     }
     if (!row.use.empty())
       finding.fix.push_back({install_command(look.facts.python, {row.use}),
-                             text("a release that asks for memory in the ordinary way")});
+                             text("a release that allocates memory in the usual way")});
     if (!row.set.empty()) finding.fix.push_back({row.set, ""});
     return;
   }
 }
 
-/// JetPack up to 6 has a CUDA of its own; what is made for servers of the same processor speaks to
-/// a driver that it has not.
+/// JetPack up to 6 has its own CUDA. Libraries for aarch64 servers need a driver that it lacks.
 void servers_libraries(Examination& look) {
   if (!look.facts.machine.is_jetson) return;
   const int* release = look.see(look.facts.machine.l4t);
-  // Thor's JetPack 7 takes the servers'.
+  // Thor's JetPack 7 uses the server libraries.
   if (release == nullptr || *release < 34 || *release >= 38) return;
   const auto* all = look.see(look.facts.python.distributions);
   std::vector<std::string> found;
   for (const Distribution& one : all == nullptr ? std::vector<Distribution>() : *all)
-    // "torch 2.7.0+cu126" is PyTorch's own wheel: those for JetPack have another word there, or
+    // "torch 2.7.0+cu126" is PyTorch's own wheel; JetPack wheels have another local version or
     // none.
     if (one.name.starts_with("nvidia-cublas-cu") || one.name.starts_with("nvidia-cudnn-cu") ||
         (one.name == "torch" && local_part(one.version).starts_with("cu")))
@@ -90,26 +88,27 @@ void servers_libraries(Examination& look) {
   if (source != nullptr) found.push_back(*source);
   if (found.empty()) return;
   Finding& finding = look.found(text(
-      "CUDA's libraries for servers (sbsa) are on this Jetson, whose driver does not serve them"));
+      "CUDA's server libraries (sbsa) are on this Jetson, whose driver does not support them"));
   finding.severity = Severity::kWarning;
   finding.evidence = found;
   finding.evidence.emplace_back("https://github.com/ollama/ollama/issues/6999");
   if (source != nullptr)
     finding.fix.push_back({fmt::format("sudo rm {} && sudo apt update", pasted(*source)),
-                           text("then JetPack's: sudo apt install nvidia-jetpack")});
+                           text("then install JetPack's: sudo apt install nvidia-jetpack")});
   if (found.size() > (source != nullptr ? 1 : 0))
     finding.fix.push_back(
         {install_command(look.facts.python, {"--force-reinstall", "torch"},
                          *release >= 36 ? "--index-url https://pypi.jetson-ai-lab.io/jp6/cu126"
                                         : "--index-url https://pypi.jetson-ai-lab.io/jp5/cu114"),
-         text("wheels for JetPack, which take its own libraries")});
+         text("wheels for JetPack, which use its own libraries")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({
     {"FW23", Layer::kFramework, Severity::kError, true,
-     msgid("a package that manages memory as this kind of GPU does not"), "", unserved_memory},
-    {"FW31", Layer::kFramework, Severity::kWarning, true,
-     msgid("libraries for servers on a Jetson"), "", servers_libraries},
+     msgid("a package that manages memory in a way this GPU does not support"), "",
+     unserved_memory},
+    {"FW31", Layer::kFramework, Severity::kWarning, true, msgid("server libraries on a Jetson"), "",
+     servers_libraries},
 });
 
 }  // namespace

@@ -1,10 +1,10 @@
-// How memory of a GPU can be managed: by cudaMalloc everywhere; in parts of a virtual range, and
-// out of pools, not on every kind.
+// How GPU memory can be managed. cudaMalloc works everywhere; virtual memory ranges and memory
+// pools do not work on all kinds of GPUs.
 #pragma once
 
 #include <string>
 
-#include "doctor/rule.hpp"
+#include "doctor/rules/rule.hpp"
 
 namespace berth::doctor {
 
@@ -14,7 +14,7 @@ struct ManagedMemory {
   MemoryKind kind = MemoryKind::kOrdinary;
   std::string what;  // "NVIDIA A40-48C", "a Jetson"
 };
-/// kOrdinary where nothing is known that speaks against it.
+/// kOrdinary unless a limitation is known.
 [[nodiscard]] ManagedMemory managed_memory(Examination& look);
 
 }  // namespace berth::doctor

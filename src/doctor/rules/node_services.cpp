@@ -1,11 +1,11 @@
-// Rules CTR25, CTR27: what gives a node's GPUs to jobs and pods: Slurm's daemon, and the kubelet's
-// device plugin.
+// Rules CTR25, CTR27: services that assign a node's GPUs to jobs and pods: Slurm's daemon and the
+// kubelet's device plugin.
 #include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
 #include "doctor/rules/container_nodes.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -15,24 +15,25 @@ bool is_machine(Examination& look) {
   return look.missing(look.facts.container.kind) && !in_wsl(look) && driver_runs(look);
 }
 
-/// From slurmctld, which gives it anew whenever slurmd starts ("configless").
+/// From slurmctld, which sends it again whenever slurmd starts ("configless").
 bool is_controllers(const SlurmSettings& slurm) {
   return slurm.path.starts_with("/run/slurm/");
 }
 
-/// `change`: a command, with {} for gres.conf's path. Of the controller's copy it would not last.
+/// `change`: a command with {} for gres.conf's path. A change to the controller's copy would be
+/// lost.
 Fix change_of_settings(const SlurmSettings& slurm, const char* change, const std::string& says) {
   if (!is_controllers(slurm))
     return {fmt::format(fmt::runtime(change), slurm.path) + " && sudo systemctl restart slurmd",
             says};
   return {"sudo scontrol reconfigure",
-          text("on the controller, after the change in its own gres.conf, beside slurm.conf: {} is "
-               "fetched from there at every start of slurmd",
+          text("on the controller, after changing its gres.conf, next to slurm.conf: slurmd "
+               "fetches {} from there at every start",
                slurm.path) +
               "; " + says};
 }
 
-/// slurmd ends where a file that it is told of is not there.
+/// slurmd exits if a configured device file does not exist.
 void files_that_are_not_there(Examination& look, const SlurmSettings& slurm) {
   const auto* nodes = look.see_whole(look.facts.nodes.nvidia);
   if (nodes == nullptr) return;
@@ -43,16 +44,16 @@ void files_that_are_not_there(Examination& look, const SlurmSettings& slurm) {
       missing.push_back(file);
   if (missing.empty()) return;
   const auto here = look.facts.nodes.nvidia_gpus().value_or({}).size();
-  Finding& finding = look.found(
-      text("{} gives Slurm {} GPUs, and there are {}: slurmd does not start, or the node "
-           "is drained",
-           slurm.path, slurm.files.size(), here));
-  finding.evidence = {fmt::format("{}: {}", fmt::join(missing, " "), tr("not there")),
+  Finding& finding =
+      look.found(text("{} configures {} GPUs for Slurm, but there are {}: slurmd does not start, "
+                      "or the node is drained",
+                      slurm.path, slurm.files.size(), here));
+  finding.evidence = {fmt::format("{}: {}", fmt::join(missing, " "), tr("missing")),
                       "https://github.com/awslabs/awsome-distributed-ai/issues/195"};
   finding.fix.push_back(change_of_settings(
       slurm, "sudoedit {}",
-      text("File=/dev/nvidia[…] with the numbers that ls /dev/nvidia[0-9]* shows, and Gres=gpu:{} "
-           "for this node in slurm.conf; with GPUs that should be here, see why they are not",
+      text("File=/dev/nvidia[…] with the numbers from ls /dev/nvidia[0-9]*, and Gres=gpu:{} for "
+           "this node in slurm.conf; if GPUs are missing, find out why",
            here)));
   finding.fix.push_back({"sudo scontrol update nodename=$(hostname -s) state=resume", ""});
 }
@@ -60,19 +61,17 @@ void files_that_are_not_there(Examination& look, const SlurmSettings& slurm) {
 void without_nvml_plugin(Examination& look, const SlurmSettings& slurm) {
   const std::string* folder = look.see(slurm.plugin_folder);
   if (!slurm.by_nvml || folder == nullptr || !look.missing(slurm.nvml_plugin)) return;
-  Finding& finding = look.found(
-      text("{} lets Slurm look for GPUs by NVML, and this Slurm was built without it", slurm.path));
-  finding.evidence = {"AutoDetect=nvml",
-                      fmt::format("{}/gpu_nvml.so: {}", *folder, tr("not there")),
+  Finding& finding = look.found(text(
+      "{} makes Slurm detect GPUs with NVML, but this Slurm was built without it", slurm.path));
+  finding.evidence = {"AutoDetect=nvml", fmt::format("{}/gpu_nvml.so: {}", *folder, tr("missing")),
                       "https://github.com/SlinkyProject/containers/issues/14"};
   finding.fix.push_back(
       change_of_settings(slurm, "sudo sed -i 's/AutoDetect=nvml/AutoDetect=nvidia/I' {}",
-                         text("AutoDetect=nvidia is known from Slurm 24.11 on, which finds them "
-                              "without NVML; before, lines with File=, or a "
-                              "Slurm that was built where nvml.h is")));
+                         text("since Slurm 24.11, AutoDetect=nvidia finds them without NVML; "
+                              "before, use lines with File=, or a Slurm built with nvml.h")));
 }
 
-/// On a machine, and in a container that slurmd runs in.
+/// On a machine, or in a container that runs slurmd.
 void slurm_gpus(Examination& look) {
   if (nvidia_count(look).value_or(0) == 0) return;
   const SlurmSettings* slurm = look.see(look.facts.container.slurm);
@@ -81,14 +80,14 @@ void slurm_gpus(Examination& look) {
   without_nvml_plugin(look, *slurm);
 }
 
-/// Without one that has registered, the node has no nvidia.com/gpu to give.
+/// Without a registered plugin, the node offers no nvidia.com/gpu.
 void no_device_plugin(Examination& look) {
   if (!is_machine(look) || nvidia_count(look).value_or(0) == 0) return;
   const auto* sockets = look.see_whole(look.facts.container.plugin_sockets);
   if (sockets == nullptr ||
       std::find(sockets->begin(), sockets->end(), "kubelet.sock") == sockets->end())
     return;
-  // Dynamic resource allocation does without the plugin.
+  // Dynamic resource allocation works without the plugin.
   const auto* plugins = look.see(look.facts.container.kubelet_plugins);
   if (look.facts.container.kubelet_plugins.is_unreadable() || has_gpu_plugin(*sockets) ||
       (plugins != nullptr &&
@@ -98,19 +97,18 @@ void no_device_plugin(Examination& look) {
   Finding& finding =
       look.found(text("no device plugin has registered with this node's kubelet: the cluster knows "
                       "of no GPU here (Insufficient nvidia.com/gpu)"));
-  finding.evidence = {fmt::format("/var/lib/kubelet/device-plugins/kubelet.sock; nvidia-*.sock: {}",
-                                  tr("not there")),
-                      "https://github.com/NVIDIA/k8s-device-plugin/issues/36"};
+  finding.evidence = {
+      fmt::format("/var/lib/kubelet/device-plugins/kubelet.sock; nvidia-*.sock: {}", tr("missing")),
+      "https://github.com/NVIDIA/k8s-device-plugin/issues/36"};
+  finding.fix.push_back({"kubectl get pods -A -o wide | grep -i nvidia-device-plugin",
+                         text("one of them must run on this node; its log says why it does not")});
   finding.fix.push_back(
-      {"kubectl get pods -A -o wide | grep -i nvidia-device-plugin",
-       text("one of them has to run on this node; its log says why it does not")});
-  finding.fix.push_back(
-      {install_device_plugin(), text("where there is none; or NVIDIA's GPU operator")});
+      {install_device_plugin(), text("if there is none; or use NVIDIA's GPU operator")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({
     {"CTR25", Layer::kContainer, Severity::kWarning, true,
-     msgid("a Slurm that is told of other GPUs than there are"), "", slurm_gpus},
+     msgid("a Slurm configured for other GPUs than exist"), "", slurm_gpus},
     {"CTR27", Layer::kContainer, Severity::kInfo, true,
      msgid("a Kubernetes node without a device plugin"), "", no_device_plugin},
 });

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/read/collectors.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 #include "system/temporary_tree.hpp"
 
@@ -11,7 +12,7 @@ using tests::card;
 
 namespace {
 
-/// "warning" where the rule holds, by its first finding; "" it does not.
+/// "warning": the severity of the rule's first finding; "" if it finds nothing.
 std::string said(std::span<const Rule> rules, const Facts& facts, std::string_view id) {
   for (const auto& one : diagnose_with({rules.begin(), rules.end()}, facts, {}).findings)
     if (one.id == id)
@@ -65,7 +66,7 @@ TEST_CASE("Slurm is told of GPUs that are not there") {
   CHECK(slurm().empty());
   facts.container.slurm = told("Name=gpu File=/dev/nvidia[0-3]\n");
   CHECK(slurm() == "warning");
-  // A login node shares the file, and has no GPU.
+  // A login node has the same file but no GPU.
   facts.nodes.nvidia = std::vector<GpuNode>{};
   CHECK(slurm().empty());
   facts = node();
@@ -78,7 +79,7 @@ TEST_CASE("Slurm is told of GPUs that are not there") {
     return found.at(0).fix.at(0);
   };
   CHECK(fix().command.starts_with("sudo sed -i"));
-  // What the controller gave is given anew at the next start.
+  // The controller sends its copy again at the next start.
   alter(facts.container.slurm, [](auto& it) { it.path = "/run/slurm/conf/gres.conf"; });
   CHECK(fix().command == "sudo scontrol reconfigure");
   CHECK(fix().says.find("AutoDetect=nvidia") != std::string::npos);
@@ -126,7 +127,7 @@ TEST_CASE("what dpkg has not finished is known by its words, and left alone whil
   alter(facts.machine.processes, [](auto& it) { it.pop_back(); });
   facts.machine.modules = std::vector<std::string>{"ext4"};
   CHECK(unfinished() == "error");
-  // A kernel's packages matter where a module is built for it.
+  // A kernel's packages matter only if a module is built for it.
   facts.nvidia.unfinished =
       std::vector<UnfinishedPackage>{{"linux-image-6.8.0", "half-configured"}};
   CHECK(unfinished().empty());
@@ -233,7 +234,7 @@ TEST_CASE("CUDA wants addresses for all memory of the GPUs") {
   CHECK(space().empty());
   facts.process.address_space_limit_bytes = 16ULL << 30;
   CHECK(space() == "error");
-  // Nobody but root raises a hard limit.
+  // Only root can raise a hard limit.
   const auto fixes =
       diagnose_with({runtime_rules().begin(), runtime_rules().end()}, facts, {}).findings.at(0).fix;
   REQUIRE(fixes.size() == 2);

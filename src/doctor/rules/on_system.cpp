@@ -15,14 +15,14 @@ std::string joined(std::string one, const std::string& other) {
   return one + other;
 }
 
-/// What it is, for a person who has to find the names.
+/// Describes the system, for a user who has to find the package names.
 std::string wish(const Compatibility& known, std::string_view task, const std::string& value) {
   const auto row = std::find_if(known.system_wishes.begin(), known.system_wishes.end(),
                                 [&](const SystemWish& one) { return one.task == task; });
   return row == known.system_wishes.end() ? std::string(task) : text(row->what, value);
 }
 
-/// Done on the machine, and not in a container that runs on it, whose system is another.
+/// Done on the host, not in a container, whose system differs.
 bool is_of_the_machine(std::string_view task) {
   constexpr auto kOwn =
       std::to_array<std::string_view>({"driver_purge", "compiler", "gcc", "python_headers",
@@ -30,13 +30,13 @@ bool is_of_the_machine(std::string_view task) {
   return std::find(kOwn.begin(), kOwn.end(), task) == kOwn.end();
 }
 
-/// What no package manager brings.
+/// Tasks that no package manager performs.
 bool is_no_package(std::string_view task) {
   return task == "initramfs" || task == "kernel_argument" || task == "kernel_argument_removal" ||
          task == "module_key";
 }
 
-/// Of a list "key=a,b", what is not among `gone`; "" where nothing is left, or it is no list.
+/// The parts of a list "key=a,b" that are not in `gone`; "" if nothing remains or it is no list.
 std::string remaining(std::string_view word, const ArgumentPart& gone) {
   const std::size_t equals = word.find('=');
   std::string rest;
@@ -46,7 +46,7 @@ std::string remaining(std::string_view word, const ArgumentPart& gone) {
   return rest.empty() ? "" : std::string(word.substr(0, equals + 1)) + rest;
 }
 
-/// What sed -E finds the very word by.
+/// A sed -E pattern that matches exactly this word.
 std::string pattern_of(std::string_view word) {
   std::string pattern;
   for (const char one : word)
@@ -54,9 +54,32 @@ std::string pattern_of(std::string_view word) {
   return pattern;
 }
 
+/// The driver was not installed by RPM Fusion: there is a DKMS source, or the file of NVIDIA's and
+/// negativo17's packages.
+bool is_of_another_repository(const NvidiaFacts& nvidia) {
+  return nvidia.source.has_value() || nvidia.module_variant.has_value();
+}
+
+bool is_of_rpm_fusion(std::string_view command) {
+  return command.find("akmod-nvidia") != std::string_view::npos ||
+         command.find("xorg-x11-drv-nvidia") != std::string_view::npos ||
+         command.find("macros.nvidia-kmod") != std::string_view::npos;
+}
+
+/// The row's command for this machine's driver; nullptr: none.
+const SystemTask* task_for(const SystemCommands& row, const NvidiaFacts& nvidia,
+                           const std::string& task) {
+  if (nvidia.source)
+    if (const SystemTask* found = row.task(task + "@dkms")) return found;
+  const SystemTask* found = row.task(task);
+  if (found == nullptr || !is_of_rpm_fusion(found->command) || !is_of_another_repository(nvidia))
+    return found;
+  return row.task(task + "@other");
+}
+
 constexpr std::string_view kAnd = " && ", kReboot = "sudo reboot";
 
-/// Adds what it does to the steps so far; of what was to be done already, once the others are.
+/// Adds the command's steps to those so far. A repeated step is moved after the others.
 void add_steps(std::vector<std::string>& steps, std::string_view command) {
   for (std::size_t at = 0; at < command.size();) {
     const std::size_t end = std::min(command.find(kAnd, at), command.size());
@@ -79,21 +102,41 @@ model::Fix on_system(Examination& look, const char* task, std::string says,
   const SystemCommands* row = system                  ? commands_of(known.systems, *system)
                               : known.systems.empty() ? nullptr
                                                       : &known.systems.front();
-  if (const SystemTask* found = row == nullptr ? nullptr : row->task(task)) {
+  const NvidiaFacts& nvidia = look.facts.nvidia;
+  if (const SystemTask* found = row == nullptr ? nullptr : task_for(*row, nvidia, task)) {
     const std::string note = found->action.empty() ? "" : text(found->action, value);
     return {fmt::format(fmt::runtime(found->command), value, more), joined(std::move(says), note)};
   }
+  // DKMS is the same on every system; only the name of the headers' package differs.
+  if (row == nullptr && nvidia.source && std::string_view(task) == "module")
+    return {fmt::format("sudo dkms autoinstall {1}-k {0} && sudo modprobe nvidia", value, more),
+            joined(text("with the headers of kernel {} installed", value), says)};
+  if (row != nullptr && row->task(task) != nullptr)
+    return {"dnf list --installed '*nvidia*'",
+            joined(text("its last column names the repository that the driver came from; from "
+                        "there: {}",
+                        wish(known, task, value)),
+                   says)};
   const std::string name = system ? printable(system->name) : "";
   const std::string what = wish(known, task, value), whose = name.empty() ? "Linux" : name;
   return {"", joined(is_no_package(task) ? text("{}, as {} does it", what, whose)
-                                         : text("{}, by the package manager of {}", what, whose),
+                                         : text("{}, with the package manager of {}", what, whose),
                      says)};
+}
+
+model::Fix with_variant(Examination& look, const char* variant) {
+  return {fmt::format("sudo sed -i 's/^MODULE_VARIANT=.*/MODULE_VARIANT={}/' "
+                      "/etc/nvidia/kernel.conf && {} && sudo reboot",
+                      variant,
+                      look.facts.nvidia.source ? "sudo dkms autoinstall --force"
+                                               : "sudo akmods --force --rebuild"),
+          text("the driver's packages use that file to build the module")};
 }
 
 model::Fix on_system_between(Examination& look, const char* task, const std::string& before,
                              const std::string& after, std::string says, const std::string& value) {
   model::Fix fix = on_system(look, task, std::move(says), value);
-  // Nobody shall wait for a reboot that changes nothing.
+  // A failed step must not be followed by a useless reboot.
   const std::string_view then = fix.command.ends_with(kReboot) ? kAnd : "\n";
   fix.command = before + std::string(before.empty() || fix.command.empty() ? "" : then) +
                 fix.command +
@@ -112,7 +155,7 @@ model::Fix without_arguments(Examination& look, const std::vector<std::string>& 
     add_steps(steps, one.command);
   };
   for (const std::string& word : words) {
-    // They go into a command.
+    // They are part of a command.
     if (word.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                "_.,:=+-") != std::string::npos)
       return {"", says};

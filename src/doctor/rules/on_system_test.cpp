@@ -1,4 +1,4 @@
-// Words for the kernel, and what happens where a step of a fix fails.
+// Kernel parameters, and fixes in which a step fails.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -6,6 +6,8 @@
 #include <regex>
 
 #include "base/file.hpp"
+#include "doctor/read/collectors.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/ground_for_tests.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 #include "doctor/rules/on_system.hpp"
@@ -29,7 +31,7 @@ TEST_CASE("the kernel's command line is changed by the system's own means, other
       "sudo grubby --update-kernel=ALL --args='modprobe.blacklist=pcspkr' && "
       "sudo reboot");
   CHECK(fix("pop", {"nomodeset"}).command == "sudo kernelstub -d 'nomodeset' && sudo reboot");
-  // There the words go by an edit, which each of them is named for.
+  // There the user edits a file, and the fix names each word.
   const auto edited = fix("nixos", {"nomodeset", "module_blacklist=nouveau"});
   CHECK(edited.command == "sudo nixos-rebuild edit && sudo nixos-rebuild boot && sudo reboot");
   CHECK(edited.says.find("nomodeset") != std::string::npos);
@@ -37,7 +39,7 @@ TEST_CASE("the kernel's command line is changed by the system's own means, other
   CHECK(fix("plan9", {"nomodeset"}).command.empty());
   CHECK(fix("ubuntu", {"nomodeset';reboot;'"}).command.empty());
 
-  // What sed makes of a file as grub has it.
+  // What sed does to a file in grub's format.
   const berth::system::TemporaryTree folder;
   folder.put("grub",
              "GRUB_CMDLINE_LINUX_DEFAULT='quiet nomodeset'\n"
@@ -56,7 +58,7 @@ TEST_CASE("the kernel's command line is changed by the system's own means, other
         "GRUB_CMDLINE_LINUX_DEFAULT='quiet '\nGRUB_CMDLINE_LINUX=\"\" # nomodesetting\n");
   CHECK(berth::read_file(folder.path + "/r"));
 
-  // Only the very words, wherever they stand, and each of them.
+  // Removes only the exact words, in every position.
   folder.put("grub",
              "GRUB_CMDLINE_LINUX_DEFAULT=\"modprobe.blacklist=pcspkr,floppy "
              "rd.modprobe.blacklist=nouveau modprobeXblacklist=nouveau modprobe.blacklist=nouveau "
@@ -67,7 +69,7 @@ TEST_CASE("the kernel's command line is changed by the system's own means, other
         "GRUB_CMDLINE_LINUX_DEFAULT=\"modprobe.blacklist=pcspkr,floppy "
         "rd.modprobe.blacklist=nouveau modprobeXblacklist=nouveau \"\nGRUB_CMDLINE_LINUX=\n");
 
-  // What fails leaves the machine running.
+  // If a step fails, the machine keeps running.
   REQUIRE(std::filesystem::remove(folder.path + "/r"));
   CHECK_FALSE(carried_out({"nomodeset"}, "false"));
   CHECK_FALSE(std::filesystem::exists(folder.path + "/r"));
@@ -118,4 +120,51 @@ TEST_CASE("a word for the kernel is added by the means of the system that was lo
     REQUIRE(found.size() == 1);
     CHECK(found[0].fix.at(0).command.find(words) != std::string::npos);
   }
+}
+
+TEST_CASE("a driver's own means build it anew, and never another repository's command") {
+  Facts facts = healthy();
+  const Knowledge known;
+  facts.machine.system = OsRelease{"fedora", {}, "41", "Fedora Linux 41", false};
+  const auto fix = [&](const char* task, const char* value) {
+    Examination look(facts, known, Severity::kFatal);
+    return on_system(look, task, "", value);
+  };
+  CHECK(fix("module", "6.11.4").command.find("akmods --force --kernels 6.11.4") !=
+        std::string::npos);
+  CHECK(fix("driver_branch", "470").command.find("akmod-nvidia-470xx") != std::string::npos);
+  SUBCASE("DKMS has its source") {
+    facts.nvidia.source = std::string("/usr/src/nvidia-570.86.16");
+    CHECK(fix("module", "6.11.4").command ==
+          "sudo dnf install kernel-devel-6.11.4\nsudo dkms autoinstall -k 6.11.4 && sudo modprobe "
+          "nvidia");
+    CHECK(fix("module_key", "").command.find("/var/lib/dkms/mok.pub") != std::string::npos);
+    CHECK(fix("driver_update", "").command.find("xorg-x11-drv") == std::string::npos);
+    CHECK(fix("driver_branch", "470").command == "dnf list --installed '*nvidia*'");
+    facts.machine.system = OsRelease{"void", {}, "", "Void Linux", false};
+    CHECK(fix("module", "6.11.4").command ==
+          "sudo dkms autoinstall -k 6.11.4 && sudo modprobe nvidia");
+  }
+  SUBCASE("its packages build by a file that names the variant") {
+    facts.nvidia.module_variant = std::string("kernel");
+    CHECK(fix("driver_open", "580").command.find("macros.nvidia-kmod") == std::string::npos);
+    Examination look(facts, known, Severity::kFatal);
+    CHECK(with_variant(look, "kernel-open").command ==
+          "sudo sed -i 's/^MODULE_VARIANT=.*/MODULE_VARIANT=kernel-open/' /etc/nvidia/kernel.conf "
+          "&& sudo akmods --force --rebuild && sudo reboot");
+    log(facts, "NVRM: GPU 0000:01:00.0 requires use of the NVIDIA open kernel modules");
+    std::string commands;
+    for (const auto& one : diagnose_with(ground_rules(), facts, known).findings)
+      for (const auto& way : one.fix) commands += way.command + "\n";
+    CHECK(commands.find("MODULE_VARIANT=kernel-open") != std::string::npos);
+    CHECK(commands.find("akmod-nvidia") == std::string::npos);
+  }
+}
+
+TEST_CASE("the variant of the module is read from the file that packages build by") {
+  const berth::system::TemporaryTree folder;
+  folder.put("etc/nvidia/kernel.conf", "# comment\nMODULE_VARIANT=kernel-open\n");
+  CHECK(collect_nvidia(Tree(folder.path), {}).module_variant.value_or("") == "kernel-open");
+  folder.put("etc/nvidia/kernel.conf", "MODULE_VARIANT=$(reboot)\n");
+  CHECK(collect_nvidia(Tree(folder.path), {}).module_variant.value_or("x").empty());
 }

@@ -1,10 +1,10 @@
-// Rule LIB14: OpenCL's loader and the files that name NVIDIA's library to it.
+// Rule LIB14: OpenCL's loader, and the files through which it finds NVIDIA's library.
 #include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kSource = "https://github.com/NVIDIA/nvidia-container-toolkit/pull/1893";
 
-/// Container toolkits bring the library and not the file, up to 1.19.
+/// Container toolkits up to 1.19 provide the library without the file.
 void no_file(Examination& look, const OpenClFiles& files, const std::string& who, bool is_sure) {
   Finding& finding = look.found(
       text("OpenCL finds no NVIDIA GPU here: no file in /etc/OpenCL/vendors names the driver's "
@@ -20,7 +20,7 @@ void no_file(Examination& look, const OpenClFiles& files, const std::string& who
            who));
   if (!is_sure) finding.severity = Severity::kInfo;
   finding.evidence = {files.library,
-                      fmt::format("/etc/OpenCL/vendors/nvidia.icd: {}", tr("not there")), kSource};
+                      fmt::format("/etc/OpenCL/vendors/nvidia.icd: {}", tr("missing")), kSource};
   const Identity* identity = look.see(look.facts.process.identity);
   const bool is_root = identity != nullptr && identity->uid == 0;
   finding.fix.push_back(
@@ -41,15 +41,15 @@ void opencl(Examination& look) {
   const Distribution* package = look.see(wheel);
   if (files->icds.empty()) {
     if (package != nullptr) return no_file(look, *files, named(*package), true);
-    // One that lists devices computes nothing.
+    // A program that only lists devices does not compute.
     if (!files->program.empty())
       return no_file(look, *files, files->program, !files->program.ends_with("/clinfo"));
-    // Most train with it on the processor, or by CUDA.
+    // Usually used for training on the CPU or with CUDA.
     if (const Distribution* lightgbm = look.see(trees))
       return no_file(look, *files, named(*lightgbm), false);
     return;
   }
-  // A loader of conda's looks into its own environment alone.
+  // conda's loader only searches its own environment.
   const bool named_there = std::any_of(
       files->conda_icds.begin(), files->conda_icds.end(),
       [](const std::string& one) { return contains(one, "nvidia") || contains(one, "system"); });
@@ -58,16 +58,16 @@ void opencl(Examination& look) {
       conda_package(look, "ocl-icd-system") != nullptr)
     return;
   const std::string& prefix = look.facts.python.prefix;
-  Finding& finding = look.found(
-      text("conda's OpenCL looks into its own environment alone, where no file names NVIDIA's "
-           "library: {} finds no GPU",
-           named(*package)));
+  Finding& finding =
+      look.found(text("conda's OpenCL only searches its own environment, where no file names "
+                      "NVIDIA's library: {} finds no GPU",
+                      named(*package)));
   finding.evidence = {files->icds.front(),
-                      fmt::format("{}/etc/OpenCL/vendors/nvidia.icd: {}", prefix, tr("not there")),
+                      fmt::format("{}/etc/OpenCL/vendors/nvidia.icd: {}", prefix, tr("missing")),
                       "https://documen.tician.de/pyopencl/misc.html"};
   finding.fix.push_back(
       {fmt::format("conda install -p {} -c conda-forge ocl-icd-system", pasted(prefix)),
-       text("lets it look into the system's folder as well")});
+       text("makes it search the system's folder too")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({

@@ -1,13 +1,13 @@
 #include <doctest/doctest.h>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
 
 namespace {
 
-/// A machine with NVIDIA's OpenCL, and no file that names it.
+/// A machine with NVIDIA's OpenCL library, but no file that names it.
 Facts machine(const char* package) {
   Facts facts = tests::workstation("550.54.15", "12.4");
   facts.process.identity = Identity{0, 0, {}};

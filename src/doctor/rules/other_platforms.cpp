@@ -1,15 +1,15 @@
-// Rules WSL, AMD and XPU03: Windows' Linux, ROCm, and who may open Intel's nodes.
+// Rules WSL, AMD and XPU03: WSL, ROCm, and access to Intel's nodes.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/install.hpp"
+#include "doctor/knowledge/version.hpp"
+#include "doctor/rules/install.hpp"
 #include "doctor/rules/on_system.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/reinstall.hpp"
-#include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -21,22 +21,23 @@ void wsl_driver_inside(Examination& look) {
   const auto* there = look.see(look.facts.wsl.driver_library);
   if (cuda == nullptr || nvml == nullptr || there == nullptr) return;
   const auto is_linux_driver = [](const LibraryFile& one) {
-    // Its own version in its name; Windows' are libcuda.so.1.1 and the like.
-    return !contains(one.target, "/wsl/") && version_less("100", one.version());
+    // The file name contains the library's version; Windows' files are named libcuda.so.1.1 and
+    // similar.
+    return !contains(one.target, "/wsl/") && is_older("100", one.version());
   };
   for (const auto* list : {cuda, nvml}) {
     const auto found = std::find_if(list->begin(), list->end(), is_linux_driver);
     if (found == list->end()) continue;
-    Finding& finding =
-        look.found(text("a Linux driver {} is installed inside WSL, where the driver is Windows'",
-                        found->version()));
+    Finding& finding = look.found(
+        text("the Linux driver {} is installed inside WSL, but WSL uses the driver of Windows",
+             found->version()));
     finding.evidence.push_back(fmt::format("{} → {}", found->path, found->target));
     finding.fix.push_back(
         on_system_between(look, "driver_purge", "", "sudo ldconfig",
                           text("then /usr/lib/wsl/lib/nvidia-smi shows the GPU")));
     return;
   }
-  // The driver answers: it was found by a way that we do not see.
+  // The driver answers, so it was found in a way that we do not see.
   const auto& driver = look.facts.driver;
   if (!cuda->empty() || driver.nvml_init.value_or(1) == 0 || driver.cuda_init.value_or(1) == 0)
     return;
@@ -45,18 +46,18 @@ void wsl_driver_inside(Examination& look) {
     const auto* searched = look.see(look.facts.wsl.folder_is_searched);
     if (searched == nullptr || *searched) return;
     Finding& finding = look.found(
-        text("Windows' driver library is here, and the loader does not look in its folder"));
+        text("Windows' driver library is here, but the loader does not search its folder"));
     finding.evidence.push_back(
-        fmt::format("/usr/lib/wsl/lib/libcuda.so.1; /etc/ld.so.conf.d: {}", tr("not there")));
+        fmt::format("/usr/lib/wsl/lib/libcuda.so.1; /etc/ld.so.conf.d: {}", tr("missing")));
     finding.fix.push_back(
         {"echo /usr/lib/wsl/lib | sudo tee /etc/ld.so.conf.d/ld.wsl.conf\n"
          "sudo ldconfig",
          ""});
   } else if (look.facts.nodes.dxg && look.facts.wsl.folder) {
     Finding& finding =
-        look.found(text("WSL offers the GPU, and Windows gave it no CUDA library for it"));
+        look.found(text("WSL has the GPU, but Windows provides no CUDA library for it"));
     finding.evidence.push_back(
-        fmt::format("/dev/dxg; /usr/lib/wsl/lib/libcuda.so.1: {}", tr("not there")));
+        fmt::format("/dev/dxg; /usr/lib/wsl/lib/libcuda.so.1: {}", tr("missing")));
     // An Intel or AMD GPU looks the same from here.
     finding.severity = variable_or_empty(look, "CUDA_VISIBLE_DEVICES").empty() && nvml->empty()
                            ? Severity::kInfo
@@ -72,8 +73,7 @@ void wsl_no_dxg(Examination& look) {
   const auto* there = look.see(look.facts.wsl.driver_library);
   const auto* release = look.see(look.facts.machine.kernel);
   if (release == nullptr || there == nullptr) return;
-  // WSL 1 has no kernel of its own: "4.4.0-19041-Microsoft", where WSL 2 says
-  // "-microsoft-standard".
+  // WSL 1 has no kernel of its own: "4.4.0-19041-Microsoft"; WSL 2 has "-microsoft-standard".
   const bool first = contains(*release, "-Microsoft");
   Finding& finding = look.found(first ? text("WSL 1 has no way to a GPU")
                                       : text("WSL has no /dev/dxg, so there is no way to the GPU"));
@@ -84,23 +84,24 @@ void wsl_no_dxg(Examination& look) {
     finding.fix.push_back(
         {"sudo sed -i '/^\\[gpu\\]/,/^\\[/s/^ *enabled *=.*/enabled=true/' "
          "/etc/wsl.conf && wsl.exe --shutdown",
-         text("the distribution itself has switched the GPU off")});
+         text("the distribution itself has disabled the GPU")});
     return;
   }
   finding.evidence.push_back(
-      fmt::format("/proc/sys/kernel/osrelease: {}; /dev/dxg: {}", *release, tr("not there")));
+      fmt::format("/proc/sys/kernel/osrelease: {}; /dev/dxg: {}", *release, tr("missing")));
   finding.fix.push_back(first ? Fix{"wsl.exe --set-version DISTRIBUTION 2", text("in Windows")}
                               : Fix{"wsl.exe --update && wsl.exe --shutdown",
                                     text("in Windows, after an update of the GPU's driver there")});
 }
 
-/// From 555 on Windows' driver has a library more (libnvdxgdmal.so.1), which older container
-/// toolkits do not pass on.
+/// Since 555 Windows' driver has another library (libnvdxgdmal.so.1), which older container
+/// toolkits do not provide to containers.
 void toolkit_without_library(Examination& look) {
   constexpr int kNotFound = 500;
   if (look.facts.driver.cuda_init.value_or(0) != kNotFound || !look.facts.nodes.dxg) return;
-  Finding& finding = look.found(text(
-      "this container was given only a part of Windows' driver: its toolkit is older than 555"));
+  Finding& finding =
+      look.found(text("this container only received a part of Windows' driver: its toolkit is too "
+                      "old for driver 555"));
   finding.evidence = {"cuInit: 500 (named symbol not found)",
                       "https://github.com/NVIDIA/nvidia-container-toolkit/issues/520"};
   finding.fix.push_back(
@@ -109,8 +110,8 @@ void toolkit_without_library(Examination& look) {
                      "Desktop: 4.31 or newer")));
 }
 
-/// All of WSL's side is there, Windows' driver too, and CUDA finds no GPU by them: a build of
-/// Windows, a driver in it, or a kernel of WSL that do not go together.
+/// Everything is present in WSL and from Windows' driver, but CUDA finds no GPU: the Windows build,
+/// its driver and WSL's kernel are incompatible.
 void windows_gives_none(Examination& look) {
   constexpr int kNoDevice = 100, kUnknown = 999, kNoSupport = 500;
   const auto& driver = look.facts.driver;
@@ -124,19 +125,18 @@ void windows_gives_none(Examination& look) {
   const int init = *driver.cuda_init;
   if (init != kNoDevice && init != kUnknown && init != kNoSupport) return;
   const int nvml = driver.nvml_init.value_or(0);
-  if (init == kNoDevice && nvml == 0) return;  // it sees the GPU: somebody hides it from CUDA
+  if (init == kNoDevice && nvml == 0) return;  // NVML sees the GPU: something hides it from CUDA
   Finding& finding =
-      look.found(text("Windows' driver is here, and Windows gives WSL no GPU by it: its build, its "
-                      "driver and WSL's kernel do not go together"));
+      look.found(text("Windows' driver is here, but WSL gets no GPU: the Windows build, its driver "
+                      "and WSL's kernel are not compatible"));
   finding.evidence = {fmt::format("cuInit: {}; nvmlInit: {}", init, nvml),
                       fmt::format("/dev/dxg; {}", cuda->front().path)};
   if (look.facts.machine.kernel)
     finding.evidence.push_back("/proc/sys/kernel/osrelease: " + *look.facts.machine.kernel);
   finding.fix.push_back({"wsl.exe --update && wsl.exe --shutdown",
                          text("in Windows, after an update of the GPU's driver there")});
-  finding.fix.push_back(
-      {"", text("a preview build of Windows that has lost the GPU is known by Microsoft's list "
-                "of issues: take the next one, or go back")});
+  finding.fix.push_back({"", text("preview builds of Windows that lose the GPU are in Microsoft's "
+                                  "list of issues: use the next one, or go back")});
 }
 
 void wsl_blocked(Examination& look) {
@@ -154,7 +154,7 @@ void wsl_blocked(Examination& look) {
                                   "Windows")});
 }
 
-/// A node that a program for such GPUs opens and this process may not.
+/// A GPU node that programs open and this process may not.
 Finding& refused(Examination& look, const GpuNode& node) {
   Finding& finding = look.found(text("this user may not open {}", node.path));
   const auto& identity = look.facts.process.identity;
@@ -164,26 +164,25 @@ Finding& refused(Examination& look, const GpuNode& node) {
     finding.evidence.push_back(fmt::format("uid {}, gid {}, groups {}", identity->uid,
                                            identity->gid, fmt::join(identity->groups, ", ")));
   if (node.node.gid != 0) {
-    finding.fix.push_back(
-        {"sudo usermod -aG render,video \"$USER\"",
-         text("holds from the next login on: log out, or begin with newgrp render")});
+    finding.fix.push_back({"sudo usermod -aG render,video \"$USER\"",
+                           text("takes effect at the next login: log out, or use newgrp render")});
     return finding;
   }
-  // No group that a user is in: who made the node gave it to nobody.
+  // No group of a user: the node was created without a group for users.
   if (look.missing(look.facts.container.kind))
     finding.fix.push_back({fmt::format("sudo chgrp render {0} && sudo chmod 660 {0}", node.path),
-                           text("until the next start; for good a rule of udev's, as AMD's and "
-                                "distributions' packages bring: GROUP=\"render\"")});
+                           text("until the next boot; to make it permanent, use a udev rule like "
+                                "those of AMD's and distributions' packages: GROUP=\"render\"")});
   else
     finding.fix.push_back(
         {"getent group render",
-         text("gives the group's number in here: whoever makes the container has to give the node "
-              "to it; on Proxmox dev0: {},gid=NUMBER in its configuration",
+         text("shows the group's number in the container: its administrator must give the node to "
+              "this group; on Proxmox with dev0: {},gid=NUMBER in its configuration",
               node.path)});
   return finding;
 }
 
-/// amdgpu has a card and offers it for drawing alone.
+/// amdgpu has a card, but offers it only for graphics.
 void kfd_missing(Examination& look) {
   if (!look.missing(look.facts.container.kind)) return;  // CTR19
   const auto& torch = look.facts.python.torch;
@@ -194,19 +193,17 @@ void kfd_missing(Examination& look) {
   });
   if (bound == cards.end()) return;
   Finding& finding = look.found(
-      text("the kernel has no /dev/kfd, through which ROCm computes on the AMD GPU at {}",
-           bound->address));
+      text("the kernel has no /dev/kfd, which ROCm needs for the AMD GPU at {}", bound->address));
   finding.evidence.push_back(fmt::format("/sys/bus/pci/devices/{}/driver → amdgpu; /dev/kfd: {}",
-                                         bound->address, tr("not there")));
+                                         bound->address, tr("missing")));
   finding.fix.push_back({"zgrep CONFIG_HSA_AMD /proc/config.gz /boot/config-$(uname -r)",
-                         text("y or m is wanted: a kernel that was built without it serves no "
-                              "ROCm")});
-  finding.fix.push_back({"sudo dmesg | grep -i kfd",
-                         text("says where the kernel left the card out, for lack of PCIe atomics "
-                              "for one")});
+                         text("must be y or m: ROCm does not work on a kernel without it")});
+  finding.fix.push_back(
+      {"sudo dmesg | grep -i kfd", text("shows whether the kernel skipped the card, for example "
+                                        "because PCIe atomics are missing")});
 }
 
-/// The machine's, PyTorch's, or one that a program brings beside it.
+/// The system's, PyTorch's, or one bundled with a program.
 bool has_rocm(Examination& look) {
   const auto& torch = look.facts.python.torch;
   return look.see(look.facts.rocm.folder) != nullptr ||
@@ -217,7 +214,7 @@ void kfd_permission(Examination& look) {
   if (look.facts.nodes.kfd.is_absent()) return kfd_missing(look);
   const auto* kfd = look.see(look.facts.nodes.kfd);
   if (kfd == nullptr || gpus_on_bus(look, kVendorAmd).empty()) return;
-  // A processor's own GPU is nobody's for computing, unless ROCm is here.
+  // Integrated GPUs are not used for computing, unless ROCm is installed.
   if (cards_on_bus(look, kVendorAmd).empty() && !has_rocm(look)) return;
   if (kfd->node.open_error == EACCES) {
     refused(look, *kfd);
@@ -232,14 +229,14 @@ void kfd_permission(Examination& look) {
     }
 }
 
-/// The nearest relative of a GPU, whose code it can be told to run.
+/// The most similar GPU whose code this one can be told to run.
 struct Relative {
-  std::string version;    // what HSA_OVERRIDE_GFX_VERSION takes; "" it has none
+  std::string version;    // value for HSA_OVERRIDE_GFX_VERSION; "" none
   std::string gfx;        // "gfx1030"
-  bool is_alike = false;  // its instructions are the same: people run it so, every day
+  bool is_alike = false;  // same instruction set: a common and reliable setup
 };
 
-/// Of those that a library has code for.
+/// Among the targets that a library supports.
 Relative relative_of(const KfdNode& node, const std::vector<std::string>& targets) {
   std::vector<Relative> all;
   if (node.target / 100 == 1003) all = {{"10.3.0", "gfx1030", true}};
@@ -255,26 +252,26 @@ void add_override(Finding& finding, const Relative& relative) {
   finding.fix.push_back(
       {"export HSA_OVERRIDE_GFX_VERSION=" + relative.version,
        relative.is_alike
-           ? text("code for {}, which has the same instructions; AMD does not promise it",
-                  relative.gfx)
-           : text("code for its nearest relative: mostly right, and promised by nobody")});
+           ? text(
+                 "runs the code for {}, which has the same instructions; AMD does not support this",
+                 relative.gfx)
+           : text("runs the code for the most similar GPU: usually works, but is not supported")});
 }
 
-/// Which wheel has this target's code no table says: the newest one's ROCm may, and AMD makes one a
-/// target.
+/// No table lists the wheel for this target. The newest wheel's ROCm may support it, and AMD builds
+/// one wheel per target.
 void add_newer_rocm_wheel(Examination& look, Finding& finding) {
   const auto& torch = *look.facts.python.torch;
   const std::string newest = look.knowledge.compatibility().newest_rocm();
   if (is_older(torch.hip.value_or(""), newest))
     finding.fix.push_back(
         torch_install(look, {"--force-reinstall", "torch"}, "rocm" + newest,
-                      text("a newer ROCm has code for newer GPUs, and less for old ones")));
+                      text("a newer ROCm supports newer GPUs, and fewer old ones")));
   finding.fix.push_back(
-      {"",
-       text("AMD has wheels for one target each: https://github.com/ROCm/TheRock, RELEASES.md")});
+      {"", text("AMD has a wheel for each target: https://github.com/ROCm/TheRock, RELEASES.md")});
 }
 
-/// Code for a whole family, by the names that LLVM has for such.
+/// Code for a whole family, by LLVM's family names.
 bool serves_family(std::string_view target, const std::string& gfx) {
   constexpr auto kFamilies = std::to_array<std::pair<std::string_view, std::string_view>>(
       {{"gfx9-generic", " gfx900 gfx902 gfx904 gfx906 gfx909 gfx90c "},
@@ -288,15 +285,15 @@ bool serves_family(std::string_view target, const std::string& gfx) {
   });
 }
 
-/// A PyTorch that came with an image of AMD's, as far as its version and its place tell.
+/// A PyTorch from one of AMD's images, judging by version and path.
 bool is_of_an_image(const TorchBuild& torch) {
   const std::string_view tag = local_part(torch.version);
   return (tag.starts_with("rocm") || tag.starts_with("git")) &&
          (torch.path.starts_with("/opt/") || torch.path.starts_with("/usr/"));
 }
 
-/// AMD's images say in a variable for what their PyTorch was compiled; in them, and elsewhere, it
-/// is also what extensions shall be compiled for.
+/// AMD's images set a variable to the targets of their PyTorch. In images and elsewhere it also
+/// sets the targets of extensions.
 void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) {
   const std::string list = variable_or_empty(look, "PYTORCH_ROCM_ARCH");
   const TorchBuild& torch = *look.facts.python.torch;
@@ -313,10 +310,9 @@ void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
     for (const std::string& target : targets)
       if (target == node.gfx() || serves_family(target, node.gfx())) return;
   const KfdNode& node = nodes.front();
-  Finding& finding =
-      look.found(text("PyTorch {} may have no code for {}, the GPU that is here: the variable of "
-                      "its image does not name it",
-                      torch.version, node.gfx()));
+  Finding& finding = look.found(text(
+      "PyTorch {} may have no code for this GPU, {}: the variable of its image does not list it",
+      torch.version, node.gfx()));
   finding.severity = Severity::kWarning;
   finding.evidence = {torch.path, shown_variable(look, "PYTORCH_ROCM_ARCH")};
   const Relative relative = relative_of(node, targets);
@@ -325,11 +321,11 @@ void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
   if (!relative.is_alike) add_override(finding, relative);
 }
 
-/// rocBLAS may serve a GPU for which PyTorch's own kernels were not compiled.
+/// rocBLAS may support a GPU that PyTorch's own kernels were not compiled for.
 void torch_without_target(Examination& look, const std::vector<KfdNode>& nodes) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr || !torch->hip || nodes.empty()) return;
-  // Its own index names its builds so; others' have more behind it.
+  // Builds on its own index have this form; others have a longer suffix.
   const std::string_view tag = local_part(torch->version);
   if (!tag.starts_with("rocm") || tag.find_first_not_of("0123456789.", 4) != std::string_view::npos)
     return image_without_target(look, nodes);
@@ -340,8 +336,8 @@ void torch_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
     };
     if (std::any_of(nodes.begin(), nodes.end(), is_served)) return;
     const KfdNode& node = nodes.front();
-    Finding& finding = look.found(
-        text("PyTorch {} has no code for {}, the GPU that is here", torch->version, node.gfx()));
+    Finding& finding =
+        look.found(text("PyTorch {} has no code for this GPU, {}", torch->version, node.gfx()));
     finding.evidence = {torch->path, text("this wheel was compiled for {}",
                                           fmt::format("{}", fmt::join(row.targets, ", ")))};
     const Relative relative = relative_of(node, row.targets);
@@ -361,7 +357,7 @@ void gfx_unsupported(Examination& look) {
   const auto is_served = [&](const KfdNode& node) {
     return std::find(targets->begin(), targets->end(), node.gfx()) != targets->end();
   };
-  // An unserved GPU beside a served card is the processor's own.
+  // An unsupported GPU next to a supported card is the integrated one.
   if (std::any_of(nodes->begin(), nodes->end(), is_served))
     return torch_without_target(look, *nodes);
   for (const KfdNode& node : *nodes) {
@@ -369,9 +365,8 @@ void gfx_unsupported(Examination& look) {
     const bool is_torch =
         torch && look.facts.rocm.rocblas_folder.find("-packages/") != std::string::npos;
     Finding& finding = look.found(
-        is_torch ? text("PyTorch {} has no code for {}, the GPU that is here", torch->version,
-                        node.gfx())
-                 : text("this ROCm has no code for {}, the GPU that is here", node.gfx()));
+        is_torch ? text("PyTorch {} has no code for this GPU, {}", torch->version, node.gfx())
+                 : text("this ROCm has no code for this GPU, {}", node.gfx()));
     finding.evidence.push_back(fmt::format(
         "/sys/class/kfd/kfd/topology/nodes/{}: gfx_target_version {}", node.number, node.target));
     finding.evidence.push_back(
@@ -381,8 +376,7 @@ void gfx_unsupported(Examination& look) {
     if (is_torch) add_newer_rocm_wheel(look, finding);
     if (!relative.is_alike) add_override(finding, relative);
     if (!is_torch)
-      finding.fix.push_back(
-          {"", text("take a newer ROCm, or build the libraries for this target")});
+      finding.fix.push_back({"", text("use a newer ROCm, or build the libraries for this target")});
     return;
   }
 }
@@ -404,17 +398,16 @@ void iommu_passthrough(Examination& look) {
   finding.evidence.push_back(fmt::format("/proc/cmdline: {}", *line));
   if (groups != nullptr)
     finding.evidence.push_back(fmt::format("iommu_group/type: {}", fmt::join(*groups, ", ")));
-  finding.fix.push_back(on_system(
-      look, "kernel_argument",
-      text("devices then see memory as it is; virtual machines with passed-through devices keep "
-           "working"),
-      "iommu=pt"));
+  finding.fix.push_back(on_system(look, "kernel_argument",
+                                  text("devices then use physical addresses; virtual machines with "
+                                       "passed-through devices keep working"),
+                                  "iommu=pt"));
 }
 
 void igpu_mixed(Examination& look) {
   const auto* nodes = look.see(look.facts.rocm.nodes);
   if (nodes == nullptr) return;
-  // Who has none of ROCm's programs, meets none of it.
+  // Without ROCm programs it has no effect.
   const auto& torch = look.facts.python.torch;
   const bool by_torch = torch && torch->hip;
   if (look.missing(look.facts.rocm.folder) && look.missing(look.facts.rocm.library) && !by_torch)
@@ -424,9 +417,9 @@ void igpu_mixed(Examination& look) {
   if (own == 0 || own == static_cast<std::ptrdiff_t>(nodes->size())) return;
   for (const char* name : {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"})
     if (!look.missing(look.facts.process.variable(name))) return;
-  Finding& finding = look.found(
-      text("the processor's own GPU is offered beside the card, and programs may take it"));
-  // PyTorch takes the first, and this is the card.
+  Finding& finding =
+      look.found(text("the integrated GPU is visible next to the card, and programs may use it"));
+  // PyTorch uses the first GPU, and this is the card.
   const bool others = look.see(look.facts.rocm.library) != nullptr ||
                       look.see(look.facts.platform.ollama) != nullptr;
   if (by_torch && !others && !nodes->front().integrated()) finding.severity = Severity::kInfo;
@@ -448,7 +441,7 @@ void xpu_permission(Examination& look) {
   for (const GpuNode& one : *render)
     if (one.node.open_error == EACCES && (one.vendor == kVendorIntel || one.vendor == 0)) {
       refused(look, one).evidence.push_back(
-          text("who signs in at the machine itself is let through by its seat"));
+          text("users who log in at the machine itself get access through their seat"));
       return;
     }
 }

@@ -5,7 +5,8 @@
 #include <functional>
 #include <numeric>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/read/collectors.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 #include "system/temporary_tree.hpp"
 
@@ -262,7 +263,7 @@ TEST_CASE("the rocBLAS that PyTorch's wheel brings counts, not that of the machi
   using Targets = std::vector<std::string>;
   CHECK(*read().rocblas_targets == Targets{"gfx1151"});
   folder.put(site + "torch/version.py", "__version__ = '2.9.0'\ncuda = None\nhip = '7.0'\n");
-  CHECK(*read().rocblas_targets == Targets{"gfx1151"});  // a distribution's, say
+  CHECK(*read().rocblas_targets == Targets{"gfx1151"});  // for example a distribution's
   folder.put(site + "_rocm_sdk_libraries_gfx110X/lib/rocblas/library/Kernels_gfx1100.co", "");
   folder.put(site + "_rocm_sdk_libraries_gfx120X/lib/rocblas/library/Kernels_gfx1200.co", "");
   CHECK(*read().rocblas_targets == Targets{"gfx1100", "gfx1200"});
@@ -359,7 +360,7 @@ TEST_CASE("an Intel card that the host sees a small part of") {
   const auto severity = [](std::uint64_t window, const char* driver, std::uint32_t device) {
     Facts facts = arc();
     PciFunction one = card("0000:03:00.0", 0x8086, device, driver);
-    // The registers, nothing, the memory; then what its virtual functions would have.
+    // Registers, unused, memory; then the BARs of its virtual functions.
     one.bar_sizes =
         std::vector<std::uint64_t>{16 * kMib, 0, window, 0, 0, 0, 2 * kMib, 0, 8192 * kMib};
     facts.machine.pci = std::vector{one};

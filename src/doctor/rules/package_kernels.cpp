@@ -1,5 +1,5 @@
-// What FW03 and FW04 say of packages other than PyTorch: compiled for other GPUs than those that
-// are here, by their own files, their own words, or a table of releases.
+// The parts of FW03 and FW04 about packages other than PyTorch that were compiled for other GPUs:
+// according to their files, their build information, or a table of releases.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -7,30 +7,30 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/install.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/builds.hpp"
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/own_words.hpp"
-#include "doctor/version.hpp"
+#include "doctor/rules/install.hpp"
+#include "doctor/rules/stated_build.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// Whether the row is about this build: who builds it, says so in its version, and then it may
-/// serve others as well.
+/// Whether the row applies to this build. Self-built packages have another version, and may support
+/// other GPUs.
 bool is_about(Examination& look, const PackageGpus& row, const Distribution& one) {
   const std::string_view tag = local_part(one.version);
   if (!row.below.empty()) {
-    const PackageBuild* build = own_words(look, row.package);
+    const PackageBuild* build = stated_build(look, row.package);
     if (build == nullptr || build->cuda.empty() || !is_older(build->cuda, row.below)) return false;
   }
   return in_range(one.version, row.versions) &&
          (row.tag.empty() ? tag.empty() : tag.starts_with(row.tag));
 }
 
-/// The first of GPUs that are all alike: where they differ, one that is served is enough, and which
-/// of them is meant is not known.
+/// The first GPU if all are equal. Otherwise one supported GPU is enough, and it is unknown which
+/// one is meant.
 std::optional<SeenGpu> alike(Examination& look) {
   const auto gpus = seen_gpus(look);
   if (gpus.empty() || std::any_of(gpus.begin(), gpus.end(), [&](const SeenGpu& one) {
@@ -40,7 +40,7 @@ std::optional<SeenGpu> alike(Examination& look) {
   return gpus.front();
 }
 
-/// kLacks: of these the GPU is `newer` than all, or not.
+/// kLacks: `newer` tells whether the GPU is newer than all of these.
 Kernels kernels_of_package(const PackageGpus& row, const std::string& capability, bool& newer) {
   newer = !row.arch.empty() && is_older(row.arch.back(), capability);
   if (!row.arch.empty()) return kernels_of({"", "", false, row.arch, row.ptx}, capability);
@@ -48,8 +48,7 @@ Kernels kernels_of_package(const PackageGpus& row, const std::string& capability
   return newer || is_older(capability, row.capability) ? Kernels::kLacks : Kernels::kHas;
 }
 
-/// What the files themselves say, of all that belongs to one package together: some have a file for
-/// each generation.
+/// What the files show, combined for each package, because some have one file per GPU generation.
 void files_without_kernels(Examination& look, const SeenGpu& gpu, bool newer) {
   constexpr auto kComputing =
       std::to_array<std::string_view>({"llama-cpp-python", "faiss", "ctranslate2",
@@ -71,22 +70,22 @@ void files_without_kernels(Examination& look, const SeenGpu& gpu, bool newer) {
     Finding& finding = look.found(
         text("{} has no kernels for the {} (compute capability {}): it was compiled for {}",
              package, gpu.name, gpu.capability, fmt::format("{}", fmt::join(all.arch, ", "))));
-    // Beside a framework that serves the GPU: who has it need not use it.
+    // Another framework supports the GPU, so this package may not be used for it.
     if (std::find(kComputing.begin(), kComputing.end(), package) == kComputing.end())
       finding.severity = Severity::kWarning;
     for (const PackageCode& one : *codes)
       if (one.package == package) finding.evidence.push_back(one.file + " (.nv_fatbin)");
     finding.fix.push_back({uninstall_command(look.facts.python, {package}),
-                           text("then install a release that serves it, or build it")});
+                           text("then install a release that supports it, or build it")});
     return;
   }
 }
 
 }  // namespace
 
-/// PTX that TensorFlow's wheels carry did not run on GPUs of compute capability 10 and later:
-/// https://github.com/tensorflow/tensorflow/issues/90291. Before CUDA 11 its libraries did not know
-/// Ampere.
+/// The PTX in TensorFlow's wheels did not work on compute capability 10 and later:
+/// https://github.com/tensorflow/tensorflow/issues/90291. Before CUDA 11 its libraries did not
+/// support Ampere.
 void tensorflow_too_old(Examination& look) {
   const auto package = look.facts.python.distribution("tensorflow");
   const Distribution* tensorflow = look.see(package);
@@ -103,7 +102,7 @@ void tensorflow_too_old(Examination& look) {
     Finding& finding =
         look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
                         tensorflow->version, gpu.name, gpu.capability));
-    // Of older GPUs no thread says that none of its kernels runs.
+    // For older GPUs there is no report that all kernels fail.
     if (!torch_cuda(look).empty() || is_older(gpu.capability, "10"))
       finding.severity = Severity::kWarning;
     finding.evidence.push_back(text("{}: built with CUDA {}", tensorflow->path, row->cuda));
@@ -131,10 +130,10 @@ void packages_without_kernels(Examination& look, bool newer) {
         kernels_of_package(row, gpu.capability, is_newer) != Kernels::kLacks || is_newer != newer)
       continue;
     Finding& finding = look.found(
-        row.arch.empty() && newer ? text("{} serves compute capability up to {}; the {} has {}",
+        row.arch.empty() && newer ? text("{} supports compute capability up to {}; the {} has {}",
                                          named(*one), row.most, gpu.name, gpu.capability)
         : row.arch.empty()
-            ? text("{} serves compute capability {} and newer; the {} has {}", named(*one),
+            ? text("{} supports compute capability {} and newer; the {} has {}", named(*one),
                    row.capability, gpu.name, gpu.capability)
             : text("{} has no kernels for the {} (compute capability {}): it was compiled for {}",
                    named(*one), gpu.name, gpu.capability,
@@ -146,20 +145,20 @@ void packages_without_kernels(Examination& look, bool newer) {
     if (const std::size_t blank = std::min(row.use.find(' '), row.use.size()); blank > 0)
       finding.fix.push_back({install_command(look.facts.python, {row.use.substr(0, blank)},
                                              std::string(trim(row.use.substr(blank)))),
-                             text("a release that serves it")});
+                             text("a release that supports it")});
     else if (row.package.starts_with("nvidia-cudnn"))
       finding.fix.push_back({install_command(look.facts.python, {"nvidia-cudnn-cu12==9.10.2.21"}),
-                             text("a release that serves it")});
+                             text("a release that supports it")});
     else
-      finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
-                             newer ? text("then install a release that serves it, or build it")
-                                   : text("what can do without then does; or take a newer GPU")});
+      finding.fix.push_back(
+          {uninstall_command(look.facts.python, {row.package}),
+           newer ? text("then install a release that supports it, or build it")
+                 : text("programs that have a fallback then use it; or use a newer GPU")});
     return;
   }
 }
 
-/// By its own list, or by that of its release's wheels, which end in PTX for what is newer than all
-/// of it.
+/// According to its own list, or to that of its release's wheels, which contain PTX for newer GPUs.
 void tensorflow_without_code(Examination& look) {
   const auto package = cuda_tensorflow(look);
   const Distribution* one = look.see(package);
@@ -167,7 +166,7 @@ void tensorflow_without_code(Examination& look) {
   if (one == nullptr || !seen) return;
   const SeenGpu& gpu = *seen;
   WheelArch row;
-  const PackageBuild* build = own_words(look, "tensorflow");
+  const PackageBuild* build = stated_build(look, "tensorflow");
   const bool own = build != nullptr && !build->sass.empty();
   if (own) {
     row = {"", "", false, build->sass, build->ptx};
@@ -191,11 +190,10 @@ void tensorflow_without_code(Examination& look) {
                  fmt::format("{}{}", fmt::join(row.arch, ", "),
                              row.ptx.empty() ? "" : ", " + row.ptx + "+PTX")));
   finding.fix.push_back(
-      {"", text("take an older release, or build TensorFlow from source for this GPU")});
+      {"", text("use an older release, or build TensorFlow from source for this GPU")});
 }
 
-/// A package for a major version of CUDA that was over before the GPU came: what PTX it has, if
-/// any, is all that could run.
+/// A package for a CUDA major that ended before the GPU was released; only PTX in it could work.
 void cuda_too_old_for_gpu(Examination& look) {
   const auto gpu = alike(look);
   if (!gpu) return;
@@ -209,8 +207,8 @@ void cuda_too_old_for_gpu(Examination& look) {
         toolkit_compiles(known, use.cuda, gpu->capability) != Kernels::kLacks)
       continue;
     Finding& finding = look.found(
-        text("{} is made for CUDA {}, which is older than the {} (compute capability {})", use.what,
-             use.cuda, gpu->name, gpu->capability));
+        text("{} is built for CUDA {}, which is too old for the {} (compute capability {})",
+             use.what, use.cuda, gpu->name, gpu->capability));
     if (!torch_cuda(look).empty()) finding.severity = Severity::kWarning;
     finding.evidence.push_back(use.path);
     finding.evidence.push_back(
@@ -226,12 +224,12 @@ void cuda_too_new_for_gpu(Examination& look) {
   const ArchToolkits* bounds = look.knowledge.compatibility().toolkits_of(gpu->capability);
   if (bounds == nullptr || bounds->last.empty()) return;
   for (const CudaUse& use : framework_uses(look)) {
-    // PyTorch's builds, and JAX's, tell what they hold.
+    // The contents of PyTorch's and JAX's builds are known.
     if (use.framework == Framework::kTorch || use.what.starts_with("jax-") ||
         version_of(use.cuda)[0] <= version_of(bounds->last)[0])
       continue;
     Finding& finding = look.found(
-        text("{} is made for CUDA {}, which has no code for the {} (compute capability {})",
+        text("{} is built for CUDA {}, which has no code for the {} (compute capability {})",
              use.what, use.cuda, gpu->name, gpu->capability));
     finding.evidence.push_back(use.path);
     finding.evidence.push_back(

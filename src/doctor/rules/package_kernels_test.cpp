@@ -1,13 +1,13 @@
 #include <doctest/doctest.h>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
 
 namespace {
 
-/// A machine with this GPU, and one package in its Python; `torch`: the PyTorch beside it.
+/// A machine with this GPU and one package; `torch`: the installed PyTorch.
 Facts machine(const char* gpu, const char* name, const char* version, const char* torch = nullptr) {
   Facts facts = tests::workstation("580.95.05", "13.0");
   facts.python.prefix = "/venv";
@@ -46,7 +46,7 @@ TEST_CASE("torchvision and torchaudio whose metadata tells no PyTorch are known 
   CHECK(with("2.8.0+cu128", "torchaudio", "2.8.0").empty());
   CHECK(with("1.13.1+cu117", "torchvision", "0.14.1").empty());
   CHECK(with("1.13.1+cu117", "torchvision", "0.15.2") == "FW05");
-  // torchaudio's numbers do not go on after 2.11.
+  // torchaudio's release numbers end with 2.11.
   CHECK(with("2.14.0+cu130", "torchaudio", "2.11.0").empty());
   CHECK(with("2.8.0+cu128", "torchvision", "0.22.0a0+966da7e").empty());
 }

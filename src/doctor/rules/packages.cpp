@@ -1,18 +1,18 @@
-// Rules FW01, FW05, FW10, FW13, FW14, FW17, FW18: packages against each other, and builds without a
-// GPU on a machine that has one.
+// Rules FW01, FW05, FW10, FW13, FW14, FW17, FW18: incompatible packages, and CPU builds on a
+// machine with a GPU.
 #include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
-#include "doctor/install.hpp"
-#include "doctor/read/python_text.hpp"
+#include "doctor/knowledge/python_text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/builds.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/own_words.hpp"
+#include "doctor/rules/install.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/reinstall.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/stated_build.hpp"
 #include "doctor/rules/wheel_search.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -21,7 +21,7 @@ std::string_view base_of(std::string_view version) {
   return version.substr(0, version.find('+'));
 }
 
-/// Built for no GPU of any vendor; conda's is FW13's, so that it has to be known whose it is.
+/// A build without GPU support. FW13 checks conda's, so the origin must be known.
 const TorchBuild* cpu_torch(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr || look.facts.python.conda.is_unreadable() ||
@@ -41,7 +41,7 @@ void cpu_finding(Examination& look, const TorchBuild& torch, const std::vector<S
   Finding& finding = look.found(text("PyTorch {} is built without CUDA, so it does not see the {}",
                                      torch.version, gpu_names(gpus)));
   finding.evidence.push_back(fmt::format("{}: cuda = None", torch.path));
-  // The release stays where it can: what is built on it goes on as it was.
+  // Keeps the release if possible, so that dependent packages still work.
   if (!add_reinstall(look, finding, wish_of(look, Framework::kTorch, torch.version)))
     finding.fix.push_back(
         {"", text("no release known to Berth has a wheel for this GPU, driver and "
@@ -72,9 +72,9 @@ void torch_without_cuda_on_arm(Examination& look) {
       text("the machine is aarch64, for which PyPI's wheels of PyTorch have no CUDA"));
 }
 
-/// "cpu_mkl_py312_…"; of Anaconda's TensorFlow "mkl_py310…" and "eigen_py310…".
+/// "cpu_mkl_py312_…"; for Anaconda's TensorFlow "mkl_py310…" and "eigen_py310…".
 bool is_for_processor(const CondaPackage& one) {
-  // conda-forge's: "nompi_h…" for the processor, "nompi_cuda_h…" for the GPU.
+  // conda-forge's: "nompi_h…" for the CPU, "nompi_cuda_h…" for the GPU.
   if (one.name == "gromacs" && one.build.starts_with("nompi_"))
     return one.build.find("cuda") == std::string::npos;
   return one.build.find("cpu") != std::string::npos ||
@@ -86,8 +86,8 @@ bool is_main(std::string_view name) {
   return name == "pytorch" || name == "tensorflow" || name == "jaxlib";
 }
 
-/// A package of no content that keeps the solver to builds for the processor, whatever is asked for
-/// next: "cpuonly", or "pytorch-mutex" in its build "cpu". nullptr: none is here.
+/// An empty package that limits the solver to CPU builds, whatever is installed next: "cpuonly", or
+/// "pytorch-mutex" with build "cpu". nullptr: none.
 const CondaPackage* cpu_pin(Examination& look) {
   const CondaPackage* mutex = conda_package(look, "pytorch-mutex");
   if (const CondaPackage* pin = conda_package(look, "cpuonly")) return pin;
@@ -99,16 +99,16 @@ void conda_without_cuda(Examination& look) {
                            "onnxruntime", "faiss", "lammps", "gromacs", "cp2k", "openmm"}) {
     const CondaPackage* package = conda_package(look, name);
     if (package == nullptr) continue;
-    // A mistake of whoever built it: the name says CUDA, and the build says that there is none.
-    const PackageBuild* build = own_words(look, name);
+    // A mistake in the build: CUDA in the name, but not in the build information.
+    const PackageBuild* build = stated_build(look, name);
     const bool says_none = build != nullptr && !build->for_cuda.value_or(true);
     if (!is_for_processor(*package) && !says_none) continue;
-    // pip may have put another one over it.
+    // pip may have installed another one over it.
     const TorchBuild* torch = look.see(look.facts.python.torch);
     if (std::string_view(name) == "pytorch" && torch != nullptr && torch->cuda) continue;
     const auto gpus = seen_gpus(look);
     if (gpus.empty()) return;
-    // Beside a framework that has the GPU it may be meant so.
+    // Another framework uses the GPU, so this may be intended.
     const bool beside = !is_main(name) && !torch_cuda(look).empty();
     Finding& finding =
         look.found(text("conda has installed the CPU build of {} {}, so it does not "
@@ -121,7 +121,7 @@ void conda_without_cuda(Examination& look) {
       finding.fix.push_back(
           {fmt::format("conda install -p {} '{}!={}=*cuda*'", pasted(look.facts.python.prefix),
                        name, package->version),
-           text("its name promises CUDA, and it has none: take another build or release")});
+           text("its name says CUDA, but it has none: use another build or release")});
       continue;
     }
     const CondaPackage* pin = std::string_view(name) == "pytorch" ? cpu_pin(look) : nullptr;
@@ -131,24 +131,22 @@ void conda_without_cuda(Examination& look) {
       finding.evidence.push_back(pin->path);
       finding.fix.push_back(
           {fmt::format("conda remove -p {} {}\n{}", prefix, pin->name, install),
-           text("as long as {} is installed, conda takes builds for the processor alone",
-                pin->name)});
+           text("as long as {} is installed, conda only chooses CPU builds", pin->name)});
       continue;
     }
-    finding.fix.push_back(
-        {install,
-         text("asks for the CUDA build by its name, so that the solver cannot choose the other")});
+    finding.fix.push_back({install, text("requests the CUDA build explicitly, so that the solver "
+                                         "cannot choose the other one")});
   }
 }
 
-/// "cu121" or "cpu": what a wheel was built for; "" not told.
+/// "cu121" or "cpu": what a wheel was built for; "" unknown.
 std::string build_tag(std::string_view version) {
   const std::string_view tag = local_part(version);
   return tag.starts_with("cu") || tag == "cpu" || tag.starts_with("rocm") ? std::string(tag) : "";
 }
 
-/// The PyTorch that goes with it by its own number, which counts on with PyTorch's: "2.8" of
-/// torchvision 0.23. "" not known; torchaudio counts on to 2.11 only.
+/// The PyTorch release that belongs to it, by counting releases: "2.8" for torchvision 0.23. ""
+/// unknown; torchaudio is only known up to 2.11.
 std::string torch_by_number(std::string_view name, std::string_view version) {
   const Version parts = version_of(version);
   if (parts.size() < 2) return "";
@@ -171,7 +169,7 @@ void torch_pair(Examination& look) {
     std::string pin;
     for (const std::string& row : package->needs)
       if (const Requirement need = parse_requirement(row); need.name == "torch") pin = need.exact;
-    // A build of PyTorch's own that says nothing of it in what is recorded of its metadata.
+    // One of PyTorch's own builds whose recorded metadata has no requirement.
     const bool by_number = pin.empty() && package->needs.empty() &&
                            look.facts.python.has_pytorchs_own_build() &&
                            package->version.find('a') == std::string::npos &&
@@ -188,7 +186,7 @@ void torch_pair(Examination& look) {
                         package->version, torch->version));
     finding.evidence.push_back(package->path);
     if (other_release)
-      finding.evidence.push_back(by_number ? text("by its number it goes with PyTorch {}", pin)
+      finding.evidence.push_back(by_number ? text("its version belongs to PyTorch {}", pin)
                                            : text("it requires torch=={}", pin));
     if (other_build)
       finding.evidence.push_back(text("built for {}, PyTorch for {}", tag, torch_tag));
@@ -212,19 +210,19 @@ bool is_gpu_jax(Examination& look) {
          });
 }
 
-/// Where another framework uses the GPU, JAX on the CPU may well be meant.
+/// If another framework uses the GPU, JAX on the CPU may be intended.
 Severity severity_beside_torch(Examination& look) {
   const auto& torch = look.facts.python.torch;
   return torch && torch->cuda ? Severity::kWarning : Severity::kFatal;
 }
 
-/// On AMD's GPUs alone.
+/// Only for AMD GPUs.
 void jax_without_rocm(Examination& look, const Distribution& jaxlib) {
   if (is_gpu_jax(look) || !has_rocm_gpu(look) ||
       local_part(jaxlib.version).find("rocm") != std::string_view::npos)
     return;
-  Finding& finding = look.found(
-      text("JAX {} has no ROCm plugin, so it runs on the CPU beside the AMD GPU", jaxlib.version));
+  Finding& finding = look.found(text(
+      "JAX {} has no ROCm plugin, so it runs on the CPU instead of the AMD GPU", jaxlib.version));
   if (look.facts.python.torch && look.facts.python.torch->hip)
     finding.severity = Severity::kWarning;
   finding.evidence.push_back(jaxlib.path);
@@ -234,7 +232,7 @@ void jax_without_rocm(Examination& look, const Distribution& jaxlib) {
 }
 
 void jax_fix(Examination& look, Finding& finding) {
-  // Beside a PyTorch of CUDA 12 the plugin for 13 would load a second set of libraries.
+  // With a PyTorch for CUDA 12, the plugin for CUDA 13 would load a second set of libraries.
   const auto jaxlib = look.facts.python.distribution("jaxlib");
   Wish wish = wish_of(look, Framework::kJax, jaxlib ? jaxlib->version : "");
   if (torch_cuda(look).starts_with("12") && is_older("12.9", wish.driver_cuda))
@@ -245,12 +243,12 @@ void jax_fix(Examination& look, Finding& finding) {
 void jax_plugin(Examination& look) {
   const auto jax = look.facts.python.distribution("jaxlib");
   const Distribution* jaxlib = look.see(jax);
-  // conda's has its plugin inside, so that it has to be known whose it is.
+  // conda's includes the plugin, so the origin must be known.
   if (jaxlib == nullptr || conda_package(look, "jaxlib") != nullptr ||
       look.facts.python.conda.is_unreadable())
     return;
-  // Its plugins have wheels for servers of aarch64 (https://github.com/jax-ml/jax/issues/23824),
-  // and none for a Jetson's GPU.
+  // Its plugins have wheels for aarch64 servers (https://github.com/jax-ml/jax/issues/23824), but
+  // not for Jetson GPUs.
   if (is_aarch64(look.facts) &&
       (look.facts.machine.is_jetson || is_older(jaxlib->version, "0.4.26")))
     return;
@@ -258,7 +256,7 @@ void jax_plugin(Examination& look) {
   if (gpus.empty()) return jax_without_rocm(look, *jaxlib);
   if (!is_gpu_jax(look)) {
     Finding& finding =
-        look.found(text("JAX {} has no CUDA plugin, so it runs on the CPU beside the {}",
+        look.found(text("JAX {} has no CUDA plugin, so it runs on the CPU instead of the {}",
                         jaxlib->version, gpu_names(gpus)));
     finding.severity = severity_beside_torch(look);
     finding.evidence.push_back(
@@ -304,21 +302,21 @@ void bitsandbytes_binary(Examination& look) {
   finding.fix.push_back({install_command(look.facts.python, {"-U", "bitsandbytes"}), ""});
 }
 
-/// Before 0.38 a file of another name than libcudart.so would not do, and PyTorch's wheels and
-/// distributions have it as libcudart.so.11.0 alone.
+/// Before 0.38 it needed a file named exactly libcudart.so. PyTorch's wheels and distributions only
+/// have libcudart.so.11.0.
 void bitsandbytes_runtime(Examination& look) {
   const auto package = look.facts.python.distribution("bitsandbytes");
   const Distribution* one = look.see(package);
   if (one == nullptr || !in_range(one->version, "0.34-0.37") || torch_cuda(look).empty() ||
       seen_gpus(look).empty() || !look.missing(look.facts.python.bitsandbytes_runtime))
     return;
-  Finding& finding = look.found(
-      text("bitsandbytes {} finds no file named {}, so it takes its library for the processor",
-           one->version, "libcudart.so"));
+  Finding& finding =
+      look.found(text("bitsandbytes {} finds no file named {}, so it uses its CPU library",
+                      one->version, "libcudart.so"));
   finding.evidence = {one->path,
                       "https://github.com/bitsandbytes-foundation/bitsandbytes/issues/62"};
   for (const CudaLibrary& other : libraries_named(look, "libcudart.so.")) {
-    finding.evidence.push_back(text("there is {}", other.folder + "/" + other.name));
+    finding.evidence.push_back(text("found {}", other.folder + "/" + other.name));
     if (other.from != CudaLibrary::From::kWheel) continue;
     const model::Fix named_folder = name_in_library_path({other.folder});
     finding.fix.push_back({"ln -s " + pasted(other.name) + " " +
@@ -327,7 +325,7 @@ void bitsandbytes_runtime(Examination& look) {
     break;
   }
   finding.fix.push_back({install_command(look.facts.python, {"bitsandbytes>=0.43"}),
-                         text("takes the runtime that PyTorch has loaded")});
+                         text("uses the runtime that PyTorch has loaded")});
 }
 
 void bitsandbytes_unfit(Examination& look) {
@@ -335,7 +333,7 @@ void bitsandbytes_unfit(Examination& look) {
   if (look.findings().empty()) bitsandbytes_runtime(look);
 }
 
-/// Whose second copy changes what a program gets.
+/// A second copy of these changes the results of imports.
 bool is_framework(std::string_view name) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"torch", "torchvision", "torchaudio", "tensorflow", "jax", "jaxlib", "triton"});
@@ -348,7 +346,7 @@ void shadowed(Examination& look, const std::vector<Distribution>& all, const Dis
     if (other.name != own.name || other.entry >= own.entry || other.version == own.version)
       continue;
     const PathEntry& entry = path[other.entry];
-    if (entry.origin == PathOrigin::kOwn) continue;  // /usr/local over /usr: as it is meant
+    if (entry.origin == PathOrigin::kOwn) continue;  // /usr/local before /usr: intended
     Finding& finding = look.found(
         text("{} from outside hides the environment's own {}", named(other), named(own)));
     finding.evidence = {other.path, own.path};
@@ -357,7 +355,7 @@ void shadowed(Examination& look, const std::vector<Distribution>& all, const Dis
     } else if (entry.origin == PathOrigin::kUser) {
       finding.fix.push_back({"export PYTHONNOUSERSITE=1", text("leaves out {}", entry.folder)});
       finding.fix.push_back({"PYTHONNOUSERSITE= pip uninstall " + pasted(other.name),
-                             text("removes the copy for good, for all your environments")});
+                             text("permanently removes the copy, for all your environments")});
     } else {
       finding.fix.push_back({"", text("a .pth file adds {}: remove it there", entry.folder)});
     }
@@ -380,12 +378,12 @@ void shadow_install(Examination& look) {
     listed = one.path;
   }
   if (listed.empty()) return;
-  Finding& finding = look.found(
-      text("two installations of PyTorch lie over each other: {} is imported", torch->version));
+  Finding& finding =
+      look.found(text("two installations of PyTorch overlap: {} is imported", torch->version));
   finding.evidence = {torch->path, listed};
   finding.fix.push_back(
       {install_command(look.facts.python, {"--force-reinstall", "torch"}),
-       text("first pip uninstall torch, twice, until it says that there is none")});
+       text("first run pip uninstall torch until it finds none (usually twice)")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({
@@ -400,7 +398,7 @@ constexpr auto kRules = std::to_array<Rule>({
      torch_without_cuda},
     {"FW05", Layer::kFramework, Severity::kFatal, true,
      msgid("torchvision or torchaudio for another PyTorch"), "", torch_pair},
-    {"FW10", Layer::kFramework, Severity::kFatal, true, msgid("JAX without a fitting CUDA plugin"),
+    {"FW10", Layer::kFramework, Severity::kFatal, true, msgid("JAX without a suitable CUDA plugin"),
      "LIB07 LIB10", jax_plugin},
     {"FW17", Layer::kFramework, Severity::kError, true,
      msgid("bitsandbytes without a binary for this CUDA"), "", bitsandbytes_unfit},

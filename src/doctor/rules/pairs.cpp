@@ -1,32 +1,32 @@
-// Rules FW25, FW26: packages whose releases do not go together, and those that are not whole, or
-// not what their name says. Which they are, and by which sources, is data (data/compat.toml).
+// Rules FW25, FW26: packages with incompatible releases, and packages that are incomplete or differ
+// from their name. The packages and sources are in data/compat.toml.
 #include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
-#include "doctor/install.hpp"
-#include "doctor/read/python_text.hpp"
+#include "doctor/knowledge/python_text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/install.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// conda rebuilds what it has for each release of what it needs, and its solver keeps them
-/// together.
+/// conda rebuilds its packages for each release of their dependencies, and its solver keeps them
+/// compatible.
 bool is_condas(Examination& look, const std::string& package) {
   return conda_package(look, package == "torch" ? "pytorch" : package) != nullptr;
 }
 
-/// So does a distribution with its own.
+/// A distribution does the same.
 bool is_distributions(const Distribution& one) {
   return one.path.starts_with("/usr/lib/python3") || one.path.starts_with("/usr/lib64/python3");
 }
 
-/// The row of its requirements that this release does not meet: "numpy<2.2,>=1.24". Such with a
-/// condition are not judged.
+/// The requirement that this release violates: "numpy<2.2,>=1.24". Requirements with a condition
+/// are ignored.
 std::string unmet_need(const Distribution& one, const Distribution& other) {
   for (const std::string& row : one.needs) {
     const Requirement need = parse_requirement(row);
@@ -36,14 +36,14 @@ std::string unmet_need(const Distribution& one, const Distribution& other) {
   return "";
 }
 
-/// A nightly build, or one of a checkout: "2.10.0.dev20251101", "0.9.0a0+8d1c4a2". What it goes
-/// with is what was there on its day, and no table of releases says that.
+/// A nightly build or one from a checkout: "2.10.0.dev20251101", "0.9.0a0+8d1c4a2". Its compatible
+/// releases depend on its date, which no table has.
 bool is_before_release(const Distribution& one) {
   const std::string number = one.version.substr(0, one.version.find('+'));
   return number.find(".dev") != std::string::npos || number.ends_with("a0");
 }
 
-/// The part of its number in which it has to be like the other.
+/// The part of its version that must equal the other's.
 std::string common_part(const PackagePair& row, const Distribution& one) {
   return row.same == "minor" ? beginning(one.version)
                              : one.version.substr(0, one.version.find('+'));
@@ -60,7 +60,7 @@ bool is_clash(const PackagePair& row, const Distribution& one, const Distributio
   return !unmet_need(one, other).empty();
 }
 
-/// By a variable, the way out that the package itself offers.
+/// The workaround that the package itself offers, through a variable.
 bool is_kept_apart(Examination& look, const PackagePair& row) {
   if (row.unless.empty()) return false;
   const std::size_t equals = row.unless.find('=');
@@ -68,8 +68,8 @@ bool is_kept_apart(Examination& look, const PackagePair& row) {
   return equals == std::string::npos ? !value.empty() : value == row.unless.substr(equals + 1);
 }
 
-/// What to install: as the row says; the release of the package whose row has this other one; what
-/// the package itself asks for. A PyTorch stays as it is, and pip finds what goes with it.
+/// What to install: as the row says, or the package's release whose row has this other release, or
+/// what the package itself requires. PyTorch is kept, and pip finds the compatible release.
 std::vector<std::string> wanted_of(Examination& look, const PackagePair& row,
                                    const Distribution& one, const Distribution& other) {
   if (!row.use.empty()) return {row.use};
@@ -100,29 +100,29 @@ void wrong_pairs(Examination& look) {
         is_condas(look, row.package) || is_condas(look, row.with) || !is_clash(row, *one, *other) ||
         std::find(told.begin(), told.end(), one->name) != told.end() || is_kept_apart(look, row))
       continue;
-    // NVIDIA's is built against whatever lies beside it in its images.
+    // NVIDIA builds it against the other packages in its images.
     if ((is_distributions(*one) && is_distributions(*other)) ||
         (row.package == "torch" && !look.facts.python.has_pytorchs_own_build()))
       continue;
     told.push_back(one->name);
     Finding& finding = look.found(
-        text("{} does not go with {}: {}", named(*one), named(*other), tr(row.what.c_str())));
+        text("{} is not compatible with {}: {}", named(*one), named(*other), tr(row.what.c_str())));
     finding.evidence = {one->path, other->path};
     if (row.bad.empty() && row.good.empty() && row.same.empty())
       finding.evidence.push_back(one->path + "/METADATA: " + unmet_need(*one, *other));
     finding.evidence.push_back(row.source);
-    // Not both in releases of today: a new PyTorch may want a newer driver.
+    // Do not upgrade both to current releases, because a new PyTorch may need a newer driver.
     const auto wanted = wanted_of(look, row, *one, *other);
     if (wanted.empty())
       finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
-                             text("no release of it goes with {}", named(*other))});
+                             text("no release of it is compatible with {}", named(*other))});
     else
       finding.fix.push_back({install_command(look.facts.python, wanted),
-                             text("the release that goes with the other one")});
+                             text("the release that is compatible with the other one")});
   }
 }
 
-/// What detects and segments is written on operators that only some builds of MMCV have.
+/// Detection and segmentation packages need operators that only some MMCV builds contain.
 void mmcv_without_operators(Examination& look) {
   const auto* folders = look.see_whole(look.facts.parts.folders);
   if (folders == nullptr) return;
@@ -139,24 +139,23 @@ void mmcv_without_operators(Examination& look) {
     const Distribution* mmcv = full ? look.see(full) : look.see(plain);
     if (user == nullptr || mmcv == nullptr) continue;
     Finding& finding =
-        look.found(text("{} has no compiled operators, on which {} is built: the import fails",
+        look.found(text("{} lacks the compiled operators that {} needs: the import fails",
                         named(*mmcv), named(*user)));
     const std::string folder = mmcv->path.substr(0, mmcv->path.rfind('/'));
-    finding.evidence = {fmt::format("{}/mmcv/_ext*.so: {}", folder, tr("not there")), user->path,
+    finding.evidence = {fmt::format("{}/mmcv/_ext*.so: {}", folder, tr("missing")), user->path,
                         "https://github.com/open-mmlab/mmcv/issues/204"};
     finding.fix.push_back(
         {uninstall_command(look.facts.python, {"mmcv", "mmcv-full", "mmcv-lite"}) + "\n" +
              install_command(look.facts.python, {"openmim"}) + "\n" +
              look.facts.python.interpreter.value_or("python3") + " -m mim install " +
              (is_older(mmcv->version, "2") ? "mmcv-full==" + mmcv->version : "mmcv"),
-         text("takes a build for this PyTorch and CUDA, where there is one; else it compiles one, "
-              "which wants nvcc")});
+         text("uses a build for this PyTorch and CUDA if there is one; otherwise compiles it, "
+              "which needs nvcc")});
     return;
   }
 }
 
-/// DGL has a library for each release of PyTorch that it was made for, and takes the one of the
-/// same name.
+/// DGL has one library per supported PyTorch release, and loads the one whose name matches.
 void dgl_for_other_torch(Examination& look) {
   const auto* folders = look.see_whole(look.facts.parts.folders);
   const TorchBuild* torch = look.see(look.facts.python.torch);
@@ -176,7 +175,7 @@ void dgl_for_other_torch(Examination& look) {
   if (newest.empty()) return;
   Finding& finding = look.found(
       text("{} has no library for PyTorch {}: the import fails", named(*dgl), torch->version));
-  finding.evidence = {text("there is {}", fmt::format("{}{}.so", kBegin, newest)), torch->path,
+  finding.evidence = {text("found {}", fmt::format("{}{}.so", kBegin, newest)), torch->path,
                       "https://github.com/dmlc/dgl/issues/7822"};
   if (!is_older("2.4", beginning(torch->version)) && torch->cuda)
     finding.fix.push_back(
@@ -185,12 +184,12 @@ void dgl_for_other_torch(Examination& look) {
                                      beginning(torch->version), tag_of_cuda(*torch->cuda))),
          text("the builds for this release of PyTorch")});
   finding.fix.push_back({install_command(look.facts.python, {"torch==" + newest}),
-                         text("the newest that this DGL was made for")});
+                         text("the newest release that this DGL supports")});
 }
 
 void not_as_named(Examination& look) {
   for (const KnownBad& row : look.knowledge.compatibility().known_bad) {
-    // FW10 and FW11 speak of those.
+    // FW10 and FW11 check those.
     if (row.package == "jax" || row.package.starts_with("cupy")) continue;
     const auto package = look.facts.python.distribution(row.package);
     const Distribution* one = look.see(package);
@@ -206,7 +205,7 @@ void not_as_named(Examination& look) {
   }
 }
 
-/// Until 0.17 all of it was built on FFmpeg's libraries, which no wheel of it brings.
+/// Up to 0.17 all of it depended on FFmpeg's libraries, which its wheels do not contain.
 void torchcodec_without_ffmpeg(Examination& look) {
   const auto package = look.facts.python.distribution("torchcodec");
   const Distribution* one = look.see(package);
@@ -229,9 +228,9 @@ void torchcodec_without_ffmpeg(Examination& look) {
                                        pasted(look.facts.python.prefix)),
                            ""});
   else
-    finding.fix.push_back({"sudo apt-get install ffmpeg",
-                           text("or as this system calls it; a static build of FFmpeg has no "
-                                "libraries")});
+    finding.fix.push_back(
+        {"sudo apt-get install ffmpeg",
+         text("or the package's name on this system; a static build of FFmpeg has no libraries")});
 }
 
 void not_whole(Examination& look) {
@@ -243,7 +242,7 @@ void not_whole(Examination& look) {
 
 constexpr auto kRules = std::to_array<Rule>({
     {"FW25", Layer::kFramework, Severity::kError, true,
-     msgid("packages whose releases do not go together"), "", wrong_pairs},
+     msgid("packages with incompatible releases"), "", wrong_pairs},
     {"FW26", Layer::kFramework, Severity::kError, true,
      msgid("a package without its compiled parts, or of another's name"), "", not_whole},
 });

@@ -6,7 +6,7 @@ using namespace berth::doctor;
 
 namespace {
 
-/// What FW25 says to install for two packages that do not go together; "" they do.
+/// The packages that FW25 recommends for two incompatible ones; "" if they are compatible.
 std::string wanted(const char* name, const char* version, const char* other,
                    const char* its_version) {
   Facts facts = tests::workstation("580.95.05", "13.0");
@@ -20,7 +20,7 @@ std::string wanted(const char* name, const char* version, const char* other,
   return command.substr(command.rfind(' ') + 1);
 }
 
-/// FW25 of one package beside this PyTorch.
+/// FW25 for one package with this PyTorch.
 std::size_t clashes(const char* name, const char* version, const char* torch) {
   Facts facts = tests::workstation("580.95.05", "13.0");
   facts.python.conda = std::vector<CondaPackage>{};
@@ -41,7 +41,7 @@ TEST_CASE("a table of releases says nothing of nightly builds and checkouts") {
   CHECK(clashes("torchcodec", "0.9.0.dev20250901+cu128", "2.10.0.dev20250901+cu128") == 0);
   CHECK(clashes("torchcodec", "0.9.0a0+8d1c4a2", "2.10.0a0+git1e2f3a4") == 0);
   CHECK(clashes("torchcodec", "0.9.1", "2.10.0.dev20251101+cu130") == 0);
-  // What a release cannot do, its nightly builds of before could not either.
+  // A release's limitation also applies to its nightly builds.
   CHECK(clashes("numpy", "2.0.1", "2.2.0.dev20231101+cu121") == 1);
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("the file whose wish for such a stack is taken out is the package's ow
   CHECK(last_fix() == "patchelf --clear-execstack /venv/site/ctranslate2.libs/libctranslate2.so.4");
   facts.imports.executable_stacks = std::vector<StackFile>{other};
   CHECK(last_fix().ends_with("'ctranslate2>=4.6'"));
-  // Its own files are here, and mended: what is left is the other one.
+  // The package's own files are fixed; the other one is still incompatible.
   facts.imports.codes = std::vector<PackageCode>{{"ctranslate2", "/venv/site/ct2.so", {}, ""}};
   CHECK(last_fix() == "patchelf --clear-execstack /venv/site/mine/_C.so");
 }

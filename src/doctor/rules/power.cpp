@@ -1,10 +1,11 @@
-// Rule RT17: a machine that saves power, and has its GPU do so.
+// Rule RT17: power saving that slows down the GPU.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/knowledge/version.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -15,8 +16,8 @@ bool has_reason(const GpuAnswer& gpu, std::string_view reason) {
   return std::find(reasons.begin(), reasons.end(), reason) != reasons.end();
 }
 
-/// Laptops give their GPU more than its base only where somebody asks them to: the supply, the
-/// firmware's profile, and from Ampere on a daemon that moves power from the processor.
+/// Laptops give their GPU more than the base power only under conditions: mains power, the
+/// firmware's profile, and since Ampere a daemon that shifts power from the CPU.
 void laptop(Examination& look) {
   const auto* processes = look.see(look.facts.machine.processes);
   if (processes == nullptr) return;
@@ -26,20 +27,21 @@ void laptop(Examination& look) {
   const std::string profile = look.facts.machine.power_profile.value_or("");
   const bool quiet = profile == "low-power" || profile == "quiet" || profile == "cool";
   for (const GpuAnswer& gpu : answers(look)) {
-    // Who does not work meets no limit.
+    // An idle GPU is never throttled.
     if (!has_reason(gpu, "sw_power_cap") || gpu.utilization_percent.value_or(0) < 50) continue;
     const std::string capability = gpu.compute_capability.value_or("");
-    const bool boosts = compare_versions(capability, "8.6") >= 0;
+    const bool boosts = !is_older(capability, "8.6");
     if (!battery && !quiet && (daemon || !boosts)) continue;
     Finding& finding = look.found(
-        text("GPU {} works at the power that this laptop gives it now, and may have more",
+        text("GPU {} is limited to this laptop's current power setting, and could use more",
              gpu.pci_address));
     finding.evidence.push_back(text("NVML: sw_power_cap at {} % use", *gpu.utilization_percent));
     if (const auto* limit = look.see(gpu.power_limit_milliwatts))
       finding.evidence.push_back(text("its limit is {} W", *limit / 1000));
     if (battery) {
       finding.evidence.emplace_back("/sys/class/power_supply/*/online: 0");
-      finding.fix.push_back({"", text("plug its own supply in: by USB alone many give little")});
+      finding.fix.push_back(
+          {"", text("plug in its own power supply: many laptops reduce power on USB")});
     }
     if (quiet) {
       finding.evidence.push_back("/sys/firmware/acpi/platform_profile: " + printable(profile));
@@ -48,8 +50,9 @@ void laptop(Examination& look) {
     if (!daemon && boosts) {
       finding.evidence.push_back(text("no process {}", "nvidia-powerd"));
       finding.evidence.emplace_back("https://github.com/omacom/omarchy/issues/9678");
-      finding.fix.push_back({"sudo systemctl enable --now nvidia-powerd",
-                             text("Dynamic Boost; where the laptop has none, it ends by itself")});
+      finding.fix.push_back(
+          {"sudo systemctl enable --now nvidia-powerd",
+           text("Dynamic Boost; it exits by itself if the laptop does not support it")});
     }
     return;
   }
@@ -60,12 +63,12 @@ void jetson(Examination& look) {
   const std::string* full = look.see(look.facts.machine.jetson_full_mode);
   if (mode == nullptr || full == nullptr || mode->starts_with("MAXN")) return;
   Finding& finding = look.found(
-      text("this Jetson is in power mode {}, and has {}", printable(*mode), printable(*full)));
+      text("this Jetson is in power mode {}, but also has {}", printable(*mode), printable(*full)));
   finding.evidence = {"/var/lib/nvpmodel/status", "/etc/nvpmodel.conf: NAME=" + printable(*full)};
   finding.fix.push_back({fmt::format("sudo nvpmodel -m $(grep -oP 'ID=\\K[0-9]+(?= NAME={}[ >])' "
                                      "/etc/nvpmodel.conf | head -1) && sudo jetson_clocks",
                                      printable(*full)),
-                         text("with a supply and a cooler for it")});
+                         text("needs a sufficient power supply and cooler")});
 }
 
 void saves_power(Examination& look) {
@@ -75,8 +78,8 @@ void saves_power(Examination& look) {
 }
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"RT17", Layer::kRuntime, Severity::kInfo, true, msgid("a GPU of a machine that saves power"),
-     "", saves_power},
+    {"RT17", Layer::kRuntime, Severity::kInfo, true, msgid("a GPU slowed by power saving"), "",
+     saves_power},
 });
 
 }  // namespace

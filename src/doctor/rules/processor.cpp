@@ -1,4 +1,4 @@
-// Rules CPU: work that a GPU waits for.
+// Rules CPU: CPU work that the GPU waits for.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -12,8 +12,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Threads that a program starts for its arithmetic, and which variable says so ("" none: one a
-/// processor).
+/// The number of compute threads a program starts, and the variable that sets it ("": none, one per
+/// CPU).
 struct Threads {
   std::int64_t count = 0;
   std::string shown;
@@ -41,7 +41,7 @@ void threads_over_quota(Examination& look) {
   const double cores = quota == nullptr ? static_cast<double>(cpus->size())
                                         : std::min(*quota, static_cast<double>(cpus->size()));
   const double total = static_cast<double>(threads->count * processes);
-  // A few more than cores is how schedulers live; twice as many is not.
+  // Slightly more threads than cores is normal; twice as many is not.
   if (total < 2 * cores || total - cores < 4) return;
   const auto fair = std::max<std::int64_t>(
       1, static_cast<std::int64_t>(std::floor(cores / static_cast<double>(processes))));
@@ -64,12 +64,13 @@ void omp_one(Examination& look) {
   const double cores = quota == nullptr ? static_cast<double>(cpus->size())
                                         : std::min(*quota, static_cast<double>(cpus->size()));
   if (cores < 4) return;
-  Finding& finding = look.found(text(
-      "OMP_NUM_THREADS=1 leaves the program one of {:.3g} cores, and makes nproc say 1", cores));
+  Finding& finding = look.found(
+      text("OMP_NUM_THREADS=1 limits the program to one of {:.3g} cores, and makes nproc print 1",
+           cores));
   finding.evidence.emplace_back("OMP_NUM_THREADS=1");
   finding.evidence.push_back(fmt::format("sched_getaffinity: {}", cpus->size()));
   finding.fix.push_back({fmt::format("export OMP_NUM_THREADS={}", static_cast<int>(cores)),
-                         text("or unset it; with several processes, their share each")});
+                         text("or unset it; with several processes, give each its share")});
 }
 
 void cpuset_against_limit(Examination& look) {
@@ -82,7 +83,7 @@ void cpuset_against_limit(Examination& look) {
   std::uint64_t limit = ~std::uint64_t{0};
   if (group != nullptr) limit = *group;
   if (user != nullptr) limit = std::min(limit, *user);
-  // Libraries that count the machine's processors start one thread for each.
+  // Libraries that count the machine's CPUs start one thread for each.
   if (online->size() <= limit || cpus->size() * 2 > online->size()) return;
   Finding& finding = look.found(
       text("{} processes and threads are allowed, and libraries that count this machine's "
@@ -98,8 +99,8 @@ void cpuset_against_limit(Examination& look) {
                          ""});
 }
 
-/// mkl-service ends a process that has GNU's OpenMP already and is to use Intel's: children of one
-/// that imported NumPy first, and import PyTorch first.
+/// mkl-service ends a process that has loaded GNU's OpenMP and is configured for Intel's. This
+/// affects child processes that import PyTorch first, if the parent imported NumPy first.
 void mkl_beside_gnu(Examination& look, const std::vector<OpenMp>& copies) {
   const auto gnu = std::find_if(copies.begin(), copies.end(), [](const OpenMp& one) {
     return one.gnu && contains(one.path, "/torch/lib/");
@@ -115,9 +116,9 @@ void mkl_beside_gnu(Examination& look, const std::vector<OpenMp>& copies) {
       !variable_or_empty(look, "MKL_SERVICE_FORCE_INTEL").empty())
     return;
   const bool many = !variable_or_empty(look, "LOCAL_WORLD_SIZE").empty();
-  Finding& finding = look.found(
-      text("PyTorch brings GNU's OpenMP, and mkl-service wants Intel's: a child process that "
-           "imports PyTorch first is ended"));
+  Finding& finding =
+      look.found(text("PyTorch contains GNU's OpenMP, but mkl-service requires Intel's: a child "
+                      "process that imports PyTorch first is killed"));
   if (layer.empty() && !many) finding.severity = Severity::kInfo;
   finding.evidence = {gnu->path, conda == nullptr ? own->path : conda->path};
   finding.evidence.push_back(layer.empty() ? text("MKL_THREADING_LAYER is not set")
@@ -126,19 +127,19 @@ void mkl_beside_gnu(Examination& look, const std::vector<OpenMp>& copies) {
       {"export MKL_THREADING_LAYER=GNU", text("MKL then uses the OpenMP that PyTorch has loaded")});
 }
 
-/// Intel's (and LLVM's) ends the program that loads a second copy of it.
+/// Intel's runtime (and LLVM's) ends a program that loads a second copy of it.
 void two_of_intel(Examination& look, const std::vector<OpenMp>& copies) {
   const auto count =
       std::count_if(copies.begin(), copies.end(), [](const OpenMp& one) { return !one.gnu; });
   if (count < 2 || is_on(variable_or_empty(look, "KMP_DUPLICATE_LIB_OK"))) return;
-  Finding& finding = look.found(
-      text("{} copies of Intel's OpenMP are in this environment: a program that loads two of them "
-           "is ended (OMP: Error #15)",
-           count));
+  Finding& finding =
+      look.found(text("{} copies of Intel's OpenMP are in this environment: a program that loads "
+                      "two of them is aborted (OMP: Error #15)",
+                      count));
   for (const OpenMp& one : copies)
     if (!one.gnu) finding.evidence.push_back(one.path);
-  finding.fix.push_back({"", text("take the packages from one source, all from conda or all from "
-                                  "pip; with conda also: conda install nomkl")});
+  finding.fix.push_back({"", text("install the packages from one source, all from conda or all "
+                                  "from pip; with conda also: conda install nomkl")});
   finding.fix.push_back({"export KMP_DUPLICATE_LIB_OK=TRUE",
                          text("lets both run, with twice the threads; Intel warns of wrong "
                               "results")});
@@ -155,7 +156,7 @@ void governor(Examination& look) {
   const auto* governor = look.see(look.facts.platform.cpu.governor);
   const auto* driver = look.see(look.facts.platform.cpu.frequency_driver);
   if (governor == nullptr || driver == nullptr || *governor != "powersave") return;
-  // With these "powersave" is the usual setting and follows the load.
+  // With these drivers "powersave" is the default and follows the load.
   if (*driver == "intel_pstate" || driver->starts_with("amd-pstate") || *driver == "amd_pstate")
     return;
   Finding& finding = look.found(
@@ -172,11 +173,12 @@ constexpr auto kRules = std::to_array<Rule>({
     {"CPU02", Layer::kRuntime, Severity::kInfo, true,
      msgid("one thread where there are many cores"), "", omp_one},
     {"CPU03", Layer::kRuntime, Severity::kError, false,
-     msgid("a limit below what libraries start threads for"), "", cpuset_against_limit},
-    {"CPU04", Layer::kRuntime, Severity::kWarning, true,
-     msgid("runtimes of OpenMP in each other's way"), "", two_openmp},
-    {"CPU05", Layer::kRuntime, Severity::kInfo, false, msgid("a processor held at a low clock"), "",
-     governor},
+     msgid("a process limit that is too low for the threads of libraries"), "",
+     cpuset_against_limit},
+    {"CPU04", Layer::kRuntime, Severity::kWarning, true, msgid("conflicting OpenMP runtimes"), "",
+     two_openmp},
+    {"CPU05", Layer::kRuntime, Severity::kInfo, false, msgid("a processor limited to a low clock"),
+     "", governor},
 });
 
 }  // namespace

@@ -1,26 +1,26 @@
-// Rules RT13, RT15 and CTR23: GPUs of several machines that could exchange directly, and do not.
+// Rules RT13, RT15 and CTR23: GPUs of several machines that could communicate directly, but do not.
 #include <algorithm>
 #include <array>
 #include <set>
 
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// By its firmware's names, or by the processor's flags, which a container sees as well.
+/// By firmware names, or by CPU flags, which are also visible in containers.
 bool is_virtual(Examination& look) {
   return look.facts.machine.is_virtual ||
          look.facts.platform.cpu.flags.value_or({}).contains("hypervisor");
 }
 
-/// In a virtual machine an adapter for Ethernet is the function by which a cloud's usual network is
-/// fast, and speaks no RDMA between machines. Of that there are one or two: four, and one for two
-/// GPUs, are there for the GPUs.
+/// In a virtual machine, an Ethernet adapter is usually an SR-IOV function of the cloud's normal
+/// network, without RDMA between machines. There are one or two of these. Four adapters, or one for
+/// every two GPUs, are meant for the GPUs.
 bool is_usual_network(Examination& look, const std::vector<RdmaPort>& ports) {
   if (!is_virtual(look)) return false;
   std::set<std::string> adapters;
@@ -29,7 +29,7 @@ bool is_usual_network(Examination& look, const std::vector<RdmaPort>& ports) {
   return adapters.size() < 4 || adapters.size() * 2 < seen_gpus(look).size();
 }
 
-/// The first port that is up; one of InfiniBand first, since Ethernet may be for all else alone.
+/// The first active port, preferring InfiniBand, because Ethernet may be for other traffic.
 const RdmaPort* active_port(Examination& look) {
   const auto* ports = look.see(look.facts.rdma.ports);
   if (ports == nullptr) return nullptr;
@@ -55,7 +55,7 @@ bool is_switched_off(Examination& look) {
   return is_on(variable_or_empty(look, "NCCL_IB_DISABLE"));
 }
 
-/// From 5.12 on adapters take memory by DMA-BUF, which only NVIDIA's open module gives.
+/// Since 5.12 adapters can access memory through DMA-BUF, which only NVIDIA's open module supports.
 bool gives_dma_buf(Examination& look) {
   const bool* open = look.see(look.facts.nvidia.open_module);
   const std::string* kernel = look.see(look.facts.machine.kernel);
@@ -72,7 +72,7 @@ bool has_data_centre_gpu(Examination& look) {
 
 void no_peer_memory(Examination& look) {
   const RdmaPort* port = active_port(look);
-  // The module is for NVIDIA's own adapters.
+  // The module only supports NVIDIA's own adapters.
   if (port == nullptr || !port->adapter.starts_with("mlx") || is_switched_off(look) ||
       !driver_runs(look) || !has_data_centre_gpu(look))
     return;
@@ -81,17 +81,16 @@ void no_peer_memory(Examination& look) {
       gives_dma_buf(look))
     return;
   Finding& finding =
-      look.found(text("network adapters do not reach the GPUs' memory: what goes to other machines "
-                      "is copied through this one's"));
+      look.found(text("network adapters cannot access the GPUs' memory: transfers to other "
+                      "machines are copied through host memory"));
   if (!spans_machines(look)) finding.severity = Severity::kInfo;
   finding.evidence = {
       shown(*port), text("/proc/modules: nvidia, but no nvidia_peermem"),
-      text("the module is not NVIDIA's open one on Linux 5.12 or later, which needs "
-           "none")};
+      text("this is not NVIDIA's open module on Linux 5.12 or later, which would not need it")};
   const auto& log = look.facts.machine.kernel_log;
   const std::string line = log ? newest_line(*log, {"nvidia_peermem", "Unknown symbol"}) : "";
   if (!line.empty()) {
-    finding.evidence.push_back(quoted(line));
+    finding.evidence.push_back(quoted_line(line));
     finding.fix.push_back(
         {"sudo dkms remove nvidia/$(modinfo -F version nvidia) -k $(uname -r) && sudo dkms "
          "autoinstall",
@@ -102,10 +101,10 @@ void no_peer_memory(Examination& look) {
   finding.fix.push_back(
       {"sudo modprobe nvidia_peermem && echo nvidia_peermem | sudo tee "
        "/etc/modules-load.d/nvidia-peermem.conf",
-       text("or NVIDIA's open kernel module, which does without it")});
+       text("or NVIDIA's open kernel module, which does not need it")});
 }
 
-/// Amazon's adapters speak to NCCL by a plugin alone.
+/// NCCL uses Amazon's adapters only through a plugin.
 void efa_without_plugin(Examination& look) {
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr || !spans_machines(look) || seen_gpus(look).empty()) return;
@@ -116,9 +115,8 @@ void efa_without_plugin(Examination& look) {
   const std::string chosen = variable_or_empty(look, "NCCL_NET_PLUGIN");
   const auto* found = look.see_whole(look.facts.rdma.nccl_plugin);
   if (found == nullptr || !found->empty() || chosen.starts_with('/')) return;
-  Finding& finding =
-      look.found(text("NCCL has no plugin for this machine's EFA adapters: it goes by plain TCP to "
-                      "other machines"));
+  Finding& finding = look.found(text(
+      "NCCL has no plugin for this machine's EFA adapters: it uses plain TCP to other machines"));
   finding.evidence = {
       fmt::format("/sys/bus/pci/devices/{}: {:04x}:{:04x}", efa->address, efa->vendor, efa->device),
       text("not in LD_LIBRARY_PATH nor in the system's folders: {}", "libnccl-net*.so"),
@@ -127,19 +125,19 @@ void efa_without_plugin(Examination& look) {
   if (folder != nullptr) {
     finding.fix.push_back(
         {fmt::format("export LD_LIBRARY_PATH={}:/opt/amazon/efa/lib:$LD_LIBRARY_PATH", *folder),
-         text("it is here, and nobody looks there")});
+         text("it is installed there, but no program searches this folder")});
     return;
   }
   finding.fix.push_back(
       {"curl -fsSLO https://efa-installer.amazonaws.com/aws-efa-installer-latest.tar.gz && tar xzf "
        "aws-efa-installer-latest.tar.gz && cd aws-efa-installer && sudo ./efa_installer.sh -y",
-       text("brings it in /opt/amazon/ofi-nccl; an image wants it, too, with --skip-kmod")});
+       text("installs it in /opt/amazon/ofi-nccl; images also need it, with --skip-kmod")});
 }
 
 void no_verbs_in_container(Examination& look) {
   const RdmaPort* port = active_port(look);
   const std::string kind = container_kind(look);
-  // A system container, Apptainer and Flatpak have the nodes of the machine, or are told otherwise.
+  // System containers, Apptainer and Flatpak have the host's nodes, or are configured differently.
   if (port == nullptr ||
       (kind != "docker" && kind != "podman" && kind != "kubernetes" && kind != "container"))
     return;
@@ -152,27 +150,26 @@ void no_verbs_in_container(Examination& look) {
   const bool asked = asks_for_rdma(look);
   if (gpus == 0 || (port->ethernet && !asked)) return;
   Finding& finding =
-      look.found(text("the container sees the machine's RDMA adapters and may not use them: NCCL "
-                      "goes by plain TCP to other machines"));
+      look.found(text("the container sees the machine's RDMA adapters but may not use them: NCCL "
+                      "uses plain TCP to other machines"));
   if (!asked) finding.severity = Severity::kInfo;
-  finding.evidence = {shown(*port), fmt::format("/dev/infiniband/uverbs0: {}", tr("not there")),
+  finding.evidence = {shown(*port), fmt::format("/dev/infiniband/uverbs0: {}", tr("missing")),
                       "https://github.com/NVIDIA/nccl/issues/451"};
   if (kind == "kubernetes")
-    finding.fix.push_back(
-        {"kubectl describe node | grep rdma/",
-         text("the name that the cluster has for them: ask for one in resources.limits")});
+    finding.fix.push_back({"kubectl describe node | grep rdma/",
+                           text("the cluster's name for them: request one in resources.limits")});
   else
     finding.fix.push_back({(kind == "podman" ? "podman" : "docker") +
                                std::string(" run --device /dev/infiniband --cap-add IPC_LOCK "
                                            "--ulimit memlock=-1 --network host IMAGE"),
-                           text("with what else the container is started by")});
+                           text("in addition to the container's other options")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({
     {"CTR23", Layer::kContainer, Severity::kWarning, true,
      msgid("a container that may not use its RDMA adapters"), "", no_verbs_in_container},
     {"RT13", Layer::kRuntime, Severity::kWarning, true,
-     msgid("network adapters that do not reach the GPUs' memory"), "", no_peer_memory},
+     msgid("network adapters that cannot access the GPUs' memory"), "", no_peer_memory},
     {"RT15", Layer::kRuntime, Severity::kWarning, true, msgid("EFA adapters without NCCL's plugin"),
      "", efa_without_plugin},
 });

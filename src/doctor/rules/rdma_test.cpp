@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
@@ -9,7 +9,7 @@ using tests::card;
 
 namespace {
 
-/// "warning" where the rule holds, by its first finding; "" it does not.
+/// "warning": the severity of the rule's first finding; "" if it finds nothing.
 std::string said(std::span<const Rule> rules, const Facts& facts, std::string_view id) {
   for (const auto& one : diagnose_with({rules.begin(), rules.end()}, facts, {}).findings)
     if (one.id == id)
@@ -19,7 +19,7 @@ std::string said(std::span<const Rule> rules, const Facts& facts, std::string_vi
   return "";
 }
 
-/// Two H100 and an InfiniBand adapter with a link, in a job of two machines.
+/// Two H100 and an active InfiniBand adapter, in a job on two machines.
 Facts node() {
   Facts facts;
   facts.machine.kernel = std::string("6.8.0-45-generic");
@@ -41,7 +41,7 @@ Facts node() {
 void alone(Facts& facts) {
   facts.process.environment = Environment{};
 }
-/// RoCE adapters of a virtual machine's.
+/// RoCE adapters of a virtual machine.
 void many(Facts& facts, int count) {
   facts.machine.is_virtual = true;
   std::vector<RdmaPort> ports;
@@ -90,7 +90,7 @@ TEST_CASE("network adapters that do not reach the GPUs' memory are said where th
         }).empty());
   CHECK(but([](Facts& f) { alone(f), ethernet(f); }).empty());
   CHECK(but(ethernet) == "warning");
-  // A cloud's usual network, which speaks no RDMA between machines; its InfiniBand does.
+  // A cloud's normal network has no RDMA between machines; its InfiniBand does.
   CHECK(but([](Facts& f) { ethernet(f), f.machine.is_virtual = true; }).empty());
   CHECK(but([](Facts& f) { many(f, 2); }).empty());
   CHECK_MESSAGE(but([](Facts& f) { many(f, 4); }) == "warning", "RoCE for the GPUs");

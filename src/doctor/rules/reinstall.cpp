@@ -1,11 +1,11 @@
 #include "doctor/rules/reinstall.hpp"
 
 #include "base/text.hpp"
-#include "doctor/install.hpp"
-#include "doctor/read/python_text.hpp"
+#include "doctor/knowledge/python_text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/sight.hpp"
-#include "doctor/version.hpp"
+#include "doctor/rules/install.hpp"
+#include "doctor/rules/queries.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -29,7 +29,7 @@ std::string unknown_mirror(const PackageIndex& configured) {
               configured.named());
 }
 
-/// What requires another PyTorch than that release: "vllm 0.8.5 (torch==2.6.0)".
+/// The package that requires another PyTorch release: "vllm 0.8.5 (torch==2.6.0)".
 std::string left_behind(const PythonFacts& python, const std::string& release) {
   std::string names;
   for (const Distribution& one : python.distributions.value_or({})) {
@@ -45,8 +45,8 @@ std::string left_behind(const PythonFacts& python, const std::string& release) {
   return names;
 }
 
-/// conda keeps a list of what it has put there: what pip lays over it, the next `conda install`
-/// breaks.
+/// conda tracks the files it installed. If pip overwrites them, the next `conda install` breaks the
+/// package.
 bool is_condas(Examination& look) {
   const CondaPackage* package = conda_package(look, "pytorch");
   const auto& torch = look.facts.python.torch;
@@ -59,15 +59,14 @@ void mind_the_others(Examination& look, model::Finding& finding, const std::stri
     fix.command =
         fmt::format("conda remove -p {} pytorch\n", pasted(look.facts.python.prefix)) + fix.command;
     fix.says += "; " + text(
-                           "conda has installed the PyTorch that is there: it goes first, and "
-                           "what of conda's was built on it");
+                           "conda has installed the current PyTorch: remove it first, with conda's "
+                           "packages that depend on it");
   }
   if (const std::string names = left_behind(look.facts.python, release); !names.empty())
-    fix.says +=
-        "; " + text(
-                   "{} is made for another PyTorch: take its release for {} as well (pip install "
-                   "-U, which may bring a PyTorch of its own), or an environment for each",
-                   names, release);
+    fix.says += "; " + text(
+                           "{} is for another PyTorch: also install its release for {} (pip "
+                           "install -U, which may change PyTorch), or use separate environments",
+                           names, release);
 }
 
 }  // namespace
@@ -94,11 +93,11 @@ std::optional<model::Fix> jetson_torch(const Compatibility& known, const Facts& 
     if (one.l4t == facts.machine.l4t.value_or(0)) row = &one;
   const std::string python = facts.python.version.value_or("");
   if (row == nullptr || row->torch.empty())
-    return model::Fix{"", text("take the PyTorch that NVIDIA builds for this JetPack: {}",
+    return model::Fix{"", text("install the PyTorch that NVIDIA builds for this JetPack: {}",
                                row == nullptr ? kPage : row->page)};
   if (!row->python.empty() && !python.empty() && python != row->python)
-    return model::Fix{"", text("NVIDIA builds PyTorch for this JetPack's own Python {}, and this "
-                               "one is {}: make an environment with that, then pip install {}",
+    return model::Fix{"", text("NVIDIA builds PyTorch for this JetPack's own Python {}, but this "
+                               "is {}: create an environment with that Python, then pip install {}",
                                row->python, python, fmt::join(row->torch, " "))};
   const char* again = facts.python.has_uv ? "--reinstall" : "--force-reinstall";
   std::vector<std::string> words{again};

@@ -4,18 +4,19 @@
 
 #include "base/file.hpp"
 #include "doctor/facts/driver_files.hpp"
+#include "doctor/knowledge/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// The CUDA release that each driver branch came with: NVIDIA's CUDA toolkit release notes, table
-/// of toolkits and their driver versions.
+/// The CUDA release of each driver branch, from NVIDIA's CUDA toolkit release notes (table of
+/// toolkits and drivers).
 struct Branch {
   int driver;
   const char* cuda;
 };
 constexpr auto kBranches = std::to_array<Branch>({
-    {384, "9.0"},  {390, "9.1"},  {396, "9.2"},  {410, "10.0"}, {418, "10.1"}, {440, "10.2"},
+    {384, "9.0"},  {387, "9.1"},  {396, "9.2"},  {410, "10.0"}, {418, "10.1"}, {440, "10.2"},
     {450, "11.0"}, {455, "11.1"}, {460, "11.2"}, {465, "11.3"}, {470, "11.4"}, {495, "11.5"},
     {510, "11.6"}, {515, "11.7"}, {520, "11.8"}, {525, "12.0"}, {530, "12.1"}, {535, "12.2"},
     {545, "12.3"}, {550, "12.4"}, {555, "12.5"}, {560, "12.6"}, {565, "12.7"}, {570, "12.8"},
@@ -24,8 +25,8 @@ constexpr auto kBranches = std::to_array<Branch>({
 
 Satisfied compare(std::string_view left, std::string_view relation, std::string_view right) {
   if (left.empty()) return Satisfied::kUnknown;
-  const bool less = version_less(left, right);
-  const bool more = version_less(right, left);
+  const bool less = is_older(left, right);
+  const bool more = is_older(right, left);
   bool holds = false;
   if (relation == ">=") holds = !less;
   if (relation == "<=") holds = !more;
@@ -37,7 +38,8 @@ Satisfied compare(std::string_view left, std::string_view relation, std::string_
 }
 
 Satisfied is_brand(std::string_view gpu, std::string_view brand) {
-  // "GeForce" is on the product; the brands of data-centre and workstation boards are not.
+  // The product name shows the brand GeForce, but not the brands of data centre and workstation
+  // cards.
   if (gpu.empty()) return Satisfied::kUnknown;
   const bool geforce = gpu.find("GeForce") != std::string_view::npos;
   if (geforce)

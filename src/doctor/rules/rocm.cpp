@@ -1,23 +1,23 @@
-// Rules AMD09, AMD11, WSL05 and FW29: memory, firmware, kernel and runtime of AMD's GPUs, and what
-// servers know GPUs by.
+// Rules AMD09, AMD11, WSL05 and FW29: memory, firmware, kernel and runtime of AMD's GPUs, and how
+// inference servers detect GPUs.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/install.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/install.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
 constexpr std::uint64_t kGib = 1ULL << 30;
 
-/// amdgpu has gttsize, and ignores a parameter that it does not know.
+/// amdgpu's parameter is gttsize; it ignores unknown parameters.
 bool misspelt_size(Examination& look) {
   std::string where;
   const std::string given = look.facts.platform.command_line.value_or("");
@@ -33,12 +33,12 @@ bool misspelt_size(Examination& look) {
   finding.evidence = {where, "https://docs.kernel.org/gpu/amdgpu/module-parameters.html"};
   finding.fix.push_back(
       on_system(look, "kernel_argument",
-                text("pages of 4 KiB: 25165824 are 96 GiB; take the other word away"),
+                text("pages of 4 KiB: 25165824 are 96 GiB; remove the other parameter"),
                 "ttm.pages_limit=25165824"));
   return true;
 }
 
-/// Somebody computes on AMD's GPUs here.
+/// AMD GPUs are used for computing here.
 bool wants_rocm(Examination& look) {
   const auto& torch = look.facts.python.torch;
   return (torch && torch->hip) || look.see(look.facts.rocm.folder) != nullptr ||
@@ -46,7 +46,8 @@ bool wants_rocm(Examination& look) {
          look.see(look.facts.platform.ggml) != nullptr;
 }
 
-/// Before 6.16.9 ROCm was told of 15.5 GiB of what the firmware gives Strix Halo's GPU.
+/// Before 6.16.9 ROCm only saw 15.5 GiB of the memory that the firmware reserves for Strix Halo's
+/// GPU.
 bool kernel_sees_little(Examination& look, const std::vector<KfdNode>& nodes,
                         const std::vector<AmdMemory>& memory) {
   const auto* kernel = look.see(look.facts.machine.kernel);
@@ -57,10 +58,10 @@ bool kernel_sees_little(Examination& look, const std::vector<KfdNode>& nodes,
       std::none_of(nodes.begin(), nodes.end(),
                    [](const KfdNode& node) { return node.gfx() == "gfx1151"; }))
     return false;
-  Finding& finding = look.found(
-      text("programs of ROCm see 15.5 GiB of the {} GiB that this processor's GPU has: the kernel "
-           "{} tells them no more",
-           large->own / kGib, *kernel));
+  Finding& finding =
+      look.found(text("ROCm programs see 15.5 GiB of the {} GiB of this integrated GPU: kernel {} "
+                      "does not report more",
+                      large->own / kGib, *kernel));
   finding.evidence = {
       fmt::format("/sys/bus/pci/devices/{}: mem_info_vram_total {}", large->address, large->own),
       "/proc/sys/kernel/osrelease: " + *kernel,
@@ -70,7 +71,7 @@ bool kernel_sees_little(Examination& look, const std::vector<KfdNode>& nodes,
   return true;
 }
 
-/// A processor's GPU takes the machine's memory; by default the kernel lets it have half.
+/// An integrated GPU uses the host's memory; by default the kernel allows half.
 void half_of_memory(Examination& look) {
   if (misspelt_size(look)) return;
   const auto* nodes = look.see(look.facts.rocm.nodes);
@@ -87,11 +88,11 @@ void half_of_memory(Examination& look) {
       contains(*line, "amdgpu.gttsize="))
     return;
   for (const AmdMemory& one : *memory) {
-    // Little of it, and much of the machine's left: of small machines the half is what there is.
+    // The GPU has little memory and the host has much left. On small machines the half is needed.
     if (*all < 32 * kGib || one.own > *all / 8 || one.machines > *all / 16 * 9) continue;
-    Finding& finding =
-        look.found(text("programs get at most {} GiB of this machine's {} for the processor's GPU",
-                        (one.own + one.machines) / kGib, (*all + kGib - 1) / kGib));
+    Finding& finding = look.found(
+        text("programs get at most {} GiB of this machine's {} GiB for the integrated GPU",
+             (one.own + one.machines) / kGib, (*all + kGib - 1) / kGib));
     finding.evidence = {
         fmt::format("/sys/bus/pci/devices/{}: mem_info_vram_total {}, mem_info_gtt_total {}",
                     one.address, one.own, one.machines),
@@ -106,7 +107,7 @@ void half_of_memory(Examination& look) {
   }
 }
 
-/// "6.14.0-1020-oem" is no older than "6.14.0-1018-oem", of the same distribution's kind.
+/// "6.14.0-1020-oem" is not older than "6.14.0-1018-oem" of the same distribution flavour.
 bool is_mended(std::string_view kernel, std::string_view mended) {
   const auto one = split(kernel, '-'), first = split(mended, '-');
   return one.size() == 3 && first.size() == 3 && one[2] == first[2] &&
@@ -114,7 +115,7 @@ bool is_mended(std::string_view kernel, std::string_view mended) {
          to_number(one[1]).value_or(0) >= to_number(first[1]).value_or(0);
 }
 
-/// Releases of the kernel whose amdgpu has a fault with a GPU; AMD's own driver is another.
+/// Kernel releases whose amdgpu has a fault with a GPU; AMD's own driver is not affected.
 void bad_kernel(Examination& look) {
   const auto* nodes = look.see(look.facts.rocm.nodes);
   const auto* kernel = look.see(look.facts.machine.kernel);
@@ -137,16 +138,16 @@ void bad_kernel(Examination& look) {
           fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()),
           row.source};
       if (!row.set.empty())
-        finding.fix.push_back(on_system(look, "kernel_argument",
-                                        text("avoids it until a newer kernel is here"), row.set));
+        finding.fix.push_back(on_system(
+            look, "kernel_argument", text("avoids it until a newer kernel is installed"), row.set));
       else
         finding.fix.push_back(
-            {"", text("boot a kernel that is newer, or older, than those from {}", row.kernel)});
+            {"", text("boot a kernel that is newer or older than {}", row.kernel)});
       return;
     }
 }
 
-/// Releases of linux-firmware with which a GPU hangs.
+/// linux-firmware releases with which a GPU hangs.
 void bad_firmware(Examination& look) {
   bad_kernel(look);
   const auto* nodes = look.see(look.facts.rocm.nodes);
@@ -163,26 +164,26 @@ void bad_firmware(Examination& look) {
           "linux-firmware " + *release,
           fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()),
           row.source};
-      finding.fix.push_back(on_system(look, "gpu_firmware",
-                                      text("a later release mends it; so does the one before")));
+      finding.fix.push_back(
+          on_system(look, "gpu_firmware",
+                    text("a later release fixes it; the previous one does not have it")));
       return;
     }
 }
 
-/// The wheel's runtime speaks to /dev/kfd, which WSL has not: there is another one for it.
+/// The wheel's runtime needs /dev/kfd, which WSL lacks; WSL has its own runtime.
 void runtime_for_wsl(Examination& look) {
   if (!in_wsl(look) || !look.missing(look.facts.container.kind)) return;
   const std::string* runtime = look.see(look.facts.rocm.wsl_runtime);
   const std::string* own = look.see(look.facts.rocm.own_runtime);
   if (runtime == nullptr || runtime->empty() || own == nullptr || !look.facts.nodes.dxg) return;
-  Finding& finding =
-      look.found(text("PyTorch takes its own runtime of ROCm, which knows no WSL: it sees no GPU"));
+  Finding& finding = look.found(
+      text("PyTorch uses its own ROCm runtime, which does not support WSL: it sees no GPU"));
   finding.evidence = {*own, fmt::format("hsa-runtime-rocr4wsl-amdgpu {}", printable(*runtime)),
                       "https://github.com/ROCm/legacy-rocm-build/issues/3571"};
   finding.fix.push_back(
-      {fmt::format("rm {}*", pasted(*own)),
-       text("then it takes the machine's, which is made for WSL; again after every install of "
-            "PyTorch")});
+      {fmt::format("rm {}*", pasted(*own)), text("then it uses the machine's, which supports WSL; "
+                                                 "repeat it after every installation of PyTorch")});
 }
 
 const Distribution* package_named(Examination& look, std::string_view name) {
@@ -193,27 +194,27 @@ const Distribution* package_named(Examination& look, std::string_view name) {
   return found == all->end() ? nullptr : &*found;
 }
 
-/// vLLM asks AMD's package which GPU it has, and takes a machine without it for one without GPU.
+/// vLLM detects GPUs with AMD's package, and without it assumes that there is no GPU.
 void server_without_amdsmi(Examination& look, const Distribution& server) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   const bool* there = look.see(look.facts.parts.amdsmi);
   if (torch == nullptr || !torch->hip || !has_rocm_gpu(look) || there == nullptr || *there) return;
-  Finding& finding = look.found(
-      text("{} knows AMD's GPUs by the package amdsmi, which is not here: Failed to infer device "
-           "type",
-           named(server)));
+  Finding& finding =
+      look.found(text("{} detects AMD's GPUs with the package amdsmi, which is missing: Failed to "
+                      "infer device type",
+                      named(server)));
   finding.evidence = {server.path, torch->path,
                       "https://github.com/vllm-project/vllm/issues/24576"};
   finding.fix.push_back({install_command(look.facts.python, {"/opt/rocm/share/amd_smi"}),
-                         text("it comes with ROCm, in the release of its library; from a copy "
-                              "where that folder may not be written to")});
+                         text("it is part of ROCm and must match its library; use a copy if that "
+                              "folder is not writable")});
 }
 
-/// Both have a pynvml.py, and the one that was installed later has written it.
+/// Both packages contain pynvml.py; the one installed last has overwritten it.
 void two_pynvml(Examination& look, const Distribution& server) {
   const Distribution* old = package_named(look, "pynvml");
   const Distribution* nvidia = package_named(look, "nvidia-ml-py");
-  // From 0.7.3 on it brings the module itself (https://github.com/vllm-project/vllm/pull/12963).
+  // Since 0.7.3 it contains the module itself (https://github.com/vllm-project/vllm/pull/12963).
   if (old == nullptr || nvidia == nullptr || !is_older(old->version, "12") ||
       !is_older(server.version, "0.7.3") || !machine_has_nvidia(look))
     return;
@@ -225,7 +226,7 @@ void two_pynvml(Examination& look, const Distribution& server) {
   finding.fix.push_back(
       {uninstall_command(look.facts.python, {"pynvml"}) + "\n" +
            install_command(look.facts.python, {"--force-reinstall", "--no-deps", "nvidia-ml-py"}),
-       text("what imports pynvml goes on: nvidia-ml-py has that name, too")});
+       text("programs that import pynvml still work: nvidia-ml-py contains that module too")});
 }
 
 void servers_gpus(Examination& look) {
@@ -239,7 +240,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"WSL05", Layer::kLibraries, Severity::kError, true,
      msgid("PyTorch's own runtime of ROCm inside WSL"), "", runtime_for_wsl},
     {"AMD09", Layer::kRuntime, Severity::kWarning, true,
-     msgid("a processor's GPU that gets less memory than there is"), "", half_of_memory},
+     msgid("an integrated GPU that gets less memory than possible"), "", half_of_memory},
     {"AMD11", Layer::kDriver, Severity::kWarning, true,
      msgid("firmware files or a kernel with a known fault"), "", bad_firmware},
     {"FW29", Layer::kFramework, Severity::kError, true,

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
@@ -9,7 +9,7 @@ using tests::card;
 
 namespace {
 
-/// "warning" where the rule holds, by its first finding; "" it does not.
+/// "warning": the severity of the rule's first finding; "" if it finds nothing.
 std::string said(std::span<const Rule> rules, const Facts& facts, std::string_view id) {
   for (const auto& one : diagnose_with({rules.begin(), rules.end()}, facts, {}).findings)
     if (one.id == id)
@@ -25,7 +25,7 @@ Distribution package(const char* name, const char* version) {
   return one;
 }
 
-/// A processor's GPU with a half of 128 GiB, and ROCm.
+/// An integrated GPU with half of 128 GiB, and ROCm.
 Facts strix_halo() {
   Facts facts;
   facts.machine.kernel = std::string("6.14.0-33-generic");
@@ -55,7 +55,7 @@ TEST_CASE("a processor's GPU gets half of the memory, unless somebody says more"
           alter(f.rocm.memory, [](auto& it) { it.front().own = 96ULL << 30; });
           f.machine.kernel = std::string("6.16.9-061609-generic");
         }).empty());
-  // An older kernel tells ROCm of a part of it alone; AMD's own driver does not.
+  // An older kernel shows ROCm only a part of it; AMD's own driver shows all.
   CHECK(but([](Facts& f) {
           alter(f.rocm.memory, [](auto& it) { it.front().own = 96ULL << 30; });
         }) == "warning");
@@ -67,7 +67,7 @@ TEST_CASE("a processor's GPU gets half of the memory, unless somebody says more"
           alter(f.rocm.memory, [](auto& it) { it.front().machines = 100ULL << 30; });
         }).empty());
   CHECK(but([](Facts& f) { f.rocm.folder = {}; }).empty());
-  // Beside a card it is the card that computes.
+  // With a card installed, the card does the computing.
   CHECK(but([](Facts& f) {
           alter(f.rocm.nodes, [](auto& it) { it.push_back({"2", "", 110000, false}); });
         }).empty());
@@ -145,7 +145,7 @@ TEST_CASE("a kernel whose amdgpu has a fault with this GPU is named, unless a wo
   CHECK(kernel(110501, "6.17.8-300.fc43.x86_64", "quiet amdgpu.cwsr_enable=0").empty());
   CHECK(kernel(110501, "6.18.1", "quiet").empty());
   CHECK(kernel(110501, "6.17.9-300.fc43.x86_64", "quiet").empty());
-  // Ubuntu's kernels for new machines had it mended before others of that number.
+  // Ubuntu's kernels for new hardware had the fix before other kernels with that number.
   CHECK(kernel(110501, "6.14.0-1018-oem", "quiet").empty());
   CHECK(kernel(110501, "6.17.0-1020-oem", "quiet").empty());
   CHECK(kernel(110501, "6.14.0-1017-oem", "quiet") == "info");
@@ -172,10 +172,10 @@ TEST_CASE("for which GPUs an image was compiled is told by its variable, of its 
   CHECK(told(110002, "gfx942;gfx1102", kGit, kOpt).empty());
   CHECK(told(110002, "gfx1100", "2.9.1+rocm7.1.1.lw.git351ff442",
              "/usr/local/lib/python3.12/dist-packages") == "warning");
-  // Somebody's own, beside which the variable is for extensions.
+  // A self-built PyTorch, for which the variable is about extensions.
   CHECK(told(110002, "gfx942", kGit, "/home/ada/venv/lib/site-packages").empty());
   CHECK(told(110002, "gfx942", "2.8.0a0", kOpt).empty());
-  // One of a family's code serves all of it.
+  // Code for a family runs on all its members.
   for (const auto& [target, family, other] :
        {std::tuple(90012U, "gfx9-generic", "gfx9-4-generic"),
         std::tuple(90500U, "gfx9-4-generic", "gfx9-generic"),

@@ -1,11 +1,11 @@
-// Rules RT01, RT03 to RT11 and RT14: a GPU that works, and works badly.
+// Rules RT01, RT03 to RT11 and RT14: a GPU that works, but badly.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -21,39 +21,38 @@ std::string named(const StuckProcess& one) {
   return fmt::format("{} ({})", one.pid, printable(one.name));
 }
 
-/// What a process that is stuck holds, and what ends it.
+/// What a hung process holds, and how to end it.
 void add_stuck(Finding& finding, const StuckProcess& one) {
   std::string line =
       one.state == 'Z'
-          ? text("process {} has ended, and its parent {} has not asked how (state Z)", named(one),
+          ? text("process {} has ended, but its parent {} has not reaped it (state Z)", named(one),
                  one.parent)
-          : text("process {} waits in the kernel, where no signal reaches it (state D)",
-                 named(one));
+          : text("process {} is blocked in the kernel and cannot be killed (state D)", named(one));
   if (!one.node.empty())
     line += ": " + (one.state == 'Z' ? text("a thread of it has {} open", one.node)
-                                     : text("it has {} open", one.node));
+                                     : text("it has opened {}", one.node));
   finding.evidence.push_back(std::move(line));
   if (one.state == 'Z' && one.node.empty() && one.parent > 1) {
     finding.fix.insert(finding.fix.begin(),
                        {fmt::format("sudo kill {}", one.parent),
-                        text("ends its parent; what is left over is then collected")});
+                        text("ends its parent, so that the zombie is reaped")});
     return;
   }
   if (one.state == 'Z')
     finding.fix.insert(finding.fix.begin(),
                        {fmt::format("sudo kill -9 {}", one.pid),
-                        text("reaches its threads, unless they wait in the kernel")});
-  finding.fix.push_back({"sudo reboot", text("for what waits in the kernel; sudo dmesg may tell "
-                                             "what it waits for")});
+                        text("ends its threads, unless they are blocked in the kernel")});
+  finding.fix.push_back(
+      {"sudo reboot", text("for processes blocked in the kernel; sudo dmesg may show the reason")});
 }
 
-/// A process may wait for a moment; the kernel says of whom it has waited for minutes.
+/// A process may block briefly; the kernel logs processes that have blocked for minutes.
 std::string hung_line(Examination& look, int pid) {
   const auto& log = look.facts.machine.kernel_log;
   return log ? newest_line(*log, {fmt::format(":{} blocked for more than", pid)}) : "";
 }
 
-/// Those that cannot be ended, whether NVML names them as holders or not.
+/// Hung holders, whether or not NVML lists them.
 void stuck_holders(Examination& look) {
   const auto* stuck = look.see(look.facts.machine.stuck);
   if (stuck == nullptr) return;
@@ -61,14 +60,14 @@ void stuck_holders(Examination& look) {
     const std::string hung = hung_line(look, one.pid);
     if (one.node.empty() || (one.state == 'D' && hung.empty())) continue;
     Finding& finding = look.found(
-        text("process {} cannot be ended, and keeps what it has on {}", named(one), one.node));
+        text("process {} cannot be killed, and keeps its memory on {}", named(one), one.node));
     add_stuck(finding, one);
-    if (!hung.empty()) finding.evidence.push_back(quoted(hung));
+    if (!hung.empty()) finding.evidence.push_back(quoted_line(hung));
   }
 }
 
 void memory_held(Examination& look) {
-  // From inside of a container or WSL the others' processes are not seen, so they hold nothing.
+  // In a container or WSL other processes are not visible, so they appear to hold nothing.
   const auto& kind = look.facts.container.kind;
   if (look.see(kind) != nullptr || kind.is_unreadable() || look.facts.machine.in_container ||
       look.facts.machine.is_wsl)
@@ -79,19 +78,19 @@ void memory_held(Examination& look) {
     const auto* total = look.see(gpu.memory_total_bytes);
     if (used == nullptr || named == nullptr || total == nullptr) continue;
     if (gpu.mig_enabled.value_or(false) || gpu.vgpu_licence) continue;
-    // The driver keeps some hundred MiB for itself, more on larger GPUs.
+    // The driver reserves a few hundred MiB, more on larger GPUs.
     const std::uint64_t own = std::max(kGib, *total / 20);
     if (*used <= *named + own) continue;
-    Finding& finding = look.found(text("{} of GPU {} are held by nobody who can be seen",
+    Finding& finding = look.found(text("{} of GPU {} are in use, but no visible process holds them",
                                        gib(*used - *named), gpu.pci_address));
     finding.evidence.push_back(
         text("NVML: {} used, {} by the processes it names", gib(*used), gib(*named)));
     finding.fix.push_back(
-        {"sudo fuser -v /dev/nvidia*", text("names who holds it: end the left-overs "
-                                            "of a program that was killed")});
+        {"sudo fuser -v /dev/nvidia*",
+         text("shows which processes hold it: end what remains of a killed program")});
     finding.fix.push_back(
         {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
-         text("if nobody holds it; ends what runs on it")});
+         text("if no process holds it; ends the programs on it")});
     for (const StuckProcess& one : look.facts.machine.stuck.value_or({}))
       if (!one.node.empty() || one.unknown) add_stuck(finding, one);
   }
@@ -119,9 +118,8 @@ void throttle(Examination& look) {
     if (gpu.utilization_percent)
       finding.evidence.push_back(text("at {} % use", *gpu.utilization_percent));
     finding.fix.push_back(
-        {"",
-         heat ? text("clean fans and filters, let air through; in a rack the airflow past the card")
-              : text("check the power supply, its cables and the card's connectors")});
+        {"", heat ? text("clean fans and filters; check the airflow, in a rack also past the card")
+                  : text("check the power supply, its cables and the card's connectors")});
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -pl WATTS", pasted(gpu.pci_address)),
                            text("a lower power limit, which at least keeps clocks steady")});
   }
@@ -159,19 +157,20 @@ void shm_full(Examination& look) {
   Finding& finding =
       look.found(text("/dev/shm is full: {} of {} MiB; the next DataLoader worker will be killed",
                       *used / kMib, *total / kMib));
-  finding.fix.push_back({"ls -lS /dev/shm | head", text("delete what programs have left there")});
+  finding.fix.push_back(
+      {"ls -lS /dev/shm | head", text("delete files that programs have left there")});
   finding.fix.push_back({"sudo mount -o remount,size=16G /dev/shm", text("enlarge it")});
 }
 
-/// What a program puts where a variable leads, and how much room the least of it wants.
+/// What a program writes to a folder named by a variable, and the minimum space it needs.
 struct Need {
   std::string_view variable;
   std::uint64_t bytes;
   const char* what;
 };
 constexpr auto kNeeds = std::to_array<Need>({
-    // nvcc's intermediate files of one extension; where PyTorch's and Triton's kernels are kept.
-    {"TMPDIR", 64 * kMib, msgid("what a compiler writes meanwhile")},
+    // nvcc's intermediate files of one extension; the caches of PyTorch's and Triton's kernels.
+    {"TMPDIR", 64 * kMib, msgid("a compiler's temporary files")},
     {"TRITON_CACHE_DIR", 64 * kMib, msgid("compiled kernels")},
     {"TORCHINDUCTOR_CACHE_DIR", 64 * kMib, msgid("compiled kernels")},
     {"VLLM_CACHE_ROOT", 64 * kMib, msgid("compiled kernels")},
@@ -181,47 +180,48 @@ constexpr auto kNeeds = std::to_array<Need>({
     {"/var/lib/docker", 200 * kMib, msgid("a layer of an image")},
 });
 
-/// What does not fit fails, often with other words than that. Free bytes count alone: most of a
-/// small disk may be taken, and enough be left.
+/// Writes fail on a full disk, often with other messages. Only free bytes count, because a small
+/// disk can be nearly full and still have enough.
 void disk_full(Examination& look) {
-  const auto* rooms = look.see(look.facts.process.rooms);
-  if (rooms == nullptr || (seen_gpus(look).empty() && !look.facts.python.interpreter)) return;
-  for (const Room& room : *rooms) {
-    const bool no_files = room.free_files && *room.free_files == 0;
+  const auto* spaces = look.see(look.facts.process.disk_space);
+  if (spaces == nullptr || (seen_gpus(look).empty() && !look.facts.python.interpreter)) return;
+  for (const DiskSpace& space : *spaces) {
+    const bool no_files = space.free_files && *space.free_files == 0;
     const auto* need = std::find_if(kNeeds.begin(), kNeeds.end(),
-                                    [&](const Need& one) { return one.variable == room.what; });
-    if ((need == kNeeds.end() || room.free_bytes >= need->bytes) && !no_files) continue;
-    const bool is_docker = room.what.starts_with('/');
+                                    [&](const Need& one) { return one.variable == space.what; });
+    if ((need == kNeeds.end() || space.free_bytes >= need->bytes) && !no_files) continue;
+    const bool is_docker = space.what.starts_with('/');
     Finding& finding = look.found(
         no_files
-            ? text("no file can be made any more in {}: its file system has no inode left",
-                   printable(room.path))
-            : text("{} MiB are left in {}, and {} wants {} MiB or more", room.free_bytes / kMib,
-                   printable(room.path), tr(need->what), need->bytes / kMib));
-    // A few MiB may do for what is to be done; nothing does for nothing.
-    if (no_files || room.free_bytes < kMib) finding.severity = Severity::kError;
+            ? text("no file can be created in {}: its file system has no inodes left",
+                   printable(space.path))
+            : text("{} MiB are left in {}, but {} may need {} MiB or more", space.free_bytes / kMib,
+                   printable(space.path), tr(need->what), need->bytes / kMib));
+    // A few MiB may be enough for the task; zero never is.
+    if (no_files || space.free_bytes < kMib) finding.severity = Severity::kError;
     if (is_docker) finding.severity = Severity::kWarning;
-    finding.evidence = {fmt::format("statvfs({}): {} bytes", printable(room.path), room.free_bytes),
-                        "https://github.com/state-spaces/mamba/issues/164"};
+    finding.evidence = {
+        fmt::format("statvfs({}): {} bytes", printable(space.path), space.free_bytes),
+        "https://github.com/state-spaces/mamba/issues/164"};
     if (is_docker) {
       finding.fix.push_back({"docker system df && docker system prune",
-                             text("images, layers and containers that nobody uses")});
+                             text("removes unused images, layers and containers")});
       return;
     }
-    finding.evidence.push_back(text("{} leads there", room.what));
-    const bool has_caches = room.what == "HOME" || room.what == "XDG_CACHE_HOME";
+    finding.evidence.push_back(text("{} points there", space.what));
+    const bool has_caches = space.what == "HOME" || space.what == "XDG_CACHE_HOME";
     finding.fix.push_back({std::string(has_caches ? "pip cache purge; " : "") +
-                               "du -xh --max-depth=2 " + pasted(room.path) +
+                               "du -xh --max-depth=2 " + pasted(space.path) +
                                " 2>/dev/null | sort -h | tail",
                            text("shows what fills it")});
     finding.fix.push_back(
-        {fmt::format("export {}=/path/with/room", room.what),
-         room.what == "HOME" ? text("or HF_HOME, XDG_CACHE_HOME, TRITON_CACHE_DIR alone") : ""});
+        {fmt::format("export {}=/path/with/room", space.what),
+         space.what == "HOME" ? text("or HF_HOME, XDG_CACHE_HOME, TRITON_CACHE_DIR alone") : ""});
     return;
   }
 }
 
-/// CUDA lays this machine's memory and all GPUs' into one space of addresses, used or not.
+/// CUDA maps the host's memory and that of all GPUs into one address space, used or not.
 void address_space(Examination& look) {
   const auto* most = look.see(look.facts.process.address_space_limit_bytes);
   if (most == nullptr) return;
@@ -229,19 +229,20 @@ void address_space(Examination& look) {
   for (const GpuAnswer& gpu : answers(look)) wanted += gpu.memory_total_bytes.value_or(0);
   if (*most >= wanted) return;
   Finding& finding =
-      look.found(text("this process may have {} of addresses, and CUDA wants more "
-                      "than the {} of the GPUs: it does not start",
+      look.found(text("this process may use {} of address space, but CUDA needs more than the {} "
+                      "of the GPUs: it does not start",
                       gib(*most), gib(wanted)));
   finding.severity = Severity::kError;
   finding.evidence = {fmt::format("RLIMIT_AS: {}", *most),
                       "https://github.com/nicolasprevot/GpuShareSat/issues/6"};
-  finding.fix.push_back({"ulimit -v unlimited",
-                         text("in the shell that starts the program; fails where the limit is a "
-                              "hard one, too (ulimit -Hv)")});
-  finding.fix.push_back({fmt::format("qsub -l h_vmem={}G …", (2 * wanted) >> 30),
-                         text("a scheduler sets it by the memory that a job asks for (h_vmem, "
-                              "pvmem): ask for more than the GPUs' and the machine's together; "
-                              "without one, see the lines with as in /etc/security/limits.conf")});
+  finding.fix.push_back(
+      {"ulimit -v unlimited", text("in the shell that starts the program; fails if there is also a "
+                                   "hard limit (ulimit -Hv)")});
+  finding.fix.push_back(
+      {fmt::format("qsub -l h_vmem={}G …", (2 * wanted) >> 30),
+       text("a scheduler sets it from the job's requested memory (h_vmem, pvmem): request more "
+            "than the memory of GPUs and machine together; without a scheduler, see the lines with "
+            "“as” in /etc/security/limits.conf")});
 }
 
 void open_files(Examination& look) {
@@ -256,7 +257,7 @@ void open_files(Examination& look) {
   }
   const auto* cpus = look.see(look.facts.process.cpus);
   if (cpus == nullptr) return;
-  // A thread a core for each of four libraries is what an import of NumPy and PyTorch may start.
+  // Importing NumPy and PyTorch may start one thread per core for each of four libraries.
   const std::uint64_t wanted = 4 * cpus->size() + 32;
   for (const auto* fact :
        {&look.facts.process.cgroup_processes_limit, &look.facts.process.processes_limit}) {
@@ -291,12 +292,12 @@ void display_gpu(Examination& look) {
     if (display == nullptr || !*display || gpus.size() < 2) continue;
     Finding& finding = look.found(text(
         "GPU {} also shows the desktop, which takes memory and time from it", gpu.pci_address));
-    finding.fix.push_back({"berth run --gpus 1 -- python …", text("takes one that is free")});
+    finding.fix.push_back({"berth run --gpus 1 -- python …", text("uses a free GPU")});
   }
 }
 
-/// Of Intel's cards all memory lies behind one BAR, the largest of the device's own six. Under xe
-/// Intel's runtime takes no card whose BAR is smaller; under i915 it does, and works slowly.
+/// All memory of an Intel card is behind one BAR, the largest of the device's own six. With xe,
+/// Intel's runtime rejects a card with a smaller BAR; with i915 it works, but slowly.
 void intel_bar_small(Examination& look) {
   for (const PciFunction& gpu : cards_on_bus(look, kVendorIntel)) {
     const auto* sizes = look.see(gpu.bar_sizes);
@@ -307,8 +308,8 @@ void intel_bar_small(Examination& look) {
     if (window == 0 || window > 256 * kMib) continue;
     const bool by_xe = gpu.driver.value_or("") == "xe";
     Finding& finding = look.found(
-        by_xe ? text("the host sees {} MiB of the Intel GPU's memory at {} at once, and with the "
-                     "driver xe Level Zero and OpenCL leave such a card out",
+        by_xe ? text("the host sees {} MiB of the memory of the Intel GPU at {} at once, and with "
+                     "the driver xe Level Zero and OpenCL ignore such a card",
                      window / kMib, gpu.address)
               : text("the host sees {} MiB of the Intel GPU's memory at {} at once", window / kMib,
                      gpu.address));
@@ -316,8 +317,9 @@ void intel_bar_small(Examination& look) {
     finding.evidence = {fmt::format("/sys/bus/pci/devices/{}/resource", gpu.address),
                         "https://github.com/intel/compute-runtime/issues/997"};
     finding.fix.push_back(
-        {"", text("in the firmware setup turn on Above 4G Decoding and Resizable BAR, and turn off "
-                  "the compatibility mode (CSM); a virtual machine has to offer as much room")});
+        {"",
+         text("in the firmware setup turn on Above 4G Decoding and Resizable BAR, and turn off the "
+              "compatibility mode (CSM); a virtual machine must provide as much address space")});
   }
 }
 
@@ -331,11 +333,11 @@ void bar1_small(Examination& look) {
     Finding& finding = look.found(text("the host sees {} MiB of the {} of GPU {} at once (BAR1)",
                                        *bar / kMib, gib(*total), gpu.pci_address));
     finding.fix.push_back(
-        {"", text("in the firmware setup turn on Resizable BAR, where the card can")});
+        {"", text("enable Resizable BAR in the firmware setup, if the card supports it")});
   }
 }
 
-/// Whether the variables speak of ranks on other machines.
+/// The variables that indicate ranks on other machines.
 std::string distributed_by(Examination& look) {
   const auto& process = look.facts.process;
   const auto number = [&](const char* name) {
@@ -361,20 +363,21 @@ void rendezvous(Examination& look) {
   const std::string* address = look.see(look.facts.machine.host_name_address);
   if (name == nullptr || address == nullptr) return;
   if (!address->starts_with("127.") && *address != "::1") return;
-  Finding& finding =
-      look.found(text("this machine's own name leads to {}, where no other machine finds this rank",
-                      printable(*address)));
+  Finding& finding = look.found(
+      text("this machine's own name resolves to {}, where other machines cannot reach this rank",
+           printable(*address)));
   finding.evidence.push_back(
       fmt::format("/etc/hosts: {} {}", printable(*address), printable(*name)));
   finding.evidence.push_back(because);
   finding.fix.push_back({"export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0",
-                         text("with the interface that leads to the others: ip -br addr")});
-  finding.fix.push_back({"sudoedit /etc/hosts", text("give the name the machine's real address")});
+                         text("with the interface that reaches the other machines: ip -br addr")});
+  finding.fix.push_back(
+      {"sudoedit /etc/hosts", text("set the name to the machine's real address")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"RT01", Layer::kRuntime, Severity::kError, true, msgid("GPU memory that nobody seems to hold"),
-     "", memory_held},
+    {"RT01", Layer::kRuntime, Severity::kError, true,
+     msgid("GPU memory in use without a visible process"), "", memory_held},
     {"RT03", Layer::kRuntime, Severity::kWarning, true, msgid("a GPU slowed down by heat or power"),
      "", throttle},
     {"RT04", Layer::kRuntime, Severity::kInfo, false, msgid("a lowered power limit"), "",
@@ -382,9 +385,9 @@ constexpr auto kRules = std::to_array<Rule>({
     {"RT05", Layer::kRuntime, Severity::kInfo, false, msgid("a locked clock"), "", clock_lock},
     {"RT06", Layer::kRuntime, Severity::kWarning, false, msgid("a full /dev/shm"), "", shm_full},
     {"RT14", Layer::kRuntime, Severity::kWarning, true,
-     msgid("no room where programs keep what they compile and fetch"), "", disk_full},
+     msgid("no disk space where programs store compiled and downloaded files"), "", disk_full},
     {"RT07", Layer::kRuntime, Severity::kWarning, false,
-     msgid("low limits for addresses, files, processes and threads"), "", open_files},
+     msgid("low limits for address space, files, processes and threads"), "", open_files},
     {"RT08", Layer::kRuntime, Severity::kInfo, false, msgid("GPUs without direct transfers"), "",
      peers_unsupported},
     {"RT09", Layer::kRuntime, Severity::kInfo, false, msgid("a GPU that also shows the desktop"),
@@ -392,7 +395,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"RT10", Layer::kRuntime, Severity::kInfo, true, msgid("a small window into GPU memory"), "",
      bar1_small},
     {"RT11", Layer::kRuntime, Severity::kError, true,
-     msgid("a machine's name that leads to itself only"), "", rendezvous},
+     msgid("a machine's name that only resolves to itself"), "", rendezvous},
 });
 
 }  // namespace

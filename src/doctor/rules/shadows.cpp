@@ -1,19 +1,19 @@
-// Rule ENV08: what LD_LIBRARY_PATH puts before the libraries that packages bring.
+// Rule ENV08: libraries in LD_LIBRARY_PATH that hide those of packages.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/wheel_search.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// Whose wheel of NVIDIA's has a library: "cublas"; "" not known.
+/// Which of NVIDIA's wheels contains a library: "cublas"; "" unknown.
 std::string wheel_of(std::string_view library) {
   struct Row {
     std::string_view begins, wheel;
@@ -32,7 +32,7 @@ std::string wheel_of(std::string_view library) {
   return "";
 }
 
-/// Of the wheel that put a library into site-packages/nvidia/NAME/lib: "12.4.127".
+/// Version of the wheel that installed a library into site-packages/nvidia/NAME/lib: "12.4.127".
 std::string wheel_version(Examination& look, const CudaLibrary& one) {
   const auto* all = look.see(look.facts.python.distributions);
   const auto parts = split(one.folder, '/');
@@ -49,7 +49,7 @@ std::string wheel_version(Examination& look, const CudaLibrary& one) {
   return "";
 }
 
-/// The file's own version; of a library that counts as its toolkit does, the toolkit's.
+/// The file's own version, or the toolkit's for a library with the toolkit's version.
 std::string own_version(const CudaLibrary& one) {
   if (std::count(one.version.begin(), one.version.end(), '.') > 0) return one.version;
   const bool counts_so =
@@ -60,8 +60,8 @@ std::string own_version(const CudaLibrary& one) {
              : "";
 }
 
-/// Who would take `name` from LD_LIBRARY_PATH before the wheel's. PyTorch's wheels find what they
-/// link to by DT_RPATH, which comes before the variable; NVIDIA's find each other by DT_RUNPATH.
+/// The package that would load `name` from LD_LIBRARY_PATH instead of the wheel. PyTorch's wheels
+/// use DT_RPATH, which precedes the variable; NVIDIA's wheels use DT_RUNPATH.
 std::string who_takes(Examination& look, std::string_view name) {
   if (name.starts_with("libcudnn")) return "";  // LIB06
   if (const auto* all = look.see(look.facts.python.distributions))
@@ -75,7 +75,7 @@ std::string who_takes(Examination& look, std::string_view name) {
   return "";
 }
 
-/// setvars.sh of a oneAPI before a PyTorch whose wheels bring their own runtime of it.
+/// setvars.sh of a oneAPI, with a PyTorch whose wheels contain their own oneAPI runtime.
 void oneapi_shadows(Examination& look) {
   const auto package = look.facts.python.distribution("intel-sycl-rt");
   const Distribution* wheel = look.see(package);
@@ -89,16 +89,16 @@ void oneapi_shadows(Examination& look) {
     const std::string has = beginning(folder.substr(at + kFolder.size()));
     if (has.empty() || has == beginning(wheel->version)) continue;
     Finding& finding = look.found(
-        text("LD_LIBRARY_PATH gives PyTorch the runtime of oneAPI {}, and its wheel brings {}", has,
-             wheel->version));
+        text("LD_LIBRARY_PATH gives PyTorch the runtime of oneAPI {}, but its wheel contains {}",
+             has, wheel->version));
     finding.evidence = {shown_variable(look, "LD_LIBRARY_PATH"), wheel->path};
     finding.fix.push_back(unset_library_path());
     return;
   }
 }
 
-/// PyTorch's wheels up to 2.0 bring a cuDNN in torch/lib, and find it by DT_RUNPATH, which comes
-/// after the variable. Its own check wants the same major and a minor at least as new.
+/// PyTorch's wheels up to 2.0 contain a cuDNN in torch/lib, found through DT_RUNPATH, after the
+/// variable. Its own check requires the same major and at least the same minor version.
 void cudnn_shadows_torchs(Examination& look) {
   const auto& torch = look.facts.python.torch;
   const auto* all = look.see(look.facts.python.libraries);
@@ -121,7 +121,7 @@ void cudnn_shadows_torchs(Examination& look) {
   Finding& finding =
       look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel: {}, not {}",
                       "PyTorch " + torch->version, name, first->version, built));
-  finding.evidence = {text("taken: {}", first->path()), text("it should be: {}", own->path()),
+  finding.evidence = {text("used: {}", first->path()), text("it should be: {}", own->path()),
                       shown_variable(look, "LD_LIBRARY_PATH")};
   finding.fix.push_back(unset_library_path());
   finding.fix.push_back({"export LD_LIBRARY_PATH=" + pasted(own->folder) + ":\"$LD_LIBRARY_PATH\"",
@@ -141,7 +141,7 @@ void path_shadows(Examination& look) {
     if (wheel == all->end()) continue;
     const std::string has = own_version(first), wanted = wheel_version(look, *wheel);
     const std::string who = who_takes(look, first.name);
-    // A newer one of the same major serves as well.
+    // A newer release of the same major also works.
     const std::size_t parts = std::min<std::size_t>(3, version_of(has).size());
     if (has.empty() || wanted.empty() || who.empty() ||
         !is_older(beginning(has, parts), beginning(wanted, parts)))
@@ -149,7 +149,7 @@ void path_shadows(Examination& look) {
     Finding& finding =
         look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel: {}, not {}", who,
                         first.name, has, wanted));
-    finding.evidence.push_back(text("taken: {}", first.path()));
+    finding.evidence.push_back(text("used: {}", first.path()));
     finding.evidence.push_back(text("it should be: {}", wheel->path()));
     finding.evidence.push_back(shown_variable(look, "LD_LIBRARY_PATH"));
     finding.fix.push_back(unset_library_path());

@@ -1,16 +1,16 @@
-// Rules ENV19 to ENV21: variables that switch the GPU off, name what is not there, or that nobody
-// can read.
+// Rules ENV19 to ENV21: variables that disable the GPU, name a missing file or device, or have an
+// invalid value.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/spelling.hpp"
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/memory.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -30,7 +30,7 @@ void off_by(Examination& look, const char* name) {
   finding.fix.push_back(unset(name));
 }
 
-/// JAX_PLATFORMS=tpu, left over from another machine: JAX then starts no platform at all.
+/// JAX_PLATFORMS=tpu from another machine: JAX then starts no platform.
 void other_platform(Examination& look) {
   const std::string value = variable_or_empty(look, "JAX_PLATFORMS");
   if (value.empty() || value == "cpu" || !machine_has_nvidia(look)) return;
@@ -39,12 +39,12 @@ void other_platform(Examination& look) {
     if (one.starts_with("cuda") || one == "gpu" || one == "cpu" || one.empty()) return;
   }
   Finding& finding = look.found(
-      text("JAX_PLATFORMS={} names no platform of this machine, and JAX takes no other", value));
+      text("JAX_PLATFORMS={} names no platform of this machine, and JAX uses no other", value));
   finding.evidence.push_back("JAX_PLATFORMS=" + value);
   finding.fix.push_back(unset("JAX_PLATFORMS"));
 }
 
-/// WHISPER__INFERENCE_DEVICE=cpu and the like, of programs that nobody lists: it may be meant so.
+/// WHISPER__INFERENCE_DEVICE=cpu and similar variables of unknown programs; may be intended.
 void any_device(Examination& look) {
   const auto* variables = look.see(look.facts.process.environment);
   if (variables == nullptr) return;
@@ -89,10 +89,10 @@ void missing_files(Examination& look) {
   const auto numba = look.facts.python.distribution("numba");
   for (const std::string& one : *missing) {
     const std::string name = one.substr(0, one.find('='));
-    // Numba 0.46 heeds these no longer.
+    // Numba ignores these since 0.46.
     if (name.starts_with("NUMBAPRO_") && (!numba || !is_older(numba->version, "0.46"))) continue;
-    Finding& finding = look.found(text("{} names a file that is not there", one));
-    // NCCL says so in its log and goes on without.
+    Finding& finding = look.found(text("{} names a missing file", one));
+    // NCCL logs it and continues without.
     constexpr auto kMilder = std::to_array<std::string_view>(
         {"NCCL_TOPO_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "HSA_TOOLS_LIB",
          "ROCM_PATH", "HIP_PATH", "VK_ICD_FILENAMES", "VK_DRIVER_FILES",
@@ -104,21 +104,21 @@ void missing_files(Examination& look) {
   }
 }
 
-/// Memory that a server gives back between two steps of training is a pool of its own, and a pool
-/// cannot be made of expandable segments. vLLM copes with them from 0.20.1 on.
+/// Memory that a server frees between two training steps is in a pool of its own, which cannot use
+/// expandable segments. vLLM supports them since 0.20.1.
 void pools_in_segments(Examination& look, const char* name, const std::string& value) {
   const auto has = [&](const char* package) { return look.facts.python.distribution(package); };
   const auto saver = has("torch-memory-saver"), vllm = has("vllm");
-  const bool sleeps = has("verl").has_value();  // without being told to
+  const bool sleeps = has("verl").has_value();  // by default
   const bool trains = sleeps || has("openrlhf") || has("trl");
   const Distribution* who = look.see(saver);
   if (who == nullptr && trains && vllm && is_older(vllm->version, "0.20.1")) who = look.see(vllm);
   if (who == nullptr) return;
-  Finding& finding = look.found(text(
-      "{} asks for expandable segments, of which {} cannot make the memory pools that it frees "
-      "between steps",
-      name, fmt::format("{} {}", who->name, who->version)));
-  // vllm_enable_sleep_mode is off unless somebody asks for it.
+  Finding& finding =
+      look.found(text("{} enables expandable segments, but {} cannot use them for the memory pools "
+                      "that it frees between steps",
+                      name, fmt::format("{} {}", who->name, who->version)));
+  // vllm_enable_sleep_mode is off by default.
   finding.severity = who->name == "vllm" && !sleeps ? Severity::kInfo : Severity::kWarning;
   finding.evidence = {fmt::format("{}={}", name, value), who->path,
                       who->name == "vllm"
@@ -127,7 +127,7 @@ void pools_in_segments(Examination& look, const char* name, const std::string& v
   finding.fix.push_back(unset(name));
 }
 
-/// Memory in parts of a virtual range, which not every kind of GPU serves.
+/// Parts of a virtual memory range, which not every kind of GPU supports.
 void expandable_segments(Examination& look, const char* name, const std::string& value) {
   std::string small;
   for (const char c : value)
@@ -136,15 +136,15 @@ void expandable_segments(Examination& look, const char* name, const std::string&
   const ManagedMemory memory = managed_memory(look);
   if (memory.kind == MemoryKind::kOrdinary) return pools_in_segments(look, name, value);
   Finding& finding = look.found(
-      text("{} asks for memory in a way that {} may not serve: the first allocation fails", name,
+      text("{} allocates memory in a way that {} may not support: the first allocation fails", name,
            memory.what));
   if (memory.kind != MemoryKind::kJetson) finding.severity = Severity::kWarning;
   finding.evidence = {fmt::format("{}={}", name, value), memory.what};
   finding.fix.push_back(unset(name));
 }
 
-/// "max_split_size": a name that PyTorch has not, and much like one that it has. Others may be of a
-/// release to come.
+/// "max_split_size": unknown to PyTorch, but similar to a known name. Other unknown names may be
+/// from newer releases.
 std::string misspelled_option(const std::string& value) {
   static const std::vector<std::string> known{"max_split_size_mb",
                                               "max_non_split_rounding_mb",
@@ -178,7 +178,7 @@ std::string misspelled_option(const std::string& value) {
   return "";
 }
 
-/// "max_split_size_mb=128", or quotes that an env file has kept: PyTorch then refuses the first
+/// "max_split_size_mb=128", or quotes kept from an env file: PyTorch then refuses the first
 /// allocation.
 void allocator_settings(Examination& look) {
   for (const char* name :
@@ -186,18 +186,18 @@ void allocator_settings(Examination& look) {
     const std::string value = variable_or_empty(look, name);
     if (value.empty() || !has_gpu(look) || !look.facts.python.torch) continue;
     bool readable = value.find_first_of("\"'") == std::string::npos;
-    // A list of divisions has commas of its own.
+    // A list of divisions contains commas.
     if (value.find('[') == std::string::npos)
       for (const std::string_view item : split(value, ','))
         readable = readable && (trim(item).empty() || item.find(':') != std::string_view::npos);
-    // It came with 2.1, and older releases know every option or none.
+    // It was added in 2.1; older releases accept all options or none.
     const bool unknown = value.find("expandable_segments") != std::string::npos &&
                          is_older(look.facts.python.torch->version, "2.1");
     if (readable && unknown) {
-      Finding& finding = look.found(
-          text("PyTorch {} does not know expandable_segments, which {} sets: the first allocation "
-               "fails",
-               look.facts.python.torch->version, name));
+      Finding& finding =
+          look.found(text("PyTorch {} does not support expandable_segments, which {} sets: the "
+                          "first allocation fails",
+                          look.facts.python.torch->version, name));
       finding.evidence = {fmt::format("{}={}", name, value), look.facts.python.torch->path};
       finding.fix.push_back(unset(name));
       continue;
@@ -223,8 +223,8 @@ constexpr auto kLayer = Layer::kEnvironment;
 constexpr auto kRules = std::to_array<Rule>({
     {"ENV19", kLayer, Severity::kError, false, msgid("variables that switch the GPU off"), "",
      platform_off},
-    {"ENV20", kLayer, Severity::kError, true,
-     msgid("variables that name files which are not there"), "", missing_files},
+    {"ENV20", kLayer, Severity::kError, true, msgid("variables that name missing files"), "",
+     missing_files},
     {"ENV21", kLayer, Severity::kError, true,
      msgid("settings of PyTorch's allocator that it cannot read or use"), "", allocator_settings},
 });

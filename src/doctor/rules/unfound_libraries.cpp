@@ -3,20 +3,20 @@
 #include <array>
 
 #include "base/text.hpp"
-#include "doctor/install.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/own_words.hpp"
+#include "doctor/rules/install.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/reinstall.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/stated_build.hpp"
 #include "doctor/rules/wheel_search.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
 using From = CudaLibrary::From;
 
-/// Of `wanted`, what the package does not find where it looks.
+/// The libraries in `wanted` that the package does not find.
 std::vector<std::string> missing_of(Examination& look, std::string_view package,
                                     const std::vector<std::string>& wanted,
                                     bool conda_counts = true) {
@@ -32,7 +32,8 @@ std::vector<std::string> missing_of(Examination& look, std::string_view package,
   return missing;
 }
 
-/// What the package's own files link to and neither the loader nor the package finds.
+/// Libraries that the package's own files link to and that neither the loader nor the package
+/// finds.
 std::vector<std::string> missing_links(Examination& look, std::string_view package) {
   std::vector<std::string> missing;
   if (const auto* links = look.see_whole(look.facts.imports.libraries))
@@ -44,7 +45,7 @@ std::vector<std::string> missing_links(Examination& look, std::string_view packa
   return missing;
 }
 
-/// The wheels' folders that have them, where all of them are in wheels.
+/// The wheels' folders with these libraries, if all are in wheels.
 std::vector<std::string> wheels_with(Examination& look, const std::vector<std::string>& missing) {
   std::vector<std::string> folders;
   for (const std::string& name : missing) {
@@ -64,13 +65,12 @@ void add_where_searched(Finding& finding, const std::vector<std::string>& missin
            fmt::format("{}", fmt::join(missing, ", "))));
 }
 
-/// It is installed, as a wheel, and this package does not look there.
+/// It is installed as a wheel, but this package does not search there.
 Finding& found_unreached(Examination& look, const Distribution& one,
                          const std::vector<std::string>& missing,
                          const std::vector<std::string>& wheels) {
   Finding& finding =
-      look.found(text("{} does not find {}: it is in a wheel, where the loader does "
-                      "not look",
+      look.found(text("{} does not find {}: it is in a wheel, where the loader does not search",
                       named(one), missing.front()));
   for (std::size_t i = 0; i < missing.size(); ++i)
     finding.evidence.push_back(wheels[i] + "/" + missing[i]);
@@ -89,11 +89,11 @@ void tensorflow_libraries(Examination& look) {
   if (!row) return;
   std::vector<std::string> wanted{runtime_name(row->cuda), blas_name(row->cuda)};
   if (!row->cudnn.empty()) wanted.push_back("libcudnn.so." + beginning(row->cudnn, 1));
-  // A CUDA of the same major version, and another cuSOLVER.
+  // The same CUDA major, but another cuSOLVER.
   if (const std::string solver = solver_name(row->cuda);
       !solver.empty() && !libraries_named(look, "libcusolver.so.").empty())
     wanted.push_back(solver);
-  // pip's TensorFlow does not look in the lib of the conda environment that it lies in.
+  // pip's TensorFlow does not search the lib folder of its conda environment.
   const auto missing = missing_of(look, "tensorflow", wanted, false);
   if (missing.empty()) return;
   if (const auto wheels = wheels_with(look, missing); !wheels.empty()) {
@@ -110,7 +110,7 @@ void tensorflow_libraries(Examination& look) {
   const std::string stem = missing.front().substr(0, missing.front().find(".so.") + 4);
   for (const CudaLibrary& other : libraries_named(look, stem))
     if (other.name != missing.front()) {
-      finding.evidence.push_back(text("there is {}", other.folder + "/" + other.name));
+      finding.evidence.push_back(text("found {}", other.folder + "/" + other.name));
       break;
     }
   add_where_searched(finding, missing);
@@ -120,7 +120,7 @@ void tensorflow_libraries(Examination& look) {
         text("they are in {}, which pip's TensorFlow does not search", folder));
     finding.fix.push_back({"conda env config vars set -p " + pasted(look.facts.python.prefix) +
                                " LD_LIBRARY_PATH=" + pasted(folder),
-                           text("then activate the environment anew")});
+                           text("then activate the environment again")});
   }
   if (!is_older(tensorflow->version, "2.14"))
     finding.fix.push_back(
@@ -128,14 +128,14 @@ void tensorflow_libraries(Examination& look) {
          text("brings CUDA and cuDNN as wheels")});
   else if (!add_reinstall(look, finding, wish_of(look, Framework::kTensorflow)))
     finding.fix.push_back(
-        {"", text("there is no newer one for this Python and driver that brings them: install CUDA "
-                  "{} and cuDNN {} beside what is here (NVIDIA's archives; cudatoolkit and cudnn "
-                  "of conda), and name their folders in LD_LIBRARY_PATH",
+        {"", text("no newer release for this Python and driver contains them: also install CUDA {} "
+                  "and cuDNN {} (from NVIDIA's archives, or conda's cudatoolkit and cudnn), and "
+                  "add their folders to LD_LIBRARY_PATH",
                   row->cuda, row->cudnn)});
 }
 
-/// From 14.1 on CuPy finds the headers that it compiles with by CONDA_PREFIX, where 13 took the
-/// folder of the interpreter: an environment that is run without being active has none.
+/// Since 14.1 CuPy finds its headers through CONDA_PREFIX, which is only set in an active
+/// environment. CuPy 13 used the interpreter's folder.
 void cupy_without_conda_prefix(Examination& look) {
   const auto package = look.facts.python.distribution("cupy");
   const Distribution* cupy = look.see(package);
@@ -148,8 +148,7 @@ void cupy_without_conda_prefix(Examination& look) {
       (active != environment->end() && !active->second.empty()) || look.facts.toolchain.building)
     return;
   Finding& finding = look.found(text(
-      "CuPy {} finds CUDA's headers in a conda environment that is active only: CONDA_PREFIX is "
-      "not set",
+      "CuPy {} only finds CUDA's headers in an active conda environment: CONDA_PREFIX is not set",
       cupy->version));
   finding.evidence = {cupy->path, "https://github.com/NVIDIA/cudf-spark/issues/15247"};
   finding.fix.push_back(
@@ -157,8 +156,8 @@ void cupy_without_conda_prefix(Examination& look) {
        text("or run it as conda run -p, pixi run, or in the activated environment")});
 }
 
-/// CuPy 13 that was compiled here, or by a cluster for its users, opens NVRTC by its bare name,
-/// where 12 was linked to it and knew its folder.
+/// A locally compiled CuPy 13 opens NVRTC by name, while 12 was linked to it with its folder. A
+/// cluster's build for its users does the same.
 void cupy_without_nvrtc(Examination& look, const Distribution& one) {
   if (is_older(one.version, "13") || !is_older(one.version, "14") ||
       conda_package(look, "cupy") != nullptr || look.facts.libraries.by_nix)
@@ -166,7 +165,7 @@ void cupy_without_nvrtc(Examination& look, const Distribution& one) {
   const auto missing = missing_of(look, "cupy", {"libnvrtc.so."});
   if (missing.empty()) return;
   Finding& finding =
-      look.found(text("CuPy {} does not find NVRTC, which it compiles with", one.version));
+      look.found(text("CuPy {} does not find NVRTC, which it needs to compile", one.version));
   finding.evidence.push_back(one.path);
   finding.evidence.push_back(
       text("not in LD_LIBRARY_PATH nor in the system's folders: {}", "libnvrtc.so"));
@@ -184,7 +183,7 @@ void cupy_without_nvrtc(Examination& look, const Distribution& one) {
                          text("finds CUDA's libraries itself, and brings them as wheels")});
 }
 
-/// Its transformers compute with PyTorch, and reach the GPU only where CuPy is, too.
+/// Its transformers use PyTorch, but reach the GPU only if CuPy is installed too.
 void spacy_without_cupy(Examination& look) {
   const auto spacy = look.facts.python.distribution("spacy");
   for (const char* name : {"spacy-transformers", "spacy-curated-transformers"}) {
@@ -193,8 +192,9 @@ void spacy_without_cupy(Examination& look) {
     if (one == nullptr || look.see(spacy) == nullptr || torch_cuda(look).empty() ||
         conda_package(look, "cupy") != nullptr)
       continue;
-    Finding& finding = look.found(text(
-        "{} computes on the processor: spaCy takes a GPU by CuPy, and there is none", named(*one)));
+    Finding& finding = look.found(
+        text("{} computes on the CPU: spaCy needs CuPy to use a GPU, and it is not installed",
+             named(*one)));
     finding.severity = Severity::kInfo;
     finding.evidence = {one->path, "https://github.com/explosion/spaCy/issues/5778"};
     const std::string major = beginning(torch_cuda(look), 1);
@@ -236,30 +236,29 @@ void cupy(Examination& look) {
   if (!one.name.starts_with("cupy-cuda")) return cupy_without_conda_prefix(look);
   const std::string major = beginning(one.name.substr(9, 2), 1);
   std::vector<std::string> wanted{"libnvrtc.so." + major};
-  // From 13 on the runtime is a part of CuPy itself.
+  // Since 13 the runtime is part of CuPy itself.
   if (is_older(one.version, "13")) wanted.insert(wanted.begin(), "libcudart.so." + major);
   auto missing = missing_of(look, "cupy", wanted);
   if (missing.empty()) missing = missing_links(look, "cupy");
   if (missing.empty()) return;
   if (const auto wheels = wheels_with(look, missing); !wheels.empty()) {
     Finding& finding = found_unreached(look, one, missing, wheels);
-    if (major != "11")  // of which 13 was the last
+    if (major != "11")  // 13 was the last for CUDA 11
       finding.fix.push_back({install_command(look.facts.python, {"-U", one.name + "[ctk]>=14"}),
-                             text("looks into wheels from 14 on; it wants NumPy 2")});
+                             text("since 14 it searches wheels; it needs NumPy 2")});
     finding.fix.push_back(name_in_library_path(wheels));
     return;
   }
   Finding& finding = look.found(text("{} does not find {}", named(one), missing.front()));
   add_where_searched(finding, missing);
-  finding.evidence.push_back(
-      text("the CUDA that nvidia-smi shows is the driver's; it brings none "
-           "of these libraries"));
+  finding.evidence.push_back(text(
+      "the CUDA that nvidia-smi shows is the driver's, which includes none of these libraries"));
   finding.fix.push_back({install_command(look.facts.python, {one.name + "[ctk]"}),
                          text("brings CUDA's libraries as wheels")});
 }
 
-/// The build for the CPU, where nothing else in the environment is known to use the GPU: beside
-/// another framework it is mostly somebody's small helper, and even alone it may be meant so.
+/// A CPU build, if no other package is known to use the GPU. Next to another framework it is
+/// usually a helper, and even alone it may be intended.
 void onnx_without_cuda(Examination& look) {
   const auto package = look.facts.python.distribution("onnxruntime");
   const Distribution* cpu = look.see(package);
@@ -280,17 +279,17 @@ void onnx_without_cuda(Examination& look) {
                          text("the first command, because both write the same files")});
 }
 
-/// By what its file for CUDA links to, where its content is known; else by the release.
+/// According to what its CUDA file links to if its content is known, otherwise to its release.
 std::vector<std::string> onnx_missing(Examination& look, const Distribution& gpu) {
   std::vector<std::string> missing = missing_links(look, "onnxruntime-gpu");
   if (!missing.empty()) return missing;
   std::string built;
-  if (const PackageBuild* build = own_words(look, gpu.name)) built = build->cuda;
+  if (const PackageBuild* build = stated_build(look, gpu.name)) built = build->cuda;
   for (const OnnxRelease& row : look.knowledge.compatibility().onnx) {
     if (!in_range(gpu.version, row.version)) continue;
     std::vector<std::string> wanted;
     const std::string cuda = built.empty() ? row.cuda : built;
-    // Up to 10.0 cuBLAS was one library, and up to 10.2 the runtime told which minor version.
+    // Up to 10.0 cuBLAS was one library, and up to 10.2 the runtime's name had the minor version.
     if (is_older(cuda, "11") && !cuda.empty()) {
       wanted.push_back(runtime_name(cuda));
       wanted.push_back(blas_name(cuda));
@@ -311,14 +310,14 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
     Finding& finding = found_unreached(look, gpu, missing, wheels);
     if (search.how == WheelSearch::kWhenCalled) {
       finding.severity = Severity::kWarning;
-      finding.evidence.push_back(
-          text("a program that calls {} first does find it; no file here tells", search.call));
+      finding.evidence.push_back(text(
+          "a program that calls {} first finds it; this cannot be seen from files", search.call));
       finding.fix.push_back({"", text("call {} before the first session", search.call)});
     }
     finding.fix.push_back(name_in_library_path(wheels));
     return;
   }
-  // Before 1.7 what needs CUDA was in the module itself.
+  // Before 1.7 the CUDA parts were in the module itself.
   const bool fails = is_older(gpu.version, "1.7");
   Finding& finding =
       look.found(fails ? text("onnxruntime-gpu {} does not find {}, so it cannot be imported",
@@ -327,7 +326,7 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
                               gpu.version, missing.front()));
   if (fails) finding.severity = Severity::kFatal;
   add_where_searched(finding, missing);
-  // 1.27 went over to CUDA 13; releases from 1.21 on bring CUDA's libraries, if asked.
+  // 1.27 switched to CUDA 13. Since 1.21 CUDA's libraries are installed with an extra.
   const auto* served = look.see(look.facts.driver.cuda_version);
   const bool stays = is_older(gpu.version, "1.27") || (served && is_older(*served, "13"));
   finding.fix.push_back(

@@ -1,5 +1,5 @@
-// Rule ENV22: variables whose values break or slow what computes on the GPU. Which they are, and
-// for whom, is data (data/variables.toml).
+// Rule ENV22: variables with values that break or slow down GPU programs. data/variables.toml lists
+// them and the programs that read them.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -7,10 +7,10 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -33,7 +33,7 @@ bool any_of_list(std::string_view list, const auto& holds) {
   return std::any_of(items.begin(), items.end(), holds);
 }
 
-/// "^ring,tree" or "allreduce:simple;broadcast:^ll" → its words.
+/// Whether it has an unknown word: "^ring,tree", "allreduce:simple;broadcast:^ll".
 bool has_unknown_word(std::string_view value, std::string_view known) {
   std::size_t at = 0;
   while (at < value.size()) {
@@ -49,7 +49,7 @@ bool has_unknown_word(std::string_view value, std::string_view known) {
 
 constexpr std::string_view kNoGpu = "no gpu of this machine";
 
-/// Whether the value is what the row means: "above 128", "is a|b".
+/// Whether the value matches the row's condition: "above 128", "is a|b".
 bool is_bad(std::string_view bad, const std::string& value) {
   const std::size_t blank = bad.find(' ');
   const std::string_view how = bad.substr(0, blank);
@@ -75,7 +75,7 @@ bool is_bad(std::string_view bad, const std::string& value) {
           *number > number_in(what.substr(second + 1)).value_or(*number));
 }
 
-/// "7.5;8.0 8.6+PTX": of the GPUs here it serves not one. Names of families are not read.
+/// "7.5;8.0 8.6+PTX": supports none of the GPUs here. Family names are not parsed.
 bool serves_no_gpu(Examination& look, std::string list) {
   WheelArch held;
   for (char& c : list)
@@ -100,7 +100,7 @@ bool has_package(Examination& look, std::string_view name) {
   return look.see(package) != nullptr;
 }
 
-/// Somebody is here who reads it, and has a GPU for it.
+/// A program that reads it is installed, with a GPU for it.
 bool is_read(Examination& look, std::string_view reader) {
   const bool nvidia = machine_has_nvidia(look);
   if (reader == "cuda") return nvidia;
@@ -124,7 +124,7 @@ bool is_read(Examination& look, std::string_view reader) {
          });
 }
 
-/// The variable, or what NCCL reads of a file where it is not set.
+/// The variable, or NCCL's file setting if it is not set.
 struct Setting {
   std::string value, shown, file;
 };
@@ -175,7 +175,7 @@ void wrong_values(Examination& look) {
     finding.evidence = {setting->shown, row.source};
     if (!setting->file.empty())
       finding.fix.push_back({fmt::format("sed -i '/{}/d' {}", row.name, pasted(setting->file)),
-                             text("takes the line out of the file that NCCL reads")});
+                             text("removes the line from the file that NCCL reads")});
     else if (!row.instead.empty())
       finding.fix.push_back({fmt::format("export {}={}", row.name, row.instead), ""});
     else
@@ -189,8 +189,8 @@ void lost_environment(Examination& look) {
   const auto* runs = look.see(look.facts.python.interpreter);
   Finding& finding = look.found(
       lost->interpreter.empty()
-          ? text("{} names an environment that is not there: {}", lost->variable, lost->prefix)
-          : text("the Python of {} is gone: {} is not there", lost->prefix, lost->leads_to));
+          ? text("{} names a missing environment: {}", lost->variable, lost->prefix)
+          : text("the Python of {} is gone: {} does not exist", lost->prefix, lost->leads_to));
   finding.evidence.push_back(lost->variable + "=" + lost->prefix);
   if (!lost->interpreter.empty())
     finding.evidence.push_back(lost->interpreter + " → " + lost->leads_to);
@@ -199,21 +199,21 @@ void lost_environment(Examination& look) {
   const bool conda = lost->variable == "CONDA_PREFIX";
   finding.fix.push_back({conda ? "conda deactivate" : "unset " + lost->variable, ""});
   if (conda) return;
-  // Never in its place: `venv --clear` deletes all that lies in the folder.
+  // Never in the same folder: `venv --clear` deletes everything in it.
   if (lost->interpreter.empty())
     finding.fix.push_back({"python3 -m venv " + pasted(lost->prefix),
-                           text("makes it anew; its packages have to be installed again")});
+                           text("creates it again; its packages must be reinstalled")});
   else
     finding.fix.push_back(
         {"python3 -m venv " + pasted(lost->prefix + "-new"),
-         text("a new one beside it; its packages have to be installed there again")});
+         text("creates another one; its packages must be installed there again")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({
     {"ENV22", Layer::kEnvironment, Severity::kError, true,
-     msgid("variables with values that break or slow what computes on the GPU"), "", wrong_values},
+     msgid("variables with values that break or slow down GPU programs"), "", wrong_values},
     {"ENV23", Layer::kEnvironment, Severity::kError, false,
-     msgid("an active environment whose folder or Python is not there"), "", lost_environment},
+     msgid("an active environment whose folder or Python is missing"), "", lost_environment},
 });
 
 }  // namespace

@@ -1,24 +1,24 @@
-// Rule DRV35: a part of a GPU (a vGPU) that this driver does not start, or that has no CUDA.
+// Rule DRV35: a vGPU that this driver does not start, or that has no CUDA.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/memory.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
 namespace {
 
-/// Virtual machines of clouds whose GPU of this id is never a whole one.
+/// Cloud machines whose GPU with this id is always a part.
 struct Part {
-  const char* machine;  // DMI's product
+  const char* machine;  // DMI product name
   const char* maker;
   std::uint32_t device;
   const char* name;
 };
-// Azure gives A10s by NVadsA10 v5 alone, of a sixth to two of them, all as vGPUs.
+// Azure offers A10s only as NVadsA10 v5, with a sixth to two GPUs, always as vGPUs.
 constexpr auto kParts =
     std::to_array<Part>({{"Virtual Machine", "Microsoft Corporation", 0x2236, "NVadsA10 v5"}});
 
@@ -37,23 +37,23 @@ void plain_driver(Examination& look) {
     for (const Part& row : kParts) {
       if (gpu->device != row.device || *kind != row.machine || *maker != row.maker) continue;
       Finding& finding =
-          look.found(text("the GPU at {} is a vGPU, a part of one ({}): only NVIDIA's GRID driver "
-                          "starts it, and another one is installed",
+          look.found(text("the GPU at {} is a vGPU ({}), which needs NVIDIA's GRID driver, but "
+                          "another driver is installed",
                           gpu->address, row.name));
       finding.evidence = {fmt::format("/sys/class/dmi/id: {}, {}", *maker, *kind),
                           fmt::format("{} (10de:{:04x})", gpu->address, gpu->device),
-                          fmt::format("/usr/bin/nvidia-gridd: {}", tr("not there")),
-                          nvml_says(look), "https://github.com/dstackai/dstack/issues/1014"};
+                          fmt::format("/usr/bin/nvidia-gridd: {}", tr("missing")), nvml_says(look),
+                          "https://github.com/dstackai/dstack/issues/1014"};
       finding.fix.push_back(
           {"az vm extension set --publisher Microsoft.HpcCompute --name NvidiaGpuDriverLinux "
            "--resource-group GROUP --vm-name NAME",
-           text("after the other driver's packages were removed; or by hand, from Azure's list of "
+           text("after removing the other driver's packages; or manually, from Azure's list of "
                 "GRID drivers")});
       return;
     }
 }
 
-/// The letter that ends the type of a vGPU: "GRID T4-2B" → 'B'.
+/// The last letter of a vGPU's type: "GRID T4-2B" → 'B'.
 char letter_of(std::string_view name) {
   const std::size_t dash = name.rfind('-');
   if (dash == std::string_view::npos || dash + 3 > name.size()) return 0;
@@ -62,7 +62,7 @@ char letter_of(std::string_view name) {
 }
 
 void type_without_cuda(Examination& look) {
-  // Where CUDA starts, it has it.
+  // If CUDA starts, the GPU has it.
   const int* cuda = look.see(look.facts.driver.cuda_init);
   if (cuda == nullptr || *cuda == 0 || managed_memory(look).kind != MemoryKind::kVgpu) return;
   for (const GpuAnswer& gpu : answers(look)) {
@@ -75,8 +75,7 @@ void type_without_cuda(Examination& look) {
                         "https://docs.nvidia.com/grid/latest/grid-vgpu-user-guide/"
                         "#cuda-open-cl-support-vgpu"};
     finding.fix.push_back(
-        {"", text("on the machine around it: a type that ends in Q or C, then start the guest "
-                  "anew")});
+        {"", text("on the host: choose a type that ends in Q or C, then restart the guest")});
     return;
   }
 }

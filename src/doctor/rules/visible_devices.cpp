@@ -1,22 +1,22 @@
-// Rules ENV about the lists of visible devices, against what the driver says is there.
+// Rules ENV for visible device lists, compared with the driver's devices.
 #include <algorithm>
 #include <array>
 #include <set>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/device_list.hpp"
-#include "doctor/install.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/knowledge/device_list.hpp"
+#include "doctor/knowledge/version.hpp"
+#include "doctor/rules/install.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/which_gpus.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
 using Tokens = std::vector<std::string_view>;
 
-/// Trimmed: AMD's and Intel's runtimes pass over blanks.
+/// Trimmed, because AMD's and Intel's runtimes ignore spaces.
 Tokens tokens_of(std::string_view value) {
   Tokens tokens;
   for (const std::string_view token : listed_devices(value)) tokens.push_back(trim(token));
@@ -27,7 +27,7 @@ bool is_index(std::string_view token) {
   return !token.empty() && token.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// CUDA_VISIBLE_DEVICES where it names devices; nullptr: not set, or it hides them all (ENV01).
+/// CUDA_VISIBLE_DEVICES if it names devices; "" if it is not set or hides them all (ENV01).
 std::string cuda_list(Examination& look) {
   const std::string value = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
   return hides_every_device(value) ? "" : value;
@@ -48,17 +48,17 @@ void hidden(Examination& look, const char* name) {
   if (!job.empty()) {
     finding.evidence.push_back("SLURM_JOB_ID=" + job);
     finding.fix.push_back(
-        {"sbatch --gres=gpu:1 …", text("Slurm gave this job no GPU: ask for one")});
+        {"sbatch --gres=gpu:1 …", text("Slurm assigned no GPU to this job: request one")});
     return;
   }
   finding.fix.push_back(unset(name));
   finding.fix.push_back({fmt::format("grep -rn {} ~/.bashrc ~/.profile /etc/environment "
                                      "/etc/profile.d",
                                      name),
-                         text("where it may come from")});
+                         text("its possible origin")});
 }
 
-/// "opencl:cpu" and the like: PyTorch and oneAPI's libraries reach the card through Level Zero.
+/// "opencl:cpu" and similar: PyTorch and oneAPI's libraries use the card through Level Zero.
 bool leaves_no_level_zero(std::string_view selector) {
   bool any = false;
   for (std::string_view term : split(selector, ';')) {
@@ -107,11 +107,11 @@ void hidden_from_level_zero(Examination& look) {
   finding.fix.push_back(unset("ZE_AFFINITY_MASK"));
 }
 
-/// Which of AMD's runtimes read, from the lowest layer up; HIP takes CUDA's name as well.
+/// The variables that AMD's runtimes read, lowest layer first. HIP also reads CUDA's.
 constexpr auto kAmdLists = std::to_array<const char*>(
     {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"});
 
-/// CUDA's name beside another list of AMD's: HIP leaves it, and ENV06 speaks of it.
+/// CUDA's variable next to one of AMD's: HIP ignores it, and ENV06 reports it.
 bool is_second(Examination& look, std::string_view name) {
   return name == "CUDA_VISIBLE_DEVICES" && !(variable_or_empty(look, "ROCR_VISIBLE_DEVICES") +
                                              variable_or_empty(look, "HIP_VISIBLE_DEVICES"))
@@ -129,12 +129,12 @@ void visible_empty(Examination& look) {
     if (!is_second(look, name)) hidden(look, name);
 }
 
-/// "cpu", "all": a word that is neither a number nor a name of a GPU.
+/// "cpu", "all": neither a number nor a GPU's name.
 bool is_no_device(std::string_view token) {
   return !is_index(token) && !token.starts_with("GPU-");
 }
 
-/// AMD's lists count the GPUs that this process can open: of a machine's eight perhaps four.
+/// AMD's lists count the GPUs that this process can open, perhaps four of the machine's eight.
 void amd_bad_index(Examination& look) {
   const auto* render = look.see_whole(look.facts.nodes.render);
   if (render == nullptr) return;
@@ -152,7 +152,7 @@ void amd_bad_index(Examination& look) {
               (token.size() > 5 || static_cast<std::size_t>(*to_number(token)) >= count));
     });
     if (bad == tokens.end()) {
-      count = tokens.size();  // the second list counts what the first one left
+      count = tokens.size();  // the second list refers to the result of the first
       continue;
     }
     Finding& finding = look.found(
@@ -160,8 +160,8 @@ void amd_bad_index(Examination& look) {
     finding.evidence.push_back(fmt::format("{}={}", name, list));
     for (const GpuNode& one : *render) finding.evidence.push_back(one.path);
     finding.fix.push_back(unset(name));
-    finding.fix.push_back({"", text("a scheduler's list counts the machine's GPUs, and inside of "
-                                    "the job or container they begin at 0")});
+    finding.fix.push_back({"", text("a scheduler's list counts the machine's GPUs, but inside the "
+                                    "job or container numbers begin at 0")});
     return;
   }
 }
@@ -179,13 +179,13 @@ void jax_bad_index(Examination& look, const std::string& list, std::size_t count
   finding.fix.push_back(unset("JAX_CUDA_VISIBLE_DEVICES"));
 }
 
-/// How CUDA reads a list on a machine with so many GPUs.
+/// How CUDA reads a list on a machine with this number of GPUs.
 struct CudaReading {
-  std::size_t used = 0;    // tokens that name a GPU, before the first that names none
-  std::string_view bad{};  // that one; used == tokens where there is none
-  bool twice = false;      // it stands there a second time: CUDA then shows no GPU at all
+  std::size_t used = 0;    // tokens that name a GPU, before the first invalid one
+  std::string_view bad{};  // the invalid token; used == tokens if there is none
+  bool twice = false;      // it is a duplicate: CUDA then shows no GPU
   bool behind_blank = false;
-  std::string meant;  // the tokens that name GPUs, wherever they stand
+  std::string meant;  // all tokens that name GPUs
 };
 
 CudaReading read_cuda_list(const Tokens& tokens, std::size_t count) {
@@ -212,7 +212,7 @@ CudaReading read_cuda_list(const Tokens& tokens, std::size_t count) {
   return reading;
 }
 
-/// Not an error to CUDA, and fewer GPUs than somebody wanted.
+/// CUDA accepts it, but with fewer GPUs than intended.
 void fewer_than_meant(Examination& look, const std::string& list, const Tokens& tokens,
                       std::size_t count) {
   std::string meant;
@@ -223,9 +223,9 @@ void fewer_than_meant(Examination& look, const std::string& list, const Tokens& 
     meant += (meant.empty() ? "" : ",") + (several.empty() ? plain_device_list(token) : several);
   }
   if (read.empty() || count < 2) return;
-  Finding& finding = look.found(
-      text("CUDA_VISIBLE_DEVICES={}: CUDA reads '{}' as {} alone, and drops what follows", list,
-           read, *listed_number(trim(read))));
+  Finding& finding =
+      look.found(text("CUDA_VISIBLE_DEVICES={}: CUDA reads '{}' as {}, and ignores the rest", list,
+                      read, *listed_number(trim(read))));
   finding.severity = Severity::kWarning;
   finding.evidence = {"CUDA_VISIBLE_DEVICES=" + list,
                       "https://github.com/pytorch/pytorch/blob/v2.8.0/torch/cuda/__init__.py#L713"};
@@ -238,7 +238,7 @@ void visible_bad_index(Examination& look) {
   std::string list = cuda_list(look);
   const auto count = nvidia_count(look);
   if (!count || *count == 0) return;
-  // JAX has a list of its own, of numbers alone.
+  // JAX has its own list, which only contains numbers.
   if (const std::string own = variable_or_empty(look, "JAX_CUDA_VISIBLE_DEVICES");
       list.empty() && !own.empty() && own != "all" && look.facts.python.distribution("jaxlib"))
     return jax_bad_index(look, own, *count);
@@ -252,12 +252,12 @@ void visible_bad_index(Examination& look) {
   Finding& finding = look.found(
       reading.twice ? text("CUDA_VISIBLE_DEVICES={} names {} twice: CUDA then shows no GPU at all",
                            list, reading.bad)
-      : reading.behind_blank
-          ? text("CUDA_VISIBLE_DEVICES='{}': CUDA drops '{}' and all after it, for the blank", list,
-                 reading.bad)
+      : reading.behind_blank ? text("CUDA_VISIBLE_DEVICES='{}': CUDA ignores '{}' and all after "
+                                    "it, because of the space",
+                                    list, reading.bad)
       : none ? text("CUDA_VISIBLE_DEVICES={} leaves no GPU: '{}' is not one of them", list,
                     reading.bad)
-             : text("CUDA_VISIBLE_DEVICES={} is cut off before '{}', which is no GPU", list,
+             : text("CUDA ignores CUDA_VISIBLE_DEVICES={} from '{}' on, which is not a GPU", list,
                     reading.bad));
   if (!none) finding.severity = Severity::kError;
   finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
@@ -272,18 +272,18 @@ bool begins(const Fact<std::string>& uuid, std::string_view token) {
   return uuid && uuid->starts_with(token);
 }
 
-/// vLLM read the entries as numbers: 0.22 still did, 0.24 does not.
+/// vLLM parses the entries as numbers: 0.22 still did, 0.24 does not.
 void names_for_vllm(Examination& look, const std::string& list) {
   if (!contains(list, "GPU-") && !contains(list, "MIG-")) return;
   const auto package = look.facts.python.distribution("vllm");
   const Distribution* vllm = look.see(package);
   if (vllm == nullptr || !is_older(vllm->version, "0.23")) return;
   Finding& finding = look.found(text(
-      "vLLM {} takes only numbers in CUDA_VISIBLE_DEVICES, and it is {}", vllm->version, list));
+      "vLLM {} only accepts numbers in CUDA_VISIBLE_DEVICES, but it is {}", vllm->version, list));
   finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
   finding.evidence.push_back(vllm->path);
   finding.fix.push_back(
-      {install_command(look.facts.python, {"-U", "vllm>=0.24"}), text("reads names as well")});
+      {install_command(look.facts.python, {"-U", "vllm>=0.24"}), text("also accepts names")});
   if (!contains(list, "MIG-"))
     finding.fix.push_back({"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0",
                            text("or the number that nvidia-smi -L shows for this GPU")});
@@ -303,14 +303,13 @@ void visible_uuid(Examination& look) {
         gpus->begin(), gpus->end(), [&](const GpuAnswer& gpu) { return begins(gpu.uuid, token); });
     if (matches == 1) continue;
     Finding& finding = look.found(
-        matches == 0 ? text("CUDA_VISIBLE_DEVICES names {}, and no GPU here is that", token)
-                     : text("CUDA_VISIBLE_DEVICES names {}, which begins the name of "
-                            "more than one GPU",
-                            token));
+        matches == 0
+            ? text("CUDA_VISIBLE_DEVICES names {}, but no GPU here has this name", token)
+            : text("CUDA_VISIBLE_DEVICES names {}, which matches more than one GPU", token));
     finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
     for (const GpuAnswer& gpu : *gpus)
       if (gpu.uuid) finding.evidence.push_back(*gpu.uuid);
-    finding.fix.push_back({"nvidia-smi -L", text("the names of today's GPUs")});
+    finding.fix.push_back({"nvidia-smi -L", text("lists the names of the current GPUs")});
   }
 }
 
@@ -329,7 +328,7 @@ Finding& mig_finding(Examination& look, std::string title, const std::vector<std
   if (!shown.empty()) finding.evidence.push_back(shown);
   finding.evidence.push_back(fmt::format("nvidia-smi -L: {}", fmt::join(all, ", ")));
   finding.fix.push_back({"export CUDA_VISIBLE_DEVICES=" + pasted(all.front()),
-                         text("one instance to a process: another rank gets another one")});
+                         text("one instance per process: give every rank a different one")});
   return finding;
 }
 
@@ -341,8 +340,7 @@ void mig_of_ranks(Examination& look, const std::string& list, const std::vector<
   const bool past_first = ordinals && (tokens.size() > 1 || tokens.front() != "0");
   const bool many_ranks = rank.value_or(0) > 0 || ranks.value_or(1) > 1;
   if (past_first || (many_ranks && (ordinals || list.empty()))) {
-    mig_finding(look,
-                text("MIG is on, and numbers do not name its instances: only the first is found"),
+    mig_finding(look, text("MIG is on, and its instances have no numbers: only the first is found"),
                 all);
   } else if (list.empty() && all.size() > 1) {
     mig_finding(
@@ -376,20 +374,20 @@ void visible_mig(Examination& look) {
   }
   const Tokens tokens = tokens_of(list);
   for (const std::string_view token : tokens) {
-    // "MIG-GPU-…/7/0" is how drivers before 470 name them.
+    // Drivers before 470 use names like "MIG-GPU-…/7/0".
     if (!token.starts_with("MIG-") || contains(token, "/")) continue;
     if (std::any_of(all.begin(), all.end(),
                     [&](const std::string& one) { return one.starts_with(token); }))
       continue;
     Finding& finding =
-        look.found(text("CUDA_VISIBLE_DEVICES names {}, and there is no such instance", token));
+        look.found(text("CUDA_VISIBLE_DEVICES names {}, but there is no such instance", token));
     finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
     finding.evidence.push_back(fmt::format("nvidia-smi -L: {}", fmt::join(all, ", ")));
     finding.fix.push_back(
-        {"nvidia-smi -L", text("instances get new names when they are made anew")});
+        {"nvidia-smi -L", text("instances get new names when they are recreated")});
     return;
   }
-  // 1.13 began to count GPUs by NVML, and did not know these names.
+  // 1.13 started to count GPUs with NVML, without support for these names.
   if (const auto& torch = look.facts.python.torch; torch && in_range(torch->version, "1.13")) {
     Finding& finding =
         look.found(text("PyTorch {} counts no GPU where CUDA_VISIBLE_DEVICES names a MIG instance",
@@ -397,7 +395,7 @@ void visible_mig(Examination& look) {
     finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
     finding.evidence.push_back(torch->path);
     finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
-                           text("device_count() is 0 and .cuda() works all the same")});
+                           text("device_count() is 0, but .cuda() works nevertheless")});
   }
   if (tokens.size() > 1)
     mig_finding(look,
@@ -410,7 +408,7 @@ void visible_mig(Examination& look) {
 void device_order(Examination& look) {
   const auto* gpus = look.see(look.facts.driver.gpus);
   if (gpus == nullptr || gpus->size() < 2) return;
-  // Of one that does not answer only the bus tells a name, which is another for the same model.
+  // If a GPU does not answer, only its PCI name is known, which differs from the driver's.
   const GpuAnswer* first = nullptr;
   bool mixed = false;
   const auto answers = [](const GpuAnswer& gpu) {
@@ -446,7 +444,7 @@ void hip_visible_conflict(Examination& look) {
       if (!is_index(token) || static_cast<std::size_t>(to_number(token).value_or(0)) < left)
         continue;
       Finding& finding = look.found(
-          text("ROCR_VISIBLE_DEVICES leaves {} GPUs, numbered anew from 0, so there is no GPU {}",
+          text("ROCR_VISIBLE_DEVICES leaves {} GPUs, renumbered from 0, so there is no GPU {}",
                left, token));
       finding.evidence.push_back(evidence);
       finding.fix.push_back(unset("HIP_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES"));
@@ -460,7 +458,7 @@ void hip_visible_conflict(Examination& look) {
   finding.fix.push_back(unset("CUDA_VISIBLE_DEVICES"));
 }
 
-// None explains a rule FW: a package is built as it is, whatever a variable says.
+// These explain no FW rule: a package's build does not depend on a variable.
 constexpr auto kRules = std::to_array<Rule>({
     {"ENV01", Layer::kEnvironment, Severity::kFatal, true, msgid("a variable that hides every GPU"),
      "", visible_empty},

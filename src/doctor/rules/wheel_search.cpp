@@ -4,9 +4,9 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/gpus.hpp"
-#include "doctor/rules/sight.hpp"
-#include "doctor/version.hpp"
+#include "doctor/rules/queries.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -56,10 +56,10 @@ model::Fix unset_library_path() {
 
 model::Fix name_in_library_path(const std::vector<std::string>& folders) {
   const std::set<std::string> once(folders.begin(), folders.end());
-  return {"export LD_LIBRARY_PATH=" + pasted(fmt::format("{}", fmt::join(once, ":"))) +
-              "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
-          text("before the program starts; other programs of this shell then take these libraries, "
-               "too")};
+  return {
+      "export LD_LIBRARY_PATH=" + pasted(fmt::format("{}", fmt::join(once, ":"))) +
+          "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+      text("before the program starts; other programs of this shell then use these libraries too")};
 }
 
 }  // namespace berth::doctor

@@ -1,40 +1,40 @@
-// Whether a package finds CUDA's libraries in NVIDIA's wheels: the loader does not look there, so
-// it has to do so itself.
+// Whether a package finds CUDA libraries in NVIDIA's wheels. The loader does not search there, so
+// the package must.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "doctor/rule.hpp"
+#include "doctor/rules/rule.hpp"
 
 namespace berth::doctor {
 
 enum class WheelSearch : unsigned char {
   kAlways,
-  kWhenCalled,  // only where the program calls a function of it first
+  kWhenCalled,  // only after the program has called a function
   kNever,
 };
 
 struct SearchesWheels {
   WheelSearch how = WheelSearch::kNever;
-  std::string call, source;  // of kWhenCalled: "onnxruntime.preload_dlls()"
+  std::string call, source;  // for kWhenCalled: "onnxruntime.preload_dlls()"
 };
 
-/// `package` as LinkedLibrary says it; of one that is not known: kNever. Where PyTorch is there, it
-/// may be imported first, and what it has loaded serves all: kAlways for what it loads.
+/// `package` as in LinkedLibrary; kNever if unknown. If PyTorch is installed, it may be imported
+/// first, and its loaded libraries serve all packages: kAlways for those.
 [[nodiscard]] SearchesWheels searches_wheels(Examination& look, std::string_view package,
                                              std::string_view library);
 
-/// Whether it lies where the loader looks, or where this package does.
+/// Whether the library is where the loader or this package searches.
 [[nodiscard]] bool reaches(Examination& look, std::string_view package, const CudaLibrary& one);
 
-/// All of that name, or whose names begin so, wherever they are.
+/// All libraries with this name or prefix, wherever they are.
 [[nodiscard]] std::vector<CudaLibrary> libraries_named(Examination& look, std::string_view begin);
 
-/// LD_LIBRARY_PATH away, as a command.
+/// A command that unsets LD_LIBRARY_PATH.
 [[nodiscard]] model::Fix unset_library_path();
-/// LD_LIBRARY_PATH with the folders of these libraries, as a command.
+/// A command that adds the folders of these libraries to LD_LIBRARY_PATH.
 [[nodiscard]] model::Fix name_in_library_path(const std::vector<std::string>& folders);
 
 }  // namespace berth::doctor

@@ -1,11 +1,11 @@
-// Who finds CUDA's libraries in NVIDIA's wheels, and what they say of the driver.
+// Which packages find CUDA's libraries in NVIDIA's wheels, and what the wheels mean for the driver.
 #include "doctor/rules/wheel_search.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cerrno>
 
-#include "doctor/diagnose.hpp"
+#include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kNvidia = "/venv/lib/python3.11/site-packages/nvidia/";
 
-/// A workstation with a driver for CUDA 12, and an environment that is still empty.
+/// A workstation with a driver for CUDA 12 and an empty environment.
 Facts workstation() {
   Facts facts = tests::workstation("550.107.02", "12.4");
   PythonFacts& python = facts.python;
@@ -126,12 +126,12 @@ TEST_CASE("a wheel of cuDNN has lost only what pip put there") {
   Facts facts = workstation();
   add(facts, "nvidia-cudnn-cu11", "8.5.0.96");
   add_library(facts, "libcudnn.so.8", std::string(kNvidia) + "cudnn/lib", From::kWheel);
-  CHECK(found(facts, "LIB06").size() == 1);  // no list tells
+  CHECK(found(facts, "LIB06").size() == 1);  // no file list
   facts.python.cudnn_listed = std::vector<std::string>{"libcudnn.so.8"};
   CHECK(found(facts, "LIB06").empty());
   facts.python.cudnn_listed = std::vector<std::string>{"libcudnn.so.8", "libcudnn_ops_infer.so.8"};
   CHECK(found(facts, "LIB06").size() == 1);
-  // The system's copy does not change what pip has put there.
+  // The system's copy does not affect what pip installed.
   Facts beside = facts;
   add_library(beside, "libcudnn_ops_infer.so.8", "/usr/lib/x86_64-linux-gnu", From::kSystem);
   CHECK(found(beside, "LIB06").size() == 1);
@@ -217,7 +217,7 @@ TEST_CASE("what ONNX Runtime's own file links to counts before what its release 
   facts.imports.libraries = std::vector<LinkedLibrary>{
       {"libcudnn.so.9", "/venv/libonnxruntime_providers_cuda.so", "onnxruntime-gpu", ""}};
   CHECK(found(facts, "FW15").size() == 1);
-  CHECK(found(facts, "LIB04").empty());  // one cause is said once
+  CHECK(found(facts, "LIB04").empty());  // a cause is reported once
 }
 
 TEST_CASE("a library in a wheel is missed only by a package that does not look there") {
@@ -262,7 +262,7 @@ TEST_CASE("a driver is too old for whatever brings a newer CUDA, be it no framew
           add(facts, "nvidia-cublas-cu12", "12.4.5.8");
           add(facts, "something", "1.0", {"nvidia-cublas-cu12<13,>=12"});
         }) == 1);
-  // Nobody asks for these, or only as an extra.
+  // These are not required, or only as an extra.
   CHECK(with([](Facts& facts) {
           add(facts, "nvidia-cublas-cu12", "12.4.5.8");
           add(facts, "something", "1.0", {"nvidia-cublas-cu12; extra == \"cuda\""});

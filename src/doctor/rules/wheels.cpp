@@ -1,28 +1,28 @@
-// Rules LIB03, LIB06 to LIB10: the libraries that frameworks take from packages.
+// Rules LIB03, LIB06 to LIB10: libraries that frameworks take from packages.
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
 
 #include "base/text.hpp"
-#include "doctor/install.hpp"
-#include "doctor/read/python_text.hpp"
+#include "doctor/knowledge/python_text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/cuda_compilers.hpp"
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/install.hpp"
 #include "doctor/rules/on_system.hpp"
+#include "doctor/rules/queries.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/requirement.hpp"
-#include "doctor/rules/sight.hpp"
 #include "doctor/rules/wheel_search.hpp"
-#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
 using From = CudaLibrary::From;
 
-/// "nvidia-nccl-cu12" → {"nvidia-nccl", 12}; 0: no such wheel.
+/// "nvidia-nccl-cu12" → {"nvidia-nccl", 12}; 0 if it is not such a wheel.
 std::pair<std::string, int> wheel_of(const std::string& name) {
   const std::size_t at = name.rfind("-cu");
   if (!name.starts_with("nvidia-") || at == std::string::npos) return {};
@@ -35,7 +35,7 @@ struct Doubled {
   std::set<std::string> libraries;
 };
 
-/// Wheels of several CUDA majors that write the same files of the same folder.
+/// Wheels of several CUDA majors that write the same files to the same folder.
 Doubled doubled_wheels(const std::vector<Distribution>& all) {
   std::map<std::pair<std::size_t, std::string>, std::map<int, Distribution>> groups;
   for (const Distribution& one : all)
@@ -50,7 +50,7 @@ Doubled doubled_wheels(const std::vector<Distribution>& all) {
   return out;
 }
 
-/// That of a framework which is here; else the newest that the driver serves.
+/// The major of an installed framework, otherwise the newest that the driver supports.
 int major_to_keep(Examination& look, const Doubled& doubled) {
   for (const CudaUse& use : framework_uses(look))
     if (const Version cuda = version_of(use.cuda);
@@ -93,7 +93,7 @@ void majors_mixed(Examination& look) {
   finding.fix.push_back(
       {uninstall_command(look.facts.python, remove) + "\n" +
            install_command(look.facts.python, again),
-       text("keeps CUDA {}; the second line puts back the files that the first removed", right)});
+       text("keeps CUDA {}; the second line restores files that the first removed", right)});
 }
 
 void pins_broken(Examination& look) {
@@ -122,8 +122,7 @@ void pins_broken(Examination& look) {
   finding.evidence = std::move(wrong);
   finding.fix.push_back(
       {install_command(look.facts.python, again),
-       text("another package may have asked for the others: it then needs an environment of its "
-            "own")});
+       text("another package may require the others: it then needs its own environment")});
 }
 
 bool has_library(Examination& look, const std::string& begin) {
@@ -134,7 +133,7 @@ std::string told(const CudaLibrary& one) {
   return one.folder + "/" + one.name + (one.version.empty() ? "" : " (" + one.version + ")");
 }
 
-/// A copy of cuDNN that lies beside the wheel's, of another version.
+/// A cuDNN next to the wheel's, with another version.
 const CudaLibrary* foreign(const std::vector<CudaLibrary>& all, const std::string& name,
                            const std::string& folder) {
   for (const CudaLibrary& one : all)
@@ -154,7 +153,7 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
     if (!has(name)) missing.push_back(name);
   for (const std::string& name : row.newer)
     if (!has(name) && foreign(all, name, core.folder) != nullptr) missing.push_back(name);
-  // What pip never put there is not lost, and a reinstallation would not bring it.
+  // Files that pip never installed are not missing, and reinstalling would not add them.
   const auto& record = look.facts.python.cudnn_listed;
   if (const auto* listed = missing.empty() ? nullptr : look.see(record))
     std::erase_if(missing, [&](const std::string& name) {
@@ -164,19 +163,19 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
     if (const CudaLibrary* other = foreign(all, name, core.folder))
       elsewhere.push_back(told(*other));
   if (!missing.empty() && record.is_unreadable()) return;
-  // A folder in LD_LIBRARY_PATH comes before the wheel's own, for all but the first library.
+  // A folder in LD_LIBRARY_PATH precedes the wheel's, for all but the first library.
   const CudaLibrary* first = foreign(all, core.name, core.folder);
   const bool overridden = first != nullptr && first->from == From::kVariable;
   if (missing.empty() && !overridden) return;
-  Finding& finding = look.found(
-      missing.empty() ? text("two copies of cuDNN {} are mixed: the wheel's and that of "
-                             "LD_LIBRARY_PATH",
-                             row.major)
-      : elsewhere.empty()
-          ? text("the wheel of cuDNN {} is incomplete: {} is missing", row.major, missing.front())
-          : text("two copies of cuDNN {} are mixed: the wheel lacks {}, which is "
-                 "taken from the system",
-                 row.major, missing.front()));
+  Finding& finding =
+      look.found(missing.empty() ? text("two copies of cuDNN {} are mixed: the wheel's and that of "
+                                        "LD_LIBRARY_PATH",
+                                        row.major)
+                 : elsewhere.empty() ? text("the wheel of cuDNN {} is incomplete: {} is missing",
+                                            row.major, missing.front())
+                                     : text("two copies of cuDNN {} are mixed: the wheel lacks {}, "
+                                            "which is loaded from the system",
+                                            row.major, missing.front()));
   finding.evidence.push_back(told(core));
   if (overridden) finding.evidence.push_back(told(*first));
   finding.evidence.insert(finding.evidence.end(), elsewhere.begin(), elsewhere.end());
@@ -202,8 +201,8 @@ void cudnn_mixed(Examination& look) {
         cudnn_of_wheel(look, one, row, all);
 }
 
-/// The cuDNN of LD_LIBRARY_PATH or the system, where there is no wheel and its name tells more than
-/// its major.
+/// The cuDNN in LD_LIBRARY_PATH or the system, if there is no wheel and its name has more than the
+/// major version.
 void other_cudnn_too_old(Examination& look, const std::string& who, const std::string& wanted) {
   for (const CudaLibrary& one : libraries_named(look, "libcudnn.so." + beginning(wanted, 1))) {
     if (one.from == From::kConda) continue;
@@ -218,7 +217,7 @@ void other_cudnn_too_old(Examination& look, const std::string& who, const std::s
   }
 }
 
-/// The cuDNN wheel, where it is older than `wanted` and of its major.
+/// The cuDNN wheel, if it has the major version of `wanted` but is older.
 void cudnn_too_old(Examination& look, const std::string& who, const std::string& wanted) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr || wanted.empty()) return;
@@ -232,15 +231,14 @@ void cudnn_too_old(Examination& look, const std::string& who, const std::string&
     Finding& finding = look.found(
         text("cuDNN {} is older than the {} that {} was built with", one.version, wanted, who));
     finding.evidence.push_back(one.path);
-    finding.fix.push_back(
-        {install_command(look.facts.python, {"-U", one.name + ">=" + wanted}),
-         text("where PyTorch pins the older one, give each an environment of its own")});
+    finding.fix.push_back({install_command(look.facts.python, {"-U", one.name + ">=" + wanted}),
+                           text("if PyTorch pins the older one, use separate environments")});
     return;
   }
 }
 
-/// "12.2" of /usr/local/cuda-12.2/lib64 and of a module's /apps/cuda/12.2.0/lib64. "" where neither
-/// the folder nor the file's own name tells more than a major.
+/// "12.2" for /usr/local/cuda-12.2/lib64 and for a module's /apps/cuda/12.2.0/lib64. "" if neither
+/// the folder nor the file name has more than the major version.
 std::string toolkit_of(const CudaLibrary& one) {
   const auto told = [](std::string_view text) {
     return version_of(text).size() < 2 ? std::string() : beginning(text);
@@ -254,7 +252,7 @@ std::string toolkit_of(const CudaLibrary& one) {
 }
 
 void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& row) {
-  // A wheel's would win: that there is none has to be known.
+  // A wheel's library would be used instead, so its absence must be certain.
   if (look.see_whole(look.facts.python.libraries) == nullptr) return;
   const auto all = libraries_named(look, "libcusparse.so." + std::to_string(row.cuda_major));
   const bool has_wheel = std::any_of(
@@ -267,14 +265,14 @@ void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& r
                                        row.cuda, toolkit, one.folder));
     finding.evidence.push_back(told(one));
     if (one.from == From::kVariable)
-      finding.fix.push_back({"unset LD_LIBRARY_PATH", text("JAX then takes CUDA from its wheels")});
+      finding.fix.push_back({"unset LD_LIBRARY_PATH", text("JAX then uses CUDA from its wheels")});
     add_reinstall(look, finding, wish_of(look, Framework::kJax));
     return;
   }
 }
 
-/// "8.6" of 0.4.7+cuda11.cudnn86, "8.0" of …cudnn805, and of an older wheel what is known of it; ""
-/// not told.
+/// The cuDNN version: "8.6" for 0.4.7+cuda11.cudnn86, "8.0" for …cudnn805, from the table for older
+/// wheels; "" unknown.
 std::string cudnn_of_jaxlib(Examination& look, const Distribution& jaxlib) {
   const std::string_view tag = local_part(jaxlib.version);
   const std::size_t at = tag.find("cudnn");
@@ -285,7 +283,8 @@ std::string cudnn_of_jaxlib(Examination& look, const Distribution& jaxlib) {
   return "";
 }
 
-/// conda's jaxlib and cuDNN: the package's own bound may be lower than what was built with.
+/// conda's jaxlib and cuDNN: the package's lower bound may be older than the cuDNN it was built
+/// with.
 void cudnn_of_conda_too_old(Examination& look) {
   const CondaPackage* jaxlib = conda_package(look, "jaxlib");
   if (jaxlib == nullptr || look.see_whole(look.facts.python.conda) == nullptr) return;
@@ -304,7 +303,7 @@ void cudnn_of_conda_too_old(Examination& look) {
         {fmt::format("conda install -p {} -c conda-forge {}", pasted(look.facts.python.prefix),
                      other_major ? "'jaxlib>0.4.31=*cuda*' 'cudnn>=9.1'"
                                  : fmt::format("'libcudnn>={}'", row.cudnn)),
-         text("the bound of the package is too low, so that the solver may keep an older one")});
+         text("the package's lower bound is too low, so the solver may keep an older one")});
     return;
   }
 }
@@ -328,13 +327,13 @@ void library_too_old(Examination& look) {
         continue;
     }
     cuda_too_old(look, *jax, row);
-    // The table's cuDNN is that of today's JAX; 0.6.0 was the first to ask for it.
+    // The table has the cuDNN of current JAX, which 0.6.0 was the first to require.
     if (has_plugin && !is_older(jax->version, "0.6")) cudnn_too_old(look, named(*jax), row.cudnn);
   }
 }
 
-/// CuPy's wheels open the system's NCCL. A PyTorch that is imported after it gets that one, as a
-/// library of this name is loaded already.
+/// CuPy's wheels open the system's NCCL. A PyTorch imported later gets the same library, because
+/// this name is already loaded.
 void nccl_of_cupy(Examination& look, const std::vector<Distribution>& all) {
   const Distribution *cupy = nullptr, *wheel = nullptr;
   for (const Distribution& one : all) {
@@ -349,18 +348,18 @@ void nccl_of_cupy(Examination& look, const std::vector<Distribution>& all) {
     if (!one.name.starts_with("libnccl.so") || one.from != From::kSystem || one.version.empty() ||
         !is_older(beginning(one.version), beginning(wheel->version)))
       continue;
-    Finding& finding = look.found(
-        text("CuPy loads the system's NCCL {}, and a PyTorch that is imported after it gets that "
-             "one in place of its own {}",
-             one.version, wheel->version));
-    // What today's PyTorch calls, it has from 2.19 on.
+    Finding& finding =
+        look.found(text("CuPy loads the system's NCCL {}, and a PyTorch imported after it gets "
+                        "that instead of its own {}",
+                        one.version, wheel->version));
+    // Current PyTorch needs functions that NCCL has since 2.19.
     if (!is_older(one.version, "2.19") || is_older(wheel->version, "2.19"))
       finding.severity = Severity::kInfo;
     finding.evidence = {one.path(), wheel->path, cupy->path,
                         "https://github.com/rapidsai/cugraph/issues/4465"};
     finding.fix.push_back({"import torch", text("in the program, before cupy")});
     finding.fix.push_back(
-        {"", text("or take the older NCCL out of the system: in the image, its package libnccl2")});
+        {"", text("or remove the older NCCL from the system: in the image, the package libnccl2")});
     return;
   }
 }
@@ -377,13 +376,13 @@ void second_nccl(Examination& look) {
         text("two copies of NCCL are in sys.path: {} and {}", first->version, one.version));
     finding.evidence = {first->path, one.path};
     finding.fix.push_back(
-        {"export PYTHONNOUSERSITE=1", text("leaves out ~/.local, where the second mostly is")});
+        {"export PYTHONNOUSERSITE=1", text("ignores ~/.local, where the second one usually is")});
     return;
   }
   nccl_of_cupy(look, *all);
 }
 
-/// TensorFlow, or JAX with a GPU: who compiles with XLA.
+/// TensorFlow, or JAX with a GPU, which compile with XLA.
 std::string xla_user(Examination& look) {
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (const Distribution* one = look.see(tensorflow);
@@ -408,20 +407,20 @@ void no_libdevice(Examination& look) {
       }))
     return;
   Finding& finding =
-      look.found(text("{} does not find libdevice.10.bc, which XLA compiles with", who));
-  // Before Keras compiled its optimizers by XLA, that was for whoever asked for it.
+      look.found(text("{} does not find libdevice.10.bc, which XLA needs to compile", who));
+  // Before Keras compiled its optimizers with XLA, XLA was optional.
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (!is_jax && tensorflow && is_older(tensorflow->version, "2.11"))
     finding.severity = Severity::kInfo;
   finding.evidence.push_back(
       text("not in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* nor where XLA_FLAGS points"));
   finding.fix.push_back({install_command(look.facts.python, {"nvidia-cuda-nvcc-cu12"}), ""});
-  // A module's, on a cluster: XLA does not ask CUDA_HOME.
+  // A cluster's module; XLA ignores CUDA_HOME.
   std::string toolkit = "/opt/cuda";
   for (const Toolkit& one : look.facts.toolchain.nvvm.value_or({}))
     if (one.from == Toolkit::From::kVariable) toolkit = one.folder;
   finding.fix.push_back({"export XLA_FLAGS=--xla_gpu_cuda_data_dir=" + pasted(toolkit),
-                         text("where a toolkit is elsewhere: the folder that has nvvm/libdevice")});
+                         text("if a toolkit is elsewhere: its folder with nvvm/libdevice")});
 }
 
 void xla_cannot_compile(Examination& look) {
@@ -431,12 +430,11 @@ void xla_cannot_compile(Examination& look) {
 
 constexpr auto kRules = std::to_array<Rule>({
     {"LIB03", Layer::kLibraries, Severity::kFatal, true,
-     msgid("NVIDIA's wheels for two CUDA majors over each other"), "LIB04 LIB05 LIB08",
-     majors_mixed},
-    {"LIB06", Layer::kLibraries, Severity::kFatal, true, msgid("cuDNN out of two copies"), "LIB08",
-     cudnn_mixed},
+     msgid("overlapping NVIDIA wheels for two CUDA majors"), "LIB04 LIB05 LIB08", majors_mixed},
+    {"LIB06", Layer::kLibraries, Severity::kFatal, true, msgid("cuDNN libraries from two copies"),
+     "LIB08", cudnn_mixed},
     {"LIB07", Layer::kLibraries, Severity::kFatal, true,
-     msgid("CUDA's libraries older than a framework takes"), "ENV08 LIB08", library_too_old},
+     msgid("CUDA libraries that are too old for a framework"), "ENV08 LIB08", library_too_old},
     {"LIB08", Layer::kLibraries, Severity::kWarning, false,
      msgid("libraries of other versions than PyTorch requires"), "", pins_broken},
     {"LIB09", Layer::kLibraries, Severity::kWarning, true, msgid("a second NCCL"), "", second_nccl},

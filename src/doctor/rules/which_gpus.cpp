@@ -26,7 +26,7 @@ bool machine_has_nvidia(Examination& look) {
   if (facts.driver.gpus && !facts.driver.gpus->empty()) return true;
   if (facts.machine.pci && !gpus_on_bus(look, kVendorNvidia).empty()) return true;
   if (facts.machine.is_jetson || facts.wsl.driver_library.value_or(false)) return true;
-  // Not on the bus: a paravirtual GPU, or a bus that is not shown. The module says it then.
+  // Not on the bus: a paravirtual GPU, or a hidden bus. Then the module shows it.
   if (facts.machine.modules)
     return std::find(facts.machine.modules->begin(), facts.machine.modules->end(), "nvidia") !=
            facts.machine.modules->end();
@@ -36,7 +36,7 @@ bool machine_has_nvidia(Examination& look) {
 }
 
 bool is_intel_card(const PciFunction& one) {
-  // DG1, Alchemist and Flex, Ponte Vecchio, Battlemage; all other ids are in processors.
+  // DG1, Alchemist and Flex, Ponte Vecchio, Battlemage; all other ids are integrated GPUs.
   const std::uint32_t family = one.device >> 8;
   return one.vendor == kVendorIntel &&
          (family == 0x49 || family == 0x4f || family == 0x56 || family == 0x0b || family == 0xe2);
@@ -44,7 +44,7 @@ bool is_intel_card(const PciFunction& one) {
 
 std::vector<PciFunction> cards_on_bus(Examination& look, std::uint32_t vendor) {
   auto found = gpus_on_bus(look, vendor);
-  // Which of them are the processor's own nobody knows then.
+  // Then it is unknown which of them are integrated.
   if (vendor == kVendorAmd && !found.empty() && look.facts.rocm.nodes.is_unreadable()) return {};
   std::erase_if(found, [&](const PciFunction& one) {
     if (vendor == kVendorIntel) return !is_intel_card(one);

@@ -1,12 +1,13 @@
-// Rules DRV23 and DRV24: faults that the driver wrote into the kernel's log.
+// Rules DRV23 and DRV24: faults that the driver reported in the kernel's log.
 #include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/knowledge/version.hpp"
 #include "doctor/rules/on_system.hpp"
-#include "doctor/rules/sight.hpp"
+#include "doctor/rules/queries.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -17,7 +18,7 @@ struct Event {
   std::string_view line;
 };
 
-/// "NVRM: Xid (PCI:0000:01:00): 79, pid=…"; SXid has the same shape, old drivers leave "PCI:" out.
+/// "NVRM: Xid (PCI:0000:01:00): 79, pid=…"; SXid has the same form, and old drivers omit "PCI:".
 std::optional<Event> event_in(std::string_view line, std::string_view mark) {
   const auto at = line.find(mark);
   if (at == std::string_view::npos) return std::nullopt;
@@ -47,7 +48,8 @@ const Xid* find(std::span<const Xid> xids, int code) {
   return row == xids.end() || row->code != code ? nullptr : &*row;
 }
 
-/// How much an event says of its GPU: 3 it needs a reset or worse … 0 it follows from another.
+/// How informative an event is: 3: the GPU needs a reset or more … 0: a consequence of another
+/// event.
 int gravity(const Xid* xid) {
   if (xid == nullptr) return 1;
   const std::string_view kind = xid->kind, severity = xid->severity;
@@ -63,7 +65,7 @@ Severity severity_of(int gravity) {
   return kSeverities.at(static_cast<std::size_t>(gravity));
 }
 
-/// Whether NVML counts the same memory errors: then DRV25 and DRV26 speak of them.
+/// Whether NVML counts the same memory errors; then DRV25 and DRV26 report them.
 bool counted_by_driver(const Facts& facts, const std::string& device) {
   for (const GpuAnswer& gpu : facts.driver.gpus.value_or({})) {
     if (!gpu.pci_address.starts_with(device.substr(0, device.find(' ')))) continue;
@@ -73,7 +75,7 @@ bool counted_by_driver(const Facts& facts, const std::string& device) {
   return false;
 }
 
-/// Off the bus, and the bus shows it: then HW08 speaks of it.
+/// Off the bus according to the bus itself; then HW08 reports it.
 bool is_gone(const Facts& facts, const Event& event) {
   constexpr int kOffTheBus = 79;
   if (event.code != kOffTheBus || !facts.machine.pci) return false;
@@ -83,7 +85,7 @@ bool is_gone(const Facts& facts, const Event& event) {
                      });
 }
 
-/// What ECC contained (63, 94) is over once the driver says that nothing of it is left.
+/// Errors that ECC contained (63, 94) are over when the driver reports none left.
 bool is_history(const Facts& facts, const Event& event) {
   if (event.code != 63 && event.code != 94) return false;
   for (const GpuAnswer& gpu : facts.driver.gpus.value_or({}))
@@ -96,28 +98,27 @@ bool is_history(const Facts& facts, const Event& event) {
 void advise(Examination& look, const Event& event, Finding& finding) {
   constexpr int kGspTimeout = 119, kOffTheBus = 79;
   const std::string version = look.facts.nvidia.module_version.value_or("");
-  if (event.code == kGspTimeout && branch_of(version) == 525 &&
-      compare_versions(version, "525.105.17") < 0) {
+  if (event.code == kGspTimeout && branch_of(version) == 525 && is_older(version, "525.105.17")) {
     finding.evidence.push_back(
         text("driver {}: a defect of the first 525 drivers does this", printable(version)));
-    finding.fix.push_back(on_system(look, "driver_update",
-                                    text("525.105.17 or later, in which it is mended"), "525"));
+    finding.fix.push_back(
+        on_system(look, "driver_update", text("525.105.17 or later, which fixes it"), "525"));
   }
   if (event.code == kOffTheBus)
-    finding.fix.push_back({"", text("check the power supply (its rating, its cables, what else "
-                                    "hangs on it), the card's seating and its heat")});
+    finding.fix.push_back({"", text("check the power supply (rating, cables, other loads), the "
+                                    "card's seating and its temperature")});
   const Xid* xid = find(look.knowledge.xids, event.code);
   if (xid != nullptr && *xid->action != '\0')
     finding.fix.push_back({"", std::string(tr(xid->action))});
   if (finding.fix.empty())
     finding.fix.push_back(
         {"sudo nvidia-bug-report.sh",
-         text("no public table says what mends Xid {}: where it comes back after a restart of the "
-              "program and of the machine, the vendor's support takes this file",
+         text("no public table has a fix for Xid {}: if it happens again after restarting the "
+              "program and the machine, send this file to the vendor's support",
               event.code)});
 }
 
-/// The GPU's gravest event tells most; of equals the first, which the others follow from.
+/// Uses the most severe event of a GPU; among equals the first, because it causes the others.
 void report_gpu(Examination& look, const std::vector<Event>& all, const std::string& device) {
   const Event* root = nullptr;
   std::size_t count = 0;
@@ -139,7 +140,7 @@ void report_gpu(Examination& look, const std::vector<Event>& all, const std::str
                      : text("the driver reported Xid {} for the GPU at {}: {}", root->code, device,
                             tr(xid->what)));
   finding.severity = severity_of(grave);
-  finding.evidence.push_back(quoted(root->line));
+  finding.evidence.push_back(quoted_line(root->line));
   if (xid != nullptr) finding.evidence.emplace_back(tr(xid->cause));
   if (count > 1)
     finding.evidence.push_back(text("{} Xids of this GPU since the log begins", count));
@@ -173,10 +174,10 @@ void sxid(Examination& look) {
   Finding& finding =
       look.found(text("the NVSwitch at {} reported a fault (SXid {})", worst->device, worst->code));
   if (!is_fatal(*worst)) finding.severity = Severity::kWarning;
-  finding.evidence.push_back(quoted(worst->line));
+  finding.evidence.push_back(quoted_line(worst->line));
   finding.fix.push_back(
       {"sudo systemctl restart nvidia-fabricmanager",
-       text("with no program on the GPUs; if it comes back: the vendor's support")});
+       text("with no program on the GPUs; if it happens again: ask the vendor's support")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({

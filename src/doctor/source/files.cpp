@@ -1,12 +1,12 @@
-// Readers of files made of lines: scripts, Dockerfiles, requirements, YAML. They are tolerant: what
-// they do not understand they pass over.
+// Readers of line-based files: scripts, Dockerfiles, requirements, YAML. They skip what they do not
+// understand.
 #include <algorithm>
 #include <map>
 #include <optional>
 
 #include "base/file.hpp"
-#include "doctor/contains_any.hpp"
-#include "doctor/device_list.hpp"
+#include "doctor/knowledge/contains_any.hpp"
+#include "doctor/knowledge/device_list.hpp"
 #include "doctor/source/shell.hpp"
 
 namespace berth::doctor::source {
@@ -38,7 +38,7 @@ constexpr std::string_view kLaunchers[] = {"torchrun",
                                            "ray "};
 
 struct Batch {
-  int line = 0;  // of the GPUs
+  int line = 0;  // of the GPU request
   long gpus = 0;
   bool several_tasks = false;
 };
@@ -63,8 +63,8 @@ void directive(Batch& batch, int line, std::string_view option) {
   batch.gpus = last_number(value);
 }
 
-/// "srun -n 4 …", or one process a GPU: "CUDA_VISIBLE_DEVICES=1 python … &". A list that is
-/// exported, and srun with one task, leave it at one process.
+/// "srun -n 4 …", or one process per GPU: "CUDA_VISIBLE_DEVICES=1 python … &". An exported list or
+/// srun with one task means a single process.
 bool starts_several(std::string_view rest) {
   int chosen = 0;
   for (const Command& command : shell_commands(rest)) {
@@ -134,9 +134,55 @@ void image_mark(Marks& marks, int line, std::string_view image) {
     add(marks, line, "old_system_image", tag);
 }
 
+/// Variables in an image that the container toolkit reads, and that every container inherits.
+void image_setting(Marks& marks, int line, const std::string& name, const std::string& value) {
+  if (name == "NVIDIA_VISIBLE_DEVICES" && (value == "none" || value == "void"))
+    add(marks, line, "image_hides_gpus", value);
+  if (name != "NVIDIA_DRIVER_CAPABILITIES" || value.empty() || contains(value, "$")) return;
+  const auto all = split(value, ',');
+  const auto has = [&](std::string_view one) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](std::string_view part) { return trim(part) == one; });
+  };
+  if (!has("compute") && !has("all") && !has("graphics") && !has("video"))
+    add(marks, line, "image_without_compute", value);
+}
+
+/// "nvidia-driver-535", "cuda-drivers", NVIDIA-Linux-x86_64-535.run: the driver belongs on the
+/// host, and the container toolkit provides it.
+bool is_driver_package(std::string_view word) {
+  const std::string_view name = word.substr(0, word.find('='));
+  for (const std::string_view begin :
+       {"nvidia-driver", "nvidia-utils", "nvidia-dkms", "nvidia-kernel", "nvidia-headless",
+        "libnvidia-compute", "cuda-drivers"})
+    if (name.starts_with(begin)) return true;
+  return false;
+}
+
+/// RUN at build time: there is no GPU, and installed files stay in the image.
+void build_marks(Marks& marks, const Command& command) {
+  const std::vector<std::string>& words = command.words;
+  std::string_view program = words.front();
+  program.remove_prefix(program.rfind('/') + 1);
+  if (program == "nvidia-smi") add(marks, command.line, "smi_in_build");
+  const auto installs = [&](std::string_view manager) {
+    return std::find(words.begin(), words.end(), manager) != words.end() &&
+           std::find(words.begin(), words.end(), "install") != words.end();
+  };
+  const bool by_manager = installs("apt-get") || installs("apt") || installs("dnf") ||
+                          installs("yum") || installs("microdnf");
+  for (const std::string& word : words)
+    if ((by_manager && is_driver_package(word)) ||
+        (contains(word, "NVIDIA-Linux-") && word.ends_with(".run") && program != "wget" &&
+         program != "curl" && program != "rm" && program != "chmod")) {
+      add(marks, command.line, "driver_in_image", word);
+      return;
+    }
+}
+
 void environment_marks(CommandMarks& commands, Marks& marks, const Command& words) {
   std::vector<std::pair<std::string, std::string>> pairs;
-  std::string rest;  // of a list that a blank has split
+  std::string rest;  // of a list that was split at a space
   if (words.words.size() > 2 && !contains(words.words[1], "=")) {
     pairs.emplace_back(words.words[1], words.words[2]);
     for (std::size_t i = 3; i < words.words.size(); ++i) pairs[0].second += " " + words.words[i];
@@ -150,6 +196,7 @@ void environment_marks(CommandMarks& commands, Marks& marks, const Command& word
     }
   }
   for (const auto& [name, value] : pairs) {
+    image_setting(marks, words.line, name, value);
     const bool split = name == "CUDA_VISIBLE_DEVICES" && value.ends_with(',') && !rest.empty();
     if (split)
       commands.add_split_list(words.line, value, rest);
@@ -161,7 +208,7 @@ void environment_marks(CommandMarks& commands, Marks& marks, const Command& word
   }
 }
 
-/// The words of the exec form, ["nvprof", "python"]; nullopt: it is the shell's.
+/// The words of the exec form, ["nvprof", "python"]; nullopt: shell form.
 std::optional<std::vector<std::string>> exec_form(std::string_view text) {
   text = trim(text);
   if (!text.starts_with('[') || !text.ends_with(']')) return std::nullopt;
@@ -187,16 +234,17 @@ std::vector<Command> commands_of(std::string_view text, int line) {
                : std::vector<Command>{{line, *std::move(words)}};
 }
 
-/// What the stages of a Dockerfile know of each other.
+/// Relations between the stages of a Dockerfile.
 class Stages {
  public:
   Stages(CommandMarks& commands, Marks& marks) : commands_(commands), marks_(marks) {}
 
-  /// An instruction: its lines, with those that end in a backslash.
+  /// An instruction with its continuation lines.
   void instruction(int line, std::string_view text) {
     const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
     const std::string name = lower(text.substr(0, end));
-    if (name == "run" || name == "cmd" || name == "entrypoint") return run(line, text.substr(end));
+    if (name == "run") return run(line, text.substr(end), true);
+    if (name == "cmd" || name == "entrypoint") return run(line, text.substr(end), false);
     if (name != "from" && name != "env" && name != "arg") return;
     const auto all = shell_commands(text, line);
     if (all.empty()) return;
@@ -207,17 +255,21 @@ class Stages {
         arguments_.emplace(word.substr(0, equals), word.substr(equals + 1));
   }
 
-  void run(int line, std::string_view text) {
+  void run(int line, std::string_view text, bool builds) {
+    // "nvidia-smi || true" is allowed to fail.
+    builds = builds && !contains(text, "||");
     for (Command& command : commands_of(text, line)) {
       while (!command.words.empty() && command.words[0].starts_with("--"))
         command.words.erase(command.words.begin());
-      if (!command.words.empty()) commands_.add(command);
+      if (command.words.empty()) continue;
+      commands_.add(command);
+      if (builds) build_marks(marks_, command);
     }
   }
 
  private:
   void from(int line, const std::vector<std::string>& words) {
-    // What one stage sets, another has only if it begins with it.
+    // Settings of a stage apply to another only if that is based on it.
     if (!stage_.empty()) paths_[stage_] = commands_.library_paths();
     commands_.finish();
     std::string image;
@@ -229,7 +281,7 @@ class Stages {
     image_mark(marks_, line, filled(image));
   }
 
-  /// With the defaults of ARG in the place of $NAME and ${NAME}.
+  /// Replaces $NAME and ${NAME} with the defaults of ARG.
   [[nodiscard]] std::string filled(const std::string& image) const {
     std::string out;
     for (std::size_t at = 0; at < image.size(); ++at) {
@@ -259,12 +311,12 @@ class Stages {
   std::map<std::string, std::string> arguments_;   // with their defaults
 };
 
-/// The word that ends a here-document which the instruction's last line begins; "" none.
+/// The delimiter of a here-document that the instruction's last line begins; "" none.
 std::string here_word(std::string_view instruction) {
   const std::size_t at = instruction.find("<<");
   const bool can =
       lower(instruction.substr(0, 3)) == "run" || lower(instruction.substr(0, 4)) == "copy";
-  // $((1<<N)) is a number.
+  // In $((1<<N)), << is a shift.
   if (at == std::string_view::npos || !can || instruction.find("((") < at) return "";
   std::string_view word = instruction.substr(at + 2);
   if (word.starts_with('-')) word.remove_prefix(1);
@@ -276,7 +328,7 @@ std::string here_word(std::string_view instruction) {
   return plain ? std::string(word) : "";
 }
 
-/// RUN <<EOF and RUN bash <<EOF: the text is for a shell.
+/// RUN <<EOF and RUN bash <<EOF: the text is a shell script.
 bool is_for_shell(std::string_view instruction) {
   const std::string before = lower(trim(instruction.substr(0, instruction.find("<<"))));
   return before == "run" || before.ends_with(" bash") || before.ends_with(" sh") ||
@@ -316,7 +368,7 @@ Marks dockerfile_marks(std::string_view text) {
   std::size_t at = 0;
   int line = 1;
   while (at < text.size()) {
-    // A comment or an empty line inside a continued instruction does not end it.
+    // Comments and empty lines do not end a continued instruction.
     std::size_t end = at;
     int lines = 0;
     for (bool more = true; more && end < text.size();) {
@@ -338,7 +390,7 @@ Marks dockerfile_marks(std::string_view text) {
     while (!last.empty() && at < text.size()) {
       const std::size_t next = std::min(text.find('\n', at), text.size());
       const bool is_last = trim(text.substr(at, next - at)) == last;
-      if (is_last && is_for_shell(whole)) stages.run(first, text.substr(begin, at - begin));
+      if (is_last && is_for_shell(whole)) stages.run(first, text.substr(begin, at - begin), true);
       at = next + 1;
       ++line;
       if (is_last) break;
@@ -353,7 +405,9 @@ Marks requirements_marks(std::string_view text) {
   int index = 0;
   std::string url;
   bool exact = false;
+  Pins pins;
   for (const Line& line : lines_of(text)) {
+    pins.add(line.number, line.text);
     requirement_mark(marks, line.number, line.text);
     exact = exact || names_torch_build(line.text);
     if (line.text.starts_with("--extra-index-url") && is_wheel_index(line.text)) {
@@ -361,6 +415,7 @@ Marks requirements_marks(std::string_view text) {
       url = trim(line.text.substr(sizeof "--extra-index-url"));
     }
   }
+  pins.finish(marks);
   if (index != 0 && !exact) add(marks, index, "extra_index_listed", url, wheel_tag(url));
   return marks;
 }

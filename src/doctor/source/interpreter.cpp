@@ -1,5 +1,5 @@
-// A Python interpreter reads a file that we do not trust: alone (-I -S: no site, no user's modules,
-// no environment), in its own process group with little memory, and killed after 10 s.
+// Parses an untrusted file with a Python interpreter: isolated (-I -S: no site, no user modules, no
+// environment), in its own process group with limited memory, and killed after 10 s.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -39,7 +39,7 @@ constexpr std::size_t kMostAnswer = 4 << 20;
   ::_exit(127);
 }
 
-/// Writes what fits; false when the other side has closed or all is written.
+/// Writes what fits; false if the other side has closed or everything is written.
 bool feed(Descriptor& pipe, std::string_view& rest) {
   const ssize_t count = ::send(pipe.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (count < 0) return errno == EAGAIN || errno == EINTR;
@@ -47,7 +47,8 @@ bool feed(Descriptor& pipe, std::string_view& rest) {
   return !rest.empty();
 }
 
-/// Feeds and reads until the child has closed its output; nullopt when the time or the room is up.
+/// Writes and reads until the child closes its output; nullopt if the time or memory limit is
+/// reached.
 std::optional<std::string> converse(Descriptor& to, const Descriptor& from, std::string_view rest,
                                     std::chrono::seconds most, bool& late) {
   std::string answer;
@@ -73,7 +74,7 @@ std::optional<std::string> ask_interpreter(const std::string& python, const std:
                                            bool& late) {
   std::array<int, 2> in{};
   std::array<int, 2> out{};
-  // A socket, because a write to it can be told to raise no SIGPIPE.
+  // A socket, because a write to it can suppress SIGPIPE.
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0) return std::nullopt;
   Descriptor theirs(in[0]);
   Descriptor to(in[1]);
@@ -87,7 +88,7 @@ std::optional<std::string> ask_interpreter(const std::string& python, const std:
   theirs.reset();
   writing.reset();
   auto answer = converse(to, from, input, most, late);
-  // Who has closed its output has said all, and may go on for ever.
+  // A child that has closed its output is finished, but may never exit.
   constexpr int kStep = 5, kLongest = 1000;  // milliseconds
   int status = 0;
   pid_t ended = 0;

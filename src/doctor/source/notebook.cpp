@@ -1,4 +1,4 @@
-// A notebook: its code cells as one Python text, its `!` and `%` lines as commands.
+// Reads a notebook: its code cells as one Python text, its `!` and `%` lines as commands.
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
@@ -6,7 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/device_list.hpp"
+#include "doctor/knowledge/device_list.hpp"
 #include "doctor/source/shell.hpp"
 
 namespace berth::doctor::source {
@@ -15,13 +15,13 @@ namespace {
 using nlohmann::json;
 
 struct Place {
-  int cell = 0;  // counted from 1, code cells alone
+  int cell = 0;  // from 1, only code cells
   int line = 0;  // in the cell
-  int file = 1;  // the line of the file that it stands in
+  int file = 1;  // the line in the file
   std::string code;
 };
 
-/// The cells' lines, and where in the file each stands.
+/// The lines of the cells, and their lines in the file.
 class Cells {
  public:
   explicit Cells(std::string_view bytes) : bytes_(bytes) {}
@@ -46,7 +46,7 @@ class Cells {
   std::vector<Place> places;
 
  private:
-  /// Notebooks keep a string a line; one that is written in another way keeps the line before.
+  /// Notebooks have one string per line; otherwise the previous line number is kept.
   void find(const std::string& part) {
     const std::string written = json(part).dump(-1, ' ', false, json::error_handler_t::replace);
     const std::size_t found = bytes_.find(written, at_);
@@ -61,7 +61,7 @@ class Cells {
   int cell_ = 0;
 };
 
-/// "gpus = !nvidia-smi", "shape = %env A": Python's assignment, and not Python's value.
+/// "gpus = !nvidia-smi", "shape = %env A": an assignment whose value is not Python.
 bool assigns_escape(std::string_view word) {
   const std::size_t equals = word.find('=');
   if (equals == std::string_view::npos || equals == 0) return false;
@@ -72,7 +72,7 @@ bool assigns_escape(std::string_view word) {
           (value[0] == '%' && std::isalpha(static_cast<unsigned char>(value[1]))));
 }
 
-/// A command without its mark, as IPython takes it: "pip install torch".
+/// A command without "!" or "%", as IPython accepts it: "pip install torch".
 bool is_bare_command(std::string_view word) {
   for (const std::string_view begin :
        {"pip install ", "pip3 install ", "pip uninstall ", "conda install ", "mamba install ",
@@ -85,14 +85,14 @@ bool is_bare_command(std::string_view word) {
   return false;
 }
 
-/// The next line belongs to it.
+/// The line continues in the next one.
 bool goes_on(std::string_view code) {
   const std::string_view word = trim(code);
   return !word.empty() &&
          std::string_view(",([{\\+-*/%=").find(word.back()) != std::string_view::npos;
 }
 
-/// By how many brackets a line opens more than it closes; those in its texts do not count.
+/// Opening minus closing brackets of a line, without those in strings.
 int opened_by(std::string_view code) {
   int depth = 0;
   char quote = '\0';
@@ -113,7 +113,7 @@ int opened_by(std::string_view code) {
   return depth;
 }
 
-/// What the first line of a cell makes of it.
+/// The kind of a cell, from its first line.
 enum class CellKind { kPython, kShell, kOther };
 
 CellKind kind_of_cell(std::string_view first) {
@@ -133,7 +133,7 @@ class NotebookMarks {
   explicit NotebookMarks(std::vector<Place> places)
       : places_(std::move(places)), commands_(marks_) {}
 
-  /// Marks by the number of the line in all cells together.
+  /// Marks by line number in the combined cells.
   Marks of(const std::string& interpreter, std::string* no_tree) {
     std::vector<std::string> python;
     CellKind kind = CellKind::kPython;
@@ -153,7 +153,7 @@ class NotebookMarks {
       marks_.push_back(std::move(mark));
     for (Mark& mark : marks_)
       if (mark.what == "library_path_too_late") mark.what = "library_path_in_notebook";
-    // What such a command runs is started with it.
+    // The variables are also set for what such a command runs.
     if (runs_programs_)
       std::erase_if(marks_,
                     [](const Mark& mark) { return mark.what == "library_path_in_notebook"; });
@@ -161,8 +161,8 @@ class NotebookMarks {
   }
 
  private:
-  /// A cell that is no Python (a magic that nobody here knows) is left out, and said; the others
-  /// are read as if it were not there.
+  /// A cell that is not Python (an unknown magic) is skipped and reported; the others are parsed
+  /// without it.
   Marks marks_of_cells(std::vector<std::string> python, const std::string& interpreter,
                        std::string* no_tree) const {
     constexpr int kMost = 5;
@@ -185,7 +185,7 @@ class NotebookMarks {
     }
   }
 
-  /// What stands for the line in the Python text.
+  /// The replacement of the line in the Python text.
   std::string line(int number, std::string_view code, CellKind kind) {
     const std::string_view word = trim(code);
     if (kind == CellKind::kOther) return "";
@@ -222,7 +222,7 @@ class NotebookMarks {
     runs_programs_ = ran || runs;
     if (whole.starts_with("%%") || !is_first) return "";
     if (const std::string same = as_python(whole); !same.empty()) return blanks + same;
-    if (runs && whole.starts_with('!')) return blanks + "subprocess.run(_)";  // is given variables
+    if (runs && whole.starts_with('!')) return blanks + "subprocess.run(_)";  // receives variables
     return assigns_escape(word) ? std::string(code.substr(0, code.find('='))) + "= None"
                                 : blanks + "pass";
   }
@@ -261,7 +261,7 @@ class NotebookMarks {
                        program.starts_with("./") || program == "bash" || program == "torchrun" ||
                        program == "accelerate";
     }
-    // A variable exported for what follows in the same line does what it should.
+    // A variable exported for the rest of the same line works as intended.
     if (const std::string alone = lone_export(commands); !alone.empty()) mark_export(number, alone);
     for (const Command& command : commands) commands_.add(command);
   }
@@ -276,7 +276,7 @@ class NotebookMarks {
                       setting_meant(setting)});
   }
 
-  /// A cell of shell commands that only sets variables does so for a shell that ends with it.
+  /// A shell cell that only sets variables does so in a shell that exits afterwards.
   void end_cell() {
     if (const std::string alone = lone_export(cell_); !alone.empty())
       for (const Command& command : cell_)
@@ -287,7 +287,7 @@ class NotebookMarks {
     cell_.clear();
   }
 
-  /// What Python's order of things is told of a magic: "" nothing.
+  /// The Python statement that represents a magic for the order of statements; "" none.
   static std::string as_python(std::string_view word) {
     for (const std::string_view magic : {"%env ", "%set_env "}) {
       if (!word.starts_with(magic)) continue;
@@ -303,20 +303,20 @@ class NotebookMarks {
     return "";
   }
 
-  /// As a text of Python's.
+  /// As a Python string.
   static std::string text_of(std::string_view value) {
     return json(std::string(value)).dump(-1, ' ', true, json::error_handler_t::replace);
   }
 
-  std::vector<Command> cell_;  // of the one that is read, where it is the shell's
+  std::vector<Command> cell_;  // of the current cell, if it is a shell cell
   std::vector<Place> places_;
   Marks marks_;
   CommandMarks commands_;
-  std::string joined_;  // of a command that goes on in the next line
+  std::string joined_;  // a command that continues in the next line
   int first_line_ = 0;
-  int depth_ = 0;               // of open brackets
-  bool inside_ = false;         // an expression of Python does so
-  bool runs_programs_ = false;  // some command starts one
+  int depth_ = 0;               // open brackets
+  bool inside_ = false;         // a Python expression continues
+  bool runs_programs_ = false;  // a command starts one
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// For tests of the source rules: a file that holds a line that misleads, and its correct twin.
+// For tests of the source rules: a file with a misleading line, and its correct version.
 #pragma once
 
 #include <doctest/doctest.h>

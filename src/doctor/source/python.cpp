@@ -5,7 +5,7 @@
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
-#include "doctor/device_list.hpp"
+#include "doctor/knowledge/device_list.hpp"
 #include "doctor/source/shell.hpp"
 
 extern "C" {
@@ -15,6 +15,8 @@ extern const char berth_source_python_order[];
 extern const char berth_source_python_order_end[];
 extern const char berth_source_python_loops[];
 extern const char berth_source_python_loops_end[];
+extern const char berth_source_python_devices[];
+extern const char berth_source_python_devices_end[];
 extern const char berth_source_python_main[];
 extern const char berth_source_python_main_end[];
 }
@@ -31,6 +33,8 @@ std::string script() {
   all += "\n";
   all.append(berth_source_python_loops, berth_source_python_loops_end);
   all += "\n";
+  all.append(berth_source_python_devices, berth_source_python_devices_end);
+  all += "\n";
   all.append(berth_source_python_main, berth_source_python_main_end);
   return all;
 }
@@ -46,15 +50,14 @@ std::optional<Mark> mark_of(const json& row) {
               {}};
 }
 
-/// The option of berth run that says what a value of CUDA_VISIBLE_DEVICES meant; "…": only known
-/// when it runs.
+/// The option of `berth run` for a value of CUDA_VISIBLE_DEVICES; "…": only known at run time.
 std::string devices_option(const std::string& list) {
   if (list != "…" && hides_every_device(list)) return "--gpus none";
   const std::string plain = plain_device_list(list);
   return "--devices " + (plain.empty() ? "…" : shell_word(printable(plain)));
 }
 
-/// Variables and commands go through the rules that shell scripts share.
+/// Variables and commands use the same rules as in shell scripts.
 void take(Mark mark, Marks& found, CommandMarks& commands) {
   if (mark.what == "setting") {
     const std::size_t end = mark.value.find('=');
@@ -84,7 +87,7 @@ void take(Mark mark, Marks& found, CommandMarks& commands) {
   }
 }
 
-/// Whether blanks apart, the code holds the words one after another.
+/// Whether the code contains these words in order, ignoring spaces.
 bool holds(std::string_view code, std::string_view wanted) {
   std::string dense;
   for (const char c : code)
@@ -132,7 +135,7 @@ Marks python_lines(std::string_view text) {
 
 Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree,
                    int* bad_line) {
-  // Ten seconds in all: one interpreter that hangs leaves the other its half.
+  // Ten seconds in total: if one interpreter hangs, the other still has half.
   using std::chrono::seconds;
   const bool alone = python == "python3";
   bool late = false;
@@ -155,7 +158,7 @@ Marks python_marks(std::string_view code, const std::string& python, std::string
   }
   const int line = document.is_object() ? document.value("line", 0) : 0;
   if (bad_line != nullptr) *bad_line = line;
-  *no_tree = line > 0 ? text("line {} is no Python that {} understands", line, printable(python))
+  *no_tree = line > 0 ? text("line {} is not valid Python for {}", line, printable(python))
                       : text("{} cannot parse it", printable(python));
   return python_lines(code);
 }

@@ -1,8 +1,8 @@
-"""Marks in the steps of a training loop: what waits for the GPU, and what keeps the graph of a loss."""
+"""Marks in the steps of a training loop: calls that wait for the GPU, and values that keep the graph of a loss."""
 
 
 def over_epochs(losses):
-    """The loops whose steps are those of a loop inside them, or whose name says that they have few of them."""
+    """Loops whose steps are in an inner loop, or whose variable shows that they have few steps."""
     few = {id(loop) for loop in losses if isinstance(loop, (ast.For, ast.AsyncFor)) and "epoch" in ast.unparse(loop.target).lower()}
     for loop in losses:
         outer = loop.parent
@@ -18,14 +18,14 @@ def written(node):
 
 
 def root(node):
-    """"self" of self.total["loss"]; "" of what is no name."""
+    """"self" for self.total["loss"]; "" if it is not a name."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def plain_loss(node):
-    """The loss whose graph the value holds: "loss" of loss * n, loss.mean(), scaler.scale(loss); "" none."""
+    """The loss whose graph the value keeps: "loss" for loss * n, loss.mean(), scaler.scale(loss); "" none."""
     for _ in range(8):
         if isinstance(node, (ast.Name, ast.Attribute)):
             return written(node)
@@ -41,28 +41,28 @@ def plain_loss(node):
 
 
 def backward_of(call, assigned):
-    """What the call goes back from: loss.backward(), and the argument of accelerator.backward(loss)."""
+    """The loss of a backward call: loss.backward(), or the argument of accelerator.backward(loss)."""
     if method(call) not in ("backward", "manual_backward"):
         return None
     receiver = call.func.value
-    if not call.args or plain_loss(receiver) and root(receiver) in assigned:  # a loss is made in the loop, an engine is not
+    if not call.args or plain_loss(receiver) and root(receiver) in assigned:  # a loss is created in the loop, an engine is not
         return receiver
     return call.args[0]
 
 
 def each_step(source):
-    """What happens in every step of a training loop: one that calls backward()."""
+    """Marks in every step of a training loop, which is a loop that calls backward()."""
     backwards = [call for call, _ in source.calls if method(call) in ("backward", "manual_backward")]
     if not backwards and "training_step" not in source.text:
         return
-    assigned = {}  # loop → names that are set in it
+    assigned = {}  # loop → names that are assigned in it
     for name in source.all(ast.Name):
         if not isinstance(name.ctx, ast.Load):
             for _, parent in climb(name):
                 if isinstance(parent, LOOPS):
                     assigned.setdefault(parent, set()).add(name.id)
-    losses = {}  # loop → what backward() is called of in it
-    summed = set()  # all names of it: a sum that it is called of keeps its graphs on purpose
+    losses = {}  # loop → losses whose backward() it calls
+    summed = set()  # names of all losses: a sum with backward() keeps its graphs on purpose
     for call in backwards:
         loop = loop_of(call)
         loss = backward_of(call, assigned.get(loop, ()))
@@ -86,7 +86,7 @@ def each_step(source):
 
 
 def kept_values(source):
-    """(node, what keeps it, the value) of sums and lists that go on from step to step."""
+    """(node, name, value) of sums and lists that grow from step to step."""
     for node in source.all(ast.AugAssign):
         if isinstance(node.op, ast.Add) and isinstance(node.target, (ast.Name, ast.Attribute, ast.Subscript)):
             for value in node.value.elts if isinstance(node.value, ast.List) else [node.value]:
@@ -104,7 +104,7 @@ def kept_values(source):
 
 
 def is_number(value):
-    """What is assigned holds no graph: loss = loss.item()."""
+    """The assigned value has no graph: loss = loss.item()."""
     return any(isinstance(one, ast.Call) and (method(one) in ("item", "detach", "numpy", "tolist") or
                                               isinstance(one.func, ast.Name) and one.func.id == "float") or
                isinstance(one, ast.Attribute) and one.attr == "data" for one in ast.walk(value))
@@ -117,7 +117,7 @@ def summed_losses(source, losses, summed, assigned):
         return
     kept = [(node, keeper, plain_loss(value)) for node, keeper, value in kept_values(source)]
     sums = {id(node) for node, _, _ in kept}
-    anew, numbers = set(), set()  # (what is set or cleared, id of what is around it)
+    anew, numbers = set(), set()  # (name that is set or cleared, id of the enclosing node)
     for node in source.all(ast.Assign):
         for target in node.targets if id(node) not in sums else ():
             if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
@@ -141,7 +141,7 @@ def summed_losses(source, losses, summed, assigned):
 
 
 def lightning_steps(source):
-    """{id of a Lightning module's training_step: the names that it returns as the loss}."""
+    """{id of a Lightning module's training_step: the names it returns as loss}."""
     steps = {}
     for function in source.all(ast.FunctionDef):
         if function.name != "training_step" or not isinstance(function.parent, ast.ClassDef):

@@ -1,12 +1,13 @@
-"""The end of the embedded script: reads the file, calls what looks, and prints."""
+"""The end of the embedded script: reads the file, calls the checks, and prints the marks."""
 
 
 def main():
     if sys.version_info < (3, 9):
-        sys.exit(3)  # its syntax trees are others; a newer interpreter reads what is written for it
-    gc.disable()  # a tree has no garbage, and is gone when we end
+        sys.exit(3)  # older syntax trees differ; a newer interpreter can also parse older code
+    gc.disable()  # a tree has no garbage, and the process ends soon
     looks = [plain_calls, assignments, unread_settings, apex, half_without_scaler, empty_cache, visible_devices,
-             library_path, forks, handlers, each_step, distributed, timings, workers, prunes, settings_and_commands]
+             library_path, forks, handlers, each_step, distributed, timings, workers, prunes, dropped_moves,
+             device_counts, ranks, cuda_in_workers, settings_and_commands]
     try:
         data = sys.stdin.buffer.read()
         try:

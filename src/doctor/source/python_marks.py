@@ -1,7 +1,7 @@
-"""Marks in a Python file, by its syntax tree: [[line, what, value, other line], …] as JSON on stdout.
+"""Finds marks in a Python file with its syntax tree: [[line, what, value, other line], …] as JSON on stdout.
 
-Embedded in berth, run as `python3 -I -S -c` with the file on stdin; nothing of it is executed or imported. What a mark
-means is written in rules.cpp. Everything here walks by loops, because a file may be nested deeper than we may recurse.
+Embedded in berth and run as `python3 -I -S -c` with the file on stdin; never executes or imports the file. rules.cpp
+defines what a mark means. Uses loops instead of recursion, because a file may be nested more deeply than the recursion limit.
 """
 import ast
 import gc
@@ -16,7 +16,7 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 class Source:
-    """The tree with parents, nodes by their type in the order of the file, and what each local name stands for."""
+    """The tree with parents, nodes by type in file order, and the meaning of each local name."""
 
     def __init__(self, text):
         self.text = text
@@ -39,25 +39,25 @@ class Source:
         for node in self.all(ast.ImportFrom):
             for name in node.names:
                 self.names[name.asname or name.name] = "." * node.level + (node.module or "") + "." + name.name
-        # A class of the file's own with such a name is not the library.
+        # A class of this name in the file is not the library's.
         imported = {name.asname or name.name.split(".")[0] for node in self.all(ast.Import) for name in node.names}
         for node in self.all(ast.ClassDef, ast.FunctionDef):
             if self.names.get(node.name) == KNOWN.get(node.name, "") and node.name not in imported:
                 self.names[node.name] = "." + node.name
-        self.assigned = {}  # name → all that it is set to
+        self.assigned = {}  # name → all its assigned values
         for node in self.all(ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name):
                     self.assigned.setdefault(target.id, []).append(node.value)
         self.values = self.single_values()
-        for name, value in self.values.items():  # "env = os.environ" is another name of it, a copy is not
+        for name, value in self.values.items():  # "env = os.environ" is an alias, a copy is not
             if isinstance(value, ast.Attribute) and self.dotted(value) == "os.environ":
                 self.names[name] = "os.environ"
         self.calls = [(call, self.dotted(call.func)) for call in self.all(ast.Call)]
         self.settings = list(self.environment_settings())
 
     def single_values(self):
-        """{name: what it is set to} of names that are set once in the whole file, and are no parameter anywhere."""
+        """{name: value} of names that are assigned once in the whole file and are never a parameter."""
         values, twice = {}, {one.arg for one in self.all(ast.arg)}
         for node in self.all(ast.Assign, ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -70,7 +70,7 @@ class Source:
         return {name: value for name, value in values.items() if name not in twice and value is not None}
 
     def begins(self, node, depth=0):
-        """(what the text begins with, whether that is all of it), as far as the file tells: f"cuda:{rank}" → ("cuda:", False)."""
+        """(known start of a string, whether it is complete): f"cuda:{rank}" → ("cuda:", False)."""
         if isinstance(node, ast.Name) and node.id in self.values and depth < 4:
             return self.begins(self.values[node.id], depth + 1)
         if isinstance(node, ast.JoinedStr):
@@ -94,7 +94,7 @@ class Source:
         return ("", False) if text is None else (text, True)
 
     def text_of(self, node):
-        """The text that the expression is; None for what is only known when it runs."""
+        """The string value of the expression; None if it is only known at run time."""
         text, whole = self.begins(node)
         return text if whole else None
 
@@ -106,7 +106,7 @@ class Source:
         self.marks.append([line, what, str(value)[:300], other])
 
     def dotted(self, node):
-        """"torch.cuda.set_device" for what the expression names, through the imports; "" for anything else."""
+        """The qualified name of the expression, using the imports: "torch.cuda.set_device"; "" for anything else."""
         parts = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -121,13 +121,13 @@ class Source:
         return name
 
     def comment(self, line):
-        """What the comment on this line, and the one above it, say."""
+        """The comment on this line and the one above it."""
         said = self.lines[line - 1].partition("#")[2]
         above = self.lines[line - 2].strip() if line > 1 else ""
         return said + " " + (above if above.startswith("#") else "")
 
     def environment_settings(self):
-        """(node, name, value or None) of every variable that this process sets for itself."""
+        """(node, name, value or None) of every environment variable that this process sets for itself."""
         for node in self.all(ast.Assign, ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Subscript) and self.dotted(target.value) == "os.environ":
@@ -147,7 +147,7 @@ class Source:
                     yield call, word.arg, self.text_of(word.value)
 
     def entries(self, place, given):
-        """Of {"NAME": value} and dict(NAME=value); not of a dictionary with another's entries, which may be a copy."""
+        """From {"NAME": value} and dict(NAME=value), but not from a dictionary that includes another, which may be a copy."""
         if isinstance(given, ast.Dict):
             for key, value in zip(given.keys, given.values):
                 yield key or place, self.text_of(key), self.text_of(value)
@@ -157,7 +157,7 @@ class Source:
 
 
 def constant(node):
-    """The text of a constant; None for what is only known when it runs."""
+    """The string of a constant; None if it is only known at run time."""
     if isinstance(node, ast.Constant) and isinstance(node.value, (str, int)) and not isinstance(node.value, bool):
         return str(node.value)
     return None
@@ -172,7 +172,7 @@ def has_stars(call):
 
 
 def climb(node):
-    """(child, parent) up to the scope that the node runs in."""
+    """(child, parent) up to the scope in which the node runs."""
     while node.parent is not None and not isinstance(node.parent, SCOPES):
         yield node, node.parent
         node = node.parent
@@ -205,7 +205,7 @@ WITHOUT_GRAPH = {"torch." + name for name in "no_grad inference_mode autograd.no
 
 
 def is_without_graph(source, node):
-    """torch.no_grad() or its like is around the node, or on the function that it stands in."""
+    """The node or its function is inside torch.no_grad() or similar."""
     while node is not None:
         around = [item.context_expr for item in node.items] if isinstance(node, (ast.With, ast.AsyncWith)) else \
             getattr(node, "decorator_list", [])
@@ -222,7 +222,7 @@ def is_false(node):
 
 
 def device_of(source, node, depth=0):
-    """What stands for the device in torch.device(…), or in the name of one."""
+    """The device expression in torch.device(…), or in a name assigned to it."""
     if isinstance(node, ast.Name) and node.id in source.values and depth < 4:
         return device_of(source, source.values[node.id], depth + 1)
     if isinstance(node, ast.Call) and source.dotted(node.func) == "torch.device":
@@ -235,7 +235,7 @@ def cpu_device(source, node):
 
 
 def arguments(call, names):
-    """The call's own behind "cuda"; those without a name get the one of their place in `names`, where these are given."""
+    """The call's arguments after "cuda". Positional arguments get their name from `names`, if given."""
     if has_stars(call) or names and len(call.args) > len(names):
         return '"cuda", …'
     given = [f"{names[i]}={ast.unparse(one)}" if names else ast.unparse(one) for i, one in enumerate(call.args)]
@@ -243,13 +243,13 @@ def arguments(call, names):
 
 
 def plain_calls(source):
-    """Calls whose name says it all."""
+    """Calls for which the name is sufficient."""
     for call, name in source.calls:
         given = call.args[0] if call.args else keyword(call, "device")
         if name == "torch.cuda.set_device" and given is not None and cpu_device(source, given):
             source.mark(call, "set_device_cpu")
         elif name == "torch.cuda.amp.autocast":
-            # The new one has the type of the device first, and then not the same order.
+            # The new function takes the device type first, then the arguments in another order.
             source.mark(call, "old_autocast", arguments(call, ("enabled", "dtype", "cache_enabled")))
         elif name == "torch.cuda.amp.GradScaler":
             source.mark(call, "old_grad_scaler", arguments(call, ()))
@@ -258,7 +258,7 @@ def plain_calls(source):
 
 
 def always_false(source, node):
-    """lambda: False, or the name of a function that does nothing but return it."""
+    """lambda: False, or the name of a function that only returns it."""
     if isinstance(node, ast.Lambda):
         return is_false(node.body)
     if not isinstance(node, ast.Name):
@@ -269,7 +269,7 @@ def always_false(source, node):
 
 
 def attributes_set(source):
-    """(node, dotted name, value) of "a.b = value" and setattr(a, "b", value)."""
+    """(node, dotted name, value) for "a.b = value" and setattr(a, "b", value)."""
     for node in source.all(ast.Assign):
         for target in node.targets:
             yield node, source.dotted(target), node.value
@@ -292,7 +292,7 @@ def assignments(source):
 
 
 def unread_settings(source):
-    """Variables that PyTorch does not read, where the file does not do so either."""
+    """Variables that neither PyTorch nor the file reads."""
     read = set()
     for node in source.all(ast.Subscript):
         if isinstance(node.ctx, ast.Load) and source.dotted(node.value) == "os.environ":
@@ -316,11 +316,11 @@ def apex(source):
 
 
 def half_without_scaler(source):
-    """autocast to fp16 and backward(), and nothing in the file that scales."""
+    """autocast to fp16 with backward(), but no gradient scaling in the file."""
     if "scale" in source.text.lower() or not any(method(call) == "backward" for call, _ in source.calls):
         return
     for call, name in source.calls:
-        body = getattr(call.parent.parent, "body", None)  # of the with that the call stands in
+        body = getattr(call.parent.parent, "body", None)  # of the enclosing with
         if is_without_graph(source, body[0] if isinstance(body, list) and len(body) == 1 else call):
             continue
         kind = keyword(call, "dtype")

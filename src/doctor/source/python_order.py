@@ -1,11 +1,11 @@
-"""Marks that need the order of things: what runs before what, in which loop, in which handler."""
+"""Marks that depend on the order of execution, and on enclosing loops and handlers."""
 import builtins
 
 STARTS = {"torch.cuda." + name for name in (
     "init current_device get_device_name get_device_properties get_device_capability mem_get_info synchronize "
     "set_device").split()}
 ASKS = {"torch.cuda.is_available", "torch.cuda.device_count"}
-# What other frameworks have CUDA started by; each reads the variable then, once.
+# Calls of other frameworks that initialize CUDA, which reads the variable once at that time.
 OTHER_STARTS = {"tensorflow." + name for name in (
     "constant Variable zeros ones eye fill linspace convert_to_tensor Session compat.v1.Session InteractiveSession "
     "config.list_physical_devices config.list_logical_devices config.get_visible_devices "
@@ -28,7 +28,7 @@ STARTS_CHILD = re.compile(
 BUILTINS = set(dir(builtins))
 POOLED = ("map", "imap", "imap_unordered", "map_async", "starmap", "starmap_async", "apply", "apply_async", "submit")
 CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.ExceptHandler, ast.Match, ast.comprehension) + LOOPS
-MOST_BRANCHES = 200  # of one scope: no file that somebody writes has more
+MOST_BRANCHES = 200  # per scope; hand-written files have fewer
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -37,13 +37,13 @@ def names_cuda(source, node):
 
 
 def may_name_cuda(source, node):
-    """"cuda" if torch.cuda.is_available() else "cpu": where there is a GPU, it is that."""
+    """"cuda" if torch.cuda.is_available() else "cpu": the GPU if there is one."""
     device = device_of(source, node)
     return isinstance(device, ast.IfExp) and (names_cuda(source, device.body) or names_cuda(source, device.orelse))
 
 
 def makers(source, node):
-    """The calls that the name is set to, wherever it is set; [] where it is something else once."""
+    """All calls whose result is assigned to the name; [] if any other value is assigned to it."""
     if not isinstance(node, ast.Name):
         return []
     made = source.assigned.get(node.id, [])
@@ -51,7 +51,7 @@ def makers(source, node):
 
 
 def trains(source, call):
-    """A framework's own loop, which takes the GPU where there is one."""
+    """A framework's own training loop, which uses the GPU if there is one."""
     what = method(call)
     made = makers(source, call.func.value) if what in ("fit", "predict", "evaluate", "train_on_batch", "train", "validate", "test") else []
     names = [source.dotted(one.func) for one in made]
@@ -66,7 +66,7 @@ def trains(source, call):
 
 
 def starts_cuda(source, call, name):
-    """Certainly initialises CUDA in this process."""
+    """Certainly initializes CUDA in this process."""
     if name in STARTS or name in OTHER_STARTS:
         return not (call.args and cpu_device(source, call.args[0]))
     if name == "onnxruntime.InferenceSession":
@@ -85,7 +85,7 @@ def starts_cuda(source, call, name):
 
 
 def unconditional(leaves, nodes):
-    """The first of the nodes that whoever calls their function comes by; `leaves`: what may end it before."""
+    """The first node that every call of its function executes; `leaves`: statements that may end the function earlier."""
     first_leaf = min((one.lineno for one in leaves), default=None)
     for node in sorted(nodes, key=lambda one: one.lineno):
         around = [parent for _, parent in climb(node)]
@@ -97,7 +97,7 @@ def unconditional(leaves, nodes):
 
 
 def by_scope(nodes):
-    """{id of a scope: what runs in it}"""
+    """{id of a scope: the nodes that run in it}"""
     scopes = {}
     for node in nodes:
         scopes.setdefault(id(scope_of(node)), []).append(node)
@@ -105,7 +105,7 @@ def by_scope(nodes):
 
 
 def with_calls(source, found):
-    """The nodes, and the calls of functions of this file that surely come by one: (node in the order, the node meant)."""
+    """The nodes, and calls of functions in this file that certainly execute one: (node in the order, the node meant)."""
     made, called = {}, {}
     for one in source.all(ast.FunctionDef):
         made.setdefault(one.name, []).append(one)
@@ -117,7 +117,7 @@ def with_calls(source, found):
               if len(functions) == 1 and not functions[0].decorator_list}
     meant = {id(node): node for node in found}
     pairs, new = [(node, node) for node in found], found
-    for _ in range(4):  # functions that call functions
+    for _ in range(4):  # functions that call other functions
         more = []
         for scope, nodes in by_scope(new).items():
             name = single.get(scope)
@@ -132,7 +132,7 @@ def with_calls(source, found):
 
 
 def branches(node):
-    """{an if, a try, …: the part of it that the node is in}, up to the scope."""
+    """{an if, a try, …: its branch that contains the node}, up to the scope."""
     parts = {}
     for child, parent in climb(node):
         if isinstance(parent, (ast.If, ast.Try, ast.IfExp)):
@@ -146,7 +146,7 @@ def branches(node):
 
 
 def comes_before(first, then):
-    """Both run in the same scope, and whoever comes to `then` may have come by `first`."""
+    """Both run in the same scope, and `first` may have been executed before `then`."""
     if (first.lineno, first.col_offset) >= (then.lineno, then.col_offset) or scope_of(first) is not scope_of(then):
         return False
     one, other = branches(first), branches(then)
@@ -160,7 +160,7 @@ def comes_before(first, then):
 
 
 def surely_runs(first, then):
-    """No condition and no loop stands around `first` alone: whoever comes to `then` has come by it."""
+    """`first` is in no condition or loop of its own, so it is always executed before `then`."""
     around = {id(parent) for _, parent in climb(then)}
     for child, parent in climb(first):
         if id(parent) in around:
@@ -172,7 +172,7 @@ def surely_runs(first, then):
 
 
 def first_ones(nodes):
-    """{id of a scope: of the nodes in it the first of each branch}: who has come by a later one has come by that."""
+    """{id of a scope: its first node of each branch}, which is always executed before later ones."""
     firsts = {}
     for scope, inside in by_scope(nodes).items():
         seen = {}
@@ -209,14 +209,14 @@ def visible_devices(source):
 
 
 def is_for_children(children, node):
-    """A process that is started after it, in the same scope, is given it."""
+    """A process that is started later in the same scope inherits it."""
     loop = loop_of(node)
     started = children.get(id(scope_of(node)), ())
     return bool(started) and (started[-1].lineno > node.lineno or loop is not None and any(loop_of(call) is loop for call in started))
 
 
 def library_path(source):
-    """The loader has read LD_LIBRARY_PATH when the process began."""
+    """The loader reads LD_LIBRARY_PATH only when a process starts."""
     for node, name, _ in source.settings:
         if name in ("LD_LIBRARY_PATH", "LD_PRELOAD") and not any(
                 STARTS_CHILD.match(called) for _, called in source.calls) and "Popen" not in source.text:
@@ -227,7 +227,7 @@ def forks(source):
     if "spawn" in source.text or "forkserver" in source.text or sys.version_info >= (3, 14):
         return
     starts = [call for call, name in source.calls if starts_cuda(source, call, name)]
-    # On a machine with a GPU these start it as well: only what the child does then tells that one is there.
+    # With a GPU these also initialize CUDA. Only the calls in the child show that there is one.
     likely = [call for call, _ in source.calls if method(call) == "to" and call.args and may_name_cuda(source, call.args[0])]
     functions = {one.name: one for one in source.all(ast.FunctionDef)}
 
@@ -261,7 +261,7 @@ def within(node, parent):
 
 
 def handlers(source):
-    calls = {}  # id of a try → the functions that its body calls
+    calls = {}  # id of a try → the functions its body calls
     for call, name in source.calls:
         if isinstance(call.func, ast.Name) and call.func.id in BUILTINS or method(call) in ("append", "info", "warning"):
             continue
@@ -278,7 +278,7 @@ def handlers(source):
 
 
 def moved_to_the_processor(handler):
-    """Names of tensors that the handler puts on the processor, where the same call needs nothing of the GPU's memory."""
+    """Names of tensors that the handler moves to the CPU, so that repeating the call needs no GPU memory."""
     moved = set()
     for node in ast.walk(handler):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and (
@@ -376,8 +376,8 @@ def prunes(source):
 
 
 def settings_and_commands(source):
-    """Variables and commands, for the rules that shell scripts share."""
-    # Beside cuBLAS's workspace it is meant: results that are the same every time.
+    """Variables and commands, for the rules shared with shell scripts."""
+    # Together with cuBLAS's workspace it is intended: it makes results reproducible.
     deterministic = any(name == "CUBLAS_WORKSPACE_CONFIG" for _, name, _ in source.settings)
     for node, name, value in source.settings:
         if name == "CUDA_LAUNCH_BLOCKING" and deterministic:

@@ -28,7 +28,7 @@ Error refused(const std::string& path, const std::string& why) {
                  "file: berth doctor train.py"))};
 }
 
-/// One that holds an environment is looked at as such; else its files are meant.
+/// The error for a folder. Its hint is --venv for an environment, otherwise the Python files in it.
 Error a_folder(const std::string& path) {
   const std::string shown = shell_word(printable(path));
   const bool is_venv = ::access((path + "/pyvenv.cfg").c_str(), F_OK) == 0;
@@ -38,8 +38,8 @@ Error a_folder(const std::string& path) {
                   : "berth doctor " + shown + (path.ends_with('/') ? "*.py" : "/*.py")};
 }
 
-/// What Windows' shells write ("pip freeze > requirements.txt"): UTF-16, as its first two bytes
-/// say. nullopt: it is not that.
+/// Windows shells write UTF-16 ("pip freeze > requirements.txt"), marked by the first two bytes;
+/// nullopt otherwise.
 std::optional<std::string> from_utf16(std::string_view bytes) {
   const bool little = bytes.starts_with("\xff\xfe"), big = bytes.starts_with("\xfe\xff");
   if (!little && !big) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<std::string> from_utf16(std::string_view bytes) {
     const auto low = static_cast<unsigned char>(bytes[i + (little ? 0 : 1)]);
     const auto high = static_cast<unsigned char>(bytes[i + (little ? 1 : 0)]);
     const unsigned unit = high << 8U | low;
-    // No rule asks for what lies beyond ASCII: a place is kept for it.
+    // Rules ignore non-ASCII characters, so use a placeholder.
     text += unit < 0x80 ? static_cast<char>(unit) : '?';
   }
   return text;
@@ -75,7 +75,7 @@ Kind kind_by_name(std::string_view path) {
 }
 
 Result<std::string> bytes_of(const std::string& path) {
-  // Non-blocking: a FIFO that nobody writes to must not hold us.
+  // Non-blocking, so that a FIFO without a writer does not block us.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat about {};
   if (!file || ::fstat(file.get(), &about) != 0) return refused(path, error_words(errno));
@@ -113,7 +113,7 @@ Marks marks_of(Kind kind, std::string_view bytes, const std::string& python, std
   return {};
 }
 
-/// Gives every mark its line; what points beyond the file is dropped.
+/// Adds the source line to every mark; drops marks beyond the end of the file.
 void add_code(std::vector<Mark>& marks, std::string_view bytes) {
   const auto lines = split(bytes, '\n');
   std::erase_if(marks, [&](const Mark& mark) {
@@ -139,7 +139,7 @@ Kind kind_of(std::string_view path, std::string_view bytes) {
 }
 
 Source read_bytes(std::string path, Kind kind, std::string_view bytes, const std::string& python) {
-  if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);  // a byte order mark
+  if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);  // byte order mark
   Source source{std::move(path), kind, {}, {}};
   source.marks = marks_of(kind, bytes, python, &source.no_tree);
   add_code(source.marks, bytes);
@@ -153,9 +153,9 @@ Result<Source> read(const std::string& path, const std::string& python) {
   if (!bytes) return std::move(bytes).error();
   const Kind kind = kind_of(path, *bytes);
   if (kind == Kind::kUnknown)
-    return refused(path, std::string(tr("of no kind that the doctor reads")));
+    return refused(path, std::string(tr("not a kind of file that the doctor reads")));
   if (auto text = from_utf16(*bytes)) {
-    if (kind != Kind::kRequirements)  // pip alone reads it
+    if (kind != Kind::kRequirements)  // only pip accepts it
       return refused(path, std::string(tr("it is UTF-16: save it as UTF-8")));
     *bytes = *std::move(text);
   }

@@ -1,4 +1,4 @@
-// The readers behind read_bytes(); each gives marks without `code`.
+// The readers behind read_bytes(). Each returns marks without `code`.
 #pragma once
 
 #include <chrono>
@@ -13,19 +13,19 @@ namespace berth::doctor::source {
 
 using Marks = std::vector<Mark>;
 
-/// By the syntax tree, as `python` parses it; else by lines, and `no_tree` says why. `bad_line`:
-/// where the code is no Python; 0: it is, or nobody says where.
+/// Uses the syntax tree from `python`; without it, line patterns, and `no_tree` says why.
+/// `bad_line`: the line of a syntax error; 0: none or unknown.
 Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree,
                    int* bad_line = nullptr);
-/// The code cells, and their `!` and `%` lines.
+/// The code cells and their `!` and `%` lines.
 Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree);
-/// JSON with cells, as format 4 has them.
+/// Whether it is JSON with cells in notebook format 4.
 bool is_notebook(std::string_view bytes);
-/// Unmistakable lines alone; comments and texts over several lines are left out.
+/// Only finds unambiguous lines; skips comments and multi-line strings.
 Marks python_lines(std::string_view text);
 
-/// What Python's parser in the embedded script said; nullopt: no answer. `python`: a path, or a
-/// name on the PATH. `late`: that was because the time was over.
+/// The answer of Python's parser, called by the embedded script; nullopt: no answer. `python`: a
+/// path or a name in PATH. `late`: set if the time was over.
 std::optional<std::string> ask_interpreter(const std::string& python, const std::string& script,
                                            std::string_view input, std::chrono::seconds most,
                                            bool& late);
@@ -35,7 +35,7 @@ struct Line {
   std::size_t indent = 0;
   std::string_view text;  // trimmed, without comment
 };
-/// Lines with something on them, where `#` begins a comment.
+/// Non-empty lines; `#` starts a comment.
 std::vector<Line> lines_of(std::string_view text);
 
 std::string lower(std::string_view text);

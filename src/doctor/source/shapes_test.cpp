@@ -1,10 +1,10 @@
-// The same mistakes in the other shapes that people write them in.
+// The same mistakes, written in other ways.
 #include "doctor/source/pairs.hpp"
 
 namespace berth::doctor::source {
 namespace {
 
-/// Loops of mixed precision and of accelerate, and what a sum can be written as.
+/// Loops with mixed precision and accelerate, and ways to write a sum.
 constexpr Pair kPythonSteps[] = {
     {"loss_keeps_graph", 4,
      "for x in data:\n  loss = f(x)\n  scaler.scale(loss).backward()\n  total += loss\n",

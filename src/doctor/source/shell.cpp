@@ -6,12 +6,12 @@
 
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
-#include "doctor/device_list.hpp"
+#include "doctor/knowledge/device_list.hpp"
 
 namespace berth::doctor::source {
 namespace {
 
-/// Takes a text apart, character by character.
+/// Splits text, character by character.
 class Reader {
  public:
   Reader(std::string_view text, int line) : text_(text), line_(line) {}
@@ -60,7 +60,8 @@ class Reader {
     }
     ++at_;
   }
-  /// The rest of the line still is commands; the text after it, up to the word, is not.
+  /// The rest of the line still contains commands; the text after it, up to the delimiter, does
+  /// not.
   void here_document() {
     ++at_;
     const std::size_t end = std::min(text_.find('\n', at_), text_.size());
@@ -119,7 +120,7 @@ bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// "NAME" of "NAME=value"; "" where it is none.
+/// "NAME" of "NAME=value"; "" if it is not an assignment.
 std::string_view assigned(std::string_view word) {
   const std::size_t end = word.find('=');
   if (end == std::string_view::npos || end == 0) return "";
@@ -143,8 +144,7 @@ bool any_word(const std::vector<std::string>& words, auto&& test) {
   return std::any_of(words.begin(), words.end(), test);
 }
 
-/// What is wrong with a list that only looks like one, and what was meant: "0;1", "[0,1]",
-/// "cuda:0".
+/// What is wrong with an invalid list, and what was meant: "0;1", "[0,1]", "cuda:0".
 std::pair<std::string, std::string> odd_list(std::string_view value) {
   std::string_view bare = trim(value);
   if (bare == "None") return {"visible_names_nothing", "-1"};
@@ -165,7 +165,7 @@ std::pair<std::string, std::string> odd_list(std::string_view value) {
                  : std::pair{std::string(), std::string()};
 }
 
-/// From where on CUDA drops what is named, for a blank before it; "" nowhere.
+/// The first token that CUDA ignores, with all after it, because of a space before it; "" none.
 std::string dropped_from(std::string_view value) {
   for (const std::string_view token : listed_devices(value)) {
     const bool blank = trim(token).empty();
@@ -209,7 +209,7 @@ std::string wheel_tag_for(std::string_view package) {
 
 namespace {
 
-/// 'python_version < "3.8"' and the like: on no Python of today.
+/// 'python_version < "3.8"' and similar: no supported Python matches.
 bool is_for_old_pythons(std::string_view requirement) {
   constexpr std::string_view kName = "python_version";
   const std::size_t marker = requirement.find(';');
@@ -218,9 +218,9 @@ bool is_for_old_pythons(std::string_view requirement) {
   const std::string_view rest = trim(requirement.substr(name + kName.size()));
   if (!rest.starts_with('<') && !rest.starts_with("==")) return false;
   const std::size_t three = rest.find("3.");
-  const auto minor = three == std::string_view::npos ? std::optional<std::size_t>(0)  // of Python 2
+  const auto minor = three == std::string_view::npos ? std::optional<std::size_t>(0)  // Python 2
                                                      : listed_number(rest.substr(three + 2));
-  constexpr std::size_t kOldest = 9;  // that is still looked after
+  constexpr std::size_t kOldest = 9;  // still supported
   return minor && *minor <= kOldest;
 }
 
@@ -277,6 +277,12 @@ void CommandMarks::add_setting(int line, std::string_view name, std::string_view
   if (name == "NCCL_DEBUG" && (value == "INFO" || value == "TRACE")) mark(line, "nccl_debug");
   if (name == "TF_CPP_MIN_LOG_LEVEL" && value == "3") mark(line, "tf_hides_errors");
   if (name == "LD_LIBRARY_PATH" && contains(value, "/cuda")) library_paths_.push_back(line);
+  if (std::string meant = misspelt_variable(name); !meant.empty())
+    mark(line, "misspelt_variable", std::string(name), std::move(meant));
+  if (name == "PYTORCH_CUDA_ALLOC_CONF" || name == "PYTORCH_ALLOC_CONF" ||
+      name == "PYTORCH_HIP_ALLOC_CONF")
+    if (auto [key, meant] = misspelt_allocator_key(value); !key.empty())
+      mark(line, "misspelt_key", std::move(key), std::move(meant));
   if (name != "CUDA_VISIBLE_DEVICES" || contains(value, "$")) return;
   if (const auto odd = odd_list(value); !odd.first.empty())
     mark(line, odd.first.c_str(), std::string(value), odd.second);
@@ -293,11 +299,11 @@ void CommandMarks::add_split_list(int line, std::string_view value, std::string_
 
 namespace {
 
-/// Of what PyTorch's index has, what its own project makes.
+/// The packages in PyTorch's index that PyTorch's project builds.
 constexpr std::string_view kOfTorch[] = {"torch", "torchvision", "torchaudio", "torchcodec"};
 
-/// "pip install torch --index-url URL && pip install numpy" of one command with a second index; ""
-/// PyTorch's packages are alone, or there is more than can be told apart.
+/// "pip install torch --index-url URL && pip install numpy" for a command with a second index; ""
+/// if there are only PyTorch's packages, or the rest cannot be separated.
 std::string split_by_index(const std::vector<std::string>& words, std::size_t from) {
   constexpr std::string_view kOption = "--extra-index-url";
   constexpr std::string_view kOfBoth[] = {"-U",       "--upgrade",     "-q", "--quiet", "--user",
@@ -347,14 +353,41 @@ void CommandMarks::pip(const Command& command, std::size_t from) {
     else
       mark(command.line, "extra_index_mixed", url, apart);
   }
+  Pins pins;
   for (const std::string& word : given) {
+    pins.add(command.line, word);
     requirement_mark(marks_, command.line, word, true);
     const std::string_view name = std::string_view(word).substr(0, word.find_first_of("=<>~![ "));
     wheels_ = wheels_ || is_one_of(name, kWheels) || name.starts_with("cupy-cuda");
   }
+  pins.finish(marks_);
 }
 
-/// The variables that the words begin with; gives the first word that is none.
+/// Assignments in other syntax: "set NAME=0" from Windows, and "NAME = 0", which no shell accepts.
+bool CommandMarks::foreign_setting(const Command& command) {
+  const std::vector<std::string>& words = command.words;
+  if (words.empty()) return false;
+  const std::size_t first = words[0] == "export" ? 1 : 0;
+  if (words[0] == "set" && words.size() == 2 && is_about_devices(assigned(words[1]))) {
+    mark(command.line, "set_of_windows", std::string(assigned(words[1])), setting_meant(words[1]));
+    return true;
+  }
+  if (words.size() < first + 2 || !is_about_devices(words[first])) return false;
+  const std::string& name = words[first];
+  const std::string& next = words[first + 1];
+  const bool before =
+      assigned(name).empty() && name.find('=') == std::string::npos && next.starts_with('=');
+  // "NAME= 0" sets an empty value and runs the command 0. "NAME= python" hides every GPU.
+  const bool behind = name.ends_with('=') && listed_number(next).has_value();
+  if (!before && !behind) return false;
+  std::string value = behind ? next : next.substr(1);
+  if (value.empty() && words.size() > first + 2) value = words[first + 2];
+  const std::string plain = name.substr(0, name.find('='));
+  mark(command.line, "blanks_around_equals", plain, setting_meant(plain + "=" + value));
+  return true;
+}
+
+/// Reads leading assignments; returns the index of the first other word.
 std::size_t CommandMarks::settings(const Command& command) {
   const std::vector<std::string>& words = command.words;
   bool exported = false;
@@ -410,6 +443,7 @@ void CommandMarks::conda(const Command& command) {
 
 void CommandMarks::add(const Command& command) {
   const std::vector<std::string>& words = command.words;
+  if (foreign_setting(command)) return;
   const std::size_t first = settings(command);
   if (first >= words.size()) return;
   std::string_view program = words[first];

@@ -1,9 +1,10 @@
-// Shell commands as far as rules need them: words, variables, no expansion.
+// Parses shell commands as far as rules need it: words and variables, without expansion.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "doctor/source/readers.hpp"
@@ -15,29 +16,50 @@ struct Command {
   std::vector<std::string> words;  // without quotes
 };
 
-/// Quotes, comments, continued lines and here-documents are known; `$(…)` is one more command.
+/// Handles quotes, comments, continued lines and here-documents; `$(…)` is another command.
 std::vector<Command> shell_commands(std::string_view text, int first_line = 1);
 
-/// What commands say that belongs together: a path set for wheels needs wheels.
+/// The variable that was probably meant; "" if the name is correct or similar to none.
+std::string misspelt_variable(std::string_view name);
+/// A misspelt key in PYTORCH_CUDA_ALLOC_CONF, and the one that was probably meant.
+std::pair<std::string, std::string> misspelt_allocator_key(std::string_view value);
+
+/// The requirements of one list or command.
+class Pins {
+ public:
+  void add(int line, std::string_view requirement);
+  void finish(Marks& marks);
+
+ private:
+  struct Pin {
+    int line = 0;
+    std::string name, requirement;
+  };
+  std::vector<Pin> all_;
+};
+
+/// Marks that depend on several commands: a path set for wheels needs wheels.
 class CommandMarks {
  public:
   explicit CommandMarks(Marks& marks) : marks_(marks) {}
   void add(const Command& command);
   void add_setting(int line, std::string_view name, std::string_view value);
-  /// CUDA_VISIBLE_DEVICES=0, 1 without quotes: "0," and the words behind it.
+  /// CUDA_VISIBLE_DEVICES=0, 1 without quotes: "0," and the words after it.
   void add_split_list(int line, std::string_view value, std::string_view rest);
-  /// After the last: what only several commands together show. What is added then stands by itself.
+  /// Call after the last command: adds marks that depend on several commands. Later commands are
+  /// judged separately.
   void finish();
-  /// A stage of a Dockerfile that begins as another one ends: where that set library paths.
+  /// The library paths set here, for a Dockerfile stage that is based on this one.
   [[nodiscard]] std::vector<int> library_paths() const { return library_paths_; }
   void inherit(std::vector<int> library_paths) { library_paths_ = std::move(library_paths); }
 
-  /// In Python a call of nvcc asks for the toolkit on purpose.
+  /// A call of nvcc from Python needs the toolkit on purpose.
   bool asks_toolkit_on_purpose = false;
 
  private:
   void mark(int line, const char* what, std::string value = {}, std::string meant = {});
   std::size_t settings(const Command& command);
+  bool foreign_setting(const Command& command);
   void files(const Command& command, std::string_view program);
   void conda(const Command& command);
   void pip(const Command& command, std::size_t from);
@@ -47,25 +69,25 @@ class CommandMarks {
   bool wheels_ = false;
 };
 
-/// "NAME=VALUE" where commands do nothing but set a variable that is about GPUs, for a shell that
-/// ends with them; "" they do more, or nothing.
+/// "NAME=VALUE" if the commands only set a GPU variable, in a shell that exits afterwards; ""
+/// otherwise.
 std::string lone_export(std::span<const Command> commands);
-/// The setting as it was meant: "CUDA_VISIBLE_DEVICES=0,1" of "0, 1"; "NAME=…" where it is not
-/// told.
+/// The intended setting: "CUDA_VISIBLE_DEVICES=0,1" for "0, 1"; "NAME=…" if unknown.
 std::string setting_meant(const std::string& setting);
 
-/// "tensorflow-gpu==2.9" and the like: a mark for a requirement that misleads.
-/// `is_command`: it stands in one, and so does what to write instead.
+/// Adds a mark for a misleading requirement, such as "tensorflow-gpu==2.9". `is_command`: it is
+/// part of a command, and so is its replacement.
 void requirement_mark(Marks& marks, int line, std::string_view requirement,
                       bool is_command = false);
-/// A channel or index of PyTorch's wheels.
+/// Whether it is a channel or index of PyTorch's wheels.
 bool is_wheel_index(std::string_view url);
-/// "torch==2.5.1+cu121", or "torch==2.5.1", which such an index has as 2.5.1+cu121: that is the
-/// higher version of the two, whatever stands at PyPI.
+/// "torch==2.5.1+cu121", or "torch==2.5.1", which such an index has as 2.5.1+cu121. pip prefers
+/// that version to PyPI's, because it is higher.
 bool names_torch_build(std::string_view requirement);
-/// "cu121" of such an index.
+/// "cu121" of such an index's address.
 std::string wheel_tag(std::string_view url);
-/// The index for who had "cudatoolkit=11.3": of that major, so that the driver will do.
+/// The index that replaces "cudatoolkit=11.3". It has the same CUDA major, so that the driver is
+/// new enough.
 std::string wheel_tag_for(std::string_view package);
 
 Marks shell_marks(std::string_view text);

@@ -1,5 +1,5 @@
-// Files of the user's, read and never executed: which lines do not do what they look like. Readers
-// turn a file into marks, plain values; rules.cpp says what a mark means.
+// Checks users' source files, without executing them, for lines with an unexpected effect. Readers
+// convert a file to marks (plain values); rules.cpp defines what a mark means.
 #pragma once
 
 #include <span>
@@ -15,60 +15,60 @@ namespace berth::doctor::source {
 enum class Kind {
   kPython,
   kNotebook,
-  kShell,  // batch scripts, too
+  kShell,  // and batch scripts
   kDockerfile,
   kRequirements,
   kYaml,  // environment.yml, compose.yaml, Kubernetes
   kUnknown,
 };
 
-/// Something that a rule has an opinion on.
+/// A place in a file that a rule is about.
 struct Mark {
   int line = 0;
   std::string what;        // "set_device_cpu": a row of rules.cpp
-  std::string value;       // what the row's sentence needs
-  int other = 0;           // a second line that it speaks of; 0 none
+  std::string value;       // the value for the row's sentence
+  int other = 0;           // another line that it mentions; 0 none
   std::string code = {};   // the line itself, trimmed and printable
-  std::string where = {};  // more about the place: "code cell 3, line 2"
-  std::string meant = {};  // what stands in the replacement: the list of GPUs as it was meant
+  std::string where = {};  // additional location: "code cell 3, line 2"
+  std::string meant = {};  // the intended value, for the replacement: a GPU list
 };
 
 struct Source {
   std::string path;
   Kind kind = Kind::kUnknown;
   std::vector<Mark> marks;
-  /// Why Python's syntax tree could not be had, so that only unmistakable rows were looked for.
+  /// Why Python's syntax tree is missing; then only unambiguous rows are checked.
   std::string no_tree;
 };
 
-/// A row: what a mark means. `title` may use {0} (value) and {1} (other line), `command` and `says`
-/// {0}, {2} (what was meant; "…" where the file does not tell) and {file}.
+/// What a mark means. `title` may contain {0} (value) and {1} (other line); `command` and `says`
+/// may contain {0}, {2} (intended value; "…" if unknown) and {file}.
 struct Row {
   const char* what;
-  const char* id;  // "SRC02"; several marks may be of one rule
+  const char* id;  // "SRC02"; a rule can have several marks
   model::Severity severity;
-  const char* seen;     // the line that it is about, for the list of rules
+  const char* seen;     // the line it is about, for the rule list
   const char* title;    // msgid
-  const char* command;  // to paste or to write instead; "" none
-  const char* says;     // msgid; "" where the command says it
-  /// Which kinds of file it can be found in: letters of "pnsdry" (python, notebook, shell, docker,
+  const char* command;  // to paste, or to write instead; "" none
+  const char* says;     // msgid; "" if the command is clear
+  /// File kinds in which it can occur: letters of "pnsdry" (python, notebook, shell, docker,
   /// requirements, yaml).
   const char* kinds;
 };
 
 [[nodiscard]] std::span<const Row> rows();
 
-/// By its name, else by what it begins with.
+/// Determined by the name, otherwise by the first bytes.
 [[nodiscard]] Kind kind_of(std::string_view path, std::string_view bytes);
 
-/// Fails with kInvalidArgument (E0807): not there, no regular file, unreadable, too large, or of no
-/// kind that is known. `python` parses what is Python, alone: a path, or a name on the PATH.
+/// Fails with kInvalidArgument (E0807): missing, not a regular file, unreadable, too large, or of
+/// unknown kind. `python` only parses Python code: a path or a name in PATH.
 [[nodiscard]] Result<Source> read(const std::string& path, const std::string& python = "python3");
-/// The same for bytes at hand.
+/// The same for bytes in memory.
 [[nodiscard]] Source read_bytes(std::string path, Kind kind, std::string_view bytes,
                                 const std::string& python = "python3");
 
-/// Findings by file and line. `only`: ids of rules; empty: all.
+/// Findings by file and line. `only`: rule ids; empty: all.
 [[nodiscard]] model::Diagnosis diagnose(const std::vector<Source>& sources,
                                         const std::vector<std::string>& only = {});
 

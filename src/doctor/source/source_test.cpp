@@ -1,4 +1,4 @@
-// Every row of the rules: a file that holds the line, and its correct twin.
+// Every row of the rules, with a file that has the line, and its correct version.
 #include "doctor/source/source.hpp"
 
 #include <doctest/doctest.h>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "doctor/source/device_pairs.hpp"
 #include "doctor/source/pairs.hpp"
 #include "doctor/source/readers.hpp"
 
@@ -323,25 +324,31 @@ constexpr Pair kYaml[] = {
 
 TEST_CASE("each line that misleads by its order is found, and its correct twin is not") {
   check(Kind::kPython, kPythonOrder);
+  check(Kind::kPython, kPythonDevices);
 }
 TEST_CASE("each command that misleads is found, and its correct twin is not") {
   check(Kind::kShell, kShell);
+  check(Kind::kShell, kShellSettings);
 }
 TEST_CASE("each line of a Dockerfile that misleads is found, and its correct twin is not") {
   check(Kind::kDockerfile, kDockerfile);
+  check(Kind::kDockerfile, kDockerImages);
 }
 TEST_CASE("each requirement that misleads is found, and its correct twin is not") {
   check(Kind::kRequirements, kRequirements);
+  check(Kind::kRequirements, kPins);
 }
 TEST_CASE("each line of YAML that misleads is found, and its correct twin is not") {
   check(Kind::kYaml, kYaml);
+  check(Kind::kYaml, kServices);
 }
 
 TEST_CASE("every row has a pair") {
   std::set<std::string> tested = {"export_in_subshell", "library_path_in_notebook",
                                   "export_in_system", "visible_in_one", "visible_names_nothing"};
   for (const std::span<const Pair> pairs : std::initializer_list<std::span<const Pair>>{
-           kPython, kPythonOrder, kShell, kDockerfile, kRequirements, kYaml})
+           kPython, kPythonOrder, kPythonDevices, kShell, kShellSettings, kDockerfile,
+           kDockerImages, kRequirements, kPins, kYaml, kServices})
     for (const Pair& pair : pairs) tested.insert(pair.what);
   for (const Row& row : rows()) CHECK_MESSAGE(tested.count(row.what) == 1, row.what);
 }
@@ -383,12 +390,12 @@ std::string marks_of_cells(const std::vector<std::string>& cells) {
 
 TEST_CASE("a notebook's own spellings do not hide the rest of it") {
   const std::string wrong = "torch.cuda.set_device('cpu')";
-  // Colab's first cell; a command over two lines; a magic in the middle; a bare pip.
+  // Colab's first cell; a command over two lines; a magic in the middle; pip without "!".
   CHECK(marks_of_cells({"gpu_info = !nvidia-smi\\ngpu_info = '\\\\n'.join(gpu_info)",
                         "!pip install \\\\\\n  torch", "n = %env A\\nif n:\\n  %time f()\\n",
                         "pip install torch", "?torch", "import torch\\n" + wrong}) ==
         "set_device_cpu:6 ");
-  // What goes on over lines is no magic.
+  // Continued lines are not magics.
   CHECK(marks_of_cells({"import torch\\nprint('a %s' %\\n  x)\\ny = (7\\n  %z)\\n" + wrong}) ==
         "set_device_cpu:1 ");
 }

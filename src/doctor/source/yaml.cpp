@@ -1,8 +1,8 @@
-// Three kinds of YAML, by their lines and how far they are indented.
+// Reads three kinds of YAML by lines and indentation.
 #include <algorithm>
 
 #include "base/file.hpp"
-#include "doctor/contains_any.hpp"
+#include "doctor/knowledge/contains_any.hpp"
 #include "doctor/source/shell.hpp"
 
 namespace berth::doctor::source {
@@ -15,7 +15,9 @@ bool any(std::span<const Line> lines, std::span<const std::string_view> parts) {
                      [&](const Line& line) { return contains_any(line.text, parts); });
 }
 
-constexpr std::string_view kGpuImages[] = {"nvidia/cuda:", "pytorch/pytorch:", "nvcr.io/nvidia/"};
+constexpr std::string_view kGpuImages[] = {
+    "nvidia/cuda:",     "pytorch/pytorch:", "nvcr.io/nvidia/",
+    "vllm/vllm-openai", "lmsysorg/sglang",  "huggingface/text-generation-inference"};
 
 const Line* gpu_image(std::span<const Line> lines) {
   const auto found = std::find_if(lines.begin(), lines.end(), [](const Line& line) {
@@ -26,7 +28,19 @@ const Line* gpu_image(std::span<const Line> lines) {
   return found == lines.end() ? nullptr : &*found;
 }
 
-/// "pytorch", whatever quotes it.
+/// A service that selects GPUs is meant to use one.
+const Line* gpu_setting(std::span<const Line> lines) {
+  const auto found = std::find_if(lines.begin(), lines.end(), [](const Line& line) {
+    const std::size_t at = line.text.find("NVIDIA_VISIBLE_DEVICES");
+    if (at == std::string_view::npos) return false;
+    std::string_view value = line.text.substr(at + 22);
+    value.remove_prefix(std::min(value.find_first_not_of(" :=\"'"), value.size()));
+    return !value.empty() && !value.starts_with("none") && !value.starts_with("void");
+  });
+  return found == lines.end() ? nullptr : &*found;
+}
+
+/// "pytorch" without quotes of either kind.
 std::string_view unquoted(std::string_view word) {
   word = trim(word);
   const bool quoted = word.size() > 1 && (word.front() == '"' || word.front() == '\'') &&
@@ -43,7 +57,7 @@ std::vector<std::string_view> flow_items(std::string_view list) {
   return items;
 }
 
-/// Wherever the section stands, and in either way of writing a list.
+/// Accepts both list syntaxes, at any position in the file.
 bool has_pytorch_channel(const Lines& lines) {
   std::string_view section;
   for (const Line& line : lines) {
@@ -66,8 +80,7 @@ void conda_mark(Marks& marks, int line, std::string_view item, bool from_channel
     marks.push_back({line, "conda_pytorch_listed", std::string(item), 0, {}, {}, {}});
 }
 
-/// `NAME: "value"`, `- NAME=value`, `environment: {NAME: "value"}`: of the names that rules ask
-/// for.
+/// `NAME: "value"`, `- NAME=value`, `environment: {NAME: "value"}`, for names that rules read.
 void setting_marks(Marks& marks, const Lines& lines) {
   CommandMarks commands(marks);
   const auto add = [&](int number, std::string_view text) {
@@ -105,14 +118,16 @@ void setting_marks(Marks& marks, const Lines& lines) {
 void conda_marks(Marks& marks, const Lines& lines) {
   const bool from_channel = has_pytorch_channel(lines);
   setting_marks(marks, lines);
-  std::size_t pip = std::string_view::npos;  // the indent of its list
+  std::size_t pip = std::string_view::npos;  // indentation of its list
   Mark index{0, "extra_index_listed", {}, 0, {}, {}, {}};
   bool exact = false;
+  Pins pins;
   for (const Line& line : lines) {
     if (line.indent <= pip) pip = std::string_view::npos;
     const bool listed = line.text.starts_with("- ");
     const std::string_view item = unquoted(listed ? line.text.substr(2) : line.text);
     if (listed && pip != std::string_view::npos) {
+      pins.add(line.number, item);
       requirement_mark(marks, line.number, item);
       exact = exact || names_torch_build(item);
       constexpr std::string_view kOption = "--extra-index-url";
@@ -128,6 +143,7 @@ void conda_marks(Marks& marks, const Lines& lines) {
       for (const std::string_view one : flow_items(trim(line.text.substr(13))))
         conda_mark(marks, line.number, one, from_channel);
   }
+  pins.finish(marks);
   if (index.line != 0 && !exact) marks.push_back(std::move(index));
 }
 
@@ -148,6 +164,9 @@ void compose_marks(Marks& marks, const Lines& lines) {
     const Line* image = gpu_image(service);
     if (image != nullptr && !any(service, given))
       marks.push_back({image->number, "service_without_gpu", {}, 0, {}, {}, {}});
+    else if (const Line* setting = gpu_setting(service);
+             image == nullptr && setting != nullptr && !any(service, given))
+      marks.push_back({setting->number, "setting_without_gpu", {}, 0, {}, {}, {}});
     at = end - 1;
   }
 }
@@ -176,7 +195,7 @@ void kubernetes_marks(Marks& marks, std::span<const Line> document) {
 
 Marks yaml_marks(std::string_view text) {
   Marks marks;
-  if (contains(text, "{{")) return marks;  // a template says nothing before it is filled in
+  if (contains(text, "{{")) return marks;  // a template has no values yet
   const Lines lines = lines_of(text);
   const auto top = [&](std::string_view name) {
     return std::any_of(lines.begin(), lines.end(), [&](const Line& line) {

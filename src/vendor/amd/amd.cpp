@@ -19,7 +19,7 @@ using model::Reading;
 constexpr std::uint64_t kMegahertz = 1'000'000;
 
 struct Topology {
-  std::vector<KfdNode> gpus;  // in kfd's order, which is the order of ROCm's own numbers
+  std::vector<KfdNode> gpus;  // in kfd's order, as ROCm numbers them
 };
 
 Topology read_topology(const Roots& roots) {
@@ -47,13 +47,13 @@ void take_topology(const Topology& topology, model::Device& device) {
     device.vendor_index = static_cast<std::uint32_t>(i);
     device.architecture = architecture_of(node.gfx_target_version);
     if (node.unique_id != 0) device.uuid = fmt::format("GPU-{:016x}", node.unique_id);
-    // An older kernel shows a processor with graphics as one node.
+    // Older kernels show a CPU with integrated graphics as one node.
     device.memory_unified = node.cpu_cores_count != 0;
-    return;  // partitions of one card repeat its address; the first stands for it
+    return;  // partitions of a card have the same address; use the first
   }
 }
 
-/// Sixteen hexadecimal digits, as ROCm's visibility variables name the device: "GPU-…".
+/// Sixteen hexadecimal digits, as in ROCm's visibility variables: "GPU-…".
 std::string uuid_from(const std::string& unique_id) {
   const bool hexadecimal = unique_id.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (unique_id.size() != 16 || !hexadecimal) return {};
@@ -66,8 +66,8 @@ std::string name_of(const model::PciDevice& pci, const std::string& product_name
   return known.starts_with("AMD ") ? known : "AMD " + known;
 }
 
-/// Graphics inside a processor: its hwmon has the voltage of the north bridge, which the driver's
-/// documentation keeps for those, and MI300A, all of whose memory is shared.
+/// Integrated graphics: its hwmon has the northbridge voltage, which only APUs have according to
+/// the driver's documentation. Also MI300A, whose memory is all shared.
 bool is_integrated(const std::string& hwmon, const model::PciDevice& pci) {
   constexpr std::uint16_t kMi300a = 0x74a0;
   return pci.device == kMi300a || !sysfs::sensor_labelled(hwmon, "in", "vddnb").empty();
@@ -82,8 +82,7 @@ void read_memory(const std::string& folder, model::Device& device) {
   auto total = sysfs::number(folder + "/mem_info_vram_total");
   auto used = sysfs::number(folder + "/mem_info_vram_used");
   if (device.memory_unified) {
-    // What is set aside at boot is small; programs mostly use the part that is borrowed from the
-    // host.
+    // The memory reserved at boot is small; programs mostly use memory borrowed from the host.
     total = sum(total, sysfs::number(folder + "/mem_info_gtt_total"));
     used = sum(used, sysfs::number(folder + "/mem_info_gtt_used"));
   }
@@ -150,8 +149,8 @@ void read_clocks(const std::string& folder, model::Device& device) {
   take("/pp_dpm_mclk", readings.clock_memory_mhz, readings.clock_memory_max_mhz);
 }
 
-/// The card's own link to its on-board switch is always at its best, so the bus says the wrong
-/// thing for many cards; the driver knows the link that counts.
+/// For many cards the bus reports the wrong link: the one from the card to its on-board switch,
+/// which always runs at full speed. The driver reports the link to the host.
 void read_link(const std::string& folder, model::Device& device) {
   const LinkLevel link = parse_link_levels(slurp(folder + "/pp_dpm_pcie", 4096).value_or(""));
   const auto generation = link.gts ? model::pcie_generation(*link.gts) : std::nullopt;
@@ -225,7 +224,7 @@ std::vector<model::Device> read_devices(const Roots& roots,
     if (!sysfs::mark_without_driver(device, {"amdgpu"})) {
       take_topology(topology, device);
       device.minor_number = sysfs::render_minor(folder);
-      // Every other file asks the card: old kernels wake it for the answer, new ones refuse.
+      // All other files query the card: old kernels wake it, new ones refuse.
       if (!card.suspended) read_awake(folder, topology, card, device);
     }
     devices.push_back(std::move(device));

@@ -1,5 +1,5 @@
-// AMD GPUs from sysfs (driver amdgpu) and the compute driver's topology (kfd): no library, no
-// daemon, no wake-up.
+// Reads AMD GPUs from sysfs (amdgpu driver) and the compute driver's topology (kfd). Needs no
+// library or daemon, and never wakes a GPU.
 #pragma once
 
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace berth::amd {
 
-/// Every AMD GPU of `pci`, in its order; Device::index is not set. A suspended GPU is reported from
-/// what the bus and kfd keep in memory, and not touched.
+/// Every AMD GPU of `pci`, in its order; Device::index is not set. A suspended GPU is not touched;
+/// its values come from the bus and kfd.
 [[nodiscard]] std::vector<model::Device> read_devices(const Roots& roots,
                                                       const std::vector<model::PciDevice>& pci);
 
-/// Reads anew how busy the GPU is and what power it takes, by its address, and nothing else. It
-/// must not be suspended: the question would wake it.
+/// Reads only utilization and power again, by the device's address. Do not call it for a suspended
+/// device: that would wake it.
 void read_load(const Roots& roots, model::Device& device);
 
 }  // namespace berth::amd

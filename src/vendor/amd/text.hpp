@@ -1,4 +1,4 @@
-// Texts of amdgpu's and kfd's sysfs files.
+// Parses the text of amdgpu's and kfd's sysfs files.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct ClockLevels {
 };
 [[nodiscard]] ClockLevels parse_clock_levels(std::string_view text);
 
-/// The level in use of pp_dpm_pcie: "1: 16.0GT/s, x16 1150Mhz *".
+/// The active level of pp_dpm_pcie: "1: 16.0GT/s, x16 1150Mhz *".
 struct LinkLevel {
   std::optional<double> gts;
   std::optional<std::uint64_t> width;
@@ -31,9 +31,9 @@ struct ErrorCounts {
 /// "gfx90a"; "" for 0.
 [[nodiscard]] std::string architecture_of(std::uint64_t gfx_target_version);
 
-/// The fields of class/kfd/kfd/topology/nodes/N/properties that tell GPUs apart.
+/// The fields of class/kfd/kfd/topology/nodes/N/properties that identify a GPU.
 struct KfdNode {
-  std::uint64_t simd_count = 0;  // 0: a processor, not a GPU
+  std::uint64_t simd_count = 0;  // 0: a CPU, not a GPU
   std::uint64_t cpu_cores_count = 0;
   std::uint64_t gfx_target_version = 0;
   std::uint64_t unique_id = 0;

@@ -1,4 +1,4 @@
-// Intel GPUs from sysfs, of the drivers i915 and xe: graphics inside processors, Arc, and the data
+// Reads Intel GPUs from sysfs (i915 and xe drivers): integrated graphics, Arc, and the data
 // centre's Flex and Max.
 #pragma once
 
@@ -11,13 +11,13 @@
 namespace berth::intel {
 
 /// Every Intel GPU of `pci`, in its order; Device::index is not set. A suspended GPU is not
-/// touched. Memory in use is not in sysfs: it is the sum over the DRM clients
-/// (system/drm_fdinfo.hpp), which the inventory adds.
+/// touched. sysfs has no memory use; the inventory adds the sum over DRM clients
+/// (system/drm_fdinfo.hpp).
 [[nodiscard]] std::vector<model::Device> read_devices(const Roots& roots,
                                                       const std::vector<model::PciDevice>& pci);
 
-/// Reads the energy counter anew, by the device's address; how busy the GPU is, sysfs does not
-/// tell. It must not be suspended: the question would wake it.
+/// Reads the energy counter again, by the device's address; sysfs has no utilization. Do not call
+/// it for a suspended device: that would wake it.
 void read_load(const Roots& roots, model::Device& device);
 
 }  // namespace berth::intel

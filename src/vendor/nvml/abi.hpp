@@ -1,7 +1,7 @@
-// NVML's binary interface, written by hand: only the structs that Berth or its simulator use. No
-// room of Berth and nothing beyond the freestanding headers is included, so that the simulator and
-// the preloaded guard can share it. Source: nvml.h of API version 13 (as published with
-// NVIDIA/go-nvml 2f9e261, 2026-07-01), except where noted.
+// NVML's ABI, written by hand: only the structs that Berth or its simulator use. Includes only
+// freestanding headers and nothing from Berth, so that the simulator and the preloaded guard can
+// share it. Source: nvml.h of API version 13 (as published with NVIDIA/go-nvml 2f9e261,
+// 2026-07-01), except where noted.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ using nvmlDevice_t = nvmlDevice_st*;
 struct nvmlEventSet_st;
 using nvmlEventSet_t = nvmlEventSet_st*;
 
-// "version" members: the size of the struct, with its version in the top byte (nvml.h,
+// For "version" members: the struct's size, with its version in the top byte (nvml.h,
 // NVML_STRUCT_VERSION).
 template <typename Struct>
 constexpr std::uint32_t nvml_struct_version(std::uint32_t version) {
@@ -50,7 +50,7 @@ struct nvmlUtilization_t {
 static_assert(sizeof(nvmlUtilization_t) == 8);
 
 struct nvmlMemory_t {
-  std::uint64_t total, free, used;  // here `used` counts what is reserved, too
+  std::uint64_t total, free, used;  // here `used` includes reserved memory
 };
 static_assert(sizeof(nvmlMemory_t) == 24);
 
@@ -72,7 +72,7 @@ struct nvmlProcessInfo_v1_t {
 };
 static_assert(sizeof(nvmlProcessInfo_v1_t) == 16);
 
-/// Of the _v2 and the _v3 functions.
+/// For the _v2 and _v3 functions.
 struct nvmlProcessInfo_v2_t {
   std::uint32_t pid;
   std::uint64_t usedGpuMemory;
@@ -80,8 +80,8 @@ struct nvmlProcessInfo_v2_t {
 };
 static_assert(sizeof(nvmlProcessInfo_v2_t) == 24);
 
-/// Of nvmlDeviceGetRunningProcessDetailList; and what the _v3 functions wrote in drivers 535.43 up
-/// to 535.86 (nvitop issue 79).
+/// For nvmlDeviceGetRunningProcessDetailList. The _v3 functions of drivers 535.43 to 535.86 also
+/// wrote it (nvitop issue 79).
 struct nvmlProcessDetail_v1_t {
   std::uint32_t pid;
   std::uint64_t usedGpuMemory;
@@ -98,7 +98,7 @@ static_assert(sizeof(void*) != 8 || sizeof(nvmlProcessDetailList_t) == 24);
 
 struct nvmlProcessUtilizationSample_t {
   std::uint32_t pid;
-  std::uint64_t timeStamp;  // microseconds of the CPU's clock
+  std::uint64_t timeStamp;  // microseconds of the CPU clock
   std::uint32_t smUtil, memUtil, encUtil, decUtil;
 };
 static_assert(sizeof(nvmlProcessUtilizationSample_t) == 32);
@@ -138,7 +138,7 @@ struct nvmlFieldValue_t {
   std::uint32_t fieldId, scopeId;
   std::int64_t timestamp, latencyUsec;
   nvmlValueType_t valueType;
-  nvmlReturn_t nvmlReturn;  // of this field alone; look at it before `value`
+  nvmlReturn_t nvmlReturn;  // of this field only; check it before `value`
   nvmlValue_t value;
 };
 static_assert(sizeof(nvmlFieldValue_t) == 40);
@@ -158,7 +158,7 @@ static_assert(sizeof(nvmlDeviceAttributes_t) == 40);
 
 struct nvmlGpuFabricInfo_t {
   std::uint8_t clusterUuid[16];
-  nvmlReturn_t status;  // of the registration, once it is completed
+  nvmlReturn_t status;  // of the registration, when it is completed
   std::uint32_t cliqueId;
   std::uint8_t state;  // NVML_GPU_FABRIC_STATE_…
 };
@@ -173,7 +173,7 @@ static_assert(sizeof(nvmlGridLicenseExpiry_t) == 16);
 
 struct nvmlGridLicensableFeature_t {
   nvmlGridLicenseFeatureCode_t featureCode;
-  std::uint32_t featureState;  // not 0: licensed
+  std::uint32_t featureState;  // nonzero: licensed
   char licenseInfo[128], productName[128];
   std::uint32_t featureEnabled;
   nvmlGridLicenseExpiry_t licenseExpiry;

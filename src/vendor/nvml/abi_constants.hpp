@@ -1,7 +1,6 @@
-// The numbers of NVML's binary interface: return codes, enumerations, buffer sizes, bits.
-// Enumerations have a fixed underlying type, so that a value of the driver's that we do not know is
-// a number and not undefined behaviour. Source: nvml.h of API version 13 (as published with
-// NVIDIA/go-nvml 2f9e261, 2026-07-01).
+// The constants of NVML's ABI: return codes, enumerations, buffer sizes, bits. Enumerations have a
+// fixed underlying type, so that an unknown value from the driver is not undefined behaviour.
+// Source: nvml.h of API version 13 (as published with NVIDIA/go-nvml 2f9e261, 2026-07-01).
 #pragma once
 
 #include <cstddef>
@@ -57,7 +56,7 @@ inline constexpr std::size_t NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE = 32;
 inline constexpr std::size_t NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE = 80;
 inline constexpr std::size_t NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE = 80;
 
-/// Stands for "not available" in 64-bit members (usedGpuMemory under WDDM and WSL) and 32-bit ones
+/// Means "not available" in 64-bit members (usedGpuMemory under WDDM and WSL) and 32-bit members
 /// (gpuInstanceId without MIG).
 inline constexpr std::uint64_t NVML_VALUE_NOT_AVAILABLE_64 = ~std::uint64_t{0};
 inline constexpr std::uint32_t NVML_VALUE_NOT_AVAILABLE_32 = ~std::uint32_t{0};
@@ -143,8 +142,7 @@ inline constexpr std::uint32_t NVML_FI_DEV_ECC_SBE_VOL_TOTAL = 3, NVML_FI_DEV_EC
                                NVML_FI_DEV_REMAPPED_FAILURE = 145, NVML_FI_DEV_POWER_AVERAGE = 185,
                                NVML_FI_DEV_POWER_INSTANT = 186,
                                NVML_FI_DEV_GET_GPU_RECOVERY_ACTION = 230;
-/// Numbers, not an enumeration, in NVML too: 2 and 3 came with Kepler and Maxwell, 11 and 12 were
-/// never published.
+/// Plain numbers in NVML too: Kepler and Maxwell are 2 and 3; 11 and 12 were never published.
 using nvmlDeviceArchitecture_t = std::uint32_t;
 inline constexpr std::uint32_t NVML_DEVICE_ARCH_KEPLER = 2, NVML_DEVICE_ARCH_MAXWELL = 3,
                                NVML_DEVICE_ARCH_PASCAL = 4, NVML_DEVICE_ARCH_VOLTA = 5,
@@ -170,7 +168,7 @@ inline constexpr std::uint8_t NVML_GPU_FABRIC_STATE_NOT_SUPPORTED = 0,
 enum nvmlGpuVirtualizationMode_t : std::uint32_t {
   NVML_GPU_VIRTUALIZATION_MODE_NONE = 0,
   NVML_GPU_VIRTUALIZATION_MODE_PASSTHROUGH = 1,
-  NVML_GPU_VIRTUALIZATION_MODE_VGPU = 2,  // we are the guest
+  NVML_GPU_VIRTUALIZATION_MODE_VGPU = 2,  // we run in the guest
 };
 enum nvmlGridLicenseFeatureCode_t : std::uint32_t {
   NVML_GRID_LICENSE_FEATURE_CODE_VGPU = 1,

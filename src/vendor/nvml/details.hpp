@@ -1,6 +1,6 @@
-// What the doctor asks of a GPU beyond its readings: states that keep it from being used, or slow
-// it. Nothing is ever set. Plain bytes, because they cross a pipe from a child that a driver may
-// have scribbled over.
+// Driver values that only the doctor reads: states that make a GPU unusable or slow. Never sets
+// anything. Plain bytes, because they cross a pipe from a child whose memory a driver may have
+// corrupted.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,28 @@
 
 namespace berth::nvml {
 
-/// What a call returned; `value` means something for NVML_SUCCESS alone.
+/// The result of a call; `value` is valid only with NVML_SUCCESS.
 struct Answer {
   std::uint32_t code = NVML_ERROR_FUNCTION_NOT_FOUND;
   std::uint64_t value = 0;
 
   [[nodiscard]] bool ok() const { return code == NVML_SUCCESS; }
-  /// The GPU or the driver has no such thing.
+  /// The GPU or the driver does not support it.
   [[nodiscard]] bool has_none() const {
     return code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_FUNCTION_NOT_FOUND;
   }
 };
 
 struct Details {
-  Answer domain, bus, slot;                             // where it is on the bus
-  Answer fabric;                                        // NVML_GPU_FABRIC_STATE_…
-  Answer fabric_status;                                 // of the registration
-  Answer virtualization;                                // NVML_GPU_VIRTUALIZATION_MODE_…
-  Answer unlicensed;                                    // enabled features without a licence
-  Answer bar1_bytes;                                    //
-  Answer display_active;                                //
-  Answer retired_pages_pending;                         //
-  Answer power_limit_default;                           // milliwatts
+  Answer domain, bus, slot;      // PCI location
+  Answer fabric;                 // NVML_GPU_FABRIC_STATE_…
+  Answer fabric_status;          // of the registration
+  Answer virtualization;         // NVML_GPU_VIRTUALIZATION_MODE_…
+  Answer unlicensed;             // features that are enabled without a licence
+  Answer bar1_bytes;             //
+  Answer display_active;         //
+  Answer retired_pages_pending;  //
+  Answer power_limit_default;    // milliwatts
   Answer clock_application, clock_application_default;  // MHz, of the graphics clock
 };
 [[nodiscard]] Details read_details(Look& look);

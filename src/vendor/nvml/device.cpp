@@ -14,7 +14,7 @@ using model::Reading;
 namespace {
 
 using Text =
-    std::array<char, 128>;  // larger than any buffer size NVML names, so a terminator always fits
+    std::array<char, 128>;  // larger than any NVML buffer size, so a terminator always fits
 
 std::string architecture_name(std::uint32_t architecture) {
   switch (architecture) {
@@ -64,7 +64,7 @@ void read_pci(Look& look, Device& device) {
   if (pci.bus > 0xff || pci.device > 0x1f) return;
   if (pci.domain == 0 && pci.bus == 0 && pci.device == 0 && pci.pciDeviceId == 0) return;  // Jetson
   device.pci_address = fmt::format("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device);
-  if (pci.pciDeviceId != 0) {  // the driver has the device in front, the model the vendor
+  if (pci.pciDeviceId != 0) {  // the driver puts the device first; model puts the vendor first
     device.pci_id = (pci.pciDeviceId << 16U) | (pci.pciDeviceId >> 16U);
   }
 }
@@ -91,8 +91,8 @@ struct Memory {
   bool unified = false;
 };
 
-// Where a GPU has no memory of its own (GB10, Grace, Jetson) drivers answer NOT_SUPPORTED, or
-// SUCCESS with zeros.
+// If a GPU has no memory of its own (GB10, Grace, Jetson), drivers return NOT_SUPPORTED, or SUCCESS
+// with zeros.
 Memory no_memory(nvmlReturn_t code) {
   const bool unified = code == NVML_SUCCESS || code == NVML_ERROR_NOT_SUPPORTED;
   const Absence why = unified ? Absence::kNotSupported : absence(code);
@@ -104,8 +104,8 @@ Reading<std::uint64_t> part_of(std::uint64_t part, const Reading<std::uint64_t>&
   return checked<std::uint64_t>(NVML_SUCCESS, part, {0, *total});
 }
 
-// Version 2 first, because only it tells reserved memory apart from used; whatever it complains of,
-// version 1 may still work.
+// Tries version 2 first, because only it separates reserved from used memory. On any error, version
+// 1 may still work.
 Memory read_memory(Look& look, nvmlDevice_t handle) {
   nvmlMemory_v2_t second{};
   second.version = nvml_struct_version<nvmlMemory_v2_t>(2);
@@ -118,7 +118,7 @@ Memory read_memory(Look& look, nvmlDevice_t handle) {
     return memory;
   }
   if (code2 == NVML_ERROR_NO_PERMISSION)
-    return no_memory(code2);  // a MIG parent: version 1 says the same
+    return no_memory(code2);  // a MIG parent: version 1 fails as well
   nvmlMemory_t first{};
   const nvmlReturn_t code1 = look(look.api.DeviceGetMemoryInfo, handle, &first);
   if (code1 == NVML_ERROR_FUNCTION_NOT_FOUND) return no_memory(code2);
@@ -237,7 +237,7 @@ Reading<std::uint64_t> ecc_errors(Look& look, nvmlMemoryErrorType_t type) {
   return checked<std::uint64_t>(code, count, kCount);
 }
 
-// The counters since the driver was loaded. Where there is no ECC the second question is spared.
+// Counters since the driver was loaded. Without ECC the second call is skipped.
 void read_ecc(Look& look, model::DeviceReadings& readings) {
   readings.ecc_uncorrected = ecc_errors(look, NVML_MEMORY_ERROR_TYPE_UNCORRECTED);
   const bool unsupported =
@@ -275,27 +275,8 @@ constexpr std::array<Bit, 9> kThrottleBits = {{
     {NVML_CLOCKS_DISPLAY_SETTING, "display_clocks"},
 }};
 
-// True where the driver answered.
-bool read_throttle(Look& look, Device& device) {
-  std::uint64_t reasons = 0;
-  if (look(look.api.DeviceGetCurrentClocksEventReasons, look.device, &reasons) != NVML_SUCCESS) {
-    return false;
-  }
-  if (reasons == NVML_VALUE_NOT_AVAILABLE_64) return false;
-  for (const Bit& bit : kThrottleBits) {
-    if ((reasons & bit.mask) != 0) device.throttle_reasons.emplace_back(bit.name);
-  }
-  // hw_slowdown alone also shows while clocks change, so it is told but is no illness.
-  if ((reasons & NVML_CLOCKS_HW_THERMAL) != 0)
-    device.health_reasons.emplace_back("throttle:hw_thermal");
-  if ((reasons & NVML_CLOCKS_HW_POWER_BRAKE) != 0) {
-    device.health_reasons.emplace_back("throttle:hw_power_brake");
-  }
-  return true;
-}
-
-// "ok" needs somebody who was asked and found nothing; a device that answers none of these
-// questions is "not checked".
+// "ok" requires that at least one check ran and found nothing. A device that answers none of these
+// calls is "not checked".
 void judge(bool throttle_answered, Device& device) {
   const model::DeviceReadings& readings = device.readings;
   if (readings.ecc_uncorrected.value_or(0) > 0)
@@ -308,7 +289,7 @@ void judge(bool throttle_answered, Device& device) {
   if (!device.health_reasons.empty()) device.health = Health::kDegraded;
 }
 
-/// What the driver averages over a second; where a GPU has no such number, that of this moment.
+/// The driver's one-second average, or the current power if the GPU has no average.
 Reading<std::uint64_t> power_of(Look& look) {
   auto power = number<std::uint64_t>(look, look.api.DeviceGetPowerUsage, kMilliwatts);
   if (power || power.why != Absence::kNotSupported) return power;
@@ -349,6 +330,25 @@ void read_partition(Look& look, nvmlDevice_t handle, model::Partition& partition
 }
 
 }  // namespace
+
+bool read_throttle(Look& look, Device& device) {
+  std::uint64_t reasons = 0;
+  if (look(look.api.DeviceGetCurrentClocksEventReasons, look.device, &reasons) != NVML_SUCCESS) {
+    return false;
+  }
+  if (reasons == NVML_VALUE_NOT_AVAILABLE_64) return false;
+  for (const Bit& bit : kThrottleBits) {
+    if ((reasons & bit.mask) != 0) device.throttle_reasons.emplace_back(bit.name);
+  }
+  // hw_slowdown alone also occurs while clocks change, so it is reported but does not degrade
+  // health.
+  if ((reasons & NVML_CLOCKS_HW_THERMAL) != 0)
+    device.health_reasons.emplace_back("throttle:hw_thermal");
+  if ((reasons & NVML_CLOCKS_HW_POWER_BRAKE) != 0) {
+    device.health_reasons.emplace_back("throttle:hw_power_brake");
+  }
+  return true;
+}
 
 DriverWords read_driver(const Api& api) {
   DriverWords words;
@@ -442,15 +442,20 @@ void read_sample(Look& look, Device& device) {
 }
 
 void read_partitions(Look& look, Device& device) {
-  constexpr std::uint32_t kMost = 64;  // 7 or 8 today; a bound for nonsense
+  constexpr std::uint32_t kMost = 64;  // 7 or 8 today; bounds invalid counts
   if (!device.mig_enabled.value_or(false)) return;
   std::uint32_t count = 0;
-  if (look(look.api.DeviceGetMaxMigDeviceCount, look.device, &count) != NVML_SUCCESS) return;
+  const nvmlReturn_t counted = look(look.api.DeviceGetMaxMigDeviceCount, look.device, &count);
+  if (counted != NVML_SUCCESS) device.partitions_unknown = absence(counted);
   for (std::uint32_t index = 0; index < count && index < kMost; ++index) {
     nvmlDevice_t handle = nullptr;
     const nvmlReturn_t code =
         look(look.api.DeviceGetMigDeviceHandleByIndex, look.device, index, &handle);
-    if (code != NVML_SUCCESS || handle == nullptr) continue;  // NOT_FOUND: not every index is taken
+    if (code == NVML_ERROR_NOT_FOUND) continue;  // not every index is used
+    if (code != NVML_SUCCESS || handle == nullptr) {
+      device.partitions_unknown = code == NVML_SUCCESS ? model::Absence::kFailed : absence(code);
+      continue;
+    }
     model::Partition partition;
     partition.index = index;
     read_partition(look, handle, partition);

@@ -1,5 +1,5 @@
-// One NVIDIA GPU through the table of functions: what it is, what it reads, how it is. Nothing here
-// keeps state between looks, so each device can be read in a thread of its own.
+// Reads one NVIDIA GPU through the function table: identity, readings and health. Keeps no state
+// between scans, so each device can be read in its own thread.
 #pragma once
 
 #include <string>
@@ -16,22 +16,25 @@ struct DriverWords {
 };
 [[nodiscard]] DriverWords read_driver(const Api& api);
 
-/// Name, uuid, PCI address and what else never changes, and the modes: 9 calls.
+/// Name, uuid, PCI address, other constant values, and the modes: 9 calls.
 void read_identity(Look& look, model::Device& device);
 
 struct Wanted {
   bool pcie_throughput = false;  // two calls that block 20 ms each
 };
-/// Memory, load, power, and what health is judged by: 9 calls. Call after read_identity.
+/// Memory, load, power, and the values for health: 9 calls. Call after read_identity.
 void read_readings(Look& look, model::Device& device);
-/// The other readings, which a slow driver's look may have no time for: 14 calls.
+/// The other readings, which are skipped if a slow driver leaves no time: 14 calls.
 void read_more(Look& look, const Wanted& wanted, model::Device& device);
-/// What `berth run` follows: memory, utilization, power, energy, temperature.
+/// The values that `berth run` monitors: memory, utilization, power, energy, temperature.
 void read_sample(Look& look, model::Device& device);
-/// MIG partitions with their memory, where MIG is on. Call after read_identity.
+/// Writes why clocks are low to throttle_reasons and health_reasons; false if the driver did not
+/// answer.
+bool read_throttle(Look& look, model::Device& device);
+/// MIG partitions with their memory, if MIG is enabled. Call after read_identity.
 void read_partitions(Look& look, model::Device& device);
 
-/// What a device is whose handle the driver refused with `code`, or that was lost on the way.
+/// Marks a device whose handle the driver refused with `code`, or that was lost while reading.
 void mark_unreadable(nvmlReturn_t code, model::Device& device);
 
 }  // namespace berth::nvml

@@ -1,5 +1,4 @@
-// One case for each way in which drivers have been seen to answer something else than the
-// documentation says.
+// One case for each known way in which drivers deviate from the documentation.
 #include "vendor/nvml/device.hpp"
 
 #include <doctest/doctest.h>
@@ -15,8 +14,8 @@ using berth::nvml::Look;
 
 namespace {
 
-// A lambda without captures is a function: the table is the seam. What it must remember stands
-// here.
+// A lambda without captures converts to a function pointer for the table. Its state is in this
+// variable.
 int calls = 0;
 std::uint32_t seen_version = 0;
 
@@ -348,7 +347,7 @@ TEST_CASE("a slow driver tells what matters most, and the rest has no answer in 
   static Look* slow = nullptr;
   Api api = healthy();
   api.DeviceGetTemperature = [](nvmlDevice_t, nvmlTemperatureSensors_t, std::uint32_t* celsius) {
-    slow->slowest = std::chrono::hours(1);  // as if this call had taken so long
+    slow->slowest = std::chrono::hours(1);  // as if this call had taken that long
     *celsius = 64;
     return NVML_SUCCESS;
   };
@@ -364,7 +363,7 @@ TEST_CASE("a slow driver tells what matters most, and the rest has no answer in 
   CHECK(*device.readings.memory_used_bytes == 10ULL << 30U);
   CHECK(*device.readings.temperature_celsius == 64);
   CHECK(device.readings.fan_percent.why == Absence::kNoAnswer);
-  CHECK(device.health == Health::kOk);  // somebody was asked, and found nothing
+  CHECK(device.health == Health::kOk);  // a check ran and found nothing
 }
 
 TEST_CASE("where a driver is too slow to say how a device is, that is no answer") {

@@ -12,8 +12,7 @@ namespace berth::nvml {
 
 namespace {
 
-// Where WSL keeps the library that its Windows host lends; not every distribution has it in
-// ld.so.conf.
+// Where WSL puts the library of its Windows host; some distributions do not list it in ld.so.conf.
 constexpr std::array<const char*, 1> kOtherPlaces = {"/usr/lib/wsl/lib/libnvidia-ml.so.1"};
 
 struct Loaded {
@@ -31,8 +30,8 @@ Loaded load(const char* path) {
   return loaded;
 }
 
-// "NAME: cannot open shared object file: No such file or directory" with our NAME in front; another
-// name is that of a library that ours needs, which is a broken installation and not an absent one.
+// "NAME: cannot open shared object file: No such file or directory". If NAME is not our library,
+// one of its dependencies is missing: the installation is broken, not absent.
 bool is_absent(const Loaded& loaded, const std::string& path) {
   return loaded.complaint.starts_with(path + ":") &&
          loaded.complaint.find("No such file") != std::string::npos;

@@ -1,9 +1,8 @@
-// Which size do the records have? nvmlDeviceGetComputeRunningProcesses writes 16 bytes each, _v2
-// 24, _v3 24 as well, except in drivers 535.43 up to 535.86, where it wrote 32; and one report
-// tells of a _v3 that writes 16. The version of the driver says too little. So the buffer is
-// poisoned and large enough for the largest record, and the place where the driver stopped writing
-// tells the size. A driver that clears more than it fills leaves no such mark: then the size
-// decides that makes every record plausible.
+// How large are the records? nvmlDeviceGetComputeRunningProcesses writes 16 bytes each, and _v2 and
+// _v3 write 24. But _v3 writes 32 in drivers 535.43 to 535.86, and 16 according to one report. The
+// driver's version is not enough to decide. So the buffer is poisoned and large enough for the
+// largest record; the end of the written part gives the size. Some drivers clear more than they
+// fill. Then we choose the size that makes every record plausible.
 #include "vendor/nvml/processes.hpp"
 
 #include <algorithm>
@@ -24,13 +23,13 @@ namespace {
 constexpr std::size_t kSmallRecord = sizeof(nvmlProcessInfo_v1_t);
 constexpr std::size_t kUsualRecord = sizeof(nvmlProcessInfo_v2_t);
 constexpr std::array<std::size_t, 3> kStrides = {kUsualRecord, kLargestRecord,
-                                                 kSmallRecord};  // the usual first
+                                                 kSmallRecord};  // most common first
 
 constexpr std::uint32_t kMostPid = 1U << 22U;  // PID_MAX_LIMIT of 64-bit Linux
 constexpr std::uint32_t kMostInstances = 1024;
 constexpr std::uint32_t kFirstCapacity = 64;
 constexpr std::uint32_t kMostRecords = 1U << 17U;
-constexpr int kMostTries = 6;  // a list that outgrows its buffer that often is no list
+constexpr int kMostTries = 6;  // after so many retries it is not a valid list
 
 template <typename T>
 T load(const unsigned char* at) {
@@ -95,8 +94,8 @@ List records_of(std::span<const unsigned char> buffer, std::uint32_t count) {
   return list;
 }
 
-// One call where the list fits, which is nearly always; else the driver says how much it needs, and
-// by then may need more.
+// One call if the list fits, as it nearly always does. Otherwise the driver returns the needed
+// size, which may have grown by the next call.
 List read_list(Look& look, nvmlDevice_t handle, ListFunction function) {
   std::uint32_t capacity = kFirstCapacity;
   for (int tries = 0; tries < kMostTries; ++tries) {
@@ -132,7 +131,7 @@ std::string partition_of(const ProcessRecord& record, const model::Device& devic
   return {};
 }
 
-// A process that computes and draws stands in two lists, with the same memory in both.
+// A process that both computes and draws is in two lists, with the same memory in both.
 void merge_same(std::vector<DeviceProcess>& rows) {
   const auto key = [](const DeviceProcess& row) {
     return std::tie(row.host_pid, row.partition_uuid);
@@ -164,17 +163,16 @@ struct Kind {
   ListFunction older;
 };
 
-// What went wrong first; another list that works makes up for it.
-void note(const List& list, bool& any, Processes& processes) {
-  if (list.code == NVML_SUCCESS && !list.nonsense) {
-    any = true;
-  } else if (!processes.why_not || *processes.why_not == Absence::kNotSupported) {
-    processes.why_not = list.nonsense ? Absence::kFailed : absence(list.code);
-  }
+std::optional<Absence> problem_of(const List& list) {
+  if (list.nonsense) return Absence::kFailed;
+  if (list.code != NVML_SUCCESS) return absence(list.code);
+  return std::nullopt;
 }
 
-bool read_kinds(Look& look, nvmlDevice_t handle, const model::Device& device,
-                const std::string& partition, Processes& processes) {
+// Adds the rows of all three lists. Returns why the list of compute processes could not be read,
+// because that list decides whether the device is in use. Many devices do not have the other lists.
+std::optional<Absence> read_kinds(Look& look, nvmlDevice_t handle, const model::Device& device,
+                                  const std::string& partition, Processes& processes) {
   const Api& api = look.api;
   const std::array<Kind, 3> kinds = {{
       {{true, false, false},
@@ -187,10 +185,10 @@ bool read_kinds(Look& look, nvmlDevice_t handle, const model::Device& device,
        api.DeviceGetMPSComputeRunningProcesses,
        api.DeviceGetMPSComputeRunningProcesses_v1},
   }};
-  bool any = false;
+  std::optional<Absence> why_not;
   for (const Kind& kind : kinds) {
     const List list = read_newest(look, handle, kind.newer, kind.older);
-    note(list, any, processes);
+    if (kind.use.compute && !kind.use.mps) why_not = problem_of(list);
     for (const ProcessRecord& record : list.records) {
       DeviceProcess row;
       row.device = 0;
@@ -201,20 +199,24 @@ bool read_kinds(Look& look, nvmlDevice_t handle, const model::Device& device,
       processes.rows.push_back(std::move(row));
     }
   }
-  return any;
+  return why_not;
 }
 
-// In a container the parent of a MIG device may not be asked; its partitions may.
-bool read_partition_lists(Look& look, const model::Device& device, Processes& processes) {
-  bool any = false;
+// In a container, reading the parent of a MIG device may be denied, but its partitions are
+// readable. If one partition is unreadable, the whole result is unknown.
+std::optional<Absence> read_partition_lists(Look& look, const model::Device& device,
+                                            Processes& processes) {
+  std::optional<Absence> why_not;
   for (const model::Partition& partition : device.partitions) {
     nvmlDevice_t handle = nullptr;
     const nvmlReturn_t code =
         look(look.api.DeviceGetMigDeviceHandleByIndex, look.device, partition.index, &handle);
-    if (code != NVML_SUCCESS) continue;
-    any = read_kinds(look, handle, device, partition.uuid, processes) || any;
+    if (code != NVML_SUCCESS)
+      why_not = absence(code);
+    else if (const auto problem = read_kinds(look, handle, device, partition.uuid, processes))
+      why_not = problem;
   }
-  return any;
+  return why_not;
 }
 
 struct Shares {
@@ -222,8 +224,8 @@ struct Shares {
   std::vector<nvmlProcessUtilizationSample_t> samples;
 };
 
-// NOT_FOUND means that nobody did anything since. The count can come back larger than what was
-// written, with rows that are old or all zero, so `since` is checked again here.
+// NOT_FOUND means that no process was active since then. The returned count can exceed the rows
+// written, and the extra rows are old or zero. So `since` is checked again here.
 Shares read_shares(Look& look, std::uint64_t since) {
   std::uint32_t capacity = 128;
   for (int tries = 0; tries < kMostTries && capacity <= kMostRecords; ++tries) {
@@ -250,13 +252,14 @@ Shares read_shares(Look& look, std::uint64_t since) {
   return {NVML_ERROR_UNKNOWN, {}};
 }
 
-// Sampling at different moments makes sums slightly above 100; far above it is nonsense.
+// The driver adds samples of different times, so a little above 100 % is valid and shown unchanged.
+// Much more is invalid.
 model::Reading<double> share(std::uint32_t percent) {
   if (percent > 200) return Absence::kFailed;
-  return std::min<double>(percent, 100);
+  return static_cast<double>(percent);
 }
 
-// The samples are sorted by pid, then time.
+// Samples are sorted by pid, then time.
 const nvmlProcessUtilizationSample_t* newest_of(const Shares& shares, const DeviceProcess& row) {
   const auto after =
       std::upper_bound(shares.samples.begin(), shares.samples.end(), row.host_pid.value_or(0),
@@ -275,7 +278,7 @@ void add_shares(const Shares& shares, std::vector<DeviceProcess>& rows) {
       continue;
     }
     const nvmlProcessUtilizationSample_t* newest = newest_of(shares, row);
-    // The driver has a row only for who did something: no row is 0 %, and known to be so.
+    // The driver lists only active processes, so a missing row means 0 %.
     row.sm_percent = share(newest != nullptr ? newest->smUtil : 0);
     row.encoder_percent = share(newest != nullptr ? newest->encUtil : 0);
     row.decoder_percent = share(newest != nullptr ? newest->decUtil : 0);
@@ -309,9 +312,9 @@ std::vector<ProcessRecord> plausible_records(std::span<const unsigned char> buff
 
 Processes read_processes(Look& look, const model::Device& device, std::uint64_t since) {
   Processes processes;
-  bool any = read_kinds(look, look.device, device, "", processes);
-  if (!any && !device.partitions.empty()) any = read_partition_lists(look, device, processes);
-  if (any) processes.why_not.reset();
+  processes.why_not = read_kinds(look, look.device, device, "", processes);
+  if (processes.why_not && !device.partitions.empty() && !device.partitions_unknown)
+    processes.why_not = read_partition_lists(look, device, processes);
   merge_same(processes.rows);
   if (!processes.rows.empty()) add_shares(read_shares(look, since), processes.rows);
   return processes;

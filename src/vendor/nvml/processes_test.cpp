@@ -35,7 +35,7 @@ void write_record(void* out, std::size_t index, std::size_t stride, std::uint32_
   std::memcpy(static_cast<unsigned char*>(out) + index * stride, &record, stride);
 }
 
-// A list of `entries` processes: pids from 100 on, (i + 1) MiB each.
+// A list of `entries` processes: pids from 100, (i + 1) MiB each.
 template <std::size_t stride, std::uint32_t entries>
 nvmlReturn_t list(nvmlDevice_t, std::uint32_t* count, void* out) {
   const std::uint32_t capacity = *count;
@@ -67,7 +67,7 @@ void check_stride() {
   check_pids(read(api), 1);
   api.DeviceGetComputeRunningProcesses = list<stride, 5>;
   check_pids(read(api), 5);
-  api.DeviceGetComputeRunningProcesses = list<stride, 64>;  // exactly what the first buffer holds
+  api.DeviceGetComputeRunningProcesses = list<stride, 64>;  // exactly the first buffer's size
   check_pids(read(api), 64);
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("trap 3: a list that does not fit is asked for again, also when it gre
     const std::uint32_t capacity = *count;
     *count = size;
     if (capacity < size) {
-      size += 60;  // more than the slack: the next call fails, too
+      size += 60;  // more than the slack, so the next call fails too
       return NVML_ERROR_INSUFFICIENT_SIZE;
     }
     for (std::uint32_t i = 0; i < size; ++i)
@@ -207,14 +207,14 @@ TEST_CASE("a library without process lists says so instead of saying nobody") {
   CHECK(processes.why_not == Absence::kNotSupported);
 }
 
-TEST_CASE("one list without permission does not spoil another that works") {
+TEST_CASE("a list that works does not make up for one of compute processes without permission") {
   Api api;
   api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t, std::uint32_t*, void*) {
     return NVML_ERROR_NO_PERMISSION;
   };
   CHECK(read(api).why_not == Absence::kNoPermission);
   api.DeviceGetGraphicsRunningProcesses = empty;
-  CHECK_FALSE(read(api).why_not);
+  CHECK(read(api).why_not == Absence::kNoPermission);
 }
 
 TEST_CASE("processes belong to the partition that their record names") {
@@ -277,8 +277,7 @@ TEST_CASE("trap 4: nothing new is zero percent, and other refusals are absent") 
   CHECK_FALSE(read(api).rows.at(0).sm_percent);
 }
 
-TEST_CASE(
-    "trap 4: the newest row counts, stale and empty rows do not, and 100 percent is the most") {
+TEST_CASE("trap 4: the newest row counts, stale and empty rows do not, and 130 percent stay 130") {
   Api api;
   api.DeviceGetComputeRunningProcesses = list<24, 4>;
   api.DeviceGetProcessUtilization = [](nvmlDevice_t, nvmlProcessUtilizationSample_t* samples,
@@ -287,9 +286,9 @@ TEST_CASE(
     samples[0] = {100, since + 5, 70, 0, 1, 2};
     samples[1] = {100, since + 9, 30, 0, 3, 4};
     samples[2] = {101, since - 1, 55, 0, 0, 0};          // stale
-    samples[3] = {102, since + 1, 130, 0, 0, 0};         // more than all
+    samples[3] = {102, since + 1, 130, 0, 0, 0};         // above the valid range
     samples[4] = {103, since + 1, 0xffffffff, 0, 0, 0};  // nonsense
-    for (int i = 5; i < 100; ++i) samples[i] = {};       // the count is 100 whatever there is
+    for (int i = 5; i < 100; ++i) samples[i] = {};       // the count is always 100
     *count = 100;
     return NVML_SUCCESS;
   };
@@ -299,7 +298,7 @@ TEST_CASE(
   CHECK(*processes.rows[0].encoder_percent == 3);
   CHECK(*processes.rows[0].decoder_percent == 4);
   CHECK(*processes.rows[1].sm_percent == 0);
-  CHECK(*processes.rows[2].sm_percent == 100);
+  CHECK(*processes.rows[2].sm_percent == 130);
   CHECK(processes.rows[3].sm_percent.why == Absence::kFailed);
 }
 
@@ -333,4 +332,36 @@ TEST_CASE("a device that is lost among its processes is asked no more") {
   CHECK(look.lost);
   CHECK(calls == 0);
   CHECK(processes.why_not == Absence::kLost);
+}
+
+TEST_CASE("a list of graphics processes does not make up for one of compute processes") {
+  const auto empty = [](nvmlDevice_t, std::uint32_t* count, void*) -> nvmlReturn_t {
+    *count = 0;
+    return NVML_SUCCESS;
+  };
+  Api api;
+  api.DeviceGetGraphicsRunningProcesses = empty;
+  api.DeviceGetMPSComputeRunningProcesses = empty;
+  api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t, std::uint32_t*, void*) -> nvmlReturn_t {
+    return NVML_ERROR_UNKNOWN;
+  };
+  CHECK(read(api).why_not == Absence::kFailed);
+  api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t, std::uint32_t*, void*) -> nvmlReturn_t {
+    return NVML_ERROR_NO_PERMISSION;
+  };
+  CHECK(read(api).why_not == Absence::kNoPermission);
+  api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t, std::uint32_t*, void*) -> nvmlReturn_t {
+    return NVML_ERROR_NOT_SUPPORTED;
+  };
+  CHECK(read(api).why_not == Absence::kNotSupported);
+  // A list that never fits its buffer.
+  api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t, std::uint32_t* count,
+                                            void*) -> nvmlReturn_t {
+    *count += 1;
+    return NVML_ERROR_INSUFFICIENT_SIZE;
+  };
+  CHECK(read(api).why_not == Absence::kFailed);
+  api.DeviceGetComputeRunningProcesses = empty;
+  api.DeviceGetGraphicsRunningProcesses = nullptr;
+  CHECK_FALSE(read(api).why_not);
 }

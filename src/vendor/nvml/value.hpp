@@ -1,5 +1,5 @@
-// What a driver answers is checked before it becomes a reading: a code can say no, a sentinel can
-// mean "not available", and the number itself can be nonsense. None of these may ever become a 0.
+// Checks a driver's answer before it becomes a reading: the code can be an error, the value can be
+// a "not available" sentinel or out of range. None of these may become 0.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 
 namespace berth::nvml {
 
-/// Why a call that was answered with `code` gave no reading; of no use for NVML_SUCCESS.
+/// Why a call with this return code gave no reading; meaningless for NVML_SUCCESS.
 [[nodiscard]] model::Absence absence(nvmlReturn_t code);
 
-/// What a reading can be in this world; beyond it the driver talks nonsense.
+/// The valid range of a reading; values outside it are driver errors.
 struct Range {
   std::uint64_t least = 0;
   std::uint64_t most = 0;
@@ -34,7 +34,7 @@ inline constexpr Range kCount{0, std::uint64_t{1} << 48};
 inline constexpr Range kMillijoules{0, std::uint64_t{1} << 60};
 inline constexpr Range kMemory{1, std::uint64_t{1} << 50};
 
-/// `code` first, then the sentinel (all bits set), then the range (kFailed outside).
+/// Checks `code`, then the sentinel (all bits set), then the range (kFailed outside).
 template <typename To, typename Raw>
 [[nodiscard]] model::Reading<To> checked(nvmlReturn_t code, Raw raw, Range range) {
   if (code != NVML_SUCCESS) return absence(code);
@@ -43,10 +43,9 @@ template <typename To, typename Raw>
   return static_cast<To>(raw);
 }
 
-/// One device while it is being looked at. Once it is lost no further call is made: each could take
-/// long, and none can succeed. Nor is one made that would, at the pace of the slowest before it,
-/// not be over by `until`: what a slow driver told so far is worth more than a look that comes too
-/// late.
+/// The state of reading one device. Once the device is lost, no more calls are made: each could
+/// take long, and none can succeed. A call is also skipped if, at the speed of the slowest call so
+/// far, it would end after `until`. Partial values in time are better than a late scan.
 struct Look {
   using Clock = std::chrono::steady_clock;
 
@@ -57,7 +56,7 @@ struct Look {
   bool late = false;
   Clock::duration slowest{};
 
-  /// Calls a function of the table; one that is missing answers FUNCTION_NOT_FOUND.
+  /// Calls a function of the table; a missing one returns FUNCTION_NOT_FOUND.
   template <typename... Parameters>
   nvmlReturn_t operator()(nvmlReturn_t (*function)(Parameters...),
                           std::type_identity_t<Parameters>... arguments) {
@@ -73,11 +72,10 @@ struct Look {
   }
 };
 
-/// Text from a buffer of the driver's: ends at the buffer's end if nothing ended it before, and is
-/// printable; "" for "N/A".
+/// Printable text from a driver's buffer, which need not be terminated; "" for "N/A".
 [[nodiscard]] std::string text_of(const char* buffer, std::size_t size);
-/// As above, and "" unless it consists of letters, digits and '-': what may go into an environment
-/// variable.
+/// As above, but "" unless it consists only of letters, digits and '-', so that it is safe in an
+/// environment variable.
 [[nodiscard]] std::string uuid_of(const char* buffer, std::size_t size);
 
 }  // namespace berth::nvml

@@ -1,5 +1,5 @@
-// The part of OpenCL's binary interface that Berth calls. Values and layouts as in the Khronos
-// headers (OpenCL-Headers, CL/cl.h and CL/cl_ext.h, Apache-2.0).
+// The part of OpenCL's ABI that Berth uses. Values and layouts as in the Khronos headers
+// (OpenCL-Headers, CL/cl.h and CL/cl_ext.h, Apache-2.0).
 #pragma once
 
 #include <array>

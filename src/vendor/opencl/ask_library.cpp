@@ -1,4 +1,4 @@
-// The side of the pipe that has the vendor's code in it.
+// The child's side of the pipe, which runs the vendor's code.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -26,8 +26,8 @@ std::string loader_message() {
   return message == nullptr ? std::string() : message;
 }
 
-/// The loader's sentence where it fails; "" on success. The library stays open: its threads may
-/// still run when we leave.
+/// Returns the loader's message on failure, "" on success. The library stays open, because its
+/// threads may still run when we exit.
 std::string open(const std::string& file, Library& library) {
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return loader_message();
@@ -39,7 +39,7 @@ std::string open(const std::string& file, Library& library) {
   return {};
 }
 
-/// The text of an info call, up to its first zero.
+/// The text of an info call, up to its first NUL.
 template <typename Call>
 std::string text_of(Call&& call) {
   std::array<char, kLongestText + 1> bytes{};
@@ -64,7 +64,7 @@ std::string address(std::uint32_t domain, std::uint32_t bus, std::uint32_t slot,
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, slot, function);
 }
 
-/// The standard extension first, then what NVIDIA and AMD had before it.
+/// Tries the standard extension, then the older ones of NVIDIA and AMD.
 std::string pci_address(const Library& library, DeviceId device) {
   PciBusInfo info{};
   if (value_of(library, device, kDevicePciBusInfoKhr, info))
@@ -114,8 +114,7 @@ Facts ask_library(const std::string& file) {
   if (!facts.loaded) return facts;
   std::array<Platform, kMostPlatforms> platforms{};
   std::uint32_t platform_count = 0;
-  // The loader answers with an error of its own where no platform is installed, which is no failure
-  // here.
+  // If no platform is installed, the loader returns an error, which is not a failure here.
   // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): open() has found every function
   if (library.clGetPlatformIDs(kMostPlatforms, platforms.data(), &platform_count) != kSuccess)
     return facts;

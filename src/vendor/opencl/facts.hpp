@@ -1,5 +1,4 @@
-// What the child that calls the OpenCL library tells its parent, and its form on the pipe between
-// them.
+// The result of the child that calls the OpenCL library, and its encoding on the pipe.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +19,16 @@ struct DeviceFacts {
 };
 
 struct Facts {
-  bool loaded = false;  // false: `problem` is the loader's sentence
+  bool loaded = false;  // false: `problem` is the loader's message
   std::string problem;
   std::vector<DeviceFacts> devices;
 };
 
 [[nodiscard]] std::string encode(const Facts& facts);
-/// nullopt for bytes that no child of ours would write.
+/// nullopt if no child of ours would write these bytes.
 [[nodiscard]] std::optional<Facts> decode(std::string_view bytes);
 
-/// Opens the library and asks it everything. Calls into a vendor's code: it may hang or crash, so
+/// Opens the library and reads everything. This calls a vendor's code, which may hang or crash, so
 /// only a child does it.
 [[nodiscard]] Facts ask_library(const std::string& file);
 

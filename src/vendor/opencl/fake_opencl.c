@@ -1,4 +1,4 @@
-// A libOpenCL for the tests: honest about one device, or as ill as FAKE_OPENCL says.
+// A libOpenCL for tests: has one device, or fails as FAKE_OPENCL says.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -38,8 +38,8 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-/// Only the pipe stays open, as descriptor 3; what a platform prints goes nowhere; nothing outlives
-/// the parent.
+/// Keeps only the pipe open, as descriptor 3; discards output of platforms; ends the child if the
+/// parent dies.
 void isolate(int pipe, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
@@ -56,8 +56,8 @@ void isolate(int pipe, pid_t parent) {
   ::syscall(SYS_close_range, 4U, ~0U, 0U);
 }
 
-/// A folder of our own for what platforms write when they start (PoCL makes files under ~/.cache),
-/// so that looking leaves nothing behind; "" where there is no place for one.
+/// A temporary folder for files that platforms write when they start (PoCL writes to ~/.cache), so
+/// that a scan leaves nothing behind; "" if there is no place for one.
 std::string new_cache_folder() {
   for (const std::string& place :
        {env_nonempty("TMPDIR").value_or("/tmp"), std::string("/tmp"), std::string("/dev/shm")}) {
@@ -74,11 +74,11 @@ std::string new_cache_folder() {
     for (const char* variable : {"XDG_CACHE_HOME", "POCL_CACHE_DIR"})
       ::setenv(variable, cache_folder.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
   const bool told = write_all(3, encode(ask_library(library)));
-  // No exit handlers: they are the parent's, and the platforms' own would wait for their threads.
+  // Skips exit handlers: they are the parent's, and the platforms' would wait for their threads.
   ::_exit(told ? 0 : 1);
 }
 
-/// Everything the child writes until it closes the pipe; nullopt where the time is over before.
+/// Everything the child writes until it closes the pipe; nullopt if the time is over before.
 std::optional<std::string> read_until(int fd, std::chrono::steady_clock::time_point end) {
   std::string bytes;
   std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -108,8 +108,8 @@ model::Device device_of(const DeviceFacts& facts) {
   device.memory_unified = facts.unified || (facts.type & kDeviceTypeCpu) != 0;
   if (facts.memory_bytes != 0) device.readings.memory_total_bytes = facts.memory_bytes;
   if (facts.clock_mhz != 0) device.readings.clock_graphics_max_mhz = std::uint64_t{facts.clock_mhz};
-  // The platform was started and says whether a program may use the device; that is all OpenCL
-  // knows of its health.
+  // The platform was started and reports whether the device is available; OpenCL knows no more
+  // about health.
   device.health = facts.available ? model::Health::kOk : model::Health::kDegraded;
   if (!facts.available) device.health_reasons.emplace_back("opencl:unavailable");
   device.note = text_n("OpenCL platform {0}, driver {1}, {2} compute unit",
@@ -125,7 +125,7 @@ Error failure(const char* id, std::string message) {
 
 Report report_of(const Facts& facts, const std::string& library) {
   Report report;
-  // A library that is not there is the common case; one that is there and broken is worth a word.
+  // A missing library is normal; a broken one is reported.
   const bool missing = facts.problem.find("No such file") != std::string::npos;
   if (!facts.loaded && !missing)
     report.error = failure("E0701", text("the OpenCL library {0} cannot be loaded: {1}", library,
@@ -166,13 +166,12 @@ Report Reader::finish(std::chrono::milliseconds deadline) {
   const auto facts = bytes ? decode(*bytes) : std::nullopt;
   if (facts) {
     report = report_of(*facts, library_);
-    // PoCL has no device then, and says nothing: that must not look like a machine without one.
+    // PoCL then reports no device, which must not look like a machine without one.
     if (facts->loaded && report.devices.empty() && cache_folder_.empty())
-      report.error = {
-          ErrorCode::kUnavailable, "E0704",
-          text("OpenCL told of no device, and could write its files nowhere: neither in "
-               "TMPDIR nor in /tmp or /dev/shm"),
-          "TMPDIR=DIR berth ls --opencl"};
+      report.error = {ErrorCode::kUnavailable, "E0704",
+                      text("OpenCL found no device, and could not write its files: not in TMPDIR, "
+                           "/tmp or /dev/shm"),
+                      "TMPDIR=DIR berth ls --opencl"};
     return report;
   }
   report.error =

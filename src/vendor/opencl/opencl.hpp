@@ -1,5 +1,5 @@
-// OpenCL devices, by the installed libOpenCL.so.1, which is called in a forked child with a
-// deadline: a platform's code can hang, crash or print, and here that is only a sentence.
+// Reads OpenCL devices through the installed libOpenCL.so.1, in a forked child with a deadline. If
+// a platform's code hangs, crashes or prints, the report only contains an error.
 #pragma once
 
 #include <sys/types.h>
@@ -18,22 +18,21 @@ namespace berth::opencl {
 struct Report {
   std::vector<model::Device>
       devices;  // kind kOpenCl, in the library's order; Device::index is not set
-  /// E0701 the library cannot be loaded, E0702 no answer in time, E0703 it crashed, E0704 it has no
-  /// device where nothing can be written. No library at
-  /// all is normal, and no error.
+  /// E0701: the library cannot be loaded; E0702: no answer in time; E0703: it crashed; E0704: it
+  /// found no device and no writable folder. A missing library is normal, not an error.
   std::optional<Error> error;
 };
 
-/// Looks once. Start it early and finish it late: the platforms work meanwhile. Not for use from
-/// several threads.
+/// Scans once. Start it early and finish it late, so that the platforms work in parallel. Not
+/// thread-safe.
 class Reader {
  public:
-  /// `library`: a soname or path; "" asks nothing.
+  /// `library`: a soname or path; "" reads nothing.
   explicit Reader(std::string library);
   ~Reader();
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
-  /// Waits at most until `deadline` after the start; the child ends with the Reader at the latest.
+  /// Waits at most until `deadline` after the start. The destructor ends the child.
   [[nodiscard]] Report finish(std::chrono::milliseconds deadline);
 
  private:

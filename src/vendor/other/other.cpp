@@ -20,7 +20,7 @@ struct Known {
   std::string_view name;
 };
 
-// Ids of TPUs: JAX, jax/_src/hardware_utils.py, and gVisor, pkg/abi/tpu/tpu.go.
+// TPU ids from JAX, jax/_src/hardware_utils.py, and gVisor, pkg/abi/tpu/tpu.go.
 constexpr std::uint16_t kGoogle = 0x1ae0;
 constexpr std::array<Known, 6> kTpus = {{
     {kGoogle, 0x0027, "TPU v2/v3"},
@@ -31,8 +31,7 @@ constexpr std::array<Known, 6> kTpus = {{
     {kGoogle, 0x006f, "TPU v6e"},
 }};
 
-// Vendors that build accelerators and nothing else that says it is a display or processing device,
-// as pci.ids has them.
+// Vendors whose display and processing devices in pci.ids are all accelerators.
 struct Maker {
   std::uint16_t vendor;
   std::string_view name;
@@ -58,9 +57,9 @@ constexpr std::array<Maker, 18> kMakers = {{
     {0xcabc, "Cambricon"},
 }};
 
-// Accelerators of vendors that build much else, by exact id. Sources: pci.ids (Hygon, Amazon,
+// Accelerators of vendors with many other products, by exact id. Sources: pci.ids (Hygon, Amazon,
 // Baidu); Huawei's Ascend driver, xsmem_modprobe_adapt.c (19e5); Linux drivers/accel/qaic (17cb);
-// pci.ids again for neural processors (1022, 8086).
+// pci.ids also for NPUs (1022, 8086).
 constexpr std::array<Known, 26> kAccelerators = {{
     {0x1022, 0x1502, "AMD"},           {0x1022, 0x17f0, "AMD"},
     {0x17cb, 0xa100, "Qualcomm"},      {0x19e5, 0xd100, "Huawei Ascend"},
@@ -77,7 +76,7 @@ constexpr std::array<Known, 26> kAccelerators = {{
     {0x8086, 0xad1d, "Intel"},         {0x8086, 0xb03e, "Intel"},
 }};
 
-/// "" where Berth knows nothing of such an accelerator.
+/// "" if Berth does not know the accelerator.
 std::string_view maker_of(const model::PciDevice& pci) {
   for (const Known& known : kAccelerators)
     if (known.vendor == pci.vendor && known.device == pci.device) return known.name;
@@ -92,7 +91,7 @@ std::optional<std::string_view> tpu_name(const model::PciDevice& pci) {
   return std::nullopt;
 }
 
-/// N of "accelN"; nullopt for every other name.
+/// N of "accelN"; nullopt for other names.
 std::optional<std::uint32_t> accel_number(std::string_view name) {
   if (!name.starts_with("accel")) return std::nullopt;
   const auto number = to_number(name.substr(5));
@@ -100,7 +99,7 @@ std::optional<std::uint32_t> accel_number(std::string_view name) {
   return static_cast<std::uint32_t>(*number);
 }
 
-/// Which /dev/accelN belongs to the device, by the class folder's link to it.
+/// The /dev/accelN of the device, from the class folder's link to it.
 std::optional<std::uint32_t> node_of(const Roots& roots, const std::string& address) {
   const std::string folder = roots.sys + "/class/accel";
   for (const std::string& name : list_folder(folder)) {
@@ -140,15 +139,15 @@ std::vector<model::Device> read_tpus(const Roots& roots, const std::vector<model
     devices.push_back(std::move(device));
   }
   if (!devices.empty()) return devices;
-  // The kernel's own class of accelerators has its nodes in a folder, /dev/accel/; these stand
-  // beside it and are the TPU driver's.
+  // The kernel's accel class has its nodes in the folder /dev/accel/. The nodes next to it belong
+  // to the TPU driver.
   for (const std::string& name : list_folder(roots.dev)) {
     const auto number = accel_number(name);
     if (!number) continue;
     model::Device device = new_tpu();
     model::set_all_absent(device.readings, model::Absence::kNotSupported);
     device.minor_number = *number;
-    device.note = text("seen by its device node alone: {}", "/dev/" + printable(name));
+    device.note = text("only seen by its device node: {}", "/dev/" + printable(name));
     devices.push_back(std::move(device));
   }
   return devices;

@@ -1,5 +1,5 @@
-// Google's TPUs, and accelerators of vendors whose drivers Berth does not speak to: seen on the
-// bus, named, and left alone.
+// Google's TPUs, and accelerators whose drivers Berth does not support. The latter are only listed
+// and named.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace berth::other {
 
-/// TPUs by their PCI ids, with the device node a program opens; a container that hides the bus but
-/// has /dev/accelN yields TPUs without an address.
+/// TPUs by PCI id, with the device node that a program opens. In a container that hides the bus but
+/// has /dev/accelN, returns TPUs without an address.
 [[nodiscard]] std::vector<model::Device> read_tpus(const Roots& roots,
                                                    const std::vector<model::PciDevice>& pci);
-/// Accelerators that are seen and not managed, each with a note that says so.
+/// Accelerators that Berth sees but does not manage; each has a note that says so.
 [[nodiscard]] std::vector<model::Device> read_unmanaged(const std::vector<model::PciDevice>& pci);
 
 }  // namespace berth::other

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Measures the guard's overhead and fairness on the simulated driver: the extra time of a call, and each job's share of the device's busy
+time.
+
+usage: guard.py [--berth BERTH --work GUARD_WORK] [--seconds N] [--json FILE]
+"""
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+
+from measuring import BUILD
+
+MACHINE = "workstation-4090"
+# For each job: its share in percent, its kernel, and how many kernels it sends before it waits.
+SHARES = {"30:70": [(30, "k_1ms", 10), (70, "k_1ms", 10)], "1:1, 5 ms against 0.1 ms": [(50, "k_5ms", 1), (50, "k_100us", 50)],
+          "1:2": [(33, "k_1ms", 10), (66, "k_1ms", 10)], "1:9": [(10, "k_1ms", 10), (90, "k_1ms", 10)],
+          "three ways": [(33, "k_1ms", 10), (33, "k_10ms", 2), (33, "k_100us", 30)], "alone, 30 %": [(30, "k_1ms", 10)]}
+
+
+def simulated(berth, *command):
+    env = {key: value for key, value in os.environ.items() if not key.startswith("CUDA_")}
+    done = subprocess.run([berth, "sim", "--machine", MACHINE, "--", *map(str, command)], capture_output=True, text=True, env=env,
+                          stdin=subprocess.DEVNULL, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def calls(berth, work):
+    ways = {"plain": [], "counting": [berth, "run", "--memory", "8GiB", "--"],
+            "with a share": [berth, "run", "--memory", "8GiB", "--share", "30%", "--"]}
+    runs = {way: [] for way in ways}
+    for _ in range(5):  # in turns, so that a busy moment affects all equally
+        for way, before in ways.items():
+            runs[way].append(simulated(berth, *before, work, "calls")[0])
+    least = {way: {key: min(run[key] for run in rows) for key in rows[0]} for way, rows in runs.items()}
+    return {way: {key: round(row[key] - least["plain"][key], 2) for key in row} for way, row in least.items() if way != "plain"}
+
+
+def shares(berth, work, seconds):
+    out = {}
+    for name, jobs in SHARES.items():
+        at = time.time() + 3
+        starts = [f"{berth} run --memory 1GiB --share {share}% --report none -- {work} share {kernel} {batch} {at} {seconds} > $BERTH_SIM_DIR/{i} &"
+                  for i, (share, kernel, batch) in enumerate(jobs)]
+        whole = " ".join(starts) + " wait; cat " + " ".join(f"$BERTH_SIM_DIR/{i}" for i in range(len(jobs)))
+        got = [row["percent"] for row in simulated(berth, "sh", "-c", whole)]
+        busy, wanted = sum(got), sum(share for share, _, _ in jobs)
+        out[name] = {"percent": got, "busy": round(busy, 2),
+                     "error_points": round(max(abs(100 * mine / busy - 100 * job[0] / wanted) for mine, job in zip(got, jobs)), 2)}
+    return out
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--berth", default=str(BUILD / "berth"))
+    options.add_argument("--work", default=str(BUILD / "guard_work"))
+    options.add_argument("--seconds", type=float, default=5)
+    options.add_argument("--json")
+    given = options.parse_args()
+    found = {"date": time.strftime("%Y-%m-%d"), "machine": platform.processor() or platform.machine(), "cpus": os.cpu_count(),
+             "load": os.getloadavg()[0], "driver": "simulated", "added": calls(given.berth, given.work),
+             "shares": shares(given.berth, given.work, given.seconds)}
+    for way, row in found["added"].items():
+        print(f"added, {way}: " + ", ".join(f"{key} {value}" for key, value in row.items()))
+    for name, row in found["shares"].items():
+        print(f"{name}: {row['percent']} % (busy {row['busy']} %), off by {row['error_points']} points")
+    if given.json:
+        with open(given.json, "w") as file:
+            file.write(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+// The guard: a library that `berth run` preloads into a job. It wraps the CUDA driver, counts the
+// job's device memory and time, and limits both to what the job was given. It needs only libc. If
+// anything in it fails, it lets the program continue and reports that.
+#pragma once
+
+#include "vendor/cuda/abi.hpp"
+#include "wire/guard.hpp"
+
+namespace berth::guard {
+
+namespace wire = berth::wire::guard;
+
+#define GUARD_EXPORT extern "C" __attribute__((visibility("default")))
+
+/// A driver function that the guard wraps.
+struct Hook {
+  const char* name;
+  void* wrapper;
+  void** real;
+};
+[[nodiscard]] const Hook* hooks(std::size_t& count);
+[[nodiscard]] const Hook* hook_named(const char* name);
+/// What the program should call for the driver's `function`: its wrapper, or `function` itself.
+[[nodiscard]] void* instead_of(void* function);
+/// Finds the driver's functions; false without a driver.
+[[nodiscard]] bool load_driver();
+/// A driver function that the guard calls but does not wrap.
+[[nodiscard]] void* driver_function(const char* name);
+
+/// The job's limits and usage, as mapped in this process; nullptr: the guard limits nothing.
+struct Region {
+  const wire::Limits* limits;
+  wire::Usage* usage;
+  wire::Process* process;
+};
+[[nodiscard]] Region* region();
+/// The device's index in the region; -1: it has no limit.
+[[nodiscard]] int place_of(CUdevice device);
+[[nodiscard]] std::uint64_t memory_limit(int place);
+[[nodiscard]] std::uint64_t clock_now();
+/// Prints one line to stderr, once for each `which`.
+void say_once(int which, const char* format, ...) __attribute__((format(printf, 2, 3)));
+/// Formats "%.2f GiB" without allocation or locale.
+struct Size {
+  char text[32];
+};
+[[nodiscard]] Size show(std::uint64_t bytes);
+
+/// The device of this thread's context, and the context; {-1, nullptr}: there is none.
+struct Here {
+  CUdevice device;
+  CUcontext context;
+};
+[[nodiscard]] Here here();
+
+[[nodiscard]] CUcontext current_context();
+
+/// Called before and after work is sent to the current context's device; `at`: the result of
+/// begin_work().
+[[nodiscard]] int begin_work(CUstream stream);
+void end_work(int at, bool sent, bool is_copy);
+/// Addresses of contexts may have been reused.
+void forget_contexts();
+/// In a child after fork(): the turns belong to the parent.
+void forget_turns();
+/// Called around a call in which the program waits for its work: another job may take the device
+/// after that.
+void begin_wait();
+void end_wait();
+
+}  // namespace berth::guard

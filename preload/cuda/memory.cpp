@@ -1,0 +1,501 @@
+// Device memory is charged before the driver is asked, and given back if the driver refuses or
+// frees it. The driver gets unknown addresses and handles unchanged.
+#include <pthread.h>
+#include <string.h>
+
+#include "preload/cuda/hooks.hpp"
+#include "wire/address_table.hpp"
+
+namespace berth::guard {
+namespace {
+
+/// Granularity of linear memory; the driver checks the one of physical memory itself.
+constexpr std::uint64_t kGrain = 512;
+
+struct Held {
+  std::uint64_t bytes;
+  int place;
+  std::uint32_t uses;  // of a physical allocation: its handle and its mappings
+  CUcontext context;   // it is freed with this context; nullptr: with none
+};
+
+constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+constinit berth::wire::AddressTable<Held> g_held;
+constinit berth::wire::AddressTable<std::uint64_t> g_mapped;  // address → handle
+constinit berth::wire::AddressTable<CUdevice> g_pools;        // -1: in host memory
+constinit CUcontext g_primary[wire::kMaxDevices] = {};
+
+struct Locked {
+  Locked() { pthread_mutex_lock(&g_lock); }
+  ~Locked() { pthread_mutex_unlock(&g_lock); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+};
+
+std::uint64_t key_of(const void* handle) {
+  return reinterpret_cast<std::uintptr_t>(handle);
+}
+std::uint64_t key_of(std::uint64_t address) {
+  return address;
+}
+
+std::uint64_t round_up(std::uint64_t bytes) {
+  return bytes > ~std::uint64_t{0} - kGrain ? bytes : (bytes + kGrain - 1) / kGrain * kGrain;
+}
+
+wire::Counters& counters(int place) {
+  return region()->process->device[place];
+}
+
+void tell_refused(int place, std::uint64_t bytes) {
+  const std::uint64_t used = wire::sum_of(*region()->usage, static_cast<std::uint32_t>(place)).used,
+                      own = wire::read_word(counters(place).used);
+  say_once(2,
+           "berth: out of memory by the job's quota: %s asked for, %s of %s in use (%s by this "
+           "process, %s by others of the job)",
+           show(bytes).text, show(used).text, show(memory_limit(place)).text, show(own).text,
+           show(used > own ? used - own : 0).text);
+}
+
+void tell_device_full(int place, std::uint64_t bytes) {
+  const std::uint64_t used = wire::sum_of(*region()->usage, static_cast<std::uint32_t>(place)).used;
+  say_once(3,
+           "berth: out of memory on the device, not by the job's quota: %s asked for, the job has "
+           "%s of %s; others use the rest",
+           show(bytes).text, show(used).text, show(memory_limit(place)).text);
+}
+
+/// One allocation in progress: charged first, given back if it fails.
+class Charge {
+ public:
+  Charge(CUdevice device, CUcontext context, std::uint64_t bytes)
+      : context_(context), bytes_(bytes), place_(bytes == 0 ? -1 : place_of(device)) {
+    if (place_ < 0) return;
+    refused_ = wire::charge(*region()->usage, counters(place_), static_cast<std::uint32_t>(place_),
+                            bytes_, memory_limit(place_)) != wire::Answer::kGranted;
+    if (!refused_) return;
+    __atomic_fetch_add(&counters(place_).refusals, 1, __ATOMIC_RELAXED);
+    tell_refused(place_, bytes_);
+  }
+  [[nodiscard]] bool refused() const { return refused_; }
+  /// Records the driver's result and the memory's address.
+  template <typename Handle>
+  CUresult end(CUresult result, const Handle* address) {
+    if (place_ < 0) return result;
+    if (result != CUDA_SUCCESS) {
+      wire::give_back(counters(place_), bytes_);
+      if (result == CUDA_ERROR_OUT_OF_MEMORY) tell_device_full(place_, bytes_);
+      return result;
+    }
+    __atomic_fetch_add(&counters(place_).allocations, 1, __ATOMIC_RELAXED);
+    const Locked lock;
+    g_held.put(key_of(*address), {bytes_, place_, 1, context_});
+    return result;
+  }
+  /// The driver took more or less than expected.
+  [[nodiscard]] bool correct(std::uint64_t bytes) {
+    if (place_ < 0 || bytes == bytes_) return true;
+    if (bytes < bytes_) {
+      wire::give_back(counters(place_), bytes_ - bytes);
+    } else if (wire::charge(*region()->usage, counters(place_), static_cast<std::uint32_t>(place_),
+                            bytes - bytes_, memory_limit(place_)) != wire::Answer::kGranted) {
+      tell_refused(place_, bytes);
+      return false;
+    }
+    bytes_ = bytes;
+    return true;
+  }
+
+ private:
+  CUcontext context_;
+  std::uint64_t bytes_;
+  int place_;
+  bool refused_ = false;
+};
+
+void drop(const Held& held) {
+  if (region() == nullptr) return;
+  wire::give_back(counters(held.place), held.bytes);
+  __atomic_fetch_add(&counters(held.place).frees, 1, __ATOMIC_RELAXED);
+}
+
+/// Remove the entry before the driver frees the address, because another thread may get it right
+/// after that.
+template <typename Real>
+CUresult free_one(std::uint64_t address, Real&& real_free) {
+  Held held = {};
+  bool known = false;
+  {
+    const Locked lock;
+    known = g_held.take(address, held);
+  }
+  const CUresult result = real_free();
+  if (!known) return result;
+  if (result == CUDA_SUCCESS) {
+    drop(held);
+  } else {
+    const Locked lock;
+    g_held.put(address, held);
+  }
+  return result;
+}
+
+void drop_all_of(CUcontext context) {
+  forget_contexts();
+  if (context == nullptr) return;
+  for (;;) {
+    Held held = {};
+    {
+      const Locked lock;
+      std::uint64_t one = 0;
+      g_held.for_each([&](std::uint64_t address, const Held& candidate) {
+        if (candidate.context == context) one = address;
+      });
+      if (one == 0) return;
+      g_held.take(one, held);
+    }
+    drop(held);
+  }
+}
+
+/// Removes one use of physical memory; returns its data if that was the last.
+bool drop_use(std::uint64_t handle, Held& held) {
+  const Locked lock;
+  Held* found = g_held.find(handle);
+  if (found == nullptr || --found->uses > 0) return false;
+  return g_held.take(handle, held);
+}
+
+template <typename Real>
+CUresult allocate_async(Real real_function, CUdeviceptr* out, std::size_t bytes, CUstream stream) {
+  const Here at = here();
+  Charge charge(at.device, at.context, round_up(bytes));
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return charge.end(real_function(out, bytes, stream), out);
+}
+
+template <typename Real>
+CUresult allocate_from_pool(Real real_function, CUdeviceptr* out, std::size_t bytes,
+                            CUmemoryPool pool, CUstream stream) {
+  CUdevice device = here().device;
+  {
+    const Locked lock;
+    if (const CUdevice* known = g_pools.find(key_of(pool))) device = *known;
+  }
+  Charge charge(device, nullptr, round_up(bytes));
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return charge.end(real_function(out, bytes, pool, stream), out);
+}
+
+template <typename Real>
+CUresult get_pool(Real real_function, CUmemoryPool* pool, CUdevice device) {
+  const CUresult result = real_function(pool, device);
+  const Locked lock;
+  if (result == CUDA_SUCCESS && *pool != nullptr) g_pools.put(key_of(*pool), device);
+  return result;
+}
+
+template <typename Real>
+CUresult end_primary(Real real_function, CUdevice device, bool always) {
+  const CUresult result = real_function(device);
+  if (result != CUDA_SUCCESS || device < 0 || device >= static_cast<int>(wire::kMaxDevices))
+    return result;
+  using GetState = CUresult (*)(CUdevice, unsigned*, int*);
+  const auto state = reinterpret_cast<GetState>(driver_function("cuDevicePrimaryCtxGetState"));
+  unsigned flags = 0;
+  int active = 0;
+  if (!always &&
+      (state == nullptr || state(device, &flags, &active) != CUDA_SUCCESS || active != 0))
+    return result;
+  drop_all_of(__atomic_load_n(&g_primary[device], __ATOMIC_RELAXED));
+  return result;
+}
+
+constexpr std::uint64_t at_least_one(std::uint64_t n) {
+  return n == 0 ? 1 : n;
+}
+std::uint64_t element_bytes(unsigned format, unsigned channels) {
+  switch (format) {
+    case 0x02:
+    case 0x09:
+    case 0x10:
+      return 2ULL * channels;
+    case 0x03:
+    case 0x0a:
+    case 0x20:
+      return 4ULL * channels;
+    default:
+      return channels;
+  }
+}
+std::uint64_t array_bytes(CUDA_ARRAY3D_DESCRIPTOR d, unsigned levels) {
+  std::uint64_t sum = 0;
+  for (unsigned i = 0; i < levels && i < 32; ++i) {
+    std::uint64_t row = 0, plane = 0, all = 0;
+    if (__builtin_mul_overflow(d.Width, element_bytes(d.Format, d.NumChannels), &row) ||
+        __builtin_mul_overflow(row, at_least_one(d.Height), &plane) ||
+        __builtin_mul_overflow(plane, at_least_one(d.Depth), &all) ||
+        __builtin_add_overflow(sum, round_up(all), &sum))
+      return ~std::uint64_t{0};
+    d.Width = at_least_one(d.Width / 2);
+    d.Height /= 2;
+    d.Depth /= 2;
+  }
+  return sum;
+}
+
+}  // namespace
+}  // namespace berth::guard
+
+using namespace berth::guard;
+
+CUresult cuInit(unsigned flags) {
+  NEED_REAL(cuInit);
+  const CUresult result = real::cuInit(flags);
+  if (result == CUDA_SUCCESS) static_cast<void>(region());
+  return result;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
+  NEED_REAL(cuMemAlloc_v2);
+  const Here at = here();
+  Charge charge(at.device, at.context, round_up(bytes));
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return charge.end(real::cuMemAlloc_v2(out, bytes), out);
+}
+/// From before CUDA 3.2, with 32-bit addresses; the driver still has it.
+CUresult cuMemAlloc(CUdeviceptr_v1* out, unsigned bytes) {
+  NEED_REAL(cuMemAlloc);
+  const Here at = here();
+  Charge charge(at.device, at.context, round_up(bytes));
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return charge.end(real::cuMemAlloc(out, bytes), out);
+}
+CUresult cuMemFree(CUdeviceptr_v1 address) {
+  NEED_REAL(cuMemFree);
+  return free_one(address, [&] { return real::cuMemFree(address); });
+}
+CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
+  NEED_REAL(cuMemAllocManaged);
+  const Here at = here();
+  Charge charge(at.device, at.context, round_up(bytes));
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return charge.end(real::cuMemAllocManaged(out, bytes, flags), out);
+}
+/// Only the driver knows the pitch: charge the minimum first, and the rest after its answer.
+CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width,
+                            std::size_t height, unsigned element) {
+  NEED_REAL(cuMemAllocPitch_v2);
+  const Here at = here();
+  std::uint64_t least = 0;
+  if (__builtin_mul_overflow(width, height, &least)) least = ~std::uint64_t{0};
+  Charge charge(at.device, at.context, least);
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = real::cuMemAllocPitch_v2(out, pitch, width, height, element);
+  if (result == CUDA_SUCCESS && !charge.correct(*pitch * height)) {
+    if (real::cuMemFree_v2 != nullptr) real::cuMemFree_v2(*out);
+    *out = 0;
+    charge.end(CUDA_ERROR_UNKNOWN, out);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return charge.end(result, out);
+}
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  NEED_REAL(cuMemFree_v2);
+  return free_one(address, [&] { return real::cuMemFree_v2(address); });
+}
+CUresult cuMemAllocAsync(CUdeviceptr* out, std::size_t bytes, CUstream stream) {
+  NEED_REAL(cuMemAllocAsync);
+  return allocate_async(real::cuMemAllocAsync, out, bytes, stream);
+}
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t bytes, CUstream stream) {
+  NEED_REAL(cuMemAllocAsync_ptsz);
+  return allocate_async(real::cuMemAllocAsync_ptsz, out, bytes, stream);
+}
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool,
+                                 CUstream stream) {
+  NEED_REAL(cuMemAllocFromPoolAsync);
+  return allocate_from_pool(real::cuMemAllocFromPoolAsync, out, bytes, pool, stream);
+}
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool,
+                                      CUstream stream) {
+  NEED_REAL(cuMemAllocFromPoolAsync_ptsz);
+  return allocate_from_pool(real::cuMemAllocFromPoolAsync_ptsz, out, bytes, pool, stream);
+}
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  NEED_REAL(cuMemFreeAsync);
+  return free_one(address, [&] { return real::cuMemFreeAsync(address, stream); });
+}
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
+  NEED_REAL(cuMemFreeAsync_ptsz);
+  return free_one(address, [&] { return real::cuMemFreeAsync_ptsz(address, stream); });
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
+  NEED_REAL(cuDeviceGetDefaultMemPool);
+  return get_pool(real::cuDeviceGetDefaultMemPool, pool, device);
+}
+CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
+  NEED_REAL(cuDeviceGetMemPool);
+  return get_pool(real::cuDeviceGetMemPool, pool, device);
+}
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* props) {
+  NEED_REAL(cuMemPoolCreate);
+  const CUresult result = real::cuMemPoolCreate(pool, props);
+  if (result != CUDA_SUCCESS) return result;
+  const Locked lock;
+  const bool on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  g_pools.put(key_of(*pool), on_device ? props->location.id : -1);
+  return result;
+}
+
+/// A graph allocates inside the driver when it is launched. That is not counted, and the report
+/// says so.
+CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before,
+                                std::size_t count, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
+  NEED_REAL(cuGraphAddMemAllocNode);
+  if (const Region* here = region())
+    __atomic_store_n(&here->usage->trouble, wire::kGraphMemory, __ATOMIC_RELAXED);
+  return real::cuGraphAddMemAllocNode(node, graph, before, count, params);
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
+                     const CUmemAllocationProp* prop, unsigned long long flags) {
+  NEED_REAL(cuMemCreate);
+  const bool on_device = prop != nullptr && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  Charge charge(on_device ? prop->location.id : -1, nullptr, bytes);
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return charge.end(real::cuMemCreate(handle, bytes, prop, flags), handle);
+}
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  NEED_REAL(cuMemRelease);
+  const CUresult result = real::cuMemRelease(handle);
+  Held held = {};
+  if (result == CUDA_SUCCESS && drop_use(handle, held)) drop(held);
+  return result;
+}
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
+  NEED_REAL(cuMemRetainAllocationHandle);
+  const CUresult result = real::cuMemRetainAllocationHandle(handle, address);
+  if (result != CUDA_SUCCESS) return result;
+  const Locked lock;
+  if (Held* held = g_held.find(*handle)) ++held->uses;
+  return result;
+}
+CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
+                  CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  NEED_REAL(cuMemMap);
+  const CUresult result = real::cuMemMap(address, bytes, offset, handle, flags);
+  if (result != CUDA_SUCCESS) return result;
+  const Locked lock;
+  if (Held* held = g_held.find(handle)) {
+    ++held->uses;
+    g_mapped.put(address, handle);
+  }
+  return result;
+}
+CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
+  NEED_REAL(cuMemUnmap);
+  const CUresult result = real::cuMemUnmap(address, bytes);
+  if (result != CUDA_SUCCESS) return result;
+  std::uint64_t handle = 0;
+  {
+    const Locked lock;
+    if (!g_mapped.take(address, handle)) return result;
+  }
+  Held held = {};
+  if (drop_use(handle, held)) drop(held);
+  return result;
+}
+
+CUresult cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
+  NEED_REAL(cuArrayCreate_v2);
+  const Here at = here();
+  const std::uint64_t bytes =
+      d == nullptr ? 0 : array_bytes({d->Width, d->Height, 0, d->Format, d->NumChannels, 0}, 1);
+  Charge charge(at.device, at.context, bytes);
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return charge.end(real::cuArrayCreate_v2(out, d), out);
+}
+CUresult cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
+  NEED_REAL(cuArray3DCreate_v2);
+  const Here at = here();
+  Charge charge(at.device, at.context, d == nullptr ? 0 : array_bytes(*d, 1));
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return charge.end(real::cuArray3DCreate_v2(out, d), out);
+}
+CUresult cuArrayDestroy(CUarray array) {
+  NEED_REAL(cuArrayDestroy);
+  return free_one(key_of(array), [&] { return real::cuArrayDestroy(array); });
+}
+CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d,
+                                unsigned levels) {
+  NEED_REAL(cuMipmappedArrayCreate);
+  const Here at = here();
+  Charge charge(at.device, at.context, d == nullptr ? 0 : array_bytes(*d, levels));
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return charge.end(real::cuMipmappedArrayCreate(out, d, levels), out);
+}
+CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
+  NEED_REAL(cuMipmappedArrayDestroy);
+  return free_one(key_of(array), [&] { return real::cuMipmappedArrayDestroy(array); });
+}
+
+/// Shows the quota as the device's memory.
+CUresult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total) {
+  NEED_REAL(cuMemGetInfo_v2);
+  const CUresult result = real::cuMemGetInfo_v2(free_bytes, total);
+  if (result != CUDA_SUCCESS || free_bytes == nullptr || total == nullptr) return result;
+  const int place = place_of(here().device);
+  if (place < 0) return result;
+  wire::bury_now_and_then(*region()->usage, clock_now());
+  const std::uint64_t limit = memory_limit(place),
+                      used = wire::sum_of(*region()->usage, static_cast<std::uint32_t>(place)).used;
+  const std::uint64_t left = limit > used ? limit - used : 0;
+  if (*total > limit) *total = limit;
+  if (*free_bytes > left) *free_bytes = left;
+  return result;
+}
+CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice device) {
+  NEED_REAL(cuDeviceTotalMem_v2);
+  const CUresult result = real::cuDeviceTotalMem_v2(bytes, device);
+  const int place = result == CUDA_SUCCESS && bytes != nullptr ? place_of(device) : -1;
+  if (place >= 0 && *bytes > memory_limit(place)) *bytes = memory_limit(place);
+  return result;
+}
+
+CUresult cuCtxDestroy_v2(CUcontext context) {
+  NEED_REAL(cuCtxDestroy_v2);
+  const CUresult result = real::cuCtxDestroy_v2(context);
+  if (result == CUDA_SUCCESS) drop_all_of(context);
+  return result;
+}
+CUresult cuCtxDestroy(CUcontext context) {
+  NEED_REAL(cuCtxDestroy);
+  const CUresult result = real::cuCtxDestroy(context);
+  if (result == CUDA_SUCCESS) drop_all_of(context);
+  return result;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  NEED_REAL(cuDevicePrimaryCtxRetain);
+  const CUresult result = real::cuDevicePrimaryCtxRetain(context, device);
+  if (result == CUDA_SUCCESS && device >= 0 && device < static_cast<int>(wire::kMaxDevices))
+    __atomic_store_n(&g_primary[device], *context, __ATOMIC_RELAXED);
+  return result;
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  NEED_REAL(cuDevicePrimaryCtxRelease);
+  return end_primary(real::cuDevicePrimaryCtxRelease, device, false);
+}
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  NEED_REAL(cuDevicePrimaryCtxRelease_v2);
+  return end_primary(real::cuDevicePrimaryCtxRelease_v2, device, false);
+}
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  NEED_REAL(cuDevicePrimaryCtxReset);
+  return end_primary(real::cuDevicePrimaryCtxReset, device, true);
+}
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  NEED_REAL(cuDevicePrimaryCtxReset_v2);
+  return end_primary(real::cuDevicePrimaryCtxReset_v2, device, true);
+}

@@ -1,0 +1,166 @@
+// The memory shared with `berth run`: found with BERTH_GUARD, mapped at the first driver call.
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/cuda/guard.hpp"
+
+namespace berth::guard {
+namespace {
+
+constinit Region g_region = {};
+constinit int g_state = 0;  // 1: mapped, -1: there is none
+constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+constinit std::uint32_t g_said = 0;
+constinit int g_places[wire::kMaxDevices] = {};  // per device: its place + 2; 0: not looked up yet
+
+/// A forked child must not count in its parent's place.
+void after_fork() {
+  if (g_state > 0) g_region.process = nullptr;
+  g_state = 0;
+  forget_turns();
+  const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+  g_lock = fresh;
+}
+
+void* map(const char* folder, const char* name, bool writable, std::size_t bytes) {
+  char path[4096];
+  const int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
+  if (length < 0 || static_cast<std::size_t>(length) >= sizeof(path)) return nullptr;
+  const int file = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return nullptr;
+  const bool whole = lseek(file, 0, SEEK_END) >= static_cast<off_t>(bytes);
+  void* where = whole ? mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ,
+                             MAP_SHARED, file, 0)
+                      : MAP_FAILED;
+  close(file);
+  return where == MAP_FAILED ? nullptr : where;
+}
+
+/// Call it with the lock held.
+int find() {
+  const char* folder = getenv("BERTH_GUARD");  // NOLINT(concurrency-mt-unsafe)
+  if (folder == nullptr || *folder == 0) return -1;
+  if (g_region.usage == nullptr) {
+    g_region.limits =
+        static_cast<const wire::Limits*>(map(folder, "limits", false, sizeof(wire::Limits)));
+    g_region.usage = static_cast<wire::Usage*>(map(folder, "usage", true, sizeof(wire::Usage)));
+    if (g_region.usage != nullptr) pthread_atfork(nullptr, nullptr, after_fork);
+  }
+  if (g_region.limits == nullptr || g_region.usage == nullptr || !wire::valid(*g_region.limits) ||
+      !wire::valid(*g_region.usage)) {
+    say_once(0, "berth: the guard cannot read what the job may use (%s); nothing is enforced",
+             folder);
+    g_region.usage = nullptr;
+    return -1;
+  }
+  g_region.process = wire::take_place(*g_region.usage, getpid());
+  if (g_region.process == nullptr) {
+    __atomic_store_n(&g_region.usage->trouble, wire::kNoPlace, __ATOMIC_RELAXED);
+    say_once(1,
+             "berth: more than %u processes of one job use CUDA; nothing is enforced in this one",
+             wire::kMaxProcesses);
+    return -1;
+  }
+  __atomic_fetch_add(&g_region.usage->started, 1, __ATOMIC_RELAXED);
+  return 1;
+}
+
+int find_device(CUdevice device) {
+  using GetUuid = CUresult (*)(CUuuid*, CUdevice);
+  auto get = reinterpret_cast<GetUuid>(driver_function("cuDeviceGetUuid_v2"));
+  if (get == nullptr) get = reinterpret_cast<GetUuid>(driver_function("cuDeviceGetUuid"));
+  CUuuid uuid = {};
+  if (get == nullptr || get(&uuid, device) != CUDA_SUCCESS) return -1;
+  for (std::uint32_t i = 0; i < g_region.limits->devices && i < wire::kMaxDevices; ++i)
+    if (memcmp(g_region.limits->device[i].uuid, uuid.bytes, sizeof(uuid.bytes)) == 0)
+      return static_cast<int>(i);
+  return -1;
+}
+
+}  // namespace
+
+Region* region() {
+  const int known = __atomic_load_n(&g_state, __ATOMIC_ACQUIRE);
+  if (known > 0) return &g_region;
+  if (known < 0) return nullptr;
+  pthread_mutex_lock(&g_lock);
+  if (g_state == 0) __atomic_store_n(&g_state, find(), __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&g_lock);
+  return g_state > 0 ? &g_region : nullptr;
+}
+
+int place_of(CUdevice device) {
+  if (region() == nullptr || device < 0 || device >= static_cast<int>(wire::kMaxDevices)) return -1;
+  int known = __atomic_load_n(&g_places[device], __ATOMIC_RELAXED);
+  if (known == 0) {
+    known = find_device(device) + 2;
+    __atomic_store_n(&g_places[device], known, __ATOMIC_RELAXED);
+  }
+  return known - 2;
+}
+
+std::uint64_t memory_limit(int place) {
+  return wire::read_word(g_region.limits->device[place].memory_bytes);
+}
+
+std::uint64_t clock_now() {
+  timespec t = {};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+void say_once(int which, const char* format, ...) {
+  const std::uint32_t bit = 1U << static_cast<unsigned>(which);
+  if ((__atomic_fetch_or(&g_said, bit, __ATOMIC_RELAXED) & bit) != 0) return;
+  char line[512];
+  va_list values;
+  va_start(values, format);
+  int length = vsnprintf(line, sizeof(line) - 1, format, values);
+  va_end(values);
+  if (length < 0) return;
+  if (length > static_cast<int>(sizeof(line)) - 2) length = static_cast<int>(sizeof(line)) - 2;
+  line[length++] = '\n';
+  static_cast<void>(!write(2, line, static_cast<std::size_t>(length)));
+}
+
+Size show(std::uint64_t bytes) {
+  Size out = {};
+  const std::uint64_t hundredths =
+      bytes / (1ULL << 30U) * 100 + bytes % (1ULL << 30U) * 100 / (1ULL << 30U);
+  if (bytes >= 1ULL << 30U)
+    snprintf(out.text, sizeof(out.text), "%llu.%02llu GiB",
+             static_cast<unsigned long long>(hundredths / 100),
+             static_cast<unsigned long long>(hundredths % 100));
+  else if (bytes >= 1ULL << 20U)
+    snprintf(out.text, sizeof(out.text), "%llu MiB", static_cast<unsigned long long>(bytes >> 20U));
+  else
+    snprintf(out.text, sizeof(out.text), "%llu bytes", static_cast<unsigned long long>(bytes));
+  return out;
+}
+
+CUcontext current_context() {
+  using GetCurrent = CUresult (*)(CUcontext*);
+  static const auto current = reinterpret_cast<GetCurrent>(driver_function("cuCtxGetCurrent"));
+  CUcontext context = nullptr;
+  if (current == nullptr || current(&context) != CUDA_SUCCESS) return nullptr;
+  return context;
+}
+
+Here here() {
+  using GetDevice = CUresult (*)(CUdevice*);
+  static const auto device_of = reinterpret_cast<GetDevice>(driver_function("cuCtxGetDevice"));
+  Here out = {-1, current_context()};
+  if (out.context == nullptr || device_of == nullptr || device_of(&out.device) != CUDA_SUCCESS)
+    return {-1, nullptr};
+  return out;
+}
+
+}  // namespace berth::guard

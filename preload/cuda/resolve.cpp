@@ -1,0 +1,131 @@
+// How programs find driver functions, and how the guard intercepts that: linked symbols (the loader
+// finds ours first), dlsym(), and cuGetProcAddress(). The real function is always asked first, and
+// a result is replaced only if it is one of the driver's own functions. So versions, flags and
+// functions that the guard does not know still work.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "preload/cuda/hooks.hpp"
+#include "preload/cuda/old_glibc.hpp"
+
+namespace berth::guard {
+
+namespace real {
+#define HOOK(name, parameters) constinit decltype(&::name) name = nullptr;
+#include "preload/cuda/hooks.inc"
+#undef HOOK
+}  // namespace real
+
+namespace {
+
+const Hook kHooks[] = {
+#define HOOK(name, parameters) \
+  {#name, reinterpret_cast<void*>(&::name), reinterpret_cast<void**>(&real::name)},
+#include "preload/cuda/hooks.inc"
+#undef HOOK
+};
+constexpr std::size_t kCount = sizeof(kHooks) / sizeof(kHooks[0]);
+
+using Dlsym = void* (*)(void*, const char*);
+constinit Dlsym g_dlsym = nullptr;
+constinit void* g_driver = nullptr;
+constinit int g_loaded = 0;  // 1: loaded, -1: there is no driver
+constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/// libc's own dlsym; its version depends on libc's age and on the processor.
+Dlsym real_dlsym() {
+  if (g_dlsym != nullptr) return g_dlsym;
+  constexpr const char* kVersions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
+  for (const char* version : kVersions) {
+    void* found = dlvsym(RTLD_NEXT, "dlsym", version);
+    if (found == nullptr) continue;
+    g_dlsym = reinterpret_cast<Dlsym>(found);
+    break;
+  }
+  return g_dlsym;
+}
+
+/// Call it with the lock held.
+int load() {
+  g_driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (g_driver == nullptr) return -1;
+  const Dlsym find = real_dlsym();
+  if (find == nullptr) return -1;
+  for (const Hook& hook : kHooks) {
+    void* function = find(g_driver, hook.name);
+    // Never our own wrapper: if the driver lacks the function, the search continues in the whole
+    // program.
+    if (function != hook.wrapper) __atomic_store_n(hook.real, function, __ATOMIC_RELEASE);
+  }
+  return 1;
+}
+
+}  // namespace
+
+const Hook* hooks(std::size_t& count) {
+  count = kCount;
+  return kHooks;
+}
+
+const Hook* hook_named(const char* name) {
+  std::size_t low = 0, high = kCount;
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    const int order = strcmp(kHooks[middle].name, name);
+    if (order == 0) return &kHooks[middle];
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return nullptr;
+}
+
+bool load_driver() {
+  const int known = __atomic_load_n(&g_loaded, __ATOMIC_ACQUIRE);
+  if (known != 0) return known > 0;
+  pthread_mutex_lock(&g_lock);
+  if (g_loaded == 0) __atomic_store_n(&g_loaded, load(), __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&g_lock);
+  return g_loaded > 0;
+}
+
+void* driver_function(const char* name) {
+  return load_driver() ? real_dlsym()(g_driver, name) : nullptr;
+}
+
+void* instead_of(void* function) {
+  if (function == nullptr || !load_driver()) return function;
+  for (const Hook& hook : kHooks)
+    if (*hook.real == function) return hook.wrapper;
+  return function;
+}
+
+}  // namespace berth::guard
+
+using namespace berth::guard;
+
+/// Jumps to libc's dlsym for other functions, so that libc sees the real caller: RTLD_NEXT means
+/// the next object after it.
+GUARD_EXPORT void* dlsym(void* handle, const char* name) {
+  const Dlsym find = real_dlsym();
+  if (find == nullptr) return nullptr;
+  if (name[0] != 'c' || name[1] != 'u' || handle == RTLD_NEXT || hook_named(name) == nullptr)
+    return find(handle, name);
+  return instead_of(find(handle, name));
+}
+
+CUresult cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
+                             CUdriverProcAddressQueryResult* status) {
+  NEED_REAL(cuGetProcAddress_v2);
+  const CUresult result = real::cuGetProcAddress_v2(name, function, version, flags, status);
+  if (result == CUDA_SUCCESS && function != nullptr) *function = instead_of(*function);
+  return result;
+}
+CUresult cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
+  NEED_REAL(cuGetProcAddress);
+  const CUresult result = real::cuGetProcAddress(name, function, version, flags);
+  if (result == CUDA_SUCCESS && function != nullptr) *function = instead_of(*function);
+  return result;
+}

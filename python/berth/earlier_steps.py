@@ -1,0 +1,78 @@
+"""What earlier steps of a model have shown: how large a part may be, and which losses were compared with those of their parts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, List, Optional, Tuple
+
+from .parts import kinds_of
+from .splittable import Looked
+from .weighted_parts import Count
+
+__all__ = ["EarlierSteps"]
+
+
+class EarlierSteps:
+    """What earlier steps of a model have shown."""
+
+    _FIRST, _MOST = 16, 1024  # steps until larger parts are tried again
+
+    def __init__(self) -> None:
+        self.items = 0  # size of a part that fitted; 0: memory has not run out yet
+        self.losses: List["_Compared"] = []
+        self._wait, self._steps = self._FIRST, 0
+
+    def parts(self, length: int) -> Tuple[int, int]:
+        """(parts to try first, parts that fitted before). The first is smaller now and then, because a lack of memory may have been transient."""
+        if not self.items:
+            return 1, 0
+        fitted = max(1, -(-length // self.items))
+        larger = self._steps >= self._wait and fitted > 1
+        return max(1, -(-length // (2 * self.items))) if larger else fitted, fitted
+
+    def fitted(self, items: int, failures: int, larger: bool) -> None:
+        """Notes that parts of `items` items fitted. Only a failure makes the size smaller: a small batch has small parts without one."""
+        self._steps += 1
+        if larger:
+            self._steps, self._wait = 0, min(2 * self._wait, self._MOST) if failures else self._FIRST
+        if failures > (1 if larger else 0):
+            if not larger:
+                self._steps, self._wait = 0, self._FIRST
+            self.items = max(items, 1)
+        elif self.items:
+            self.items = max(items, self.items)
+
+    def compared(self, loss_fn: Any, count: Optional[Count]) -> Optional["_Compared"]:
+        return next((one for one in self.losses if one.functions.is_for(loss_fn, count)), None)
+
+    def add(self, loss_fn: Any, count: Optional[Count], batch: Any, even: bool) -> None:
+        """Notes that a loss was compared, with a batch whose parts count alike (`even`) or not."""
+        found = self.compared(loss_fn, count)
+        if found is None:
+            found = _Compared(Looked(loss_fn, count))
+            self.losses = [*self.losses[-9:], found]
+        found.unequal = found.unequal or not even
+        if even:
+            found.add(batch)
+
+
+@dataclasses.dataclass
+class _Compared:
+    """A loss that was compared with that of its parts: once, and again with the first batch whose parts count differently."""
+
+    functions: Looked
+    unequal: bool = False
+    kinds: List[Any] = dataclasses.field(default_factory=list)
+    steps: int = 0
+    last: int = 0
+
+    def covers(self, batch: Any) -> bool:
+        """Whether an even batch needs no comparison, because it looks like those that were compared: no padding in its labels or mask that they lacked.
+        The 2nd, 4th, 8th, … batch is compared anyway, because padding may be expressed otherwise.
+        """
+        self.steps += 1
+        return kinds_of(batch) in self.kinds and self.steps < 2 * self.last
+
+    def add(self, batch: Any) -> None:
+        self.last = max(self.steps, 1)
+        self.kinds = [*self.kinds[-9:], kinds_of(batch)]

@@ -1,0 +1,57 @@
+"""A backward pass that fits, for loops with Hugging Face Accelerate.
+
+    for batch in loader:
+        with accelerator.accumulate(model):
+            berth.integrations.accelerate.backward(accelerator, model, loss_fn, batch, count=count)
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from ..errors import InvalidRequest
+from ..fitting import BackwardResult, Loss, backward_in_parts
+from ..language import text
+from ..weighted_parts import Count
+
+__all__ = ["backward"]
+
+
+def backward(accelerator: Any, model: Any, loss_fn: Loss, batch: Any, *, count: Optional[Count] = None, parts: Optional[int] = None,
+             over: str = "all", batch_norm: str = "refuse", in_batch: str = "refuse", report: bool = True) -> BackwardResult:
+    """Computes the loss of a batch and calls `accelerator.backward`. If memory runs out, the batch is split; the gradients stay the same.
+
+    It works inside `accelerator.accumulate(model)`. With several ranks, the gradients of each batch are exchanged here.
+
+    Parameters
+    ----------
+    accelerator : accelerate.Accelerator
+    model
+        What `accelerator.prepare` returned.
+    loss_fn : callable
+        `loss_fn(model, part)` returns the mean loss of a part of the batch. Put `accelerator.autocast()` inside.
+    count : callable, optional
+        Takes a part and returns how many of its items the loss is a mean of. For a language model that shifts its labels:
+        `lambda part: (part["labels"][:, 1:] != -100).sum()`. Without it, every row counts.
+    parts : int, optional
+        The least number of parts. Without it, as few as fitted before.
+    over : {"all", "rank"}
+        The mean over the items of all ranks, or the mean of the ranks' means.
+    batch_norm, in_batch : {"refuse", "warn", "allow"}
+        What to do about layers and losses that depend on which items are together.
+
+    Raises
+    ------
+    NotSplittable
+        The batch must be split, and the parts would give other gradients.
+    DoesNotFit
+        Memory runs out with one item.
+    Unsupported
+        FSDP and DeepSpeed: a rank that has run out of memory cannot leave their passes.
+    """
+    if not callable(getattr(accelerator, "backward", None)):
+        raise InvalidRequest(text("{}: a {} has no {}()", "accelerator", type(accelerator).__name__, "backward"), hint="accelerate.Accelerator()")
+    return backward_in_parts(model, loss_fn, batch, backward=accelerator.backward, scaler=getattr(accelerator, "scaler", None), parts=parts, count=count,
+                             over=over, batch_norm=batch_norm, in_batch=in_batch, report=report)

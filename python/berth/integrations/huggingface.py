@@ -1,0 +1,232 @@
+"""Training steps that fit for Hugging Face's Trainer, device readings in its logs, and a few lines at its end. No subclass is needed.
+
+    trainer = Trainer(model, args, train_dataset=data)
+    berth.integrations.huggingface.attach(trainer)
+    trainer.train()
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, Dict, Optional
+
+from ..errors import InvalidRequest, Unsupported
+from ..fitting import BackwardResult, Passes, backward_in_parts
+from ..frameworks import needed
+from ..language import text
+from ..parts import length_of, part_of
+from ..randomness import kept
+from ..run_summary import RunSummary
+from ..weighted_parts import Count, Part
+
+__all__ = ["Attached", "attach", "count_labels"]
+
+_IGNORED = -100  # the label that Hugging Face's losses leave out
+
+
+def attach(trainer: Any, *, count: Optional[Count] = None, every: float = 10.0, batch_norm: str = "refuse", in_batch: str = "refuse",
+           report: bool = True) -> "Attached":
+    """Makes the training steps of a Trainer fit. If memory runs out, the batch of a device is split; gradients and loss stay the same.
+
+    The readings of the devices join what the Trainer logs, and so reach its loggers (W&B, MLflow, TensorBoard). At the end it says how
+    many steps were split, and what the devices did. With gradient accumulation, a step needs memory for one more set of gradients.
+
+    Parameters
+    ----------
+    trainer : transformers.Trainer
+        It keeps its class and its settings.
+    count : callable, optional
+        Takes a part of a batch and returns how many of its items the loss is a mean of. Without it: the labels that are not -100, without the
+        first of each row if the model shifts its labels; the rows if there are no such labels.
+    every : float
+        Seconds between two readings.
+    batch_norm, in_batch : {"refuse", "warn", "allow"}
+        What to do about layers and losses that depend on which items are together.
+    report : bool
+        False: print nothing.
+
+    Raises
+    ------
+    InvalidRequest
+        It is no Trainer, or `attach` was called for it already.
+    Unsupported
+        The Trainer uses `DataParallel`. FSDP and DeepSpeed are refused at the first step.
+
+    Examples
+    --------
+    >>> attached = attach(trainer)             # doctest: +SKIP
+    >>> trainer.train()                        # doctest: +SKIP
+    >>> attached.last.parts, attached.last.tries  # doctest: +SKIP
+    (4, 3)
+    """
+    for method in ("training_step", "compute_loss", "add_callback"):
+        if not callable(getattr(trainer, method, None)):
+            raise InvalidRequest(text("{}: a {} has no {}()", "trainer", type(trainer).__name__, method), hint="transformers.Trainer(model, args)")
+    if isinstance(vars(trainer).get("training_step"), _Step):
+        raise InvalidRequest(text("trainer: attach was called for it already"), hint="attached.detach()")
+    if getattr(trainer.args, "n_gpu", 1) > 1:
+        raise Unsupported(text("the Trainer copies the model to several GPUs at each step (DataParallel)"), "E0565",
+                          "torchrun --nproc-per-node N, or CUDA_VISIBLE_DEVICES=0")
+    return Attached(trainer, count, RunSummary(every), {"batch_norm": batch_norm, "in_batch": in_batch, "report": report})
+
+
+class Attached:
+    """What `attach` returns.
+
+    Attributes
+    ----------
+    last : BackwardResult, optional
+        The last batch: its `loss`, in how many `parts` it was computed, and in how many `tries`.
+    summary : RunSummary
+        The counts of this training.
+    """
+
+    def __init__(self, trainer: Any, count: Optional[Count], summary: RunSummary, options: Dict[str, Any]) -> None:
+        self.summary = summary
+        self.last: Optional[BackwardResult] = None
+        self._trainer = trainer
+        self._callback = _callback(summary, options["report"])
+        trainer.add_callback(self._callback)
+        step = _Step(self, trainer, count, options)
+        trainer.training_step, trainer.compute_loss, trainer.log = step, step.compute_loss, step.log
+
+    def detach(self) -> None:
+        """The Trainer is as it was before."""
+        self._trainer.remove_callback(self._callback)
+        for name in ("training_step", "compute_loss", "log"):
+            vars(self._trainer).pop(name, None)
+
+
+def count_labels(shifted: bool) -> Count:
+    """A `count` for Hugging Face's batches.
+
+    Parameters
+    ----------
+    shifted : bool
+        True for a causal language model: the first label of each row is not predicted.
+
+    Examples
+    --------
+    >>> import torch
+    >>> int(count_labels(True)({"labels": torch.tensor([[5, 6, 7], [5, 6, -100]])}))
+    3
+    """
+    return _Labels(shifted)
+
+
+class _Labels:
+    def __init__(self, shifted: bool) -> None:
+        self._shifted = shifted
+
+    def __call__(self, batch: Any) -> Any:
+        labels = batch.get("shift_labels")
+        shifted = self._shifted and labels is None
+        labels = batch.get("labels") if labels is None else labels
+        if labels is None or labels.is_floating_point() or labels.dim() < 2:
+            return length_of(batch)
+        return ((labels[..., 1:] if shifted else labels) != _IGNORED).sum()
+
+
+def _shifts(trainer: Any) -> bool:
+    """Whether the model's loss compares each output with the next label."""
+    if getattr(trainer, "_loss_shifts_labels", False):
+        return True
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    while hasattr(model, "get_base_model"):  # of peft
+        model = model.get_base_model()
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        return False
+    # GPT-2 and others name no loss in their configuration, and get the one for causal models.
+    if getattr(getattr(model, "loss_function", None), "__name__", "") == "ForCausalLMLoss":
+        return True
+    auto = importlib.import_module("transformers.models.auto.modeling_auto")
+    return type(model).__name__ in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+
+
+class _Step:
+    """In place of the Trainer's `training_step`, which it calls for each part."""
+
+    def __init__(self, attached: Attached, trainer: Any, count: Optional[Count], options: Dict[str, Any]) -> None:
+        self._attached, self._trainer, self._options = attached, trainer, options
+        self._step, self._loss, self._log = trainer.training_step, trainer.compute_loss, trainer.log
+        self._count = count_labels(_shifts(trainer)) if count is None else count
+        self._reduction: Optional[str] = None
+        self._more: Any = ()
+        self._part: Optional[Part] = None
+        self._passes: Optional[Passes] = None
+
+    def __call__(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+        self._more = (*more, *named.values())  # the Trainer's number of items; earlier ones have none
+        result = backward_in_parts(model, self._loss_of, inputs, one=self._one, before_split=self._choose, count=self._count, over="rank",
+                                   scaler=getattr(self._trainer.accelerator, "scaler", None), **self._options)
+        self._attached.last = result
+        self._attached.summary.step(result)
+        return sys.modules["torch"].tensor(result.loss, device=self._trainer.args.device)
+
+    def _one(self, part: Part, passes: Passes) -> Any:
+        self._part, self._passes = part, passes
+        try:
+            return self._step(passes.model, part.data, *self._more)
+        finally:
+            self._part = self._passes = None
+
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **named: Any) -> Any:
+        """The Trainer's own; within a training step, the part's share of it."""
+        found = self._loss(model, inputs, *args, **named)
+        if self._part is None or self._passes is None:
+            return found
+        loss, rest = (found[0], found[1:]) if isinstance(found, tuple) else (found, None)
+        share = self._part.share(loss, self._passes.reduction)
+        self._passes.grads.begin(share)
+        return share if rest is None else (share, *rest)
+
+    def _loss_of(self, model: Any, data: Any) -> Any:
+        return self._loss_with(model, data, self._more)
+
+    def _loss_with(self, model: Any, data: Any, more: Any) -> Any:
+        with self._trainer.compute_loss_context_manager():
+            return self._loss(model, self._trainer._prepare_inputs(data), **({"num_items_in_batch": more[0]} if more else {}))
+
+    def _choose(self, passes: Passes) -> None:
+        """The loss is a mean, or a sum that is divided by the Trainer's own number of items, as later Trainers give it to most models."""
+        if self._reduction is None:
+            self._reduction = "sum" if self._more and self._more[0] is not None and self._is_divided(passes) else "mean"
+        passes.reduction = self._reduction
+
+    def _is_divided(self, passes: Passes) -> bool:
+        """Whether the loss of one row halves if the number of items doubles."""
+        torch, model, state = sys.modules["torch"], passes.model, kept()
+        modes = [(one, one.training) for one in model.modules()]
+        model.eval()
+        try:
+            with torch.no_grad():
+                for at in range(length_of(passes.batch)):
+                    row = part_of(passes.batch, at, at + 1)
+                    once, twice = (float(self._loss_with(model, row, (self._more[0] * factor,))) for factor in (1, 2))
+                    if once and once == once:  # a row of padding has no loss, or none that is a number
+                        return abs(twice - once / 2) < abs(twice - once)
+        finally:
+            for one, training in modes:
+                one.training = training
+            state.restore()
+        return False
+
+    def log(self, logs: Dict[str, float], *args: Any, **named: Any) -> Any:
+        """With the readings beside a loss of training."""
+        return self._log({**logs, **self._attached.summary.readings()} if "loss" in logs else logs, *args, **named)
+
+
+def _callback(summary: RunSummary, report: bool) -> Any:
+    kind = needed("transformers", "integrations.huggingface.attach").TrainerCallback
+
+    class Report(kind):  # type: ignore[misc, valid-type]
+        """Begins the counts with the training, and prints them at its end."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            summary.begin()
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            if report and state.is_world_process_zero:
+                print("\n".join(summary.lines()), file=sys.stderr)
+    return Report()

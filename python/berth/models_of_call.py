@@ -1,0 +1,86 @@
+"""Finds the PyTorch models that a call can reach: its arguments, the names and closures of the function, and attributes of these objects."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
+
+__all__ = ["ReachedModels"]
+
+_DEPTH = 2  # functions that the function calls by name
+_FIXED = (types.ModuleType, type, types.BuiltinFunctionType)
+
+
+class ReachedModels:
+    """The models of one function. Names are resolved once, their values at each call, because a name may get another model later."""
+
+    def __init__(self, function: Any) -> None:
+        self._owners: List[Any] = []
+        self._cells: List[Any] = []
+        self._globals: List[Tuple[Dict[str, Any], str]] = []
+        self._follow(function, _DEPTH, set())
+
+    def _follow(self, function: Any, depth: int, seen: Set[int]) -> None:
+        while isinstance(function, functools.partial):
+            self._owners += [*function.args, *function.keywords.values()]
+            function = function.func
+        if isinstance(function, types.MethodType):
+            self._owners.append(function.__self__)
+            function = function.__func__
+        if not isinstance(function, types.FunctionType):
+            self._owners.append(function)  # an object that can be called
+            return
+        if id(function) in seen:
+            return
+        seen.add(id(function))
+        self._owners += function.__defaults__ or ()
+        for cell in function.__closure__ or ():
+            self._cells.append(cell)
+            self._deeper(_contents(cell), depth, seen)
+        for name in function.__code__.co_names:
+            held = function.__globals__.get(name)
+            if not isinstance(held, _FIXED):  # also None: what is not there yet
+                if name in function.__globals__ or name not in _builtin_names():
+                    self._globals.append((function.__globals__, name))
+                self._deeper(held, depth, seen)
+
+    def _deeper(self, held: Any, depth: int, seen: Set[int]) -> None:
+        if depth and isinstance(held, (types.FunctionType, types.MethodType, functools.partial)):
+            self._follow(held, depth - 1, seen)
+
+    def now(self, args: Tuple[Any, ...], named: Mapping[str, Any]) -> List[Any]:
+        """The models for these arguments, each once."""
+        kind = sys.modules["torch"].nn.Module
+        found: Dict[int, Any] = {}
+        for one in self._values(args, named):
+            if isinstance(one, kind):
+                found[id(one)] = one
+            elif isinstance(one, (list, tuple)):
+                found.update((id(each), each) for each in one[:100] if isinstance(each, kind))
+            else:
+                held = one if isinstance(one, dict) else getattr(one, "__dict__", None)
+                if type(held) is dict and not isinstance(one, (types.FunctionType, *_FIXED)):
+                    found.update((id(each), each) for each in list(held.values()) if isinstance(each, kind))
+        return list(found.values())
+
+    def _values(self, args: Tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[Any]:
+        yield from args
+        yield from named.values()
+        yield from self._owners
+        for cell in self._cells:
+            yield _contents(cell)
+        for names, name in self._globals:
+            yield names.get(name)
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # an empty cell
+        return None
+
+
+def _builtin_names() -> Any:
+    return vars(sys.modules["builtins"])

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Checks the rules of docs/writing.md: no line of prose over 160 characters, no table cell over 120, no word of the list below, and no
+commit subject over 72 characters."""
+import io
+import pathlib
+import re
+import subprocess
+import tokenize
+
+import checking
+
+LINE, CELL, SUBJECT = 160, 120, 72
+PAGES = ("*.md", "docs/**/*.md", "examples/*.md", "benchmarks/*.md")
+GENERATED = {"docs/cli.md"}
+SOURCES = {".hpp", ".cpp", ".h", ".c", ".py", ".sh", ".js", ".cmake", ".txt"}
+LENGTH_HELD = ("src", "simulator", "preload", "scripts", "examples", "include", "fuzz", "cmake")
+# Folders whose words are checked. Add a folder when its words are plain: the other rooms of src, python and tests are missing.
+ROOMS = ("base", "broker", "client", "guard", "inventory", "library", "model", "output", "plan", "policy", "serve", "sim", "system", "top", "vendor",
+         "watch", "wire")
+WORDS_HELD = ("cmake", "dashboard", "examples", "fuzz", "include", "preload", "scripts", "simulator", *(f"src/{room}" for room in ROOMS))
+# Subjects of older commits stay as they are.
+SUBJECTS_SINCE = "2026-11-24T03:00:00Z"
+
+# Forbidden words, and what to write instead.
+WORDS = {
+    r"of which": "a sentence of its own",
+    r"whoever|whomever|whosoever": "anyone who, the process that, …",
+    r"in (?:its|their|one's) turn": "then, also",
+    r"where (?:nobody|nothing)": "if no one, if nothing",
+    r"what is there of": "which … exist",
+    r"now and then": "sometimes, occasionally",
+    r"nursery|nurseries": "fork server",
+    r"witness(?:es)?": "signal probe",
+    r"reckoning|reckoned|reckons?": "estimate, compute, count",
+    r"outsiders?": "foreign process",
+    r"crowd": "user load",
+    r"upkeep": "execution",
+    r"for want of": "because there is no",
+    r"anew": "again",
+    r"in the place of": "instead of",
+    r"let go of": "free, release",
+    r"speaks? of": "mentions, is about",
+    r"told of": "notified of, reported",
+    r"hears? of": "learns of, is notified of",
+    r"(?:its|their|and its|and their) like": "similar",
+    r"looked after": "maintained, handled",
+    r"left in peace": "left alone",
+    r"thereof|wherein|whereby|whence|hitherto|henceforth|thereupon": "plain words",
+}
+FORBIDDEN = [(re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.I), instead) for word, instead in WORDS.items()]
+CELL_BORDER = re.compile(r"(?<!\\)\|")
+WEB_ADDRESS = re.compile(r"https?://\S+")
+
+
+def word_problems(where, line):
+    for pattern, instead in FORBIDDEN:
+        match = pattern.search(line)
+        if match:
+            yield f"{where}: “{match[0]}”: write {instead}"
+
+
+def page_problems(name, page):
+    in_code = False
+    for number, line in enumerate(page.splitlines(), 1):
+        where = f"{name}:{number}"
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        elif not in_code and not line.startswith("<!--"):
+            yield from word_problems(where, line)
+            shown = WEB_ADDRESS.sub("", line)
+            if line.startswith("|"):
+                longest = max(len(cell.strip()) for cell in CELL_BORDER.split(shown))
+                if longest > CELL:
+                    yield f"{where}: a table cell of {longest} characters, at most {CELL}"
+            elif len(shown) > LINE:
+                yield f"{where}: a line of {len(shown)} characters, at most {LINE}"
+
+
+def prose_lines(name, code):
+    """The numbers of all lines in comments and docstrings."""
+    if not name.endswith(".py"):
+        return {number for number, line in enumerate(code.splitlines(), 1) if line.lstrip().startswith(("//", "#"))}
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        starts_line = not token.line[:token.start[1]].strip()
+        if starts_line and (token.type == tokenize.COMMENT or token.type == tokenize.STRING and token.string.endswith('"""')):
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    return lines
+
+
+def source_problems(name, code, folder):
+    prose = prose_lines(name, code) if folder in LENGTH_HELD else ()
+    for number, line in enumerate(code.splitlines(), 1):
+        where = f"{name}:{number}"
+        if folder in WORDS_HELD:
+            yield from word_problems(where, line)
+        if number in prose and len(WEB_ADDRESS.sub("", line)) > LINE:
+            yield f"{where}: a line of {len(line)} characters, at most {LINE}"
+
+
+def subject_problems(log):
+    """Problems of lines `commit subject`, as git log writes them."""
+    for line in log.splitlines():
+        commit, _, subject = line.partition(" ")
+        if len(subject) > SUBJECT:
+            yield f"commit {commit}: a subject of {len(subject)} characters, at most {SUBJECT}: {subject}"
+
+
+def git_log(root):
+    """The subjects of new commits, or nothing if the tree is not a git checkout."""
+    if not (root / ".git").exists():
+        return ""
+    done = subprocess.run(["git", "log", "--no-merges", f"--since={SUBJECTS_SINCE}", "--format=%h %s"], cwd=root,
+                          capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def check(arguments):
+    root = arguments.root
+    for pattern in PAGES:
+        for path in sorted(root.glob(pattern)):
+            name = str(path.relative_to(root))
+            if name not in GENERATED:
+                yield from page_problems(name, path.read_text())
+    for folder in sorted({*LENGTH_HELD, *WORDS_HELD}):
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in SOURCES and path.is_file() and path.resolve() != pathlib.Path(__file__).resolve():
+                yield from source_problems(str(path.relative_to(root)), path.read_text(), folder)
+    yield from subject_problems(git_log(root))
+
+
+def self_test():
+    long_words = "word " * 33
+    page = (f"{long_words}\n```\n{long_words} of which\n```\n| {long_words[:119]} | a |\n| {long_words[:125]} | a |\n"
+            f"<https://example.org/{'a' * 160}>\nWhoever reads this\n")
+    files = {"docs/a.md": page, "src/a.cpp": f"// {long_words}\n// of which\nauto text = \"{long_words}\";\n",
+             "scripts/a.py": "# of which\nx = nursery_\n"}
+    with checking.tree(files) as root:
+        found = list(check(type("Arguments", (), {"root": root})))
+    assert len(found) == 5, found  # two long lines, a long cell, two words
+    assert len(list(subject_problems(f"abc {'x' * 73}\ndef {'x' * 72}\n"))) == 1
+
+
+if __name__ == "__main__":
+    checking.main(__doc__, check, self_test)

@@ -1,0 +1,89 @@
+// Internals of the simulated CUDA driver. As in nvml_core.hpp: only libc, no exceptions, no output.
+#pragma once
+
+#include "vendor/cuda/abi.hpp"
+#include "wire/sim_cuda.hpp"
+#include "wire/sim_state.hpp"
+
+/// Handles are addresses of these objects and are looked up before use.
+struct CUctx_st {
+  CUdevice device;
+  std::uint32_t uses;  // retains of a primary context; 1 for others
+  std::uint32_t flags;
+  bool primary;
+};
+struct CUstream_st {
+  CUcontext context;
+  std::uint32_t flags;
+  CUgraph capturing;  // the graph that captures its calls; nullptr: none
+};
+
+namespace berth::simulator {
+
+namespace wire = berth::wire::sim;
+
+#define CUDA(name) extern "C" __attribute__((visibility("default"))) CUresult name
+
+/// A second exported name for the same function.
+#define CUDA_ALIAS(name, target) \
+  extern "C" __attribute__((visibility("default"), alias(#target))) decltype(target) name
+
+[[nodiscard]] std::uint64_t clock_now();
+[[nodiscard]] wire::CudaShared& shared();
+/// Maps the shared memory and lists the devices. Returns cuInit's result.
+[[nodiscard]] CUresult begin();
+[[nodiscard]] bool begun();
+/// This process's place. After a fork, the child has none until it initialises the driver.
+[[nodiscard]] wire::CudaProcess& self();
+
+/// The number of devices in CUDA_VISIBLE_DEVICES, in CUDA's order.
+[[nodiscard]] int device_count();
+[[nodiscard]] bool is_device(CUdevice device);
+[[nodiscard]] const wire::Device& describe(CUdevice device);
+/// The device's number in the shared memory.
+[[nodiscard]] std::uint32_t number_of(CUdevice device);
+[[nodiscard]] std::uint32_t cuda_version();
+
+/// This thread's context; nullptr: none.
+[[nodiscard]] CUcontext current_context();
+[[nodiscard]] bool is_context(CUcontext context);
+
+/// Memory must be freed by the function for its kind.
+enum class Kind : std::uint32_t { kLinear, kManaged, kPhysical, kArray, kMipmap, kMapped };
+struct Allocation {
+  std::uint64_t bytes;  // as charged
+  CUdevice device;
+  Kind kind;
+  CUcontext context;  // nullptr: belongs to no context
+  std::uint32_t references;
+};
+/// Takes memory from the device; OUT_OF_MEMORY if there is not enough.
+[[nodiscard]] CUresult charge(CUdevice device, std::uint64_t bytes);
+void give_back(CUdevice device, std::uint64_t bytes);
+void drop_memory_of(CUcontext context);
+/// A stream that the program created, not the null stream or a thread's default stream.
+[[nodiscard]] inline bool is_stream(CUstream stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) > 2;
+}
+/// Adds time to the captured graph.
+void capture(CUgraph graph, std::uint64_t nanoseconds);
+/// Sends work to the stream's device, or into the graph that the stream captures.
+[[nodiscard]] CUresult send(CUstream stream, std::uint64_t nanoseconds);
+[[nodiscard]] std::uint64_t duration_of(CUfunction function);
+/// Sends work of this duration to a device, for this process.
+[[nodiscard]] CUresult submit(CUdevice device, std::uint64_t nanoseconds);
+void wait_for_all(CUdevice device);
+[[nodiscard]] bool all_done(CUdevice device);
+
+/// An address that represents an object of the driver.
+[[nodiscard]] void* find_export(const char* name);
+
+#define NEED_DRIVER() \
+  if (!begun()) return CUDA_ERROR_NOT_INITIALIZED
+#define NEED_CONTEXT() \
+  NEED_DRIVER();       \
+  if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT
+#define NEED(condition) \
+  if (!(condition)) return CUDA_ERROR_INVALID_VALUE
+
+}  // namespace berth::simulator

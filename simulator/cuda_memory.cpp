@@ -1,0 +1,389 @@
+// Memory of the simulated CUDA driver. Addresses are in one reserved range, so that programs can
+// copy to and from them. Used memory is counted where all processes see it.
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "simulator/cuda_core.hpp"
+#include "wire/address_table.hpp"
+
+using namespace berth::simulator;
+
+namespace {
+
+constexpr std::uint64_t kGrain = 512, kPage = 2U << 20U, kSpace = std::uint64_t{4} << 40U;
+constexpr int kClasses = 48;
+
+constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+constinit berth::wire::AddressTable<Allocation> g_allocations;
+constinit berth::wire::AddressTable<std::uint64_t> g_ranges;  // reserved address → size
+constinit std::uint64_t g_begin = 0, g_next = 0;
+struct Free {
+  std::uint64_t* address;
+  std::size_t count, room;
+};
+constinit Free g_free[kClasses] = {};
+
+struct Locked {
+  Locked() { pthread_mutex_lock(&g_lock); }
+  ~Locked() { pthread_mutex_unlock(&g_lock); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+};
+
+constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) {
+  return bytes > ~std::uint64_t{0} - to ? ~std::uint64_t{0} / to * to : (bytes + to - 1) / to * to;
+}
+
+int class_of(std::uint64_t bytes) {
+  int n = 9;
+  while (n < kClasses - 1 && (std::uint64_t{1} << static_cast<unsigned>(n)) < bytes) ++n;
+  return n;
+}
+
+/// 0: none left. Call it with the lock held.
+std::uint64_t take_address(std::uint64_t bytes) {
+  const int n = class_of(bytes);
+  const std::uint64_t size = std::uint64_t{1} << static_cast<unsigned>(n);
+  if (size < bytes) return 0;
+  if (Free& free_ones = g_free[n]; free_ones.count > 0) return free_ones.address[--free_ones.count];
+  if (g_begin == 0) {
+    void* where = mmap(nullptr, kSpace, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (where == MAP_FAILED) return 0;
+    g_begin = g_next = round_up(reinterpret_cast<std::uintptr_t>(where), kPage);
+  }
+  const std::uint64_t at = size < kPage ? g_next : round_up(g_next, kPage);
+  if (at + size > g_begin + kSpace - kPage) return 0;
+  g_next = at + size;
+  return at;
+}
+
+void drop_address(std::uint64_t address, std::uint64_t bytes) {
+  const int n = class_of(bytes);
+  if (bytes >= 64 << 10) madvise(reinterpret_cast<void*>(address), bytes, MADV_DONTNEED);
+  Free& free_ones = g_free[n];
+  if (free_ones.count == free_ones.room) {
+    const std::size_t room = free_ones.room == 0 ? 64 : free_ones.room * 2;
+    auto* more =
+        static_cast<std::uint64_t*>(realloc(free_ones.address, room * sizeof(std::uint64_t)));
+    if (more == nullptr) return;
+    free_ones.address = more;
+    free_ones.room = room;
+  }
+  free_ones.address[free_ones.count++] = address;
+}
+
+struct Place {
+  CUdevice device;
+  CUcontext context;
+};
+Place here() {
+  return {current_context()->device, current_context()};
+}
+
+CUresult allocate(CUdeviceptr* out, std::uint64_t bytes, Kind kind, Place place) {
+  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = charge(place.device, bytes); result != CUDA_SUCCESS) return result;
+  const Locked lock;
+  const std::uint64_t address = take_address(bytes);
+  if (address == 0 || !g_allocations.put(address, {bytes, place.device, kind, place.context, 1})) {
+    give_back(place.device, bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+constexpr bool is_one_of(Kind kind, Kind a, Kind b) {
+  return kind == a || kind == b;
+}
+
+CUresult release(std::uint64_t address, Kind a, Kind b) {
+  const Locked lock;
+  Allocation* found = g_allocations.find(address);
+  if (found == nullptr || !is_one_of(found->kind, a, b)) return CUDA_ERROR_INVALID_VALUE;
+  if (--found->references > 0) return CUDA_SUCCESS;
+  Allocation gone = {};
+  g_allocations.take(address, gone);
+  give_back(gone.device, gone.bytes);
+  drop_address(address, gone.bytes);
+  return CUDA_SUCCESS;
+}
+
+std::uint64_t bytes_of(unsigned format, unsigned channels) {
+  switch (format) {
+    case 0x02:
+    case 0x09:
+    case 0x10:
+      return 2U * channels;
+    case 0x03:
+    case 0x0a:
+    case 0x20:
+      return 4U * channels;
+    default:
+      return channels;
+  }
+}
+constexpr std::uint64_t at_least_one(std::uint64_t n) {
+  return n == 0 ? 1 : n;
+}
+std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR& d) {
+  std::uint64_t rows = 0, bytes = 0;
+  if (__builtin_mul_overflow(at_least_one(d.Height), at_least_one(d.Depth), &rows) ||
+      __builtin_mul_overflow(rows, d.Width * bytes_of(d.Format, d.NumChannels), &bytes))
+    return ~std::uint64_t{0};
+  return round_up(bytes, kGrain);
+}
+
+CUresult create_array(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& d, unsigned levels, Kind kind) {
+  if (out == nullptr || d.Width == 0 || d.NumChannels == 0) return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t bytes = 0;
+  CUDA_ARRAY3D_DESCRIPTOR level = d;
+  for (unsigned i = 0; i < levels; ++i) {
+    const std::uint64_t part = array_bytes(level);
+    if (part > ~std::uint64_t{0} - bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+    bytes += part;
+    level.Width = at_least_one(level.Width / 2);
+    level.Height /= 2;
+    level.Depth /= 2;
+  }
+  CUdeviceptr address = 0;
+  const CUresult result = allocate(&address, bytes, kind, here());
+  if (result == CUDA_SUCCESS) *out = reinterpret_cast<CUarray>(address);
+  return result;
+}
+
+CUdevice device_of_pool(CUmemoryPool pool) {
+  return static_cast<CUdevice>(reinterpret_cast<std::uintptr_t>(pool) >> 4U) - 1;
+}
+CUmemoryPool pool_of(CUdevice device) {
+  return reinterpret_cast<CUmemoryPool>((static_cast<std::uintptr_t>(device) + 1) << 4U);
+}
+
+}  // namespace
+
+namespace berth::simulator {
+
+void drop_memory_of(CUcontext context) {
+  for (;;) {
+    std::uint64_t one = 0;
+    {
+      const Locked lock;
+      g_allocations.for_each([&](std::uint64_t address, const Allocation& allocation) {
+        if (allocation.context == context) one = address;
+      });
+      if (one == 0) return;
+      Allocation gone = {};
+      g_allocations.take(one, gone);
+      give_back(gone.device, gone.bytes);
+      drop_address(one, gone.bytes);
+    }
+  }
+}
+
+}  // namespace berth::simulator
+
+CUDA(cuMemAlloc_v2)(CUdeviceptr* out, std::size_t bytes) {
+  NEED_CONTEXT();
+  return allocate(out, round_up(bytes, kGrain), Kind::kLinear, here());
+}
+CUDA(cuMemAllocPitch_v2)
+(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned element) {
+  NEED_CONTEXT();
+  NEED(pitch != nullptr && width > 0 && height > 0);
+  NEED(element == 4 || element == 8 || element == 16);
+  *pitch = round_up(width, kGrain);
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(*pitch, height, &bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  return allocate(out, bytes, Kind::kLinear, here());
+}
+CUDA(cuMemAllocManaged)(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
+  NEED_CONTEXT();
+  NEED(flags == 1 || flags == 2);
+  return allocate(out, round_up(bytes, kGrain), Kind::kManaged, here());
+}
+CUDA(cuMemFree_v2)(CUdeviceptr address) {
+  NEED_CONTEXT();
+  if (address == 0) return CUDA_SUCCESS;
+  wait_for_all(current_context()->device);
+  return release(address, Kind::kLinear, Kind::kManaged);
+}
+CUDA(cuMemGetInfo_v2)(std::size_t* free_bytes, std::size_t* total) {
+  NEED_CONTEXT();
+  NEED(free_bytes != nullptr && total != nullptr);
+  const std::uint32_t number = number_of(current_context()->device);
+  const wire::CudaLock lock(shared());
+  wire::bury_now_and_then(shared(), clock_now());
+  *total = shared().device[number].room;
+  *free_bytes = *total - wire::cuda_memory_used(shared(), number);
+  return CUDA_SUCCESS;
+}
+CUDA(cuDeviceTotalMem_v2)(std::size_t* bytes, CUdevice device) {
+  NEED_DRIVER();
+  NEED(bytes != nullptr);
+  if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *bytes = describe(device).memory_total;
+  return CUDA_SUCCESS;
+}
+
+CUDA(cuMemAllocAsync)(CUdeviceptr* out, std::size_t bytes, CUstream) {
+  NEED_CONTEXT();
+  return allocate(out, round_up(bytes, kGrain), Kind::kLinear, here());
+}
+CUDA_ALIAS(cuMemAllocAsync_ptsz, cuMemAllocAsync);
+CUDA(cuMemAllocFromPoolAsync)(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool, CUstream) {
+  NEED_CONTEXT();
+  if (!is_device(device_of_pool(pool))) return CUDA_ERROR_INVALID_VALUE;
+  return allocate(out, round_up(bytes, kGrain), Kind::kLinear, {device_of_pool(pool), nullptr});
+}
+CUDA_ALIAS(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync);
+CUDA(cuMemFreeAsync)(CUdeviceptr address, CUstream) {
+  NEED_CONTEXT();
+  return release(address, Kind::kLinear, Kind::kLinear);
+}
+CUDA_ALIAS(cuMemFreeAsync_ptsz, cuMemFreeAsync);
+CUDA(cuDeviceGetDefaultMemPool)(CUmemoryPool* pool, CUdevice device) {
+  NEED_DRIVER();
+  NEED(pool != nullptr);
+  if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *pool = pool_of(device);
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuDeviceGetMemPool, cuDeviceGetDefaultMemPool);
+CUDA(cuMemPoolCreate)(CUmemoryPool* pool, const CUmemPoolProps* props) {
+  NEED_DRIVER();
+  NEED(pool != nullptr && props != nullptr);
+  NEED(props->location.type == CU_MEM_LOCATION_TYPE_DEVICE && is_device(props->location.id));
+  *pool = pool_of(props->location.id);
+  return CUDA_SUCCESS;
+}
+CUDA(cuMemPoolDestroy)(CUmemoryPool pool) {
+  NEED_DRIVER();
+  return is_device(device_of_pool(pool)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUDA(cuMemPoolTrimTo)(CUmemoryPool pool, std::size_t) {
+  NEED_DRIVER();
+  return is_device(device_of_pool(pool)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUDA(cuMemGetAllocationGranularity)
+(std::size_t* bytes, const CUmemAllocationProp* prop, int) {
+  NEED_DRIVER();
+  NEED(bytes != nullptr && prop != nullptr);
+  *bytes = kPage;
+  return CUDA_SUCCESS;
+}
+CUDA(cuMemCreate)
+(CUmemGenericAllocationHandle* handle, std::size_t bytes, const CUmemAllocationProp* prop,
+ unsigned long long flags) {
+  NEED_DRIVER();
+  NEED(handle != nullptr && prop != nullptr && flags == 0 && bytes > 0 && bytes % kPage == 0);
+  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!is_device(prop->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  return allocate(handle, bytes, Kind::kPhysical, {prop->location.id, nullptr});
+}
+CUDA(cuMemRelease)(CUmemGenericAllocationHandle handle) {
+  NEED_DRIVER();
+  return release(handle, Kind::kPhysical, Kind::kPhysical);
+}
+CUDA(cuMemAddressReserve)
+(CUdeviceptr* out, std::size_t bytes, std::size_t, CUdeviceptr, unsigned long long flags) {
+  NEED_DRIVER();
+  NEED(out != nullptr && flags == 0 && bytes > 0 && bytes % kPage == 0);
+  const Locked lock;
+  const std::uint64_t address = take_address(bytes);
+  if (address == 0 || !g_ranges.put(address, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = address;
+  return CUDA_SUCCESS;
+}
+CUDA(cuMemAddressFree)(CUdeviceptr address, std::size_t bytes) {
+  NEED_DRIVER();
+  const Locked lock;
+  const std::uint64_t* found = g_ranges.find(address);
+  if (found == nullptr || *found != bytes) return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t size = 0;
+  g_ranges.take(address, size);
+  drop_address(address, size);
+  return CUDA_SUCCESS;
+}
+CUDA(cuMemMap)
+(CUdeviceptr address, std::size_t bytes, std::size_t, CUmemGenericAllocationHandle handle,
+ unsigned long long) {
+  NEED_DRIVER();
+  const Locked lock;
+  Allocation* found = g_allocations.find(handle);
+  if (found == nullptr || found->kind != Kind::kPhysical || bytes > found->bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  ++found->references;
+  return g_allocations.put(address, {handle, found->device, Kind::kMapped, nullptr, 1})
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUDA(cuMemUnmap)(CUdeviceptr address, std::size_t) {
+  NEED_DRIVER();
+  Allocation gone = {};
+  {
+    const Locked lock;
+    const Allocation* found = g_allocations.find(address);
+    if (found == nullptr || found->kind != Kind::kMapped) return CUDA_ERROR_INVALID_VALUE;
+    g_allocations.take(address, gone);
+  }
+  return release(gone.bytes, Kind::kPhysical, Kind::kPhysical);
+}
+CUDA(cuMemSetAccess)(CUdeviceptr, std::size_t, const void* access, std::size_t) {
+  NEED_DRIVER();
+  NEED(access != nullptr);
+  return CUDA_SUCCESS;
+}
+CUDA(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle* handle, void* address) {
+  NEED_DRIVER();
+  NEED(handle != nullptr);
+  const Locked lock;
+  const Allocation* mapped = g_allocations.find(reinterpret_cast<std::uintptr_t>(address));
+  if (mapped == nullptr || mapped->kind != Kind::kMapped) return CUDA_ERROR_INVALID_VALUE;
+  *handle = mapped->bytes;
+  ++g_allocations.find(*handle)->references;
+  return CUDA_SUCCESS;
+}
+
+CUDA(cuArrayCreate_v2)(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
+  NEED_CONTEXT();
+  NEED(d != nullptr);
+  return create_array(out, {d->Width, d->Height, 0, d->Format, d->NumChannels, 0}, 1, Kind::kArray);
+}
+CUDA(cuArray3DCreate_v2)(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
+  NEED_CONTEXT();
+  NEED(d != nullptr);
+  return create_array(out, *d, 1, Kind::kArray);
+}
+CUDA(cuArrayDestroy)(CUarray array) {
+  NEED_CONTEXT();
+  return release(reinterpret_cast<std::uintptr_t>(array), Kind::kArray, Kind::kArray);
+}
+CUDA(cuMipmappedArrayCreate)
+(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d, unsigned levels) {
+  NEED_CONTEXT();
+  NEED(d != nullptr && levels > 0 && levels <= 32);
+  return create_array(reinterpret_cast<CUarray*>(out), *d, levels, Kind::kMipmap);
+}
+CUDA(cuMipmappedArrayDestroy)(CUmipmappedArray array) {
+  NEED_CONTEXT();
+  return release(reinterpret_cast<std::uintptr_t>(array), Kind::kMipmap, Kind::kMipmap);
+}
+
+CUDA(cuMemHostAlloc)(void** out, std::size_t bytes, unsigned) {
+  NEED_CONTEXT();
+  NEED(out != nullptr && bytes > 0);
+  *out = malloc(bytes);
+  return *out == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+CUDA(cuMemAllocHost_v2)(void** out, std::size_t bytes) {
+  return cuMemHostAlloc(out, bytes, 0);
+}
+CUDA(cuMemFreeHost)(void* address) {
+  NEED_CONTEXT();
+  free(address);
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,376 @@
+// Work of the simulated CUDA driver: streams, events, modules, kernels and copies. A kernel whose
+// name ends with a duration ("step_2ms", "k_500us") keeps its device busy that long, others 10 µs.
+// The work of a process on one device runs in order.
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "simulator/cuda_core.hpp"
+#include "wire/address_table.hpp"
+
+using namespace berth::simulator;
+
+struct CUfunc_st {
+  std::uint64_t nanoseconds;
+};
+struct CUmod_st {
+  CUfunc_st* functions[64];
+  int count;
+};
+struct CUevent_st {
+  CUdevice device;
+  std::uint64_t mark, when;  // when: 0 means not known yet
+  bool recorded;
+};
+
+namespace {
+
+constexpr std::uint64_t kOtherKernels = 10'000, kMicrosecond = 1000, kMillisecond = 1'000'000;
+constexpr std::uint64_t kCopyBytesPerSecond = 16'000'000'000, kCopyStart = 2000;
+
+constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+/// The event of each mark cell: when a cell is reused, its old event keeps the time.
+constinit CUevent g_owners[wire::kCudaDevices][wire::kCudaMarks] = {};
+
+struct Locked {
+  Locked() { pthread_mutex_lock(&g_lock); }
+  ~Locked() { pthread_mutex_unlock(&g_lock); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+};
+
+wire::CudaQueue& queue_of(CUdevice device) {
+  return self().queue[number_of(device)];
+}
+
+/// 0: not done yet. Call it with both locks held.
+std::uint64_t when_done(CUevent_st& event) {
+  if (event.when != 0) return event.when;
+  const wire::CudaQueue& queue = queue_of(event.device);
+  if (event.mark >= queue.marks_known) return 0;
+  event.when = queue.marks[event.mark % wire::kCudaMarks].when;
+  return event.when;
+}
+
+void nap(std::uint64_t nanoseconds) {
+  timespec t = {static_cast<time_t>(nanoseconds / 1'000'000'000),
+                static_cast<long>(nanoseconds % 1'000'000'000)};
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr);
+}
+
+/// Waits until is_done(), called with the lock of all processes held; it returns how much of our
+/// work comes before.
+template <typename Left>
+void wait_until(CUdevice device, Left left) {
+  const std::uint32_t number = number_of(device);
+  for (;;) {
+    std::uint64_t work = 0, least = 0;
+    {
+      const wire::CudaLock lock(shared());
+      const std::uint64_t now = clock_now();
+      wire::work_until(shared(), number, now);
+      work = left();
+      if (work == 0) return;
+      if (wire::working(shared(), number, least) > 1) wire::bury_now_and_then(shared(), now);
+    }
+    nap(work < 50 * kMicrosecond  ? 20 * kMicrosecond
+        : work < 5 * kMillisecond ? work
+                                  : 5 * kMillisecond);
+  }
+}
+
+std::uint64_t duration_in(const char* name) {
+  const char* end = strrchr(name, '_');
+  if (end == nullptr || end[1] < '0' || end[1] > '9') return kOtherKernels;
+  const std::uint64_t number = berth::wire::detail::number_at(++end);
+  while (*end >= '0' && *end <= '9') ++end;
+  if (strcmp(end, "ns") == 0) return number;
+  if (strcmp(end, "us") == 0) return number * kMicrosecond;
+  return strcmp(end, "ms") == 0 ? number * kMillisecond : kOtherKernels;
+}
+
+std::uint64_t copy_time(std::uint64_t bytes) {
+  return kCopyStart + bytes / (kCopyBytesPerSecond / 1'000'000'000);
+}
+
+CUresult launch(CUfunction function, CUstream stream) {
+  NEED_CONTEXT();
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return send(stream, function->nanoseconds);
+}
+
+CUresult copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, bool wait) {
+  NEED_CONTEXT();
+  if (bytes == 0) return CUDA_SUCCESS;
+  NEED(to != 0 && from != 0);
+  const CUdevice device = current_context()->device;
+  if (wait) wait_for_all(device);
+  memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  const CUresult result = submit(device, copy_time(bytes));
+  if (wait) wait_for_all(device);
+  return result;
+}
+CUdeviceptr address_of(const void* host) {
+  return reinterpret_cast<std::uintptr_t>(host);
+}
+
+}  // namespace
+
+namespace berth::simulator {
+
+CUresult submit(CUdevice device, std::uint64_t nanoseconds) {
+  const std::uint32_t number = number_of(device);
+  const wire::CudaLock lock(shared());
+  wire::work_until(shared(), number, clock_now());
+  queue_of(device).submitted += nanoseconds;
+  return CUDA_SUCCESS;
+}
+
+CUresult send(CUstream stream, std::uint64_t nanoseconds) {
+  if (!is_stream(stream) || stream->capturing == nullptr)
+    return submit(current_context()->device, nanoseconds);
+  capture(stream->capturing, nanoseconds);
+  return CUDA_SUCCESS;
+}
+
+std::uint64_t duration_of(CUfunction function) {
+  return function->nanoseconds;
+}
+
+void wait_for_all(CUdevice device) {
+  wait_until(device, [device] { return queue_of(device).submitted - queue_of(device).done; });
+}
+
+bool all_done(CUdevice device) {
+  const wire::CudaLock lock(shared());
+  wire::work_until(shared(), number_of(device), clock_now());
+  return queue_of(device).submitted == queue_of(device).done;
+}
+
+}  // namespace berth::simulator
+
+CUDA(cuStreamCreate)(CUstream* stream, unsigned flags) {
+  NEED_CONTEXT();
+  NEED(stream != nullptr);
+  auto* made = static_cast<CUstream>(calloc(1, sizeof(CUstream_st)));
+  if (made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *made = {current_context(), flags, nullptr};
+  *stream = made;
+  return CUDA_SUCCESS;
+}
+CUDA(cuStreamCreateWithPriority)(CUstream* stream, unsigned flags, int) {
+  return cuStreamCreate(stream, flags);
+}
+CUDA(cuStreamDestroy_v2)(CUstream stream) {
+  NEED_CONTEXT();
+  if (!is_stream(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  free(stream);
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuStreamDestroy, cuStreamDestroy_v2);
+CUDA(cuStreamSynchronize)(CUstream) {
+  NEED_CONTEXT();
+  wait_for_all(current_context()->device);
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuStreamSynchronize_ptsz, cuStreamSynchronize);
+CUDA(cuStreamQuery)(CUstream) {
+  NEED_CONTEXT();
+  return all_done(current_context()->device) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+CUDA_ALIAS(cuStreamQuery_ptsz, cuStreamQuery);
+CUDA(cuStreamWaitEvent)(CUstream, CUevent event, unsigned) {
+  NEED_CONTEXT();
+  return event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuStreamWaitEvent_ptsz, cuStreamWaitEvent);
+CUDA(cuStreamIsCapturing)(CUstream stream, int* status) {
+  NEED_CONTEXT();
+  NEED(status != nullptr);
+  *status = is_stream(stream) && stream->capturing != nullptr ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuStreamIsCapturing_ptsz, cuStreamIsCapturing);
+
+CUDA(cuEventCreate)(CUevent* event, unsigned) {
+  NEED_CONTEXT();
+  NEED(event != nullptr);
+  *event = static_cast<CUevent>(calloc(1, sizeof(CUevent_st)));
+  return *event == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+CUDA(cuEventDestroy_v2)(CUevent event) {
+  NEED_CONTEXT();
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Locked lock;
+  for (auto& owners : g_owners)
+    for (CUevent& owner : owners)
+      if (owner == event) owner = nullptr;
+  free(event);
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuEventDestroy, cuEventDestroy_v2);
+CUDA(cuEventRecord)(CUevent event, CUstream) {
+  NEED_CONTEXT();
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUdevice device = current_context()->device;
+  for (;;) {
+    {
+      const Locked mine;
+      const wire::CudaLock lock(shared());
+      const std::uint64_t now = clock_now();
+      wire::work_until(shared(), number_of(device), now);
+      wire::CudaQueue& queue = queue_of(device);
+      CUevent& owner = g_owners[device][queue.marks_made % wire::kCudaMarks];
+      if (owner != nullptr && owner != event) static_cast<void>(when_done(*owner));
+      std::uint64_t mark = 0;
+      if (wire::make_mark(queue, now, mark)) {
+        owner = event;
+        *event = {device, mark, 0, true};
+        return CUDA_SUCCESS;
+      }
+    }
+    nap(100 * kMicrosecond);  // too much in flight, like a real driver with a full queue
+  }
+}
+CUDA_ALIAS(cuEventRecord_ptsz, cuEventRecord);
+CUDA(cuEventRecordWithFlags)(CUevent event, CUstream stream, unsigned) {
+  return cuEventRecord(event, stream);
+}
+CUDA_ALIAS(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags);
+CUDA(cuEventQuery)(CUevent event) {
+  NEED_DRIVER();
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!event->recorded) return CUDA_SUCCESS;
+  const Locked mine;
+  const wire::CudaLock lock(shared());
+  wire::work_until(shared(), number_of(event->device), clock_now());
+  return when_done(*event) != 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+CUDA(cuEventSynchronize)(CUevent event) {
+  NEED_DRIVER();
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!event->recorded) return CUDA_SUCCESS;
+  wait_until(event->device, [event]() -> std::uint64_t {
+    if (when_done(*event) != 0) return 0;
+    const wire::CudaQueue& queue = queue_of(event->device);
+    const std::uint64_t at = queue.marks[event->mark % wire::kCudaMarks].at;
+    return at > queue.done ? at - queue.done : 1;
+  });
+  return CUDA_SUCCESS;
+}
+CUDA(cuEventElapsedTime)(float* milliseconds, CUevent from, CUevent to) {
+  NEED_DRIVER();
+  NEED(milliseconds != nullptr);
+  if (from == nullptr || to == nullptr || !from->recorded || !to->recorded)
+    return CUDA_ERROR_INVALID_HANDLE;
+  const Locked mine;
+  const wire::CudaLock lock(shared());
+  wire::work_until(shared(), number_of(to->device), clock_now());
+  const std::uint64_t begin = when_done(*from), end = when_done(*to);
+  if (begin == 0 || end == 0) return CUDA_ERROR_NOT_READY;
+  *milliseconds = static_cast<float>(static_cast<double>(end) - static_cast<double>(begin)) / 1e6F;
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuEventElapsedTime_v2, cuEventElapsedTime);
+
+CUDA(cuModuleLoadData)(CUmodule* module, const void* image) {
+  NEED_CONTEXT();
+  NEED(module != nullptr && image != nullptr);
+  *module = static_cast<CUmodule>(calloc(1, sizeof(CUmod_st)));
+  return *module == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+CUDA(cuModuleLoadDataEx)(CUmodule* module, const void* image, unsigned, int*, void**) {
+  return cuModuleLoadData(module, image);
+}
+CUDA(cuModuleUnload)(CUmodule module) {
+  NEED_CONTEXT();
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  for (int i = 0; i < module->count; ++i) free(module->functions[i]);
+  free(module);
+  return CUDA_SUCCESS;
+}
+CUDA(cuModuleGetFunction)(CUfunction* function, CUmodule module, const char* name) {
+  NEED_CONTEXT();
+  NEED(function != nullptr && name != nullptr);
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Locked lock;
+  if (module->count == 64) return CUDA_ERROR_NOT_FOUND;
+  auto* made = static_cast<CUfunction>(calloc(1, sizeof(CUfunc_st)));
+  if (made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  made->nanoseconds = duration_in(name);
+  module->functions[module->count++] = made;
+  *function = made;
+  return CUDA_SUCCESS;
+}
+
+CUDA(cuLaunchKernel)
+(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
+ unsigned, CUstream stream, void**, void**) {
+  NEED(x > 0 && y > 0 && z > 0 && bx > 0 && by > 0 && bz > 0);
+  return launch(function, stream);
+}
+CUDA_ALIAS(cuLaunchKernel_ptsz, cuLaunchKernel);
+CUDA(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction function, void**, void**) {
+  NEED(config != nullptr);
+  return launch(function, config->hStream);
+}
+CUDA_ALIAS(cuLaunchKernelEx_ptsz, cuLaunchKernelEx);
+CUDA(cuLaunchCooperativeKernel)
+(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+ CUstream stream, void**) {
+  return launch(function, stream);
+}
+CUDA_ALIAS(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel);
+CUDA(cuLaunchHostFunc)(CUstream, void (*function)(void*), void* data) {
+  NEED_CONTEXT();
+  NEED(function != nullptr);
+  wait_for_all(current_context()->device);
+  function(data);
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuLaunchHostFunc_ptsz, cuLaunchHostFunc);
+
+CUDA(cuMemcpyHtoD_v2)(CUdeviceptr to, const void* from, std::size_t bytes) {
+  return copy(to, address_of(from), bytes, true);
+}
+CUDA_ALIAS(cuMemcpyHtoD_v2_ptds, cuMemcpyHtoD_v2);
+CUDA(cuMemcpyDtoH_v2)(void* to, CUdeviceptr from, std::size_t bytes) {
+  return copy(address_of(to), from, bytes, true);
+}
+CUDA_ALIAS(cuMemcpyDtoH_v2_ptds, cuMemcpyDtoH_v2);
+CUDA(cuMemcpyDtoD_v2)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
+  return copy(to, from, bytes, true);
+}
+CUDA_ALIAS(cuMemcpyDtoD_v2_ptds, cuMemcpyDtoD_v2);
+CUDA(cuMemcpy)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
+  return copy(to, from, bytes, true);
+}
+CUDA_ALIAS(cuMemcpy_ptds, cuMemcpy);
+CUDA(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
+  return copy(to, address_of(from), bytes, false);
+}
+CUDA_ALIAS(cuMemcpyHtoDAsync_v2_ptsz, cuMemcpyHtoDAsync_v2);
+CUDA(cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  return copy(address_of(to), from, bytes, false);
+}
+CUDA_ALIAS(cuMemcpyDtoHAsync_v2_ptsz, cuMemcpyDtoHAsync_v2);
+CUDA(cuMemcpyDtoDAsync_v2)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  return copy(to, from, bytes, false);
+}
+CUDA_ALIAS(cuMemcpyDtoDAsync_v2_ptsz, cuMemcpyDtoDAsync_v2);
+CUDA(cuMemcpyAsync)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  return copy(to, from, bytes, false);
+}
+CUDA_ALIAS(cuMemcpyAsync_ptsz, cuMemcpyAsync);
+CUDA(cuMemsetD8_v2)(CUdeviceptr to, unsigned char value, std::size_t bytes) {
+  NEED_CONTEXT();
+  NEED(to != 0);
+  memset(reinterpret_cast<void*>(to), value, bytes);
+  return submit(current_context()->device, copy_time(bytes / 16));
+}
+CUDA_ALIAS(cuMemsetD8_v2_ptds, cuMemsetD8_v2);
+CUDA(cuMemsetD8Async)(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
+  return cuMemsetD8_v2(to, value, bytes);
+}
+CUDA_ALIAS(cuMemsetD8Async_ptsz, cuMemsetD8Async);

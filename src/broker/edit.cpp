@@ -1,0 +1,123 @@
+// Changes to jobs that are already queued.
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "broker/broker.hpp"
+#include "policy/demand.hpp"
+
+namespace berth::broker {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kMostPriority = 1000;
+
+Error cannot_change(const std::string& why) {
+  return {ErrorCode::kInvalidArgument, "E0948", why, "berth help edit"};
+}
+
+bool is_only_time_limit(const Changes& changes) {
+  return changes.time_limit && !changes.priority && !changes.gpus && !changes.after &&
+         !changes.after_any && !changes.after_not_ok && !changes.first && !changes.swap;
+}
+
+/// A job may depend only on older jobs, so no two jobs can wait for each other. `next` is unused.
+Status check_older(const Job& job, JobId next) {
+  for (const auto* list : {&job.after, &job.after_any, &job.after_not_ok})
+    for (const JobId other : *list)
+      if (other >= next)
+        return no_such_job(other);
+      else if (other >= (job.task ? job.task->array : job.id))
+        return cannot_change(text("job {} can only depend on jobs that were queued before it",
+                                  model::job_number(job)));
+  return Done{};
+}
+
+}  // namespace
+
+Status Broker::edit(JobId id, const Changes& changes, Caller caller, Now now) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return no_such_job(id);
+  Job& job = found->second;
+  if (job.state != JobState::kRunning || !is_only_time_limit(changes)) {
+    const auto waiting = changeable(id, caller);
+    if (!waiting) return waiting.error();
+    return change_line(job, changes, caller, now);
+  }
+  if (job.uid != caller.uid && !caller.admin) return not_yours(job);
+  const std::optional<milliseconds> limit =
+      changes.time_limit->count() == 0 ? std::nullopt : changes.time_limit;
+  // Other users' expected start times depend on this limit, and jobs may have started because of
+  // it.
+  const bool is_longer = job.time_limit && (!limit || *limit > *job.time_limit);
+  if (is_longer && !caller.admin)
+    return Error{
+        ErrorCode::kPermissionDenied, "E0949",
+        text("job {} runs: only an administrator can let it run longer", model::job_number(job)),
+        fmt::format("sudo berth edit {} --time-limit …", model::job_number(job))};
+  job.time_limit = limit;
+  queue_.set_time_limit(id, limit);
+  changed_.insert(id);
+  return Done{};
+}
+
+/// Applies all changes or none.
+Status Broker::change_line(Job& job, const Changes& changes, Caller caller, Now now) {
+  Job other = job;
+  if (changes.priority)
+    other.priority = std::clamp(*changes.priority, -kMostPriority, kMostPriority);
+  if (changes.time_limit)
+    other.time_limit = changes.time_limit->count() == 0 ? std::nullopt : changes.time_limit;
+  if (changes.gpus) other.request.gpus = *changes.gpus;
+  if (changes.after) other.after = *changes.after;
+  if (changes.after_any) other.after_any = *changes.after_any;
+  if (changes.after_not_ok) other.after_not_ok = *changes.after_not_ok;
+  if (other.warning && (!other.time_limit || other.warning->before >= *other.time_limit))
+    return cannot_change(text("a signal before the time limit needs a time limit that is longer"));
+  if (auto older = check_older(other, next_); !older) return older;
+  Job* swapped = nullptr;
+  if (changes.swap && *changes.swap != job.id) {
+    const auto with = changeable(*changes.swap, caller);
+    if (!with) return with.error();
+    swapped = *with;
+    if (swapped->uid != job.uid) return not_yours(*swapped);
+    other.priority = swapped->priority;
+  }
+  const auto is_of_same_array = [&](const Job& one) {
+    return one.task && job.task && one.task->array == job.task->array;
+  };
+  if (changes.first)
+    for (const auto& [id, waits] : pending_)
+      if (const Job& one = jobs_.at(id);
+          one.uid == job.uid && id != job.id && !is_of_same_array(one))
+        other.priority = std::max(other.priority, std::min(one.priority + 1, kMostPriority));
+  user_load_.remove(job);
+  auto demand = admit(other, 1);
+  user_load_.add(job);
+  if (!demand) return demand.error();
+  if (demand->devices == 0) other.request = policy::on_cpu(other.request);
+
+  leave_line(job, now);
+  user_load_.remove(job);
+  if (swapped != nullptr) {
+    leave_line(*swapped, now);
+    const JobId mine = job.place == 0 ? job.id : job.place;
+    other.place = swapped->place == 0 ? swapped->id : swapped->place;
+    swapped->place = mine;
+    swapped->priority = job.priority;
+    changed_.insert(swapped->id);
+  }
+  job = std::move(other);
+  user_load_.add(job);
+  pending_.at(job.id).demand = *demand;
+  may_turn_.erase(job.id);
+  if (job.or_cpu_after && demand->devices > 0) may_turn_.insert(job.id);
+  follow_all(job);
+  changed_.insert(job.id);
+  for (Job* one : {&job, swapped})
+    if (one != nullptr && one->state == JobState::kWaiting && !waits_for_another(*one))
+      stand_in_line(*one);
+  return Done{};
+}
+
+}  // namespace berth::broker

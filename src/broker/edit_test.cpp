@@ -1,0 +1,136 @@
+#include <doctest/doctest.h>
+
+#include "broker/broker.hpp"
+#include "broker/machines_for_tests.hpp"
+
+using namespace berth::broker::for_tests;  // NOLINT(google-build-using-namespace)
+using berth::broker::Broker;
+using berth::broker::Caller;
+using berth::broker::Changes;
+using berth::broker::Job;
+using berth::broker::JobId;
+using berth::broker::JobState;
+using std::chrono::seconds;
+
+namespace {
+const Caller kUser{1, false, "u1"};
+}  // namespace
+
+TEST_CASE("a job that comes after the end of another starts however that ended") {
+  for (const JobState how : {JobState::kDone, JobState::kFailed}) {
+    Broker broker = on(gpus(4));
+    const JobId first = submit(broker, wants(1));
+    Job any = wants(1);
+    any.after_any = {first};
+    Job not_ok = wants(1);
+    not_ok.after_not_ok = {first};
+    const JobId always = submit(broker, any);
+    const JobId clean_up = submit(broker, not_ok);
+    REQUIRE(broker.start_what_fits(at(1)).size() == 1);
+    broker.end(first, how, {}, "", at(2));
+    const auto started = broker.start_what_fits(at(2));
+    CHECK(broker.job(always)->state == JobState::kRunning);
+    CHECK(broker.job(clean_up)->state ==
+          (how == JobState::kDone ? JobState::kCancelled : JobState::kRunning));
+    CHECK(broker.job(clean_up)->why.empty() == (how == JobState::kFailed));
+    CHECK(broker.submit(any, at(3)));
+    CHECK(broker.submit(not_ok, at(3)).has_value() == (how == JobState::kFailed));
+  }
+}
+
+TEST_CASE("a waiting job goes to the front, and two change places") {
+  Broker broker = on(gpus(1));
+  const JobId running = submit(broker, wants(1));
+  REQUIRE(broker.start_what_fits(at(0)).size() == 1);
+  const JobId a = submit(broker, wants(1));
+  const JobId b = submit(broker, wants(1));
+  const JobId c = submit(broker, wants(1));
+  Changes first;
+  first.first = true;
+  REQUIRE(broker.edit(c, first, kUser, at(1)));
+  Changes swap;
+  swap.swap = b;
+  REQUIRE(broker.edit(a, swap, kUser, at(1)));
+  JobId before = running;
+  for (const JobId next : {c, b, a}) {
+    broker.end(before, JobState::kDone, {}, "", at(2));
+    CHECK(broker.start_what_fits(at(2)) == std::vector{next});
+    before = next;
+  }
+}
+
+TEST_CASE("a restarted broker keeps the places that two jobs have changed") {
+  Broker broker = on(gpus(1));
+  const JobId running = submit(broker, wants(1));
+  REQUIRE(broker.start_what_fits(at(0)).size() == 1);
+  const JobId a = submit(broker, wants(1));
+  const JobId b = submit(broker, wants(1));
+  Changes swap;
+  swap.swap = b;
+  REQUIRE(broker.edit(a, swap, kUser, at(1)));
+  Broker next = on(gpus(1));
+  for (const JobId id : {running, a, b}) next.restore(*broker.job(id), at(2));
+  next.end(running, JobState::kDone, {}, "", at(3));
+  CHECK(next.start_what_fits(at(3)) == std::vector{b});
+}
+
+TEST_CASE("what a waiting job asks for can be changed, and what no machine has is refused") {
+  Broker broker = on(gpus(2));
+  const JobId one = submit(broker, wants(1));
+  REQUIRE(broker.start_what_fits(at(0)).size() == 1);
+  const JobId two = submit(broker, wants(2));
+  CHECK(broker.start_what_fits(at(1)).empty());
+  Changes fewer;
+  fewer.gpus = 1;
+  CHECK(broker.edit(two, fewer, {2, false, "u2"}, at(1)).error().id == "E0902");
+  REQUIRE(broker.edit(two, fewer, kUser, at(1)));
+  CHECK(broker.start_what_fits(at(1)) == std::vector{two});
+  const JobId three = submit(broker, wants(1));
+  Changes many;
+  many.gpus = 9;
+  CHECK_FALSE(broker.edit(three, many, kUser, at(1)));
+  CHECK(broker.job(three)->request.gpus == 1);
+  Changes after;
+  after.after = {{one}};
+  REQUIRE(broker.edit(three, after, kUser, at(1)));
+  after.after = {{three}};
+  CHECK(broker.edit(two, after, kUser, at(1)).error().id == "E0903");
+  const JobId four = submit(broker, wants(1));
+  after.after = {{four}};
+  CHECK(broker.edit(three, after, kUser, at(1)).error().id == "E0948");
+  broker.end(two, JobState::kDone, {}, "", at(2));
+  CHECK(broker.start_what_fits(at(2)) == std::vector{four});
+  broker.end(one, JobState::kDone, {}, "", at(3));
+  CHECK(broker.start_what_fits(at(3)) == std::vector{three});
+}
+
+TEST_CASE("a running job can be given less time by its user, more by an administrator alone") {
+  Broker broker = on(gpus(1));
+  Job limited = wants(1);
+  limited.time_limit = seconds(100);
+  const JobId one = submit(broker, limited);
+  REQUIRE(broker.start_what_fits(at(0)).size() == 1);
+  Changes limit;
+  limit.time_limit = seconds(50);
+  REQUIRE(broker.edit(one, limit, kUser, at(1)));
+  CHECK(broker.queue().running(one)->time_limit == seconds(50));
+  limit.time_limit = seconds(0);
+  CHECK(broker.edit(one, limit, kUser, at(1)).error().id == "E0949");
+  REQUIRE(broker.edit(one, limit, {0, true, "root"}, at(1)));
+  CHECK_FALSE(broker.job(one)->time_limit);
+  Changes gpus;
+  gpus.gpus = 1;
+  CHECK(broker.edit(one, gpus, kUser, at(1)).error().id == "E0903");
+}
+
+TEST_CASE("who cancelled a job is kept") {
+  Broker broker = on(gpus(1));
+  const JobId one = submit(broker, wants(1));
+  const JobId two = submit(broker, wants(1));
+  REQUIRE(broker.start_what_fits(at(0)).size() == 1);
+  REQUIRE(broker.cancel(two, {0, true, "root"}, at(1)));
+  CHECK(broker.job(two)->ended_by == "root");
+  broker.tell_to_end(one, {JobState::kCancelled, "", "lin"});
+  broker.end(one, JobState::kCancelled, {}, "", at(2));
+  CHECK(broker.job(one)->ended_by == "lin");
+}

@@ -1,0 +1,52 @@
+// Reads the journal's files without SQLite, for a journal that SQLite rejects or would truncate:
+// SQLite silently drops everything after the first bad frame of a WAL, and it does not check the
+// checksums of records. Pure functions of bytes; the formats: https://sqlite.org/fileformat2.html.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace berth::broker {
+
+/// A WAL: changed pages in the order they were written.
+struct Wal {
+  struct Frame {
+    std::uint32_t page = 0;             // from 1
+    std::uint32_t pages_at_commit = 0;  // 0: its transaction continues
+    bool is_good = false;               // its checksum matches
+    std::size_t at = 0;                 // offset of the page in the file
+  };
+  std::uint32_t page_size = 0;
+  std::vector<Frame> frames;  // up to the last complete transaction
+  /// SQLite would not read all frames. An unfinished transaction is not damage.
+  bool is_damaged = false;
+  std::size_t readable = 0;  // number of frames SQLite would read
+};
+/// `page_size`: the database's, used if the WAL's header is damaged.
+[[nodiscard]] Wal read_wal(std::string_view bytes, std::uint32_t page_size);
+
+/// 0: not a database.
+[[nodiscard]] std::uint32_t page_size_of(std::string_view database);
+
+/// Which frames to apply to the database.
+enum class Frames { kReadable, kAll, kGood };
+[[nodiscard]] std::string with_frames(std::string_view database, std::string_view wal_bytes,
+                                      const Wal& wal, Frames which);
+
+/// A row of one of the journal's tables.
+struct StoredRecord {
+  std::string kind;  // name of the table; "": cannot be read
+  std::string key;
+  std::int64_t revision = 0;
+  std::int64_t sum = 0;
+  std::string bytes;
+  bool is_good = false;  // its checksum matches
+  bool is_live = false;  // its page counts it; otherwise it may be an old version
+};
+/// Rows on every page that looks like part of a table, even if no tree page points to it.
+[[nodiscard]] std::vector<StoredRecord> records_in(std::string_view image, std::uint32_t page_size);
+
+}  // namespace berth::broker

@@ -1,0 +1,28 @@
+// UserLoad: how much of the broker's memory each user's unfinished jobs take. All users share that
+// memory, so each has a limit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "base/result.hpp"
+#include "model/job.hpp"
+
+namespace berth::broker {
+
+class UserLoad {
+ public:
+  /// Whether `count` more jobs like this one may be added. Fails with kRefused (E0937).
+  [[nodiscard]] Status room_for(const model::Job& job, std::size_t count = 1) const;
+  void add(const model::Job& job);
+  void remove(const model::Job& job);
+
+ private:
+  struct Load {
+    std::size_t jobs = 0, bytes = 0;  // bytes: of names and arguments
+  };
+  std::map<std::uint32_t, Load> of_;
+};
+
+}  // namespace berth::broker

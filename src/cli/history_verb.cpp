@@ -1,0 +1,309 @@
+// `berth history` and `berth usage`: the daemon's records of devices and their users.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "cli/verbs.hpp"
+#include "output/json_writer.hpp"
+#include "output/table.hpp"
+#include "output/words.hpp"
+#include "system/runtime_folder.hpp"
+#include "top/graph.hpp"
+#include "watch/history.hpp"
+
+namespace berth::cli {
+namespace {
+
+using watch::DeviceHistory;
+using watch::Moment;
+using watch::Series;
+using watch::UsageRow;
+
+struct Asked {
+  std::int64_t from = 0, to = 0, step = 0;
+};
+
+Result<Asked> asked_of(const Arguments& arguments, std::chrono::milliseconds usual) {
+  Asked asked;
+  asked.to = std::chrono::duration_cast<std::chrono::seconds>(
+                 std::chrono::system_clock::now().time_since_epoch())
+                 .count() +
+             1;
+  auto since = usual;
+  if (const auto given = arguments.value("--since")) {
+    const auto duration = parse_duration(*given);
+    if (!duration) return Error(duration.error()).during("--since");
+    since = *duration;
+  }
+  asked.from =
+      asked.to - std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(since).count());
+  if (const auto given = arguments.value("--step")) {
+    const auto duration = parse_duration(*given);
+    if (!duration) return Error(duration.error()).during("--step");
+    asked.step =
+        std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(*duration).count());
+  }
+  return asked;
+}
+
+/// Opens the history of this user's broker, or of the system broker.
+Result<watch::HistoryReader> open_history() {
+  const std::string own = watch::history_file(system::state_folder());
+  const std::string shared = watch::history_file(system::kSystemState);
+  const bool has_own = ::access(own.c_str(), F_OK) == 0;
+  return watch::HistoryReader::open(!has_own && ::access(shared.c_str(), F_OK) == 0 ? shared : own);
+}
+
+/// Means over `step` seconds.
+std::vector<std::pair<std::int64_t, Moment>> in_steps(const DeviceHistory& device,
+                                                      std::int64_t step) {
+  std::map<std::int64_t, watch::Mean> means;
+  for (const auto& [time, moment] : device.moments) means[time - time % step].add(moment);
+  std::vector<std::pair<std::int64_t, Moment>> steps;
+  for (auto& [time, mean] : means) steps.emplace_back(time, mean.take());
+  return steps;
+}
+
+/// A step for a table with about thirty rows.
+std::int64_t table_step(const Asked& asked) {
+  constexpr std::int64_t kRows = 30;
+  for (const std::int64_t step : {1, 10, 30, 60, 300, 600, 1800, 3600, 10'800, 21'600, 86'400})
+    if ((asked.to - asked.from) / step <= kRows) return step;
+  return 7 * watch::kDay;
+}
+
+std::string time_of(std::int64_t seconds) {
+  const std::string time = output::show_time(seconds * 1000);
+  return time.size() < 19 ? "-" : time.substr(0, 10) + " " + time.substr(11, 8);
+}
+
+const std::optional<double>& value_of(const Moment& moment, Series series) {
+  return moment[static_cast<std::size_t>(series)];
+}
+
+std::string history_table(const std::vector<DeviceHistory>& devices, const Asked& asked,
+                          const output::Terminal& terminal) {
+  output::Table table({{text("time (UTC)")},
+                       {text("device"), true},
+                       {text("use"), true},
+                       {text("memory"), true},
+                       {text("power"), true},
+                       {text("temperature"), true},
+                       {"SM MHz", true}});
+  const std::int64_t step = asked.step != 0 ? asked.step : table_step(asked);
+  for (const DeviceHistory& device : devices)
+    for (const auto& [time, moment] : in_steps(device, std::max(step, device.step))) {
+      const auto number = [&m = moment](Series series, const char* unit) {
+        const auto& value = value_of(m, series);
+        return value ? fmt::format("{:.0f}{}", *value, unit) : std::string("-");
+      };
+      const auto& memory = value_of(moment, Series::kMemoryUsed);
+      const auto& power = value_of(moment, Series::kPower);
+      table.add({time_of(time), device.key == "cpu" ? "CPU" : std::to_string(device.index),
+                 number(Series::kUtilization, " %"),
+                 memory ? show_bytes(static_cast<std::uint64_t>(*memory)) : "-",
+                 power ? show_power(static_cast<std::uint64_t>(*power)) : "-",
+                 number(Series::kTemperature, " °C"), number(Series::kClockSm, "")});
+    }
+  return table.render(terminal);
+}
+
+std::string history_csv(const std::vector<DeviceHistory>& devices, const Asked& asked) {
+  std::string csv = "time,device,uuid";
+  for (std::size_t i = 0; i < watch::kSeriesCount; ++i)
+    csv += fmt::format(",{}", watch::name(static_cast<Series>(i)));
+  csv += "\n";
+  for (const DeviceHistory& device : devices)
+    for (const auto& [time, moment] : in_steps(device, std::max(asked.step, device.step))) {
+      csv += fmt::format("{},{},{}", output::show_time(time * 1000), device.index, device.key);
+      for (const auto& value : moment) csv += value ? fmt::format(",{:.10g}", *value) : ",";
+      csv += "\n";
+    }
+  return csv;
+}
+
+void begin_json(output::JsonWriter& json, const Asked& asked) {
+  json.open('{');
+  json.field("schema", 1);
+  json.field("from", output::show_time(asked.from * 1000));
+  json.field("to", output::show_time(asked.to * 1000));
+}
+
+std::string history_json(const std::vector<DeviceHistory>& devices, const Asked& asked) {
+  output::JsonWriter json;
+  begin_json(json, asked);
+  json.rows("devices", devices, [&](const DeviceHistory& device) {
+    const std::int64_t step = std::max(asked.step, device.step);
+    json.field("device", device.index);
+    json.field("uuid", device.key);
+    json.text_field("name", device.name);
+    json.field("step_seconds", step);
+    json.rows("points", in_steps(device, step), [&](const auto& point) {
+      json.field("time", output::show_time(point.first * 1000));
+      for (std::size_t i = 0; i < watch::kSeriesCount; ++i)
+        json.field(watch::name(static_cast<Series>(i)), point.second[i]);
+    });
+  });
+  json.close('}');
+  return json.finish();
+}
+
+std::string history_plot(const std::vector<DeviceHistory>& devices, const Asked& asked,
+                         const output::Terminal& terminal) {
+  constexpr int kRows = 4, kMargin = 6;
+  const int columns = std::max(10, terminal.width - kMargin);
+  const auto slots = static_cast<std::size_t>(columns) * (terminal.utf8 ? 2 : 1);
+  std::string plot;
+  for (const DeviceHistory& device : devices) {
+    std::vector<watch::Mean> means(slots);
+    for (const auto& [time, moment] : device.moments) {
+      const auto slot = static_cast<std::size_t>(time - asked.from) * slots /
+                        static_cast<std::size_t>(asked.to - asked.from);
+      means[std::min(slot, slots - 1)].add(moment);
+    }
+    std::vector<std::optional<double>> values;
+    for (watch::Mean& mean : means) values.push_back(value_of(mean.take(), Series::kUtilization));
+    plot += fmt::format("{} {}\n", device.key == "cpu" ? "CPU" : std::to_string(device.index),
+                        device.name);
+    const auto lines = top::draw_graph(values, columns, kRows, terminal.utf8);
+    for (std::size_t row = 0; row < lines.size(); ++row)
+      plot += (row == 0                  ? "100 % "
+               : row + 1 == lines.size() ? "  0 % "
+                                         : "      ") +
+              lines[row] + "\n";
+  }
+  return plot + "      " + time_of(asked.from) + "  –  " + time_of(asked.to) + " UTC\n";
+}
+
+bool is_wanted(const UsageRow& row, const Arguments& arguments) {
+  const auto user = arguments.value("--user");
+  const auto job = arguments.value("--job");
+  return (!user || row.key.user == *user) && (!job || std::to_string(row.key.job) == *job);
+}
+
+/// The key by which a usage row is summed.
+std::string group_of(const UsageRow& row, const std::string& by) {
+  if (by == "job") return row.key.job == 0 ? "-" : std::to_string(row.key.job);
+  if (by == "command") return row.key.program.empty() ? "?" : row.key.program;
+  return row.key.user.empty() ? "?" : row.key.user;
+}
+
+std::vector<std::pair<std::string, watch::Usage>> sums_of(const std::vector<UsageRow>& rows,
+                                                          const Arguments& arguments,
+                                                          const std::string& by) {
+  std::map<std::string, watch::Usage> groups;
+  for (const UsageRow& row : rows)
+    if (is_wanted(row, arguments)) groups[group_of(row, by)].add(row.usage);
+  std::vector<std::pair<std::string, watch::Usage>> sums(groups.begin(), groups.end());
+  std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) {
+    return a.second.held_seconds > b.second.held_seconds;
+  });
+  return sums;
+}
+
+std::string hours(double seconds) {
+  return fmt::format("{:.2f}", seconds / 3600);
+}
+
+std::string usage_table(const std::vector<std::pair<std::string, watch::Usage>>& sums,
+                        const std::string& by, const output::Terminal& terminal) {
+  output::Table table({{std::string(tr(by == "job"       ? msgid("job")
+                                       : by == "command" ? msgid("command")
+                                                         : msgid("user")))},
+                       {text("GPU-hours held"), true},
+                       {text("used"), true},
+                       {text("held without use"), true},
+                       {text("memory, mean"), true},
+                       {text("energy"), true}});
+  for (const auto& [name, usage] : sums) {
+    const bool is_known = usage.known_seconds > 0;
+    table.add({name, hours(usage.held_seconds), is_known ? hours(usage.used_seconds) : "-",
+               is_known ? hours(usage.idle_seconds) : "-",
+               usage.held_seconds > 0 ? show_bytes(static_cast<std::uint64_t>(
+                                            usage.memory_byte_seconds / usage.held_seconds))
+                                      : "-",
+               fmt::format("{:.1f} Wh", usage.energy_joules / 3600)});
+  }
+  return table.render(terminal);
+}
+
+std::string usage_json(const std::vector<std::pair<std::string, watch::Usage>>& sums,
+                       const std::string& by, const Asked& asked) {
+  output::JsonWriter json;
+  begin_json(json, asked);
+  json.field("by", by);
+  json.rows("usage", sums, [&](const auto& one) {
+    const watch::Usage& usage = one.second;
+    const bool is_known = usage.known_seconds > 0;
+    json.field("name", one.first);
+    json.field("held_seconds", usage.held_seconds);
+    json.field("known_seconds", usage.known_seconds);
+    json.field("used_seconds", is_known ? std::optional(usage.used_seconds) : std::nullopt);
+    json.field("idle_seconds", is_known ? std::optional(usage.idle_seconds) : std::nullopt);
+    json.field("memory_byte_seconds", usage.memory_byte_seconds);
+    json.field("energy_joules", usage.energy_joules);
+  });
+  json.close('}');
+  return json.finish();
+}
+
+Error nothing_kept(const std::string& what) {
+  return {ErrorCode::kNotFound, "E0986", what, "berth history --since 24h"};
+}
+
+Result<int> print_usage(const Context& context, const watch::HistoryReader& reader,
+                        const Asked& asked, const std::string& by) {
+  const auto sums = sums_of(reader.usage(asked.from, asked.to), context.arguments, by);
+  if (context.json) {
+    context.out(usage_json(sums, by, asked));
+    return 0;
+  }
+  if (sums.empty()) return nothing_kept(text("no use of a device is recorded for that time"));
+  context.out(usage_table(sums, by, context.out_terminal));
+  return 0;
+}
+
+}  // namespace
+
+Result<int> run_history(const Context& context) {
+  const Arguments& arguments = context.arguments;
+  const auto asked = asked_of(arguments, std::chrono::hours(1));
+  if (!asked) return asked.error();
+  const auto reader = open_history();
+  if (!reader) return reader.error();
+  if (arguments.has("--user") || arguments.has("--job"))
+    return print_usage(context, *reader, *asked, arguments.has("--job") ? "command" : "job");
+  std::vector<std::string> names;
+  for (const std::string& list : arguments.values("--device"))
+    for (const std::string_view one : split(list, ',')) names.emplace_back(one);
+  const auto devices = reader->devices({asked->from, asked->to, asked->step, names});
+  const std::string format = context.json ? "json" : arguments.value("--format").value_or("table");
+  if (format == "json") {
+    context.out(history_json(devices, *asked));
+    return 0;
+  }
+  const bool is_empty = std::all_of(devices.begin(), devices.end(),
+                                    [](const auto& one) { return one.moments.empty(); });
+  if (is_empty)
+    return nothing_kept(text("no readings of these devices are recorded for that time"));
+  context.out(format == "csv" ? history_csv(devices, *asked)
+              : format == "plot"
+                  ? context.out_terminal.spell(history_plot(devices, *asked, context.out_terminal))
+                  : history_table(devices, *asked, context.out_terminal));
+  return 0;
+}
+
+Result<int> run_usage(const Context& context) {
+  const auto asked = asked_of(context.arguments, std::chrono::hours(24 * 30));
+  if (!asked) return asked.error();
+  const auto reader = open_history();
+  if (!reader) return reader.error();
+  return print_usage(context, *reader, *asked, context.arguments.value("--by").value_or("user"));
+}
+
+}  // namespace berth::cli

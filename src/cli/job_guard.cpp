@@ -1,0 +1,93 @@
+#include "cli/job_guard.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "run/job_folder.hpp"
+
+namespace berth::cli {
+namespace {
+
+std::string value_in(const std::vector<std::string>& environment, const std::string& name) {
+  for (const std::string& one : environment)
+    if (one.starts_with(name + "=")) return one.substr(name.size() + 1);
+  return "";
+}
+
+void set_in(std::vector<std::string>& environment, const std::string& name,
+            const std::string& value) {
+  std::erase_if(environment, [&](const std::string& one) { return one.starts_with(name + "="); });
+  environment.push_back(name + "=" + value);
+}
+
+std::string isolation_of(const Arguments& arguments) {
+  return arguments.value("--isolation").value_or("auto");
+}
+
+}  // namespace
+
+Status JobGuard::check(const Arguments& arguments) {
+  const std::string given = isolation_of(arguments);
+  if (given == "auto" || given == "guard" || given == "none") return Done{};
+  return Error{ErrorCode::kInvalidArgument, "E0106",
+               text("--isolation: '{}' is not auto, guard or none", printable(given)), ""};
+}
+
+Result<JobGuard> JobGuard::begin(const Arguments& arguments, const model::Request& request,
+                                 const model::Placement& placement, const model::Snapshot& snapshot,
+                                 const std::string& job_folder,
+                                 std::vector<std::string>& environment) {
+  JobGuard guard;
+  if (placement.devices.empty() || (!request.memory_bytes && !request.share_permille)) return guard;
+  guard.guarded_.emplace();
+  // Inside a job, keep the job's own guard: a second one would replace it and its limits.
+  if (!value_in(environment, "BERTH_GUARD").empty()) {
+    guard.guarded_->not_enforced = text("the limits of the surrounding job apply");
+    return guard;
+  }
+  if (isolation_of(arguments) == "none") {
+    guard.guarded_->not_enforced = text("switched off by {}", "--isolation none");
+    return guard;
+  }
+  if (!guard::Setup::is_wanted(request, placement, snapshot)) {
+    guard.guarded_->not_enforced = text("the guard knows NVIDIA GPUs only");
+    return guard;
+  }
+  auto setup = guard::Setup::make(job_folder, request, placement, snapshot);
+  if (!setup) {
+    if (isolation_of(arguments) == "guard") {
+      run::remove_job_folder(job_folder);
+      return std::move(setup).error();
+    }
+    guard.guarded_->not_enforced = fmt::format("{} ({})", setup.error().message, setup.error().id);
+    return guard;
+  }
+  guard.setup_ = *std::move(setup);
+  std::map<std::string, std::string> variables{{"LD_PRELOAD", value_in(environment, "LD_PRELOAD")}};
+  guard.setup_->set_variables(variables);
+  for (const auto& [name, value] : variables) set_in(environment, name, value);
+  return guard;
+}
+
+void JobGuard::fill(model::Report& report) const {
+  report.guarded = guarded_;
+  if (!guarded_) return;
+  const bool used = std::any_of(
+      guarded_->devices.begin(), guarded_->devices.end(),
+      [](const model::GuardedDevice& one) { return one.allocations + one.launches > 0; });
+  if (!used || report.gpu_use == model::GpuUse::kSeen) return;
+  report.gpu_use = model::GpuUse::kSeen;
+  report.gpu_use_method = text("the guard counted the job's calls to the driver");
+  report.suggestions.clear();
+}
+
+void JobGuard::end() {
+  if (!setup_) return;
+  guarded_ = setup_->outcome();
+  setup_->remove();
+  setup_.reset();
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,127 @@
+// `berth k8s`: what Berth offers a kubelet on this machine, and the program that does it.
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "base/error_words.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "cli/look.hpp"
+#include "cli/verbs.hpp"
+#include "engines/kube_devices.hpp"
+#include "output/json_writer.hpp"
+#include "output/table.hpp"
+
+namespace berth::cli {
+namespace {
+
+constexpr int kMostShares = 64;
+
+Error wrong(std::string message, std::string hint) {
+  return {ErrorCode::kInvalidArgument, "E1036", std::move(message), std::move(hint)};
+}
+
+Result<engines::KubeConfig> config_of(const Arguments& given) {
+  engines::KubeConfig config;
+  if (const auto shares = given.value("--shares")) {
+    const auto number = to_number(*shares);
+    if (!number || *number < 1 || *number > kMostShares)
+      return wrong(
+          text("--shares: '{}' is no number from 1 to {}", printable(*shares), kMostShares),
+          "berth k8s device-plugin --shares 4");
+    config.shares = static_cast<int>(*number);
+  }
+  if (const auto interval = given.value("--interval"))
+    if (const auto parsed = parse_duration(*interval);
+        !parsed || *parsed < std::chrono::milliseconds(100))
+      return wrong(text("--interval: '{}' is no time of 100 ms or more", printable(*interval)),
+                   "berth k8s device-plugin --interval 5s");
+  for (const char* option : {"--kubelet", "--state"})
+    if (const auto folder = given.value(option); folder && !folder->starts_with('/'))
+      return wrong(text("{}: '{}' is no absolute path", option, printable(*folder)),
+                   "berth k8s device-plugin --kubelet /var/lib/kubelet/device-plugins");
+  return config;
+}
+
+std::string json_of(const std::vector<engines::KubeResource>& resources) {
+  output::JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.rows("resources", resources, [&](const engines::KubeResource& resource) {
+    json.field("name", resource.name);
+    json.rows("devices", resource.devices, [&](const engines::KubeDevice& device) {
+      json.field("id", device.id);
+      json.field("healthy", device.healthy);
+      json.text_field("why", device.why);
+      json.field("numa_node", device.numa);
+      json.field("memory_limit_bytes", device.memory_limit_bytes);
+    });
+  });
+  json.close('}');
+  return json.finish();
+}
+
+Result<int> print_devices(const Context& context) {
+  const auto config = config_of(context.arguments);
+  if (!config) return config.error();
+  const auto seen = look(context, Processes::kUsers, false);
+  if (!seen) return seen.error();
+  const auto resources = engines::kube_resources(engines::kube_units(*seen), *config);
+  if (context.json) {
+    context.out(json_of(resources));
+    return 0;
+  }
+  output::Table table(
+      {{text("resource")}, {text("device")}, {text("memory"), true}, {text("state")}});
+  for (const engines::KubeResource& resource : resources)
+    for (const engines::KubeDevice& device : resource.devices)
+      table.add({resource.name, device.id,
+                 device.memory_limit_bytes ? show_bytes(*device.memory_limit_bytes) : "-",
+                 device.healthy ? text("ok") : device.why});
+  if (table.empty())
+    return Error{ErrorCode::kNoDevice, "E1037",
+                 text("there is no NVIDIA GPU to offer to Kubernetes"), "berth doctor"};
+  context.out(table.render(context.out_terminal));
+  return 0;
+}
+
+/// Executes berth-k8s, which is beside this program if it was built.
+Result<int> become_plugin(const Context& context) {
+  const Arguments& given = context.arguments;
+  const auto config = config_of(given);
+  if (!config) return config.error();
+  std::error_code ignored;
+  const std::string program =
+      std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path().string() +
+      "/berth-k8s";
+  if (!std::filesystem::exists(program, ignored))
+    return Error{ErrorCode::kUnsupported, "E1030",
+                 text("{} is not there: this Berth was built without gRPC", program),
+                 "sudo apt-get install libgrpc++-dev protobuf-compiler-grpc && ./dev build"};
+  std::vector<std::string> words{program, "device-plugin"};
+  for (const char* option : {"--shares", "--pass", "--kubelet", "--state", "--interval"})
+    if (const auto value = given.value(option)) words.insert(words.end(), {option, *value});
+  if (context.json) words.emplace_back("--json");
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(program.c_str(), pointers.data());
+  return Error{ErrorCode::kUnsupported, "E1030",
+               text("{} cannot be started: {}", program, error_words(errno)), ""};
+}
+
+}  // namespace
+
+Result<int> run_k8s(const Context& context) {
+  const auto& words = context.arguments.positional;
+  if (words.size() == 1 && words[0] == "devices") return print_devices(context);
+  if (words.size() == 1 && words[0] == "device-plugin") return become_plugin(context);
+  constexpr const char* kWords = "devices, device-plugin";
+  return wrong(words.empty() ? text("which Kubernetes command? {}", kWords)
+                             : text("'{}' is none of {}", printable(words[0]), kWords),
+               "berth k8s devices\nberth k8s device-plugin");
+}
+
+}  // namespace berth::cli

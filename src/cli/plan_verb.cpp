@@ -1,0 +1,298 @@
+// `berth plan fit`: the memory that a model needs, whether it fits a GPU, and changes that would
+// make it fit.
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "cli/look.hpp"
+#include "cli/verbs.hpp"
+#include "output/json_writer.hpp"
+#include "output/table.hpp"
+#include "plan/catalogue.hpp"
+#include "plan/memory.hpp"
+
+namespace berth::cli {
+namespace {
+
+constexpr std::int64_t kMostBatch = 1'000'000, kMostSeq = 100'000'000, kMostRank = 65'536;
+
+struct Part {
+  const char* key;
+  const char* title;
+  double bytes;
+};
+
+std::vector<Part> parts_of(const plan::Memory& m) {
+  return {{"weights_bytes", msgid("weights"), m.weights},
+          {"gradients_bytes", msgid("gradients"), m.gradients},
+          {"optimizer_bytes", msgid("optimizer"), m.optimizer},
+          {"activations_bytes", msgid("activations"), m.activations},
+          {"kv_cache_bytes", msgid("KV cache"), m.kv_cache},
+          {"workspace_bytes", msgid("workspace"), m.workspace},
+          {"context_bytes", msgid("driver context"), m.context}};
+}
+
+std::uint64_t whole(double bytes) {
+  return static_cast<std::uint64_t>(std::min(bytes, 1e18));
+}
+
+std::string shown(double bytes) {
+  return show_bytes(whole(bytes));
+}
+
+/// An alternative, and how much memory to reserve for it.
+struct Way {
+  std::string options;
+  double safe_bytes;
+};
+
+struct Answer {
+  plan::Model model;
+  plan::Work work;
+  plan::Memory memory;
+  double safe_bytes = 0;
+  std::optional<plan::Gpu> gpu;
+  bool fits = false;
+  std::vector<Way> ways;                // those that fit, smallest change first
+  std::optional<plan::Gpu> larger_gpu;  // the smallest suitable GPU in the catalogue
+};
+
+Result<double> number_of(const Arguments& arguments, const char* option, double usual,
+                         std::int64_t most) {
+  const auto given = arguments.value(option);
+  if (!given) return usual;
+  const auto number = parse_integer(*given, 1, most);
+  if (!number) return Error(number.error()).during(option);
+  return static_cast<double>(*number);
+}
+
+Result<plan::Work> work_of(const Arguments& arguments) {
+  plan::Work work;
+  work.task = *plan::task_of(arguments.value("--task").value_or("inference"));
+  const bool full = work.task == plan::Task::kTrain || work.task == plan::Task::kFinetune;
+  const std::string usual = full ? "amp" : work.task == plan::Task::kQlora ? "nf4" : "bf16";
+  work.precision = *plan::precision_of(arguments.value("--precision").value_or(usual));
+  const bool quantized = work.precision == plan::Precision::kInt8 ||
+                         work.precision == plan::Precision::kInt4 ||
+                         work.precision == plan::Precision::kNf4;
+  const auto unfit = [&](std::string_view good) {
+    return Error{ErrorCode::kInvalidArgument, "E0975",
+                 text("precision {} cannot be used with task {}; possible: {}",
+                      plan::name(work.precision), plan::name(work.task), good),
+                 "berth help plan"};
+  };
+  if (quantized && full) return unfit("fp32, amp, bf16, fp16");
+  if (quantized && work.task == plan::Task::kLora) return unfit("fp32, amp, bf16, fp16");
+  if (!quantized && work.task == plan::Task::kQlora) return unfit("int8, int4, nf4");
+  work.optimizer = *plan::optimizer_of(arguments.value("--optimizer").value_or("adamw"));
+  work.checkpointing = arguments.has("--checkpointing");
+  const auto batch = number_of(arguments, "--batch", 1, kMostBatch);
+  if (!batch) return batch.error();
+  const auto seq = number_of(arguments, "--seq", 2048, kMostSeq);
+  if (!seq) return seq.error();
+  const auto rank = number_of(arguments, "--rank", 16, kMostRank);
+  if (!rank) return rank.error();
+  work.batch = *batch, work.seq = *seq, work.lora_rank = *rank;
+  return work;
+}
+
+Result<plan::Model> model_of(const Arguments& arguments) {
+  const auto& words = arguments.positional;
+  const auto params = arguments.value("--params");
+  if (words.empty() || words.front() != "fit" || words.size() > 2 ||
+      (words.size() == 2) == params.has_value())
+    return Error{ErrorCode::kInvalidArgument, "E0974",
+                 text("say 'fit' and one model: its name, or --params"),
+                 "berth plan fit Llama-3.1-8B\nberth plan fit --params 7B"};
+  if (!params) return plan::find_model(words[1]);
+  const auto number = plan::parse_params(*params);
+  if (!number) return number.error();
+  return plan::model_of_size(*number);
+}
+
+/// The GPU or partition of this machine with the most memory.
+Result<plan::Gpu> gpu_here(const Context& context) {
+  const auto snapshot = look(context, Processes::kUsers, false);
+  if (!snapshot) return snapshot.error();
+  plan::Gpu best;
+  const auto consider = [&](const std::string& name, const model::Reading<std::uint64_t>& memory) {
+    if (const auto bytes = static_cast<double>(memory.value_or(0)); bytes > best.memory_bytes) {
+      best.name = name;
+      best.memory_bytes = bytes;
+    }
+  };
+  for (const model::Device& device : snapshot->devices) {
+    if (device.kind != model::DeviceKind::kGpu || !device.managed) continue;
+    // A GPU with MIG enabled runs nothing as a whole.
+    for (const model::Partition& one : device.partitions)
+      consider(device.name + " " + one.name, one.memory_total_bytes);
+    if (!device.mig_enabled.value_or(false))
+      consider(device.name, device.readings.memory_total_bytes);
+  }
+  if (best.memory_bytes > 0) return best;
+  return Error{ErrorCode::kNoDevice, "E0976", text("this machine has no GPU whose memory is known"),
+               "berth ls\nberth plan fit Llama-3.1-8B --gpu 'RTX 4090'"};
+}
+
+void find_ways(Answer& answer) {
+  const auto consider = [&](const plan::Work& work, std::string options) {
+    const double safe = plan::safe_bytes(plan::memory_of(answer.model, work), work.task);
+    if (safe <= answer.gpu->memory_bytes) answer.ways.push_back({std::move(options), safe});
+  };
+  plan::Work work = answer.work;
+  const bool full = work.task == plan::Task::kTrain || work.task == plan::Task::kFinetune;
+  for (work.batch = std::floor(work.batch / 2); work.batch >= 1 && answer.ways.empty();
+       work.batch = std::floor(work.batch / 2))
+    consider(work, fmt::format("--batch {:.0f}", work.batch));
+  work = answer.work;
+  if (work.task == plan::Task::kInference) {
+    for (const auto precision :
+         {plan::Precision::kBf16, plan::Precision::kInt8, plan::Precision::kInt4}) {
+      work.precision = precision;
+      if (plan::memory_of(answer.model, work).peak() < answer.memory.peak())
+        consider(work, fmt::format("--precision {}", plan::name(precision)));
+    }
+  } else {
+    work.checkpointing = true;
+    if (!answer.work.checkpointing) consider(work, "--checkpointing");
+    for (work.batch = std::floor(work.batch / 2); work.batch >= 1 && answer.ways.empty();
+         work.batch = std::floor(work.batch / 2))
+      consider(work, fmt::format("--checkpointing --batch {:.0f}", work.batch));
+    work.batch = answer.work.batch;
+    if (full) {
+      work.optimizer = plan::Optimizer::kAdamW8bit;
+      if (answer.work.optimizer == plan::Optimizer::kAdamW)
+        consider(work, "--checkpointing --optimizer adamw-8bit");
+      work = answer.work;
+      work.checkpointing = true;
+      work.task = plan::Task::kLora;
+      work.precision = plan::Precision::kBf16;
+      consider(work, "--task lora --checkpointing");
+    }
+    if (answer.work.task != plan::Task::kQlora) {
+      work.task = plan::Task::kQlora;
+      work.precision = plan::Precision::kNf4;
+      consider(work, "--task qlora --checkpointing");
+    }
+  }
+  for (work = answer.work; work.seq >= 256 && answer.ways.empty();) {
+    work.seq = std::floor(work.seq / 2);
+    consider(work, fmt::format("--seq {:.0f}", work.seq));
+  }
+  for (plan::Gpu& gpu : plan::gpus())
+    if (!answer.larger_gpu && gpu.memory_bytes >= answer.safe_bytes)
+      answer.larger_gpu = std::move(gpu);
+}
+
+std::string json_of(const Answer& answer) {
+  output::JsonWriter json;
+  const plan::Accuracy accuracy = plan::accuracy_of(answer.work.task);
+  json.open('{');
+  json.field("schema", 1);
+  json.text_field("model", answer.model.name);
+  json.text_field("shape_from", answer.model.shape_from);
+  json.field("params", whole(answer.model.params));
+  json.field("task", plan::name(answer.work.task));
+  json.field("precision", plan::name(answer.work.precision));
+  json.field("batch", whole(answer.work.batch));
+  json.field("seq", whole(answer.work.seq));
+  json.field("checkpointing", answer.work.checkpointing);
+  json.key("parts");
+  json.open('{');
+  for (const Part& part : parts_of(answer.memory)) json.field(part.key, whole(part.bytes));
+  json.close('}');
+  json.field("allocated_bytes", whole(answer.memory.allocated()));
+  json.field("peak_bytes", whole(answer.memory.peak()));
+  json.field("safe_bytes", whole(answer.safe_bytes));
+  json.key("accuracy");
+  json.open('{');
+  json.field("cases", accuracy.cases);
+  json.field("median_percent", accuracy.median_percent);
+  json.field("p95_percent", accuracy.p95_percent);
+  json.close('}');
+  json.key("gpu");
+  if (answer.gpu) {
+    json.open('{');
+    json.field("name", answer.gpu->name);
+    json.field("memory_bytes", whole(answer.gpu->memory_bytes));
+    json.field("fits", answer.fits);
+    json.rows("ways", answer.ways, [&](const Way& way) {
+      json.field("options", way.options);
+      json.field("safe_bytes", whole(way.safe_bytes));
+    });
+    json.text_field("larger_gpu", answer.larger_gpu ? answer.larger_gpu->name : "");
+    json.close('}');
+  } else {
+    json.value(nullptr);
+  }
+  json.close('}');
+  return json.finish();
+}
+
+std::string verdict_of(const Answer& answer) {
+  const std::string name = printable(answer.gpu->name), has = shown(answer.gpu->memory_bytes);
+  if (answer.fits) return text("It fits {} ({}).", name, has) + "\n";
+  std::string out =
+      answer.memory.peak() <= answer.gpu->memory_bytes
+          ? text("It may not fit {} ({}): the estimate does, the safe bound does not.", name, has)
+          : text("It does not fit {} ({}).", name, has);
+  out += "\n";
+  if (!answer.ways.empty()) out += tr("What would fit, with its safe bound:"), out += "\n";
+  for (const Way& way : answer.ways)
+    out += "  " + way.options + "  " + shown(way.safe_bytes) + "\n";
+  if (answer.larger_gpu)
+    out += text("The smallest GPU of the catalogue that holds it: {} ({}).",
+                answer.larger_gpu->name, shown(answer.larger_gpu->memory_bytes)) +
+           "\n";
+  else
+    out += text("No single GPU of the catalogue holds it.") + "\n";
+  return out;
+}
+
+std::string text_of(const Answer& answer, const output::Terminal& terminal) {
+  const plan::Accuracy accuracy = plan::accuracy_of(answer.work.task);
+  std::string out;
+  if (!answer.model.shape_from.empty())
+    out += text("The shape is that of {}, scaled: the true model may differ.",
+                answer.model.shape_from) +
+           "\n";
+  output::Table table({{std::string(tr("part"))}, {std::string(tr("memory")), true}});
+  for (const Part& part : parts_of(answer.memory))
+    if (part.bytes > 0) table.add({std::string(tr(part.title)), shown(part.bytes)});
+  table.add({std::string(tr("peak, as the driver counts")), shown(answer.memory.peak())});
+  table.add({std::string(tr("safe bound")), shown(answer.safe_bytes)});
+  out += table.render(terminal);
+  out += text(
+             "Estimated. On {} published cases of this kind the error was {:.0f} % in the median, "
+             "{:.0f} % at p95.",
+             accuracy.cases, accuracy.median_percent, accuracy.p95_percent) +
+         "\n";
+  if (answer.gpu) out += verdict_of(answer);
+  return out;
+}
+
+}  // namespace
+
+Result<int> run_plan(const Context& context) {
+  const Arguments& arguments = context.arguments;
+  auto model = model_of(arguments);
+  if (!model) return std::move(model).error();
+  const auto work = work_of(arguments);
+  if (!work) return work.error();
+  Answer answer{std::move(*model), *work, {}, 0, {}, false, {}, {}};
+  answer.memory = plan::memory_of(answer.model, answer.work);
+  answer.safe_bytes = plan::safe_bytes(answer.memory, work->task);
+  if (const auto named = arguments.value("--gpu")) {
+    auto gpu = *named == "here" ? gpu_here(context) : plan::find_gpu(*named);
+    if (!gpu) return std::move(gpu).error();
+    answer.gpu = std::move(*gpu);
+    answer.fits = answer.safe_bytes <= answer.gpu->memory_bytes;
+    if (!answer.fits) find_ways(answer);
+  }
+  context.out(context.json ? json_of(answer) : text_of(answer, context.out_terminal));
+  return 0;
+}
+
+}  // namespace berth::cli

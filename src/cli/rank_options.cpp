@@ -1,0 +1,193 @@
+#include "cli/rank_options.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+
+#include "base/error_words.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "policy/placement.hpp"
+#include "run/tries_record.hpp"
+
+namespace berth::cli {
+namespace {
+
+constexpr int kMostRanks = 1024;
+
+Result<run::RankWish> parse_ranks(const Arguments& arguments, const std::string& given) {
+  run::RankWish wish;
+  wish.own_cores = arguments.has("--cpus");
+  wish.count = 0;
+  if (given != "gpu") {
+    const auto count = parse_integer(given, 1, kMostRanks);
+    if (!count)
+      return Error{ErrorCode::kInvalidArgument, "E0104",
+                   text("--ranks: '{}' is neither a number from 1 to {} nor gpu", printable(given),
+                        kMostRanks),
+                   "--ranks 2, --ranks gpu"};
+    wish.count = static_cast<int>(*count);
+  }
+  if (const auto each = arguments.value("--gpus-per-rank")) {
+    const auto number = parse_integer(*each, 1, kMostRanks);
+    if (!number) return Error(number.error()).during("--gpus-per-rank");
+    wish.gpus_per_rank = static_cast<int>(*number);
+  }
+  return wish;
+}
+
+/// "1s..60s", or "5s" for a constant wait.
+Status read_backoff(const std::string& given, SupervisionWish& wish) {
+  const auto dots = given.find("..");
+  const auto least = parse_duration(given.substr(0, dots));
+  if (!least) return Error(least.error()).during("--backoff");
+  const auto most = dots == std::string::npos ? least : parse_duration(given.substr(dots + 2));
+  if (!most) return Error(most.error()).during("--backoff");
+  if (*most < *least || *most > std::chrono::hours(24))
+    return Error{ErrorCode::kInvalidArgument, "E0104",
+                 text("--backoff: '{}' does not go up, or to more than a day", printable(given)),
+                 "--backoff 1s..60s"};
+  wish.backoff_least = *least;
+  wish.backoff_most = *most;
+  return Done{};
+}
+
+Status read_retries(const Arguments& arguments, SupervisionWish& wish) {
+  constexpr int kMostRetries = 1000;
+  const auto retries = arguments.value("--retries");
+  if (!retries && arguments.has("--backoff"))
+    return Error{ErrorCode::kInvalidArgument, "E0013",
+                 text("{} needs {}", "--backoff", "--retries"),
+                 "berth run --retries 3 --backoff 1s..60s -- python train.py"};
+  if (!retries) return Done{};
+  const auto number = parse_integer(*retries, 0, kMostRetries);
+  if (!number) return Error(number.error()).during("--retries");
+  wish.retries = static_cast<int>(*number);
+  const auto backoff = arguments.value("--backoff");
+  return backoff ? read_backoff(*backoff, wish) : Status(Done{});
+}
+
+Error no_folder(const std::string& folder, int problem) {
+  return {ErrorCode::kUnavailable, "E0531",
+          text("the output of the ranks cannot be written to {}: {}", printable(folder),
+               error_words(problem)),
+          "ls -ld \"$(dirname " + printable(folder) + ")\""};
+}
+
+}  // namespace
+
+Result<SupervisionWish> parse_supervision(const Arguments& arguments) {
+  SupervisionWish wish;
+  const auto ranks = arguments.value("--ranks");
+  for (const char* option :
+       {"--gpus-per-rank", "--tee", "--log-dir", "--hang-action", "--hang-timeout"})
+    if (!ranks && arguments.has(option))
+      return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", option, "--ranks"),
+                   fmt::format("berth run --ranks 2 {} {} -- python train.py", option,
+                               printable(arguments.value(option).value_or("")))};
+  if (auto read = read_retries(arguments, wish); !read) return std::move(read).error();
+  if (!ranks) return wish;
+  auto parsed = parse_ranks(arguments, *ranks);
+  if (!parsed) return std::move(parsed).error();
+  wish.ranks = *parsed;
+  wish.ends_hangs = arguments.value("--hang-action") == "kill";
+  if (const auto given = arguments.value("--hang-timeout")) {
+    if (!wish.ends_hangs)
+      return Error{
+          ErrorCode::kInvalidArgument, "E0013",
+          text("{} needs {}", "--hang-timeout", "--hang-action kill"),
+          fmt::format("berth run --ranks 2 --hang-action kill --hang-timeout {} -- python train.py",
+                      printable(*given))};
+    const auto timeout = parse_duration(*given);
+    if (!timeout) return Error(timeout.error()).during("--hang-timeout");
+    wish.hang_timeout = *timeout;
+  }
+  wish.log_folder = arguments.value("--log-dir").value_or("");
+  const auto shown = arguments.value("--tee");
+  if (!shown || *shown == "all") return wish;
+  for (const std::string_view word : split(*shown, ',')) {
+    const auto rank = parse_integer(word, 0, kMostRanks - 1);
+    if (!rank) return Error(rank.error()).during("--tee");
+    wish.shown.push_back(static_cast<int>(*rank));
+  }
+  return wish;
+}
+
+model::Request request_for_ranks(model::Request request, const SupervisionWish& wish,
+                                 const model::Snapshot& snapshot) {
+  const bool says_devices = request.gpus || request.all_gpus || request.memory_bytes ||
+                            request.share_permille || !request.devices.empty();
+  if (!wish.ranks || says_devices) return request;
+  model::Request wanted = request;
+  if (wish.ranks->count == 0)
+    wanted.all_gpus = true;
+  else
+    wanted.gpus = wish.ranks->count * wish.ranks->gpus_per_rank.value_or(1);
+  const auto enough = policy::place(wanted, snapshot);
+  const bool asks_for_gpus = wish.ranks->count == 0 || wish.ranks->gpus_per_rank;
+  if (enough || enough.error().code != ErrorCode::kNoDevice || asks_for_gpus) return wanted;
+  // Fewer devices than ranks: an error that names them. No device: the CPU, as without ranks.
+  const auto any = policy::place(request, snapshot);
+  return any && any->devices.empty() ? request : wanted;
+}
+
+Result<std::shared_ptr<run::Supervision>> supervision_of(const SupervisionWish& wish,
+                                                         const model::Request& request,
+                                                         const model::Placement& placement,
+                                                         const model::Snapshot& snapshot,
+                                                         const model::Environment& environment) {
+  if (!wish.is_needed()) return std::shared_ptr<run::Supervision>();
+  auto made = std::make_shared<run::Supervision>();
+  made->record = run::make_record();
+  made->most_tries = wish.retries + 1;
+  made->backoff_least = wish.backoff_least;
+  made->backoff_most = wish.backoff_most;
+  if (!wish.ranks) {
+    made->ranks.resize(1);
+    made->ranks.front().devices = placement.devices;
+    made->ranks.front().threads = environment.threads;
+    return made;
+  }
+  run::RankWish ranks = *wish.ranks;
+  ranks.own_cores = request.cpus.has_value();
+  auto planned = run::plan_ranks(ranks, placement, snapshot, environment);
+  if (!planned) return std::move(planned).error();
+  made->has_ranks = true;
+  made->hang_timeout = wish.hang_timeout;
+  made->ends_hangs = wish.ends_hangs;
+  made->ranks = *std::move(planned);
+  made->shown = wish.shown;
+  if (!wish.log_folder.empty()) {
+    std::error_code problem;
+    made->log_folder = std::filesystem::absolute(wish.log_folder, problem).string();
+    std::filesystem::create_directories(made->log_folder, problem);
+    if (problem) return no_folder(wish.log_folder, problem.value());
+    if (::access(made->log_folder.c_str(), W_OK | X_OK) != 0)
+      return no_folder(wish.log_folder, errno);
+  }
+  return made;
+}
+
+std::vector<std::string> command_in_queue(const Arguments& arguments,
+                                          const model::Request& request) {
+  std::error_code problem;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", problem);
+  std::vector<std::string> command{problem ? "berth" : program.string(), "run"};
+  if (request.gpus == 0)
+    command.emplace_back("--cpu");
+  else if (request.gpus || request.all_gpus || request.memory_bytes || !request.devices.empty())
+    command.insert(command.end(), {"--gpus", "all"});
+  for (const char* option :
+       {"--cpus", "--ranks", "--gpus-per-rank", "--tee", "--log-dir", "--retries", "--backoff",
+        "--hang-action", "--hang-timeout", "--report", "--grace"})
+    if (const auto value = arguments.value(option)) command.insert(command.end(), {option, *value});
+  command.emplace_back("--");
+  command.insert(command.end(), arguments.command.begin(), arguments.command.end());
+  return command;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,62 @@
+// The options of `berth run` for jobs with several processes, and for retried jobs.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cli/verb.hpp"
+#include "model/run.hpp"
+#include "model/snapshot.hpp"
+#include "run/rank_plan.hpp"
+
+namespace berth::cli {
+
+inline constexpr std::array<Option, 8> kRankOptions{{
+    {"--ranks", "N|gpu",
+     "start it N times, or once for each GPU, with RANK and the rest as torchrun sets"},
+    {"--gpus-per-rank", "K",
+     "with --ranks: each rank has K GPUs, and with K above 1 sees only them"},
+    {"--tee", "LIST", "with --ranks: show the output of these ranks only (0,2); default: of all"},
+    {"--retries", "N", "start it again, up to N times, unless the program itself is wrong"},
+    {"--backoff", "TIME..MOST",
+     "with --retries: wait so long, twice as long each time (default: 1s..60s)"},
+    {"--hang-action", "report|kill",
+     "with --ranks: what to do about a hang, besides saying it (default: report)"},
+    {"--hang-timeout", "DURATION",
+     "with --hang-action kill: after so long without progress (default: 10m)"},
+    {"--log-dir", "DIR", "with --ranks: write the output of each rank to a file in DIR"},
+}};
+
+/// The values of these options.
+struct SupervisionWish {
+  std::optional<run::RankWish> ranks;
+  std::vector<int> shown;
+  std::string log_folder;
+  int retries = 0;
+  std::chrono::milliseconds hang_timeout{600'000};
+  bool ends_hangs = false;
+  std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};
+
+  [[nodiscard]] bool is_needed() const { return ranks || retries > 0; }
+};
+
+/// Fails with kInvalidArgument (E0104, E0013, E0010).
+[[nodiscard]] Result<SupervisionWish> parse_supervision(const Arguments& arguments);
+/// What the ranks need together. Without device options: one free GPU for each GPU that they need,
+/// or the CPU if this machine has no usable GPU.
+[[nodiscard]] model::Request request_for_ranks(model::Request request, const SupervisionWish& wish,
+                                               const model::Snapshot& snapshot);
+/// nullptr for a job that needs no supervision. Fails as run::plan_ranks, and with E0531 if the log
+/// folder cannot be used.
+[[nodiscard]] Result<std::shared_ptr<run::Supervision>> supervision_of(
+    const SupervisionWish& wish, const model::Request& request, const model::Placement& placement,
+    const model::Snapshot& snapshot, const model::Environment& environment);
+/// The command of a queued job: `berth run` with these options. Inside the job it uses the job's
+/// devices and takes no lease itself.
+[[nodiscard]] std::vector<std::string> command_in_queue(const Arguments& arguments,
+                                                        const model::Request& request);
+
+}  // namespace berth::cli

@@ -1,0 +1,33 @@
+// Decides which build `berth env` prints and `berth setup` installs.
+#pragma once
+
+#include <string>
+
+#include "cli/verb.hpp"
+#include "doctor/facts/facts.hpp"
+#include "doctor/rules/recipe_machine.hpp"
+#include "doctor/rules/recipe_text.hpp"
+
+namespace berth::cli {
+
+/// How hints of errors refer to the calling verb.
+struct RecipeAsker {
+  std::string command;  // "berth setup torch"
+  std::string
+      python_option;  // "--python python" or "--python-version ", to be followed by a version
+};
+
+struct RecipePlan {
+  doctor::RecipeMachine machine;
+  doctor::RecipeOrder order;
+};
+
+/// Reads --driver, --gpu, --compute-capability, --python-version, --torch-index, --cpu and --gpus.
+/// `release`: a preferred release, "2.7", but not guaranteed; "": the newest. Fails with E0831 to
+/// E0836.
+[[nodiscard]] Result<RecipePlan> plan_recipe(const Context& context, const doctor::Facts& facts,
+                                             doctor::Framework framework,
+                                             doctor::RecipeFormat format, const RecipeAsker& asker,
+                                             const std::string& release = "");
+
+}  // namespace berth::cli

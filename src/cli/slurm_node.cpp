@@ -1,0 +1,197 @@
+// `berth slurm prolog`, `epilog` and `health`, which Slurm's daemon starts as root. They read and
+// check three variables that slurmd itself sets, and give scontrol a clean environment. Each ends
+// within half a minute.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+
+#include "base/descriptor.hpp"
+#include "base/environment_variables.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/slurm_task.hpp"
+#include "engines/slurm_node.hpp"
+#include "inventory/observe.hpp"
+#include "output/json_writer.hpp"
+#include "system/spawn.hpp"
+
+namespace berth::cli {
+namespace {
+
+using engines::NodeAction;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kDriver{10}, kScontrol{8};
+
+/// What slurmd says about the node and the job.
+struct Around {
+  std::string node, config, gpus;
+};
+
+bool is_name(const std::string& text) {
+  return !text.empty() && text.size() < 256 && text.front() != '-' &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+         });
+}
+
+Around read_environment(const Arguments& given) {
+  std::error_code ignored;
+  const auto folder = given.value("--conf");
+  return {given.value("--node").value_or(env("SLURMD_NODENAME").value_or("")),
+          folder ? std::filesystem::absolute(*folder + "/slurm.conf", ignored).string()
+                 : env("SLURM_CONF").value_or(""),
+          env("SLURM_JOB_GPUS").value_or("")};
+}
+
+/// Programs that we start inherit only the location of Slurm's configuration.
+void forget_environment(const Around& around) {
+  ::clearenv();  // NOLINT(concurrency-mt-unsafe): no thread runs yet
+  ::setenv("PATH", "/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin:/opt/slurm/bin", 1);
+  if (around.config.starts_with('/')) ::setenv("SLURM_CONF", around.config.c_str(), 1);
+}
+
+/// The program's output; nullopt if it fails or takes too long.
+std::optional<std::string> said_by(std::vector<std::string> words) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+  const Descriptor out(ends[0]);
+  Descriptor in(ends[1]);
+  words.insert(words.begin(), "env");
+  const auto started = system::spawn({"/usr/bin/env", words, in.get(), 2, false});
+  in.reset();
+  if (started.pid < 0) return std::nullopt;
+  std::string text;
+  const auto deadline = steady_clock::now() + kScontrol;
+  for (bool open = true; open;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - steady_clock::now());
+    pollfd one{out.get(), POLLIN, 0};
+    const int ready = left.count() > 0 ? ::poll(&one, 1, static_cast<int>(left.count())) : 0;
+    if (ready < 0 && errno == EINTR) continue;
+    char buffer[4096];
+    const ssize_t n = ready > 0 ? ::read(out.get(), buffer, sizeof buffer) : 0;
+    if (ready <= 0) ::kill(started.pid, SIGKILL);
+    open = n > 0 && text.size() < 1 << 20;
+    if (n > 0) text.append(buffer, static_cast<std::size_t>(n));
+  }
+  int status = 0;
+  while (::waitpid(started.pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
+  return text;
+}
+
+Error no_scontrol(const std::string& node) {
+  return {ErrorCode::kUnavailable, "E1013",
+          text("Slurm does not answer about the node {}", printable(node)),
+          "scontrol show node " + node};
+}
+
+struct Checked {
+  std::string unfit;  // the reason; "": all are fit
+  NodeAction done = NodeAction::kNone;
+};
+
+model::Snapshot look_for_slurm(const inventory::Sources& sources) {
+  inventory::Options options;
+  options.processes = false;
+  options.process_details = false;
+  options.holders = false;
+  options.opencl = inventory::OpenCl::kNever;
+  options.initialisation_deadline = kDriver;
+  return inventory::observe(sources, options);
+}
+
+/// Reports to Slurm. `may_resume`: only a check of all GPUs may say that the node is well.
+Result<NodeAction> tell(const Around& around, const std::string& unfit, bool may_resume) {
+  if (unfit.empty() && !may_resume) return NodeAction::kNone;
+  const auto shown = said_by({"scontrol", "show", "node", around.node, "--oneliner"});
+  const auto state = shown ? engines::node_state(*shown) : std::nullopt;
+  if (!state) return no_scontrol(around.node);
+  const NodeAction action = engines::action_for(unfit, *state);
+  const std::string name = "NodeName=" + around.node;
+  std::optional<std::string> done = "";
+  if (action == NodeAction::kDrain)
+    done = said_by({"scontrol", "update", name, "State=DRAIN", "Reason=" + unfit});
+  if (action == NodeAction::kResume) done = said_by({"scontrol", "update", name, "State=RESUME"});
+  if (!done) return no_scontrol(around.node);
+  return action;
+}
+
+std::string_view word_of(NodeAction action) {
+  if (action == NodeAction::kDrain) return "drained";
+  return action == NodeAction::kResume ? "resumed" : "none";
+}
+
+void say(const Context& context, const Around& around, const Checked& checked) {
+  if (context.json) {
+    output::JsonWriter json;
+    json.open('{');
+    json.field("schema", 1);
+    json.field("node", around.node);
+    json.field("fit", checked.unfit.empty());
+    json.text_field("reason", checked.unfit);
+    json.field("action", word_of(checked.done));
+    json.close('}');
+    context.out(json.finish());
+    return;
+  }
+  if (!checked.unfit.empty()) context.out(checked.unfit + "\n");
+  if (checked.done != NodeAction::kNone)
+    context.out(fmt::format("{}: {}\n", around.node, word_of(checked.done)));
+}
+
+}  // namespace
+
+Result<int> slurm_node(const Context& context, const std::string& word) {
+  // Everyone who runs scontrol can read Slurm's reason, so write it in English.
+  set_language(Language::kEnglish);
+  if (auto checked = inventory::Sources::check_environment(); !checked)
+    return std::move(checked).error();
+  const inventory::Sources sources = inventory::Sources::from_environment();
+  const Around around = read_environment(context.arguments);
+  if (!is_name(around.node))
+    return Error{ErrorCode::kInvalidArgument, "E1002",
+                 text("which node is this? slurmd says it in SLURMD_NODENAME"),
+                 "berth slurm health --node n1"};
+  std::vector<int> numbers;
+  if (word != "health") {
+    // A job without a GPU need not wait for a driver.
+    if (around.gpus.empty()) return 0;
+    const auto given = engines::job_gpus(around.gpus);
+    if (!given)
+      return Error{ErrorCode::kInvalidArgument, "E1002",
+                   text("SLURM_JOB_GPUS is no list of numbers: {}", printable(around.gpus)),
+                   "scontrol show job"};
+    numbers = *given;
+  }
+  const model::Snapshot snapshot = look_for_slurm(sources);
+  forget_environment(around);
+  if (word == "health") {
+    const std::string folder = around.config.empty()
+                                   ? engines::slurm_folder()
+                                   : around.config.substr(0, around.config.rfind('/'));
+    if (const auto config = engines::read_slurm_config(folder))
+      numbers = engines::configured_gpus(*config, around.node);
+    if (numbers.empty()) numbers = engines::gpus_here(snapshot);
+  }
+  Checked checked{engines::unfit_reason(snapshot, numbers), NodeAction::kNone};
+  const auto told = tell(around, checked.unfit, word == "health");
+  if (told) checked.done = *told;
+  // A failing prolog keeps the job away from this node, even if the reason could not be reported to
+  // Slurm.
+  if (!told && !(word == "prolog" && !checked.unfit.empty())) return told.error();
+  say(context, around, checked);
+  return word == "prolog" && !checked.unfit.empty() ? 1 : 0;
+}
+
+}  // namespace berth::cli

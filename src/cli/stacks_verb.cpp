@@ -1,0 +1,175 @@
+// `berth stacks JOB|PID`: shows where each process of a job is, without stopping it.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/job_calls.hpp"
+#include "cli/verbs.hpp"
+#include "client/jobs.hpp"
+#include "client/lease.hpp"
+#include "client/reach.hpp"
+#include "run/descendants.hpp"
+#include "run/stacks.hpp"
+
+namespace berth::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Seen {
+  pid_t pid = 0;
+  std::string command, rank, stack;
+  std::vector<run::ThreadState> threads;
+};
+
+Error no_process(const std::string& word) {
+  return {ErrorCode::kNotFound, "E0532",
+          text("there is no running job or process {}", printable(word)), "berth jobs"};
+}
+
+Error not_yours(pid_t pid) {
+  return {ErrorCode::kPermissionDenied, "E0533", text("process {} is another user's", pid),
+          fmt::format("sudo berth stacks {}", pid)};
+}
+
+std::vector<pid_t> owners_of(const model::Job& job) {
+  std::vector<pid_t> found;
+  for (const model::ProcessId& one : job.owners) found.push_back(static_cast<pid_t>(one.pid));
+  return found;
+}
+
+/// The topmost processes of the job or pid. A number means a running job first, then a process.
+Result<std::vector<pid_t>> roots_of(const Context& context) {
+  const auto& words = context.arguments.positional;
+  const auto number = words.empty() ? std::nullopt : to_number(words.front());
+  if (number && *number > 0) {
+    auto client = client::broker_here(client::IfNone::kGlance);
+    const auto answer = client ? client->call("GET", job_path(static_cast<model::JobId>(*number)))
+                               : Result<client::Response>(no_process(words.front()));
+    if (answer && answer->status == 200)
+      if (const auto job = client::job_in(*answer); job && job->state == model::JobState::kRunning)
+        return owners_of(*job);
+    if (!run::read_stat("/proc", static_cast<pid_t>(*number))) return no_process(words.front());
+    return std::vector<pid_t>{static_cast<pid_t>(*number)};
+  }
+  auto found = find_job(context, "stacks");
+  if (!found) return std::move(found).error();
+  const auto job = found->calls.job(found->id);
+  if (!job) return job.error();
+  if (job->state != model::JobState::kRunning) return no_process(model::job_number(*job));
+  return owners_of(*job);
+}
+
+std::string variable_of(pid_t pid, std::string_view name) {
+  const std::string all = slurp("/proc/" + std::to_string(pid) + "/environ").value_or("");
+  for (const std::string_view one : split(all, '\0'))
+    if (one.starts_with(name) && one.substr(name.size()).starts_with('='))
+      return std::string(one.substr(name.size() + 1));
+  return {};
+}
+
+/// Berth's own helpers are not part of the program.
+bool is_ours(const std::string& command) {
+  return command.starts_with("job-keeper") || command.starts_with("berth") ||
+         command.find("/berth run ") != std::string::npos;
+}
+
+std::vector<Seen> look_at(const std::vector<pid_t>& roots) {
+  std::vector<Seen> all;
+  std::map<std::string, std::vector<pid_t>> by_folder;
+  for (const pid_t root : roots) {
+    std::vector<pid_t> processes{root};
+    for (const run::Relative& one : run::descendants(root)) processes.push_back(one.pid);
+    for (const pid_t pid : processes) {
+      Seen seen{pid, run::command_of(pid), variable_of(pid, "RANK"), "", run::threads_of(pid)};
+      if (seen.threads.empty() || (is_ours(seen.command) && processes.size() > 1)) continue;
+      by_folder[run::stack_folder_of(pid)].push_back(pid);
+      all.push_back(std::move(seen));
+    }
+  }
+  for (const auto& [folder, processes] : by_folder) {
+    const auto stacks = run::ask_for_stacks(folder, processes);
+    for (Seen& one : all)
+      if (const auto found = stacks.find(one.pid); found != stacks.end()) one.stack = found->second;
+  }
+  return all;
+}
+
+Json json_of(const Seen& seen) {
+  Json threads = Json::array();
+  for (const auto& one : seen.threads)
+    threads.push_back({{"id", one.id},
+                       {"name", printable(one.name)},
+                       {"state", std::string(1, one.state)},
+                       {"waits_in", one.waits_in.empty() ? Json(nullptr) : Json(one.waits_in)}});
+  Json python = nullptr;
+  if (!seen.stack.empty()) {
+    python = Json::array();
+    for (const auto& thread : run::parse_stacks(seen.stack)) {
+      Json frames = Json::array();
+      for (const auto& frame : thread.frames)
+        frames.push_back({{"file", printable(frame.file)},
+                          {"line", frame.line},
+                          {"function", printable(frame.function)}});
+      python.push_back({{"frames", std::move(frames)}});
+    }
+  }
+  const auto rank = to_number(seen.rank);
+  return {{"pid", seen.pid},
+          {"rank", rank ? Json(*rank) : Json(nullptr)},
+          {"command", seen.command.empty() ? Json(nullptr) : Json(printable(seen.command))},
+          {"threads", std::move(threads)},
+          {"python", std::move(python)}};
+}
+
+std::string text_of(const Seen& seen) {
+  const auto& first = seen.threads.front();
+  std::string out = text("process {}", seen.pid);
+  if (!seen.rank.empty()) out += "   " + text("rank {}", printable(seen.rank));
+  out += "   " + printable(seen.command) + "\n  ";
+  out += text_n("{} thread", "{} threads", static_cast<long long>(seen.threads.size()),
+                seen.threads.size());
+  out += first.waits_in.empty()
+             ? text("; the first one is in state {}", std::string(1, first.state))
+             : text("; the first one sleeps in {}", first.waits_in);
+  out += "\n";
+  const auto python = run::parse_stacks(seen.stack);
+  if (python.empty())
+    return out + "  " + text("no Python stack: it has not registered for that") + "\n";
+  for (auto thread = python.rbegin(); thread != python.rend(); ++thread) {
+    if (thread != python.rbegin()) out += "  " + text("another thread:") + "\n";
+    for (const auto& frame : thread->frames)
+      out += fmt::format("    {}:{}  {}\n", printable(frame.file), frame.line,
+                         printable(frame.function));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<int> run_stacks(const Context& context) {
+  const auto roots = roots_of(context);
+  if (!roots) return roots.error();
+  for (const pid_t pid : *roots) {
+    struct stat about = {};
+    if (::geteuid() != 0 && ::stat(("/proc/" + std::to_string(pid)).c_str(), &about) == 0 &&
+        about.st_uid != ::geteuid())
+      return not_yours(pid);
+  }
+  const auto all = look_at(*roots);
+  if (context.json) {
+    Json processes = Json::array();
+    for (const Seen& one : all) processes.push_back(json_of(one));
+    context.out(Json{{"schema", 1}, {"processes", std::move(processes)}}.dump() + "\n");
+    return 0;
+  }
+  std::string out;
+  for (const Seen& one : all) out += (out.empty() ? "" : "\n") + text_of(one);
+  context.out(context.out_terminal.spell(out));
+  return 0;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,79 @@
+// Options and examples of the watching verbs: top, health, alerts, history, usage, exporter.
+#pragma once
+
+#include <array>
+
+#include "cli/verb.hpp"
+#include "top/keys.hpp"
+#include "watch/metrics.hpp"
+
+namespace berth::cli {
+
+inline constexpr auto kTopOptions = std::to_array<Option>({
+    {"-d,--device", "LIST",
+     "only these devices: index (0, MIG 0:1), uuid or PCI address, comma separated", true},
+    {"-u,--user", "NAME", "only what this user (name or uid) uses"},
+    {"-s,--sort", top::kSortKeys, "order of the processes; numbers largest first"},
+    {"--filter", "TEXT", "only processes that contain it: command, user, container, job"},
+    {"--interval", "DURATION", "time between two samples (default: 1s)"},
+    {"--no-graphs", nullptr, "no graphs over time"},
+    {"--ascii", nullptr, "no characters beyond ASCII in bars and graphs"},
+    {"--once", nullptr, "print one picture and end; with --json one document"},
+});
+inline constexpr auto kTopExamples = std::to_array<Example>({
+    {"berth top", "devices and processes, live; ? shows the keys"},
+    {"berth top --once", "the same once, for a script or a log"},
+    {"berth top --json | jq -c '.devices[0].utilization_percent'", "one document a second"},
+});
+
+inline constexpr auto kHealthOptions = std::to_array<Option>({
+    {"-d,--device", "LIST", "only these devices: index, uuid or PCI address, comma separated",
+     true},
+});
+inline constexpr auto kHealthExamples = std::to_array<Example>({
+    {"berth health", "check every GPU; the exit code is 1 if one failed"},
+    {"berth health --device 0 || exit 1", "in the prolog of a scheduler"},
+});
+inline constexpr auto kAlertsExamples = std::to_array<Example>({
+    {"berth alerts", "what is wrong now, and since when"},
+});
+inline constexpr auto kHistoryOptions = std::to_array<Option>({
+    {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},
+    {"-u,--user", "NAME", "instead of readings: what this user had, by job"},
+    {"--job", "N", "instead of readings: what this job had, by command"},
+    {"--since", "DURATION", "how far back (2h, 7d; default: 1h)"},
+    {"--step", "DURATION", "length of the interval of each mean (default: what fits)"},
+    {"--format", "table|csv|json|plot", "how to print it (default: table)"},
+});
+inline constexpr auto kHistoryExamples = std::to_array<Example>({
+    {"berth history --device 0 --since 2h", "the readings of one device"},
+    {"berth history --since 24h --format plot", "a day as graphs"},
+    {"berth history --format csv > day.csv", "for a spreadsheet"},
+});
+inline constexpr auto kUsageOptions = std::to_array<Option>({
+    {"--by", "user|job|command", "what is summed up (default: user)"},
+    {"-u,--user", "NAME", "only this user's"},
+    {"--job", "N", "only this job's"},
+    {"--since", "DURATION", "how far back (default: 30d)"},
+});
+inline constexpr auto kUsageExamples = std::to_array<Example>({
+    {"berth usage --since 7d", "GPU-hours of each user, and how much of them was idle"},
+    {"berth usage --by command --user lin", "what one user's hours went into"},
+});
+
+inline constexpr auto kExporterOptions = std::to_array<Option>({
+    {"--listen", "ADDRESS:PORT", "where to answer (default: 127.0.0.1:9837)"},
+    {"--dialect", watch::kDialects, "use the names and labels of this exporter (default: berth)"},
+    {"--processes", "N",
+     "also the N largest groups of processes on each device: by user, job and program"},
+    {"--interval", "DURATION", "time between two samples (default: 1s)"},
+    {"--token-file", "FILE", "answer only callers with this bearer token; needed beyond loopback"},
+    {"--once", nullptr, "print the metrics once instead of serving them"},
+});
+inline constexpr auto kExporterExamples = std::to_array<Example>({
+    {"berth exporter", "metrics for Prometheus at http://127.0.0.1:9837/metrics"},
+    {"berth exporter --dialect dcgm", "for dashboards made for dcgm-exporter"},
+    {"berth exporter --once", "see what it exports"},
+});
+
+}  // namespace berth::cli

@@ -1,0 +1,103 @@
+// Fact<T>: a property of a machine in one of three states: known, absent, or unreadable. A rule may
+// draw conclusions from "absent", but not from "unreadable". A known value can also be partial, if
+// some of it could not be read.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace berth::doctor {
+
+/// Why something is unknown.
+struct Unreadable {
+  std::string where;     // a path, or the call that failed
+  int error_number = 0;  // errno; 0: not requested ("not part of the bundle", "static look")
+};
+
+/// Records every unreadable fact that this thread evaluates during its lifetime, so that no rule
+/// can forget to report that it could not run. Facts that were not requested (error 0) are not
+/// recorded; most rules work without them.
+class Witness {
+ public:
+  Witness() : before_(std::exchange(current(), this)) {}
+  ~Witness() { current() = before_; }
+  Witness(const Witness&) = delete;
+  Witness& operator=(const Witness&) = delete;
+
+  static void tell(const std::optional<Unreadable>& why) {
+    if (current() != nullptr && why && why->error_number != 0) current()->told_.push_back(*why);
+  }
+  [[nodiscard]] const std::vector<Unreadable>& told() const { return told_; }
+
+ private:
+  static Witness*& current() {
+    thread_local Witness* witness = nullptr;
+    return witness;
+  }
+  Witness* before_;
+  std::vector<Unreadable> told_;
+};
+
+template <typename T>
+class Fact {
+ public:
+  /// Absent.
+  Fact() = default;
+  Fact(T value) : value_(std::move(value)) {}     // NOLINT(google-explicit-constructor)
+  Fact(Unreadable why) : why_(std::move(why)) {}  // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] bool has_value() const {
+    Witness::tell(why_);
+    return value_.has_value();
+  }
+  [[nodiscard]] bool is_absent() const {
+    Witness::tell(why_);
+    return !value_ && !why_;
+  }
+  [[nodiscard]] bool is_unreadable() const {
+    Witness::tell(why_);
+    return !value_ && why_;
+  }
+  /// The value is complete. Only then does it prove that something is absent.
+  [[nodiscard]] bool is_whole() const {
+    Witness::tell(why_);
+    return value_ && !why_;
+  }
+  explicit operator bool() const { return has_value(); }
+  const T& operator*() const { return *value_; }
+  const T* operator->() const { return &*value_; }
+  [[nodiscard]] const std::optional<T>& value() const { return value_; }
+  [[nodiscard]] T value_or(T other) const { return has_value() ? *value_ : std::move(other); }
+  /// Requires is_unreadable().
+  [[nodiscard]] const Unreadable& why() const { return *why_; }
+  /// Records that a part could not be read: a value becomes partial, and an absent fact becomes
+  /// unreadable.
+  void doubt(const Unreadable& why) {
+    if (!why_) why_ = why;
+  }
+  /// Inherits the doubt of `source`, from which it was computed.
+  template <typename U>
+  void doubt(const Fact<U>& source) {
+    if (source.why_) doubt(*source.why_);
+  }
+
+  /// A fact with `change` applied to the value; if `change` returns nullopt, the fact is absent.
+  template <typename Change>
+  auto map(Change change) const -> Fact<decltype(change(std::declval<const T&>()))> {
+    using Changed = Fact<decltype(change(std::declval<const T&>()))>;
+    Changed changed = value_ ? Changed(change(*value_)) : Changed();
+    if (why_) changed.doubt(*why_);
+    return changed;
+  }
+
+ private:
+  template <typename>
+  friend class Fact;
+
+  std::optional<T> value_;
+  std::optional<Unreadable> why_;
+};
+
+}  // namespace berth::doctor

@@ -1,0 +1,34 @@
+// What exists at a path of a tree.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace berth::doctor {
+
+enum class NodeType : unsigned char { kFile, kFolder, kLink, kCharacter, kBlock, kFifo, kSocket };
+
+/// The file at a path, and whether it can be opened.
+struct Node {
+  NodeType type = NodeType::kFile;
+  mode_t mode = 0;  // permission bits
+  uid_t uid = 0;
+  gid_t gid = 0;
+  unsigned major = 0, minor = 0;  // devices
+  std::uint64_t size = 0;
+  bool is_empty = false;      // the file is known to be empty, not merely without recorded content
+  std::int64_t modified = 0;  // seconds since 1970
+  std::int64_t changed = 0;   // ctime: when it was created or its metadata changed; 0 unknown
+  /// Devices: the errno that open(O_RDWR) would return, 0: allowed; nullopt: not checked.
+  std::optional<int> open_error;
+};
+
+/// One row of a bundle's side table, for what plain files cannot represent.
+struct Special {
+  std::optional<Node> node;
+  int error = 0;  // errno of every access to the path
+};
+
+}  // namespace berth::doctor

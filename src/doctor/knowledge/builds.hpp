@@ -1,0 +1,56 @@
+// Builds: every published build of a framework in the compatibility data, and what it requires of
+// Python, driver and GPU. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/knowledge/compatibility.hpp"
+
+namespace berth::doctor {
+
+enum class Framework : unsigned char { kTorch, kTensorflow, kJax, kCupy };
+enum class Platform : unsigned char { kNvidia, kRocm, kXpu, kCpu };
+
+/// "torch", "tensorflow", "jax", "cupy".
+[[nodiscard]] std::optional<Framework> framework_of(std::string_view word);
+[[nodiscard]] const char* word_of(Framework framework);
+/// The name in sentences: "PyTorch".
+[[nodiscard]] const char* name_of(Framework framework);
+
+struct Build {
+  std::string release;         // "2.14"
+  std::string python;          // "3.10-3.14"
+  std::string cuda;            // "12.6"; "" on another platform
+  std::string package;         // "torch==2.14.*", "jax[cuda12]==0.12.*"
+  std::string tag;             // in PyTorch's index: "cu126", "cpu", "rocm7.2", "xpu"; "" none
+  bool on_pypi = true;         // this is the wheel on PyPI
+  bool is_jitted = false;      // it contains a compiler instead of kernels
+  bool needs_toolkit = false;  // needs an installed toolkit of that CUDA major; pip has none
+};
+
+/// Newest release first.
+[[nodiscard]] std::vector<Build> builds_of(const Compatibility& known, Framework framework,
+                                           Platform platform, bool aarch64);
+
+/// What a GPU needs to run a build.
+struct Need {
+  std::string driver;    // lowest version; "" unknown
+  std::string made_for;  // the driver must support this CUDA to compile PTX; "" any
+  std::string to_exist;  // first driver that supports such GPUs; "" unknown
+  int last_branch = 0;   // last branch that supports them; 0 no limit
+};
+/// nullopt: the build cannot use such a GPU, or the tables do not prove that it can.
+[[nodiscard]] std::optional<Need> need_of(const Compatibility& known, Framework framework,
+                                          const Build& build, bool aarch64,
+                                          std::string_view capability);
+
+/// "nvidia-cudnn-cu12==9.10.*" if pip would install a cuDNN that no longer supports one of the
+/// GPUs; "" if no pin is needed.
+[[nodiscard]] std::string cudnn_pin(const Compatibility& known, Framework framework,
+                                    const Build& build,
+                                    const std::vector<std::string>& capabilities);
+
+}  // namespace berth::doctor

@@ -1,0 +1,255 @@
+// Which drivers, CUDA versions, wheels and compute capabilities work together, from
+// data/compat.toml and data/gpu_families.toml. A new release needs a row there. Without a row
+// nothing is known, and nothing is concluded.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/knowledge/known_faults.hpp"
+#include "doctor/knowledge/package_pair.hpp"
+#include "doctor/knowledge/systems.hpp"
+
+namespace berth::doctor {
+
+/// The driver that was released with a toolkit.
+struct ToolkitDriver {
+  std::string cuda, driver;
+};
+/// The lowest driver for all toolkits of this major version.
+struct MajorDriver {
+  int major = 0;
+  std::string driver;
+};
+/// The toolkits that can compile for a compute capability; "": no known limit.
+struct ArchToolkits {
+  std::string capability, name, first, last;
+  int last_branch = 0;  // newest driver branch that supports such GPUs; 0 no known limit
+};
+struct TorchRelease {
+  std::string version, python;
+  std::vector<std::string> cuda;  // versions with builds, experimental ones last
+  std::string rocm;
+  std::string pypi;                          // the CUDA of PyPI's wheel for x86_64; "" unknown
+  std::map<std::string, std::string> cudnn;  // by build, "cu118", or "all": "8.7.0.84"
+};
+/// The contents of official Linux wheels: SASS for `arch`, and PTX for `ptx` unless it is "".
+struct WheelArch {
+  std::string versions, cuda;
+  bool aarch64 = false;
+  std::vector<std::string> arch;
+  std::string ptx;
+};
+struct TensorflowRelease {
+  std::string version, python, cuda, cudnn;
+};
+/// One of JAX's two CUDA plugins.
+struct JaxPlugin {
+  int cuda_major = 0;
+  std::string cuda, cudnn, driver, capability;  // lowest versions; "" no known limit
+};
+/// A release of JAX with wheels for these CUDA majors; `built`: the CUDA version of each.
+struct JaxRelease {
+  std::string version, python;
+  std::vector<int> majors;
+  std::vector<std::string> built;
+};
+/// A build of conda-forge's jaxlib and its cuDNN, which is the minimum at run time.
+struct CondaJaxlib {
+  std::string versions, build, cudnn, source;  // build: a prefix of its name
+};
+struct CupyWheel {
+  std::string version, python, package, built;  // built: the newest CUDA in its [ctk] extra
+  bool has_ctk = true;                          // otherwise it uses an installed toolkit
+};
+struct OnnxRelease {
+  std::string version, cuda, cudnn;
+};
+struct KnownBad {
+  std::string package, version, what, use, source;
+};
+struct AmdFirmware {
+  std::string release, what, source;
+  std::vector<std::string> targets;
+};
+/// A package that searches NVIDIA's wheels for CUDA libraries; `call`: only when this function is
+/// called.
+struct WheelSearcher {
+  std::string package, versions, call, source;
+};
+/// The GPUs that PyTorch's wheels for these ROCm releases were compiled for: "gfx1030".
+struct RocmWheel {
+  std::string rocm;
+  std::vector<std::string> targets;
+};
+/// A CPU build of a package; `use` is the GPU build.
+struct CpuBuild {
+  std::string package, versions, use, source;
+  bool beside_torch = false;  // it is meant for use with PyTorch's tensors
+  bool quiet = false;         // usually installed for the CPU on purpose
+};
+/// The compute capabilities that a package supports: the lowest and the highest (`most`), or all in
+/// its code. `tag`: builds with this local version; `below`: builds with an older CUDA; `warn`:
+/// users may not need it; `what`: msgid of what fails; `use`: a release to install instead.
+struct PackageGpus {
+  std::string package, versions, capability, source, tag;
+  std::vector<std::string> arch;
+  std::string ptx;
+  bool warn = false;
+  std::string most, below, what, use;
+};
+/// x86 instruction sets that a package was compiled with: "avx". `tag` as above.
+struct CpuNeed {
+  std::string package, versions;
+  std::vector<std::string> needs;
+  std::string source, tag;
+};
+/// A package that does not allocate memory with cudaMalloc, and the GPU kinds that may not support
+/// that: "vgpu", "jetson", "wsl". `use`: a release without the problem; `set`: a command that
+/// helps.
+struct MemoryUser {
+  std::string package, versions;
+  std::vector<std::string> where;
+  std::string use, set, source;
+};
+/// The CUDA version of the newest ptxas in Triton's wheels.
+struct TritonPtxas {
+  std::string versions, cuda, source;
+};
+/// A package whose PTX comes from an installed CUDA compiler and is compiled by the driver.
+struct PtxUser {
+  std::string package, versions, source;
+};
+/// A PyTorch symbol, and the releases that lack it.
+struct TorchSymbol {
+  std::string symbol, lacks, source;
+};
+/// The ROCm releases that AMD tested with a release of its kernel driver.
+struct RocmDriver {
+  std::string driver, rocm;
+};
+/// The first kernel that supports GPUs whose PCI ids have this prefix. Also used for the first
+/// release of Intel's runtime, the last one for older GPUs, and the first PyTorch for XPU.
+struct IntelKernel {
+  std::string begins, name, kernel, source;
+};
+/// What a Jetson Linux release supports; `torch`: pip arguments that install NVIDIA's PyTorch for
+/// it.
+struct JetsonCuda {
+  int l4t = 0;
+  std::string cuda, python, page;
+  std::vector<std::string> torch;
+};
+struct GpuFamily {
+  std::string begins, capability;
+  int digits = 0;        // number of digits that follow
+  bool aarch64 = false;  // on a board with such a CPU
+};
+
+struct Compatibility {
+  std::vector<ToolkitDriver> toolkit_drivers;
+  std::vector<MajorDriver> major_drivers;
+  std::vector<ArchToolkits> archs;
+  std::vector<TorchRelease> torch;
+  std::vector<WheelArch> torch_archs, conda_archs, tensorflow_archs;
+  std::vector<TensorflowRelease> tensorflow;
+  std::vector<JaxPlugin> jax;
+  std::vector<JaxRelease> jax_releases;
+  std::vector<CondaJaxlib> conda_jaxlibs, jaxlib_wheels;  // for wheels: the local version
+  std::vector<CupyWheel> cupy;
+  std::vector<OnnxRelease> onnx;
+  std::vector<KnownBad> known_bad;
+  std::vector<AmdFirmware> amd_firmware;
+  std::vector<AmdKernelFault> amd_kernel_faults;
+  std::vector<ExecutableStack> executable_stacks;
+  std::vector<SystemLibc> system_libcs;
+  std::vector<SystemPackage> system_packages;
+  std::vector<PackagePair> pairs;
+  std::vector<Successor> successors;
+  std::vector<Opens> opens;
+  std::vector<WheelSearcher> wheel_searchers;
+  std::vector<RocmDriver> rocm_drivers;
+  std::vector<RocmWheel> rocm_wheels;
+  std::vector<CpuBuild> cpu_builds;
+  std::vector<PackageGpus> package_gpus;
+  std::vector<CpuNeed> cpu_needs;
+  std::vector<VariableFault> variables;
+  std::vector<KernelLine> kernel_lines;
+  std::vector<MemoryUser> memory_users;
+  std::vector<TritonPtxas> triton_ptxas;
+  std::vector<PtxUser> ptx_users;
+  std::vector<TorchSymbol> torch_symbols;
+  std::vector<GpuFamily> families;
+  std::map<std::string, std::vector<std::string>> other_gpus;  // "AMD": prefixes of their names
+  std::map<std::string, std::vector<std::string>>
+      several_gpus;  // "TITAN X": the models with that name
+  std::vector<IntelKernel> intel_kernels, amd_kernels, intel_runtimes, intel_legacy, torch_xpu;
+  std::vector<JetsonCuda> jetsons;
+  std::vector<SystemCommands> systems;
+  std::vector<SystemWish> system_wishes;
+  std::vector<std::string> rocm_devices;  // PCI ids, "744c"
+  /// Sub-libraries of a cuDNN major: all releases have `libraries`, newer ones also `newer`.
+  struct Cudnn {
+    int major = 0;
+    std::vector<std::string> libraries, newer;
+  };
+  std::vector<Cudnn> cudnn;
+  /// Releases of cuDNN with the GPUs they support, newest first.
+  struct CudnnRelease {
+    std::string version, cuda;  // cuda: "12.0-12.9"
+    std::vector<std::string> arch;
+  };
+  std::vector<CudnnRelease> cudnn_releases;
+  struct BaseImage {
+    std::string python, image;
+  };
+  std::vector<BaseImage> images;
+
+  /// The newest CUDA that a driver supports; "" if it is older than all rows.
+  [[nodiscard]] std::string cuda_of_driver(std::string_view driver) const;
+  /// The lowest driver for programs of this CUDA (from 11 on: of its major); "" unknown.
+  [[nodiscard]] std::string driver_for(std::string_view cuda) const;
+  /// The driver that was released with this CUDA; "" unknown.
+  [[nodiscard]] std::string driver_made_for(std::string_view cuda) const;
+  /// By the GPU's name, with or without "NVIDIA "; "" unknown. capability_as_said() also accepts
+  /// short names: "4090", "t4".
+  [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
+  [[nodiscard]] std::string capability_as_said(std::string_view gpu_name) const;
+  /// The full names of cards with this short name; empty if there is only one. is_with_aarch64():
+  /// only on aarch64 boards.
+  [[nodiscard]] std::vector<std::string> several_of(std::string_view gpu_name) const;
+  [[nodiscard]] bool is_with_aarch64(std::string_view gpu_name) const;
+  /// "AMD", "Intel" or "Jetson" for a short name of such a GPU; "" otherwise.
+  [[nodiscard]] std::string other_maker(std::string_view gpu_name) const;
+  [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
+  /// The newest ROCm of PyTorch's wheels ("7.14"), and the cuDNN of a PyTorch build; "" unknown.
+  [[nodiscard]] std::string newest_rocm() const;
+  [[nodiscard]] std::string cudnn_of_torch(std::string_view version, std::string_view cuda) const;
+  [[nodiscard]] const TensorflowRelease* tensorflow_of(std::string_view version) const;
+};
+
+enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
+
+/// What a wheel contains for a GPU.
+[[nodiscard]] Kernels kernels_of(const WheelArch& row, std::string_view capability);
+/// Whether a toolkit can compile for a GPU: kLacks if not, kHas within the known limits, kUnknown
+/// if the tables have no row for the GPU.
+[[nodiscard]] Kernels toolkit_compiles(const Compatibility& known, std::string_view cuda,
+                                       std::string_view capability);
+/// SASS for X.y runs on X.z with z ≥ y, but not on another major, and not on both Jetson and other
+/// GPUs (https://github.com/pytorch/pytorch/issues/145560). PTX is compiled for newer GPUs.
+[[nodiscard]] bool sass_serves(const std::vector<std::string>& arch, std::string_view capability);
+/// Whether the official wheel of this torch has kernels for a GPU.
+[[nodiscard]] Kernels torch_kernels(const Compatibility& known, std::string_view version,
+                                    std::string_view cuda, bool aarch64,
+                                    std::string_view capability);
+
+/// The tables that are compiled into the program.
+[[nodiscard]] const Compatibility& shipped_compatibility();
+/// From {"compat": …, "gpu_families": …}; ignores missing keys and wrong types.
+[[nodiscard]] Compatibility compatibility_from(std::string_view text);
+
+}  // namespace berth::doctor

@@ -1,0 +1,60 @@
+// Splits configuration files into lines and words. Shared by their readers and the code that
+// redacts them, because both must see the same words.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.hpp"
+
+namespace berth::doctor {
+
+/// Words separated by spaces and tabs.
+[[nodiscard]] inline std::vector<std::string_view> words_between_blanks(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (!(line = trim(line)).empty()) {
+    const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
+    words.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+  return words;
+}
+
+/// Lines without comments; a trailing backslash joins a line with the next. `anywhere`: "#" starts
+/// a comment anywhere (Slurm), otherwise only at the start of a line (systemd).
+[[nodiscard]] inline std::vector<std::string> joined_lines(std::string_view text, bool anywhere) {
+  std::vector<std::string> lines;
+  bool goes_on = false;
+  for (std::string_view line : split(text, '\n')) {
+    if (anywhere) line = line.substr(0, line.find('#'));
+    line = trim(line);
+    if (!anywhere && (line.starts_with('#') || line.starts_with(';'))) continue;
+    const bool more = line.ends_with('\\');
+    if (more) line.remove_suffix(1);
+    if (goes_on)
+      lines.back() += " " + std::string(trim(line));
+    else
+      lines.emplace_back(trim(line));
+    goes_on = more;
+  }
+  return lines;
+}
+
+/// Whether nsswitch.conf looks up "passwd" or "group" in more than files, for example in a
+/// directory (sss, ldap). systemd's services do not count, because they also use files.
+[[nodiscard]] inline bool asks_a_directory(std::string_view services, std::string_view database) {
+  for (const std::string_view row : split(services, '\n')) {
+    const std::string_view line = trim(row.substr(0, row.find('#')));
+    if (!line.starts_with(database) || !line.substr(database.size()).starts_with(':')) continue;
+    for (const std::string_view word : words_between_blanks(line.substr(database.size() + 1)))
+      // "[SUCCESS=merge]" is not a service.
+      if (word.front() != '[' && word.find('=') == word.npos && word != "files" &&
+          word != "compat" && word != "systemd")
+        return true;
+  }
+  return false;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,33 @@
+// Knowledge: facts that hold for all machines, read from data/ (each row with its source). A new
+// release needs a row and no code.
+#pragma once
+
+#include <span>
+
+#include "doctor/knowledge/compatibility.hpp"
+
+namespace berth::doctor {
+
+/// A fault that NVIDIA's driver reports by number (data/xid.toml). All texts are msgids.
+struct Xid {
+  int code;
+  const char* what;      // "GPU fell off the bus"
+  const char* cause;     // "PCIe contact lost: power, heat, …"
+  const char* kind;      // "app", "hardware", "memory", "link", "driver", "secondary", …
+  const char* severity;  // "fatal", "error", "warning", "info", "unknown"
+  const char* action;    // "reboot or power-cycle the bare-metal host"; "" unknown
+};
+/// Sorted by code.
+[[nodiscard]] std::span<const Xid> known_xids();
+
+struct Knowledge {
+  std::span<const Xid> xids = known_xids();
+  /// nullptr: the tables that are compiled into the program.
+  const Compatibility* other_compatibility = nullptr;
+
+  [[nodiscard]] const Compatibility& compatibility() const {
+    return other_compatibility == nullptr ? shipped_compatibility() : *other_compatibility;
+  }
+};
+
+}  // namespace berth::doctor

@@ -1,0 +1,51 @@
+// Parses small text files of a Python installation. They are untrusted. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "doctor/facts/python.hpp"
+
+namespace berth::doctor {
+
+struct VenvConfig {
+  std::string home, version;  // "/usr/bin", "3.11.2"
+  bool system_packages = false;
+  bool by_uv = false;
+};
+[[nodiscard]] VenvConfig parse_venv_config(std::string_view text);
+
+/// "Requires-Dist" of METADATA (at most 500), and name and version if present.
+struct Metadata {
+  std::string name, version;
+  std::vector<std::string> needs;
+};
+[[nodiscard]] Metadata parse_metadata(std::string_view text);
+
+/// The assignments in torch/version.py. Missing variables are absent.
+[[nodiscard]] TorchBuild parse_torch_version(std::string_view text);
+
+/// "nvidia_nccl_cu12-2.27.3.dist-info" → {"nvidia-nccl-cu12", "2.27.3"}; an empty name if it is not
+/// such a folder.
+[[nodiscard]] std::pair<std::string, std::string> parse_info_name(std::string_view file);
+/// Normalized as PEP 503 compares names.
+[[nodiscard]] std::string normal_name(std::string_view name);
+
+/// Folders that a .pth file adds, as written; without lines that Python would execute.
+[[nodiscard]] std::vector<std::string> parse_pth(std::string_view text);
+
+/// One Requires-Dist line.
+struct Requirement {
+  std::string name;
+  std::string exact;   // for "==2.4.0"; "" no such pin
+  std::string range;   // "<2.2,>=1.24"; "" any
+  std::string marker;  // after the semicolon
+};
+[[nodiscard]] Requirement parse_requirement(std::string_view text);
+/// Whether a version is in a range: "<2.2,>=1.24", "~=2.1", "==2.*", "!=2.0.1". Unknown syntax
+/// allows every version.
+[[nodiscard]] bool allows(std::string_view range, std::string_view version);
+
+}  // namespace berth::doctor

@@ -1,0 +1,153 @@
+#include "doctor/knowledge/recipe.hpp"
+
+#include <algorithm>
+
+#include "doctor/knowledge/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+bool driver_serves(const Wish& wish, const Build& build, const Need& need) {
+  if (wish.driver.empty() && wish.driver_cuda.empty()) return true;
+  const bool made_for = !wish.driver_cuda.empty() && !is_older(wish.driver_cuda, build.cuda);
+  if (wish.planned && !wish.driver.empty()) {
+    if (need.last_branch != 0 && version_of(wish.driver)[0] > need.last_branch) return false;
+    if (!need.to_exist.empty() && is_older(wish.driver, need.to_exist)) return false;
+  }
+  // CUDA's version decides first, because on WSL the driver's version is that of Windows.
+  if (made_for) return true;
+  if (!need.made_for.empty() && !wish.driver_cuda.empty()) return false;
+  if (!wish.driver.empty()) return !is_older(wish.driver, need.driver);
+  return version_of(wish.driver_cuda)[0] == version_of(build.cuda)[0] &&
+         version_of(build.cuda)[0] >= 11;
+}
+
+/// The recipe for one build with any driver.
+std::optional<Recipe> recipe_of(const Compatibility& known, const Wish& wish, const Build& build) {
+  Recipe recipe{build, {build.package}, "", false};
+  if (build.cuda.empty()) return recipe;
+  // If a GPU's capability is unknown, only the build's own requirements apply.
+  std::vector<std::string> capabilities = wish.capabilities;
+  if (capabilities.empty()) capabilities.emplace_back();
+  for (const std::string& capability : capabilities) {
+    const auto need = capability.empty()
+                          ? std::optional<Need>({known.driver_for(build.cuda), "", "", 0})
+                          : need_of(known, wish.framework, build, wish.aarch64, capability);
+    if (!need || need->driver.empty() || !driver_serves(wish, build, *need)) return std::nullopt;
+    std::string lowest = need->driver;
+    if (wish.planned && is_older(lowest, need->to_exist)) lowest = need->to_exist;
+    if (is_older(recipe.driver, lowest)) recipe.driver = lowest;
+    recipe.by_ptx = recipe.by_ptx || !need->made_for.empty();
+  }
+  if (const std::string pin = cudnn_pin(known, wish.framework, build, wish.capabilities);
+      !pin.empty())
+    recipe.packages.push_back(pin);
+  return recipe;
+}
+
+bool is_open_to(const Wish& wish, const Build& build) {
+  return !(wish.no_toolkit && build.needs_toolkit) &&
+         (wish.python.empty() || in_range(wish.python, build.python)) &&
+         (!wish.pypi_only || (build.on_pypi && !wish.tags_only) ||
+          std::find(wish.tags.begin(), wish.tags.end(), build.tag) != wish.tags.end());
+}
+
+/// Prefers the newest CUDA that the driver supports, otherwise the oldest, which needs the oldest
+/// driver.
+bool is_better(const Wish& wish, const std::string& cuda, const std::string& than) {
+  const auto made_for = [&](const std::string& one) {
+    return !wish.driver_cuda.empty() && !is_older(wish.driver_cuda, one);
+  };
+  if (made_for(cuda) != made_for(than)) return made_for(cuda);
+  return is_older(than, cuda) == made_for(cuda);
+}
+
+/// The build's own CUDA, or the major version if it uses an installed toolkit.
+std::string asked_of(const Build& build) {
+  return build.needs_toolkit ? beginning(build.cuda, 1) + ".0" : build.cuda;
+}
+
+std::vector<std::string> known_pythons(const std::vector<Build>& builds) {
+  std::vector<std::string> pythons;
+  for (int minor = 30; minor >= 6; --minor) {
+    const std::string python = "3." + std::to_string(minor);
+    if (std::any_of(builds.begin(), builds.end(),
+                    [&](const Build& one) { return in_range(python, one.python); }))
+      pythons.push_back(python);
+  }
+  return pythons;
+}
+
+/// The lowest driver of all builds that support the Python and GPUs.
+std::string lowest_driver(const Compatibility& known, Wish wish) {
+  wish.driver = wish.driver_cuda = "";
+  std::string lowest;
+  for (const Build& build : builds_of(known, wish.framework, wish.platform, wish.aarch64))
+    if (is_open_to(wish, build))
+      if (const auto recipe = recipe_of(known, wish, build))
+        if (lowest.empty() || is_older(recipe->driver, lowest)) lowest = recipe->driver;
+  return lowest;
+}
+
+int last_branch(const Compatibility& known, const Wish& wish) {
+  int last = 0;
+  for (const std::string& capability : wish.capabilities)
+    if (const ArchToolkits* row = known.toolkits_of(capability); row && row->last_branch != 0)
+      last = last == 0 ? row->last_branch : std::min(last, row->last_branch);
+  return last;
+}
+
+}  // namespace
+
+std::optional<Recipe> recipe_for(const Compatibility& known, const Wish& wish) {
+  std::optional<Recipe> best;
+  bool best_is_kept = false;
+  for (const Build& build : builds_of(known, wish.framework, wish.platform, wish.aarch64)) {
+    if (!is_open_to(wish, build)) continue;
+    const bool kept = !wish.keep.empty() && in_range(wish.keep, build.release);
+    const bool same_release = best && best->build.release == build.release;
+    if (best && !same_release && (best_is_kept || !kept)) continue;
+    if (same_release && !is_better(wish, asked_of(build), asked_of(best->build))) continue;
+    if (auto recipe = recipe_of(known, wish, build)) {
+      best = std::move(recipe);
+      best_is_kept = kept;
+    }
+  }
+  return best;
+}
+
+Changes changes_for(const Compatibility& known, const Wish& wish) {
+  Changes changes;
+  Wish other = wish;
+  other.pypi_only = false;
+  changes.another_index = wish.pypi_only && recipe_for(known, other).has_value();
+  changes.last_branch = last_branch(known, wish);
+  changes.driver_too_new = wish.planned && !wish.driver.empty() && changes.last_branch != 0 &&
+                           version_of(wish.driver)[0] > changes.last_branch;
+  const auto builds = builds_of(known, wish.framework, wish.platform, wish.aarch64);
+  const auto pythons = known_pythons(builds);
+  const auto ask_pythons = [&](Wish with) {
+    std::vector<std::string> found;
+    for (const std::string& python : pythons) {
+      with.python = python;
+      if (recipe_for(known, with)) found.push_back(python);
+    }
+    return found;
+  };
+  changes.driver = lowest_driver(known, wish);
+  changes.pythons = ask_pythons(wish);
+  if (!changes.driver.empty() || !changes.pythons.empty()) return changes;
+  Wish free = wish;
+  free.driver = free.driver_cuda = "";
+  changes.pythons = ask_pythons(free);
+  if (changes.pythons.empty()) return changes;
+  changes.both = true;
+  for (const std::string& python : changes.pythons) {
+    free.python = python;
+    const std::string lowest = lowest_driver(known, free);
+    if (changes.driver.empty() || is_older(lowest, changes.driver)) changes.driver = lowest;
+  }
+  return changes;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,307 @@
+#include "doctor/knowledge/recipe.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "doctor/knowledge/version.hpp"
+#include "doctor/rules/recipe_text.hpp"
+
+using namespace berth::doctor;
+
+namespace {
+
+const Compatibility& known() {
+  return shipped_compatibility();
+}
+
+Wish wish_for(Framework framework, const char* python, const char* driver, const char* capability) {
+  Wish wish;
+  wish.framework = framework;
+  wish.python = python;
+  wish.driver = driver;
+  wish.driver_cuda = known().cuda_of_driver(driver);
+  wish.capabilities = {capability};
+  return wish;
+}
+
+/// Checks with only the tables, not the code under test.
+void check_against_tables(const Wish& wish, const Recipe& recipe) {
+  CHECK(in_range(wish.python, recipe.build.python));
+  const std::string major = known().driver_for(recipe.build.cuda);
+  REQUIRE_FALSE(major.empty());
+  CHECK_FALSE(is_older(wish.driver, major));
+  CHECK_FALSE(is_older(wish.driver, recipe.driver));
+  const ArchToolkits* bounds = known().toolkits_of(wish.capabilities.front());
+  REQUIRE(bounds != nullptr);
+  // Its own toolkit, or that of the capability whose machine code it runs: 10.0's for 10.3.
+  CHECK(std::any_of(known().archs.begin(), known().archs.end(), [&](const ArchToolkits& row) {
+    return sass_serves({row.capability}, bounds->capability) &&
+           (row.first.empty() || !is_older(recipe.build.cuda, row.first));
+  }));
+  CHECK_FALSE((!bounds->last.empty() && is_older(bounds->last, recipe.build.cuda)));
+  if (wish.planned && !bounds->first.empty())
+    CHECK_FALSE(is_older(wish.driver, known().driver_made_for(bounds->first)));
+  if (wish.framework == Framework::kTorch) {
+    const bool listed =
+        std::any_of(known().torch.begin(), known().torch.end(), [&](const TorchRelease& row) {
+          return row.version == recipe.build.release && row.python == recipe.build.python &&
+                 std::find(row.cuda.begin(), row.cuda.end(), recipe.build.cuda) != row.cuda.end();
+        });
+    CHECK(listed);
+  }
+  if (recipe.by_ptx) CHECK_FALSE(is_older(wish.driver_cuda, recipe.build.cuda));
+}
+
+/// Each reported obstacle is real: after changing it, there is a recipe.
+void check_changes(const Wish& wish, const Changes& changes) {
+  Wish other = wish;
+  const auto with_driver = [&](const std::string& driver) {
+    other.driver = driver;
+    other.driver_cuda = known().cuda_of_driver(driver);
+  };
+  if (changes.both) {
+    with_driver("580.95.05");
+    other.python = changes.pythons.front();
+    CHECK(recipe_for(known(), other));
+    return;
+  }
+  if (!changes.driver.empty()) {
+    with_driver(changes.driver);
+    CHECK(recipe_for(known(), other));
+    // And it is the lowest version that works.
+    if (!changes.driver_too_new) CHECK(is_older(wish.driver, changes.driver));
+  }
+  other = wish;
+  for (const std::string& python : changes.pythons) {
+    other.python = python;
+    CHECK(recipe_for(known(), other));
+  }
+  if (!changes.driver.empty() || !changes.pythons.empty()) return;
+  for (const char* driver : {"470.256.02", "535.183.01", "580.95.05"})
+    for (int minor = 6; minor < 16; ++minor) {
+      with_driver(driver);
+      other.python = "3." + std::to_string(minor);
+      CHECK_FALSE(recipe_for(known(), other));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a recipe keeps to every row of the tables, or names what stops it") {
+  int recipes = 0, stopped = 0;
+  for (const Framework framework :
+       {Framework::kTorch, Framework::kTensorflow, Framework::kJax, Framework::kCupy})
+    for (const char* driver : {"470.256.02", "525.147.05", "535.183.01", "550.54.14", "570.124.06",
+                               "580.95.05", "595.71.05"})
+      for (const char* capability : {"5.2", "7.0", "8.6", "9.0", "10.0", "10.3", "12.0"})
+        for (const char* python : {"3.9", "3.10", "3.11", "3.12", "3.13", "3.14"})
+          for (const bool planned : {false, true}) {
+            Wish wish = wish_for(framework, python, driver, capability);
+            wish.planned = planned;
+            CAPTURE(word_of(framework));
+            CAPTURE(driver);
+            CAPTURE(capability);
+            CAPTURE(python);
+            CAPTURE(planned);
+            if (const auto recipe = recipe_for(known(), wish)) {
+              ++recipes;
+              check_against_tables(wish, *recipe);
+            } else {
+              ++stopped;
+              check_changes(wish, changes_for(known(), wish));
+            }
+          }
+  CHECK(recipes > 500);
+  CHECK(stopped > 500);
+}
+
+TEST_CASE("a recipe is the newest release that driver, GPU and Python can run") {
+  const auto old_driver = recipe_for(known(), wish_for(Framework::kTorch, "3.11", "470.86", "8.6"));
+  REQUIRE(old_driver);
+  CHECK(old_driver->build.cuda == "11.8");
+  Wish pascal = wish_for(Framework::kTorch, "3.11", "550.54.14", "6.1");
+  pascal.keep = "2.8.0+cu128";
+  const auto kept = recipe_for(known(), pascal);
+  REQUIRE(kept);
+  CHECK(kept->build.release == "2.8");
+  CHECK(kept->build.cuda == "12.6");
+  const auto blackwell =
+      recipe_for(known(), wish_for(Framework::kTorch, "3.12", "575.51.03", "12.0"));
+  REQUIRE(blackwell);
+  CHECK(blackwell->build.cuda == "12.8");
+  CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTorch, "2.7", "580.95.05", "8.6")));
+}
+
+TEST_CASE(
+    "a GPU wants a driver of its own time, though a build for an older one of its kind runs") {
+  Wish b300 = wish_for(Framework::kTorch, "3.12", "570.124.06", "10.3");
+  b300.planned = true;
+  CHECK_FALSE(recipe_for(known(), b300));
+  CHECK(changes_for(known(), b300).driver == "575.51.03");
+  b300.driver = "";
+  b300.driver_cuda = "";
+  const auto newest = recipe_for(known(), b300);
+  REQUIRE(newest);
+  CHECK_FALSE(is_older(newest->driver, "575.51.03"));
+}
+
+TEST_CASE("every compute capability that a GPU is known by has its toolkits") {
+  for (const GpuFamily& family : known().families) {
+    CAPTURE(family.begins);
+    CHECK(known().toolkits_of(family.capability) != nullptr);
+  }
+}
+
+TEST_CASE("TensorFlow's PTX for Hopper wants a driver that was made for its CUDA") {
+  const auto older =
+      recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "550.54.14", "9.0"));
+  REQUIRE(older);
+  CHECK(older->build.cuda == "12.3");  // newer releases have PTX of 12.5
+  CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTensorflow, "3.13", "550.54.14", "9.0")));
+  const auto changes =
+      changes_for(known(), wish_for(Framework::kTensorflow, "3.13", "550.54.14", "9.0"));
+  CHECK(changes.driver == "555.42.02");
+  CHECK(recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "570.26", "9.0")));
+  CHECK(recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "525.85.12", "8.6")));
+  CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTensorflow, "3.8", "525.85.12", "8.6")));
+}
+
+TEST_CASE("an old GPU keeps the cuDNN that still serves it, where pip would take a newer one") {
+  const auto volta = recipe_for(known(), wish_for(Framework::kJax, "3.12", "570.26", "7.0"));
+  REQUIRE(volta);
+  CHECK(volta->packages ==
+        std::vector<std::string>{"jax[cuda12]==0.12.*", "nvidia-cudnn-cu12==9.10.*"});
+  const auto ampere = recipe_for(known(), wish_for(Framework::kJax, "3.12", "570.26", "8.6"));
+  REQUIRE(ampere);
+  CHECK(ampere->packages.size() == 1);
+}
+
+TEST_CASE("behind a mirror of PyPI only builds that PyPI has are taken") {
+  Wish wish = wish_for(Framework::kTorch, "3.11", "535.183.01", "8.6");
+  wish.pypi_only = true;
+  const auto recipe = recipe_for(known(), wish);
+  REQUIRE(recipe);
+  CHECK(recipe->build.release == "2.10");  // the last with a CUDA 12 wheel on PyPI
+  CHECK(recipe->build.on_pypi);
+  wish.tags = {"cu126"};
+  CHECK(recipe_for(known(), wish)->build.release == "2.14");  // the last with builds for CUDA 12
+  wish.driver = "470.256.02";
+  wish.driver_cuda = "11.4";
+  CHECK_FALSE(recipe_for(known(), wish));
+  CHECK(changes_for(known(), wish).another_index);
+}
+
+TEST_CASE("an index of PyTorch's builds in PyPI's place has these, and no other package") {
+  PackageIndex index;
+  index.main = IndexAddress{"https://download.pytorch.org/whl/cu121", "PIP_INDEX_URL"};
+  Wish wish = wish_for(Framework::kTorch, "3.11", "580.95.05", "9.0");
+  keep_to(index, wish);
+  const auto recipe = recipe_for(known(), wish);
+  REQUIRE(recipe);
+  CHECK(recipe->build.tag == "cu121");
+  CHECK(recipe->build.release == "2.5");  // the last for this CUDA
+  CHECK(index_of(recipe->build, index).url.empty());
+  wish.python = "3.14";
+  CHECK_FALSE(recipe_for(known(), wish));
+  CHECK(changes_for(known(), wish).another_index);
+  Wish jax = wish_for(Framework::kJax, "3.11", "580.95.05", "9.0");
+  keep_to(index, jax);
+  CHECK_FALSE(recipe_for(known(), jax));
+  // In addition to PyPI, or as the index of all builds, it excludes nothing.
+  index.extra.push_back({"https://pypi.org/simple", "PIP_EXTRA_INDEX_URL"});
+  keep_to(index, jax);
+  CHECK(recipe_for(known(), jax));
+  index.extra.clear();
+  index.main = IndexAddress{"https://mirror.lab/whl", "PIP_INDEX_URL"};
+  wish.python = "3.12";
+  keep_to(index, wish);
+  const auto newest = recipe_for(known(), wish);
+  REQUIRE(newest);
+  CHECK(newest->build.release == known().torch.front().version);
+  CHECK(index_of(newest->build, index).url == "https://mirror.lab/whl/" + newest->build.tag);
+  // Nightly builds are not releases.
+  index.main = IndexAddress{"https://download.pytorch.org/whl/nightly/cu130", "PIP_INDEX_URL"};
+  keep_to(index, wish);
+  CHECK_FALSE(recipe_for(known(), wish));
+}
+
+TEST_CASE("a planned driver must be one that runs the GPU at all") {
+  Wish wish = wish_for(Framework::kCupy, "3.12", "550.54.14", "12.0");
+  CHECK(recipe_for(known(), wish));
+  wish.planned = true;
+  CHECK_FALSE(recipe_for(known(), wish));
+  CHECK(changes_for(known(), wish).driver == "570.26");
+  Wish volta = wish_for(Framework::kTorch, "3.12", "595.71.05", "7.0");
+  volta.planned = true;
+  CHECK_FALSE(recipe_for(known(), volta));
+  CHECK(changes_for(known(), volta).driver_too_new);
+  Wish kepler = wish_for(Framework::kTorch, "3.11", "550.54.14", "3.7");
+  kepler.planned = true;
+  CHECK_FALSE(recipe_for(known(), kepler));
+  CHECK(changes_for(known(), kepler).last_branch == 470);
+  // Drivers drop support for what toolkits have dropped, sooner or later. Tegra drivers are part of
+  // the system and are numbered differently.
+  for (const ArchToolkits& row : known().archs) {
+    CAPTURE(row.capability);
+    if (std::set<std::string>{"3.2", "5.3", "6.2", "7.2"}.contains(row.capability)) continue;
+    CHECK(row.last.empty() == (row.last_branch == 0));
+  }
+}
+
+TEST_CASE("a known bad release is left out by its number") {
+  const auto recipe = recipe_for(known(), wish_for(Framework::kJax, "3.10", "570.26", "8.6"));
+  REQUIRE(recipe);
+  CHECK(recipe->packages.front() == "jax[cuda12]==0.6.*,!=0.6.1");
+}
+
+TEST_CASE("recipe texts hold what their reader takes, and no public index beside a mirror") {
+  RecipeOrder order;
+  const Wish wish = wish_for(Framework::kTorch, "3.11", "550.54.14", "8.6");
+  order.recipe = *recipe_for(known(), wish);
+  order.python = "3.11";
+  order.image = "python:3.11.14-slim-bookworm";
+  order.reasons = {"because"};
+  order.choice = index_of(order.recipe.build, order.index);
+  order.target.interpreter = std::string("/venv/bin/python");
+  CHECK(recipe_text(RecipeFormat::kPip, order) ==
+        "# because\n/venv/bin/python -m pip install 'torch==2.14.*' --index-url "
+        "https://download.pytorch.org/whl/cu126\n");
+  CHECK(recipe_text(RecipeFormat::kConda, order).find("  - python=3.11\n  - pip\n  - pip:\n") !=
+        std::string::npos);
+
+  order.index.main = IndexAddress{"https://mirror.lab/simple", "PIP_INDEX_URL"};
+  order.choice = index_of(order.recipe.build, order.index);
+  CHECK(order.choice.is_unknown);
+  order.recipe.build.on_pypi = true;
+  order.choice = index_of(order.recipe.build, order.index);
+  for (const auto format : {RecipeFormat::kPip, RecipeFormat::kConda, RecipeFormat::kDockerfile})
+    CHECK(recipe_text(format, order).find("pytorch.org") == std::string::npos);
+  CHECK(recipe_text(RecipeFormat::kDockerfile, order)
+            .find("ARG PIP_INDEX_URL=https://mirror.lab/simple\n") != std::string::npos);
+  order.index.main = IndexAddress{"https://mirror.lab/simple", "PIP_INDEX_URL", true};
+  const std::string secret = recipe_text(RecipeFormat::kDockerfile, order);
+  CHECK(secret.find("mirror.lab") == std::string::npos);
+  CHECK(secret.find("--mount=type=secret,id=pip,target=/etc/pip.conf") != std::string::npos);
+}
+
+TEST_CASE("an older CuPy for an older driver or Python, with the toolkit that it wants") {
+  const auto newest = recipe_for(known(), wish_for(Framework::kCupy, "3.12", "580.95.05", "8.6"));
+  REQUIRE(newest);
+  CHECK(newest->packages.front().starts_with("cupy-cuda13x[ctk]==14.*"));
+  CHECK_FALSE(newest->build.needs_toolkit);
+  const auto old_driver =
+      recipe_for(known(), wish_for(Framework::kCupy, "3.12", "470.82.01", "8.6"));
+  REQUIRE(old_driver);
+  CHECK(old_driver->packages.front() == "cupy-cuda11x==13.*");
+  CHECK(old_driver->build.needs_toolkit);
+  const auto old_python =
+      recipe_for(known(), wish_for(Framework::kCupy, "3.9", "550.54.14", "8.6"));
+  REQUIRE(old_python);
+  CHECK(old_python->packages.front() == "cupy-cuda12x==13.*");
+  Wish image = wish_for(Framework::kCupy, "3.9", "550.54.14", "8.6");
+  image.no_toolkit = true;
+  CHECK_FALSE(recipe_for(known(), image));
+}

@@ -1,0 +1,33 @@
+// The JSON documents of a bundle: driver.json has the answers of the driver's library, process.json
+// the target process. A missing key was not requested; null is "absent".
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "doctor/facts/driver_answers.hpp"
+#include "doctor/facts/probe.hpp"
+#include "doctor/facts/process.hpp"
+
+namespace berth::doctor {
+
+/// All facts unreadable with error 0: not requested.
+[[nodiscard]] DriverAnswers driver_not_asked();
+[[nodiscard]] GpuAnswer gpu_not_asked();
+/// Both functions fail with E0802.
+[[nodiscard]] Result<DriverAnswers> driver_from_json(std::string_view document,
+                                                     const std::string& origin);
+[[nodiscard]] std::string driver_to_json(const DriverAnswers& answers);
+
+/// Everything except the environment, which has its own file.
+[[nodiscard]] Result<ProcessFacts> process_from_json(std::string_view document,
+                                                     const std::string& origin);
+[[nodiscard]] std::string process_to_json(const ProcessFacts& facts);
+
+/// {"answers":[…]}: what frameworks did when they ran a kernel (--deep). Fails with E0802.
+[[nodiscard]] Result<ProbeFacts> probe_from_json(std::string_view document,
+                                                 const std::string& origin);
+[[nodiscard]] std::string probe_to_json(const std::vector<ProbeAnswer>& answers);
+
+}  // namespace berth::doctor

@@ -1,0 +1,18 @@
+// Parses /etc/ld.so.cache, which maps library names to files. Supports glibc's format 1.1, alone or
+// after the old one.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace berth::doctor {
+
+/// Name → files for 64-bit programs of this architecture, in the loader's order.
+using LoaderCache = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+/// Ignores malformed entries.
+[[nodiscard]] LoaderCache parse_loader_cache(std::string_view bytes);
+
+}  // namespace berth::doctor

@@ -1,0 +1,112 @@
+// The readers of parts of a machine, from files to facts; one file each in this folder.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "doctor/facts/container.hpp"
+#include "doctor/facts/driver_files.hpp"
+#include "doctor/facts/gpu_nodes.hpp"
+#include "doctor/facts/imports.hpp"
+#include "doctor/facts/libraries.hpp"
+#include "doctor/facts/machine.hpp"
+#include "doctor/facts/nvidia.hpp"
+#include "doctor/facts/package_builds.hpp"
+#include "doctor/facts/package_index.hpp"
+#include "doctor/facts/platform.hpp"
+#include "doctor/facts/program.hpp"
+#include "doctor/facts/python.hpp"
+#include "doctor/facts/python_parts.hpp"
+#include "doctor/facts/rdma.hpp"
+#include "doctor/facts/toolchain.hpp"
+#include "doctor/tree/tree.hpp"
+
+namespace berth::doctor {
+
+[[nodiscard]] ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process);
+[[nodiscard]] Fact<SlurmSettings> collect_slurm(const Tree& tree);
+[[nodiscard]] Fact<std::vector<CdiSpec>> collect_cdi(const Tree& tree);
+
+[[nodiscard]] DriverFiles collect_driver_files(const Tree& tree, const ProcessFacts& process);
+
+[[nodiscard]] GpuNodes collect_gpu_nodes(const Tree& tree);
+
+[[nodiscard]] ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environment,
+                                          const PythonFacts& python);
+
+/// `program`: the program whose library search is simulated; "" any program in the tree.
+[[nodiscard]] LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& environment,
+                                             const std::string& program);
+
+[[nodiscard]] MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_log);
+[[nodiscard]] Fact<std::vector<PciFunction>> collect_pci(const Tree& tree);
+[[nodiscard]] Fact<std::vector<StuckProcess>> collect_stuck(const Tree& tree);
+
+[[nodiscard]] NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process);
+[[nodiscard]] Fact<std::vector<UnfinishedPackage>> collect_unfinished(const Tree& tree);
+[[nodiscard]] Fact<BuildLog> collect_build_log(const Tree& tree);
+[[nodiscard]] Fact<std::vector<ModuleFile>> collect_module_files(
+    const Tree& tree, const Fact<std::vector<std::string>>& kernels);
+
+[[nodiscard]] Fact<std::vector<PackageBuild>> collect_package_builds(const Tree& tree,
+                                                                     const PythonFacts& python);
+
+[[nodiscard]] PackageSources collect_package_sources(const Tree& tree,
+                                                     const Fact<Environment>& environment,
+                                                     const PythonFacts& python);
+
+[[nodiscard]] RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
+                                     const PythonFacts& python);
+[[nodiscard]] WslFacts collect_wsl(const Tree& tree,
+                                   const Fact<std::vector<std::string>>& searched);
+[[nodiscard]] Fact<OllamaFiles> collect_ollama(const Tree& tree);
+[[nodiscard]] Fact<OllamaService> collect_ollama_service(const Tree& tree);
+[[nodiscard]] Fact<GgmlProgram> collect_ggml(const Tree& tree, const ProcessFacts& process);
+[[nodiscard]] PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process);
+
+/// By loader simulation. Absent: no such program, or not an ELF file.
+[[nodiscard]] Fact<ProgramFacts> collect_program(const Tree& tree,
+                                                 const Fact<Environment>& environment,
+                                                 const std::string& program);
+
+/// The default interpreter without options: VIRTUAL_ENV, CONDA_PREFIX, or python3 in PATH; "" none.
+[[nodiscard]] std::string default_python(const Tree& tree, const Fact<Environment>& environment);
+/// Why it could not search everywhere. Then finding no Python proves nothing.
+[[nodiscard]] std::optional<Unreadable> why_not_searched(const Tree& tree,
+                                                         const Fact<Environment>& environment);
+/// `program` if it is a Python, or the active environment's Python if that runs the same program;
+/// "" otherwise.
+[[nodiscard]] std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
+                                            const std::string& program);
+/// An active environment whose folder or Python is missing; absent: none.
+[[nodiscard]] Fact<LostEnvironment> collect_lost_environment(const Tree& tree,
+                                                             const Fact<Environment>& environment,
+                                                             bool recorded);
+/// Why `path` is not a usable Python, as a sentence; "" if it is one. `recorded`: from a bundle,
+/// which has packages but rarely programs; as above.
+[[nodiscard]] std::string why_no_python(const Tree& tree, const std::string& path, bool recorded);
+/// Names of conda environments, as far as they can be found.
+[[nodiscard]] std::vector<std::string> conda_names(const Tree& tree,
+                                                   const Fact<Environment>& environment);
+/// The Python of a conda environment, by name or folder; "" none.
+[[nodiscard]] std::string conda_python(const Tree& tree, const Fact<Environment>& environment,
+                                       const std::string& name);
+[[nodiscard]] PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environment,
+                                         const std::string& interpreter);
+/// GPU names according to NVIDIA's kernel module: "NVIDIA GeForce RTX 3090".
+[[nodiscard]] Fact<std::vector<std::string>> collect_gpu_models(const Tree& tree);
+
+[[nodiscard]] PythonParts collect_python_parts(const Tree& tree,
+                                               const Fact<Environment>& environment,
+                                               const PythonFacts& python);
+
+/// `searched`: the loader's folders.
+[[nodiscard]] RdmaFacts collect_rdma(const Tree& tree,
+                                     const Fact<std::vector<std::string>>& searched);
+
+[[nodiscard]] ToolchainFacts collect_toolchain(const Tree& tree,
+                                               const Fact<Environment>& environment,
+                                               const PythonFacts& python);
+
+}  // namespace berth::doctor

@@ -1,0 +1,30 @@
+// Determines what a command would start, and with which variables, without running anything.
+// Follows wrappers (env, timeout, torchrun, conda run, uv run, a shell script) to the final
+// program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "doctor/facts/process.hpp"
+#include "doctor/tree/tree.hpp"
+
+namespace berth::doctor {
+
+struct CommandTarget {
+  std::string program;             // the file that is finally executed
+  std::string python;              // the interpreter; "" not Python
+  Environment environment;         // as the program would receive it
+  std::vector<std::string> files;  // scripts it would read, for the source rules
+  std::vector<std::string> notes;  // what could not be followed, one sentence each
+};
+
+/// `folder`: absolute working directory of the command. Fails with kNotFound (E0510: no such
+/// command; E0809: no such environment) or kInvalidArgument (E0516: no words are left).
+[[nodiscard]] Result<CommandTarget> resolve_command(const Tree& tree,
+                                                    const Environment& environment,
+                                                    const std::string& folder,
+                                                    const std::vector<std::string>& words);
+
+}  // namespace berth::doctor

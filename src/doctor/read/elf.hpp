@@ -1,0 +1,49 @@
+// Reads what the loader needs of an ELF file: its dynamic section. Reads only a few hundred bytes,
+// even of huge files. Every offset in the file is untrusted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/facts/fact.hpp"
+
+namespace berth::doctor {
+
+/// Reads exactly `size` bytes at `offset`; false if the file is too short.
+using ReadAt = std::function<bool(std::uint64_t offset, void* into, std::size_t size)>;
+
+/// Symbol versions that an object needs from a library ("GLIBC_2.34" of "libc.so.6").
+struct NeededVersions {
+  std::string file;
+  std::vector<std::string> versions;
+};
+
+struct Elf {
+  bool is_64 = true;
+  std::uint16_t machine = 0;  // EM_X86_64 is 62, EM_AARCH64 183
+  std::string interpreter;    // of a program; "" for a library
+  std::string soname;
+  std::vector<std::string> needed;
+  std::string rpath,
+      runpath;  // as written, separated by colons; rpath is "" if runpath overrides it
+  bool has_runpath = false;
+  bool no_default_folders = false;  // DF_1_NODEFLIB
+  bool executable_stack = false;    // it requires an executable stack
+  std::vector<NeededVersions> needed_versions;
+  std::vector<std::string> defined_versions;
+};
+
+/// Absent: not an ELF file, or without a dynamic section. Ignores invalid entries.
+[[nodiscard]] Fact<Elf> parse_elf(const ReadAt& read);
+/// Whether the object defines this symbol, according to its hash table; nullopt if it has none.
+[[nodiscard]] std::optional<bool> defines_symbol(const ReadAt& read, std::string_view name);
+/// Undefined, non-weak symbols with this prefix. Checks at most a few thousand; returns none if the
+/// object has no hash table.
+[[nodiscard]] std::vector<std::string> undefined_symbols(
+    const ReadAt& read, std::span<const std::string_view> beginnings);
+
+}  // namespace berth::doctor

@@ -1,0 +1,17 @@
+// Writes a recorded machine: one file, NAME.machine, or a bundle's folder.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "doctor/tree/recorded_machine.hpp"
+
+namespace berth::doctor {
+
+/// A path that ends in ".machine" is a file, which must not exist. Any other path is a folder,
+/// which must not exist or be empty. Fails with E0804, as does the next function.
+[[nodiscard]] Status check_record_path(const std::string& path);
+[[nodiscard]] Status write_record(const RecordedMachine& machine, const std::string& path);
+[[nodiscard]] Error record_not_written(const std::string& what);
+
+}  // namespace berth::doctor

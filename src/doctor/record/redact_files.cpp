@@ -1,0 +1,442 @@
+// Reduces the settings of programs, services and packages to what rules read.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "doctor/facts/nvidia.hpp"
+#include "doctor/facts/package_builds.hpp"
+#include "doctor/facts/package_index.hpp"
+#include "doctor/facts/platform.hpp"
+#include "doctor/knowledge/config_lines.hpp"
+#include "doctor/knowledge/contains_any.hpp"
+#include "doctor/record/redact.hpp"
+#include "doctor/record/shareable_names.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr auto kMetadataKeys = std::to_array<std::string_view>(
+    {"Metadata-Version", "Name", "Version", "Requires-Dist", "Requires-Python", "Provides-Extra"});
+
+bool is_engine_word(std::string_view word) {
+  if (word.find("://") != std::string_view::npos) return false;
+  if (is_common(word)) return true;
+  const std::size_t equals = word.find('=');  // "native.cgroupdriver=systemd"
+  return equals != std::string_view::npos && is_common(word.substr(0, equals)) &&
+         is_common(word.substr(equals + 1));
+}
+
+/// The last component of a path, if its folders are private.
+std::string engine_word(std::string_view word) {
+  if (is_engine_word(word)) return std::string(word);
+  const std::string_view last = word.substr(word.rfind('/') + 1);
+  return word.starts_with('/') && is_common(last) ? "/…/" + std::string(last) : "…";
+}
+
+/// Replaces words in JSON, TOML and INI of container engines with "…", except words of engines and
+/// drivers. Works line by line and without comments, so that an unbalanced quote does not invert
+/// the rest.
+std::string engine_settings(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    if (!told.empty()) told += '\n';
+    for (std::size_t at = 0; at < line.size();) {
+      const char c = line[at];
+      if (c == '#') break;
+      if (c == '"' || c == '\'') {
+        const std::size_t end = std::min(line.find(c, at + 1), line.size());
+        told += c + engine_word(line.substr(at + 1, end - at - 1));
+        if (end < line.size()) told += c;
+        at = end + 1;
+        continue;
+      }
+      constexpr std::string_view kBetween = " \t\r=,[]{}:.";
+      if (kBetween.find(c) != std::string_view::npos) {
+        told += c;
+        ++at;
+        continue;
+      }
+      const std::size_t end = std::min(line.find_first_of(" \t\r=,[]{}:\"'#.", at), line.size());
+      told += engine_word(line.substr(at, end - at));
+      at = end;
+    }
+  }
+  return told;
+}
+
+bool is_makers(std::string_view kind) {
+  return kind.starts_with("nvidia.com/") || kind.starts_with("amd.com/") ||
+         kind.starts_with("intel.com/") || kind.find(".nvidia.com/") != kind.npos;
+}
+
+/// Reduces a CDI specification to its kind, devices, and required files, as lines.
+std::string device_specification(std::string_view text) {
+  std::string lines(text), told;
+  if (trim(text).starts_with('{'))
+    std::replace_if(
+        lines.begin(), lines.end(),
+        [](char c) { return c == '{' || c == '}' || c == '[' || c == ']' || c == ','; }, '\n');
+  const auto plain = [](std::string_view word) {
+    word = trim(word);
+    while (!word.empty() && (word.front() == '"' || word.front() == '\'')) word.remove_prefix(1);
+    while (!word.empty() && (word.back() == '"' || word.back() == '\'')) word.remove_suffix(1);
+    return word;
+  };
+  for (std::string_view line : split(lines, '\n')) {
+    line = trim(line);
+    while (line.starts_with("- ")) line = trim(line.substr(2));
+    const auto colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    const std::string_view key = plain(line.substr(0, colon));
+    std::string value(plain(line.substr(colon + 1)));
+    const bool is_path = key == "hostPath" || key == "path";
+    if (key == "kind" && !(is_makers(value) && is_common(value.substr(value.find('/') + 1))))
+      value = "other/device";
+    if (key == "name" && !is_common(value) && !value.starts_with("GPU-") &&
+        !value.starts_with("MIG-"))
+      value = "…";
+    if (is_path && !value.starts_with("/usr/lib/wsl/") &&
+        !is_common(value.substr(0, value.find(".so")))) {
+      const std::string_view file = std::string_view(value).substr(value.rfind('/') + 1);
+      if (!file.starts_with("lib") && !file.starts_with("nvidia")) continue;
+      if (!is_common(value.substr(0, value.rfind('/')))) continue;
+    }
+    if (key == "cdiVersion" && value.find_first_not_of("0123456789.") != value.npos) continue;
+    if (key == "kind" || key == "devices" || key == "name" || key == "major" ||
+        key == "cdiVersion" || is_path)
+      told += std::string(key) + ": " + value + "\n";
+  }
+  return told;
+}
+
+/// Removes every address from a package's requirements or metadata: "acme-lib @ …".
+std::string without_address(std::string_view line) {
+  const std::size_t mark = std::min(line.find('@'), line.find("://"));
+  if (mark == std::string_view::npos) return std::string(line);
+  // A name before the mark is kept; otherwise the address begins there.
+  const std::size_t begin = line.find_last_of(" \t", mark) + 1;
+  const bool is_name =
+      line[mark] == '@' && line.substr(begin, mark - begin).find_first_of(":/") == line.npos;
+  return std::string(trim(line.substr(0, is_name ? mark : begin))) + " @ …";
+}
+
+std::string package_metadata(std::string_view text) {
+  std::string told;
+  for (std::string_view line : split(text, '\n')) {
+    if (trim(line).empty()) break;  // the description follows
+    const std::string_view key = line.substr(0, std::min(line.find(':'), line.size()));
+    if (std::find(kMetadataKeys.begin(), kMetadataKeys.end(), key) == kMetadataKeys.end()) continue;
+    told += without_address(line) + "\n";
+  }
+  return told;
+}
+
+/// The lines for which `keep` returns true.
+template <typename Keep>
+std::string lines_of(std::string_view text, Keep keep) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n'))
+    if (!line.empty() && keep(trim(line))) told += std::string(line) + "\n";
+  return told;
+}
+
+/// The part of a server's variable that rules read: the value of CUDA_VISIBLE_DEVICES; of others,
+/// only that they are set. "" for all others. A name consists of letters only, so that a row of a
+/// multi-line value does not look like one.
+std::string ollamas_variable(std::string_view setting) {
+  const std::size_t equals = std::min(setting.find('='), setting.size());
+  const std::string_view name = trim(setting.substr(0, equals));
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  if (name == "CUDA_VISIBLE_DEVICES") {
+    std::string_view value = trim(setting.substr(std::min(equals + 1, setting.size())));
+    if (value.size() > 1 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0])
+      value = value.substr(1, value.size() - 2);
+    const bool is_list = std::all_of(value.begin(), value.end(), [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == ',' || c == '-' || c == '/';
+    });
+    return std::string(name) + "=" + (is_list ? std::string(value) : "…");
+  }
+  const bool is_asked =
+      name == "HSA_OVERRIDE_GFX_VERSION" || name == "ROCR_VISIBLE_DEVICES" ||
+      (name.starts_with("OLLAMA_") && name.find_first_not_of(kLetters) == std::string_view::npos);
+  return is_asked ? std::string(name) + "=…" : "";
+}
+
+/// From Environment= in a unit: "A=1" 'B=2' C=3.
+std::string ollamas_variables(std::string_view words) {
+  std::string kept;
+  while (!(words = trim(words)).empty()) {
+    const char quote = words.front() == '"' || words.front() == '\'' ? words.front() : ' ';
+    if (quote != ' ') words.remove_prefix(1);
+    const std::size_t end = std::min(words.find(quote), words.size());
+    const std::string_view one = words.substr(0, end);
+    words.remove_prefix(std::min(end + 1, words.size()));
+    if (one.find('=') == std::string_view::npos) continue;
+    if (const std::string told = ollamas_variable(one); !told.empty())
+      kept += (kept.empty() ? "\"" : " \"") + told + "\"";
+  }
+  return kept;
+}
+
+/// The permissions in a unit that rules read; an account that is not Ollama's own is private.
+std::string ollamas_right(std::string_view key, std::string_view value) {
+  const std::string begin = std::string(key) + "=";
+  if (key == "User") return begin + std::string(told_service_user(value)) + "\n";
+  if (key == "PrivateDevices" || key == "DevicePolicy")
+    return begin + (value.size() < 8 ? std::string(value) : "…") + "\n";
+  if (key == "DeviceAllow")
+    for (const char* node : {"nvidia", "drm", "kfd", "/dev/dri"})
+      if (value.find(node) != std::string_view::npos) return begin + node + "\n";
+  if ((key == "Group" || key == "SupplementaryGroups") &&
+      value.find("render") != std::string_view::npos)
+    return begin + "render\n";
+  return "";
+}
+
+/// The part of `Environment="OLLAMA_VULKAN=1" "TOKEN=…"` that rules read, and that the unit names
+/// files.
+std::string ollamas_settings(std::string_view text) {
+  std::string told;
+  for (const std::string& joined : joined_lines(text, false)) {
+    const std::string_view line = joined;
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view key = line.substr(0, equals), value = trim(line.substr(equals + 1));
+    told += ollamas_right(key, value);
+    if (key == "EnvironmentFile") {
+      const bool is_own = is_ollamas_settings(value.substr(value.starts_with('-') ? 1 : 0));
+      told += "EnvironmentFile=" + (is_own || value.empty() ? std::string(value) : "/%") + "\n";
+    }
+    if (key == "PassEnvironment") {
+      told += "PassEnvironment=";
+      for (const std::string_view name : words_between_blanks(value))
+        if (!ollamas_variable(name).empty()) told += std::string(name) + " ";
+      told += "\n";
+    }
+    if (key != "Environment") continue;
+    const std::string kept = ollamas_variables(value);
+    if (!kept.empty() || value.empty()) told += "Environment=" + kept + "\n";
+  }
+  return told;
+}
+
+/// A file with one variable per line.
+std::string ollamas_file(std::string_view text) {
+  std::string told;
+  for (const std::string& line : joined_lines(text, false)) {
+    if (line.find('=') == std::string::npos) continue;
+    if (const std::string one = ollamas_variable(line); !one.empty()) told += one + "\n";
+  }
+  return told;
+}
+
+/// Lines of gres.conf, without node names and resources other than GPUs.
+std::string slurms_gpus(std::string_view text) {
+  std::string told;
+  for (const std::string& line : joined_lines(text, true)) {
+    std::string kept;
+    for (const std::string_view word : words_between_blanks(line)) {
+      const std::size_t equals = std::min(word.find('='), word.size());
+      std::string key(word.substr(0, equals));
+      for (char& c : key) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      const std::string_view value = word.substr(std::min(equals + 1, word.size()));
+      const bool is_told = (key == "file" && value.starts_with("/dev/nvidia")) ||
+                           key == "autodetect" || (key == "name" && value == "gpu");
+      constexpr auto kKeys = std::to_array<std::string_view>(
+          {"autodetect", "cores", "count", "file", "flags", "links", "name", "nodename", "type"});
+      if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) continue;
+      kept += (kept.empty() ? "" : " ") + std::string(word.substr(0, equals)) + "=" +
+              (is_told ? std::string(value) : "…");
+    }
+    if (!kept.empty()) told += kept + "\n";
+  }
+  return told;
+}
+
+/// {"cuda": {"version": "12.5.82"}}.
+std::string toolkit_version(std::string_view text) {
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json told = nlohmann::json::object();
+  if (document.is_object() && document.contains("cuda") && document["cuda"].is_object() &&
+      document["cuda"].contains("version") && document["cuda"]["version"].is_string())
+    told["cuda"] = {{"version", document["cuda"]["version"]}};
+  return told.dump() + "\n";
+}
+
+/// A wheel's origin: its file name shows what it was built for.
+std::string wheel_address(std::string_view text) {
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json told = nlohmann::json::object();
+  if (document.is_object() && document.contains("url") && document["url"].is_string()) {
+    const std::string url = document["url"].get<std::string>();
+    // "file:" alone has no slash.
+    const std::string name = url.substr(std::min(url.rfind('/'), url.size()));
+    told["url"] = url.starts_with("file:") ? "file:///…" + name : without_hosts(url);
+  }
+  return told.dump() + "\n";
+}
+
+/// NCCL's variables, redacted as in the environment.
+std::string nccl_settings(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    const std::string_view row = trim(line.substr(0, line.find('#')));
+    const std::size_t equals = row.find('=');
+    if (!row.starts_with("NCCL_") || equals == std::string_view::npos) continue;
+    std::set<std::string> dropped;
+    for (const auto& [name, value] :
+         redacted_environment({{std::string(trim(row.substr(0, equals))),
+                                std::string(trim(row.substr(equals + 1)))}},
+                              dropped))
+      told += name + "=" + value + "\n";
+  }
+  return told;
+}
+
+std::string environment_settings(std::string_view text) {
+  constexpr auto kKeys = std::to_array<std::string_view>(
+      {"home", "version", "version_info", "uv", "include-system-site-packages"});
+  return lines_of(text, [&](std::string_view line) {
+    const std::string_view key = trim(line.substr(0, line.find('=')));
+    return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
+  });
+}
+
+/// What a package's file says about its build, without the build machine.
+std::string package_build(std::string_view text) {
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  if (document.is_object()) {
+    nlohmann::json told = nlohmann::json::object();
+    if (document.contains("version")) told["version"] = document["version"];
+    return told.dump() + "\n";
+  }
+  return lines_of(text, [](std::string_view line) {
+    return !line.starts_with('#') &&
+           contains_any(line, std::to_array<std::string_view>(
+                                  {"cuda", "cudnn", "sm_", "compute_", "package_name"}));
+  });
+}
+
+std::string torch_version(std::string_view text) {
+  constexpr auto kNames =
+      std::to_array<std::string_view>({"__version__", "cuda", "hip", "xpu", "debug"});
+  return lines_of(text, [&](std::string_view line) {
+    const std::string_view name = trim(line.substr(0, line.find_first_of(":=")));
+    return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+  });
+}
+
+/// Only whether Docker Desktop is used; docker's other settings contain tokens.
+std::string docker_context(std::string_view text) {
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  const bool is_desktop =
+      document.is_object() && document.value("currentContext", nlohmann::json()) == "desktop-linux";
+  return is_desktop ? "{\"currentContext\":\"desktop-linux\"}\n" : "{}\n";
+}
+
+/// The program it starts, without its arguments.
+std::string notebook_kernel(std::string_view text) {
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  if (!document.is_object() || !document.contains("argv") || !document["argv"].is_array() ||
+      document["argv"].empty())
+    return "{}\n";
+  nlohmann::json told;
+  told["argv"] = nlohmann::json::array({document["argv"][0]});
+  return told.dump() + "\n";
+}
+
+}  // namespace
+
+std::string_view told_service_user(std::string_view user) {
+  return user.empty() || user == "ollama" || user == "root" ? user : "user1";
+}
+
+std::string redacted_group(std::string_view text, std::string_view user) {
+  for (const std::string_view line : split(text, '\n'))
+    if (line.starts_with("render:")) {
+      const auto words = split(line, ':');
+      bool is_member = false;
+      if (words.size() == 4)
+        for (const std::string_view member : split(words[3], ','))
+          is_member = is_member || (!user.empty() && trim(member) == user);
+      return "render:x:0:" + std::string(is_member ? told_service_user(user) : "") + "\n";
+    }
+  return "";
+}
+
+namespace {
+
+/// Files that the driver's packages leave behind.
+std::optional<std::string> of_driver(std::string_view path, std::string_view text) {
+  if (path == "/run/reboot-required.pkgs")
+    return lines_of(text, [](std::string_view line) {
+      return line.find("nvidia") != line.npos && is_common(line);
+    });
+  if (path == "/etc/nvidia/kernel.conf")
+    return lines_of(text, [](std::string_view line) {
+      return line == "MODULE_VARIANT=kernel" || line == "MODULE_VARIANT=kernel-open";
+    });
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> redacted_settings(std::string_view path, std::string_view text) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const auto begins = [&](std::string_view word) {
+    return lines_of(text, [word](std::string_view line) { return line.starts_with(word); });
+  };
+  if (name == "hostname") return "HOST\n";
+  if (name == "daemon.json" || path.find("/containerd/") != path.npos ||
+      path.find("/crio/") != path.npos || path == "/etc/nvidia-container-runtime/config.toml")
+    return engine_settings(text);
+  if (path.find("/cdi/") != path.npos) return device_specification(text);
+  if (name == "METADATA" || name == "PKG-INFO" || name.ends_with(".egg-info"))
+    return package_metadata(text);
+  if (name == "RECORD")
+    return lines_of(text, [](std::string_view line) {
+      return line.find("/libcudnn") != line.npos || line.find("/_swigfaiss") != line.npos;
+    });
+  if (name == "math_functions.h" || name == "mathcalls.h")
+    return lines_of(text, [](std::string_view line) {
+      return contains_any(line, std::to_array<std::string_view>({"cospi", "sinpi", "rsqrt"}));
+    });
+  if (name == "host_config.h")
+    return lines_of(text, [](std::string_view line) {
+      return line.find("gcc versions later than ") != line.npos;
+    });
+  if (name == "patchlevel.h") return begins("#define PY_VERSION ");
+  if (name == "version.txt") return begins("CUDA Version ");
+  if (name == "version.json") return toolkit_version(text);
+  if (name == "nccl.conf" || name == ".nccl.conf") return nccl_settings(text);
+  if (name == "gres.conf") return slurms_gpus(text);
+  if (auto told = of_driver(path, text)) return told;
+  if (path == "/etc/group") return redacted_group(text, "ollama");
+  if (path == kPackagesFile) return asked_packages(text);
+  if (name.ends_with(".icd"))
+    return std::string(text.find("nvidia") < text.find('\n') ? "libnvidia-opencl.so.1\n" : "…\n");
+  if (path.find("/ollama.service") != path.npos) return ollamas_settings(text);
+  if (is_ollamas_settings(path)) return ollamas_file(text);
+  if (is_package_settings(path)) return told_settings(text);
+  if (name == "kernel.json") return notebook_kernel(text);
+  if (name == "config.json") return docker_context(text);
+  if (name == "direct_url.json") return wheel_address(text);
+  if (name == "pyvenv.cfg") return environment_settings(text);
+  if (path.ends_with("/torch/version.py")) return torch_version(text);
+  if (is_package_build(path)) return package_build(text);
+  if (name == ".python-version" || (name == "version" && path.find("pyenv") != path.npos))
+    return lines_of(text, [](std::string_view line) { return !line.starts_with('#'); });
+  if (text.starts_with("#!")) return std::string(text.substr(0, text.find('\n'))) + "\n";
+  if (text ==
+      "\x7f"
+      "ELF")
+    return std::string(text);
+  // ROCm's version, which is only a number.
+  if (path.ends_with("/.info/version") && text.find_first_not_of("0123456789.-\n") == text.npos)
+    return std::string(text);
+  return std::nullopt;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,171 @@
+// Reduces the settings of pip, uv and conda to the indices they use and the builds in them.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "doctor/facts/package_index.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// Public hosts: their names say nothing about the user.
+bool is_everybodys(std::string_view host) {
+  constexpr auto kHosts = std::to_array<std::string_view>(
+      {"pypi.org", "pypi.python.org", "files.pythonhosted.org", "download.pytorch.org",
+       "pypi.nvidia.com", "pypi.ngc.nvidia.com", "developer.download.nvidia.com",
+       "pypi.jetson-ai-lab.io", "pypi.jetson-ai-lab.dev", "repo.anaconda.com", "conda.nvidia.com",
+       "wheels.vllm.ai", "repo.radeon.com", "pypi.tuna.tsinghua.edu.cn",
+       "mirrors.tuna.tsinghua.edu.cn", "mirrors.aliyun.com", "pypi.mirrors.ustc.edu.cn",
+       "mirrors.cloud.tencent.com", "mirror.sjtu.edu.cn"});
+  return std::find(kHosts.begin(), kHosts.end(), host) != kHosts.end();
+}
+
+/// A switch, a number, or a public channel.
+bool is_plain(std::string_view word) {
+  constexpr auto kWords = std::to_array<std::string_view>({"true",
+                                                           "false",
+                                                           "True",
+                                                           "False",
+                                                           "yes",
+                                                           "no",
+                                                           "on",
+                                                           "off",
+                                                           "-",
+                                                           "defaults",
+                                                           "nodefaults",
+                                                           "conda-forge",
+                                                           "nvidia",
+                                                           "pytorch",
+                                                           "pytorch-nightly",
+                                                           "pytorch-lts",
+                                                           "bioconda",
+                                                           "rapidsai",
+                                                           "rapidsai-nightly",
+                                                           "intel",
+                                                           "anaconda",
+                                                           "main",
+                                                           "free",
+                                                           "r",
+                                                           "msys2",
+                                                           "xformers",
+                                                           "dglteam",
+                                                           "pyg",
+                                                           "numba",
+                                                           "fastai",
+                                                           "huggingface"});
+  return word.find_first_not_of("0123456789") == std::string_view::npos ||
+         std::find(kWords.begin(), kWords.end(), word) != kWords.end();
+}
+
+/// Hosts on which each user has a path of their own, so the path is private.
+bool is_of_people(std::string_view host) {
+  constexpr auto kHosts = std::to_array<std::string_view>(
+      {"conda.anaconda.org", "github.com", "huggingface.co", "storage.googleapis.com"});
+  return std::find(kHosts.begin(), kHosts.end(), host) != kHosts.end();
+}
+
+/// Which builds an index has: "cu126", "rocm6.2", "whl"; or
+/// "NAME-1.0-cp310-cp310-linux_x86_64.whl".
+bool is_of_build(std::string_view part) {
+  const auto numbered = [&](std::string_view name, std::string_view digits, std::size_t most) {
+    return part.starts_with(name) && part.size() > name.size() &&
+           part.size() <= name.size() + most &&
+           part.find_first_not_of(digits, name.size()) == std::string_view::npos;
+  };
+  return part == "whl" || part == "cpu" || part == "xpu" || part == "simple" ||
+         numbered("cu", "0123456789", 3) || numbered("rocm", "0123456789.", 5) ||
+         (part.ends_with(".whl") && std::count(part.begin(), part.end(), '-') >= 4) ||
+         (!part.empty() && part[0] > '9' && is_plain(part));
+}
+
+/// "https://index-host/…/cu126" for a private host. Rules only need to know that there is an index,
+/// for which builds, and whether they are nightly.
+std::string without_host(const std::string& url) {
+  const std::size_t host = url.find("://") + 3;
+  const std::size_t end = std::min(url.find('/', host), url.size());
+  const std::string_view name = std::string_view(url).substr(host, end - host);
+  const std::string_view plain = name.substr(0, name.find(':'));
+  if (is_everybodys(plain)) return url;
+  std::string told = url.substr(0, host);
+  if (is_of_people(plain))
+    told += plain;
+  else if (!name.empty())
+    told += "index-host";
+  if (end == url.size()) return told;
+  const std::size_t last = url.rfind('/');
+  const bool is_told = is_of_build(std::string_view(url).substr(last + 1));
+  if (last > end || !is_told) told += "/…";
+  if (url.find("/nightly/", end) != std::string::npos) told += "/nightly";
+  return is_told ? told + url.substr(last) : told;
+}
+
+std::string told_scheme(std::string_view scheme) {
+  constexpr auto kSchemes = std::to_array<std::string_view>(
+      {"http", "https", "file", "ftp", "ssh", "git", "git+http", "git+https", "git+ssh"});
+  const bool is_known = std::find(kSchemes.begin(), kSchemes.end(), scheme) != kSchemes.end();
+  return is_known ? std::string(scheme) : "…";
+}
+
+/// Settings whose values rules read: pip's and uv's indices, conda's channels.
+bool is_asked(std::string_view key) {
+  constexpr auto kKeys = std::to_array<std::string_view>(
+      {"index-url", "extra-index-url", "no-index", "url", "default", "explicit", "channels"});
+  return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
+}
+
+}  // namespace
+
+std::string without_hosts(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n\"',[]=", at), text.size());
+    out += text.substr(at, begin - at);
+    const std::size_t end = std::min(text.find_first_of(" \t\r\n\"',[]=", begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    if (const std::size_t scheme = word.find("://"); scheme != std::string_view::npos)
+      out += told_scheme(word.substr(0, scheme)) +
+             without_host(index_address(word.substr(scheme), "").url);
+    else
+      out += is_plain(word) ? std::string(word) : "…";
+    at = end;
+  }
+  return out;
+}
+
+std::string told_settings(std::string_view settings) {
+  std::string lines;
+  bool told = false;
+  for (const std::string_view line : split(settings, '\n')) {
+    if (!lines.empty() || line.data() != settings.data()) lines += '\n';
+    const std::string_view bare = trim(line.substr(0, line.find(" #")));
+    if (bare.empty() || bare.front() == '#' || bare.front() == ';') continue;
+    const bool goes_on =
+        line.front() == ' ' || line.front() == '\t' || bare.front() == ']' || bare.front() == '-';
+    const std::size_t end = bare.find_first_of("=:");
+    const std::string indent(line.substr(0, line.find(bare.front())));
+    if (bare.front() == '[' && !goes_on) {
+      told = false;
+      const bool is_known =
+          bare == "[global]" || bare == "[install]" || bare == "[pip]" || bare == "[[index]]";
+      lines += is_known ? std::string(bare) : "[…]";
+    } else if (goes_on) {
+      if (told) lines += indent + without_hosts(bare);
+    } else if (end != std::string_view::npos) {
+      std::string key(trim(bare.substr(0, end)));
+      std::replace(key.begin(), key.end(), '_', '-');
+      told = is_asked(key);
+      if (told)
+        lines += std::string(bare.substr(0, end + 1)) + without_hosts(bare.substr(end + 1));
+      else
+        lines += std::string(1, bare[end]) == "=" ? "… = …" : "…: …";
+    }
+  }
+  return lines;
+}
+
+bool is_package_settings(std::string_view path) {
+  return path.ends_with("/pip.conf") || path.ends_with("/uv.toml") || path.ends_with("condarc") ||
+         path.ends_with("/.mambarc");
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,498 @@
+// Reduces files of the kernel and the system to what rules read. A file that neither this file nor
+// redact_files.cpp knows is omitted.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/facts/nvidia.hpp"
+#include "doctor/knowledge/contains_any.hpp"
+#include "doctor/read/cache.hpp"
+#include "doctor/record/redact.hpp"
+#include "doctor/record/shareable_names.hpp"
+
+namespace berth::doctor {
+namespace {
+
+// From the kernel's command line, which may also contain passwords, disk ids and addresses.
+constexpr auto kToldParameters =
+    std::to_array<std::string_view>({"nvidia",
+                                     "nouveau",
+                                     "amdgpu",
+                                     "ttm",
+                                     "radeon",
+                                     "i915",
+                                     "xe",
+                                     "iommu",
+                                     "intel_iommu",
+                                     "amd_iommu",
+                                     "pci",
+                                     "pcie_aspm",
+                                     "pcie_ports",
+                                     "pcie_port_pm",
+                                     "nomodeset",
+                                     "modprobe.blacklist",
+                                     "module_blacklist",
+                                     "rd.driver.blacklist",
+                                     "rdblacklist",
+                                     "initcall_blacklist",
+                                     "vfio",
+                                     "vfio-pci",
+                                     "vfio_pci",
+                                     "lockdown",
+                                     "module.sig_enforce",
+                                     "cgroup_no_v1",
+                                     "cgroup_enable",
+                                     "cgroup_disable",
+                                     "systemd.unified_cgroup_hierarchy",
+                                     "hugepages",
+                                     "default_hugepagesz",
+                                     "video",
+                                     "acpi",
+                                     "acpi_osi",
+                                     "efi",
+                                     "ro",
+                                     "rw",
+                                     "quiet",
+                                     "splash",
+                                     "mitigations",
+                                     "numa",
+                                     "numa_balancing"});
+constexpr auto kCompiles = std::to_array<std::string_view>(
+    {"ninja", "nvcc", "cicc", "cudafe++", "ptxas", "fatbinary", "cc1plus"});
+// Rules need to know whether an installation is running.
+constexpr auto kInstalls =
+    std::to_array<std::string_view>({"dpkg", "apt", "apt-get", "unattended-upgr"});
+
+template <typename Words>
+bool is_one_of(std::string_view word, const Words& words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// The lines for which `keep` returns true.
+template <typename Keep>
+std::string lines_of(std::string_view text, Keep keep) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n'))
+    if (keep(line)) told += std::string(line) + "\n";
+  return told;
+}
+
+/// "nvidia-drm.modeset=1", "ro"; "root=UUID=…" does not match "ro".
+bool is_told_parameter(std::string_view word) {
+  const std::string_view name = word.substr(0, word.find('='));
+  return name.starts_with("nvidia") || is_one_of(name, kToldParameters) ||
+         is_one_of(name.substr(0, name.find('.')), kToldParameters);
+}
+
+/// "modprobe.blacklist=nouveau,mine" → "modprobe.blacklist=nouveau,…"; numbers are kept.
+std::string told_parameter(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  std::string told(word.substr(0, equals));
+  if (equals == std::string_view::npos) return told;
+  for (const std::string_view part : split(word.substr(equals + 1), ',')) {
+    const bool is_number = part.find_first_not_of("0123456789abcdefABCDEFxKMG:.!-@") == part.npos;
+    told += (told.size() > equals ? "," : "=") +
+            (is_number || is_common(part) ? std::string(part) : "…");
+  }
+  return told;
+}
+
+std::string command_line(std::string_view text) {
+  std::string told;
+  for (const std::string_view word : split(trim(text), ' ')) {
+    if (word.empty()) continue;
+    if (!told.empty()) told += ' ';
+    told += is_told_parameter(word) ? told_parameter(word) : "…";
+  }
+  return told + "\n";
+}
+
+/// Keeps mount point, options and type from /proc/PID/mountinfo; the rest contains servers, their
+/// folders and passwords. Sources are kept only for folders of container engines.
+std::string mounts(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    const auto words = split(line, ' ');
+    if (words.size() < 6) continue;
+    std::string_view root = "/";
+    for (const std::string_view place :
+         {"/kubelet/pods/", "/docker/containers/", "/overlay-containers/", "/containers/"})
+      if (root == "/" && line.find(place) != std::string_view::npos) root = place;
+    const bool is_private = root != "/" && !is_common(words[4]);
+    const bool forbids = words[5].find("noexec") != std::string_view::npos;
+    if (!is_private && !forbids && !is_common(words[4])) continue;
+    const auto dash = std::find(words.begin(), words.end(), "-");
+    told +=
+        fmt::format("{} {} {} {} {} {} - {} … …\n", words[0], words[1], words[2], root,
+                    is_private ? "/…" : words[4], words[5], words.end() - dash > 1 ? dash[1] : "…");
+  }
+  return told;
+}
+
+/// Keeps which engine a cgroup belongs to; the rest contains users and names.
+std::string groups(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    const std::size_t colon = line.find(":/");
+    if (colon == std::string_view::npos ||
+        line.substr(0, colon).find_first_not_of("0123456789:abcdefghijklmnopqrstuvwxyz_,=") !=
+            std::string_view::npos)
+      continue;
+    std::string_view kind = line.size() == colon + 2 ? "/" : "/…";
+    for (const std::string_view place :
+         {"/kubepods", "/libpod-", "libpod_", "/docker/", "/docker-", "/lxc/", "/lxc.payload"})
+      if (line.find(place) != std::string_view::npos) kind = place;
+    told += std::string(line.substr(0, colon + 1)) + (kind.starts_with('/') ? "" : "/") +
+            std::string(kind) + "\n";
+  }
+  return told;
+}
+
+/// Program names are kept if they are NVIDIA's, compilers or installers.
+bool is_told_program(std::string_view name) {
+  const std::string_view word = name.substr(0, name.find_first_of(")\n"));
+  return name.starts_with("nv-") || name.starts_with("nvidia-") || is_one_of(word, kCompiles) ||
+         is_one_of(word, kInstalls) ||
+         (word.starts_with("python") && word.find_first_not_of("0123456789.", 6) == word.npos);
+}
+
+std::string process_state(std::string_view text) {
+  const auto open = text.find('('), close = text.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return "";
+  if (is_told_program(text.substr(open + 1))) return std::string(text);
+  return std::string(text.substr(0, open + 1)) + "…" + std::string(text.substr(close));
+}
+
+/// Module names without memory addresses.
+std::string modules(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    const std::string_view name = line.substr(0, line.find(' '));
+    if (!name.empty() && is_common(name)) told += std::string(name) + " 1 0 - Live 0x0\n";
+  }
+  return told;
+}
+
+/// "… Release Build  (root@gpu7)  Mon …" → "… Release Build  Mon …".
+std::string without_builder(std::string_view text) {
+  std::string told(text);
+  for (auto mark = told.find('@'); mark != std::string::npos; mark = told.find('@', mark)) {
+    const auto open = told.rfind('(', mark), close = told.find(')', mark);
+    if (open == std::string::npos || close == std::string::npos) {
+      told.erase(mark, 1);
+      continue;
+    }
+    told.erase(open, close + 1 - open);
+    mark = open;
+  }
+  return told;
+}
+
+std::optional<std::string> of_process(std::string_view name, std::string_view text) {
+  if (name == "comm") return is_told_program(text) ? std::string(text) : "…\n";
+  if (name == "stat") return process_state(text);
+  if (name == "mountinfo") return mounts(text);
+  if (name == "cgroup") return groups(text);
+  if (name == "uid_map") return std::string(text);
+  if (name != "environ") return std::nullopt;
+  // The first process, if its container manager names itself there.
+  for (const std::string_view row : split(text, '\0'))
+    if (row.starts_with("container=") && row.size() < 30 &&
+        row.find_first_not_of("abcdefghijklmnopqrstuvwxyz-=") == row.npos)
+      return std::string(row) + std::string(1, '\0');
+  return "";
+}
+
+std::optional<std::string> of_kernel(std::string_view path, std::string_view text) {
+  if (path == "/proc/cmdline") return command_line(text);
+  if (path == "/proc/stat")
+    return lines_of(text, [](std::string_view line) { return line.starts_with("btime "); });
+  // Without who built it, and where.
+  if (path == "/proc/version") return fmt::format("Linux version ({})\n", kernel_compiler(text));
+  if (path == "/proc/modules") return modules(text);
+  if (path == "/proc/devices")
+    return lines_of(text, [](std::string_view line) {
+      const std::string_view name = trim(line).substr(trim(line).find(' ') + 1);
+      return line.ends_with(" devices:") || (name.starts_with("nvidia") && is_common(name));
+    });
+  if (path == "/proc/meminfo")
+    return lines_of(text, [](std::string_view line) { return line.starts_with("MemTotal:"); });
+  if (path == "/proc/cpuinfo")
+    return lines_of(text, [](std::string_view line) {
+      return contains_any(line.substr(0, line.find(':')),
+                          std::to_array<std::string_view>(
+                              {"flags", "Features", "vendor_id", "CPU implementer", "model name"}));
+    });
+  if (path == "/proc/sys/kernel/hostname") return "HOST\n";
+  if (path == "/proc/driver/nvidia/version")
+    return without_builder(text.substr(0, text.find('\n'))) + "\n";
+  if (path.starts_with("/proc/driver/nvidia/gpus/"))
+    return lines_of(text, [](std::string_view line) { return line.starts_with("Model:"); });
+  if (path == "/proc/self/attr/current")
+    return text.find(":container_t:") != text.npos       ? "…:…:container_t:…\n"
+           : text.find(":svirt_lxc_net_t:") != text.npos ? "…:…:svirt_lxc_net_t:…\n"
+                                                         : "…\n";
+  if (path == "/proc/sys/kernel/osrelease" || path == "/proc/driver/nvidia/params" ||
+      path == "/proc/device-tree/compatible")
+    return std::string(text);
+  const auto parts = split(path, '/');  // "", "proc", "4711", "stat"
+  if (parts.size() != 4) return std::nullopt;
+  return of_process(parts[3], text);
+}
+
+/// The Device Serial Number in a PCI function's extended capabilities, which is a network card's
+/// MAC address.
+std::string without_serial(std::string_view config) {
+  std::string told(config);
+  const auto byte = [&](std::size_t at) -> std::uint32_t {
+    return at < told.size() ? static_cast<unsigned char>(told[at]) : 0;
+  };
+  std::size_t at = 0x100;
+  for (int hops = 0; hops < 64 && at >= 0x100; ++hops) {
+    constexpr std::uint32_t kSerial = 0x0003;
+    if ((byte(at) | byte(at + 1) << 8) == kSerial)
+      for (std::size_t i = at + 4; i < std::min(at + 12, told.size()); ++i) told[i] = '\0';
+    at = byte(at + 2) >> 4 | byte(at + 3) << 4;
+  }
+  return told;
+}
+
+std::string system_of(std::string_view text) {
+  constexpr auto kKeys = std::to_array<std::string_view>(
+      {"ID", "VERSION_ID", "NAME", "PRETTY_NAME", "ID_LIKE", "OSTREE_VERSION"});
+  return lines_of(text, [&](std::string_view line) {
+    return is_one_of(trim(line.substr(0, line.find('='))), kKeys);
+  });
+}
+
+/// Where accounts and groups are looked up: in files or in a directory.
+std::string name_services(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    const std::string_view database = trim(line.substr(0, line.find(':')));
+    if (database != "passwd" && database != "group") continue;
+    told += std::string(database) + ":";
+    const std::string_view rest = line.substr(0, line.find('#')).substr(line.find(':') + 1);
+    std::string spaced(rest);
+    std::replace(spaced.begin(), spaced.end(), '\t', ' ');
+    for (const std::string_view word : split(spaced, ' ')) {
+      if (word.empty() || word.find_first_of("[]=") != word.npos) continue;
+      const bool is_own = word == "files" || word == "compat" || word == "systemd";
+      told += " " + (is_own ? std::string(word) : "directory");
+    }
+    told += "\n";
+  }
+  return told;
+}
+
+/// Lines about GPU drivers; the commands that replace them are removed.
+std::string module_settings(std::string_view text) {
+  std::string told;
+  for (const std::string_view whole : split(text, '\n')) {
+    std::string_view line = trim(whole);
+    line = trim(line.substr(0, line.find(" #")));
+    if (line.starts_with('#') ||
+        !contains_any(line, std::to_array<std::string_view>(
+                                {"nvidia", "nouveau", "amdgpu", "i915", "xe", "vfio"})))
+      continue;
+    const auto words = split(line, ' ');
+    const bool starts = words[0] == "install" || words[0] == "remove";
+    std::string kept;
+    for (const std::string_view word : words) {
+      if (word.empty()) continue;
+      const std::size_t equals = word.find('=');
+      const bool is_name = equals == word.npos ? is_common(word) : !starts;
+      kept += (kept.empty() ? "" : " ") +
+              (is_name ? equals == word.npos ? std::string(word) : told_parameter(word) : "…");
+    }
+    told += kept + "\n";
+  }
+  return told;
+}
+
+/// udev rules that remove GPUs from the bus, and the one that links their nodes.
+std::string device_rules(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n'))
+    if (!trim(line).starts_with('#') && line.find("0x10de") != line.npos &&
+        line.find("ATTR{remove}=\"1\"") != line.npos && line.find("0x03") != line.npos)
+      told += "ATTR{vendor}==\"0x10de\", ATTR{class}==\"0x03*\", ATTR{remove}=\"1\"\n";
+  if (text.find("create-dev-char-symlinks") != text.npos)
+    told += "RUN+=\"/usr/bin/nvidia-ctk system create-dev-char-symlinks\"\n";
+  return told;
+}
+
+/// The kernel it was for, and what failed.
+std::string build_log(std::string_view text) {
+  std::string told = "for kernel";
+  std::string head(text.substr(0, 256));
+  std::replace(head.begin(), head.end(), '\n', ' ');
+  for (const std::string_view word : split(head, ' '))
+    if (word.size() < 64 &&
+        std::isdigit(static_cast<unsigned char>(word.empty() ? 'x' : word[0])) &&
+        std::count(word.begin(), word.end(), '.') >= 2)
+      told += " " + std::string(word);
+  constexpr auto kWords = std::to_array<std::string_view>(
+      {"PREEMPT_RT", "CC version check", "unrecognized command", "No space left on device",
+       "Killed signal", "implicit declaration", "arguments to function", "has no member named",
+       "incompatible pointer", "GPL-incompatible", ": error:", ": fatal error:"});
+  told += "\n";
+  for (const std::string_view line : split(text, '\n')) {
+    if (!contains_any(line, kWords)) continue;
+    // The part after the file position; the path before it is private.
+    const std::size_t at = line.find("error:");
+    told += std::string(at == line.npos ? line : line.substr(at)).substr(0, 400) + "\n";
+  }
+  return told;
+}
+
+/// Where depmod found NVIDIA's modules, and for Docker on a Jetson, whether tables are modules.
+std::string driver_modules(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    const std::string_view file = line.substr(0, line.find(':'));
+    const std::string_view name = file.substr(file.rfind('/') + 1);
+    if (name.starts_with("nvidia") && is_common(file)) told += std::string(file) + ":\n";
+  }
+  for (const std::string table : {"/iptable_raw.ko", "/iptable_filter.ko"})
+    if (text.find(table) != text.npos) told += "kernel/net/ipv4/netfilter" + table + ":\n";
+  return told;
+}
+
+/// "[gpu]" followed by "enabled=false".
+std::string wsl_settings(std::string_view text) {
+  std::string told;
+  bool inside = false;
+  for (const std::string_view line : split(text, '\n')) {
+    std::string dense;
+    for (const char c : line)
+      if (c != ' ' && c != '\t' && c != '\r')
+        dense += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (dense.starts_with('[')) inside = dense == "[gpu]";
+    if (inside && (dense == "[gpu]" || dense == "enabled=false" || dense == "enabled=true"))
+      told += dense + "\n";
+  }
+  return told;
+}
+
+/// "< POWER_MODEL ID=1 NAME=15W >".
+std::string power_modes(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    const auto id = line.find("POWER_MODEL ID="), name = line.find(" NAME=");
+    if (trim(line).starts_with('#') || id == line.npos || name == line.npos || name < id) continue;
+    const std::string_view rest = line.substr(name + 6);
+    const std::string_view mode = rest.substr(0, rest.find_first_of(" >"));
+    constexpr std::string_view kLetters = "MAXNSUPERCOREW_0123456789DESKTOP";
+    told += fmt::format("< {} NAME={} >\n", line.substr(id, name - id),
+                        mode.find_first_not_of(kLetters) == mode.npos ? mode : "mode");
+  }
+  return told;
+}
+
+std::optional<std::string> of_hardware(std::string_view path, std::string_view name,
+                                       std::string_view text) {
+  if (path == "/etc/nvpmodel.conf") return power_modes(text);
+  if (path == "/var/lib/nvpmodel/status") return std::string(text.substr(0, 10)) + "\n";
+  if (path == "/etc/nv_tegra_release") {
+    const auto release = text.substr(0, std::min(text.find(", GCID"), text.find('\n')));
+    const bool is_told = release.starts_with("# R") &&
+                         release.substr(3, 2).find_first_not_of("0123456789") == release.npos;
+    return is_told ? std::string(release.substr(0, 60)) + "\n" : "";
+  }
+  if (name == "make.log" || name.ends_with(".failed.log")) return build_log(text);
+  if (name == "modules.dep") return driver_modules(text);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string redacted_hosts(std::string_view text, std::string_view own) {
+  constexpr auto kEverybodys = std::to_array<std::string_view>(
+      {"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6",
+       "localhost6.localdomain6", "ip6-localhost", "ip6-loopback"});
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    std::string row(line.substr(0, line.find('#'))), kept;
+    std::replace(row.begin(), row.end(), '\t', ' ');
+    bool is_wanted = false;
+    for (const std::string_view word : split(row, ' ')) {
+      if (word.empty()) continue;
+      if (kept.empty()) {  // an address: only whether it is this machine matters
+        const bool is_here = word.starts_with("127.") || word == "::1";
+        kept = is_here ? word : "192.0.2.1";
+        continue;
+      }
+      const bool is_own = word == own, is_plain = is_own || is_one_of(word, kEverybodys);
+      is_wanted = is_wanted || is_plain;
+      kept += " " + (is_own ? "HOST" : is_plain ? std::string(word) : "…");
+    }
+    if (is_wanted) told += kept + "\n";
+  }
+  return told;
+}
+
+std::string redacted_folders(std::string_view text,
+                             const std::function<bool(const std::string&)>& matters) {
+  std::string told;
+  for (const std::string_view row : split(text, '\n')) {
+    const std::string folder(trim(row.substr(0, row.find('#'))));
+    const bool is_code = folder.starts_with("import ") || folder.starts_with("import\t");
+    if (!folder.empty() && !is_code && folder.find('\0') == folder.npos && matters(folder))
+      told += folder + "\n";
+  }
+  return told;
+}
+
+std::string redacted_loader_cache(std::string_view bytes,
+                                  const std::function<bool(const std::string&)>& matters) {
+  std::string told(bytes);
+  std::set<std::string, std::less<>> names;  // of relevant files
+  const auto each = [&](auto see) {
+    for (std::size_t at = 0; at < told.size();) {
+      const std::size_t end = std::min(told.find('\0', at), told.size());
+      // The table before them is binary.
+      if (end - at > 3 && std::all_of(told.begin() + static_cast<std::ptrdiff_t>(at),
+                                      told.begin() + static_cast<std::ptrdiff_t>(end),
+                                      [](char c) { return c >= ' ' && c <= '~'; }))
+        see(at, end);
+      at = end + 1;
+    }
+  };
+  const auto last = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
+  each([&](std::size_t at, std::size_t end) {
+    const std::string word = told.substr(at, end - at);
+    if (word[0] == '/' && matters(word)) names.insert(last(word));
+  });
+  each([&](std::size_t at, std::size_t end) {
+    const std::string word = told.substr(at, end - at);
+    if (at < 0x30 || word.starts_with("glibc-ld.so.cache") || word.starts_with("ld.so-")) return;
+    // A name can be the end of another file's path.
+    const std::size_t kept = names.contains(last(word)) ? last(word).size() : 0;
+    if (word[0] == '/' ? !matters(word) : kept == 0)
+      std::fill(told.begin() + static_cast<std::ptrdiff_t>(at),
+                told.begin() + static_cast<std::ptrdiff_t>(end - kept), 'x');
+  });
+  return told;
+}
+
+std::optional<std::string> redacted_file(std::string_view path, std::string_view text) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (path.starts_with("/proc/")) return of_kernel(path, text);
+  if (path.starts_with("/sys/")) return name == "config" ? without_serial(text) : std::string(text);
+  // A text file with such bytes is not what it appears to be.
+  if (text.find('\0') != std::string_view::npos) return std::nullopt;
+  if (path == "/etc/os-release" || path == "/usr/lib/os-release") return system_of(text);
+  if (path == "/etc/nsswitch.conf") return name_services(text);
+  if (path == "/etc/wsl.conf") return wsl_settings(text);
+  if (path == "/run/systemd/container")
+    return is_common(trim(text)) ? std::string(text) : "container\n";
+  if (path.find("/modprobe.d/") != path.npos) return module_settings(text);
+  if (path.find("/udev/rules.d/") != path.npos) return device_rules(text);
+  if (auto told = of_hardware(path, name, text)) return told;
+  return redacted_settings(path, text);
+}
+
+}  // namespace berth::doctor

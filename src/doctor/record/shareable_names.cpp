@@ -1,0 +1,361 @@
+#include "doctor/record/shareable_names.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/file.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr std::string_view kWords =
+    "aarch abi accept acl acpi adp ac acad alias aliases alsa alternatives amazon amd amdgpu "
+    "amdocl amdrocm anaconda and apt arm atomic aud audio auto backends bat bin blacklist "
+    "blacklisted blacklists boot bond br bridge bsd bumblebee bus c ca cache cdi centos cfg cgroup "
+    "cgroups char checkpoint class cloud common compat compatibility compute conda conf config "
+    "conmon container containerd containers core cpu cri crio crun cu cuda cudnn current d daemon "
+    "data dcgm debian debug default deprecation desktop dev devel device devices dgx disable "
+    "disabled dkms docker docker_gwbridge dri driver drivers drm dummy e ecc efi egl enable en ena "
+    "eno enp ens envycontrol etc eth exec extra fabricmanager fakeroot fbdev features fedora "
+    "firewire firmware framebuffer gbm gcc gds gdm gdrcopy generic geforce gl glibc gnu gpl gpu "
+    "gpumanager gpus grid grpc gsp gwbridge headers hip hip hmm home hooks host hsa hsakmt "
+    "hypervisor i ib ibp ibs icd image imex imports include installer intel internal io iommu "
+    "iptables isolation iwlwifi java jetson jit jpackage jupyter k kernel kernels kfd kms kubelet "
+    "kvm l lan latest ld ldconfig legacy level lib libc libexec libfakeroot libgl libhsa libhsakmt "
+    "libs libudev lib lightdm linux list lkca lo local log logs lto lvm main man management "
+    "manager mdadm mesa meta mig minor mirrors misc mixer ml mlnx mlx mnt mod mode modeset "
+    "modprobe module modules mofed mount mps multiarch name network nice nixos no nouveau np null "
+    "nv nvcc nvcr nvidia nvidiactl nvidiafb nvlink nvml nvpmodel nvswitch nvtx nvvm of ofed off "
+    "ollama open opencl opengl opt options optimus oracle override overlay overlayfs p path pc pci "
+    "pcie peermem persistenced plugin plugins pocl pod podman pop power prime priority privileged "
+    "proc proprietary pve python radeon rare rc rdma reg registry remap remove reset rhel rocky "
+    "rocm rocr root roots rt rules run runc runtime runtimepm runtimes s sbin sbsa scheduler sd "
+    "security server service settings share shim shims shm size slurm smi snap snapshotter sock "
+    "socket source sources spec specs src stable state stream stubs suse swarm sys sysctl system "
+    "systemd t target targets tdx team tegra test tesla time tmp tmpfs toolkit tools triple true "
+    "tty tun ubuntu ucsi udev uio unix update updates upstart usb user userns uses usr utils uvm "
+    "v vcs vendor vendors venv version vfio vga vgpu video virbr virt virtio vmd vulkan wayland "
+    "wheel wheels wifi wl wlo wlp wlan wsl wsm x xe xen xnack xorg yama yes z zfs zone false lock "
+    "f m u g o install softdep pre post rmmod sh bash ignore cmdline true linux uvm nvswitch fs "
+    "hierarchy no-cgroups cgroups runtime native cgroupdriver cgroupdriver= exec-opts environment "
+    "kmods ko zst gz updates hooks annotations binary imports grpc options userns type url "
+    "binaryname typeurl "
+    "systemdcgroup ldcache snapshotters cgroupmanager manager visible envvar unprivileged as when "
+    "volume input mounts specs mesg csv jit-cdi monitor sandbox untrusted workload nogpu low high "
+    "yaml yml json com "
+    "io kind prefixes annotation require cli load real modes args k s supported capabilities "
+    "resource "
+    "on pt full silent force realloc bus peer mem gdrdrv bbswitch amdxcp amddrm ttm buddy sched "
+    "uverbs cm efa xpmem vbox video guest secrets kubernetes serviceaccount libhsa wsl xpu sycl "
+    "intelfpga igc neo opengl glx egl gcc pc unknown none fb nvcr file files init all "
+    "py mlx jetpack ggml avx vnni runners metal llama base hosts hostname resolv localtime opts "
+    "renderd card lxc lxd incus nspawn oci dxg redhat alpine musl mageia gnueabihf powerpc ppc le";
+
+const std::set<std::string_view>& words() {
+  static const std::set<std::string_view> all = [] {
+    const auto list = split(kWords, ' ');
+    return std::set<std::string_view>(list.begin(), list.end());
+  }();
+  return all;
+}
+
+/// Prefixes of libraries that rules know.
+constexpr auto kLibraries = std::to_array<std::string_view>(
+    {"libcuda",  "libcu",     "libnv",     "libnccl",   "libamd",          "libhsa",
+     "libhip",   "libroc",    "libze_",    "libur_",    "libpi_",          "libgomp",
+     "libiomp",  "libomp",    "libtorch",  "libc10",    "libav",           "libggml",
+     "libllama", "libOpenCL", "libcaffe2", "libstdc++", "libbitsandbytes", "libc.so",
+     "libGL",    "libEGL",    "libpython", "libmpi",    "libfabric",       "libsycl",
+     "libigc",   "libigdgmm", "libMIOpen", "libshm",    "libtensor"});
+
+template <typename Words>
+bool begins_with_any(std::string_view text, const Words& all) {
+  return std::any_of(all.begin(), all.end(),
+                     [&](std::string_view word) { return text.starts_with(word); });
+}
+
+bool is_library(std::string_view name) {
+  return name.find(".so") != std::string_view::npos && begins_with_any(name, kLibraries);
+}
+
+/// Names of Python package metadata and of the packages' own files.
+bool is_of_package(std::string_view name) {
+  return name.ends_with(".dist-info") || name.ends_with(".egg-info") || name.ends_with(".pth") ||
+         name.ends_with(".libs") || name.starts_with("_rocm_sdk_") ||
+         (name.starts_with("python") && is_common(name.substr(0, name.find('.'))));
+}
+
+bool is_below_packages(std::string_view folder) {
+  return folder.find("/site-packages/") != std::string_view::npos ||
+         folder.find("/dist-packages/") != std::string_view::npos;
+}
+
+/// Folders with names given by the kernel or vendors.
+bool tells_all(std::string_view folder) {
+  constexpr auto kBegins =
+      std::to_array<std::string_view>({"/sys/", "/dev/char", "/dev/dri", "/dev/infiniband",
+                                       "/dev/nvidia-caps", "/lib/firmware/nvidia"});
+  return begins_with_any(folder, kBegins) || folder.find("/Cellar/ggml") != std::string_view::npos;
+}
+
+/// Folders in which every name is read, because the order may matter.
+bool is_ordered(std::string_view folder) {
+  constexpr auto kEnds = std::to_array<std::string_view>(
+      {"/modprobe.d", "/ld.so.conf.d", "/OpenCL/vendors", "/cdi", "/ollama.service.d",
+       "/udev/rules.d", "/sources.list.d", "/jupyter/kernels", "/kubelet/device-plugins",
+       "/kubelet/plugins", "/torch_extensions"});
+  return std::any_of(kEnds.begin(), kEnds.end(),
+                     [&](std::string_view end) { return folder.ends_with(end); });
+}
+
+/// Parts of a name that rules search for.
+std::string asked_words(std::string_view name) {
+  std::string found;
+  for (const char* word :
+       {"nvidia", "remove", "sbsa", "gpu", "hami", "volcano", "vcuda", "mps", "system"})
+    if (name.find(word) != std::string_view::npos) found += std::string("-") + word;
+  return found;
+}
+
+std::string ending_of(std::string_view name) {
+  constexpr auto kEndings = std::to_array<std::string_view>(
+      {".conf", ".rules", ".icd", ".yaml", ".yml", ".json", ".sock", ".list"});
+  for (const std::string_view ending : kEndings)
+    if (name.ends_with(ending)) return std::string(ending);
+  return "";
+}
+
+/// Replaces private names so that each stays after the same common name.
+std::map<std::string, std::string> in_order(const std::vector<std::string>& names) {
+  std::map<std::string, std::string> told;
+  std::string before = "0-";
+  int number = 0;
+  for (const std::string& name : names) {
+    if (is_common(name)) {
+      told[name] = before = name;
+      continue;
+    }
+    told[name] = fmt::format("{}x{:03}{}{}", before, ++number, asked_words(name), ending_of(name));
+  }
+  return told;
+}
+
+/// A package's name as its folder and metadata spell it.
+std::string plain_name(std::string_view name) {
+  std::string plain;
+  for (const char c : name)
+    plain +=
+        c == '-' || c == '.' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return plain;
+}
+
+/// "enx001122334455": its address is replaced everywhere.
+bool has_address(std::string_view name) {
+  return name.size() == 15 &&
+         begins_with_any(name, std::to_array<std::string_view>({"enx", "wlx", "wwx"}));
+}
+
+std::map<std::string, std::string> told_interfaces(const std::vector<std::string>& names,
+                                                   std::string_view asked) {
+  std::map<std::string, std::string> told;
+  int number = 0;
+  for (const std::string& name : names) {
+    bool is_asked = is_common(name) || has_address(name);
+    for (const std::string_view word : split(asked, ','))
+      is_asked = is_asked || (!word.empty() && name.starts_with(word));
+    told[name] =
+        is_asked ? name : fmt::format("{}{:03}", name.starts_with("ib") ? "ibx" : "if", ++number);
+  }
+  return told;
+}
+
+}  // namespace
+
+bool is_common(std::string_view name) {
+  std::size_t digits = 0;
+  for (std::size_t at = 0; at < name.size();) {
+    const auto is_letter = [&](std::size_t i) {
+      return std::isalpha(static_cast<unsigned char>(name[i])) != 0;
+    };
+    if (is_letter(at)) {
+      std::string word;
+      while (at < name.size() && is_letter(at))
+        word += static_cast<char>(std::tolower(static_cast<unsigned char>(name[at++])));
+      if (!words().contains(word)) return false;
+      digits = 0;
+    } else if (std::isdigit(static_cast<unsigned char>(name[at])) != 0) {
+      if (++digits > 8) return false;  // a serial number or an address
+      ++at;
+    } else if (std::string_view("._-+:@~/").find(name[at]) != std::string_view::npos) {
+      digits = 0;
+      ++at;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::map<std::string, std::string> shareable_names(const std::string& folder,
+                                                   const std::vector<std::string>& names,
+                                                   std::string_view interfaces) {
+  if (folder == "/sys/class/net") return told_interfaces(names, interfaces);
+  if (is_ordered(folder)) return in_order(names);
+  std::map<std::string, std::string> told;
+  std::set<std::string> packages;
+  for (const std::string& name : names)
+    if (name.ends_with(".dist-info") || name.ends_with(".egg-info"))
+      packages.insert(plain_name(name.substr(0, name.find('-'))));
+  const bool all = tells_all(folder), is_below = is_below_packages(folder);
+  const bool versions =
+      folder.ends_with("/versions") || folder == "/lib/modules" ||
+      begins_with_any(folder, std::to_array<std::string_view>(
+                                  {"/var/lib/dkms/nvidia", "/var/cache/akmods/nvidia"}));
+  for (const std::string& name : names)
+    if (all || packages.contains(plain_name(name)) || (!is_below && is_common(name)) ||
+        is_library(name) || is_of_package(name) ||
+        (versions && std::isdigit(static_cast<unsigned char>(name[0])) != 0) ||
+        (is_below && (name.ends_with(".so") || name.find(".so.") != std::string::npos) &&
+         (name[0] == '_' || name.starts_with("lib"))) ||
+        (folder == "/var/lib/dpkg/info" &&
+         begins_with_any(name, std::to_array<std::string_view>(
+                                   {"nvidia-driver-", "libnvidia-compute-", "libcuda1"}))) ||
+        (folder == "/var/lib/pacman/local" && name.starts_with("linux-firmware")) ||
+        (folder.ends_with("/conda-meta") && name.ends_with(".json")) ||
+        (folder.ends_with("/rocblas/library") && name.find("gfx") != std::string::npos) ||
+        (folder == "/dev" && name.starts_with("nv")))
+      told[name] = name;
+  return told;
+}
+
+ShareablePaths::ShareablePaths(const Recording& seen, std::string_view interfaces,
+                               std::string words)
+    : seen_(seen), words_(std::move(words)) {
+  std::set<std::string> built;  // folders of PyTorch's extension builds, each with a lock
+  for (const auto& [path, file] : seen.files)
+    if (path.ends_with("/lock")) built.insert(path.substr(0, path.rfind('/', path.size() - 6)));
+  for (const auto& [folder, names] : seen.folders) {
+    auto& told = folders_[folder] =
+        built.contains(folder) ? in_order(names) : shareable_names(folder, names, interfaces);
+    for (const std::string& name : names) {
+      const auto found = told.find(name);
+      if (found != told.end() && found->second == name) continue;
+      ++hidden_names_;
+      // Its target is equally private.
+      if (found != told.end()) hide_target(folder + "/" + name);
+    }
+  }
+  hide_devices();
+  take_lists();
+}
+
+void ShareablePaths::take_lists() {
+  for (const auto& [path, file] : seen_.files) {
+    const auto text = file.parts.find(0);
+    if (text == file.parts.end() ||
+        !(path.starts_with("/etc/ld.so.conf") || path.ends_with(".pth")))
+      continue;
+    for (const std::string_view row : split(text->second, '\n'))
+      if (const auto folder = trim(row.substr(0, row.find('#'))); folder.starts_with('/'))
+        listed_.emplace(folder);
+  }
+}
+
+/// A mouse or headphones: the name may contain a serial number or address, and it powers nothing.
+void ShareablePaths::hide_devices() {
+  const std::string folder = "/sys/class/power_supply/";
+  for (auto file = seen_.files.lower_bound(folder); file != seen_.files.end(); ++file) {
+    const auto& [path, content] = *file;
+    if (!path.starts_with(folder)) break;
+    const auto part = content.parts.find(0);
+    if (!path.ends_with("/scope") || part == content.parts.end() ||
+        !part->second.starts_with("Device"))
+      continue;
+    const std::string device = path.substr(0, path.rfind('/'));
+    hide_target(device);
+    hidden_.insert(device);
+    ++hidden_names_;
+  }
+}
+
+/// Hides every link from here on and its target; the file itself is written at its own path.
+void ShareablePaths::hide_target(std::string path) {
+  for (int steps = 0; steps < 40; ++steps) {
+    const auto link = seen_.links.find(path);
+    if (link == seen_.links.end()) return;
+    std::string target = link->second;
+    if (!target.starts_with('/')) {
+      std::vector<std::string_view> parts =
+          split(std::string_view(path).substr(0, path.rfind('/')), '/');
+      for (const std::string_view part : split(link->second, '/')) {
+        if (part == ".." && !parts.empty()) parts.pop_back();
+        if (part != ".." && part != "." && !part.empty()) parts.push_back(part);
+      }
+      target.clear();
+      for (const std::string_view part : parts)
+        if (!part.empty()) target += "/" + std::string(part);
+    }
+    // An alternative from a distribution is kept.
+    if (!is_common(target)) hidden_.insert(target);
+    path = target;
+  }
+}
+
+bool ShareablePaths::is_hidden(const std::string& path) const {
+  if (hidden_.empty()) return false;
+  for (auto slash = path.size(); slash != std::string::npos && slash > 0;
+       slash = path.rfind('/', slash - 1))
+    if (hidden_.contains(std::string_view(path).substr(0, slash))) return true;
+  return false;
+}
+
+std::string ShareablePaths::told(const std::string& path) const {
+  if (is_hidden(path)) return "";
+  std::string out;
+  for (std::size_t slash = 0; slash < path.size();) {
+    const std::size_t end = std::min(path.find('/', slash + 1), path.size());
+    const std::string name = path.substr(slash + 1, end - slash - 1);
+    out += "/" + name;
+    if (const auto folder = folders_.find(std::string_view(path).substr(0, slash));
+        folder != folders_.end())
+      if (const auto by = folder->second.find(name); by != folder->second.end())
+        out.replace(out.size() - name.size(), name.size(), by->second);
+    slash = end;
+  }
+  return out.empty() ? path : out;
+}
+
+std::vector<std::string> ShareablePaths::names_in(const std::string& folder) const {
+  std::vector<std::string> names;
+  const auto found = folders_.find(folder);
+  if (found == folders_.end()) return names;
+  for (const auto& [name, told] : found->second)
+    if (!is_hidden(folder + "/" + name)) names.push_back(told);
+  return names;
+}
+
+bool ShareablePaths::was_seen(const std::string& path) const {
+  const auto is_below = [&](const auto& map) {
+    const auto found = map.lower_bound(path);
+    return found != map.end() && (found->first == path || found->first.starts_with(path + "/"));
+  };
+  return is_below(seen_.files) || is_below(seen_.links) || is_below(seen_.specials);
+}
+
+bool ShareablePaths::matters(const std::string& path) const {
+  return is_common(path) || was_seen(path) || words_.find(path) != std::string::npos ||
+         !names_in(path).empty();
+}
+
+bool ShareablePaths::is_left_out(const std::string& folder) const {
+  const std::size_t slash = folder.rfind('/');
+  const auto above = folders_.find(std::string_view(folder).substr(0, slash));
+  const bool is_unnamed = above != folders_.end() && !above->second.empty() &&
+                          !above->second.contains(folder.substr(slash + 1));
+  return (is_unnamed || listed_.contains(folder)) && !seen_.looked_at.contains(folder) &&
+         !matters(folder);
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,333 @@
+// Which of several findings is the cause? Four criteria decide, in this order.
+// 0. A user who pastes an error asks about that error. Findings that can cause it come first,
+//    preceded by their own causes. Without any, the error itself is first (ERR01). Information,
+//    and rules without a confirming public case, only move up among findings that are equal
+//    by 1 and 2.
+// 1. Problems that make the GPU unusable come before those that slow it down. A lesser finding
+//    that explains a greater one counts as the greater.
+// 2. A rule without a confirming public case never comes before one with such a case.
+// 3. A cause comes before what it explains; otherwise the lower layer comes first. A GPU without
+//    a driver is more informative than a library that does not find it.
+#include "doctor/rules/diagnose.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <tuple>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/on_request.hpp"
+#include "doctor/rules/unread_words.hpp"
+
+namespace berth::doctor {
+namespace {
+
+using model::Diagnosis;
+using model::NotChecked;
+
+bool matches(std::string_view pattern, std::string_view id) {
+  return pattern.ends_with('*') ? id.starts_with(pattern.substr(0, pattern.size() - 1))
+                                : pattern == id;
+}
+
+/// Information, warning, or a problem that makes the GPU unusable.
+int weight_of(Severity severity) {
+  return severity == Severity::kInfo ? 0 : severity == Severity::kWarning ? 1 : 2;
+}
+
+const char* words_for(ProbeState state) {
+  switch (state) {
+    case ProbeState::kRan:
+      return msgid("ran a kernel on every GPU that it sees");
+    case ProbeState::kFailed:
+      return msgid("could not run a kernel");
+    case ProbeState::kNoDevice:
+      return msgid("sees no GPU");
+    case ProbeState::kCpuBuild:
+      return msgid("built for the CPU: nothing to probe");
+    case ProbeState::kNotImported:
+      return msgid("cannot be imported");
+    case ProbeState::kCrashed:
+      return msgid("crashed");
+    case ProbeState::kNoAnswer:
+      return msgid("no answer in time; it was killed");
+    case ProbeState::kNotReached:
+      break;
+  }
+  return msgid("it was not started in time");
+}
+
+bool may_explain(std::string_view patterns, const Finding& cause, const Finding& other) {
+  // A program's own fault in the log, or a GPU assigned to a guest, does not cause anything worse.
+  if (cause.id == other.id || cause.severity == Severity::kInfo) return false;
+  if (cause.confidence == Confidence::kLow && other.confidence != Confidence::kLow) return false;
+  for (const std::string_view pattern : split(patterns, ' '))
+    if (!pattern.empty() && matches(pattern, other.id)) return true;
+  // A probe shows that something fails, but not why, so any lower-layer problem that makes the GPU
+  // unusable explains it. Any problem of the machine also explains a driver failure of unknown
+  // cause.
+  if (weight_of(cause.severity) != 2) return false;
+  return (other.id.starts_with("PRB") && cause.layer < other.layer) ||
+         (other.id == "DRV28" && cause.layer <= Layer::kContainer);
+}
+
+/// A finding says that something cannot work, but every framework of the target just did it. Then
+/// lower the rule's confidence.
+void doubt_what_was_tried(Diagnosis& diagnosis, const ProbeFacts& probe) {
+  if (!probe) return;
+  std::string ran;
+  for (const ProbeAnswer& one : *probe) {
+    if (one.state != ProbeState::kRan && one.state != ProbeState::kCpuBuild) return;
+    if (one.state == ProbeState::kRan) ran += (ran.empty() ? "" : ", ") + one.framework;
+  }
+  if (ran.empty()) return;
+  for (Finding& finding : diagnosis.findings) {
+    if (finding.severity != Severity::kFatal || finding.layer < Layer::kLibraries) continue;
+    finding.confidence = Confidence::kLow;
+    finding.evidence.push_back(text("but {} just ran a kernel on every GPU", ran));
+  }
+}
+
+std::vector<model::Probed> probed_of(const std::vector<ProbeAnswer>& answers) {
+  std::vector<model::Probed> all;
+  for (const ProbeAnswer& answer : answers) {
+    model::Probed& one = all.emplace_back();
+    one.framework = answer.framework;
+    one.version = answer.version;
+    one.state = name(answer.state);
+    one.says = tr(words_for(answer.state));
+    one.message = answer.message;
+    for (const ProbedDevice& device : answer.devices)
+      one.devices.push_back({device.index, device.name, device.ran, device.message});
+  }
+  return all;
+}
+
+/// These rules are about the pasted text itself.
+bool is_about_the_text(std::string_view id) {
+  return id == "ERR01" || id == "RT02";
+}
+
+/// How strongly a pasted error suggests this rule: 0 not at all, 1 as one of many, 2 clearly.
+int asked_about(const std::vector<Recognised>& error, const std::string& id) {
+  int most = 0;
+  for (const Recognised& one : error)
+    if (is_about_the_text(id) || speaks_of(one, id)) most = std::max(most, one.strength);
+  return most;
+}
+
+std::string_view explained_by_rule(std::span<const Rule> rules, const std::string& id) {
+  for (const Rule& rule : rules)
+    if (id == rule.id) return rule.explains;
+  return "";
+}
+
+/// Facts come from untrusted files, in particular from bundles, so nothing is printed unchanged.
+std::string fit_to_show(const std::string& text) {
+  std::string shown;
+  for (const std::string_view line : split(text, '\n'))
+    shown += (shown.empty() ? "" : "\n") + printable(line);
+  return shown;
+}
+
+void complete(Finding& finding, const Rule& rule) {
+  finding.title = fit_to_show(finding.title);
+  for (std::string& line : finding.evidence) line = fit_to_show(line);
+  for (model::Fix& fix : finding.fix) {
+    fix.command = fit_to_show(fix.command);
+    fix.says = fit_to_show(fix.says);
+  }
+  finding.id = rule.id;
+  finding.layer = rule.layer;
+  finding.confidence = rule.proven ? Confidence::kHigh : Confidence::kLow;
+}
+
+/// A driver answered for one, or its node exists: on WSL and in containers without the bus.
+bool shows_gpu(const Facts& facts) {
+  return (facts.driver.gpus && !facts.driver.gpus->empty()) ||
+         !facts.nodes.nvidia_gpus().value_or({}).empty() || facts.nodes.kfd.has_value();
+}
+
+bool has_gpu_on_bus(const Facts& facts) {
+  const auto& functions = facts.machine.pci;
+  return functions && std::any_of(functions->begin(), functions->end(),
+                                  [](const PciFunction& one) { return one.is_gpu(); });
+}
+
+/// Whether everything that can cause the message was compared. All its rules must have run, with a
+/// GPU and, for rules about packages, a Python with packages.
+bool was_compared(const Recognised& message, const Diagnosis& diagnosis, const Facts& facts) {
+  if (message.rules.empty() || !(shows_gpu(facts) || has_gpu_on_bus(facts))) return false;
+  const auto has_packages = [&] {
+    return facts.python.distributions && !facts.python.distributions->empty();
+  };
+  return std::all_of(message.rules.begin(), message.rules.end(), [&](const std::string& rule) {
+    const bool looked = std::any_of(diagnosis.checked.begin(), diagnosis.checked.end(),
+                                    [&](const std::string& id) { return matches(rule, id); }) ||
+                        std::any_of(diagnosis.findings.begin(), diagnosis.findings.end(),
+                                    [&](const Finding& one) { return matches(rule, one.id); });
+    return looked && (!rule.starts_with("FW") || has_packages());
+  });
+}
+
+std::vector<model::KnownMessage> messages_of(const std::vector<Recognised>& error,
+                                             const Diagnosis& diagnosis, const Facts* facts) {
+  std::vector<model::KnownMessage> messages;
+  for (const Recognised& one : error) {
+    model::KnownMessage& message = messages.emplace_back();
+    message.name = one.name;
+    message.line = one.line;
+    message.text = one.text;
+    message.means = one.means;
+    message.rules = one.rules;
+    message.compared = facts != nullptr && was_compared(one, diagnosis, *facts);
+    const auto add = [&](std::vector<std::string>& into, const std::string& id) {
+      if (speaks_of(one, id) && std::find(into.begin(), into.end(), id) == into.end())
+        into.push_back(id);
+    };
+    for (const Finding& finding : diagnosis.findings) add(message.shown_by, finding.id);
+    for (const NotChecked& rule : diagnosis.not_checked) add(message.not_checked, rule.id);
+  }
+  return messages;
+}
+
+/// For each finding, the indices of findings it may explain.
+std::vector<std::vector<std::size_t>> explanations(const std::vector<Finding>& findings,
+                                                   std::span<const Rule> rules) {
+  std::vector<std::vector<std::size_t>> explained(findings.size());
+  for (std::size_t cause = 0; cause < findings.size(); ++cause) {
+    const std::string_view patterns = explained_by_rule(rules, findings[cause].id);
+    for (std::size_t other = 0; other < findings.size(); ++other)
+      if (may_explain(patterns, findings[cause], findings[other]))
+        explained[cause].push_back(other);
+  }
+  return explained;
+}
+
+/// "No GPU" is a verdict; "nothing was checked" is not.
+std::string verdict_without_faults(const Diagnosis& diagnosis, bool has_gpu) {
+  if (model::is_empty_look(diagnosis)) return std::string(tr("nothing could be checked"));
+  // If no rule could look for a GPU, nothing is known about it.
+  const bool looked = std::none_of(diagnosis.not_checked.begin(), diagnosis.not_checked.end(),
+                                   [](const NotChecked& one) { return one.id == "HW01"; });
+  if (!looked && !has_gpu)
+    return std::string(tr("nothing wrong was found, but whether there is a GPU was not checked"));
+  const std::string well(tr("nothing wrong was found"));
+  for (const Finding& one : diagnosis.findings)
+    if (one.id == "HW01") return one.title + "; " + well;
+  return well;
+}
+
+}  // namespace
+
+void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules,
+                    const std::vector<Recognised>& error) {
+  const std::size_t count = findings.size();
+  const auto explained = explanations(findings, rules);
+  // Explanations go up by layers. The bound prevents an endless loop if the rule table contains a
+  // cycle by mistake.
+  std::vector<int> depth(count, 0);
+  std::vector<int> weight(count), asked(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    weight[i] = weight_of(findings[i].severity);
+    asked[i] = asked_about(error, findings[i].id);
+  }
+  bool changed = true;
+  for (std::size_t round = 0; changed && round < count; ++round) {
+    changed = false;
+    for (std::size_t cause = 0; cause < count; ++cause) {
+      for (const std::size_t other : explained[cause]) {
+        const int deeper = std::min(depth[cause] + 1, static_cast<int>(count));
+        changed = changed || deeper > depth[other] || weight[other] > weight[cause] ||
+                  asked[other] > asked[cause];
+        depth[other] = std::max(depth[other], deeper);
+        weight[cause] = std::max(weight[cause], weight[other]);
+        asked[cause] = std::max(asked[cause], asked[other]);
+      }
+    }
+  }
+  std::vector<std::size_t> order(count);
+  for (std::size_t i = 0; i < count; ++i) order[i] = i;
+  const auto key = [&](std::size_t i) {
+    const Finding& one = findings[i];
+    const bool is_low = one.confidence == Confidence::kLow;
+    const bool lifted = weight[i] != 0 && (!is_low || is_about_the_text(one.id));
+    return std::tuple(lifted ? -asked[i] : 0, -weight[i], is_low, -asked[i], depth[i], one.layer,
+                      -static_cast<int>(one.severity), -static_cast<int>(one.confidence),
+                      std::string_view(one.id));
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  std::vector<Finding> sorted;
+  for (const std::size_t i : order) {
+    Finding& cause = findings[i];
+    for (const std::size_t other : explained[i]) {
+      cause.explains.push_back(findings[other].id);
+      if (findings[other].explained_by.empty()) findings[other].explained_by = cause.id;
+    }
+    std::sort(cause.explains.begin(), cause.explains.end());
+    cause.explains.erase(std::unique(cause.explains.begin(), cause.explains.end()),
+                         cause.explains.end());
+  }
+  sorted.reserve(count);
+  for (const std::size_t i : order) sorted.push_back(std::move(findings[i]));
+  findings = std::move(sorted);
+}
+
+Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const Knowledge& knowledge,
+                        const RequestFacts& asked) {
+  Diagnosis diagnosis;
+  for (const Rule& rule : rules) {
+    Examination examination(facts, knowledge, rule.severity);
+    {
+      const Witness witness;
+      if (!is_on_request_rule(rule.id))
+        rule.look(examination);
+      else if (!check_on_request(rule.id, examination, asked, diagnosis.findings))
+        continue;
+      // The rule itself decides what a missing file means ("/proc/modules" of a kernel without
+      // modules, or ENODATA for a simulated machine), and also facts that were not requested.
+      // Denied access always counts.
+      for (const Unreadable& why : witness.told())
+        if ((why.error_number != ENOENT || is_unmounted(why)) && why.error_number != ENODATA)
+          examination.note_unreadable(why);
+    }
+    for (Finding& finding : examination.findings()) {
+      complete(finding, rule);
+      diagnosis.findings.push_back(std::move(finding));
+    }
+    if (!examination.findings().empty()) continue;
+    if (examination.unread().empty())
+      diagnosis.checked.emplace_back(rule.id);
+    else
+      diagnosis.not_checked.push_back({rule.id, said_of(examination.unread().front())});
+  }
+  doubt_what_was_tried(diagnosis, asked.probe);
+  order_by_cause(diagnosis.findings, rules, asked.error.value_or({}));
+  const auto worst = diagnosis.findings.begin();
+  const bool well = worst == diagnosis.findings.end() || weight_of(worst->severity) == 0;
+  diagnosis.verdict = well ? verdict_without_faults(diagnosis, shows_gpu(facts)) : worst->title;
+  return diagnosis;
+}
+
+model::DiagnosisParts parts_of(const RequestFacts& asked, const Diagnosis& diagnosis,
+                               const Facts* facts) {
+  model::DiagnosisParts parts;
+  if (asked.probe) parts.probe = probed_of(*asked.probe);
+  if (asked.error) parts.error = messages_of(*asked.error, diagnosis, facts);
+  return parts;
+}
+
+Diagnosis diagnose(const Facts& facts, const Knowledge& knowledge,
+                   const std::vector<std::string>& only, const RequestFacts& asked) {
+  std::vector<Rule> rules = all_rules();
+  if (!only.empty()) {
+    std::erase_if(rules, [&](const Rule& rule) {
+      return std::find(only.begin(), only.end(), rule.id) == only.end();
+    });
+  }
+  return diagnose_with(rules, facts, knowledge, asked);
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,228 @@
+// Rules about what the user requested: frameworks that ran no kernel (--deep), a command's program
+// that cannot start, and a pasted error (--error).
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/error/next_steps.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/on_request.hpp"
+#include "doctor/rules/queries.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// Whether a framework is expected to find a GPU here.
+bool expects_gpu(Examination& look) {
+  if (!seen_gpus(look).empty() || has_rocm_gpu(look)) return true;
+  const auto* functions = look.see(look.facts.machine.pci);
+  if (functions == nullptr) return false;
+  for (const PciFunction& one : *functions)
+    if (one.vendor == 0x8086 && one.is_gpu()) return true;
+  return false;
+}
+
+std::string called(const ProbeAnswer& answer) {
+  return answer.version.empty() ? answer.framework : answer.framework + " " + answer.version;
+}
+
+std::string title_of(const ProbeAnswer& answer) {
+  using enum ProbeState;
+  const std::string what = called(answer);
+  switch (answer.state) {
+    case kFailed:
+      for (const ProbedDevice& one : answer.devices)
+        if (!one.ran) return text("{} cannot run a kernel on its GPU {}", what, one.index);
+      return text("{} cannot initialize a GPU", what);
+    case kNoDevice:
+      return text("{} is built for GPUs, but sees none", what);
+    case kNotImported:
+      return text("{} cannot be imported", what);
+    case kCrashed:
+      return text("{} crashes when it uses the GPU", what);
+    case kNoAnswer:
+      return text("{} hangs when it uses the GPU, and was killed", what);
+    case kRan:
+    case kCpuBuild:
+    case kNotReached:
+      break;
+  }
+  return "";
+}
+
+void add_evidence(Finding& finding, const ProbeAnswer& answer, const std::string& python) {
+  finding.evidence.push_back(text("tried in {}", python));
+  if (!answer.message.empty()) finding.evidence.push_back(answer.message);
+  int ran = 0;
+  for (const ProbedDevice& one : answer.devices) {
+    ran += one.ran ? 1 : 0;
+    if (!one.ran && one.message != answer.message && finding.evidence.size() < 6)
+      finding.evidence.push_back(fmt::format("GPU {}: {}", one.index, one.message));
+  }
+  if (ran > 0)
+    finding.evidence.push_back(
+        text_n("it ran a kernel on {} other GPU", "it ran a kernel on {} other GPUs", ran, ran));
+  for (const Recognised& one : read_error_text(answer.message))
+    finding.evidence.push_back(text("the message usually says: {}", one.means));
+}
+
+void cannot_run(Examination& look, const RequestFacts& asked) {
+  const auto* answers = look.see(asked.probe);
+  if (answers == nullptr || !expects_gpu(look)) return;
+  for (const ProbeAnswer& answer : *answers) {
+    const std::string title = title_of(answer);
+    if (title.empty()) continue;
+    Finding& finding = look.found(title);
+    add_evidence(finding, answer, look.facts.python.interpreter.value_or("python3"));
+  }
+}
+
+void cannot_start(Examination& look, const RequestFacts& asked) {
+  const ProgramFacts* program = look.see(asked.program);
+  if (program == nullptr || program->missing.empty()) return;
+  Finding& finding = look.found(
+      text("{} cannot start: {} is not found", program->path, program->missing.front().name));
+  for (const MissingLibrary& one : program->missing)
+    finding.evidence.push_back(
+        text("{}, which {} needs, is not in the loader's folders", one.name, one.needed_by));
+  finding.fix.push_back({"LD_LIBRARY_PATH=FOLDER:$LD_LIBRARY_PATH " + pasted(program->path),
+                         text("with the folder that contains {}; or install its package",
+                              program->missing.front().name)});
+}
+
+std::string gib(double bytes) {
+  return fmt::format("{:.1f} GiB", bytes / 1073741824.0);
+}
+
+struct GpuMemory {
+  const GpuAnswer* gpu = nullptr;
+  double total = 0, free = 0;
+};
+
+/// GPUs whose memory the driver reported.
+std::vector<GpuMemory> gpu_memory(Examination& look) {
+  std::vector<GpuMemory> all;
+  const auto* gpus = look.see(look.facts.driver.gpus);
+  if (gpus == nullptr) return all;
+  for (const GpuAnswer& gpu : *gpus) {
+    const auto* total = look.see(gpu.memory_total_bytes);
+    const auto* used = look.see(gpu.memory_used_bytes);
+    if (total == nullptr || used == nullptr) return {};
+    const auto size = static_cast<double>(*total);
+    all.push_back({&gpu, size, size - static_cast<double>(*used)});
+  }
+  return all;
+}
+
+/// Compares the memory that the program requested with the GPUs' current state. A pasted text alone
+/// gives no finding.
+void out_of_memory(Examination& look, const RequestFacts& asked) {
+  const auto* messages = look.see(asked.error);
+  if (messages == nullptr) return;
+  double wanted = 0;
+  std::string line;
+  for (const Recognised& one : *messages)
+    if (one.asked_bytes > wanted) wanted = one.asked_bytes, line = one.text;
+  if (wanted <= 0) return;
+  const std::vector<GpuMemory> all = gpu_memory(look);
+  if (all.empty()) return;
+  const auto less = [](double GpuMemory::*what) {
+    return [what](const GpuMemory& one, const GpuMemory& other) { return one.*what < other.*what; };
+  };
+  const GpuMemory& largest = *std::max_element(all.begin(), all.end(), less(&GpuMemory::total));
+  const GpuMemory& freest = *std::max_element(all.begin(), all.end(), less(&GpuMemory::free));
+  const GpuMemory& first = all.front();
+  if (wanted > largest.total) {
+    Finding& finding =
+        look.found(text("the program requested {} at once, but no GPU here has more than {}",
+                        gib(wanted), gib(largest.total)));
+    finding.evidence = {line};
+    finding.fix.push_back(
+        {"", text("use a smaller batch, model or number format, or split it over several GPUs")});
+    return;
+  }
+  if (first.free >= wanted) return;
+  const bool elsewhere = freest.free >= wanted;
+  Finding& finding = look.found(
+      elsewhere ? text("the first GPU has {} free, less than the requested {}; GPU {} has {}",
+                       gib(first.free), gib(wanted), freest.gpu->pci_address, gib(freest.free))
+                : text("no GPU has the requested {} free: the best one has {} of {}", gib(wanted),
+                       gib(freest.free), gib(freest.total)));
+  finding.evidence.push_back(line);
+  for (const GpuMemory& one : all)
+    finding.evidence.push_back(text("NVML: GPU {} has {} free of {}", one.gpu->pci_address,
+                                    gib(one.free), gib(one.total)));
+  finding.fix.push_back({"berth ps", text("which process holds it")});
+  finding.fix.push_back(
+      {"berth run --gpus 1 -- python …", text("uses a free GPU, and waits until there is one")});
+}
+
+/// A finding that needs action and can cause one of the messages.
+bool is_shown(const std::vector<Recognised>& messages, const Finding& finding) {
+  return finding.severity != Severity::kInfo &&
+         (finding.id == "RT02" ||
+          std::any_of(messages.begin(), messages.end(),
+                      [&](const Recognised& one) { return speaks_of(one, finding.id); }));
+}
+
+/// The pasted error itself, if no finding about the machine explains it, because the user wants the
+/// next step for this error.
+void pasted_error(Examination& look, const RequestFacts& asked,
+                  const std::vector<Finding>& findings) {
+  const auto* messages = look.see(asked.error);
+  if (messages == nullptr || messages->empty()) return;
+  const Recognised& first = messages->front();
+  for (const Finding& one : findings) {
+    if (is_shown(*messages, one)) return;
+    // A message with many causes can come from any fault that makes the GPU unusable.
+    if (first.strength < 2 && one.severity >= Severity::kError) return;
+  }
+  Finding& finding = look.found(text("the pasted error: {}", first.means));
+  finding.evidence.push_back(text("line {}: {}", first.line, first.text));
+  finding.fix = next_steps(first.name, first.rules.empty() ? "" : first.rules.front());
+}
+
+/// Placeholder for a function in the table; it reads no facts.
+void elsewhere(Examination&) {}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"CMD01", Layer::kLibraries, Severity::kFatal, false,
+     msgid("a command's program whose libraries are not found"), "", elsewhere},
+    {"RT02", Layer::kRuntime, Severity::kError, false,
+     msgid("a pasted out-of-memory error, compared with the GPUs' current memory (--error)"), "",
+     elsewhere},
+    // It explains nothing; other findings explain it (diagnose.cpp).
+    {"PRB01", Layer::kRuntime, Severity::kError, false,
+     msgid("a framework that cannot run a kernel (--deep)"), "", elsewhere},
+    // The last rule, because it uses the findings of the others.
+    {"ERR01", Layer::kRuntime, Severity::kError, false,
+     msgid("a pasted error that no finding of this machine explains (--error)"), "", elsewhere},
+});
+
+}  // namespace
+
+std::span<const Rule> on_request_rules() {
+  return kRules;
+}
+
+bool is_on_request_rule(std::string_view id) {
+  return id == "CMD01" || id == "PRB01" || id == "RT02" || id == "ERR01";
+}
+
+bool check_on_request(std::string_view id, Examination& look, const RequestFacts& asked,
+                      const std::vector<Finding>& findings) {
+  const auto looked = [&](bool none, void (*rule)(Examination&, const RequestFacts&)) {
+    if (!none) rule(look, asked);
+    return !none;
+  };
+  if (id == "CMD01") return looked(asked.program.is_absent(), cannot_start);
+  if (id == "ERR01") {
+    if (!asked.error.is_absent()) pasted_error(look, asked, findings);
+    return !asked.error.is_absent();
+  }
+  if (id == "RT02") return looked(asked.error.is_absent(), out_of_memory);
+  return looked(asked.probe.is_absent(), cannot_run);
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,20 @@
+// Rules about what the user requested (RequestFacts). Without such a request, the rule is listed
+// neither as checked nor as not checked.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "doctor/facts/request_facts.hpp"
+#include "doctor/rules/rule.hpp"
+
+namespace berth::doctor {
+
+std::span<const Rule> on_request_rules();
+[[nodiscard]] bool is_on_request_rule(std::string_view id);
+/// Runs the rule; false if it was not requested. `findings`: those of the rules before it.
+bool check_on_request(std::string_view id, Examination& look, const RequestFacts& asked,
+                      const std::vector<Finding>& findings);
+
+}  // namespace berth::doctor

@@ -1,0 +1,34 @@
+// A recipe as text to paste: a shell command for pip, an environment.yml, or a Dockerfile. Comments
+// contain the reasons; everything else is input for the tool.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/facts/package_index.hpp"
+#include "doctor/facts/python.hpp"
+#include "doctor/knowledge/recipe.hpp"
+#include "doctor/rules/install.hpp"
+
+namespace berth::doctor {
+
+enum class RecipeFormat : unsigned char { kPip, kConda, kDockerfile };
+/// "pip", "conda", "dockerfile".
+[[nodiscard]] std::optional<RecipeFormat> recipe_format_of(std::string_view word);
+
+struct RecipeOrder {
+  Recipe recipe;
+  Framework framework = Framework::kTorch;
+  std::string python;                // "3.11"; "" any
+  std::string image;                 // for a Dockerfile
+  std::vector<std::string> reasons;  // become comments
+  PackageIndex index;                // for the program that will install
+  IndexChoice choice;
+  CondaChannels channels;
+  PythonFacts target;  // for pip: the environment to install into
+};
+[[nodiscard]] std::string recipe_text(RecipeFormat format, const RecipeOrder& order);
+
+}  // namespace berth::doctor

@@ -1,0 +1,131 @@
+// A rule: one possible problem, as a pure function of facts. It reads them through an Examination,
+// which records what was unreadable. A rule without findings counts as "checked" only if everything
+// it needed was readable.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "doctor/facts/facts.hpp"
+#include "doctor/knowledge/knowledge.hpp"
+#include "model/diagnosis.hpp"
+
+namespace berth::doctor {
+
+using model::Confidence;
+using model::Finding;
+using model::Layer;
+using model::Severity;
+
+class Examination {
+ public:
+  Examination(const Facts& given, const Knowledge& known, Severity usual)
+      : facts(given), knowledge(known), severity_(usual) {}
+
+  const Facts& facts;
+  const Knowledge& knowledge;
+
+  /// The value; nullptr if it is absent or unreadable. The latter is recorded.
+  template <typename T>
+  const T* see(const Fact<T>& fact) {
+    if (fact.is_unreadable()) note_unreadable(fact.why());
+    return fact.has_value() ? &*fact : nullptr;
+  }
+  template <typename T>
+  const T* see(const Fact<T>&& fact) = delete;  // would point into a temporary
+  /// A complete list, whose missing entries are really absent. Otherwise nullptr, which is
+  /// recorded.
+  template <typename T>
+  const T* see_whole(const Fact<T>& fact) {
+    const T* seen = see(fact);
+    if (fact.is_whole()) return seen;
+    if (seen != nullptr) note_unreadable(fact.why());
+    return nullptr;
+  }
+  template <typename T>
+  const T* see_whole(const Fact<T>&& fact) = delete;
+  /// Whether it is known to be absent.
+  template <typename T>
+  bool missing(const Fact<T>& fact) {
+    if (fact.is_unreadable()) note_unreadable(fact.why());
+    return fact.is_absent();
+  }
+
+  /// Adds a finding of this rule with the severity of its row, which may be changed. May be called
+  /// several times (for example once per GPU).
+  Finding& found(std::string title);
+
+  [[nodiscard]] std::vector<Finding>& findings() { return findings_; }
+  [[nodiscard]] const std::vector<Unreadable>& unread() const { return unread_; }
+  void note_unreadable(const Unreadable& why);
+
+ private:
+  Severity severity_;
+  std::vector<Finding> findings_;
+  std::vector<Unreadable> unread_;
+};
+
+struct Rule {
+  const char* id;  // "HW02", as in docs/doctor.md
+  Layer layer;
+  Severity severity;
+  /// A public case has confirmed it (data/failures.jsonl); otherwise its confidence is low.
+  bool proven;
+  const char* about;  // msgid: what it checks, in one line (--list)
+  /// Ids of findings that it explains, separated by spaces; "FW*" is a prefix.
+  const char* explains;
+  void (*look)(Examination&);
+};
+
+/// All rules, lowest layer first.
+[[nodiscard]] std::vector<Rule> all_rules();
+std::span<const Rule> hardware_rules();
+std::span<const Rule> link_rules();
+std::span<const Rule> driver_module_rules();
+std::span<const Rule> driver_branch_rules();
+std::span<const Rule> driver_node_rules();
+std::span<const Rule> driver_service_rules();
+std::span<const Rule> driver_install_rules();
+std::span<const Rule> driver_answer_rules();
+std::span<const Rule> driver_silence_rules();  // the driver or a GPU does not answer
+std::span<const Rule> vgpu_rules();
+std::span<const Rule> xid_rules();
+std::span<const Rule> runtime_rules();
+std::span<const Rule> collective_rules();
+std::span<const Rule> opencl_rules();
+std::span<const Rule> library_rules();
+std::span<const Rule> wheel_rules();  // libraries from Python packages
+std::span<const Rule> unfound_library_rules();
+std::span<const Rule> framework_rules();  // frameworks against driver and GPU
+std::span<const Rule> package_rules();    // packages against each other
+std::span<const Rule> extension_rules();  // PyTorch extensions
+std::span<const Rule> build_rules();      // builds for the CPU or for other GPUs
+std::span<const Rule> import_rules();     // libraries that frameworks get from the loader
+std::span<const Rule> fit_rules();        // a Python or a driver of another release
+std::span<const Rule> memory_rules();     // how packages allocate memory
+std::span<const Rule> program_rules();    // programs other than Python packages
+std::span<const Rule> pair_rules();       // packages with incompatible releases
+std::span<const Rule> compiler_rules();   // compilers used at run time
+std::span<const Rule> container_rules();
+std::span<const Rule> container_system_rules();
+std::span<const Rule> container_host_rules();
+std::span<const Rule> node_service_rules();  // services that assign GPUs to jobs and pods
+std::span<const Rule> visible_device_rules();
+std::span<const Rule> environment_rules();
+std::span<const Rule> shadow_rules();    // libraries that hide others
+std::span<const Rule> variable_rules();  // variables with harmful values
+std::span<const Rule> launch_rules();    // what a launcher sets or should set
+std::span<const Rule> switch_rules();    // variables that disable the GPU
+std::span<const Rule> processor_rules();
+std::span<const Rule> instruction_rules();  // instructions that the CPU lacks
+std::span<const Rule> power_rules();
+std::span<const Rule> rdma_rules();  // transfers between machines
+std::span<const Rule> other_platform_rules();
+std::span<const Rule> intel_rules();        // Intel's GPUs and their runtimes
+std::span<const Rule> rocm_rules();         // AMD: memory, firmware, kernel, runtime
+std::span<const Rule> left_out_rules();     // GPUs that the kernel does not use
+std::span<const Rule> kernel_line_rules();  // known lines of the kernel's log
+
+}  // namespace berth::doctor

@@ -1,0 +1,173 @@
+#include "doctor/rules/rule_words.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+
+namespace berth::doctor {
+namespace {
+
+struct Row {
+  std::string_view rules;  // ids, separated by spaces; "FW*" is a prefix. The first match wins
+  RuleWords words;
+};
+/// For a line in a source file, its own row has the description and the fix.
+constexpr auto kSourceRows = std::to_array<Row>({
+    {"SRC01",
+     {"", "", msgid("a node whose mode was changed on purpose, and users who are in its group")}},
+    {"SRC02 SRC03 SRC04 SRC43",
+     {"", "", msgid("nvidia-smi does not list the program while it runs")}},
+    {"SRC05 SRC07 SRC37 SRC41 SRC44",
+     {"", "",
+      msgid("the program's torch.cuda.device_count() has the length of the list, and the uuids "
+            "match")}},
+    {"SRC06 SRC08 SRC40",
+     {"", "", msgid("the variable's effect is visible; for LD_LIBRARY_PATH in /proc/self/maps")}},
+    {"SRC09 SRC10 SRC16 SRC18 SRC19 SRC20 SRC23 SRC28",
+     {"", "", msgid("the older release is intended, with a GPU and driver of its time")}},
+    {"SRC12 SRC13 SRC14 SRC15 SRC32 SRC36",
+     {"", "", msgid("torch.cuda.max_memory_allocated() is as high without the line")}},
+    {"SRC17",
+     {"", "",
+      msgid("/proc/PID/maps shows that the library is loaded from the folder in the line")}},
+    {"SRC24 SRC25 SRC29 SRC30 SRC33 SRC35",
+     {"", "",
+      msgid(
+          "a step takes as long without the line, timed with torch.cuda.synchronize() around it")}},
+    {"SRC26 SRC27 SRC34 SRC38 SRC39 SRC45 SRC46 SRC47",
+     {"", "",
+      msgid(
+          "nvidia-smi shows each process on its intended GPU, and each process has its own data")}},
+    {"SRC*", {"", "", msgid("a run without the line does the same")}},
+});
+constexpr auto kRows = std::to_array<Row>({
+    {"HW05 HW06 HW07 HW09 HW11 HW12 HW13",
+     {msgid("each PCIe link's width, speed and error counters, ACS, the IOMMU and the NUMA node, "
+            "in /sys/bus/pci"),
+      msgid("the slot or riser, a setting of the BIOS, a parameter of the kernel, or cores near "
+            "the GPU"),
+      msgid("a transfer under load is as fast as the link should be")}},
+    {"HW*",
+     {msgid("the PCI bus: which GPUs it shows, their drivers, memory windows and power states; the "
+            "kernel's log"),
+      msgid("slot, power and BIOS, what the hypervisor passes through, or which driver is bound"),
+      msgid("the driver lists every GPU: nvidia-smi -L, rocminfo")}},
+    {"DRV11 DRV12 DRV13 DRV14 DRV22",
+     {msgid(
+          "the nodes in /dev and who may open them, nvidia_uvm, MPS's pipe, what cuInit() returns"),
+      msgid("create the node again, add the user to a group, reload nvidia_uvm"),
+      msgid("cuInit() returns 0 for this user")}},
+    {"DRV15 DRV16 DRV19 DRV20 DRV21 DRV25 DRV26 DRV27 DRV28 DRV29 DRV30",
+     {msgid("what the driver answers to NVML's questions, in a child with a deadline, and the "
+            "services beside it"),
+      msgid("the service, mode or reset that the finding names"),
+      msgid("nvidia-smi -q shows another value")}},
+    {"DRV23 DRV24 RT12",
+     {msgid("the kernel's log since boot, compared with the catalogue of messages"),
+      msgid("the catalogue's fix for that message"),
+      msgid("the GPU was reset or the machine rebooted since then, without a new line")}},
+    {"DRV*",
+     {msgid("the modules that are loaded and those on the disk, their versions, Secure Boot, the "
+            "driver's libraries, the kernel's log"),
+      msgid("install, build or sign the module for this kernel, and reboot"),
+      msgid("nvidia-smi works: then library and module have the same version")}},
+    {"WSL*",
+     {msgid("the folder of Windows' driver (/usr/lib/wsl), /dev/dxg, and what is installed inside"),
+      msgid("the driver of Windows, and no Linux driver inside"),
+      msgid("/usr/lib/wsl/lib/nvidia-smi lists the GPU")}},
+    {"AMD*",
+     {msgid("ROCm's list of GPUs (/sys/class/kfd), /dev/kfd and the render nodes, ROCm's "
+            "libraries, the kernel's log"),
+      msgid("the groups of the nodes, firmware or kernel, or a build that has code for the GPU"),
+      msgid("rocminfo lists the GPU, and a kernel runs: --deep")}},
+    {"XPU*",
+     {msgid("the render nodes, Level Zero's libraries, i915 and xe in the kernel's log, PyTorch's "
+            "build"),
+      msgid("the groups of the nodes, the compute runtime, a newer kernel, or PyTorch's XPU build"),
+      msgid("sycl-ls lists the GPU under level_zero")}},
+    {"CTR03 CTR04 CTR05 CTR08 CTR09 CTR10",
+     {msgid("the container engines of this machine, the container toolkit's settings, CDI's "
+            "descriptions, what an image wants"),
+      msgid("the toolkit's setup (nvidia-ctk) and a restart of the engine"),
+      msgid("nvidia-smi lists the GPU in a container started with it")}},
+    {"CTR15 CTR16",
+     {msgid("the size of /dev/shm and the locked memory limit of the container"),
+      msgid("start the container with a larger size or limit"),
+      msgid("the loaders and NCCL work with the existing files")}},
+    {"CTR*",
+     {msgid("from inside: the kind of container, its nodes, device filter, user, and the libraries "
+            "that were passed in"),
+      msgid("other options to start the container"),
+      msgid("nvidia-smi in the container lists the GPU")}},
+    {"ENV01 ENV02 ENV03 ENV04 ENV05 ENV06",
+     {msgid("the lists of visible devices in the variables, compared with the GPUs that the driver "
+            "lists"),
+      msgid("another list, or the variable unset"),
+      msgid("the program counts the intended number of GPUs: torch.cuda.device_count()")}},
+    {"ENV*",
+     {msgid("the variables that the program would get, and the files and folders in them"),
+      msgid("unset the variable, or set it to the value in the finding"),
+      msgid("the program behaves the same without the variable")}},
+    {"LIB*",
+     {msgid("which file the loader would take for each library (a simulation of glibc's), and the "
+            "versions of wheels"),
+      msgid("reinstall compatible packages, or remove a folder from LD_LIBRARY_PATH"),
+      msgid("LD_DEBUG=libs shows another file, or a kernel runs: --deep")}},
+    {"FW02 FW03 FW04 FW08 FW09 FW11 FW12 FW15 FW16 FW22 FW23",
+     {msgid(
+          "the CUDA and GPUs that packages were built for, compared with the driver and the GPUs"),
+      msgid("a suitable build, or a newer driver"), msgid("a kernel runs on every GPU: --deep")}},
+    {"FW*",
+     {msgid("what is installed in the Python, from its files: dist-info, conda-meta, extensions"),
+      msgid("reinstall the package with the build in the finding"),
+      msgid("a kernel runs on every GPU: --deep")}},
+    {"CPU*",
+     {msgid("the cores that the process may use, its quota, threads' variables, the processor's "
+            "instructions, copies of OpenMP"),
+      msgid("the number of threads, the quota, or a build for this processor"),
+      msgid("the report of berth run shows every core in use")}},
+    {"RT02",
+     {msgid("the amount in the pasted message, and the GPUs' memory as it is now"),
+      msgid("use a smaller batch or another GPU, or end the process that holds the memory"),
+      msgid("memory use that was different at that time")}},
+    {"ERR01",
+     {msgid("the messages in the pasted text, and what the other rules found"),
+      msgid("the next step in the finding"),
+      msgid("a later message in the same text shows another cause")}},
+    {"RT14",
+     {msgid("the free space and inodes of the file systems that programs write to"),
+      msgid("delete the files that fill them, or set a variable to another folder"),
+      msgid("df and df -i show free space")}},
+    {"RT*",
+     {msgid("what the driver says of memory, clocks, power and links now, and the limits of the "
+            "process"),
+      msgid("depends on the finding: a process that holds it, a limit, or a setting"),
+      msgid("another value when it is read again")}},
+    {"CMD01",
+     {msgid("the libraries that the loader would find for the command's program"),
+      msgid("the package that has the library"), msgid("ldd finds every library")}},
+    {"PRB01",
+     {msgid("one kernel on every GPU that a framework of the target sees"),
+      msgid("fix the finding on a lower layer that explains it"), msgid("a second try works")}},
+});
+
+}  // namespace
+
+RuleWords words_of_rule(std::string_view id) {
+  const auto is_of = [&](const Row& one) {
+    for (const std::string_view pattern : split(one.rules, ' '))
+      if (pattern.ends_with('*') ? id.starts_with(pattern.substr(0, pattern.size() - 1))
+                                 : id == pattern)
+        return true;
+    return false;
+  };
+  const std::span<const Row> rows =
+      id.starts_with("SRC") ? std::span<const Row>(kSourceRows) : std::span<const Row>(kRows);
+  const auto row = std::find_if(rows.begin(), rows.end(), is_of);
+  return row == rows.end() ? RuleWords{} : row->words;
+}
+
+}  // namespace berth::doctor

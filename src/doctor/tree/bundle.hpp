@@ -1,0 +1,30 @@
+// A bundle: a machine recorded in a folder, to be replayed on any other (format: docs/bundle.md).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "doctor/tree/tree.hpp"
+
+namespace berth::doctor {
+
+/// The recorded machine's files: DIR/root, overlaid with DIR/nodes.jsonl. Fails with kNotFound
+/// (E0801: no bundle) or kInvalidArgument (E0802: a malformed file, with the line).
+[[nodiscard]] Result<Tree> bundle_tree(const std::string& folder);
+
+/// E0802: the error in a line of a recorded machine's file.
+[[nodiscard]] Error malformed_bundle(const std::string& file, std::size_t line,
+                                     const std::string& what);
+
+/// Converts between names and numbers: "EACCES", "char".
+[[nodiscard]] std::optional<int> error_named(std::string_view name);
+[[nodiscard]] std::string error_name(int number);
+[[nodiscard]] std::optional<NodeType> node_type_named(std::string_view name);
+[[nodiscard]] std::string node_type_name(NodeType type);
+
+/// One row of nodes.jsonl, without a newline.
+[[nodiscard]] std::string special_to_json(const std::string& path, const Special& special);
+
+}  // namespace berth::doctor

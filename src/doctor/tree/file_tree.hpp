@@ -1,0 +1,91 @@
+// FileTree: a recorded machine's files, folders and links, in memory. Resolves paths as the kernel
+// does in a chroot: links and ".." never leave the tree.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/facts/node.hpp"
+
+namespace berth::doctor {
+
+class FileTree {
+ public:
+  /// A file's content. Stores only pages that were written; the rest is zero bytes. So a few
+  /// recorded parts of a 1 GB library take little memory.
+  class Content {
+   public:
+    static constexpr std::size_t kPage =
+        240;  // a multiple of 16 and 48, so that rows of text are full
+
+    Content() = default;
+    explicit Content(std::string_view text) { write(0, text); }
+    void write(std::uint64_t offset, std::string_view bytes);
+    void resize(std::uint64_t size) { size_ = size > size_ ? size : size_; }
+    /// At most `most` bytes, starting at `offset`.
+    [[nodiscard]] std::string read(std::uint64_t offset, std::size_t most) const;
+    [[nodiscard]] std::uint64_t size() const { return size_; }
+    /// By the offset of their first byte, a multiple of kPage.
+    [[nodiscard]] const std::map<std::uint64_t, std::string>& pages() const { return pages_; }
+
+   private:
+    std::uint64_t size_ = 0;
+    std::map<std::uint64_t, std::string> pages_;
+  };
+
+  struct Entry {
+    NodeType type = NodeType::kFolder;  // or kFile, or kLink
+    mode_t mode = 0755;
+    int layer = 0;                                                     // the layer that created it
+    std::string target;                                                // of a link
+    Content content;                                                   // of a file
+    std::map<std::string, std::unique_ptr<Entry>, std::less<>> below;  // of a folder
+  };
+
+  struct Found {
+    const Entry* entry = nullptr;
+    std::string path;  // without links
+    int error = 0;     // errno if there is no entry
+  };
+
+  /// `follow`: also resolves a link at the end of the path.
+  [[nodiscard]] Found find(std::string_view path, bool follow = true) const;
+
+  /// Each function follows links on the way, creates missing folders, and returns the new entry.
+  /// Returns nullptr if a file is in the way, or if the same layer already created something else
+  /// there. Entries of earlier layers are replaced.
+  Entry* put_file(std::string_view path, Content content, mode_t mode = 0644);
+  Entry* put_link(std::string_view path, std::string target);
+  Entry* make_folder(std::string_view path);
+  /// The entry at a path, without following a final link; nullptr if there is none.
+  [[nodiscard]] Entry* entry(std::string_view path);
+  /// Removes an entry and everything below it; false if there is none.
+  bool remove(std::string_view path);
+
+  /// Starts a new layer, whose entries may replace existing ones.
+  void next_layer() { ++layer_; }
+  [[nodiscard]] const Entry& root() const { return root_; }
+  /// The number of entries created, including removed ones.
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  struct Place {
+    Entry* folder = nullptr;
+    std::string name;
+  };
+  [[nodiscard]] Place place(std::string_view path);
+  [[nodiscard]] Entry* put(std::string_view path, Entry entry);
+
+  Entry root_;
+  int layer_ = 0;
+  std::size_t size_ = 1;
+};
+
+}  // namespace berth::doctor

@@ -1,0 +1,14 @@
+// Whether a GPU is fit for a new job of a cluster.
+#pragma once
+
+#include <string>
+
+#include "model/device.hpp"
+
+namespace berth::engines {
+
+/// The first check that failed, in words; "" if none did. A GPU that is hot or slowed down still
+/// computes: it is fit, so that jobs which run do not lose it.
+[[nodiscard]] std::string why_unfit(const model::Device& device);
+
+}  // namespace berth::engines

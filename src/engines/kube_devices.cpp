@@ -1,0 +1,257 @@
+#include "engines/kube_devices.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "engines/fitness.hpp"
+
+namespace berth::engines {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kShareMark = "::";
+constexpr const char* kInside = "/run/berth";
+constexpr const char* kDomain = "berth.dev/";
+
+/// Names of resources have letters, digits, "-", "_" and "." alone: "1g.10gb+me" → "1g.10gb.me".
+std::string resource_word(std::string_view name) {
+  if (name.starts_with("MIG ")) name.remove_prefix(4);
+  std::string word;
+  for (const char c : name)
+    word += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-'
+                ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+                : '.';
+  return word;
+}
+
+std::optional<std::uint64_t> usable_memory(const model::Device& device) {
+  const auto& total = device.readings.memory_total_bytes;
+  const auto& reserved = device.readings.memory_reserved_bytes;
+  if (!total) return std::nullopt;
+  return *total - std::min(*total, reserved ? *reserved : 0);
+}
+
+std::string uuid_of(std::string_view id) {
+  return std::string(id.substr(0, id.find(kShareMark)));
+}
+
+const KubeUnit* unit_of(const std::vector<KubeUnit>& units, std::string_view id) {
+  const std::string uuid = uuid_of(id);
+  for (const KubeUnit& unit : units)
+    if (unit.uuid == uuid) return &unit;
+  return nullptr;
+}
+
+std::optional<std::uint64_t> share_of(const KubeUnit& unit, int shares) {
+  if (!unit.memory_bytes || shares < 1) return std::nullopt;
+  return *unit.memory_bytes / static_cast<std::uint64_t>(shares) >> 20U << 20U;
+}
+
+bool is_offered(std::string_view id, const KubeUnit& unit, const KubeConfig& config) {
+  const bool shared = config.shares > 0 && unit.profile.empty();
+  const auto mark = id.find(kShareMark);
+  if (!shared || mark == std::string_view::npos) return !shared && mark == std::string_view::npos;
+  const auto number = to_number(id.substr(mark + kShareMark.size()));
+  return number && *number >= 0 && *number < config.shares;
+}
+
+void add_nodes(const std::vector<const KubeUnit*>& given, KubeAnswer& answer) {
+  for (const KubeUnit* unit : given)
+    if (unit->minor) answer.nodes.push_back("/dev/nvidia" + std::to_string(*unit->minor));
+  for (const char* common : {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"})
+    answer.nodes.emplace_back(common);
+}
+
+/// Groups of ids that go together, by what `key` says of their unit.
+template <typename Key>
+std::vector<std::string> packed(const std::vector<std::string>& available,
+                                const std::vector<std::string>& required, std::size_t size,
+                                Key key) {
+  std::vector<std::string> chosen = required;
+  std::set<std::string> taken(required.begin(), required.end());
+  std::map<std::string, std::vector<std::string>> groups;
+  for (const std::string& id : available)
+    if (!taken.contains(id)) groups[key(id)].push_back(id);
+  const auto take = [&](std::vector<std::string>& group) {
+    for (const std::string& id : group)
+      if (chosen.size() < size) chosen.push_back(id);
+    group.clear();
+  };
+  for (const std::string& id : required) take(groups[key(id)]);
+  while (chosen.size() < size) {
+    const std::size_t wanted = size - chosen.size();
+    // The smallest that is enough, else the largest.
+    std::vector<std::string>* best = nullptr;
+    for (auto& [name, group] : groups) {
+      if (group.empty()) continue;
+      const bool enough = group.size() >= wanted;
+      const bool best_enough = best != nullptr && best->size() >= wanted;
+      if (best == nullptr || (enough && !best_enough) ||
+          (enough == best_enough &&
+           (enough ? group.size() < best->size() : group.size() > best->size())))
+        best = &group;
+    }
+    if (best == nullptr) break;
+    take(*best);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+std::vector<KubeUnit> kube_units(const model::Snapshot& snapshot) {
+  std::vector<KubeUnit> units;
+  for (const model::Device& device : snapshot.devices) {
+    if (device.kind != model::DeviceKind::kGpu || device.vendor != model::Vendor::kNvidia ||
+        device.uuid.empty())
+      continue;
+    KubeUnit unit;
+    unit.uuid = device.uuid;
+    unit.minor = device.minor_number;
+    unit.numa = device.numa_node && *device.numa_node >= 0 ? device.numa_node : std::nullopt;
+    unit.memory_bytes = usable_memory(device);
+    unit.why = why_unfit(device);
+    unit.healthy = unit.why.empty();
+    if (!device.mig_enabled.value_or(false)) {
+      units.push_back(std::move(unit));
+      continue;
+    }
+    for (const model::Partition& part : device.partitions) {
+      KubeUnit slice = unit;
+      slice.uuid = part.uuid;
+      slice.profile = resource_word(part.name);
+      slice.memory_bytes = part.memory_total_bytes.value;
+      units.push_back(std::move(slice));
+    }
+  }
+  return units;
+}
+
+std::vector<KubeUnit> with_missing(std::vector<KubeUnit> seen,
+                                   const std::vector<KubeUnit>& before) {
+  for (const KubeUnit& old : before) {
+    if (unit_of(seen, old.uuid) != nullptr) continue;
+    KubeUnit gone = old;
+    gone.healthy = false;
+    gone.why = text("the driver does not list it any more");
+    seen.push_back(std::move(gone));
+  }
+  return seen;
+}
+
+std::vector<KubeResource> kube_resources(const std::vector<KubeUnit>& units,
+                                         const KubeConfig& config) {
+  std::vector<KubeResource> resources{
+      {std::string(kDomain) + (config.shares > 0 ? "gpu-share" : "gpu"), {}}};
+  for (const KubeUnit& unit : units) {
+    KubeDevice device{unit.uuid, unit.healthy, unit.why, unit.numa, std::nullopt};
+    if (unit.profile.empty()) {
+      if (config.shares < 1) resources.front().devices.push_back(device);
+      device.memory_limit_bytes = share_of(unit, config.shares);
+      for (int i = 0; i < config.shares; ++i) {
+        device.id = fmt::format("{}{}{}", unit.uuid, kShareMark, i);
+        resources.front().devices.push_back(device);
+      }
+      continue;
+    }
+    const std::string name = std::string(kDomain) + "mig-" + unit.profile;
+    auto at = std::find_if(resources.begin(), resources.end(),
+                           [&](const KubeResource& one) { return one.name == name; });
+    if (at == resources.end()) at = resources.insert(at, {name, {}});
+    at->devices.push_back(device);
+  }
+  return resources;
+}
+
+std::vector<std::string> preferred(const std::vector<KubeUnit>& units,
+                                   const std::vector<std::string>& available,
+                                   const std::vector<std::string>& required, std::size_t size) {
+  const bool shares = std::any_of(available.begin(), available.end(), [](const std::string& id) {
+    return id.find(kShareMark) != std::string::npos;
+  });
+  return packed(available, required, size, [&](const std::string& id) {
+    if (shares) return uuid_of(id);
+    const KubeUnit* unit = unit_of(units, id);
+    return unit != nullptr && unit->numa ? std::to_string(*unit->numa) : std::string();
+  });
+}
+
+Result<KubeAnswer> kube_answer(const std::vector<std::string>& ids,
+                               const std::vector<KubeUnit>& units, const KubeConfig& config) {
+  if (ids.empty()) return Error{ErrorCode::kNotFound, "E1031", text("no device is asked for"), ""};
+  KubeAnswer answer;
+  std::vector<const KubeUnit*> given;
+  for (const std::string& id : ids) {
+    const KubeUnit* unit = unit_of(units, id);
+    if (unit == nullptr || !is_offered(id, *unit, config))
+      return Error{ErrorCode::kNotFound, "E1031",
+                   text("there is no device {} to give", printable(id)), "berth k8s devices"};
+    if (!unit->healthy)
+      return Error{ErrorCode::kUnavailable, "E1032",
+                   text("{} is not fit for a job: {}", id, unit->why), "berth health"};
+    if (std::find(given.begin(), given.end(), unit) == given.end()) given.push_back(unit);
+    if (const auto part = share_of(*unit, config.shares); part && unit->profile.empty())
+      answer.limits[unit->uuid] += *part;
+  }
+  std::string uuids;
+  for (const KubeUnit* unit : given) uuids += (uuids.empty() ? "" : ",") + unit->uuid;
+  answer.variables["BERTH_DEVICES"] = uuids;
+  if (config.pass == KubePass::kEnv) answer.variables["NVIDIA_VISIBLE_DEVICES"] = uuids;
+  if (config.pass == KubePass::kCdi)
+    for (const KubeUnit* unit : given) answer.cdi.push_back("nvidia.com/gpu=" + unit->uuid);
+  if (config.pass == KubePass::kNodes) add_nodes(given, answer);
+  return answer;
+}
+
+void add_guard(KubeAnswer& answer, const KubeGuard& files) {
+  const std::string library = std::string(kInside) + "/libberth-guard.so";
+  const std::string folder = std::string(kInside) + "/guard";
+  answer.variables["LD_PRELOAD"] = library;
+  answer.variables["BERTH_GUARD"] = folder;
+  answer.mounts.push_back({library, files.library, true});
+  answer.mounts.push_back({folder + "/limits", files.limits, true});
+  // Each process of the container counts there what it has.
+  answer.mounts.push_back({folder + "/usage", files.usage, false});
+}
+
+std::string units_line(const std::vector<KubeUnit>& units) {
+  const auto nullable = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+  Json all = Json::array();
+  for (const KubeUnit& unit : units)
+    all.push_back({{"uuid", unit.uuid},
+                   {"profile", unit.profile},
+                   {"minor", nullable(unit.minor)},
+                   {"numa", nullable(unit.numa)},
+                   {"memory", nullable(unit.memory_bytes)},
+                   {"healthy", unit.healthy},
+                   {"why", unit.why}});
+  return all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<std::vector<KubeUnit>> units_in(const std::string& line) {
+  std::vector<KubeUnit> units;
+  try {
+    for (const Json& one : Json::parse(line)) {
+      KubeUnit unit;
+      unit.uuid = one.at("uuid");
+      unit.profile = one.at("profile");
+      if (!one.at("minor").is_null()) unit.minor = one.at("minor").get<std::uint32_t>();
+      if (!one.at("numa").is_null()) unit.numa = one.at("numa").get<int>();
+      if (!one.at("memory").is_null()) unit.memory_bytes = one.at("memory").get<std::uint64_t>();
+      unit.healthy = one.at("healthy");
+      unit.why = one.at("why");
+      units.push_back(std::move(unit));
+    }
+  } catch (const Json::exception&) {
+    return Error{ErrorCode::kInvalidArgument, "E1033", text("a list of devices cannot be read"),
+                 ""};
+  }
+  return units;
+}
+
+}  // namespace berth::engines

@@ -1,0 +1,325 @@
+#include "guard/setup.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "base/descriptor.hpp"
+#include "base/error_words.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "guard/container.hpp"
+#include "system/runtime_folder.hpp"
+#include "wire/guard.hpp"
+#include "wire/turns.hpp"
+
+extern "C" const unsigned char berth_guard_library[], berth_guard_library_end[];
+
+namespace berth::guard {
+namespace {
+
+namespace wire = berth::wire::guard;
+namespace turns = berth::wire::turns;
+
+Error failed(const std::string& path) {
+  return {ErrorCode::kUnavailable, "E0520",
+          text("the guard cannot use {}: {}", printable(path), error_words(errno)), ""};
+}
+
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+/// Writes a temporary file and renames it, so that readers never see a partial one.
+Status put_file(const std::string& path, std::string_view bytes, mode_t mode) {
+  const std::string draft = path + "." + std::to_string(::getpid());
+  ::unlink(draft.c_str());
+  const Descriptor file(
+      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+  if (file && write_all(file.get(), bytes) && ::fchmod(file.get(), mode) == 0 &&
+      ::rename(draft.c_str(), path.c_str()) == 0)
+    return Done{};
+  const Error error = failed(path);
+  ::unlink(draft.c_str());
+  return error;
+}
+
+/// A sparse file of zeros that starts with `head`.
+Status put_hole(const std::string& path, std::string_view head, std::size_t bytes) {
+  const Descriptor file(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file && ::ftruncate(file.get(), static_cast<off_t>(bytes)) == 0 &&
+      write_all(file.get(), head))
+    return Done{};
+  return failed(path);
+}
+
+std::string_view library_bytes() {
+  return {reinterpret_cast<const char*>(berth_guard_library),
+          static_cast<std::size_t>(berth_guard_library_end - berth_guard_library)};
+}
+
+std::string checksum(std::string_view bytes) {
+  std::uint64_t sum = 0xcbf29ce484222325;
+  for (const char c : bytes) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:016x}", sum);
+}
+
+/// Whether libraries can be loaded from there; noexec file systems prevent it.
+bool can_be_loaded(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file) return false;
+  void* where = ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0);
+  if (where == MAP_FAILED) return false;
+  ::munmap(where, 4096);
+  return true;
+}
+
+/// Writes the library to the first folder it can be loaded from. Its name contains a checksum, so
+/// that an older version is never used by mistake.
+Result<std::string> library_file(const std::string& runtime) {
+  const std::string name = "/libberth-guard-" + checksum(library_bytes()) + ".so";
+  Error last{ErrorCode::kUnavailable, "E0520", text("the guard has no folder"), ""};
+  for (const std::string& folder : {runtime, system::state_folder()}) {
+    bool made = false;
+    if (folder.empty() || folder.find_first_of(": ") != std::string::npos) continue;
+    if (auto usable = system::make_private_folder(folder, made); !usable) {
+      last = usable.error();
+      continue;
+    }
+    const std::string path = folder + name;
+    if (can_be_loaded(path)) return path;
+    if (auto put = put_file(path, library_bytes(), 0500); !put) {
+      last = put.error();
+      continue;
+    }
+    if (can_be_loaded(path)) return path;
+    last = failed(path);
+    ::unlink(path.c_str());
+  }
+  return last;
+}
+
+int hex(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+/// "GPU-6e4a…" as CUDA's 16 bytes; false if the name is invalid.
+bool bytes_of(std::string_view uuid, unsigned char* into) {
+  const auto dash = uuid.find('-');
+  if (dash == std::string_view::npos) return false;
+  std::size_t n = 0;
+  for (const char c : uuid.substr(dash + 1)) {
+    if (c == '-') continue;
+    const int digit = hex(c);
+    if (digit < 0 || n == 32) return false;
+    into[n / 2] = static_cast<unsigned char>(into[n / 2] << 4 | digit);
+    ++n;
+  }
+  return n == 32;
+}
+
+std::string hex_of(const unsigned char* uuid) {
+  std::string out;
+  for (int i = 0; i < 16; ++i) out += fmt::format("{:02x}", uuid[i]);
+  return out;
+}
+
+/// Links the file in which this user's jobs take turns on a device into the job's folder.
+Status link_turns(const std::string& runtime, const std::string& folder, const std::string& name) {
+  const std::string shared = runtime + "/" + name, linked = folder + "/" + name;
+  if (::link(shared.c_str(), linked.c_str()) == 0) return Done{};
+  auto head = std::make_unique<turns::Turns>();
+  head->magic = turns::kMagic;
+  head->version = turns::kVersion;
+  const std::string draft = shared + "." + std::to_string(::getpid());
+  ::unlink(draft.c_str());
+  const std::string_view bytes(reinterpret_cast<const char*>(head.get()), sizeof(turns::Turns));
+  if (auto put = put_hole(draft, bytes, sizeof(turns::Turns)); !put) return put;
+  // The first job creates it.
+  const bool made = ::link(draft.c_str(), shared.c_str()) == 0 || errno == EEXIST;
+  ::unlink(draft.c_str());
+  if (made && ::link(shared.c_str(), linked.c_str()) == 0) return Done{};
+  return failed(shared);
+}
+
+const model::Device* nvidia_gpu(const model::Snapshot& snapshot, int index) {
+  for (const model::Device& device : snapshot.devices)
+    if (device.index == index && device.kind == model::DeviceKind::kGpu &&
+        device.vendor == model::Vendor::kNvidia)
+      return &device;
+  return nullptr;
+}
+
+}  // namespace
+
+Result<ContainerFiles> files_for_container(const std::string& folder,
+                                           const std::string& library_folder,
+                                           const std::map<std::string, std::uint64_t>& limits) {
+  ContainerFiles files{library_folder + "/libberth-guard-" + checksum(library_bytes()) + ".so",
+                       folder + "/limits", folder + "/usage"};
+  std::error_code problem;
+  for (const std::string& needed : {folder, library_folder})
+    if (std::filesystem::create_directories(needed, problem); problem) {
+      errno = problem.value();
+      return failed(needed);
+    }
+  if (!can_be_loaded(files.library))
+    if (auto put = put_file(files.library, library_bytes(), 0555); !put)
+      return std::move(put).error();
+  wire::Limits held{};
+  held.magic = wire::kLimitsMagic;
+  held.version = wire::kVersion;
+  for (const auto& [uuid, bytes] : limits) {
+    if (held.devices == wire::kMaxDevices || !bytes_of(uuid, held.device[held.devices].uuid))
+      continue;
+    held.device[held.devices++].memory_bytes = bytes;
+  }
+  if (auto put = put_file(files.limits, {reinterpret_cast<const char*>(&held), sizeof held}, 0444);
+      !put)
+    return std::move(put).error();
+  wire::Usage head{};
+  head.magic = wire::kUsageMagic;
+  head.version = wire::kVersion;
+  ::unlink(files.usage.c_str());
+  if (auto put = put_hole(files.usage,
+                          {reinterpret_cast<const char*>(&head), offsetof(wire::Usage, process)},
+                          sizeof(wire::Usage));
+      !put)
+    return std::move(put).error();
+  // The container's user is unknown here, so allow all; on the node, the folder is closed to
+  // others.
+  if (::chmod(files.usage.c_str(), 0666) != 0) return failed(files.usage);
+  return files;
+}
+
+bool Setup::is_wanted(const model::Request& request, const model::Placement& placement,
+                      const model::Snapshot& snapshot) {
+  if (!request.memory_bytes && !request.share_permille) return false;
+  return std::any_of(placement.devices.begin(), placement.devices.end(),
+                     [&](int index) { return nvidia_gpu(snapshot, index) != nullptr; });
+}
+
+Result<Setup> Setup::make(const std::string& job_folder, const model::Request& request,
+                          const model::Placement& placement, const model::Snapshot& snapshot) {
+  const auto runtime = system::runtime_folder();
+  if (!runtime) return runtime.error();
+  if (job_folder.empty())
+    return Error{ErrorCode::kUnavailable, "E0520", text("the job has no folder"), ""};
+  Setup setup;
+  setup.folder_ = job_folder + "/guard";
+  auto library = library_file(*runtime);
+  if (!library) return std::move(library).error();
+  setup.library_ = *std::move(library);
+  wire::Limits limits{};
+  limits.magic = wire::kLimitsMagic;
+  limits.version = wire::kVersion;
+  if (::mkdir(setup.folder_.c_str(), 0700) != 0) return failed(setup.folder_);
+  const auto give_up = [&](Error error) {
+    setup.remove();
+    return error;
+  };
+  for (std::size_t i = 0; i < placement.devices.size(); ++i) {
+    const model::Device* device = nvidia_gpu(snapshot, placement.devices[i]);
+    const std::string part = i < placement.partitions.size() ? placement.partitions[i] : "";
+    if (device == nullptr || limits.devices == wire::kMaxDevices) continue;
+    wire::DeviceLimit& limit = limits.device[limits.devices];
+    if (!bytes_of(part.empty() ? device->uuid : part, limit.uuid)) continue;
+    limit.memory_bytes = request.memory_bytes.value_or(wire::kNoLimit);
+    limit.permille = static_cast<std::uint32_t>(request.share_permille.value_or(0));
+    if (request.share_permille)
+      if (auto linked = link_turns(*runtime, setup.folder_, "turns-" + hex_of(limit.uuid)); !linked)
+        return give_up(std::move(linked).error());
+    ++limits.devices;
+    model::GuardedDevice held;
+    held.device = device->index;
+    held.memory_limit_bytes = request.memory_bytes;
+    held.share_permille = request.share_permille;
+    setup.devices_.push_back(std::move(held));
+  }
+  const std::string_view bytes(reinterpret_cast<const char*>(&limits), sizeof limits);
+  if (auto put = put_file(setup.folder_ + "/limits", bytes, 0400); !put)
+    return give_up(std::move(put).error());
+  wire::Usage head{};
+  head.magic = wire::kUsageMagic;
+  head.version = wire::kVersion;
+  if (auto put = put_hole(setup.folder_ + "/usage",
+                          {reinterpret_cast<const char*>(&head), offsetof(wire::Usage, process)},
+                          sizeof(wire::Usage));
+      !put)
+    return give_up(std::move(put).error());
+  return setup;
+}
+
+Setup Setup::made_before(const std::string& job_folder, std::vector<model::GuardedDevice> devices) {
+  Setup setup;
+  setup.folder_ = job_folder + "/guard";
+  setup.devices_ = std::move(devices);
+  return setup;
+}
+
+void Setup::set_variables(std::map<std::string, std::string>& variables) const {
+  std::string& preload = variables["LD_PRELOAD"];
+  preload = preload.empty() ? library_ : library_ + ":" + preload;
+  variables["BERTH_GUARD"] = folder_;
+}
+
+model::Guarded Setup::outcome() const {
+  model::Guarded out;
+  out.set_up = true;
+  out.devices = devices_;
+  const Descriptor file(::open((folder_ + "/usage").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat status = {};
+  void* where = MAP_FAILED;
+  if (file && ::fstat(file.get(), &status) == 0 &&
+      status.st_size == static_cast<off_t>(sizeof(wire::Usage)))
+    where = ::mmap(nullptr, sizeof(wire::Usage), PROT_READ, MAP_SHARED, file.get(), 0);
+  if (where == MAP_FAILED) {
+    out.not_enforced = text("what the guard counted cannot be read");
+    return out;
+  }
+  const auto& usage = *static_cast<const wire::Usage*>(where);
+  out.programs = wire::valid(usage) ? usage.started : 0;
+  for (std::size_t d = 0; d < out.devices.size(); ++d) {
+    model::GuardedDevice& device = out.devices[d];
+    device.memory_peak_bytes = usage.peak[d];
+    for (std::uint32_t i = 0; i < wire::places_of(usage); ++i) {
+      const wire::Counters& counted = usage.process[i].device[d];
+      device.allocations += counted.allocations;
+      device.frees += counted.frees;
+      device.refusals += counted.refusals;
+      device.launches += counted.launches;
+      device.copies += counted.copies;
+      device.device_nanoseconds += counted.busy;
+    }
+  }
+  if (usage.trouble == wire::kNoPlace)
+    out.not_enforced = text("more than {} processes of the job used CUDA at once",
+                            std::uint32_t{wire::kMaxProcesses});
+  if (usage.trouble == wire::kGraphMemory)
+    out.not_counted = text("memory that its CUDA graphs allocate");
+  ::munmap(where, sizeof(wire::Usage));
+  return out;
+}
+
+void Setup::remove() const {
+  for (const std::string& name : list_folder(folder_)) ::unlink((folder_ + "/" + name).c_str());
+  ::rmdir(folder_.c_str());
+}
+
+}  // namespace berth::guard

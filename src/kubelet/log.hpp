@@ -1,0 +1,13 @@
+// One line an event on stderr: words for people, or JSON for programs.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace berth::kubelet {
+
+void log_as_json(bool yes);
+/// `event` is stable ("registered"); the rest are its facts.
+void log(const std::string& event, const std::map<std::string, std::string>& facts = {});
+
+}  // namespace berth::kubelet

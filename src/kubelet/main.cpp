@@ -1,0 +1,196 @@
+// `berth-k8s`: what `berth k8s device-plugin` starts. It offers this machine's GPUs to the kubelet,
+// and registers again whenever the kubelet has started again. Its options are the verb's; `berth`
+// has checked them.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/error_words.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "inventory/observe.hpp"
+#include "kubelet/log.hpp"
+#include "kubelet/plugin.hpp"
+
+namespace berth::kubelet {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{200}, kFirstLook{40'000}, kRegister{2'000};
+
+struct Options {
+  bool observe = false, json = false;
+  milliseconds interval{5'000};
+  PluginSettings settings;
+};
+
+/// False for a word that is none.
+bool read(const std::vector<std::string>& words, Options& options) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "observe") options.observe = true;
+    if (word == "--json") options.json = true;
+    if (word == "observe" || word == "--json" || word == "device-plugin") continue;
+    if (i + 1 == words.size()) return false;
+    const std::string& value = words[++i];
+    if (word == "--shares")
+      options.settings.config.shares = static_cast<int>(to_number(value).value_or(0));
+    else if (word == "--kubelet")
+      options.settings.folder = value;
+    else if (word == "--state")
+      options.settings.state = value;
+    else if (word == "--interval" && parse_duration(value))
+      options.interval = *parse_duration(value);
+    else if (word == "--pass")
+      options.settings.config.pass = value == "cdi"     ? engines::KubePass::kCdi
+                                     : value == "nodes" ? engines::KubePass::kNodes
+                                                        : engines::KubePass::kEnv;
+    else
+      return false;
+  }
+  return true;
+}
+
+/// The process that asks the drivers: a line a look, until nobody reads them.
+int observe(const Options& options) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() == 1) return 0;
+  inventory::Options how;
+  how.processes = false;
+  how.process_details = false;
+  how.holders = false;
+  how.opencl = inventory::OpenCl::kNever;
+  for (;;) {
+    const auto snapshot = inventory::observe(inventory::Sources::from_environment(), how);
+    const std::string line = engines::units_line(engines::kube_units(snapshot));
+    if (::write(1, line.data(), line.size()) != static_cast<ssize_t>(line.size())) return 0;
+    std::this_thread::sleep_for(options.interval);
+  }
+}
+
+/// Which kubelet it is: its socket is another file after each of its starts.
+struct Kubelet {
+  dev_t device = 0;
+  ino_t file = 0;
+  timespec made = {};
+  bool operator==(const Kubelet& other) const {
+    return device == other.device && file == other.file && made.tv_sec == other.made.tv_sec &&
+           made.tv_nsec == other.made.tv_nsec;
+  }
+};
+Kubelet kubelet_in(const std::string& folder) {
+  struct stat status = {};
+  if (::stat((folder + "/kubelet.sock").c_str(), &status) != 0) return {};
+  return {status.st_dev, status.st_ino, status.st_ctim};
+}
+
+class Daemon {
+ public:
+  explicit Daemon(const Options& options) : options_(options) {}
+
+  int run(const std::vector<std::string>& observer_words) {
+    if (!make_state_folder()) return 5;
+    Observer observer(devices_, observer_words);
+    if (!observer.wait_for_first(kFirstLook)) {
+      log("no_look", {{"error", text("the drivers did not answer")}});
+      return 3;
+    }
+    for (const auto& resource :
+         engines::kube_resources(devices_.units(), options_.settings.config)) {
+      log("offers",
+          {{"resource", resource.name}, {"devices", std::to_string(resource.devices.size())}});
+      plugins_.push_back(std::make_unique<Plugin>(options_.settings, resource.name, devices_));
+    }
+    while (!is_told_to_end()) {
+      const Kubelet now = kubelet_in(options_.settings.folder);
+      if (now.file != 0 && (!(now == known_) || !all_have_sockets())) enter(now);
+    }
+    log("ends");
+    plugins_.clear();
+    return 0;
+  }
+
+ private:
+  /// Files in it are open to every user, because a container's is not known: the folder is closed.
+  [[nodiscard]] bool make_state_folder() const {
+    const std::string& folder = options_.settings.state;
+    std::error_code problem;
+    std::filesystem::create_directories(folder, problem);
+    if (!problem) std::filesystem::permissions(folder, std::filesystem::perms::owner_all, problem);
+    if (problem) log("no_state", {{"folder", folder}, {"error", error_words(problem.value())}});
+    return !problem;
+  }
+
+  [[nodiscard]] bool all_have_sockets() const {
+    for (const auto& plugin : plugins_)
+      if (!plugin->has_socket()) return false;
+    return true;
+  }
+
+  /// Tried again at the next tick where it fails; said once.
+  void enter(const Kubelet& kubelet) {
+    for (const auto& plugin : plugins_) {
+      Status done = plugin->serve();
+      if (done) done = plugin->register_here(kRegister);
+      if (done) continue;
+      if (done.error().message != said_)
+        log("not_registered", {{"error", done.error().message}, {"id", done.error().id}});
+      said_ = done.error().message;
+      known_ = {};
+      return;
+    }
+    known_ = kubelet;
+    said_.clear();
+    log("registered", {{"folder", options_.settings.folder}});
+  }
+
+  /// Waits for a tick.
+  static bool is_told_to_end() {
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGTERM);
+    sigaddset(&wanted, SIGINT);
+    const timespec tick{0, static_cast<long>(kTick.count()) * 1'000'000};
+    return ::sigtimedwait(&wanted, nullptr, &tick) > 0;
+  }
+
+  const Options& options_;
+  Devices devices_;
+  std::vector<std::unique_ptr<Plugin>> plugins_;
+  Kubelet known_;
+  std::string said_;
+};
+
+int main_of(const std::vector<std::string>& words) {
+  Options options;
+  if (!read(words, options)) {
+    log("usage", {{"hint", "berth k8s device-plugin --help"}});
+    return 2;
+  }
+  if (options.observe) return observe(options);
+  log_as_json(options.json);
+  // Before any thread starts, so that only the main one takes them.
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&blocked, signal);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return Daemon(options).run(
+      {"/proc/self/exe", "observe", "--interval", fmt::format("{}ms", options.interval.count())});
+}
+
+}  // namespace
+}  // namespace berth::kubelet
+
+int main(int count, char** words) {
+  return berth::kubelet::main_of({words + 1, words + count});
+}

@@ -1,0 +1,224 @@
+#include "kubelet/plugin.hpp"
+
+#include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "guard/container.hpp"
+#include "kubelet/deviceplugin.grpc.pb.h"
+#include "kubelet/log.hpp"
+
+namespace berth::kubelet {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr const char* kVersion = "v1beta1";
+
+grpc::Status status_of(const Error& error) {
+  const auto code = error.code == ErrorCode::kUnavailable ? grpc::StatusCode::UNAVAILABLE
+                                                          : grpc::StatusCode::NOT_FOUND;
+  return {code, error.message + " (" + error.id + ")"};
+}
+
+template <typename Repeated>
+std::vector<std::string> list_of(const Repeated& words) {
+  return {words.begin(), words.end()};
+}
+
+void fill(const engines::KubeAnswer& answer, v1beta1::ContainerAllocateResponse& out) {
+  for (const auto& [name, value] : answer.variables) (*out.mutable_envs())[name] = value;
+  for (const engines::KubeMount& mount : answer.mounts) {
+    auto* one = out.add_mounts();
+    one->set_container_path(mount.container);
+    one->set_host_path(mount.host);
+    one->set_read_only(mount.read_only);
+  }
+  for (const std::string& node : answer.nodes) {
+    auto* one = out.add_devices();
+    one->set_container_path(node);
+    one->set_host_path(node);
+    one->set_permissions("rw");
+  }
+  for (const std::string& name : answer.cdi) out.add_cdi_devices()->set_name(name);
+}
+
+/// A folder for what a container that has this device counts: "GPU-1::3" → "GPU-1--3".
+std::string folder_for(const std::string& state, const std::string& id) {
+  std::string name = id;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ':' || c == '/' || c == '.'; }, '-');
+  return state + "/slots/" + name;
+}
+
+}  // namespace
+
+class Plugin::Service final : public v1beta1::DevicePlugin::Service {
+ public:
+  Service(const PluginSettings& settings, const std::string& resource, const Devices& devices)
+      : settings_(settings), resource_(resource), devices_(devices) {}
+
+  grpc::Status GetDevicePluginOptions(grpc::ServerContext*, const v1beta1::Empty*,
+                                      v1beta1::DevicePluginOptions* options) override {
+    options->set_get_preferred_allocation_available(true);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListAndWatch(grpc::ServerContext* context, const v1beta1::Empty*,
+                            grpc::ServerWriter<v1beta1::ListAndWatchResponse>* writer) override {
+    std::uint64_t known = 0;
+    while (!context->IsCancelled() && !ending_) {
+      const std::uint64_t now = devices_.version();
+      if (now != known) {
+        known = now;
+        if (!writer->Write(list())) break;
+      }
+      devices_.wait(known, milliseconds(200));
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetPreferredAllocation(grpc::ServerContext*,
+                                      const v1beta1::PreferredAllocationRequest* request,
+                                      v1beta1::PreferredAllocationResponse* response) override {
+    const auto units = devices_.units();
+    for (const auto& one : request->container_requests()) {
+      auto* answer = response->add_container_responses();
+      for (const std::string& id : engines::preferred(
+               units, list_of(one.available_deviceids()), list_of(one.must_include_deviceids()),
+               static_cast<std::size_t>(std::max(one.allocation_size(), 0))))
+        answer->add_deviceids(id);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Allocate(grpc::ServerContext*, const v1beta1::AllocateRequest* request,
+                        v1beta1::AllocateResponse* response) override {
+    const auto units = devices_.units();
+    for (const auto& one : request->container_requests()) {
+      const auto ids = list_of(one.devices_ids());
+      auto answer = engines::kube_answer(ids, units, settings_.config);
+      if (!answer) return refuse(answer.error());
+      if (!answer->limits.empty()) {
+        const auto files = guard::files_for_container(folder_for(settings_.state, ids.front()),
+                                                      settings_.state + "/lib", answer->limits);
+        // Without the guard nothing would hold the container to its share: it does not start.
+        if (!files) return refuse(files.error());
+        engines::add_guard(*answer, {files->library, files->limits, files->usage});
+      }
+      fill(*answer, *response->add_container_responses());
+      log("allocated",
+          {{"resource", resource_}, {"devices", fmt::format("{}", fmt::join(ids, ","))}});
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status PreStartContainer(grpc::ServerContext*, const v1beta1::PreStartContainerRequest*,
+                                 v1beta1::PreStartContainerResponse*) override {
+    return grpc::Status::OK;
+  }
+
+  std::unique_ptr<grpc::Server> server;
+  void end() { ending_ = true; }
+
+ private:
+  [[nodiscard]] v1beta1::ListAndWatchResponse list() const {
+    v1beta1::ListAndWatchResponse response;
+    for (const engines::KubeResource& resource :
+         engines::kube_resources(devices_.units(), settings_.config)) {
+      if (resource.name != resource_) continue;
+      for (const engines::KubeDevice& device : resource.devices) {
+        auto* one = response.add_devices();
+        one->set_id(device.id);
+        one->set_health(device.healthy ? "Healthy" : "Unhealthy");
+        if (device.numa) one->mutable_topology()->add_nodes()->set_id(*device.numa);
+      }
+    }
+    return response;
+  }
+
+  grpc::Status refuse(const Error& error) const {
+    log("refused", {{"resource", resource_}, {"error", error.message}, {"id", error.id}});
+    return status_of(error);
+  }
+
+  const PluginSettings& settings_;
+  const std::string& resource_;
+  const Devices& devices_;
+  std::atomic<bool> ending_ = false;
+};
+
+Plugin::Plugin(const PluginSettings& settings, std::string resource, const Devices& devices)
+    : settings_(settings), resource_(std::move(resource)), devices_(devices) {
+  std::string name = resource_.substr(resource_.find('/') + 1);
+  std::replace(name.begin(), name.end(), '.', '-');
+  socket_ = "berth-" + name + ".sock";
+}
+
+Plugin::~Plugin() {
+  stop();
+}
+
+Status Plugin::serve() {
+  stop();
+  const std::string path = settings_.folder + "/" + socket_;
+  ::unlink(path.c_str());
+  auto service = std::make_unique<Service>(settings_, resource_, devices_);
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
+  builder.RegisterService(service.get());
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  service->server = builder.BuildAndStart();
+  if (!service->server || !has_socket())
+    return Error{ErrorCode::kUnavailable, "E1034", text("{} cannot be served", path),
+                 "ls -ld " + settings_.folder};
+  ::chmod(path.c_str(), 0600);
+  service_ = std::move(service);
+  return Done{};
+}
+
+Status Plugin::register_here(milliseconds at_most) {
+  const std::string path = settings_.folder + "/kubelet.sock";
+  grpc::ChannelArguments arguments;
+  // The path is no name of a host, and the kubelet's server wants one.
+  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
+  // Without it a channel to a kubelet that was away would be shared, with its back-off.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto channel =
+      grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments);
+  const auto stub = v1beta1::Registration::NewStub(channel);
+  v1beta1::RegisterRequest request;
+  request.set_version(kVersion);
+  request.set_endpoint(socket_);
+  request.set_resource_name(resource_);
+  request.mutable_options()->set_get_preferred_allocation_available(true);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + at_most);
+  v1beta1::Empty nothing;
+  const grpc::Status status = stub->Register(&context, request, &nothing);
+  if (status.ok()) return Done{};
+  return Error{ErrorCode::kUnavailable, "E1035",
+               text("the kubelet did not take {}: {}", resource_, status.error_message()),
+               "journalctl -u kubelet"};
+}
+
+bool Plugin::has_socket() const {
+  struct stat status = {};
+  return ::stat((settings_.folder + "/" + socket_).c_str(), &status) == 0 &&
+         S_ISSOCK(status.st_mode);
+}
+
+void Plugin::stop() {
+  if (!service_) return;
+  service_->end();
+  service_->server->Shutdown(std::chrono::system_clock::now() + milliseconds(500));
+  service_->server->Wait();
+  service_.reset();
+  ::unlink((settings_.folder + "/" + socket_).c_str());
+}
+
+}  // namespace berth::kubelet

@@ -1,0 +1,45 @@
+// One resource for the kubelet: its server on a socket of its own, and its registration.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "kubelet/devices.hpp"
+
+namespace berth::kubelet {
+
+struct PluginSettings {
+  std::string folder = "/var/lib/kubelet/device-plugins";  // the kubelet's
+  std::string state = "/var/lib/berth/kubernetes";         // the guard's files
+  engines::KubeConfig config;
+};
+
+class Plugin {
+ public:
+  /// `resource`: "berth.dev/gpu".
+  Plugin(const PluginSettings& settings, std::string resource, const Devices& devices);
+  ~Plugin();
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  /// Serves on FOLDER/berth-NAME.sock. Fails with kUnavailable (E1034).
+  [[nodiscard]] Status serve();
+  /// Tells the kubelet on FOLDER/kubelet.sock. Fails with kUnavailable (E1035).
+  [[nodiscard]] Status register_here(std::chrono::milliseconds at_most);
+  /// A kubelet that starts removes all sockets in its folder.
+  [[nodiscard]] bool has_socket() const;
+  void stop();
+
+ private:
+  class Service;
+  const PluginSettings settings_;
+  const std::string resource_;
+  const Devices& devices_;
+  std::string socket_;  // its name in the folder
+  std::unique_ptr<Service> service_;
+};
+
+}  // namespace berth::kubelet

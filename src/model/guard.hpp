@@ -1,0 +1,29 @@
+// What the guard limited in a job, and what the job used. Part of the report.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace berth::model {
+
+struct GuardedDevice {
+  int device = -1;    // Device::index
+  std::string words;  // for people
+  std::optional<std::uint64_t> memory_limit_bytes;
+  std::optional<int> share_permille;
+  std::uint64_t memory_peak_bytes = 0, allocations = 0, frees = 0, refusals = 0, launches = 0,
+                copies = 0;
+  std::uint64_t device_nanoseconds = 0;  // 0 without a share: not measured
+};
+
+struct Guarded {
+  bool set_up = false;         // the guard was set up for the job
+  std::uint32_t programs = 0;  // processes of the job that loaded the guard and initialized CUDA
+  std::string not_enforced;    // why it is not enforced, translated; "" if it is
+  std::string not_counted;     // memory the guard did not see, translated; "" none known
+  std::vector<GuardedDevice> devices;
+};
+
+}  // namespace berth::model

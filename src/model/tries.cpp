@@ -1,0 +1,69 @@
+#include "model/tries.hpp"
+
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+
+namespace berth::model {
+
+std::string_view name(TryClass one) {
+  switch (one) {
+    case TryClass::kOk:
+      return "ok";
+    case TryClass::kUserError:
+      return "user error";
+    case TryClass::kOutOfMemory:
+      return "out of memory";
+    case TryClass::kDeviceFault:
+      return "device fault";
+    case TryClass::kKilled:
+      return "killed";
+    case TryClass::kHang:
+      return "hang";
+    case TryClass::kStopped:
+      return "stopped";
+  }
+  return "user error";
+}
+
+std::string_view name(RankPart part) {
+  switch (part) {
+    case RankPart::kOk:
+      return "ok";
+    case RankPart::kFailedFirst:
+      return "failed first";
+    case RankPart::kVictim:
+      return "victim";
+    case RankPart::kStopped:
+      return "stopped";
+    case RankPart::kUnkillable:
+      return "unkillable";
+  }
+  return "ok";
+}
+
+std::string hang_sentence(const HangSeen& hang) {
+  const std::string silent = show_duration(hang.silent);
+  if (hang.odd_ranks.empty())
+    return text("no rank has moved for {}: all of them wait for each other", silent);
+  std::string odd;
+  for (const HangSeen::Rank& one : hang.ranks) {
+    if (std::find(hang.odd_ranks.begin(), hang.odd_ranks.end(), one.rank) == hang.odd_ranks.end())
+      continue;
+    odd += odd.empty() ? "" : ", ";
+    odd += one.where.empty() ? text("rank {} has ended, or is not known", one.rank)
+                             : text("rank {} is at {}", one.rank, printable(one.where));
+  }
+  return text("no rank has moved for {}: {}; the others wait for it", silent, odd);
+}
+
+const RankEnd* first_failed(const Try& one) {
+  const auto found = std::find_if(one.ranks.begin(), one.ranks.end(), [](const RankEnd& rank) {
+    return rank.part == RankPart::kFailedFirst;
+  });
+  return found == one.ranks.end() ? nullptr : &*found;
+}
+
+}  // namespace berth::model

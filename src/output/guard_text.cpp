@@ -1,0 +1,49 @@
+#include "output/guard_text.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+
+namespace berth::output {
+namespace {
+
+std::string limits_of(const model::GuardedDevice& device) {
+  std::string out;
+  if (device.memory_limit_bytes) out = show_bytes(*device.memory_limit_bytes);
+  if (device.share_permille) {
+    if (!out.empty()) out += ", ";
+    out += text("{} % of the time when others want it", *device.share_permille / 10.0);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string guard_sentence(const model::Report& report) {
+  if (!report.guarded) return "";
+  const model::Guarded& guarded = *report.guarded;
+  if (!guarded.not_enforced.empty()) return text("limits not enforced: {}", guarded.not_enforced);
+  if (guarded.devices.empty()) return "";
+  const model::GuardedDevice& first = guarded.devices.front();
+  if (guarded.programs == 0 && report.gpu_use == model::GpuUse::kSeen)
+    return text(
+        "limits not enforced: the program that used the GPU does not load the guard (it is static, "
+        "set-uid, or made for another libc)");
+  std::uint64_t peak = 0, refusals = 0;
+  for (const model::GuardedDevice& device : guarded.devices) {
+    peak = std::max(peak, device.memory_peak_bytes);
+    refusals += device.refusals;
+  }
+  std::string out = guarded.programs == 0 ? text("limit {}; no program used CUDA", limits_of(first))
+                                          : text("limited by the guard: {}", limits_of(first));
+  if (guarded.programs == 0) return out;
+  out += text("; peak {}", show_bytes(peak));
+  if (refusals > 0)
+    out += text_n("; {} request refused", "; {} requests refused", static_cast<long long>(refusals),
+                  refusals);
+  if (!guarded.not_counted.empty()) out += text("; not counted: {}", guarded.not_counted);
+  return out;
+}
+
+}  // namespace berth::output

@@ -1,0 +1,13 @@
+// What the report says about limits: what was enforced and how, or why not.
+#pragma once
+
+#include <string>
+
+#include "model/run.hpp"
+
+namespace berth::output {
+
+/// One sentence; "" if no limit was requested.
+[[nodiscard]] std::string guard_sentence(const model::Report& report);
+
+}  // namespace berth::output

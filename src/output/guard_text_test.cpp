@@ -1,0 +1,46 @@
+#include "output/guard_text.hpp"
+
+#include <doctest/doctest.h>
+
+using berth::model::Guarded;
+using berth::model::GuardedDevice;
+using berth::model::Report;
+using berth::output::guard_sentence;
+
+namespace {
+
+Report report_with(std::uint32_t programs) {
+  Report report;
+  report.guarded.emplace();
+  report.guarded->set_up = true;
+  report.guarded->programs = programs;
+  GuardedDevice device;
+  device.memory_limit_bytes = std::uint64_t{8} << 30U;
+  device.share_permille = 300;
+  device.memory_peak_bytes = std::uint64_t{6} << 30U;
+  report.guarded->devices.push_back(device);
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("one sentence says what was enforced, and how near the job came to it") {
+  Report report = report_with(1);
+  CHECK(guard_sentence(report) ==
+        "limited by the guard: 8.00 GiB, 30 % of the time when others want it; peak 6.00 GiB");
+  report.guarded->devices[0].refusals = 1;
+  report.guarded->not_counted = "what nobody saw";
+  CHECK(guard_sentence(report).find("; 1 request refused; not counted: what nobody saw") !=
+        std::string::npos);
+}
+
+TEST_CASE("what was not enforced is never said to be") {
+  CHECK(guard_sentence(Report{}).empty());
+  Report report = report_with(0);
+  CHECK(guard_sentence(report).find("no program used CUDA") != std::string::npos);
+  report.gpu_use = berth::model::GpuUse::kSeen;
+  CHECK(guard_sentence(report).starts_with("limits not enforced: "));
+  report = report_with(1);
+  report.guarded->not_enforced = "there is no folder";
+  CHECK(guard_sentence(report) == "limits not enforced: there is no folder");
+}

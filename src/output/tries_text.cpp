@@ -1,0 +1,179 @@
+#include "output/tries_text.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "output/words.hpp"
+
+namespace berth::output {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::RankEnd;
+using model::RankPart;
+
+template <typename T>
+Json value_or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+double seconds(std::chrono::milliseconds duration) {
+  return static_cast<double>(duration.count()) / 1000.0;
+}
+
+std::string signal_name(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name == nullptr ? std::to_string(number) : std::string("SIG") + name;
+}
+
+std::string how(const RankEnd& end) {
+  return end.signal ? text("by {}", signal_name(*end.signal))
+                    : text("with exit code {}", end.exit_code.value_or(0));
+}
+
+std::vector<std::string> lines_of(const RankEnd& end) {
+  std::vector<std::string> lines;
+  if (end.traceback.empty()) return end.last_lines;
+  for (const std::string_view line : split(end.traceback, '\n')) lines.emplace_back(line);
+  return lines;
+}
+
+long long count_of(const model::Try& one, RankPart part) {
+  return std::count_if(one.ranks.begin(), one.ranks.end(),
+                       [&](const RankEnd& end) { return end.part == part; });
+}
+
+Json rank_json(const RankEnd& end) {
+  Json lines = Json::array();
+  for (const std::string& line : end.last_lines) lines.push_back(printable(line));
+  return {{"rank", end.rank},
+          {"pid", end.pid > 0 ? Json(end.pid) : Json(nullptr)},
+          {"part", model::name(end.part)},
+          {"exit_code", value_or_null(end.exit_code)},
+          {"signal", value_or_null(end.signal)},
+          {"wall_seconds", seconds(end.wall)},
+          {"cpu_seconds", seconds(end.cpu)},
+          {"peak_rss_bytes", end.peak_rss_bytes == 0 ? Json(nullptr) : Json(end.peak_rss_bytes)},
+          {"devices", end.devices},
+          {"cpus", text_or_null(end.cpus)},
+          {"threads", end.threads},
+          {"last_lines", std::move(lines)},
+          {"traceback", text_or_null(end.traceback)},
+          {"log", text_or_null(end.log)}};
+}
+
+Json hang_json(const model::HangSeen& hang) {
+  Json ranks = Json::array();
+  for (const auto& one : hang.ranks)
+    ranks.push_back({{"rank", one.rank},
+                     {"where", text_or_null(printable(one.where))},
+                     {"waits_in", text_or_null(one.waits_in)},
+                     {"stack", text_or_null(one.stack)}});
+  return {{"after_seconds", seconds(hang.after)},
+          {"silent_seconds", seconds(hang.silent)},
+          {"odd_ranks", hang.odd_ranks},
+          {"sentence", model::hang_sentence(hang)},
+          {"ranks", std::move(ranks)}};
+}
+
+}  // namespace
+
+std::string class_words(model::TryClass one) {
+  switch (one) {
+    case model::TryClass::kOk:
+      return text("ok");
+    case model::TryClass::kUserError:
+      return text("an error of the program");
+    case model::TryClass::kOutOfMemory:
+      return text("out of memory");
+    case model::TryClass::kDeviceFault:
+      return text("a fault of a device");
+    case model::TryClass::kKilled:
+      return text("killed");
+    case model::TryClass::kHang:
+      return text("a hang");
+    case model::TryClass::kStopped:
+      return text("stopped");
+  }
+  return {};
+}
+
+std::vector<std::string> failure_sentences(const model::Tries& tries) {
+  if (!tries.has_ranks || tries.all.empty()) return {};
+  const model::Try& last = tries.all.back();
+  std::vector<std::string> out;
+  for (const model::HangSeen& hang : last.hangs)
+    out.push_back(text("after {}: {}", show_duration(hang.after), model::hang_sentence(hang)));
+  if (const RankEnd* first = model::first_failed(last)) {
+    const long long victims = count_of(last, RankPart::kVictim);
+    out.push_back(text("rank {} failed first, {}, after {}", first->rank, how(*first),
+                       show_duration(first->wall)) +
+                  (victims == 0 ? ""
+                                : text_n("; Berth ended {} other rank",
+                                         "; Berth ended {} other ranks", victims, victims)));
+    if (const auto lines = lines_of(*first); !lines.empty())
+      out.push_back(text("rank {}: {}", first->rank, printable(lines.back())));
+  }
+  for (const RankEnd& end : last.ranks)
+    if (end.part == RankPart::kUnkillable)
+      out.push_back(
+          text("rank {} (pid {}) could not be killed: it waits in the kernel", end.rank, end.pid));
+  return out;
+}
+
+std::vector<std::string> failure_lines(const model::Tries& tries, std::size_t most) {
+  const RankEnd* first = tries.all.empty() ? nullptr : model::first_failed(tries.all.back());
+  if (first == nullptr) return {};
+  std::vector<std::string> lines = lines_of(*first);
+  if (lines.size() > most)
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(most));
+  for (std::string& line : lines) line = printable(line);
+  return lines;
+}
+
+std::string ranks_json(const model::Tries* tries) {
+  if (tries == nullptr || !tries->has_ranks) return "null";
+  Json out = Json::array();
+  if (!tries->all.empty())
+    for (const RankEnd& end : tries->all.back().ranks) out.push_back(rank_json(end));
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string tries_json(const model::Tries* tries) {
+  if (tries == nullptr) return "null";
+  Json out = Json::array();
+  for (const model::Try& one : tries->all) {
+    const RankEnd* first = tries->has_ranks ? model::first_failed(one) : nullptr;
+    Json hangs = Json::array();
+    for (const model::HangSeen& hang : one.hangs) hangs.push_back(hang_json(hang));
+    out.push_back({{"number", one.number},
+                   {"class", model::name(one.kind)},
+                   {"evidence", text_or_null(printable(one.evidence))},
+                   {"exit_code", value_or_null(one.exit_code)},
+                   {"signal", value_or_null(one.signal)},
+                   {"failed_first", first == nullptr ? Json(nullptr) : Json(first->rank)},
+                   {"wall_seconds", seconds(one.wall)},
+                   {"waited_seconds", seconds(one.waited)},
+                   {"hangs", std::move(hangs)}});
+  }
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string tries_sentence(const model::Tries& tries) {
+  const auto count = static_cast<long long>(tries.all.size());
+  if (count < 2) return {};
+  std::vector<std::string> classes;
+  for (const model::Try& one : tries.all) classes.push_back(class_words(one.kind));
+  return text("{} tries: {}", count, join(classes, ", "));
+}
+
+}  // namespace berth::output

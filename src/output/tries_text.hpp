@@ -1,0 +1,25 @@
+// model::Tries for people and programs: a part of the report.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/tries.hpp"
+
+namespace berth::output {
+
+/// "ok", "out of memory", …, translated.
+[[nodiscard]] std::string class_words(model::TryClass one);
+/// What became of the ranks: which failed first, and what Berth did to the others.
+[[nodiscard]] std::vector<std::string> failure_sentences(const model::Tries& tries);
+/// The traceback of the rank that failed first, else its last lines; none where none failed.
+[[nodiscard]] std::vector<std::string> failure_lines(const model::Tries& tries, std::size_t most);
+/// "ranks" as JSON, of the last try; null for a job without ranks.
+[[nodiscard]] std::string ranks_json(const model::Tries* tries);
+
+/// "tries" as JSON; null for a job without ranks and retries.
+[[nodiscard]] std::string tries_json(const model::Tries* tries);
+/// "3 tries: out of memory, killed, ok"; "" where there was but one.
+[[nodiscard]] std::string tries_sentence(const model::Tries& tries);
+
+}  // namespace berth::output

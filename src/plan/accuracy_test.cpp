@@ -1,0 +1,75 @@
+// Compares the estimate with published measurements (tests/data/plan/memory_cases.jsonl) and checks
+// the figures in accuracy_of().
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "plan/memory.hpp"
+
+using namespace berth::plan;
+
+namespace {
+
+// Models of the cases that are not in the catalogue, with the shape from their first papers.
+Model model_of_case(const nlohmann::json& one) {
+  const std::string name = one.at("model").get<std::string>();
+  if (auto found = find_model(name)) return *found;
+  Model model = model_of_size(one.at("params").get<double>() * 1e9);
+  // Qwen's first version: 151936 tokens, separate embedding and head, no grouped heads.
+  if (name.starts_with("Qwen")) {
+    model.vocab = 151936;
+    model.tied = false;
+    model.kv_width = model.hidden;
+  }
+  return model;
+}
+
+double at(const std::vector<double>& sorted, double share) {
+  return sorted[std::min(sorted.size() - 1,
+                         static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
+}
+
+}  // namespace
+
+TEST_CASE("the stated accuracy is what the published cases measure") {
+  std::ifstream file(BERTH_MEMORY_CASES);
+  std::map<Task, std::vector<double>> errors, ratios;
+  for (std::string line; std::getline(file, line);) {
+    const auto one = nlohmann::json::parse(line);
+    Work work;
+    work.task = *task_of(one.at("task").get<std::string>());
+    work.precision = *precision_of(one.at("precision").get<std::string>());
+    work.batch = one.at("batch").get<double>();
+    work.seq = one.at("seq").get<double>();
+    work.lora_rank = one.at("rank").get<double>();
+    work.checkpointing = one.at("checkpointing").get<bool>();
+    const Memory memory = memory_of(model_of_case(one), work);
+    const double estimate = one.at("driver").get<bool>() ? memory.peak() : memory.allocated();
+    const double truth = one.at("peak_bytes").get<double>();
+    errors[work.task].push_back(100 * std::abs(estimate / truth - 1));
+    ratios[work.task].push_back(truth / estimate);
+    std::cout << one.at("id").get<std::string>() << ": " << estimate / 1e9 << " GB of "
+              << truth / 1e9 << '\n';
+  }
+  REQUIRE(errors.size() == 4);
+  for (auto& [task, list] : errors) {
+    std::sort(list.begin(), list.end());
+    std::sort(ratios[task].begin(), ratios[task].end());
+    const Accuracy stated = accuracy_of(task);
+    const double median = at(list, 0.5), p95 = at(list, 0.95);
+    const auto held = std::count_if(ratios[task].begin(), ratios[task].end(),
+                                    [&](double ratio) { return ratio <= stated.safe_factor; });
+    std::cout << name(task) << ": " << list.size() << " cases, median " << median << " %, p95 "
+              << p95 << " %, held " << held << ", truth/estimate p95 " << at(ratios[task], 0.95)
+              << ", max " << ratios[task].back() << '\n';
+    CHECK(static_cast<int>(list.size()) == stated.cases);
+    CHECK(median <= stated.median_percent);
+    CHECK(p95 <= stated.p95_percent);
+    CHECK(held >= std::ceil(0.95 * static_cast<double>(list.size())));
+  }
+}

@@ -1,0 +1,202 @@
+#include "plan/catalogue.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/spelling.hpp"
+#include "base/text.hpp"
+
+// berth_embed() chose these names.
+extern "C" {
+extern const char berth_plan_catalogue[];
+extern const char berth_plan_catalogue_end[];
+}
+
+namespace berth::plan {
+namespace {
+
+using Json = nlohmann::json;
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr double kMostParams = 1e14;
+
+const Json& catalogue() {
+  static const Json document = Json::parse(berth_plan_catalogue, berth_plan_catalogue_end);
+  return document;
+}
+
+/// Removes case and separators: "NVIDIA A100-SXM4" → "a100sxm4".
+std::string plain(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c >= 'A' && c <= 'Z') out += static_cast<char>(c - 'A' + 'a');
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) out += c;
+  }
+  for (const std::string_view maker : {"nvidia", "geforce"})
+    if (out.size() > maker.size() && out.starts_with(maker)) out.erase(0, maker.size());
+  return out;
+}
+
+std::string without_owner(std::string_view name) {
+  return std::string(name.substr(name.rfind('/') + 1));
+}
+
+Model model_in(const Json& row) {
+  const auto number = [&](const char* key) { return row.value(key, 0.0); };
+  const std::string mlp = row.value("mlp", "");
+  Model model;
+  model.name = row.at("name").get<std::string>();
+  model.params = row.contains("params") ? number("params") : number("params_approx");
+  model.layers = number("layers");
+  model.hidden = number("hidden");
+  model.kv_width = number("kv_heads") * number("head_dim");
+  model.experts_per_token = row.value("experts_per_token", 1.0);
+  model.intermediate =
+      row.contains("moe_intermediate") ? number("moe_intermediate") : number("intermediate");
+  model.vocab = number("vocab");
+  model.gated = mlp.starts_with("LLaMA") || mlp == "GemmaMLP" || mlp == "SwiGLU";
+  model.rms_norm = row.value("norm", "") == "RMSNorm";
+  model.tied = row.value("tie_embeddings", false);
+  model.decoder = row.value("kind", "") == "decoder";
+  return model;
+}
+
+/// Up to three similar names: those that contain the word, and those with the nearest spelling.
+std::string near_names(std::string_view word, const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  const std::string wanted = plain(word);
+  for (const std::string& name : names)
+    if (wanted.size() >= 2 && found.size() < 3 && plain(name).find(wanted) != std::string::npos &&
+        std::find(found.begin(), found.end(), name) == found.end())
+      found.push_back(name);
+  if (const std::string near = nearest(word, names); found.empty() && !near.empty())
+    found.push_back(near);
+  // Nothing is similar, so suggest the name with the smallest edit distance.
+  if (found.empty() && !names.empty() && word.size() < 100) {
+    const auto least =
+        std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) {
+          return edit_distance(wanted, plain(a)) < edit_distance(wanted, plain(b));
+        });
+    found.push_back(*least);
+  }
+  std::string out;
+  for (const std::string& name : found) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+Gpu gpu_in(const Json& row) {
+  Gpu gpu;
+  gpu.name = row.at("name").get<std::string>();
+  if (row.contains("nvml_names"))
+    gpu.other_names = row.at("nvml_names").get<std::vector<std::string>>();
+  gpu.memory_bytes = row.value("memory_gb", 0.0) * kGiB;
+  return gpu;
+}
+
+}  // namespace
+
+Result<Model> find_model(std::string_view name) {
+  const std::string wanted = plain(name), bare = plain(without_owner(name));
+  std::vector<std::string> names;
+  for (const Json& row : catalogue().at("model_zoo").at("model")) {
+    names.push_back(row.at("name").get<std::string>());
+    const std::string& known = names.back();
+    const bool is_it = plain(known) == wanted || plain(without_owner(known)) == bare ||
+                       plain(without_owner(row.value("hf_id", known))) == bare ||
+                       (known.ends_with("-hf") && plain(known) == bare + "hf");
+    if (!is_it || wanted.empty()) continue;
+    Model model = model_in(row);
+    if (model.layers > 0 && model.hidden > 0) return model;
+    return Error{ErrorCode::kNotFound, "E0971",
+                 text("{}: its layers are not in the catalogue, so its activations are not known",
+                      model.name),
+                 "berth help plan"};
+  }
+  const std::string near = near_names(name, names);
+  return Error{ErrorCode::kNotFound, "E0970",
+               text("no model '{}' in the catalogue; similar: {}", printable(name), near),
+               "berth plan fit " + near.substr(0, near.find(',')) + "\nberth plan fit --params 7B"};
+}
+
+Model model_of_size(double params) {
+  Model nearest_model;
+  double least = INFINITY;
+  for (const Json& row : catalogue().at("model_zoo").at("model")) {
+    Model model = model_in(row);
+    // A mixture of experts has a different shape from a dense model of its size.
+    if (!model.decoder || model.layers <= 0 || row.contains("experts")) continue;
+    const double far = std::abs(std::log(params / model.params));
+    if (far < least) least = far, nearest_model = model;
+  }
+  // Parameters grow with layers × width², so scale both by the cube root.
+  const double scale = std::cbrt(params / nearest_model.params);
+  nearest_model.shape_from = nearest_model.name;
+  nearest_model.name = "";
+  nearest_model.params = params;
+  for (double* size : {&nearest_model.layers, &nearest_model.hidden, &nearest_model.kv_width,
+                       &nearest_model.intermediate})
+    *size *= scale;
+  return nearest_model;
+}
+
+Result<double> parse_params(std::string_view given) {
+  const auto bad = [&] {
+    return Error{ErrorCode::kInvalidArgument, "E0973",
+                 text("'{}' is not a number of parameters between 100K and 100T: 7B, 350M",
+                      printable(given)),
+                 "berth plan fit --params 7B"};
+  };
+  double number = 0;
+  const auto [end, problem] = std::from_chars(given.data(), given.data() + given.size(), number);
+  if (problem != std::errc()) return bad();
+  const std::string_view unit(end, static_cast<std::size_t>(given.data() + given.size() - end));
+  if (unit == "K" || unit == "k")
+    number *= 1e3;
+  else if (unit == "M" || unit == "m")
+    number *= 1e6;
+  else if (unit == "B" || unit == "b")
+    number *= 1e9;
+  else if (unit == "T" || unit == "t")
+    number *= 1e12;
+  else if (!unit.empty())
+    return bad();
+  if (!(number >= 1e5 && number <= kMostParams)) return bad();
+  return number;
+}
+
+Result<Gpu> find_gpu(std::string_view name) {
+  const std::string wanted = plain(name);
+  std::vector<std::string> names;
+  std::vector<Gpu> alike;
+  for (const Gpu& gpu : gpus()) {
+    names.push_back(gpu.name);
+    bool is_it = plain(gpu.name) == wanted;
+    for (const std::string& other : gpu.other_names) is_it = is_it || plain(other) == wanted;
+    if (is_it && !wanted.empty()) return gpu;
+    if (wanted.size() >= 3 && plain(gpu.name).find(wanted) != std::string::npos)
+      alike.push_back(gpu);
+  }
+  // Part of a name is enough if all matching GPUs have the same memory.
+  const bool same = !alike.empty() && std::all_of(alike.begin(), alike.end(), [&](const Gpu& gpu) {
+    return gpu.memory_bytes == alike.front().memory_bytes;
+  });
+  if (same) return alike.front();
+  const std::string near = near_names(name, names);
+  return Error{
+      ErrorCode::kNotFound, "E0972",
+      text("'{}' is not exactly one GPU of the catalogue; similar: {}", printable(name), near),
+      "berth plan fit Llama-3.1-8B --gpu '" + near.substr(0, near.find(',')) + "'"};
+}
+
+std::vector<Gpu> gpus() {
+  std::vector<Gpu> out;
+  for (const Json& row : catalogue().at("gpus").at("gpu"))
+    if (Gpu gpu = gpu_in(row); gpu.memory_bytes > 0) out.push_back(std::move(gpu));
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Gpu& a, const Gpu& b) { return a.memory_bytes < b.memory_bytes; });
+  return out;
+}
+
+}  // namespace berth::plan

@@ -1,0 +1,44 @@
+// The models and GPUs of data/model_zoo.toml and data/gpus.toml.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace berth::plan {
+
+/// The numbers of an architecture that determine its memory.
+struct Model {
+  std::string name;
+  std::string shape_from;  // the model whose shape was scaled; empty: its own shape
+  double params = 0;
+  double layers = 0, hidden = 0, kv_width = 0, intermediate = 0, vocab = 0;
+  double experts_per_token = 1;
+  bool gated = false;     // the MLP has a gate (SwiGLU, GeGLU)
+  bool rms_norm = false;  // usual implementations compute RMSNorm in fp32
+  bool tied = false;      // one matrix for embedding and head
+  bool decoder = true;    // keeps a KV cache
+};
+
+struct Gpu {
+  std::string name;
+  std::vector<std::string> other_names;  // as NVML writes them
+  double memory_bytes = 0;
+};
+
+/// Ignores case, "nvidia", and an owner before a slash. Fails with kNotFound (E0970: unknown;
+/// E0971: known, but its layers are not).
+[[nodiscard]] Result<Model> find_model(std::string_view name);
+/// A decoder with so many parameters: the nearest shape in the catalogue, scaled.
+[[nodiscard]] Model model_of_size(double params);
+/// "7B", "350M", "6.7e9" → 7e9. Fails with kInvalidArgument (E0973).
+[[nodiscard]] Result<double> parse_params(std::string_view given);
+/// Fails with kNotFound: E0972.
+[[nodiscard]] Result<Gpu> find_gpu(std::string_view name);
+/// GPUs with known memory, smallest first.
+[[nodiscard]] std::vector<Gpu> gpus();
+
+}  // namespace berth::plan

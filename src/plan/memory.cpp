@@ -1,0 +1,217 @@
+#include "plan/memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace berth::plan {
+namespace {
+
+template <typename T>
+struct Word {
+  std::string_view word;
+  T value;
+};
+constexpr std::array kTasks{Word<Task>{"inference", Task::kInference},
+                            Word<Task>{"train", Task::kTrain},
+                            Word<Task>{"finetune", Task::kFinetune},
+                            Word<Task>{"lora", Task::kLora}, Word<Task>{"qlora", Task::kQlora}};
+constexpr std::array kPrecisions{
+    Word<Precision>{"fp32", Precision::kFp32}, Word<Precision>{"amp", Precision::kAmp},
+    Word<Precision>{"bf16", Precision::kBf16}, Word<Precision>{"fp16", Precision::kFp16},
+    Word<Precision>{"int8", Precision::kInt8}, Word<Precision>{"int4", Precision::kInt4},
+    Word<Precision>{"nf4", Precision::kNf4}};
+constexpr std::array kOptimizers{Word<Optimizer>{"adamw", Optimizer::kAdamW},
+                                 Word<Optimizer>{"adamw-8bit", Optimizer::kAdamW8bit},
+                                 Word<Optimizer>{"sgd-momentum", Optimizer::kSgdMomentum},
+                                 Word<Optimizer>{"sgd", Optimizer::kSgd}};
+
+template <typename Words>
+auto find(const Words& words, std::string_view word) {
+  using Value = decltype(words.front().value);
+  for (const auto& one : words)
+    if (one.word == word) return std::optional<Value>(one.value);
+  return std::optional<Value>();
+}
+template <typename Words, typename T>
+std::string_view word_of(const Words& words, T value) {
+  for (const auto& one : words)
+    if (one.value == value) return one.word;
+  return "";
+}
+
+// PyTorch's CUDA context with cuBLAS and cuDNN: published values are 300 MB to 1.3 GB, depending on
+// GPU and CUDA version.
+constexpr double kContext = 0.5 * 1024 * 1024 * 1024;
+// Logits in 16 bit, their copy in fp32, its softmax and gradient: 2 + 4 + 4 + 2 bytes.
+constexpr double kLogitBytes = 12;
+
+bool is_quantized(Precision p) {
+  return p == Precision::kInt8 || p == Precision::kInt4 || p == Precision::kNf4;
+}
+
+bool keeps_fp32(Precision p) {
+  return p == Precision::kFp32 || p == Precision::kAmp;
+}
+
+/// Bytes per parameter of a layer. In nf4, 64 parameters share one fp32 scale; in int4, 128 share a
+/// 16-bit scale and zero point.
+double layer_bytes(Precision p) {
+  switch (p) {
+    case Precision::kFp32:
+    case Precision::kAmp:
+      return 4;
+    case Precision::kBf16:
+    case Precision::kFp16:
+      return 2;
+    case Precision::kInt8:
+      return 1;
+    case Precision::kInt4:
+      return 0.53;
+    case Precision::kNf4:
+      return 0.5 + 4.0 / 64;
+  }
+  return 4;
+}
+
+double weight_bytes(const Model& m, Precision p) {
+  if (!is_quantized(p)) return m.params * layer_bytes(p);
+  // Embeddings stay in 16 bit; GPTQ and AWQ also keep the head in 16 bit.
+  const double matrix = m.vocab * m.hidden;
+  const double plain = std::min(m.params, p == Precision::kInt4 && !m.tied ? 2 * matrix : matrix);
+  return (m.params - plain) * layer_bytes(p) + plain * 2;
+}
+
+/// Temporary memory of a quantized product: the largest matrix in 16 bit, and the result.
+double dequantized_bytes(const Model& m, Precision p) {
+  if (!is_quantized(p)) return 0;
+  const double largest = p == Precision::kInt4 ? m.intermediate : std::max(m.vocab, m.intermediate);
+  return 2 * 2 * largest * m.hidden;
+}
+
+/// Adapters on all linear layers: r × (in + out) parameters each.
+double lora_params(const Model& m, double rank) {
+  const double attention = 2 * (m.hidden + m.hidden) + 2 * (m.hidden + m.kv_width);
+  const double mlp = (m.gated ? 3 : 2) * (m.hidden + m.intermediate);
+  return rank * m.layers * (attention + mlp);
+}
+
+/// Bytes per token that one layer keeps for the backward pass, in 16-bit computation. A gated MLP
+/// keeps the gate, its activation, the other branch and their product. Usual implementations of
+/// RMSNorm and rotary embeddings keep fp32 copies.
+double layer_activation_bytes(const Model& m, Precision p) {
+  const double mlp = (m.gated ? 8.0 : 4.0) * m.intermediate * m.experts_per_token;
+  const double rest = (m.rms_norm ? 21.5 : 10.5) * m.hidden;
+  const double casts = is_quantized(p) ? 11 * m.hidden : 0;  // around each dequantized product
+  return (mlp + rest) * (p == Precision::kFp32 ? 2 : 1) + casts;
+}
+
+double optimizer_bytes(Optimizer o, double trained, double element) {
+  switch (o) {
+    case Optimizer::kAdamW:
+      return trained * 2 * element;
+    case Optimizer::kAdamW8bit:
+      return trained * 2;
+    case Optimizer::kSgdMomentum:
+      return trained * element;
+    case Optimizer::kSgd:
+      return 0;
+  }
+  return 0;
+}
+
+Memory inference(const Model& m, const Work& w) {
+  Memory out;
+  out.weights = weight_bytes(m, w.precision);
+  const double element = keeps_fp32(w.precision) ? 4 : 2;
+  const double tokens = w.batch * w.seq;
+  if (m.decoder) out.kv_cache = 2 * m.layers * m.kv_width * tokens * element;
+  // The prompt's activations of one layer at a time; logits of the last token only.
+  out.activations = std::min(tokens, 2048.0 * w.batch) *
+                        (2 * m.intermediate * m.experts_per_token + 4 * m.hidden) * element +
+                    w.batch * m.vocab * 4;
+  // A cache that grows by concatenation leaves holes that the next token's copy cannot fill.
+  out.workspace = 0.5 * out.kv_cache + dequantized_bytes(m, w.precision);
+  out.context = kContext;
+  return out;
+}
+
+Memory training(const Model& m, const Work& w) {
+  Memory out;
+  const bool adapters = w.task == Task::kLora || w.task == Task::kQlora;
+  out.weights = weight_bytes(m, w.precision);
+  const double tokens = w.batch * w.seq;
+  // Adapters are trained in fp32.
+  const double trained = adapters ? lora_params(m, w.lora_rank) : m.params;
+  const double element = adapters || keeps_fp32(w.precision) ? 4 : 2;
+  if (adapters) out.weights += trained * element;
+  out.gradients = trained * element;
+  out.optimizer = optimizer_bytes(w.optimizer, trained, element);
+
+  const double layer = layer_activation_bytes(m, w.precision);
+  const double element_kept = w.precision == Precision::kFp32 ? 4 : 2;
+  const double head = m.decoder ? m.vocab * kLogitBytes : 0;
+  // With checkpointing a layer keeps only its input; one layer at a time is recomputed.
+  const double kept =
+      w.checkpointing ? m.layers * element_kept * m.hidden + layer : m.layers * layer;
+  const double activations = tokens * (kept + head);
+  const double casts = w.precision == Precision::kAmp && !adapters ? 2 * m.params : 0;
+  const double on_the_way = activations + casts + dequantized_bytes(m, w.precision);
+  // The optimizer's step works on all tensors at once, after activations are freed.
+  const double step = w.optimizer == Optimizer::kSgd ? 0 : trained * element;
+  if (on_the_way >= step) {
+    out.activations = activations;
+    out.workspace = on_the_way - activations;
+  } else {
+    out.workspace = step;
+  }
+  out.context = kContext;
+  return out;
+}
+
+}  // namespace
+
+std::optional<Task> task_of(std::string_view word) {
+  return find(kTasks, word);
+}
+std::optional<Precision> precision_of(std::string_view word) {
+  return find(kPrecisions, word);
+}
+std::optional<Optimizer> optimizer_of(std::string_view word) {
+  return find(kOptimizers, word);
+}
+std::string_view name(Task task) {
+  return word_of(kTasks, task);
+}
+std::string_view name(Precision precision) {
+  return word_of(kPrecisions, precision);
+}
+std::string_view name(Optimizer optimizer) {
+  return word_of(kOptimizers, optimizer);
+}
+
+Memory memory_of(const Model& model, const Work& work) {
+  return work.task == Task::kInference ? inference(model, work) : training(model, work);
+}
+
+// accuracy_test.cpp measures and checks these figures.
+Accuracy accuracy_of(Task task) {
+  switch (task) {
+    case Task::kInference:
+      return {21, 4, 18, 1.25};
+    case Task::kTrain:
+    case Task::kFinetune:
+      return {4, 15, 17, 1.2};
+    case Task::kLora:
+      return {12, 3, 13, 1.2};
+    case Task::kQlora:
+      return {15, 5, 31, 1.15};
+  }
+  return {};
+}
+
+double safe_bytes(const Memory& memory, Task task) {
+  return memory.peak() * accuracy_of(task).safe_factor;
+}
+
+}  // namespace berth::plan

@@ -1,0 +1,57 @@
+// How much GPU memory a model needs, by part, computed from its shape only. Pure.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "plan/catalogue.hpp"
+
+namespace berth::plan {
+
+enum class Task { kInference, kTrain, kFinetune, kLora, kQlora };
+/// kAmp: fp32 weights, 16-bit computation. kInt8 and kNf4 as in bitsandbytes, kInt4 as in GPTQ or
+/// AWQ.
+enum class Precision { kFp32, kAmp, kBf16, kFp16, kInt8, kInt4, kNf4 };
+enum class Optimizer { kAdamW, kAdamW8bit, kSgdMomentum, kSgd };
+
+[[nodiscard]] std::optional<Task> task_of(std::string_view word);
+[[nodiscard]] std::optional<Precision> precision_of(std::string_view word);
+[[nodiscard]] std::optional<Optimizer> optimizer_of(std::string_view word);
+[[nodiscard]] std::string_view name(Task task);
+[[nodiscard]] std::string_view name(Precision precision);
+[[nodiscard]] std::string_view name(Optimizer optimizer);
+
+struct Work {
+  Task task = Task::kInference;
+  Precision precision = Precision::kBf16;
+  Optimizer optimizer = Optimizer::kAdamW;
+  double batch = 1, seq = 2048;
+  double lora_rank = 16;
+  bool checkpointing = false;
+};
+
+/// Bytes on one GPU at the peak.
+struct Memory {
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0, kv_cache = 0;
+  double workspace = 0;  // temporary memory of kernels and the optimizer's step
+  double context = 0;    // the driver's own; frameworks do not count it
+
+  [[nodiscard]] double allocated() const {
+    return weights + gradients + optimizer + activations + kv_cache + workspace;
+  }
+  [[nodiscard]] double peak() const { return allocated() + context; }
+};
+
+[[nodiscard]] Memory memory_of(const Model& model, const Work& work);
+
+/// The error of the estimate for published cases of this kind of task (docs/plan.md).
+struct Accuracy {
+  int cases;
+  double median_percent, p95_percent;
+  double safe_factor;  // estimate × this was enough in at least 95 % of the cases
+};
+[[nodiscard]] Accuracy accuracy_of(Task task);
+/// How much to reserve: the peak times the task's safety margin.
+[[nodiscard]] double safe_bytes(const Memory& memory, Task task);
+
+}  // namespace berth::plan

@@ -1,0 +1,84 @@
+#include <doctest/doctest.h>
+
+#include "plan/memory.hpp"
+
+using namespace berth::plan;
+
+TEST_CASE("weights of a 7B model in 16 bit are two bytes a parameter") {
+  const auto model = find_model("meta-llama/Llama-2-7b");
+  REQUIRE(model);
+  CHECK(memory_of(*model, {}).weights == doctest::Approx(2 * 6738415616.0));
+  Work nf4;
+  nf4.precision = Precision::kNf4;
+  CHECK(memory_of(*model, nf4).weights < 0.7 * 6738415616.0);
+}
+
+TEST_CASE("full training in amp keeps sixteen bytes a parameter before activations") {
+  const auto model = find_model("llama-3.1-8b");
+  REQUIRE(model);
+  Work work;
+  work.task = Task::kTrain;
+  work.precision = Precision::kAmp;
+  const Memory memory = memory_of(*model, work);
+  CHECK(memory.weights + memory.gradients + memory.optimizer ==
+        doctest::Approx(16 * model->params));
+}
+
+TEST_CASE("more work never takes less memory") {
+  const auto model = find_model("Qwen2.5-7B");
+  REQUIRE(model);
+  for (const Task task :
+       {Task::kInference, Task::kTrain, Task::kFinetune, Task::kLora, Task::kQlora}) {
+    Work work;
+    work.task = task;
+    if (task == Task::kQlora) work.precision = Precision::kNf4;
+    double before = 0;
+    for (work.batch = 1; work.batch < 100; work.batch *= 2) {
+      const double peak = memory_of(*model, work).peak();
+      CHECK(peak >= before);
+      CHECK(safe_bytes(memory_of(*model, work), task) >= peak);
+      Work saving = work;
+      saving.checkpointing = true;
+      CHECK(memory_of(*model, saving).peak() <= peak);
+      before = peak;
+    }
+  }
+}
+
+TEST_CASE("an unknown model or GPU is an error that names near ones") {
+  const auto model = find_model("Llama-3.1-8C");
+  REQUIRE_FALSE(model);
+  CHECK(model.error().id == "E0970");
+  CHECK(model.error().message.find("Llama-3.1-8B") != std::string::npos);
+  CHECK(find_model("").error().id == "E0970");
+  CHECK(find_model("resnet50").error().id == "E0971");
+  const auto gpu = find_gpu("RTX 4091");
+  REQUIRE_FALSE(gpu);
+  CHECK(gpu.error().id == "E0972");
+  CHECK(gpu.error().message.find("4090") != std::string::npos);
+  CHECK_FALSE(find_gpu("").has_value());
+  // Several GPUs with this name have different memory, so the name is rejected.
+  const auto several = find_gpu("A100");
+  REQUIRE_FALSE(several);
+  CHECK(several.error().message.find("similar: A100") != std::string::npos);
+}
+
+TEST_CASE("a GPU is found whatever the case and the maker before its name") {
+  const auto gpu = find_gpu("nvidia geforce rtx 4090");
+  REQUIRE(gpu);
+  CHECK(gpu->memory_bytes == doctest::Approx(24.0 * 1024 * 1024 * 1024));
+}
+
+TEST_CASE("absurd numbers of parameters are refused") {
+  CHECK(*parse_params("7B") == 7e9);
+  CHECK(*parse_params("350M") == 350e6);
+  for (const char* bad : {"", "-7B", "0", "nan", "inf", "1e300", "7X", "7 B", "B", "99999T"})
+    CHECK(parse_params(bad).error().id == "E0973");
+}
+
+TEST_CASE("a size alone gets the shape of the nearest model") {
+  const Model model = model_of_size(7e9);
+  CHECK_FALSE(model.shape_from.empty());
+  CHECK(model.params == 7e9);
+  CHECK(model.layers > 20);
+}

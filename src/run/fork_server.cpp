@@ -1,0 +1,221 @@
+#include "run/fork_server.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "base/error_words.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "run/descendants.hpp"
+#include "run/launch_record.hpp"
+#include "run/own_name.hpp"
+#include "run/queued.hpp"
+#include "run/warning.hpp"
+
+namespace berth::run {
+namespace {
+
+constexpr std::uint32_t kLongestMessage = 8U << 20U;
+
+struct Born {
+  std::int32_t pid = -1;
+  std::int32_t error = 0;
+};
+
+/// All of it, however often we are interrupted; false where nobody is there any more.
+bool receive(int channel, void* into, std::size_t size) {
+  auto* bytes = static_cast<char*>(into);
+  while (size > 0) {
+    const ssize_t n = ::recv(channel, bytes, size, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes += n;
+    size -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+bool send_all(int channel, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(channel, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+Error cannot(int problem) {
+  return {ErrorCode::kUnavailable, "E0512", text("cannot start the job: {}", error_words(problem)),
+          ""};
+}
+
+/// Lives as long as the broker, and then as long as its keepers. It is the subreaper above them:
+/// what loses its keeper to a SIGKILL comes to it, and ends.
+class ForkServerLoop {
+ public:
+  ForkServerLoop(int channel, sigset_t blocked) : channel_(channel), blocked_(blocked) {
+    signals_.reset(::signalfd(-1, &blocked_, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  void work() {
+    while (channel_ >= 0 || !keepers_.empty() || sweeps_ > 0) {
+      std::array<pollfd, 2> waits{{{channel_, POLLIN, 0}, {signals_.get(), POLLIN, 0}}};
+      constexpr int kPause = 10;
+      ::poll(waits.data(), waits.size(), sweeps_ > 0 ? kPause : -1);
+      if (waits[1].revents != 0) reap();
+      if (sweeps_ > 0) sweep();
+      if (waits[0].revents != 0) bear();
+    }
+  }
+
+ private:
+  void bear() {
+    std::uint32_t size = 0;
+    std::string message;
+    if (!receive(channel_, &size, sizeof size) || size > kLongestMessage) return close_channel();
+    message.resize(size);
+    if (!receive(channel_, message.data(), size)) return close_channel();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(channel_);
+      signals_.reset();
+      // Two parts that are not of the journal's launch record stand before it, each ended by a NUL.
+      const std::string_view all(message);
+      const auto locks = all.find('\0');
+      const auto job = locks == all.npos ? all.npos : all.find('\0', locks + 1);
+      if (job == all.npos) ::_exit(1);
+      auto launch = launch_in(all.substr(job + 1));
+      if (!launch) ::_exit(1);
+      for (const std::string_view file : split(all.substr(0, locks), '\n'))
+        if (!file.empty()) launch->locks.emplace_back(file);
+      launch->job_record = all.substr(locks + 1, job - locks - 1);
+      keep_queued(*launch);
+    }
+    if (child > 0) keepers_.push_back(child);
+    const Born born{child, child < 0 ? errno : 0};
+    if (!send_all(channel_, {reinterpret_cast<const char*>(&born), sizeof born})) close_channel();
+  }
+
+  void close_channel() {
+    ::close(channel_);
+    channel_ = -1;
+  }
+
+  /// Nobody else waits for keepers: their folders tell how jobs ended.
+  void reap() {
+    signalfd_siginfo ignored;
+    while (::read(signals_.get(), &ignored, sizeof ignored) > 0) {
+    }
+    int status = 0;
+    for (pid_t pid = -1; (pid = ::waitpid(-1, &status, WNOHANG | __WALL)) > 0;) {
+      const bool in_order = std::erase(keepers_, pid) == 0 || (WIFEXITED(status) != 0);
+      constexpr int kMostSweeps = 500;  // what is left after them sits in the kernel
+      if (!in_order) sweeps_ = kMostSweeps;
+    }
+  }
+
+  /// Ends all that is no keeper's. Their job is lost, and there is nobody to grant them a grace.
+  void sweep() {
+    const auto strays = descendants_but(keepers_);
+    --sweeps_;
+    if (strays.empty()) sweeps_ = 0;
+    signal_all(strays, SIGKILL);
+  }
+
+  int channel_;
+  sigset_t blocked_;
+  Descriptor signals_;
+  std::vector<pid_t> keepers_;
+  int sweeps_ = 0;  // still to be made
+};
+
+[[noreturn]] void serve_forks(int channel, const rlimit& files) {
+  ::setsid();  // a Ctrl-C is for the broker
+  // Whoever kills all that is called "berth" at once must not meet what ends the rest.
+  call_oneself("job-fork-server");
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+  // A keeper is born with what ends it blocked: who cancels at once must not kill it before it can
+  // end its job in order.
+  sigset_t blocked;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGCHLD);
+  add_keeper_signals(blocked);
+  ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+  close_all_but({channel});
+  let_go_of_standard_streams(0, 2);
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGCHLD);
+  ForkServerLoop(channel, blocked).work();
+  ::_exit(0);
+}
+
+Result<Standby> standby_for(const rlimit& files) {
+  return Standby::start([files](int channel) { serve_forks(channel, files); }, SOCK_STREAM);
+}
+
+/// {-1, EPIPE}: there is no fork server any more.
+Born ask(int channel, const std::string& message) {
+  Born born{-1, EPIPE};
+  if (!send_all(channel, message) || !receive(channel, &born, sizeof born)) return {-1, EPIPE};
+  return born;
+}
+
+}  // namespace
+
+Result<ForkServer> ForkServer::start() {
+  rlimit files = {};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  auto standby = standby_for(files);
+  if (!standby) return std::move(standby).error();
+  auto channel = standby->fork();
+  if (!channel) return std::move(channel).error();
+  return ForkServer(*std::move(standby), *std::move(channel), files);
+}
+
+/// In place of one that somebody killed.
+Result<Descriptor> ForkServer::restart() {
+  auto channel = standby_.fork();
+  if (channel) return channel;
+  // Both were killed. The next standby comes of us, who have threads by now: should one of them
+  // have held what it waits for, then we are told that it does not answer.
+  auto standby = standby_for(files_);
+  if (!standby) return std::move(standby).error();
+  standby_ = *std::move(standby);
+  return standby_.fork();
+}
+
+Result<model::ProcessId> ForkServer::keep(const Launch& launch) {
+  std::string record;
+  for (const std::string& file : launch.locks) record += file + '\n';
+  record += '\0' + launch.job_record + '\0' + record_of(launch);
+  if (record.size() > kLongestMessage) return cannot(EMSGSIZE);
+  const auto size = static_cast<std::uint32_t>(record.size());
+  const std::string message =
+      std::string(reinterpret_cast<const char*>(&size), sizeof size) + record;
+  Born born = ask(channel_.get(), message);
+  if (born.error == EPIPE) {
+    auto channel = restart();
+    if (!channel) return std::move(channel).error();
+    channel_ = *std::move(channel);
+    born = ask(channel_.get(), message);
+  }
+  if (born.pid < 0) return cannot(born.error);
+  const auto stat = read_stat("/proc", born.pid);
+  return model::ProcessId{born.pid, stat ? stat->start_ticks : 0};
+}
+
+}  // namespace berth::run

@@ -1,0 +1,86 @@
+#include "run/hang.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "base/file.hpp"
+#include "run/stacks.hpp"
+
+namespace berth::run {
+namespace {
+
+std::string proc(pid_t pid, const char* name) {
+  return "/proc/" + std::to_string(pid) + "/" + name;
+}
+
+std::uint64_t number_behind(const std::string& text, std::string_view key) {
+  const auto at = text.find(key);
+  return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + key.size(), nullptr, 10);
+}
+
+void add_movement(pid_t pid, Movement& sum, int depth) {
+  constexpr int kDeepest = 4;
+  const std::string stat = slurp(proc(pid, "stat")).value_or("");
+  const auto close = stat.rfind(')');
+  if (close == std::string::npos) return;
+  const auto fields = split(std::string_view(stat).substr(close + 2), ' ');
+  // utime, stime, and those of children that were waited for
+  for (std::size_t i = 11; i < 15 && i < fields.size(); ++i)
+    sum.cpu_ticks += static_cast<std::uint64_t>(to_number(fields[i]).value_or(0));
+  const std::string io = slurp(proc(pid, "io")).value_or("");
+  sum.bytes += number_behind(io, "rchar: ") + number_behind(io, "wchar: ");
+  if (depth >= kDeepest) return;
+  const std::string self = "task/" + std::to_string(pid) + "/children";
+  const std::string children = slurp(proc(pid, self.c_str())).value_or("");
+  for (const std::string_view one : split(children, ' '))
+    if (const auto child = to_number(one); child && *child > 0)
+      add_movement(static_cast<pid_t>(*child), sum, depth + 1);
+}
+
+}  // namespace
+
+std::optional<model::HangSeen> judge_hang(const std::vector<RankSight>& ranks) {
+  model::HangSeen hang;
+  std::map<std::string, int> lines;
+  std::vector<int> not_waiting;
+  int waiting = 0;
+  for (const RankSight& one : ranks) {
+    const auto threads = parse_stacks(one.stack);
+    const PythonThread main_thread = threads.empty() ? PythonThread() : threads.back();
+    const std::string where = innermost_user_line(main_thread);
+    hang.ranks.push_back({one.rank, one.waits_in, one.stack, where});
+    if (!one.has_ended && is_in_collective(main_thread)) {
+      ++waiting;
+      ++lines[where];
+    } else {
+      not_waiting.push_back(one.rank);
+    }
+  }
+  if (waiting == 0) return std::nullopt;
+  hang.odd_ranks = not_waiting;
+  if (!not_waiting.empty() || lines.size() < 2) return hang;
+  const auto most = std::max_element(
+      lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (const auto& one : hang.ranks)
+    if (one.where != most->first) hang.odd_ranks.push_back(one.rank);
+  return hang;
+}
+
+Movement movement_of(pid_t pid) {
+  Movement sum;
+  add_movement(pid, sum, 0);
+  return sum;
+}
+
+bool has_moved(const Movement& before, const Movement& now, double seconds) {
+  constexpr double kIdleShare = 0.02;  // of a core
+  constexpr std::uint64_t kIdleBytes = 4096;
+  const double ticks = seconds * static_cast<double>(::sysconf(_SC_CLK_TCK)) * kIdleShare;
+  return static_cast<double>(now.cpu_ticks) > static_cast<double>(before.cpu_ticks) + ticks + 1 ||
+         now.bytes > before.bytes + kIdleBytes;
+}
+
+}  // namespace berth::run

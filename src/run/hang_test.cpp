@@ -1,0 +1,61 @@
+#include "run/hang.hpp"
+
+#include <doctest/doctest.h>
+
+#include "run/stacks.hpp"
+
+using namespace berth::run;
+
+namespace {
+
+std::string stack(const char* innermost, int line) {
+  return "Thread 0x00007f0000000001 (most recent call first):\n"
+         "  File \"/usr/lib/python3.11/threading.py\", line 327 in wait\n\n"
+         "Current thread 0x00007f0000000002 (most recent call first):\n" +
+         std::string(innermost) + "  File \"/home/a/train.py\", line " + std::to_string(line) +
+         " in step\n  File \"/home/a/train.py\", line 99 in <module>\n";
+}
+
+const char* const kReduce =
+    "  File \"/x/dist-packages/torch/distributed/distributed_c10d.py\", line 1541 in all_reduce\n";
+
+}  // namespace
+
+TEST_CASE("stacks of faulthandler are read") {
+  const auto threads = parse_stacks(stack(kReduce, 12));
+  REQUIRE(threads.size() == 2);
+  REQUIRE(threads.back().frames.size() == 3);
+  CHECK(threads.back().frames.front().function == "all_reduce");
+  CHECK(innermost_user_line(threads.back()) == "train.py:12 in step");
+  CHECK(is_in_collective(threads.back()));
+  CHECK_FALSE(is_in_collective(threads.front()));
+  CHECK(parse_stacks("").empty());
+  CHECK(innermost_user_line({}) == "");
+}
+
+TEST_CASE("the rank that does not wait for the others is the odd one") {
+  const auto hang = judge_hang({{0, false, stack(kReduce, 12), ""},
+                                {1, false, stack("", 7), ""},
+                                {2, false, stack(kReduce, 12), ""}});
+  REQUIRE(hang);
+  CHECK(hang->odd_ranks == std::vector<int>{1});
+  CHECK(hang->ranks[1].where == "train.py:7 in step");
+  CHECK(berth::model::hang_sentence(*hang).find("rank 1 is at train.py:7 in step") !=
+        std::string::npos);
+}
+
+TEST_CASE("a rank that left with 0 is odd, and so is one at another collective") {
+  const auto left = judge_hang({{0, true, "", ""}, {1, false, stack(kReduce, 12), ""}});
+  REQUIRE(left);
+  CHECK(left->odd_ranks == std::vector<int>{0});
+  const auto other = judge_hang({{0, false, stack(kReduce, 12), ""},
+                                 {1, false, stack(kReduce, 12), ""},
+                                 {2, false, stack(kReduce, 30), ""}});
+  REQUIRE(other);
+  CHECK(other->odd_ranks == std::vector<int>{2});
+}
+
+TEST_CASE("ranks that wait for nobody do not hang") {
+  CHECK_FALSE(judge_hang({{0, false, stack("", 7), ""}, {1, false, stack("", 7), ""}}));
+  CHECK_FALSE(judge_hang({{0, false, "", ""}, {1, false, "", ""}}));
+}

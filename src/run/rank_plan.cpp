@@ -1,0 +1,131 @@
+#include "run/rank_plan.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "model/cpu_list.hpp"
+
+namespace berth::run {
+namespace {
+
+using Cpus = std::vector<int>;
+
+Error not_divisible(std::size_t devices, const RankWish& wish) {
+  const int each = wish.gpus_per_rank.value_or(1);
+  const int ranks = wish.count == 0 ? std::max(1, static_cast<int>(devices) / each) : wish.count;
+  return {ErrorCode::kInvalidArgument, "E0530",
+          text_n("{} device cannot be divided among {} ranks",
+                 "{} devices cannot be divided among {} ranks", static_cast<long long>(devices),
+                 devices, ranks),
+          fmt::format("berth run --ranks {} --gpus {} -- python train.py\n"
+                      "berth run --ranks {} --cpu -- python train.py",
+                      ranks, ranks * each, ranks)};
+}
+
+/// Takes up to `count` of `from` that are in `wanted`; in order.
+Cpus take(Cpus& from, std::size_t count, const Cpus* wanted) {
+  Cpus taken;
+  for (auto at = from.begin(); at != from.end() && taken.size() < count;) {
+    const bool fits = wanted == nullptr || std::binary_search(wanted->begin(), wanted->end(), *at);
+    if (fits) taken.push_back(*at);
+    at = fits ? from.erase(at) : at + 1;
+  }
+  return taken;
+}
+
+Cpus local_cpus(const std::vector<int>& devices, const model::Snapshot& snapshot) {
+  for (const model::Device& device : snapshot.devices)
+    if (!devices.empty() && device.index == devices.front())
+      return model::parse_cpu_list(device.local_cpus).value_or(Cpus());
+  return {};
+}
+
+/// Equal parts; those near its devices first, where that is known.
+void divide_cores(std::vector<RankSpec>& ranks, Cpus cpus, const model::Snapshot& snapshot) {
+  if (cpus.size() < ranks.size()) return;
+  const std::size_t share = cpus.size() / ranks.size();
+  for (RankSpec& rank : ranks) {
+    const Cpus near = local_cpus(rank.devices, snapshot);
+    if (!near.empty()) rank.cpus = take(cpus, share, &near);
+  }
+  for (RankSpec& rank : ranks) {
+    const Cpus more = take(cpus, share - rank.cpus.size(), nullptr);
+    rank.cpus.insert(rank.cpus.end(), more.begin(), more.end());
+    std::sort(rank.cpus.begin(), rank.cpus.end());
+  }
+}
+
+/// What is set for the job by us is set for each rank anew; what its user set stands.
+void set_threads(RankSpec& rank, const model::Environment& environment) {
+  for (const model::Setting& one : environment.settings)
+    if (one.action == model::Setting::Action::kSet && one.name.ends_with("_NUM_THREADS"))
+      rank.variables[one.name] = std::to_string(rank.threads);
+    else if (one.action == model::Setting::Action::kKeep && one.name == "OMP_NUM_THREADS")
+      rank.threads = environment.threads;
+}
+
+/// "4,5,6,7" for the second of two ranks: "6,7".
+void show_own_devices(RankSpec& rank, std::size_t number, std::size_t each, std::size_t devices,
+                      const model::Environment& environment) {
+  for (const model::Setting& one : environment.settings) {
+    const auto parts = split(one.value, ',');
+    if (one.action == model::Setting::Action::kUnset || parts.size() != devices) continue;
+    const bool counts_again = one.name == "HIP_VISIBLE_DEVICES" || one.name == "GPU_DEVICE_ORDINAL";
+    const bool selects = one.name == "CUDA_VISIBLE_DEVICES" || one.name == "ROCR_VISIBLE_DEVICES" ||
+                         one.name == "ZE_AFFINITY_MASK";
+    if (!counts_again && !selects) continue;
+    std::string own;
+    for (std::size_t i = 0; i < each; ++i) {
+      own += i == 0 ? "" : ",";
+      own += counts_again ? std::to_string(i) : std::string(parts[number * each + i]);
+    }
+    rank.variables[one.name] = own;
+  }
+}
+
+void set_numbers(RankSpec& rank, std::size_t number, std::size_t count) {
+  const std::string local = std::to_string(number);
+  const std::string all = std::to_string(count);
+  for (const char* name : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) rank.variables[name] = local;
+  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"})
+    rank.variables[name] = all;
+  for (const char* name : {"GROUP_RANK", "NODE_RANK"}) rank.variables[name] = "0";
+  rank.variables["GROUP_WORLD_SIZE"] = "1";
+  rank.variables["ROLE_NAME"] = "default";
+  // Rank 0 is the store: it must not take somebody else for it.
+  rank.variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+}
+
+}  // namespace
+
+Result<std::vector<RankSpec>> plan_ranks(const RankWish& wish, const model::Placement& placement,
+                                         const model::Snapshot& snapshot,
+                                         const model::Environment& environment) {
+  const std::size_t devices = placement.devices.size();
+  const auto each_wanted = static_cast<std::size_t>(wish.gpus_per_rank.value_or(1));
+  const std::size_t count = wish.count > 0 ? static_cast<std::size_t>(wish.count)
+                                           : devices / std::max<std::size_t>(1, each_wanted);
+  const std::size_t each = count == 0 ? 0 : devices / count;
+  const bool fits = count > 0 && each * count == devices &&
+                    (devices == 0 ? wish.count > 0 : each > 0) &&
+                    (devices == 0 || !wish.gpus_per_rank || each == each_wanted);
+  if (!fits) return not_divisible(devices, wish);
+  std::vector<RankSpec> ranks(count);
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t k = 0; k < each; ++k)
+      ranks[i].devices.push_back(placement.devices[i * each + k]);
+  if (wish.own_cores)
+    divide_cores(ranks, model::parse_cpu_list(environment.cpus).value_or(Cpus()), snapshot);
+  for (std::size_t i = 0; i < count; ++i) {
+    RankSpec& rank = ranks[i];
+    set_numbers(rank, i, count);
+    rank.threads = std::max(1, environment.threads / static_cast<int>(count));
+    set_threads(rank, environment);
+    if (each > 1) show_own_devices(rank, i, each, devices, environment);
+  }
+  return ranks;
+}
+
+}  // namespace berth::run

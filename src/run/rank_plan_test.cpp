@@ -1,0 +1,109 @@
+#include "run/rank_plan.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace berth;
+using run::plan_ranks;
+using run::RankWish;
+
+namespace {
+
+model::Snapshot machine() {
+  model::Snapshot snapshot;
+  for (int i = 0; i < 4; ++i) {
+    model::Device device;
+    device.index = i;
+    device.kind = model::DeviceKind::kGpu;
+    device.vendor = model::Vendor::kNvidia;
+    device.local_cpus = i < 2 ? "4-7" : "0-3";
+    snapshot.devices.push_back(device);
+  }
+  return snapshot;
+}
+
+model::Environment variables(const char* devices, int threads) {
+  model::Environment environment;
+  using Action = model::Setting::Action;
+  environment.threads = threads;
+  environment.cpus = "0-7";
+  environment.settings = {{Action::kSet, "CUDA_VISIBLE_DEVICES", devices, ""},
+                          {Action::kSet, "OMP_NUM_THREADS", std::to_string(threads), ""},
+                          {Action::kSet, "MKL_NUM_THREADS", std::to_string(threads), ""}};
+  return environment;
+}
+
+model::Placement on(std::vector<int> devices) {
+  model::Placement placement;
+  placement.devices = std::move(devices);
+  return placement;
+}
+
+}  // namespace
+
+TEST_CASE("ranks on the CPU have torchrun's variables and a part of the threads") {
+  const auto ranks = plan_ranks({2, std::nullopt, false}, on({}), {}, variables("-1", 8));
+  REQUIRE(ranks);
+  REQUIRE(ranks->size() == 2);
+  const auto& second = (*ranks)[1].variables;
+  CHECK(second.at("RANK") == "1");
+  CHECK(second.at("LOCAL_RANK") == "1");
+  CHECK(second.at("WORLD_SIZE") == "2");
+  CHECK(second.at("LOCAL_WORLD_SIZE") == "2");
+  CHECK(second.at("GROUP_RANK") == "0");
+  CHECK(second.at("NODE_RANK") == "0");
+  CHECK(second.at("OMP_NUM_THREADS") == "4");
+  CHECK(second.at("MKL_NUM_THREADS") == "4");
+  CHECK((*ranks)[1].cpus.empty());
+  CHECK_FALSE(second.contains("CUDA_VISIBLE_DEVICES"));
+}
+
+TEST_CASE("with a device each every rank sees all, and LOCAL_RANK is the index of its own") {
+  const auto ranks =
+      plan_ranks({0, std::nullopt, false}, on({0, 1, 2, 3}), machine(), variables("0,1,2,3", 8));
+  REQUIRE(ranks);
+  REQUIRE(ranks->size() == 4);
+  CHECK((*ranks)[3].devices == std::vector<int>{3});
+  CHECK_FALSE((*ranks)[3].variables.contains("CUDA_VISIBLE_DEVICES"));
+}
+
+TEST_CASE("with several devices each a rank sees its own") {
+  const auto ranks =
+      plan_ranks({0, 2, false}, on({0, 1, 2, 3}), machine(), variables("0,1,2,3", 8));
+  REQUIRE(ranks);
+  REQUIRE(ranks->size() == 2);
+  CHECK((*ranks)[1].devices == std::vector<int>{2, 3});
+  CHECK((*ranks)[1].variables.at("CUDA_VISIBLE_DEVICES") == "2,3");
+}
+
+TEST_CASE("devices that cannot be divided are an error") {
+  for (const auto& wish : {RankWish{3, std::nullopt, false}, RankWish{8, std::nullopt, false},
+                           RankWish{2, 1, false}, RankWish{0, 3, false}}) {
+    const auto ranks = plan_ranks(wish, on({0, 1, 2, 3}), machine(), variables("0,1,2,3", 8));
+    REQUIRE_FALSE(ranks);
+    CHECK(ranks.error().id == "E0530");
+  }
+  CHECK_FALSE(plan_ranks({0, std::nullopt, false}, on({}), {}, variables("-1", 8)));
+}
+
+TEST_CASE("cores of its own are divided, those near its device first") {
+  const auto ranks =
+      plan_ranks({4, std::nullopt, true}, on({0, 1, 2, 3}), machine(), variables("0,1,2,3", 8));
+  REQUIRE(ranks);
+  CHECK((*ranks)[0].cpus == std::vector<int>{4, 5});
+  CHECK((*ranks)[1].cpus == std::vector<int>{6, 7});
+  CHECK((*ranks)[2].cpus == std::vector<int>{0, 1});
+  CHECK((*ranks)[3].cpus == std::vector<int>{2, 3});
+  const auto many = plan_ranks({9, std::nullopt, true}, on({}), {}, variables("-1", 8));
+  REQUIRE(many);
+  CHECK((*many)[0].cpus.empty());
+  CHECK((*many)[0].threads == 1);
+}
+
+TEST_CASE("the threads that the user set stand") {
+  model::Environment environment = variables("-1", 6);
+  environment.settings[1].action = model::Setting::Action::kKeep;
+  const auto ranks = plan_ranks({2, std::nullopt, false}, on({}), {}, environment);
+  REQUIRE(ranks);
+  CHECK((*ranks)[0].threads == 6);
+  CHECK_FALSE((*ranks)[0].variables.contains("OMP_NUM_THREADS"));
+}

@@ -1,0 +1,146 @@
+#include "run/tries_record.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+namespace berth::run {
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+
+Json json_of(const model::RankEnd& one) {
+  return {{"rank", one.rank},
+          {"pid", one.pid},
+          {"part", static_cast<int>(one.part)},
+          {"exit_code", one.exit_code.value_or(-1)},
+          {"signal", one.signal.value_or(-1)},
+          {"wall", one.wall.count()},
+          {"cpu", one.cpu.count()},
+          {"peak", one.peak_rss_bytes},
+          {"devices", one.devices},
+          {"cpus", one.cpus},
+          {"threads", one.threads},
+          {"last_lines", one.last_lines},
+          {"traceback", one.traceback},
+          {"log", one.log}};
+}
+
+std::optional<int> unless_negative(int value) {
+  return value < 0 ? std::nullopt : std::optional(value);
+}
+
+model::RankEnd rank_of(const Json& json) {
+  model::RankEnd one;
+  json.at("rank").get_to(one.rank);
+  json.at("pid").get_to(one.pid);
+  one.part = static_cast<model::RankPart>(json.at("part").get<int>());
+  one.exit_code = unless_negative(json.at("exit_code").get<int>());
+  one.signal = unless_negative(json.at("signal").get<int>());
+  one.wall = milliseconds(json.at("wall").get<std::int64_t>());
+  one.cpu = milliseconds(json.at("cpu").get<std::int64_t>());
+  json.at("peak").get_to(one.peak_rss_bytes);
+  json.at("devices").get_to(one.devices);
+  json.at("cpus").get_to(one.cpus);
+  json.at("threads").get_to(one.threads);
+  json.at("last_lines").get_to(one.last_lines);
+  json.at("traceback").get_to(one.traceback);
+  json.at("log").get_to(one.log);
+  return one;
+}
+
+Json json_of(const model::HangSeen& hang) {
+  Json ranks = Json::array();
+  for (const auto& one : hang.ranks)
+    ranks.push_back({{"rank", one.rank},
+                     {"waits_in", one.waits_in},
+                     {"stack", one.stack},
+                     {"where", one.where}});
+  return {{"after", hang.after.count()},
+          {"silent", hang.silent.count()},
+          {"odd", hang.odd_ranks},
+          {"ranks", std::move(ranks)}};
+}
+
+model::HangSeen hang_of(const Json& json) {
+  model::HangSeen hang;
+  hang.after = milliseconds(json.at("after").get<std::int64_t>());
+  hang.silent = milliseconds(json.at("silent").get<std::int64_t>());
+  json.at("odd").get_to(hang.odd_ranks);
+  for (const Json& one : json.at("ranks"))
+    hang.ranks.push_back({one.at("rank").get<int>(), one.at("waits_in").get<std::string>(),
+                          one.at("stack").get<std::string>(), one.at("where").get<std::string>()});
+  return hang;
+}
+
+Json json_of(const model::Try& one) {
+  Json ranks = Json::array();
+  for (const auto& rank : one.ranks) ranks.push_back(json_of(rank));
+  Json hangs = Json::array();
+  for (const auto& hang : one.hangs) hangs.push_back(json_of(hang));
+  return {{"number", one.number},
+          {"kind", static_cast<int>(one.kind)},
+          {"evidence", one.evidence},
+          {"exit_code", one.exit_code.value_or(-1)},
+          {"signal", one.signal.value_or(-1)},
+          {"wall", one.wall.count()},
+          {"waited", one.waited.count()},
+          {"ranks", std::move(ranks)},
+          {"hangs", std::move(hangs)}};
+}
+
+model::Try try_of(const Json& json) {
+  model::Try one;
+  json.at("number").get_to(one.number);
+  one.kind = static_cast<model::TryClass>(json.at("kind").get<int>());
+  json.at("evidence").get_to(one.evidence);
+  one.exit_code = unless_negative(json.at("exit_code").get<int>());
+  one.signal = unless_negative(json.at("signal").get<int>());
+  one.wall = milliseconds(json.at("wall").get<std::int64_t>());
+  one.waited = milliseconds(json.at("waited").get<std::int64_t>());
+  for (const Json& rank : json.at("ranks")) one.ranks.push_back(rank_of(rank));
+  for (const Json& hang : json.at("hangs")) one.hangs.push_back(hang_of(hang));
+  return one;
+}
+
+}  // namespace
+
+Descriptor make_record() {
+  return Descriptor(::memfd_create("berth-tries", MFD_CLOEXEC));
+}
+
+void write_record(const Descriptor& record, const model::Tries& tries) {
+  Json all = Json::array();
+  for (const auto& one : tries.all) all.push_back(json_of(one));
+  const Json json{{"has_ranks", tries.has_ranks},
+                  {"world_size", tries.world_size},
+                  {"most_tries", tries.most_tries},
+                  {"master", tries.master},
+                  {"all", std::move(all)}};
+  // What programs write is bytes; a record that is not UTF-8 would be none.
+  const std::string bytes = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (!record || ::ftruncate(record.get(), 0) != 0) return;
+  [[maybe_unused]] const ssize_t n = ::pwrite(record.get(), bytes.data(), bytes.size(), 0);
+}
+
+model::Tries read_record(const Descriptor& record) try {
+  struct stat about = {};
+  if (!record || ::fstat(record.get(), &about) != 0 || about.st_size == 0) return {};
+  std::string bytes(static_cast<std::size_t>(about.st_size), '\0');
+  if (::pread(record.get(), bytes.data(), bytes.size(), 0) != about.st_size) return {};
+  const Json json = Json::parse(bytes);
+  model::Tries tries;
+  json.at("has_ranks").get_to(tries.has_ranks);
+  json.at("world_size").get_to(tries.world_size);
+  json.at("most_tries").get_to(tries.most_tries);
+  json.at("master").get_to(tries.master);
+  for (const Json& one : json.at("all")) tries.all.push_back(try_of(one));
+  return tries;
+} catch (const Json::exception&) {  // its writer was killed meanwhile
+  return {};
+}
+
+}  // namespace berth::run

@@ -1,0 +1,59 @@
+#include "run/warning.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <string>
+#include <unordered_set>
+
+#include "base/file.hpp"
+#include "run/descendants.hpp"
+
+namespace berth::run {
+namespace {
+
+std::uint64_t mask_in(std::string_view status, std::string_view name) {
+  for (const std::string_view line : split(status, '\n')) {
+    if (!line.starts_with(name)) continue;
+    const std::string_view word = trim(line.substr(name.size()));
+    std::uint64_t mask = 0;
+    std::from_chars(word.data(), word.data() + word.size(), mask, 16);
+    return mask;
+  }
+  return 0;
+}
+
+/// By a handler, or by sigwait(3) and signalfd(2), for which it is blocked.
+bool handles(pid_t pid, int signal) {
+  const std::string status = slurp("/proc/" + std::to_string(pid) + "/status").value_or("");
+  return ((mask_in(status, "SigCgt:") | mask_in(status, "SigBlk:")) >> (signal - 1) & 1) != 0;
+}
+
+}  // namespace
+
+void add_keeper_signals(sigset_t& set) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
+    ::sigaddset(&set, number);
+}
+
+bool is_to_be_passed_on(const signalfd_siginfo& info) {
+  return info.ssi_code == SI_QUEUE && info.ssi_int == kPassOn;
+}
+
+int warn_descendants(int signal) {
+  std::unordered_set<pid_t> covered;
+  std::vector<Relative> told;
+  // A parent stands before its children.
+  for (const Relative& one : descendants(::getpid())) {
+    const bool is_below = covered.contains(one.stat.parent);
+    if (!is_below && handles(one.pid, signal))
+      told.push_back(one);
+    else if (!is_below)
+      continue;
+    covered.insert(one.pid);
+  }
+  signal_all(told, signal);
+  return static_cast<int>(told.size());
+}
+
+}  // namespace berth::run

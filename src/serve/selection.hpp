@@ -1,0 +1,28 @@
+// Selects the jobs that a call to GET /v1/jobs asks for by its query (keys: docs/api.md).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "model/job.hpp"
+
+namespace berth::serve {
+
+struct Selection {
+  std::vector<const model::Job*> jobs;
+  std::size_t not_shown = 0;  // left out because of "limit"
+  /// With "compact", one job stands for all similar jobs of its array; the value lists them:
+  /// "1-9,12".
+  std::map<model::JobId, std::string> alike;
+};
+
+/// With a limit: running jobs, then waiting ones, then ended ones, latest first. Without a limit:
+/// by number. Fails with kInvalidArgument (E0919).
+[[nodiscard]] Result<Selection> select_jobs(const std::map<model::JobId, model::Job>& jobs,
+                                            const std::map<std::string, std::string>& query,
+                                            std::uint32_t caller, std::int64_t now);
+
+}  // namespace berth::serve

@@ -1,0 +1,74 @@
+// The daemon's part of watching: owns the sampler, answers `/metrics`, `/v1/watch` and
+// `/v1/alerts`, and serves the web page. Everything except the sampler's thread runs in the
+// daemon's loop.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inventory/observe.hpp"
+#include "serve/observer.hpp"
+#include "serve/server.hpp"
+#include "watch/alerts.hpp"
+#include "watch/history.hpp"
+#include "watch/rendered.hpp"
+#include "watch/sampler.hpp"
+
+namespace berth::serve {
+
+class WatchFeed {
+ public:
+  /// `queue`: the current numbers of the queue.
+  WatchFeed(boost::asio::io_context& loop, inventory::Sources sources, const std::string& version,
+            std::function<watch::QueueNumbers()> queue);
+  ~WatchFeed();
+  WatchFeed(const WatchFeed&) = delete;
+  WatchFeed& operator=(const WatchFeed&) = delete;
+
+  /// Starts sampling now and keeps history in the state folder. Otherwise sampling starts with the
+  /// first call that needs it, without history.
+  void keep_history(const std::string& state_folder,
+                    const std::function<void(const std::string&)>& note);
+  /// True if the call is about watching; it is answered now or with the next frame.
+  [[nodiscard]] bool act(const Call& call, const Answer& answer);
+  /// Sets the processes whose descendants belong to jobs.
+  void set_roots(std::vector<JobRoot> roots);
+
+ private:
+  void start();
+  struct Asker {
+    Call call;
+    Answer answer;
+  };
+  void take(const watch::FramePtr& frame);
+  void note_alerts(const watch::Frame& frame);
+  void send_metrics(const Asker& asker);
+  void begin_stream(const Asker& asker);
+  [[nodiscard]] std::string event_for(uid_t uid) const;
+  [[nodiscard]] bool is_for_all(uid_t uid) const;
+
+  boost::asio::io_context& loop_;
+  inventory::Sources sources_;
+  std::function<watch::QueueNumbers()> queue_;
+  watch::RenderedMetrics rendered_;
+  watch::FramePtr frame_;
+  watch::AlertWatch alerts_;
+  std::function<void(const std::string&)> note_;
+  std::list<Asker> early_;      // asked before the first frame
+  std::list<Asker> listeners_;  // of the stream
+  std::mutex mutex_;            // protects roots_
+  std::vector<JobRoot> roots_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::optional<watch::History> history_;    // used by the sampler's thread
+  std::unique_ptr<watch::Sampler> sampler_;  // last: its thread uses the others
+};
+
+/// Whether the path is a file of the web page, which contains no data and needs no token.
+[[nodiscard]] bool is_page(std::string_view path);
+
+}  // namespace berth::serve

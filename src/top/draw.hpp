@@ -1,0 +1,24 @@
+// The live view as lines of styled text, for any size of terminal. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "output/terminal.hpp"
+#include "top/keys.hpp"
+#include "top/series.hpp"
+#include "watch/frame.hpp"
+
+namespace berth::top {
+
+struct Span {
+  output::Style style = output::Style::kPlain;
+  std::string text;
+};
+using Line = std::vector<Span>;
+
+/// At most `height` lines (0: no limit) of at most `width` columns.
+[[nodiscard]] std::vector<Line> draw(const watch::Frame& frame, const Series& series,
+                                     const Settings& settings, int width, int height);
+
+}  // namespace berth::top

@@ -1,0 +1,128 @@
+#include "top/draw.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace berth;
+using namespace berth::top;
+
+namespace {
+
+watch::Frame busy_frame(int devices, int processes) {
+  watch::Frame frame;
+  frame.snapshot.host.hostname = "box";
+  frame.snapshot.unix_milliseconds = 1'700'000'000'000;
+  for (int i = 0; i < devices; ++i) {
+    model::Device device;
+    device.index = i;
+    device.uuid = "GPU-" + std::to_string(i);
+    device.name = "NVIDIA H100 80GB HBM3";
+    device.health = model::Health::kOk;
+    device.readings.utilization_percent = 90.0;
+    device.readings.memory_total_bytes = std::uint64_t{80} << 30U;
+    device.readings.memory_used_bytes = std::uint64_t{40} << 30U;
+    device.readings.power_milliwatts = std::uint64_t{600'000};
+    device.readings.temperature_celsius = 60.0;
+    frame.snapshot.devices.push_back(device);
+  }
+  for (int i = 0; i < processes; ++i) {
+    model::DeviceProcess process;
+    process.device = devices == 0 ? 0 : i % devices;
+    process.pid = process.host_pid = 1000 + i;
+    process.user = i % 2 == 0 ? "lin" : "zhao";
+    process.memory_bytes = static_cast<std::uint64_t>(i + 1) << 20U;
+    process.command = "/usr/bin/python3 train_" + std::to_string(i) + ".py 训练";
+    frame.snapshot.processes.push_back(process);
+  }
+  return frame;
+}
+
+std::string text_of(const std::vector<Line>& lines) {
+  std::string all;
+  for (const Line& line : lines) {
+    for (const Span& span : line) all += span.text;
+    all += "\n";
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("it fits every size of terminal") {
+  for (const int devices : {0, 1, 8, 16})
+    for (const int processes : {0, 3, 500}) {
+      const watch::Frame frame = busy_frame(devices, processes);
+      Series series;
+      for (int i = 0; i < 50; ++i) series.add(frame);
+      for (const int width : {1, 20, 80, 132, 400})
+        for (const int height : {1, 2, 5, 24, 60}) {
+          const auto lines = draw(frame, series, {}, width, height);
+          CHECK(static_cast<int>(lines.size()) == height);
+          for (const Line& line : lines) CHECK(output::display_width(text_of({line})) <= width + 1);
+        }
+    }
+}
+
+TEST_CASE("80 by 24 shows eight devices, graphs and processes") {
+  const watch::Frame frame = busy_frame(8, 20);
+  Series series;
+  series.add(frame);
+  const std::string text = text_of(draw(frame, series, {}, 80, 24));
+  CHECK(text.find("  7 ") != std::string::npos);
+  CHECK(text.find("40.0 / 80.0 GiB") != std::string::npos);
+  INFO(text);
+  CHECK(text.find("1019 zhao") != std::string::npos);
+  const std::string wide = text_of(draw(frame, series, {}, 120, 24));
+  CHECK(wide.find("python3 train_19.py") != std::string::npos);
+  CHECK(text.find("q quit") != std::string::npos);
+}
+
+TEST_CASE("a low terminal folds devices rather than hiding that there are more") {
+  const std::string text = text_of(draw(busy_frame(16, 4), {}, {}, 80, 16));
+  CHECK(text.find("more devices") != std::string::npos);
+}
+
+TEST_CASE("processes are sorted, largest first, and unknown ones last") {
+  watch::Frame frame = busy_frame(1, 3);
+  frame.snapshot.processes[2].memory_bytes = model::Absence::kNotSupported;
+  const std::string text = text_of(draw(frame, {}, {}, 100, 0));
+  const auto largest = text.find("train_1"), smaller = text.find("train_0"),
+             unknown = text.find("train_2");
+  CHECK(largest < smaller);
+  CHECK(smaller < unknown);
+  CHECK(unknown != std::string::npos);
+}
+
+TEST_CASE("the filter looks at command, user, pid and job, in any case") {
+  watch::Frame frame = busy_frame(1, 4);
+  frame.snapshot.processes[3].job = 118;
+  const auto shown = [&](const char* filter) {
+    Settings settings;
+    settings.filter = filter;
+    return text_of(draw(frame, {}, settings, 120, 0));
+  };
+  CHECK(shown("TRAIN_2").find("train_2") != std::string::npos);
+  CHECK(shown("TRAIN_2").find("train_1") == std::string::npos);
+  CHECK(shown("zhao").find("lin ") == std::string::npos);
+  CHECK(shown("job 118").find("train_3") != std::string::npos);
+  CHECK(shown("no such").find("no process matches") != std::string::npos);
+}
+
+TEST_CASE("what is not known is a dash, and a process of another namespace is marked") {
+  watch::Frame frame = busy_frame(1, 1);
+  frame.snapshot.devices[0].readings.utilization_percent = model::Absence::kNotSupported;
+  frame.snapshot.devices[0].readings.power_milliwatts = model::Absence::kNotSupported;
+  frame.snapshot.processes[0].pid.reset();
+  frame.snapshot.processes[0].command.clear();
+  const std::string text = text_of(draw(frame, {}, {}, 100, 0));
+  CHECK(text.find("(1000)") != std::string::npos);
+  CHECK(text.find("0 %") == std::string::npos);
+}
+
+TEST_CASE("control characters of a process do not reach the terminal") {
+  watch::Frame frame = busy_frame(1, 1);
+  frame.snapshot.processes[0].user = "a\x1b[2Jb";
+  frame.snapshot.processes[0].container = "docker \x07";
+  const std::string text = text_of(draw(frame, {}, {}, 120, 0));
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(text.find('\x07') == std::string::npos);
+}

@@ -1,0 +1,43 @@
+// The settings of the live view, and how keys change them. Pure.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace berth::top {
+
+inline constexpr const char* kSortKeys = "memory|sm|cpu|rss|age|user|pid|device";
+
+struct Settings {
+  std::string sort = "memory";  // one of kSortKeys
+  bool is_reversed = false;
+  std::string filter;     // show only processes that contain it, ignoring case
+  std::string user;       // only this user's processes; "": all
+  std::set<int> devices;  // only these; empty: all
+  bool has_graphs = true;
+  bool utf8 = true;
+  bool shows_help = false;
+  bool types_filter = false;  // keys are added to `filter`
+  int first_row = 0;          // of the process list
+};
+
+/// Keys with terminal-specific codes.
+enum class Key : unsigned char {
+  kCharacter,
+  kUp,
+  kDown,
+  kPageUp,
+  kPageDown,
+  kHome,
+  kEnd,
+  kEnter,
+  kEscape,
+  kBackspace,
+};
+
+/// False if the view should close. `character`: for kCharacter.
+[[nodiscard]] bool press(Settings& settings, Key key, char character = 0);
+
+}  // namespace berth::top

@@ -1,0 +1,49 @@
+// The terminal of the live view: ncurses, and a fallback for unknown terminals.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "top/draw.hpp"
+#include "top/keys.hpp"
+
+namespace berth::top {
+
+struct Pressed {
+  Key key = Key::kCharacter;
+  char character = 0;
+};
+
+/// Only one per process, because ncurses and signals are global. Restores the terminal at the end,
+/// also after SIGINT and SIGTERM.
+class Screen {
+ public:
+  /// Uses the terminal of stdin and stdout. An unknown TERM is treated as xterm-256color. Fails
+  /// with kUnsupported (E0983: not a terminal, or one that cannot draw).
+  [[nodiscard]] static Result<std::unique_ptr<Screen>> open(bool color);
+  ~Screen();
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  struct Size {
+    int width = 80, height = 24;
+  };
+  [[nodiscard]] Size size() const;
+  void show(const std::vector<Line>& lines);
+  /// Waits for a key, a resize, a signal, or data on `also` (not read). Returns the pressed keys.
+  [[nodiscard]] std::vector<Pressed> wait(int also);
+  /// SIGINT, SIGTERM or SIGHUP arrived, or the terminal is gone.
+  [[nodiscard]] bool is_over() const;
+
+ private:
+  Screen(void* screen, bool color);
+  void* screen_;  // ncurses' SCREEN
+  bool color_;
+  bool is_over_ = false;
+};
+
+}  // namespace berth::top

@@ -1,0 +1,185 @@
+#include "watch/alerts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "watch/health.hpp"
+#include "watch/join.hpp"
+
+namespace berth::watch {
+
+namespace {
+
+using model::Device;
+using model::Health;
+
+/// nullopt: unknown now, so the state stays as it is. `is_active`: a rule may use different values
+/// to start and to end.
+using Condition = std::optional<bool> (*)(const Device& device, bool is_active);
+
+bool is_slowed_by(const Device& device, std::initializer_list<std::string_view> reasons) {
+  return std::any_of(reasons.begin(), reasons.end(), [&](std::string_view reason) {
+    const auto& all = device.throttle_reasons;
+    return std::find(all.begin(), all.end(), reason) != all.end();
+  });
+}
+
+bool answers(const Device& device) {
+  return device.health != Health::kLost && device.health != Health::kNoAnswer;
+}
+
+template <typename T>
+std::optional<bool> is_above(const model::Reading<T>& reading, T limit) {
+  if (!reading) return std::nullopt;
+  return *reading > limit;
+}
+
+struct Rule {
+  const char* name;
+  const char* severity;
+  double seconds;  // how long the condition must hold
+  Condition holds;
+  const char* message;  // msgid; {} is the device's index
+};
+
+constexpr std::array<Rule, 8> kRules = {{
+    {"device_down", "critical", 1,
+     [](const Device& device, bool) -> std::optional<bool> { return !answers(device); },
+     msgid("GPU {} is lost or does not answer")},
+    {"memory_errors", "critical", 0,
+     [](const Device& device, bool) {
+       return is_above<std::uint64_t>(device.readings.ecc_uncorrected, 0);
+     },
+     msgid("GPU {} has uncorrected memory errors")},
+    {"row_remap_failed", "critical", 0,
+     [](const Device& device, bool) {
+       return is_above<std::uint64_t>(device.readings.remap_failed, 0);
+     },
+     msgid("GPU {} could not remap a memory row")},
+    {"row_remap_pending", "warning", 60,
+     [](const Device& device, bool) {
+       return is_above<std::uint64_t>(device.readings.remap_pending, 0);
+     },
+     msgid("GPU {} waits for a reset to remap a memory row")},
+    {"throttled_by_heat", "warning", 60,
+     [](const Device& device, bool) -> std::optional<bool> {
+       if (!answers(device)) return std::nullopt;
+       return is_slowed_by(device, {"hw_thermal", "sw_thermal"});
+     },
+     msgid("GPU {} is slowed down by heat")},
+    {"power_brake", "warning", 10,
+     [](const Device& device, bool) -> std::optional<bool> {
+       if (!answers(device)) return std::nullopt;
+       return is_slowed_by(device, {"hw_power_brake"});
+     },
+     msgid("GPU {} is slowed down by the power supply")},
+    {"hot", "warning", 60,
+     [](const Device& device, bool is_active) {
+       return is_above(device.readings.temperature_celsius, is_active ? kTooHot - 5 : kTooHot);
+     },
+     msgid("GPU {} is too hot")},
+    {"memory_full", "info", 900,
+     [](const Device& device, bool is_active) -> std::optional<bool> {
+       const auto& used = device.readings.memory_used_bytes;
+       const auto& total = device.readings.memory_total_bytes;
+       if (!used || !total || *total == 0) return std::nullopt;
+       const double share = static_cast<double>(*used) / static_cast<double>(*total);
+       return share > (is_active ? 0.93 : 0.97);
+     },
+     msgid("the memory of GPU {} is nearly full")},
+}};
+
+constexpr double kIdleSeconds = 3600;
+constexpr double kIdleBytes = 1U << 30U;
+
+/// One user's processes on one device.
+struct Part {
+  double bytes = 0, share = 0;
+  bool is_known = true;
+};
+
+std::map<int, std::map<std::string, Part>> parts_of(const model::Snapshot& snapshot) {
+  std::map<int, std::map<std::string, Part>> parts;
+  for (const model::DeviceProcess& process : snapshot.processes) {
+    if (process.user.empty() || !process.kind.compute) continue;
+    Part& part = parts[process.device][process.user];
+    part.bytes += static_cast<double>(process.memory_bytes.value_or(0));
+    part.share += process.sm_percent.value_or(0);
+    part.is_known = part.is_known && process.sm_percent;
+  }
+  return parts;
+}
+
+bool is_watched(const Device& device) {
+  return device.managed && device.kind != model::DeviceKind::kCpu &&
+         device.kind != model::DeviceKind::kOpenCl && !key_of(device).empty();
+}
+
+}  // namespace
+
+AlertWatch::Changes AlertWatch::add(const Frame& frame) {
+  Changes changes;
+  std::set<Key> seen;
+  const auto judge = [&](Alert&& alert, std::optional<bool> holds, double seconds) {
+    const Key key(alert.rule, alert.device, alert.user);
+    seen.insert(key);
+    State& state = states_[key];
+    if (!holds) return;
+    if (!*holds) {
+      state.true_since.reset();
+      if (state.active) changes.ended.push_back(*std::exchange(state.active, std::nullopt));
+      return;
+    }
+    if (!state.true_since) state.true_since = frame.seconds;
+    if (state.active || frame.seconds - *state.true_since < seconds) return;
+    alert.since_unix_milliseconds = frame.snapshot.unix_milliseconds;
+    changes.begun.push_back(alert);
+    state.active = std::move(alert);
+  };
+  const auto parts = parts_of(frame.snapshot);
+  for (const Device& device : frame.snapshot.devices) {
+    if (!is_watched(device)) continue;
+    const std::string key = key_of(device);
+    const std::string look = fmt::format("berth health --device {}", device.index);
+    for (const Rule& rule : kRules) {
+      const auto state = states_.find({rule.name, key, ""});
+      const bool is_active = state != states_.end() && state->second.active;
+      judge(
+          {rule.name, rule.severity, key, device.index, "", text(rule.message, device.index), look},
+          rule.holds(device, is_active), rule.seconds);
+    }
+    const auto users = parts.find(device.index);
+    if (users == parts.end()) continue;
+    for (const auto& [user, part] : users->second)
+      judge(
+          {"idle_while_holding_memory", "info", key, device.index, user,
+           text("{} holds memory of GPU {} and has not used it for an hour", printable(user),
+                device.index),
+           "berth usage --by user"},
+          part.is_known ? std::optional(part.bytes >= kIdleBytes && part.share == 0) : std::nullopt,
+          kIdleSeconds);
+  }
+  // End the alerts about devices and users that have disappeared. A device that leaves the bus is
+  // first shown as down.
+  for (auto state = states_.begin(); state != states_.end();) {
+    if (seen.contains(state->first)) {
+      ++state;
+      continue;
+    }
+    if (state->second.active) changes.ended.push_back(*state->second.active);
+    state = states_.erase(state);
+  }
+  return changes;
+}
+
+std::vector<Alert> AlertWatch::active() const {
+  std::vector<Alert> alerts;
+  for (const auto& [key, state] : states_)
+    if (state.active) alerts.push_back(*state.active);
+  return alerts;
+}
+
+}  // namespace berth::watch

@@ -1,0 +1,45 @@
+// Alerts for users without Prometheus: conditions that last long enough, and that end only when
+// they are clearly over. Pure: the frames carry the time.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "watch/frame.hpp"
+
+namespace berth::watch {
+
+struct Alert {
+  std::string rule;      // "device_down"
+  std::string severity;  // "critical", "warning", "info"
+  std::string device;    // key_of()
+  int index = -1;        // Berth's index of the device
+  std::string user;      // the user concerned; "": none
+  std::string message;   // translated
+  std::string hint;      // a command for details
+  std::int64_t since_unix_milliseconds = 0;
+};
+
+class AlertWatch {
+ public:
+  struct Changes {
+    std::vector<Alert> begun, ended;
+  };
+  /// Frames must be in time order.
+  Changes add(const Frame& frame);
+  /// Sorted by rule, device, user.
+  [[nodiscard]] std::vector<Alert> active() const;
+
+ private:
+  struct State {
+    std::optional<double> true_since;  // monotonic
+    std::optional<Alert> active;
+  };
+  using Key = std::tuple<std::string, std::string, std::string>;  // rule, device, user
+  std::map<Key, State> states_;
+};
+
+}  // namespace berth::watch

@@ -1,0 +1,109 @@
+#include "watch/alerts.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace berth;
+using namespace berth::watch;
+using model::Health;
+
+namespace {
+
+Frame frame_at(double seconds, const model::Device& device) {
+  Frame frame;
+  frame.seconds = seconds;
+  frame.snapshot.unix_milliseconds = static_cast<std::int64_t>(1'700'000'000'000 + seconds * 1000);
+  frame.snapshot.devices.push_back(device);
+  return frame;
+}
+
+model::Device gpu() {
+  model::Device device;
+  device.index = 3;
+  device.uuid = "GPU-1";
+  device.health = Health::kOk;
+  device.readings.temperature_celsius = 60.0;
+  return device;
+}
+
+}  // namespace
+
+TEST_CASE("a device that stays lost is told once, within two seconds, and so is its return") {
+  AlertWatch watch;
+  model::Device device = gpu();
+  CHECK(watch.add(frame_at(0, device)).begun.empty());
+  device.health = Health::kLost;
+  CHECK(watch.add(frame_at(1, device)).begun.empty());
+  const auto begun = watch.add(frame_at(2, device)).begun;
+  REQUIRE(begun.size() == 1);
+  CHECK(begun[0].rule == "device_down");
+  CHECK(begun[0].message == "GPU 3 is lost or does not answer");
+  CHECK(watch.add(frame_at(3, device)).begun.empty());
+  CHECK(watch.active().size() == 1);
+  device.health = Health::kOk;
+  CHECK(watch.add(frame_at(4, device)).ended.size() == 1);
+  CHECK(watch.active().empty());
+}
+
+TEST_CASE("heat must last, and ends only clearly below the limit") {
+  AlertWatch watch;
+  model::Device device = gpu();
+  double at = 0;
+  const auto feel = [&](double celsius, double seconds) {
+    device.readings.temperature_celsius = celsius;
+    at += seconds;
+    return watch.add(frame_at(at, device));
+  };
+  feel(95, 1);
+  feel(60, 1);
+  CHECK(feel(95, 100).begun.empty());
+  CHECK(feel(95, 61).begun.size() == 1);
+  CHECK(feel(88, 1).ended.empty());
+  CHECK(feel(80, 1).ended.size() == 1);
+}
+
+TEST_CASE("a reading that goes absent leaves an alert as it is") {
+  AlertWatch watch;
+  model::Device device = gpu();
+  device.readings.ecc_uncorrected = std::uint64_t{2};
+  CHECK(watch.add(frame_at(0, device)).begun.size() == 1);
+  device.readings.ecc_uncorrected = model::Absence::kNoAnswer;
+  const auto changes = watch.add(frame_at(1, device));
+  CHECK(changes.ended.empty());
+  CHECK(watch.active().size() == 1);
+}
+
+TEST_CASE("a user who holds memory and is known to be idle is reported after an hour") {
+  AlertWatch watch;
+  model::DeviceProcess process;
+  process.device = 3;
+  process.user = "zhao";
+  process.kind.compute = true;
+  process.memory_bytes = std::uint64_t{34} << 30U;
+  process.sm_percent = 0.0;
+  const auto after = [&](double seconds) {
+    Frame frame = frame_at(seconds, gpu());
+    frame.snapshot.processes.push_back(process);
+    return watch.add(frame);
+  };
+  CHECK(after(0).begun.empty());
+  CHECK(after(3500).begun.empty());
+  const auto begun = after(3601).begun;
+  REQUIRE(begun.size() == 1);
+  CHECK(begun[0].user == "zhao");
+  process.sm_percent = 40.0;
+  CHECK(after(3602).ended.size() == 1);
+  process.sm_percent = model::Absence::kNotSupported;
+  CHECK(after(3603).begun.empty());
+  CHECK(after(9000).begun.empty());
+}
+
+TEST_CASE("what is gone has no alerts") {
+  AlertWatch watch;
+  model::Device device = gpu();
+  device.readings.remap_failed = std::uint64_t{1};
+  CHECK(watch.add(frame_at(0, device)).begun.size() == 1);
+  Frame without;
+  without.seconds = 1;
+  CHECK(watch.add(without).ended.size() == 1);
+  CHECK(watch.active().empty());
+}

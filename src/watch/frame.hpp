@@ -1,0 +1,28 @@
+// One frame: the machine as the sampler saw it at one time. Plain values, no I/O.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "model/snapshot.hpp"
+
+namespace berth::watch {
+
+/// The cost of watching since the sampler started.
+struct Cost {
+  double cpu_seconds = 0;     // of the sampler's thread
+  double driver_seconds = 0;  // elapsed time in vendors' drivers, all devices together
+  std::uint64_t looks = 0;    // full snapshots
+  double wall_seconds = 0;    // since the sampler started
+};
+
+struct Frame {
+  std::uint64_t number = 0;  // 1, 2, …
+  double seconds = 0;        // monotonic: use differences between frames
+  model::Snapshot snapshot;  // the newest readings of every kind
+  Cost cost;
+  bool has_new_processes = false;  // the process lists were read for this frame
+};
+using FramePtr = std::shared_ptr<const Frame>;
+
+}  // namespace berth::watch

@@ -1,0 +1,178 @@
+#include "watch/history.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace berth;
+using namespace berth::watch;
+
+namespace {
+
+struct Folder {
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "berth-history-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] std::string file() const { return path + "/history.db"; }
+  std::string path;
+};
+
+constexpr std::int64_t kStart = 1'700'000'000;  // not at the beginning of a minute
+
+Frame frame_at(std::int64_t second, double use) {
+  Frame frame;
+  frame.seconds = static_cast<double>(second);
+  frame.snapshot.unix_milliseconds = (kStart + second) * 1000 + 123;
+  model::Device device;
+  device.index = 2;
+  device.uuid = "GPU-abc";
+  device.name = "NVIDIA Fake";
+  device.readings.utilization_percent = use;
+  device.readings.memory_used_bytes = std::uint64_t{3} << 30U;
+  frame.snapshot.devices.push_back(device);
+  model::DeviceProcess process;
+  process.device = 2;
+  process.user = "lin";
+  process.kind.compute = true;
+  process.command = "python3 a.py";
+  process.sm_percent = use;
+  frame.snapshot.processes.push_back(process);
+  return frame;
+}
+
+std::vector<DeviceHistory> read(const Folder& folder, std::int64_t seconds, std::int64_t step = 0) {
+  const auto reader = HistoryReader::open(folder.file());
+  REQUIRE(reader);
+  HistoryQuery query;
+  query.from = kStart;
+  query.to = kStart + seconds;
+  query.step = step;
+  return reader->devices(query);
+}
+
+}  // namespace
+
+TEST_CASE("each second is kept, and means of ten seconds and of a minute") {
+  const Folder folder;
+  {
+    auto history = History::open(folder.file());
+    REQUIRE(history);
+    for (int second = 0; second < 200; ++second) history->add(frame_at(second, second % 2 * 100));
+  }
+  const auto fine = read(folder, 1000);
+  REQUIRE(fine.size() == 1);
+  CHECK(fine[0].index == 2);
+  REQUIRE(fine[0].moments.size() == 200);
+  CHECK(fine[0].moments[0].first == kStart);
+  CHECK(*fine[0].moments[1].second[0] == 100);
+  CHECK(*fine[0].moments[7].second[2] == 3.0 * (1 << 30));
+  const auto tens = read(folder, 1000, 10);
+  CHECK(tens[0].step == 10);
+  CHECK(tens[0].moments.size() == 20);
+  CHECK(*tens[0].moments[3].second[0] == 50);
+  CHECK(read(folder, 1000, 60)[0].moments.size() >= 3);
+}
+
+TEST_CASE("a daemon that is killed loses at most the last ten seconds, and the next goes on") {
+  const Folder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto history = History::open(folder.file());
+    for (int second = 0; second < 95; ++second) history->add(frame_at(second, 10));
+    ::_exit(history ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(read(folder, 1000)[0].moments.size() >= 85);
+  auto history = History::open(folder.file());
+  REQUIRE(history);
+  for (int second = 95; second < 130; ++second) history->add(frame_at(second, 10));
+  CHECK(history->flush());
+  // Read it while the daemon still writes.
+  CHECK(read(folder, 1000)[0].moments.size() >= 120);
+}
+
+TEST_CASE("who used what is kept by minute and survives") {
+  const Folder folder;
+  {
+    auto history = History::open(folder.file());
+    REQUIRE(history);
+    for (int second = 0; second < 121; ++second) history->add(frame_at(second, 50));
+  }
+  const auto reader = HistoryReader::open(folder.file());
+  REQUIRE(reader);
+  double held = 0, used = 0;
+  for (const UsageRow& row : reader->usage(0, kStart + 1000)) {
+    CHECK(row.key.user == "lin");
+    CHECK(row.key.program == "python3");
+    held += row.usage.held_seconds;
+    used += row.usage.used_seconds;
+  }
+  CHECK(held == doctest::Approx(120));
+  CHECK(used == doctest::Approx(60));
+}
+
+TEST_CASE("what is old is forgotten tier by tier, and usage becomes hours without a loss") {
+  const Folder folder;
+  auto history = History::open(folder.file());
+  REQUIRE(history);
+  for (int second = 0; second < 100; ++second) history->add(frame_at(second, 50));
+  for (int second = 0; second < 20; ++second) history->add(frame_at(8 * 86'400 + second, 50));
+  CHECK(history->flush());
+  const auto reader = HistoryReader::open(folder.file());
+  REQUIRE(reader);
+  HistoryQuery query;
+  query.from = kStart;
+  query.to = kStart + 1000;
+  query.step = 1;
+  CHECK(reader->devices(query)[0].moments.empty());
+  query.step = 60;
+  CHECK_FALSE(reader->devices(query)[0].moments.empty());
+  const auto rows = reader->usage(0, kStart + 86'400);
+  double held = 0;
+  for (const UsageRow& row : rows) {
+    CHECK(row.from % 3600 == 0);
+    held += row.usage.held_seconds;
+  }
+  CHECK(held == doctest::Approx(99));
+}
+
+TEST_CASE("a damaged file is set aside, said, and a new one begins") {
+  const Folder folder;
+  std::ofstream(folder.file()) << std::string(5000, 'x');
+  std::string said;
+  auto history = History::open(folder.file(), [&](const std::string& note) { said = note; });
+  REQUIRE(history);
+  CHECK(said.find("history.db.damaged") != std::string::npos);
+  CHECK(std::filesystem::exists(folder.file() + ".damaged"));
+  history->add(frame_at(0, 1));
+  CHECK(history->flush());
+}
+
+TEST_CASE("no history, and one in a folder that is not there, are said") {
+  const Folder folder;
+  const auto none = HistoryReader::open(folder.file());
+  REQUIRE_FALSE(none);
+  CHECK(none.error().id == "E0985");
+  const auto nowhere = History::open(folder.path + "/no/history.db");
+  REQUIRE_FALSE(nowhere);
+  CHECK(nowhere.error().id == "E0984");
+}
+
+TEST_CASE("a clock that is set back does no harm") {
+  const Folder folder;
+  auto history = History::open(folder.file());
+  REQUIRE(history);
+  for (int second = 5000; second < 5030; ++second) history->add(frame_at(second, 50));
+  for (int second = 0; second < 30; ++second) history->add(frame_at(second, 70));
+  CHECK(history->flush());
+  CHECK(read(folder, 10'000)[0].moments.size() == 60);
+}

@@ -1,0 +1,79 @@
+#include "watch/join.hpp"
+
+#include <algorithm>
+
+namespace berth::watch {
+
+using model::Absence;
+using model::Device;
+using model::Health;
+
+namespace {
+
+/// Utilization and time shares are means over different windows, so a single frame proves nothing.
+constexpr int kStuckFrames = 3;
+constexpr double kWork = 5;  // percent
+
+bool is_throttle(const std::string& reason) {
+  return reason.starts_with("throttle:");
+}
+
+/// The slow readings report errors, the fast ones throttling; each replaces only its own reasons.
+void join_health(const inventory::DeviceSample& sample, Device& device) {
+  if (sample.has_all || sample.device.health == Health::kLost) {
+    device.health = sample.device.health;
+    device.health_reasons = sample.device.health_reasons;
+    device.throttle_reasons = sample.device.throttle_reasons;
+    return;
+  }
+  if (device.health == Health::kNoAnswer) device.health = Health::kNotChecked;
+  if (!sample.has_throttle) return;
+  device.throttle_reasons = sample.device.throttle_reasons;
+  std::erase_if(device.health_reasons, is_throttle);
+  std::copy_if(sample.device.health_reasons.begin(), sample.device.health_reasons.end(),
+               std::back_inserter(device.health_reasons), is_throttle);
+  if (!device.health_reasons.empty())
+    device.health = Health::kDegraded;
+  else if (device.health == Health::kDegraded || device.health == Health::kNotChecked)
+    device.health = Health::kOk;
+}
+
+}  // namespace
+
+std::string key_of(const Device& device) {
+  return device.uuid.empty() ? device.pci_address : device.uuid;
+}
+
+void join(const inventory::DeviceSample& sample, Device& device) {
+  const auto take = [](const auto& from, auto& to) {
+    if (from || from.why != Absence::kNotAsked) to = from;
+  };
+#define BERTH_ROW(type, member) take(sample.device.readings.member, device.readings.member);
+  BERTH_DEVICE_READINGS(BERTH_ROW)
+#undef BERTH_ROW
+  if (sample.has_all) device.partitions = sample.device.partitions;
+  device.age_seconds.reset();
+  join_health(sample, device);
+}
+
+void mark_silent(double age_seconds, Device& device) {
+  device.age_seconds = age_seconds;
+  device.health = Health::kNoAnswer;
+  set_all_absent(device.readings, Absence::kNoAnswer);
+}
+
+void Plausibility::check(model::Snapshot& snapshot) {
+  for (Device& device : snapshot.devices) {
+    auto& utilization = device.readings.utilization_percent;
+    if (!utilization) continue;
+    const bool works =
+        std::any_of(snapshot.processes.begin(), snapshot.processes.end(), [&](const auto& process) {
+          return process.device == device.index && process.sm_percent.value_or(0) >= kWork;
+        });
+    int& frames = zero_beside_work_[key_of(device)];
+    frames = works && *utilization == 0 ? frames + 1 : 0;
+    if (frames >= kStuckFrames) utilization = Absence::kFailed;
+  }
+}
+
+}  // namespace berth::watch

@@ -1,0 +1,106 @@
+#include "watch/join.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace berth;
+using namespace berth::watch;
+using model::Absence;
+using model::Health;
+
+namespace {
+
+model::Device gpu() {
+  model::Device device;
+  device.index = 0;
+  device.uuid = "GPU-1";
+  device.health = Health::kOk;
+  device.readings.temperature_celsius = 40.0;
+  device.readings.clock_sm_mhz = std::uint64_t{1500};
+  return device;
+}
+
+inventory::DeviceSample sample() {
+  inventory::DeviceSample one;
+  one.device.uuid = "GPU-1";
+  one.device.readings.temperature_celsius = 50.0;
+  one.device.health = Health::kNotChecked;
+  return one;
+}
+
+}  // namespace
+
+TEST_CASE("a fast sample replaces what it read and leaves the rest") {
+  model::Device device = gpu();
+  join(sample(), device);
+  CHECK(*device.readings.temperature_celsius == 50.0);
+  CHECK(*device.readings.clock_sm_mhz == 1500);
+  CHECK(device.health == Health::kOk);
+}
+
+TEST_CASE("a reading that the driver refuses now is absent") {
+  model::Device device = gpu();
+  auto one = sample();
+  one.device.readings.temperature_celsius = Absence::kNoPermission;
+  join(one, device);
+  CHECK(device.readings.temperature_celsius.why == Absence::kNoPermission);
+  CHECK_FALSE(device.readings.temperature_celsius);
+}
+
+TEST_CASE("throttling shows at once, and its end keeps other reasons") {
+  model::Device device = gpu();
+  device.health = Health::kDegraded;
+  device.health_reasons = {"ecc_uncorrected"};
+  auto one = sample();
+  one.has_throttle = true;
+  one.device.throttle_reasons = {"hw_thermal"};
+  one.device.health_reasons = {"throttle:hw_thermal"};
+  join(one, device);
+  CHECK(device.health_reasons ==
+        std::vector<std::string>{"ecc_uncorrected", "throttle:hw_thermal"});
+  one.device.throttle_reasons.clear();
+  one.device.health_reasons.clear();
+  join(one, device);
+  CHECK(device.health_reasons == std::vector<std::string>{"ecc_uncorrected"});
+  CHECK(device.health == Health::kDegraded);
+}
+
+TEST_CASE("a device that was lost keeps no reading") {
+  model::Device device = gpu();
+  auto one = sample();
+  one.device.health = Health::kLost;
+  set_all_absent(one.device.readings, Absence::kLost);
+  join(one, device);
+  CHECK(device.health == Health::kLost);
+  CHECK(device.readings.clock_sm_mhz.why == Absence::kLost);
+}
+
+TEST_CASE("a silent device has an age and no readings, until it answers again") {
+  model::Device device = gpu();
+  mark_silent(7.5, device);
+  CHECK(device.health == Health::kNoAnswer);
+  CHECK(*device.age_seconds == 7.5);
+  CHECK(device.readings.temperature_celsius.why == Absence::kNoAnswer);
+  join(sample(), device);
+  CHECK(device.health == Health::kNotChecked);
+  CHECK_FALSE(device.age_seconds);
+}
+
+TEST_CASE("a utilization that stays 0 beside a working process is not believed") {
+  model::Snapshot snapshot;
+  snapshot.devices.push_back(gpu());
+  model::DeviceProcess process;
+  process.device = 0;
+  process.sm_percent = 80.0;
+  snapshot.processes.push_back(process);
+  Plausibility plausibility;
+  for (int i = 0; i < 2; ++i) {
+    snapshot.devices[0].readings.utilization_percent = 0.0;
+    plausibility.check(snapshot);
+    CHECK(snapshot.devices[0].readings.utilization_percent);
+  }
+  plausibility.check(snapshot);
+  CHECK(snapshot.devices[0].readings.utilization_percent.why == Absence::kFailed);
+  snapshot.devices[0].readings.utilization_percent = 70.0;
+  plausibility.check(snapshot);
+  CHECK(snapshot.devices[0].readings.utilization_percent);
+}

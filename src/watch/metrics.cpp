@@ -1,0 +1,413 @@
+#include "watch/metrics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "base/file.hpp"
+#include "watch/join.hpp"
+#include "watch/usage_meter.hpp"
+
+namespace berth::watch {
+
+namespace {
+
+using model::Device;
+
+/// A device's readings by name, and values derived from them.
+struct Values {
+  const Device* device = nullptr;
+  std::map<std::string_view, double> by_name;
+};
+
+Values values_of(const Device& device) {
+  Values values;
+  values.device = &device;
+  model::for_each_reading(device.readings, [&](std::string_view name, const auto& reading) {
+    if (reading) values.by_name.emplace(name, static_cast<double>(*reading));
+  });
+  const auto& total = device.readings.memory_total_bytes;
+  const auto& used = device.readings.memory_used_bytes;
+  const std::uint64_t taken = used.value_or(0) + device.readings.memory_reserved_bytes.value_or(0);
+  if (total && used && *total >= taken)
+    values.by_name.emplace("memory_free_bytes", static_cast<double>(*total - taken));
+  return values;
+}
+
+bool is_exported(const Device& device, Dialect dialect) {
+  if (dialect != Dialect::kBerth && device.vendor != model::Vendor::kNvidia) return false;
+  return device.kind != model::DeviceKind::kCpu && device.kind != model::DeviceKind::kOpenCl;
+}
+
+/// Escapes a label's value: only these three characters need it, and the text is already valid
+/// UTF-8.
+std::string label_value(std::string_view value) {
+  std::string out = "\"";
+  for (const char c : printable(value)) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
+/// {a="1",b="2"}; labels with an empty value are omitted.
+class Labels {
+ public:
+  Labels& add(std::string_view name, std::string_view value) {
+    if (value.empty()) return *this;
+    text_ += text_.empty() ? "" : ",";
+    text_.append(name).append("=").append(label_value(value));
+    return *this;
+  }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string show(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  if (value == std::floor(value) && std::abs(value) < 9e15)
+    return std::to_string(static_cast<std::int64_t>(value));
+  // 12 digits hide the rounding error of scaling by 0.01.
+  return fmt::format("{:.12g}", value);
+}
+
+class Writer {
+ public:
+  explicit Writer(Exposition exposition) : open_(exposition == Exposition::kOpenMetrics) {}
+
+  /// `name` of a counter ends in "_total".
+  void family(std::string_view name, std::string_view unit, std::string_view type,
+              std::string_view help) {
+    std::string_view base = name;
+    if (open_ && type == "counter" && base.ends_with("_total")) base.remove_suffix(6);
+    if (open_ && base.ends_with("_info")) {
+      base.remove_suffix(5);
+      type = "info";
+    }
+    fmt::format_to(std::back_inserter(out_), "# HELP {} {}\n# TYPE {} {}\n", base, help, base,
+                   type);
+    if (open_ && !unit.empty() && base.ends_with(unit))
+      fmt::format_to(std::back_inserter(out_), "# UNIT {} {}\n", base, unit);
+  }
+  void sample(std::string_view name, const std::string& labels, double value) {
+    out_ += name;
+    if (!labels.empty()) out_.append("{").append(labels).append("}");
+    out_.append(" ").append(show(value)).append("\n");
+  }
+  [[nodiscard]] std::string finish() {
+    if (open_) out_ += "# EOF\n";
+    return std::move(out_);
+  }
+
+ private:
+  bool open_;
+  std::string out_;
+};
+
+std::string without_prefix(std::string_view uuid) {
+  return std::string(uuid.starts_with("GPU-") ? uuid.substr(4) : uuid);
+}
+
+/// "0000:81:00.0" in the form of NVML and DCGM.
+std::string long_address(const std::string& address) {
+  std::string upper = address;
+  for (char& c : upper)
+    if (c >= 'a' && c <= 'f') c = static_cast<char>(c - 'a' + 'A');
+  return address.empty() ? "" : (upper.find(':') == 4 ? "0000" + upper : upper);
+}
+
+std::string labels_of(const Device& device, const Frame& frame, Dialect dialect) {
+  Labels labels;
+  const std::string index = std::to_string(device.index);
+  const std::string theirs = device.vendor_index ? std::to_string(*device.vendor_index) : index;
+  switch (dialect) {
+    case Dialect::kBerth:
+      labels.add("device", index).add("uuid", key_of(device));
+      break;
+    case Dialect::kNvidiaSmi:
+      labels.add("uuid", without_prefix(device.uuid));
+      break;
+    case Dialect::kDcgm:
+      // Dashboards before 2026 read Hostname, newer ones hostname.
+      labels.add("gpu", theirs)
+          .add("UUID", device.uuid)
+          .add("pci_bus_id", long_address(device.pci_address))
+          .add("device",
+               "nvidia" + (device.minor_number ? std::to_string(*device.minor_number) : theirs))
+          .add("modelName", device.name)
+          .add("Hostname", frame.snapshot.host.hostname)
+          .add("hostname", frame.snapshot.host.hostname)
+          .add("DCGM_FI_DRIVER_VERSION", frame.snapshot.driver.version);
+      break;
+  }
+  return labels.text();
+}
+
+/// The info metric of each device; join other metrics with it by uuid.
+void add_info(Writer& out, const Frame& frame, const std::vector<Values>& devices,
+              Dialect dialect) {
+  const model::Driver& driver = frame.snapshot.driver;
+  if (dialect == Dialect::kNvidiaSmi) {
+    out.family("nvidia_smi_gpu_info", "", "gauge", "What does not change of a GPU.");
+    for (const Values& one : devices) {
+      const Device& device = *one.device;
+      Labels labels;
+      labels.add("uuid", without_prefix(device.uuid))
+          .add("name", device.name)
+          .add("index", device.vendor_index ? std::to_string(*device.vendor_index) : "")
+          .add("driver_version", driver.version)
+          .add("cuda_version", driver.cuda_version)
+          .add("pci_bus_id", long_address(device.pci_address))
+          .add("compute_cap", device.compute_capability);
+      out.sample("nvidia_smi_gpu_info", labels.text(), 1);
+    }
+    return;
+  }
+  if (dialect != Dialect::kBerth) return;
+  out.family("berth_device_info", "", "gauge", "What does not change of a device; joined by uuid.");
+  for (const Values& one : devices) {
+    const Device& device = *one.device;
+    const bool nvidia = device.vendor == model::Vendor::kNvidia;
+    Labels labels;
+    labels.add("device", std::to_string(device.index))
+        .add("uuid", key_of(device))
+        .add("name", device.name)
+        .add("kind", model::name(device.kind))
+        .add("vendor", model::name(device.vendor))
+        .add("pci_address", device.pci_address)
+        .add("architecture", device.architecture)
+        .add("compute_capability", device.compute_capability)
+        .add("driver_version", nvidia ? driver.version : "");
+    out.sample("berth_device_info", labels.text(), 1);
+  }
+}
+
+constexpr std::array<std::string_view, 5> kSlowing = {"sw_power_cap", "hw_slowdown", "sw_thermal",
+                                                      "hw_thermal", "hw_power_brake"};
+
+bool answers(const Device& device) {
+  return device.health != model::Health::kLost && device.health != model::Health::kNoAnswer;
+}
+
+void add_states(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
+  const auto labels = [&](const Values& one) {
+    return labels_of(*one.device, frame, Dialect::kBerth);
+  };
+  out.family("berth_device_up", "", "gauge", "1: the device answers; 0: lost, or no answer.");
+  for (const Values& one : devices)
+    out.sample("berth_device_up", labels(one), answers(*one.device) ? 1 : 0);
+  out.family("berth_device_degraded", "", "gauge",
+             "1: errors or throttling by hardware; no series if nothing could be checked.");
+  for (const Values& one : devices)
+    if (one.device->health == model::Health::kOk || one.device->health == model::Health::kDegraded)
+      out.sample("berth_device_degraded", labels(one),
+                 one.device->health == model::Health::kDegraded ? 1 : 0);
+  out.family("berth_device_throttled", "", "gauge", "1: this reason keeps the clocks low now.");
+  for (const Values& one : devices) {
+    const bool is_known = one.device->vendor == model::Vendor::kNvidia && answers(*one.device) &&
+                          one.device->health != model::Health::kAsleep;
+    if (!is_known) continue;
+    const auto& now = one.device->throttle_reasons;
+    for (const std::string_view reason : kSlowing)
+      out.sample("berth_device_throttled", labels(one) + ",reason=" + label_value(reason),
+                 std::find(now.begin(), now.end(), reason) != now.end() ? 1 : 0);
+  }
+}
+
+/// One user's part of one device.
+struct Part {
+  double memory_bytes = 0, share = 0;
+  bool has_memory = false, has_share = false;
+  int processes = 0;
+};
+
+/// Omits users beyond this number, because labels must not grow without limit.
+constexpr std::size_t kMostUsers = 64;
+
+void add_users(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
+  std::map<int, std::map<std::string, Part>> parts;
+  for (const model::DeviceProcess& process : frame.snapshot.processes) {
+    auto& users = parts[process.device];
+    const std::string user = process.user.empty() ? "unknown" : process.user;
+    if (!users.contains(user) && users.size() >= kMostUsers) continue;
+    Part& part = users[user];
+    ++part.processes;
+    part.has_memory = part.has_memory || process.memory_bytes;
+    part.memory_bytes += static_cast<double>(process.memory_bytes.value_or(0));
+    part.has_share = part.has_share || process.sm_percent;
+    part.share += process.sm_percent.value_or(0);
+  }
+  const auto each = [&](std::string_view name, auto&& value) {
+    for (const Values& one : devices)
+      for (const auto& [user, part] : parts[one.device->index])
+        if (const std::optional<double> known = value(part))
+          out.sample(name,
+                     labels_of(*one.device, frame, Dialect::kBerth) + ",user=" + label_value(user),
+                     *known);
+  };
+  out.family("berth_user_processes", "", "gauge", "Processes of a user on a device.");
+  each("berth_user_processes",
+       [](const Part& part) { return std::optional(1.0 * part.processes); });
+  out.family("berth_user_memory_bytes", "bytes", "gauge",
+             "Device memory of a user's processes, as far as the driver tells it.");
+  each("berth_user_memory_bytes", [](const Part& part) {
+    return part.has_memory ? std::optional(part.memory_bytes) : std::nullopt;
+  });
+  out.family("berth_user_utilization_ratio", "ratio", "gauge",
+             "Time share of a user's processes, as far as the driver tells it.");
+  each("berth_user_utilization_ratio", [](const Part& part) {
+    return part.has_share ? std::optional(part.share * 0.01) : std::nullopt;
+  });
+}
+
+/// Combines processes of one user, job and program into one series: series per pid would pile up.
+void add_processes(Writer& out, const Frame& frame, std::size_t most) {
+  struct Group {
+    double memory = 0, share = 0;
+    bool has_share = false;
+  };
+  std::map<int, std::map<std::string, Group>> groups;
+  for (const model::DeviceProcess& process : frame.snapshot.processes) {
+    if (!process.memory_bytes) continue;
+    Labels labels;
+    labels.add("user", process.user.empty() ? "unknown" : process.user)
+        .add("job", process.job ? std::to_string(*process.job) : "")
+        .add("program", program_of(process.command))
+        .add("pod", process.pod);
+    Group& group = groups[process.device][labels.text()];
+    group.memory += static_cast<double>(*process.memory_bytes);
+    group.has_share = group.has_share || process.sm_percent;
+    group.share += process.sm_percent.value_or(0);
+  }
+  struct Row {
+    std::string labels;
+    Group group;
+  };
+  std::vector<Row> rows;
+  for (const Device& device : frame.snapshot.devices) {
+    if (!is_exported(device, Dialect::kBerth)) continue;
+    std::vector<Row> own;
+    for (const auto& [labels, group] : groups[device.index])
+      own.push_back({labels_of(device, frame, Dialect::kBerth) + "," + labels, group});
+    std::stable_sort(own.begin(), own.end(),
+                     [](const Row& a, const Row& b) { return a.group.memory > b.group.memory; });
+    own.resize(std::min(own.size(), most));
+    rows.insert(rows.end(), own.begin(), own.end());
+  }
+  out.family("berth_process_memory_bytes", "bytes", "gauge",
+             "Device memory, by user, job and program; the largest of each device.");
+  for (const Row& row : rows)
+    out.sample("berth_process_memory_bytes", row.labels, row.group.memory);
+  out.family("berth_process_utilization_ratio", "ratio", "gauge",
+             "Time share, by user, job and program.");
+  for (const Row& row : rows)
+    if (row.group.has_share)
+      out.sample("berth_process_utilization_ratio", row.labels, row.group.share * 0.01);
+}
+
+void add_self(Writer& out, const Frame& frame, const MetricsOptions& options) {
+  const auto one = [&](std::string_view name, std::string_view unit, std::string_view type,
+                       std::string_view help, double value) {
+    out.family(name, unit, type, help);
+    out.sample(name, "", value);
+  };
+  out.family("berth_build_info", "", "gauge", "The version of Berth.");
+  out.sample("berth_build_info", Labels().add("version", options.version).text(), 1);
+  const model::Driver& driver = frame.snapshot.driver;
+  out.family("berth_driver_info", "", "gauge", "The NVIDIA driver.");
+  out.sample("berth_driver_info",
+             Labels()
+                 .add("state", driver.state)
+                 .add("version", driver.version)
+                 .add("cuda_version", driver.cuda_version)
+                 .text(),
+             1);
+  one("berth_sampler_frames_total", "", "counter", "Frames that the sampler made.",
+      static_cast<double>(frame.number));
+  one("berth_sampler_last_frame_timestamp_seconds", "seconds", "gauge",
+      "When the newest frame was made.",
+      static_cast<double>(frame.snapshot.unix_milliseconds) / 1000);
+  one("berth_sampler_cpu_seconds_total", "seconds", "counter", "CPU time of the sampler.",
+      frame.cost.cpu_seconds);
+  one("berth_sampler_driver_seconds_total", "seconds", "counter",
+      "Elapsed time inside drivers, all devices together.", frame.cost.driver_seconds);
+}
+
+void add_queue(Writer& out, const QueueNumbers& queue) {
+  out.family("berth_jobs", "", "gauge", "Jobs of the broker by state.");
+  for (const auto& [state, count] : queue.jobs)
+    out.sample("berth_jobs", Labels().add("state", state).text(), static_cast<double>(count));
+  out.family("berth_jobs_longest_wait_seconds", "seconds", "gauge",
+             "How long the job that has waited longest has waited; 0 where none waits.");
+  out.sample("berth_jobs_longest_wait_seconds", "", queue.longest_wait_seconds);
+}
+
+}  // namespace
+
+std::optional<Dialect> dialect_named(std::string_view name) {
+  if (name == "berth") return Dialect::kBerth;
+  if (name == "dcgm") return Dialect::kDcgm;
+  if (name == "nvidia_smi") return Dialect::kNvidiaSmi;
+  return std::nullopt;
+}
+
+Exposition exposition_for(std::string_view accept) {
+  double text = 0, open = 0;
+  for (const std::string_view part : split(accept, ',')) {
+    const auto words = split(part, ';');
+    double quality = 1;
+    for (const std::string_view word : words)
+      if (const auto trimmed = trim(word); trimmed.starts_with("q="))
+        quality = std::strtod(std::string(trimmed.substr(2)).c_str(), nullptr);
+    const auto type = trim(words.front());
+    if (type == "application/openmetrics-text") open = std::max(open, quality);
+    if (type == "text/plain" || type == "*/*") text = std::max(text, quality);
+  }
+  return open > 0 && open >= text ? Exposition::kOpenMetrics : Exposition::kText;
+}
+
+const char* content_type(Exposition exposition) {
+  return exposition == Exposition::kOpenMetrics
+             ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+             : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+std::string render_metrics(const Frame& frame, const MetricsOptions& options) {
+  std::vector<Values> devices;
+  for (const Device& device : frame.snapshot.devices)
+    if (is_exported(device, options.dialect)) devices.push_back(values_of(device));
+  Writer out(options.exposition);
+  add_info(out, frame, devices, options.dialect);
+  for (const ReadingMetric& metric : metrics_of(options.dialect)) {
+    bool is_first = true;
+    for (const Values& one : devices) {
+      const auto value = one.by_name.find(metric.reading);
+      if (value == one.by_name.end()) continue;
+      if (std::exchange(is_first, false))
+        out.family(metric.name, metric.unit, metric.is_counter ? "counter" : "gauge", metric.help);
+      out.sample(metric.name, labels_of(*one.device, frame, options.dialect),
+                 value->second * metric.scale);
+    }
+  }
+  if (options.dialect == Dialect::kBerth) {
+    add_states(out, frame, devices);
+    add_users(out, frame, devices);
+    if (options.processes > 0) add_processes(out, frame, options.processes);
+    if (options.queue) add_queue(out, *options.queue);
+    add_self(out, frame, options);
+  }
+  return out.finish();
+}
+
+}  // namespace berth::watch

@@ -1,0 +1,166 @@
+#include "watch/metrics.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace berth;
+using namespace berth::watch;
+using model::Absence;
+
+namespace {
+
+Frame sample_frame() {
+  Frame frame;
+  frame.number = 3;
+  frame.snapshot.unix_milliseconds = 1'700'000'000'000;
+  frame.snapshot.host.hostname = "box";
+  frame.snapshot.driver.state = "ok";
+  frame.snapshot.driver.version = "580.95.05";
+  model::Device gpu;
+  gpu.index = 0;
+  gpu.vendor_index = 0;
+  gpu.minor_number = 0;
+  gpu.kind = model::DeviceKind::kGpu;
+  gpu.vendor = model::Vendor::kNvidia;
+  gpu.name = "NVIDIA \"H100\"\\";
+  gpu.uuid = "GPU-abc";
+  gpu.pci_address = "0000:81:00.0";
+  gpu.health = model::Health::kOk;
+  gpu.readings.utilization_percent = 29.0;
+  gpu.readings.memory_total_bytes = std::uint64_t{80} << 30U;
+  gpu.readings.memory_used_bytes = std::uint64_t{20} << 30U;
+  gpu.readings.power_milliwatts = std::uint64_t{612'500};
+  gpu.readings.energy_millijoules = std::uint64_t{1'500};
+  gpu.readings.clock_sm_mhz = std::uint64_t{1980};
+  gpu.readings.temperature_celsius = Absence::kNotSupported;
+  frame.snapshot.devices.push_back(gpu);
+  for (const char* command : {"/usr/bin/python3 train.py", "/usr/bin/python3 eval.py"}) {
+    model::DeviceProcess process;
+    process.device = 0;
+    process.host_pid = 4121;
+    process.user = "lin";
+    process.command = command;
+    process.memory_bytes = std::uint64_t{1} << 30U;
+    process.sm_percent = 20.0;
+    frame.snapshot.processes.push_back(process);
+  }
+  return frame;
+}
+
+bool has(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("readings are in base units, and absent ones have no series") {
+  const std::string text = render_metrics(sample_frame(), {});
+  const std::string labels = "{device=\"0\",uuid=\"GPU-abc\"} ";
+  CHECK(has(text, "berth_device_utilization_ratio" + labels + "0.29"));
+  CHECK(has(text, "berth_device_memory_used_bytes" + labels + "21474836480"));
+  CHECK(has(text, "berth_device_power_watts" + labels + "612.5"));
+  CHECK(has(text, "berth_device_energy_joules_total" + labels + "1.5"));
+  CHECK(has(text, "berth_device_clock_sm_hertz" + labels + "1980000000"));
+  CHECK(text.find("berth_device_temperature_celsius") == std::string::npos);
+  CHECK(text.find("name=\"NVIDIA \\\"H100\\\"\\\\\"") != std::string::npos);
+}
+
+TEST_CASE("OpenMetrics says units and its end, and names counters without _total") {
+  MetricsOptions options;
+  options.exposition = Exposition::kOpenMetrics;
+  const std::string text = render_metrics(sample_frame(), options);
+  CHECK(has(text, "# TYPE berth_device_energy_joules counter"));
+  CHECK(has(text, "# UNIT berth_device_energy_joules joules"));
+  CHECK(has(text, "# TYPE berth_device info"));
+  CHECK(text.ends_with("# EOF\n"));
+}
+
+TEST_CASE("processes are listed by user, job and program, and only on request") {
+  CHECK(render_metrics(sample_frame(), {}).find("berth_process_") == std::string::npos);
+  MetricsOptions options;
+  options.processes = 10;
+  const std::string text = render_metrics(sample_frame(), options);
+  CHECK(has(text,
+            "berth_process_memory_bytes{device=\"0\",uuid=\"GPU-abc\",user=\"lin\","
+            "program=\"python3\"} 2147483648"));
+  CHECK(text.find("4121") == std::string::npos);
+  CHECK(text.find("train.py") == std::string::npos);
+}
+
+TEST_CASE("a process that is gone leaves no series") {
+  Frame frame = sample_frame();
+  frame.snapshot.processes.clear();
+  MetricsOptions options;
+  options.processes = 10;
+  CHECK(render_metrics(frame, options).find("user=\"lin\"") == std::string::npos);
+}
+
+TEST_CASE("a device that does not answer is down and says nothing else of now") {
+  Frame frame = sample_frame();
+  frame.snapshot.devices[0].health = model::Health::kNoAnswer;
+  set_all_absent(frame.snapshot.devices[0].readings, Absence::kNoAnswer);
+  const std::string text = render_metrics(frame, {});
+  CHECK(has(text, "berth_device_up{device=\"0\",uuid=\"GPU-abc\"} 0"));
+  CHECK(text.find("berth_device_throttled{") == std::string::npos);
+  CHECK(text.find("berth_device_degraded{") == std::string::npos);
+  CHECK(text.find("berth_device_utilization_ratio") == std::string::npos);
+}
+
+TEST_CASE("a device has at most forty series of its own") {
+  Frame frame = sample_frame();
+  frame.snapshot.processes.clear();
+#define BERTH_ROW(type, member) frame.snapshot.devices[0].readings.member = type{1};
+  BERTH_DEVICE_READINGS(BERTH_ROW)
+#undef BERTH_ROW
+  const std::string text = render_metrics(frame, {});
+  int series = 0;
+  for (std::size_t at = text.find("uuid=\"GPU-abc\""); at != std::string::npos;
+       at = text.find("uuid=\"GPU-abc\"", at + 1))
+    ++series;
+  CHECK(series <= 40);
+  CHECK(series >= 30);
+}
+
+TEST_CASE("every metric names a reading that exists, and its unit") {
+  std::set<std::string_view> readings{"memory_free_bytes"};
+  model::DeviceReadings none;
+  model::for_each_reading(none, [&](std::string_view name, auto&) { readings.insert(name); });
+  for (const Dialect dialect : {Dialect::kBerth, Dialect::kDcgm, Dialect::kNvidiaSmi})
+    for (const ReadingMetric& metric : metrics_of(dialect)) {
+      CAPTURE(metric.name);
+      CHECK(readings.contains(metric.reading));
+      CHECK(metric.name.find(metric.unit) != std::string_view::npos);
+      if (dialect == Dialect::kBerth) CHECK(metric.name.ends_with("_total") == metric.is_counter);
+    }
+}
+
+TEST_CASE("the dialect of DCGM has its names, units and both spellings of the host") {
+  MetricsOptions options;
+  options.dialect = Dialect::kDcgm;
+  const std::string text = render_metrics(sample_frame(), options);
+  CHECK(has(text,
+            "DCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-abc\",pci_bus_id=\"00000000:81:00.0\","
+            "device=\"nvidia0\",modelName=\"NVIDIA \\\"H100\\\"\\\\\",Hostname=\"box\","
+            "hostname=\"box\",DCGM_FI_DRIVER_VERSION=\"580.95.05\"} 20480"));
+  CHECK(text.find("\nDCGM_FI_DEV_GPU_UTIL{") != std::string::npos);
+  CHECK(text.find("berth_") == std::string::npos);
+}
+
+TEST_CASE("the dialect of nvidia_gpu_exporter has its names, and no prefix of the uuid") {
+  MetricsOptions options;
+  options.dialect = Dialect::kNvidiaSmi;
+  const std::string text = render_metrics(sample_frame(), options);
+  CHECK(has(text, "nvidia_smi_utilization_gpu_ratio{uuid=\"abc\"} 0.29"));
+  CHECK(text.find("nvidia_smi_gpu_info{uuid=\"abc\",name=") != std::string::npos);
+}
+
+TEST_CASE("the format follows what Prometheus accepts") {
+  CHECK(exposition_for("") == Exposition::kText);
+  CHECK(exposition_for("*/*") == Exposition::kText);
+  CHECK(exposition_for("text/html") == Exposition::kText);
+  CHECK(exposition_for("application/openmetrics-text;version=1.0.0,text/plain;q=0.5") ==
+        Exposition::kOpenMetrics);
+  CHECK(exposition_for("application/openmetrics-text;q=0.2, text/plain;version=0.0.4;q=0.9") ==
+        Exposition::kText);
+}

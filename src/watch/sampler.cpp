@@ -1,0 +1,290 @@
+#include "watch/sampler.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <future>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "inventory/numbering.hpp"
+#include "inventory/nvml_reader.hpp"
+#include "inventory/sysfs_sampler.hpp"
+#include "system/host.hpp"
+#include "watch/cpu_load.hpp"
+#include "watch/join.hpp"
+#include "watch/process_cache.hpp"
+
+namespace berth::watch {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using model::Device;
+using model::Health;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kLookEvery(60);
+/// How often to take a full snapshot if only that lists processes (AMD, Intel), or if a device has
+/// a problem.
+constexpr seconds kLookOften(5);
+/// How often to restart a reader child that exited, or that does not see a device which is back.
+constexpr seconds kRestartEvery(10);
+constexpr milliseconds kSilentAfter(2000);
+
+double seconds_of(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+std::int64_t unix_now() {
+  return std::chrono::duration_cast<milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+double thread_seconds() {
+  rusage usage = {};
+  if (::getrusage(RUSAGE_THREAD, &usage) != 0) return 0;
+  const auto of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+bool is_sampled_by_driver(const Device& device) {
+  return device.vendor == model::Vendor::kNvidia && device.managed &&
+         device.kind == model::DeviceKind::kGpu && device.health != Health::kAsleep &&
+         !key_of(device).empty();
+}
+
+bool is_from_proc(const Device& device) {
+  return device.managed &&
+         (device.vendor == model::Vendor::kAmd || device.vendor == model::Vendor::kIntel);
+}
+
+}  // namespace
+
+/// Data used only by the sampler's thread.
+class Sampler::Work {
+ public:
+  Work(Sampler& sampler)
+      : owner_(sampler),
+        sources_(sampler.sources_),
+        options_(sampler.options_),
+        start_(Clock::now()),
+        cache_(sources_.roots, sources_.simulated) {}
+
+  void run() {
+    take_look(look(options_.initialisation_deadline));
+    for (auto due = Clock::now();;) {
+      tick(Clock::now());
+      due += options_.interval;
+      due = std::max(due, Clock::now());
+      std::unique_lock hold(owner_.mutex_);
+      if (owner_.changed_.wait_until(hold, due, [this] { return owner_.over_; })) return;
+    }
+  }
+
+ private:
+  [[nodiscard]] model::Snapshot look(milliseconds patience) const {
+    inventory::Options options;
+    options.process_details = false;
+    options.holders = false;
+    options.opencl = inventory::OpenCl::kNever;
+    options.initialisation_deadline = patience;
+    return inventory::observe(sources_, options);
+  }
+
+  void take_look(model::Snapshot snapshot) {
+    looked_at_ = Clock::now();
+    ++looks_;
+    const bool is_other = keys_of(snapshot) != keys_of(snapshot_);
+    if (is_other) driver_.reset();
+    snapshot_ = std::move(snapshot);
+    notes_ = snapshot_.notes;
+    rows_.clear();
+    for (const model::DeviceProcess& row : snapshot_.processes) rows_[row.device].push_back(row);
+    for (const Device& device : snapshot_.devices) {
+      const bool has_answered = device.health != Health::kNoAnswer;
+      if (has_answered) read_at_[key_of(device)] = looked_at_;
+    }
+    lists_are_new_ = true;
+    mind_driver();
+    if (is_other) sysfs_.emplace(sources_, snapshot_.devices);
+  }
+
+  static std::vector<std::string> keys_of(const model::Snapshot& snapshot) {
+    std::vector<std::string> keys;
+    for (const Device& device : snapshot.devices)
+      if (is_sampled_by_driver(device) || is_from_proc(device)) keys.push_back(key_of(device));
+    return keys;
+  }
+
+  /// Starts the child that reads the driver, if none is working.
+  void mind_driver() {
+    std::vector<std::string> wanted;
+    bool is_missed = false;  // a device appears in full snapshots, but not from the child
+    for (const Device& device : snapshot_.devices) {
+      if (!is_sampled_by_driver(device)) continue;
+      wanted.push_back(key_of(device));
+      const auto sampled = sampled_at_.find(key_of(device));
+      const bool is_well = device.health != Health::kLost && device.health != Health::kNoAnswer;
+      is_missed = is_missed || (is_well && (sampled == sampled_at_.end() ||
+                                            looked_at_ - sampled->second > kRestartEvery));
+    }
+    const bool has_child = driver_ && driver_->descriptor() >= 0;
+    if (wanted.empty() || (has_child && !is_missed)) return;
+    if (driver_ && looked_at_ - driver_started_ < kRestartEvery) return;
+    driver_started_ = looked_at_;
+    driver_.reset();
+    const auto ticks = [this](milliseconds every) {
+      return static_cast<std::uint32_t>(
+          std::max<std::int64_t>(1, every.count() / options_.interval.count()));
+    };
+    driver_ = std::make_unique<inventory::NvmlSampler>(
+        sources_, std::move(wanted), options_.interval,
+        inventory::SamplePace{ticks(seconds(2)), ticks(seconds(10)), 1});
+  }
+
+  void tick(Clock::time_point now) {
+    mind_look(now);
+    if (driver_)
+      for (inventory::DeviceSample& sample : driver_->take()) take_sample(std::move(sample), now);
+    if (sysfs_ && !sysfs_->empty())
+      for (inventory::DeviceSample& sample : sysfs_->take({})) take_sample(std::move(sample), now);
+    mark_silent_devices(now);
+    read_cpu(now);
+    publish_frame(now);
+  }
+
+  void mind_look(Clock::time_point now) {
+    if (look_.valid()) {
+      if (look_.wait_for(seconds(0)) == std::future_status::ready) take_look(look_.get());
+      return;
+    }
+    const bool is_urgent =
+        (driver_ && driver_->descriptor() < 0) ||
+        std::any_of(snapshot_.devices.begin(), snapshot_.devices.end(), [](const Device& one) {
+          return is_from_proc(one) || one.health == Health::kLost ||
+                 one.health == Health::kNoAnswer || one.health == Health::kAsleep;
+        });
+    if (now - looked_at_ < (is_urgent ? kLookOften : kLookEvery)) return;
+    look_ = std::async(std::launch::async, [this] { return look(seconds(2)); });
+  }
+
+  void take_sample(inventory::DeviceSample sample, Clock::time_point now) {
+    driver_seconds_ += sample.driver_microseconds / 1e6;
+    for (Device& device : snapshot_.devices) {
+      if (key_of(device) != key_of(sample.device) || key_of(device).empty()) continue;
+      sampled_at_[key_of(device)] = read_at_[key_of(device)] = now;
+      join(sample, device);
+      // Samples of other vendors have no process list; keep the one from the last full snapshot.
+      const bool is_listed = is_sampled_by_driver(device) && !sample.no_process_list;
+      if (!is_listed) continue;
+      for (model::DeviceProcess& row : sample.processes) row.device = device.index;
+      rows_[device.index] = std::move(sample.processes);
+      lists_are_new_ = true;
+    }
+  }
+
+  void mark_silent_devices(Clock::time_point now) {
+    const auto limit = std::max<Clock::duration>(kSilentAfter, 4 * options_.interval);
+    for (Device& device : snapshot_.devices) {
+      if (!is_sampled_by_driver(device) || device.health == Health::kLost) continue;
+      const auto read = read_at_.find(key_of(device));
+      const auto age = read == read_at_.end() ? now - start_ : now - read->second;
+      if (age > limit) mark_silent(seconds_of(age), device);
+    }
+  }
+
+  void read_cpu(Clock::time_point now) {
+    for (Device& device : snapshot_.devices) {
+      if (device.kind != model::DeviceKind::kCpu) continue;
+      if (now - cpu_read_at_ > kSilentAfter - options_.interval / 2) {
+        cpu_read_at_ = now;
+        const int index = device.index;
+        snapshot_.host.cpu = system::read_cpu_budget(sources_.roots);
+        device = system::cpu_device(sources_.roots, snapshot_.host);
+        device.index = index;
+      }
+      device.readings.utilization_percent = cpu_.read(sources_.roots.proc);
+    }
+  }
+
+  void publish_frame(Clock::time_point now) {
+    auto frame = std::make_shared<Frame>();
+    if (std::exchange(lists_are_new_, false)) {
+      snapshot_.processes.clear();
+      for (const auto& [device, rows] : rows_)
+        snapshot_.processes.insert(snapshot_.processes.end(), rows.begin(), rows.end());
+      cache_.fill(snapshot_.processes, now);
+      inventory::sort_processes(snapshot_.processes);
+      plausibility_.check(snapshot_);
+      snapshot_.notes = notes_;
+      if (options_.decorate) options_.decorate(snapshot_);
+      frame->has_new_processes = true;
+    }
+    snapshot_.unix_milliseconds = unix_now();
+    frame->number = ++number_;
+    frame->seconds = seconds_of(now - start_);
+    frame->snapshot = snapshot_;
+    frame->cost = {thread_seconds(), driver_seconds_, looks_, seconds_of(now - start_)};
+    owner_.publish(std::move(frame));
+  }
+
+  Sampler& owner_;
+  const inventory::Sources& sources_;
+  const SamplerOptions& options_;
+  Clock::time_point start_, looked_at_, driver_started_, cpu_read_at_;
+  model::Snapshot snapshot_;
+  std::vector<std::string> notes_;                                 // of the last full snapshot
+  std::map<int, std::vector<model::DeviceProcess>> rows_;          // the driver's lists, by device
+  std::map<std::string, Clock::time_point> read_at_, sampled_at_;  // by key_of()
+  std::unique_ptr<inventory::NvmlSampler> driver_;
+  std::optional<inventory::SysfsSampler> sysfs_;
+  ProcessCache cache_;
+  Plausibility plausibility_;
+  CpuLoad cpu_;
+  bool lists_are_new_ = false;
+  std::uint64_t number_ = 0, looks_ = 0;
+  double driver_seconds_ = 0;
+  std::future<model::Snapshot> look_;  // last: it uses the others
+};
+
+Sampler::Sampler(inventory::Sources sources, SamplerOptions options)
+    : sources_(std::move(sources)),
+      options_(std::move(options)),
+      thread_([this] { Work(*this).run(); }) {}
+
+Sampler::~Sampler() {
+  {
+    const std::lock_guard hold(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Sampler::publish(FramePtr frame) {
+  {
+    const std::lock_guard hold(mutex_);
+    newest_ = frame;
+  }
+  changed_.notify_all();
+  if (options_.on_frame) options_.on_frame(frame);
+}
+
+FramePtr Sampler::newest() const {
+  const std::lock_guard hold(mutex_);
+  return newest_;
+}
+
+FramePtr Sampler::wait(std::uint64_t after, milliseconds limit) const {
+  std::unique_lock hold(mutex_);
+  const auto is_newer = [&] { return newest_ && newest_->number > after; };
+  return changed_.wait_for(hold, limit, is_newer) ? newest_ : nullptr;
+}
+
+}  // namespace berth::watch

@@ -1,0 +1,51 @@
+// Sampler: one thread that watches the machine and publishes frames. It takes fast readings every
+// second, process lists every two seconds, the other readings every ten, and a full snapshot every
+// minute, which finds new devices and driver errors.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "inventory/observe.hpp"
+#include "watch/frame.hpp"
+
+namespace berth::watch {
+
+struct SamplerOptions {
+  std::chrono::milliseconds interval{1000};
+  /// Called in the sampler's thread after new process lists, to add information about jobs.
+  std::function<void(model::Snapshot&)> decorate = {};
+  /// Called in the sampler's thread with each frame; it must not block for long.
+  std::function<void(const FramePtr&)> on_frame = {};
+  std::chrono::milliseconds initialisation_deadline{30'000};
+};
+
+class Sampler {
+ public:
+  Sampler(inventory::Sources sources, SamplerOptions options);
+  ~Sampler();
+  Sampler(const Sampler&) = delete;
+  Sampler& operator=(const Sampler&) = delete;
+
+  /// The newest frame; nullptr before the first.
+  [[nodiscard]] FramePtr newest() const;
+  /// Waits for a frame with a number above `after`; nullptr on timeout.
+  [[nodiscard]] FramePtr wait(std::uint64_t after, std::chrono::milliseconds limit) const;
+
+ private:
+  class Work;
+  void publish(FramePtr frame);
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  FramePtr newest_;
+  bool over_ = false;
+  inventory::Sources sources_;
+  SamplerOptions options_;
+  std::thread thread_;
+};
+
+}  // namespace berth::watch

@@ -1,0 +1,66 @@
+// Tests the sampler with working and hanging driver libraries (tests/fake_nvml).
+#include "watch/sampler.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace berth;
+using namespace berth::watch;
+using namespace std::chrono_literals;
+
+namespace {
+
+inventory::Sources sources_with(const std::string& name) {
+  inventory::Sources sources;
+  sources.nvml_library = std::string(BERTH_FAKE_NVML) + "/libfake_" + name + ".so";
+  sources.roots.sys = "/nonexistent";
+  return sources;
+}
+
+}  // namespace
+
+TEST_CASE("frames come one after another, with the readings of every device") {
+  SamplerOptions options;
+  options.interval = 20ms;
+  Sampler sampler(sources_with("healthy"), options);
+  const FramePtr first = sampler.wait(0, 60s);
+  REQUIRE(first);
+  CHECK(std::count_if(first->snapshot.devices.begin(), first->snapshot.devices.end(),
+                      [](const model::Device& device) {
+                        return device.vendor == model::Vendor::kNvidia;
+                      }) == 8);
+  CHECK(first->snapshot.processes.size() == 24);
+  const FramePtr later = sampler.wait(first->number + 5, 60s);
+  REQUIRE(later);
+  CHECK(later->number > first->number);
+  CHECK(*later->snapshot.devices[3].readings.temperature_celsius == 43.0);
+  CHECK(later->cost.looks == 1);
+  CHECK(later->cost.driver_seconds > 0);
+}
+
+TEST_CASE("the jobs are told to the sampler, in its own thread") {
+  SamplerOptions options;
+  options.interval = 20ms;
+  options.decorate = [](model::Snapshot& snapshot) {
+    for (model::DeviceProcess& process : snapshot.processes) process.job = 7;
+  };
+  Sampler sampler(sources_with("one"), options);
+  const FramePtr frame = sampler.wait(0, 60s);
+  REQUIRE(frame);
+  REQUIRE_FALSE(frame->snapshot.processes.empty());
+  CHECK(frame->snapshot.processes[0].job == 7);
+}
+
+TEST_CASE("without a driver there are frames of the CPU") {
+  inventory::Sources sources;
+  sources.nvml_library = "";
+  sources.roots.sys = "/nonexistent";
+  SamplerOptions options;
+  options.interval = 20ms;
+  Sampler sampler(sources, options);
+  const FramePtr frame = sampler.wait(2, 60s);
+  REQUIRE(frame);
+  REQUIRE_FALSE(frame->snapshot.devices.empty());
+  CHECK(frame->snapshot.devices.back().kind == model::DeviceKind::kCpu);
+}

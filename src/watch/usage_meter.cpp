@@ -1,0 +1,87 @@
+#include "watch/usage_meter.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "watch/join.hpp"
+
+namespace berth::watch {
+
+namespace {
+
+/// A longer gap between frames is not counted.
+constexpr double kLongestGap = 10;
+
+/// The processes of one key on one device.
+struct Holder {
+  double share = 0;  // percent
+  double memory_bytes = 0;
+  bool is_share_known = true;
+};
+
+}  // namespace
+
+std::string program_of(const std::string& command) {
+  const std::string word = command.substr(0, command.find(' '));
+  const auto slash = word.rfind('/');
+  return slash == std::string::npos ? word : word.substr(slash + 1);
+}
+
+void Usage::add(const Usage& other) {
+  held_seconds += other.held_seconds;
+  used_seconds += other.used_seconds;
+  known_seconds += other.known_seconds;
+  idle_seconds += other.idle_seconds;
+  memory_byte_seconds += other.memory_byte_seconds;
+  energy_joules += other.energy_joules;
+}
+
+/// Uses the energy counter if there is one; it restarts at zero when the driver is loaded.
+std::optional<double> UsageMeter::joules_of(const model::Device& device, double seconds) {
+  if (const auto& counter = device.readings.energy_millijoules) {
+    const auto [last, is_new] = energy_.try_emplace(key_of(device), *counter);
+    const auto before = std::exchange(last->second, *counter);
+    if (is_new || *counter < before) return std::nullopt;
+    return static_cast<double>(*counter - before) / 1000;
+  }
+  if (device.readings.power_milliwatts)
+    return static_cast<double>(*device.readings.power_milliwatts) / 1000 * seconds;
+  return std::nullopt;
+}
+
+void UsageMeter::add(const Frame& frame) {
+  const double seconds = last_seconds_ ? frame.seconds - *last_seconds_ : 0;
+  last_seconds_ = frame.seconds;
+  const bool counts = seconds > 0 && seconds <= kLongestGap;
+  std::map<int, std::map<UsageKey, Holder>> holders;
+  for (const model::DeviceProcess& process : frame.snapshot.processes) {
+    if (!process.kind.compute && !process.kind.mps) continue;
+    UsageKey key{"", process.user, process.job.value_or(0), program_of(process.command)};
+    Holder& holder = holders[process.device][std::move(key)];
+    holder.share += process.sm_percent.value_or(0);
+    holder.is_share_known = holder.is_share_known && process.sm_percent;
+    holder.memory_bytes += static_cast<double>(process.memory_bytes.value_or(0));
+  }
+  for (const model::Device& device : frame.snapshot.devices) {
+    const auto joules = joules_of(device, seconds);
+    const auto found = holders.find(device.index);
+    if (!counts || found == holders.end()) continue;
+    double all = 0;
+    for (const auto& [key, holder] : found->second) all += holder.share;
+    for (const auto& [key, holder] : found->second) {
+      UsageKey own = key;
+      own.device = key_of(device);
+      Usage& usage = usage_[own];
+      usage.held_seconds += seconds;
+      usage.memory_byte_seconds += holder.memory_bytes * seconds;
+      const double even = 1 / static_cast<double>(found->second.size());
+      usage.energy_joules += joules.value_or(0) * (all > 0 ? holder.share / all : even);
+      if (!holder.is_share_known) continue;
+      usage.known_seconds += seconds;
+      usage.used_seconds += std::min(holder.share, 100.0) / 100 * seconds;
+      if (holder.share == 0) usage.idle_seconds += seconds;
+    }
+  }
+}
+
+}  // namespace berth::watch

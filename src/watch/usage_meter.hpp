@@ -1,0 +1,51 @@
+// What users, jobs and programs used of the devices: GPU-seconds, memory, energy, and how long they
+// held a device without using it. Pure.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "watch/frame.hpp"
+
+namespace berth::watch {
+
+struct UsageKey {
+  std::string device;     // key_of()
+  std::string user;       // "": unknown
+  std::uint64_t job = 0;  // 0: none
+  std::string program;    // "python3"; "": unknown
+  auto operator<=>(const UsageKey&) const = default;
+};
+
+struct Usage {
+  double held_seconds = 0;         // with a compute process on the device
+  double used_seconds = 0;         // part of known_seconds, weighted by time share
+  double known_seconds = 0;        // part of held_seconds with a known time share
+  double idle_seconds = 0;         // part of known_seconds with a time share of 0
+  double memory_byte_seconds = 0;  // of processes with known memory
+  double energy_joules = 0;        // its part of the device's energy, by time share
+  void add(const Usage& other);
+};
+
+class UsageMeter {
+ public:
+  void add(const Frame& frame);
+  /// What was collected since the last call.
+  [[nodiscard]] std::map<UsageKey, Usage> take() { return std::exchange(usage_, {}); }
+
+ private:
+  [[nodiscard]] std::optional<double> joules_of(const model::Device& device, double seconds);
+
+  std::map<UsageKey, Usage> usage_;
+  std::map<std::string, std::uint64_t> energy_;  // last counter of each device, in mJ
+  std::optional<double> last_seconds_;
+};
+
+/// The program of a command line: "python3".
+[[nodiscard]] std::string program_of(const std::string& command);
+
+}  // namespace berth::watch

@@ -1,0 +1,70 @@
+#include "watch/usage_meter.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace berth;
+using namespace berth::watch;
+
+namespace {
+
+model::DeviceProcess process(const char* user, std::optional<double> share) {
+  model::DeviceProcess one;
+  one.device = 0;
+  one.user = user;
+  one.kind.compute = true;
+  one.command = "/usr/bin/python3 train.py";
+  one.memory_bytes = std::uint64_t{1} << 30U;
+  if (share) one.sm_percent = *share;
+  return one;
+}
+
+Frame frame_at(double seconds, std::uint64_t millijoules, std::vector<model::DeviceProcess> rows) {
+  Frame frame;
+  frame.seconds = seconds;
+  model::Device device;
+  device.index = 0;
+  device.uuid = "GPU-1";
+  device.readings.energy_millijoules = millijoules;
+  frame.snapshot.devices.push_back(device);
+  frame.snapshot.processes = std::move(rows);
+  return frame;
+}
+
+}  // namespace
+
+TEST_CASE("time, energy and memory go to whom they belong, and add up to the device") {
+  UsageMeter meter;
+  meter.add(frame_at(0, 0, {process("lin", 60.0), process("zhao", 20.0)}));
+  meter.add(frame_at(1, 400'000, {process("lin", 60.0), process("zhao", 20.0)}));
+  const auto usage = meter.take();
+  REQUIRE(usage.size() == 2);
+  const Usage& lin = usage.at({"GPU-1", "lin", 0, "python3"});
+  const Usage& zhao = usage.at({"GPU-1", "zhao", 0, "python3"});
+  CHECK(lin.held_seconds == doctest::Approx(1));
+  CHECK(lin.used_seconds == doctest::Approx(0.6));
+  CHECK(lin.energy_joules == doctest::Approx(300));
+  CHECK(lin.energy_joules + zhao.energy_joules == doctest::Approx(400));
+  CHECK(lin.memory_byte_seconds == doctest::Approx(1 << 30));
+  CHECK(lin.idle_seconds == 0);
+}
+
+TEST_CASE("who holds a device without using it is idle, who is not known to use it is not") {
+  UsageMeter meter;
+  meter.add(frame_at(0, 0, {process("idle", 0.0), process("unknown", std::nullopt)}));
+  meter.add(frame_at(2, 0, {process("idle", 0.0), process("unknown", std::nullopt)}));
+  const auto usage = meter.take();
+  CHECK(usage.at({"GPU-1", "idle", 0, "python3"}).idle_seconds == doctest::Approx(2));
+  CHECK(usage.at({"GPU-1", "unknown", 0, "python3"}).idle_seconds == 0);
+  CHECK(usage.at({"GPU-1", "unknown", 0, "python3"}).known_seconds == 0);
+  CHECK(usage.at({"GPU-1", "unknown", 0, "python3"}).held_seconds == doctest::Approx(2));
+}
+
+TEST_CASE("a gap, and an energy counter that restarts, count for nothing") {
+  UsageMeter meter;
+  meter.add(frame_at(0, 1'000, {process("lin", 50.0)}));
+  meter.add(frame_at(3600, 2'000, {process("lin", 50.0)}));
+  CHECK(meter.take().empty());
+  meter.add(frame_at(3601, 10, {process("lin", 50.0)}));
+  const auto usage = meter.take();
+  CHECK(usage.at({"GPU-1", "lin", 0, "python3"}).energy_joules == 0);
+}

@@ -1,0 +1,202 @@
+// The files that a guarded job and `berth run` share (docs/guard.md), in a folder that only the
+// user may enter. The guard maps `limits` read-only; in `usage`, each process of the job writes to
+// its own place. There are no locks, because a process may die at any instruction. Sums only
+// include living processes, so a dead process's usage disappears by itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wire/process_key.hpp"
+
+namespace berth::wire::guard {
+
+inline constexpr std::uint64_t kLimitsMagic = 0x54494d494c545242;  // "BRTLIMIT"
+inline constexpr std::uint64_t kUsageMagic = 0x4547415355545242;   // "BRTUSAGE"
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kMaxDevices = 16, kMaxProcesses = 512;
+inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
+
+struct DeviceLimit {
+  unsigned char uuid[16];      // as cuDeviceGetUuid returns it
+  std::uint64_t memory_bytes;  // kNoLimit: none
+  std::uint32_t permille;      // of the device's time; 0: no share requested
+  std::uint32_t flags;
+};
+static_assert(offsetof(DeviceLimit, memory_bytes) == 16 && sizeof(DeviceLimit) == 32);
+
+struct Limits {
+  std::uint64_t magic;
+  std::uint32_t version, devices;
+  std::uint64_t job;
+  std::uint64_t changed;  // counts changes
+  DeviceLimit device[kMaxDevices];
+};
+static_assert(offsetof(Limits, device) == 32 && sizeof(Limits) == 544);
+
+/// What one process uses on one device.
+struct Counters {
+  std::uint64_t used;   // bytes, including requests in progress
+  std::uint64_t asked;  // bytes of `used` that may still be refused
+  std::uint64_t peak;   // maximum of the process
+  std::uint64_t allocations, frees, refusals;
+  std::uint64_t launches, copies;
+  std::uint64_t busy;  // nanoseconds of device time
+  std::uint64_t unused[7];
+};
+static_assert(sizeof(Counters) == 128);
+
+enum State : std::uint32_t { kFree = 0, kTaken = 1, kLives = 2, kDead = 3 };
+
+struct Process {
+  std::uint64_t start;
+  std::int64_t pid;
+  std::uint32_t state;
+  std::uint32_t unused[11];
+  Counters device[kMaxDevices];
+};
+static_assert(offsetof(Process, device) == 64 && sizeof(Process) == 64 + 128 * kMaxDevices);
+
+enum Trouble : std::uint32_t { kNoTrouble = 0, kNoPlace = 1, kGraphMemory = 2 };
+
+struct Usage {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t places;  // places ever used
+  std::uint64_t
+      looked;  // time of the last search for dead processes: CLOCK_MONOTONIC in nanoseconds
+  std::uint64_t peak[kMaxDevices];  // maximum of the job
+  std::uint32_t started;            // processes with the guard that initialised CUDA
+  std::uint32_t trouble;            // Trouble: why the guard could not enforce something
+  std::uint32_t unused[8];
+  Process process[kMaxProcesses];
+};
+static_assert(offsetof(Usage, peak) == 24 && offsetof(Usage, process) == 192);
+
+/// Another process made the file, so check its bounds.
+inline bool valid(const Limits& limits) {
+  return limits.magic == kLimitsMagic && limits.version == kVersion &&
+         limits.devices <= kMaxDevices;
+}
+inline bool valid(const Usage& usage) {
+  return usage.magic == kUsageMagic && usage.version == kVersion;
+}
+
+inline std::uint64_t read_word(const std::uint64_t& word) {
+  return __atomic_load_n(&word, __ATOMIC_SEQ_CST);
+}
+inline void add_word(std::uint64_t& word, std::uint64_t by) {
+  __atomic_fetch_add(&word, by, __ATOMIC_SEQ_CST);
+}
+inline void take_word(std::uint64_t& word, std::uint64_t by) {
+  __atomic_fetch_sub(&word, by, __ATOMIC_SEQ_CST);
+}
+inline void raise_word(std::uint64_t& word, std::uint64_t to) {
+  std::uint64_t was = __atomic_load_n(&word, __ATOMIC_RELAXED);
+  while (was < to &&
+         !__atomic_compare_exchange_n(&word, &was, to, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+inline std::uint32_t places_of(const Usage& usage) {
+  const std::uint32_t n = __atomic_load_n(&usage.places, __ATOMIC_ACQUIRE);
+  return n < kMaxProcesses ? n : kMaxProcesses;
+}
+
+struct Sum {
+  std::uint64_t used = 0, asked = 0;
+};
+inline Sum sum_of(const Usage& usage, std::uint32_t device) {
+  Sum sum;
+  const std::uint32_t places = places_of(usage);
+  for (std::uint32_t i = 0; i < places; ++i) {
+    const Process& process = usage.process[i];
+    if (__atomic_load_n(&process.state, __ATOMIC_SEQ_CST) != kLives) continue;
+    sum.asked += read_word(process.device[device].asked);
+    sum.used += read_word(process.device[device].used);
+  }
+  return sum;
+}
+
+/// Marks dead processes, so that they no longer count. Their counters stay for the report.
+inline void bury_the_dead(Usage& usage) {
+  const std::uint32_t places = places_of(usage);
+  for (std::uint32_t i = 0; i < places; ++i) {
+    Process& process = usage.process[i];
+    std::uint32_t state = __atomic_load_n(&process.state, __ATOMIC_ACQUIRE);
+    if (state != kLives || lives(process.pid, process.start)) continue;
+    __atomic_compare_exchange_n(&process.state, &state, kDead, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_RELAXED);
+  }
+}
+
+inline constexpr std::uint64_t kLookEvery = 5'000'000;  // nanoseconds
+inline void bury_now_and_then(Usage& usage, std::uint64_t now) {
+  std::uint64_t last = read_word(usage.looked);
+  if (places_of(usage) < 2 || now - last < kLookEvery) return;
+  if (__atomic_compare_exchange_n(&usage.looked, &last, now, false, __ATOMIC_RELAXED,
+                                  __ATOMIC_RELAXED))
+    bury_the_dead(usage);
+}
+
+/// Takes a place for this process; nullptr if 512 processes are alive.
+inline Process* take_place(Usage& usage, std::int64_t pid) {
+  const std::uint64_t start = stat_of(pid).start;
+  bury_the_dead(usage);
+  for (int turn = 0; turn < 2; ++turn) {
+    for (std::uint32_t i = 0; i < kMaxProcesses; ++i) {
+      Process& process = usage.process[i];
+      // First use only places that are still free, so that reports keep the counters of dead
+      // processes.
+      std::uint32_t state = turn == 0 ? kFree : kDead;
+      if (!__atomic_compare_exchange_n(&process.state, &state, kTaken, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED))
+        continue;
+      process.pid = pid;
+      process.start = start;
+      for (Counters& counters : process.device) counters.used = counters.asked = 0;
+      std::uint32_t places = __atomic_load_n(&usage.places, __ATOMIC_RELAXED);
+      while (places < i + 1 && !__atomic_compare_exchange_n(&usage.places, &places, i + 1, true,
+                                                            __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+      }
+      __atomic_store_n(&process.state, kLives, __ATOMIC_SEQ_CST);
+      return &process;
+    }
+    bury_the_dead(usage);
+  }
+  return nullptr;
+}
+
+enum class Answer { kGranted, kOverQuota };
+
+/// Reserves first and checks the sum afterwards. If two processes race, the later one sees both
+/// reservations, so the granted sum never exceeds the limit. If the other one will be refused, this
+/// one retries instead of being refused too.
+inline Answer charge(Usage& usage, Counters& own, std::uint32_t device, std::uint64_t bytes,
+                     std::uint64_t limit) {
+  if (bytes > limit) return Answer::kOverQuota;
+  for (std::uint32_t turn = 0;; ++turn) {
+    add_word(own.asked, bytes);
+    add_word(own.used, bytes);
+    const Sum sum = sum_of(usage, device);
+    if (sum.used <= limit) {
+      take_word(own.asked, bytes);
+      raise_word(own.peak, __atomic_load_n(&own.used, __ATOMIC_RELAXED));
+      raise_word(usage.peak[device], sum.used);
+      return Answer::kGranted;
+    }
+    take_word(own.used, bytes);
+    take_word(own.asked, bytes);
+    // Whether it would fit without the other processes' pending requests.
+    const bool blocked = sum.used - (sum.asked < sum.used ? sum.asked : sum.used) + bytes <= limit;
+    if (turn == 0) bury_the_dead(usage);
+    if (turn > 0 && (!blocked || turn > 200)) return Answer::kOverQuota;
+    for (std::uint32_t wait = 0; wait < (turn & 15U) * 37; ++wait)
+      __asm__ volatile("" ::: "memory");
+  }
+}
+
+inline void give_back(Counters& own, std::uint64_t bytes) {
+  take_word(own.used, bytes);
+}
+
+}  // namespace berth::wire::guard

@@ -1,0 +1,116 @@
+// The quota's accounting with processes that race and die.
+#include "wire/guard.hpp"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <doctest/doctest.h>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+
+using namespace berth::wire::guard;
+
+namespace {
+
+struct Unmap {
+  void operator()(Usage* usage) const { munmap(usage, sizeof(Usage)); }
+};
+
+std::unique_ptr<Usage, Unmap> shared_usage() {
+  void* where =
+      mmap(nullptr, sizeof(Usage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(where != MAP_FAILED);
+  auto* usage = static_cast<Usage*>(where);
+  usage->magic = kUsageMagic;
+  usage->version = kVersion;
+  return std::unique_ptr<Usage, Unmap>(usage);
+}
+
+/// What living processes have been granted; pending requests may exceed the limit.
+std::uint64_t granted(const Usage& usage) {
+  const Sum sum = sum_of(usage, 0);
+  return sum.used - sum.asked;
+}
+
+}  // namespace
+
+TEST_CASE("a quota is given out to its last byte, and no further") {
+  const auto usage = shared_usage();
+  Process* own = take_place(*usage, getpid());
+  REQUIRE(own != nullptr);
+  Counters& counters = own->device[0];
+  CHECK(charge(*usage, counters, 0, 1000, 1000) == Answer::kGranted);
+  CHECK(charge(*usage, counters, 0, 1, 1000) == Answer::kOverQuota);
+  give_back(counters, 400);
+  CHECK(charge(*usage, counters, 0, 401, 1000) == Answer::kOverQuota);
+  CHECK(charge(*usage, counters, 0, 400, 1000) == Answer::kGranted);
+  CHECK(charge(*usage, counters, 0, kNoLimit, 1000) == Answer::kOverQuota);
+  CHECK(usage->peak[0] == 1000);
+}
+
+TEST_CASE("what a killed process had is free again, whatever it was doing") {
+  const auto usage = shared_usage();
+  Process* own = take_place(*usage, getpid());
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      Process* place = take_place(*usage, getpid());
+      for (;;) {
+        if (charge(*usage, place->device[0], 0, 700, 1000) == Answer::kGranted)
+          give_back(place->device[0], 700);
+      }
+    }
+    usleep(1000 + static_cast<useconds_t>(i) * 97);
+    kill(child, SIGKILL);
+    // A zombie holds nothing, as with a real driver.
+    siginfo_t info;
+    waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
+    CHECK(charge(*usage, own->device[0], 0, 1000, 1000) == Answer::kGranted);
+    give_back(own->device[0], 1000);
+    waitpid(child, nullptr, 0);
+  }
+}
+
+TEST_CASE("processes that race are never over the quota together, and each gets its turn") {
+  const auto usage = shared_usage();
+  constexpr std::uint64_t kLimit = 1000, kEach = 600;
+  constexpr int kProcesses = 4, kRounds = 5000;
+  pid_t children[kProcesses];
+  auto* inside = static_cast<int*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  for (pid_t& child : children) {
+    child = fork();
+    if (child != 0) continue;
+    Process* place = take_place(*usage, getpid());
+    int over = 0, got = 0;
+    for (int i = 0; i < kRounds; ++i) {
+      if (charge(*usage, place->device[0], 0, kEach, kLimit) != Answer::kGranted) continue;
+      ++got;
+      if (__atomic_add_fetch(inside, 1, __ATOMIC_SEQ_CST) != 1) ++over;
+      __atomic_sub_fetch(inside, 1, __ATOMIC_SEQ_CST);
+      give_back(place->device[0], kEach);
+    }
+    _exit(over != 0 ? 1 : got == 0 ? 2 : 0);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+  }
+  bury_the_dead(*usage);
+  CHECK(granted(*usage) == 0);
+  munmap(inside, 4096);
+}
+
+TEST_CASE("a place is taken by its process alone, and told apart by when it started") {
+  const auto usage = shared_usage();
+  Process* own = take_place(*usage, getpid());
+  CHECK(berth::wire::lives(own->pid, own->start));
+  CHECK_FALSE(berth::wire::lives(own->pid, own->start + 1));
+  own->device[0].used = 5;
+  own->start += 1;
+  bury_the_dead(*usage);
+  CHECK(sum_of(*usage, 0).used == 0);
+}

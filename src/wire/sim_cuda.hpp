@@ -1,0 +1,177 @@
+// What the processes of a simulation share about its CUDA devices (BERTH_SIM_DIR/cuda): who uses
+// how much memory on which device, and one engine per device that processes share. A single lock
+// protects it; the kernel releases the lock if its holder dies.
+#pragma once
+
+#include <errno.h>
+#include <pthread.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wire/process_key.hpp"
+
+namespace berth::wire::sim {
+
+inline constexpr std::uint64_t kCudaMagic = 0x4144554348545242;  // "BRTHCUDA"
+inline constexpr std::uint32_t kCudaVersion = 1, kCudaDevices = 16, kCudaProcesses = 512,
+                               kCudaMarks = 256;
+
+/// A position in a queue whose completion time is wanted.
+struct CudaMark {
+  std::uint64_t at;    // work before it, in nanoseconds since the queue began
+  std::uint64_t when;  // CLOCK_MONOTONIC in nanoseconds; 0: not yet
+};
+
+/// The work of one process on one device, done in order.
+struct CudaQueue {
+  std::uint64_t submitted, done;          // nanoseconds of work
+  std::uint64_t marks_made, marks_known;  // counts; mark N is in cell N % kCudaMarks
+  CudaMark marks[kCudaMarks];
+};
+
+struct CudaProcess {
+  std::int64_t pid;  // 0: free place
+  std::uint64_t start;
+  std::uint64_t used[kCudaDevices];  // bytes of device memory
+  std::uint64_t contexts[kCudaDevices];
+  CudaQueue queue[kCudaDevices];
+};
+
+struct CudaDevice {
+  std::uint64_t room;   // bytes that CUDA can allocate
+  std::uint64_t clock;  // time up to which the engine's work is computed
+  std::uint64_t busy;   // nanoseconds of completed work
+};
+
+struct CudaShared {
+  std::uint64_t magic;
+  std::uint32_t version, devices;
+  alignas(64) unsigned char lock[64];  // a robust pthread_mutex_t
+  std::uint32_t processes;             // places ever used
+  std::uint32_t unused;
+  std::uint64_t looked;  // time of the last search for dead processes
+  CudaDevice device[kCudaDevices];
+  CudaProcess process[kCudaProcesses];
+};
+static_assert(offsetof(CudaShared, lock) == 64 && offsetof(CudaShared, processes) == 128 &&
+              offsetof(CudaShared, device) == 144);
+static_assert(sizeof(pthread_mutex_t) <= 64);
+
+inline pthread_mutex_t* lock_of(CudaShared& shared) {
+  return reinterpret_cast<pthread_mutex_t*>(shared.lock);
+}
+
+/// Called once, by `berth sim`, on zeroed memory.
+inline bool begin_cuda(CudaShared& shared, std::uint32_t devices) {
+  pthread_mutexattr_t kind;
+  if (pthread_mutexattr_init(&kind) != 0) return false;
+  const bool made = pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED) == 0 &&
+                    pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST) == 0 &&
+                    pthread_mutex_init(lock_of(shared), &kind) == 0;
+  pthread_mutexattr_destroy(&kind);
+  shared.devices = devices < kCudaDevices ? devices : kCudaDevices;
+  shared.version = kCudaVersion;
+  shared.magic = kCudaMagic;
+  return made;
+}
+
+/// Every write is a single word, so the data stays valid if the holder of the lock dies.
+class CudaLock {
+ public:
+  explicit CudaLock(CudaShared& shared) : shared_(shared) {
+    if (pthread_mutex_lock(lock_of(shared_)) == EOWNERDEAD)
+      pthread_mutex_consistent(lock_of(shared_));
+  }
+  ~CudaLock() { pthread_mutex_unlock(lock_of(shared_)); }
+  CudaLock(const CudaLock&) = delete;
+  CudaLock& operator=(const CudaLock&) = delete;
+
+ private:
+  CudaShared& shared_;
+};
+
+/// Call it, and everything below, with the lock held. Frees what dead processes held.
+inline void bury_the_dead(CudaShared& shared) {
+  for (std::uint32_t i = 0; i < shared.processes; ++i) {
+    CudaProcess& process = shared.process[i];
+    if (process.pid == 0 || lives(process.pid, process.start)) continue;
+    for (std::uint32_t d = 0; d < kCudaDevices; ++d) {
+      process.used[d] = process.contexts[d] = 0;
+      process.queue[d].submitted = process.queue[d].done;
+    }
+    process.pid = 0;
+  }
+}
+
+inline constexpr std::uint64_t kLookEvery = 5'000'000;  // nanoseconds
+inline void bury_now_and_then(CudaShared& shared, std::uint64_t now) {
+  if (now - shared.looked < kLookEvery) return;
+  shared.looked = now;
+  bury_the_dead(shared);
+}
+
+inline std::uint64_t cuda_memory_used(const CudaShared& shared, std::uint32_t device) {
+  std::uint64_t sum = 0;
+  for (std::uint32_t i = 0; i < shared.processes; ++i) sum += shared.process[i].used[device];
+  return sum;
+}
+
+inline std::uint32_t working(const CudaShared& shared, std::uint32_t device, std::uint64_t& least) {
+  std::uint32_t n = 0;
+  least = ~std::uint64_t{0};
+  for (std::uint32_t i = 0; i < shared.processes; ++i) {
+    const CudaQueue& queue = shared.process[i].queue[device];
+    const std::uint64_t left = queue.submitted - queue.done;
+    if (left == 0) continue;
+    ++n;
+    least = left < least ? left : least;
+  }
+  return n;
+}
+
+inline void complete(CudaQueue& queue, std::uint64_t work, std::uint64_t since, std::uint32_t of) {
+  const std::uint64_t before = queue.done;
+  queue.done += work;
+  while (queue.marks_known < queue.marks_made) {
+    CudaMark& mark = queue.marks[queue.marks_known % kCudaMarks];
+    if (mark.at > queue.done) break;
+    mark.when = since + (mark.at > before ? (mark.at - before) * of : 0);
+    ++queue.marks_known;
+  }
+}
+
+/// All processes with work get equal shares of the engine's time, as with turns of a few
+/// milliseconds.
+inline void work_until(CudaShared& shared, std::uint32_t device, std::uint64_t now) {
+  CudaDevice& engine = shared.device[device];
+  while (engine.clock < now) {
+    std::uint64_t least = 0;
+    const std::uint32_t n = working(shared, device, least);
+    if (n == 0) {
+      engine.clock = now;
+      return;
+    }
+    const std::uint64_t fair = (now - engine.clock) / n, work = fair < least ? fair : least;
+    if (work == 0) return;
+    for (std::uint32_t i = 0; i < shared.processes; ++i) {
+      CudaQueue& queue = shared.process[i].queue[device];
+      if (queue.submitted != queue.done) complete(queue, work, engine.clock, n);
+    }
+    engine.clock += work * n;
+    engine.busy += work * n;
+  }
+}
+
+/// Adds a mark after all work of the queue; false if too many marks are pending.
+inline bool make_mark(CudaQueue& queue, std::uint64_t now, std::uint64_t& number) {
+  if (queue.marks_made - queue.marks_known >= kCudaMarks) return false;
+  number = queue.marks_made;
+  queue.marks[number % kCudaMarks] = {queue.submitted,
+                                      queue.submitted == queue.done ? now : std::uint64_t{0}};
+  ++queue.marks_made;
+  if (queue.submitted == queue.done) queue.marks_known = queue.marks_made;
+  return true;
+}
+
+}  // namespace berth::wire::sim

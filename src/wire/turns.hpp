@@ -1,0 +1,44 @@
+// Takes turns on one device: a file shared by a user's guarded jobs. A process holds the device for
+// a quantum, works alone, waits until its work is done, and hands over to the process with the
+// least time per weight. A holder that dies or idles loses its turn.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wire/process_key.hpp"
+
+namespace berth::wire::turns {
+
+inline constexpr std::uint64_t kMagic = 0x534e525554545242;  // "BRTTURNS"
+inline constexpr std::uint32_t kVersion = 1, kPlaces = 256;
+
+enum State : std::uint32_t { kFree = 0, kTaken = 1, kLives = 2 };
+
+struct Place {
+  std::uint64_t start;
+  std::int64_t pid;
+  std::uint32_t state;
+  std::uint32_t waiting;     // 1: waits for the device
+  std::uint64_t weight;      // permille
+  std::uint64_t had;         // nanoseconds of device time, times 1000 / weight
+  std::uint64_t busy_until;  // when the work it sent will probably be done
+  std::uint64_t sent;        // number of calls; if it changes, the process is not idle
+  std::uint64_t unused;
+};
+static_assert(sizeof(Place) == 64);
+
+struct Turns {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t places;  // places ever used
+  std::uint64_t unused[6];
+  std::uint32_t holder;  // a place + 1; 0: none. A futex.
+  std::uint32_t waiters;
+  std::uint64_t changes;
+  std::uint64_t more[6];
+  Place place[kPlaces];
+};
+static_assert(offsetof(Turns, holder) == 64 && offsetof(Turns, place) == 128);
+
+}  // namespace berth::wire::turns

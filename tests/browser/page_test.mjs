@@ -1,0 +1,133 @@
+// The page of the daemon in a real Chromium, on a simulated machine: what it shows live, a fault, hostile names, a wrong token, a
+// daemon that restarts, themes, widths, and what axe finds. Screenshots go to OUT.
+//
+// usage: node page_test.mjs BERTH OUT
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const berth = resolve(process.argv[2]), out = resolve(process.argv[3]);
+const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
+const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+mkdirSync(out, { recursive: true });
+const folder = mkdtempSync(join(tmpdir(), "berth-page-"));
+
+async function freePort() {
+  const server = createServer();
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const { port } = server.address();
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+// The simulated machine is a shell; what is started with its variables is on it.
+const shell = spawn(berth, ["sim", "--machine", "dgx-h100-8", "--processes", "14", "--fault", "lost:5@45", "--", "sh", "-c", "env -0; cat"]);
+let said = "";
+while (!(said.endsWith("\0") && said.includes("BERTH_SIM_DIR"))) said += await new Promise((done) => shell.stdout.once("data", (bytes) => done(String(bytes))));
+const variables = { ...Object.fromEntries(said.split("\0").filter(Boolean).map((one) => [one.slice(0, one.indexOf("=")), one.slice(one.indexOf("=") + 1)])),
+  BERTH_STATE_DIR: join(folder, "state") };
+const port = await freePort();
+
+async function serve() {
+  const daemon = spawn(berth, ["serve", "--tcp", `127.0.0.1:${port}`], { env: variables, stdio: ["ignore", "pipe", "inherit"] });
+  await new Promise((done) => daemon.stdout.once("data", done));
+  return daemon;
+}
+const ended = (process_) => new Promise((done) => process_.once("exit", done));
+const run = (...words) => ended(spawn(berth, words, { env: variables, stdio: "ignore" }));
+
+let daemon = await serve();
+const token = readFileSync(join(folder, "state", "tcp-token"), "utf8").trim();
+const address = `http://127.0.0.1:${port}/`;
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+const context = await browser.newContext({ locale: "en-US" });
+const page = await context.newPage();
+const elsewhere = [], wrong = [];
+page.on("request", (request) => { if (!request.url().startsWith(address) && !request.url().startsWith("data:")) elsewhere.push(request.url()); });
+page.on("pageerror", (error) => wrong.push(String(error)));
+page.on("dialog", (dialog) => { wrong.push("a dialog: " + dialog.message()); dialog.dismiss(); });
+
+async function step(name, work) {
+  await work();
+  console.log(`ok  ${name}`);
+}
+
+try {
+  await step("without a token it asks for one, and a wrong one is refused", async () => {
+    await page.goto(address);
+    await page.fill("#token", "not-the-token");
+    await page.press("#token", "Enter");
+    await page.waitForFunction(() => document.getElementById("state").textContent.includes("not the right"));
+    assert.equal(await page.locator(".card").count(), 0);
+  });
+  await step("with the address that berth prints it shows eight GPUs and the processes, live", async () => {
+    await page.goto("about:blank");
+    await page.goto(`${address}#${token}`);
+    await page.waitForSelector(".card >> nth=8");
+    assert.equal(await page.locator(".card").count(), 9); // and the CPU
+    await page.waitForSelector("#processes tr >> nth=13");
+    assert.ok(!(await page.url()).includes(token), "the token stays out of the address bar");
+    await page.waitForFunction(() => (document.querySelector(".graph .use").getAttribute("d") || "").split("L").length > 3);
+  });
+  await step("a hostile name is only text", async () => {
+    await run("run", "--queue", "--hold", "--name", "<img src=x onerror=alert(1)>", "--", "true");
+    await page.waitForFunction(() => document.getElementById("jobs").textContent.includes("<img src=x onerror"));
+    assert.equal(await page.locator("#jobs img").count(), 0);
+  });
+  await step("a job that is cancelled leaves the list", async () => {
+    await run("cancel", "1");
+    await page.waitForFunction(() => !document.getElementById("jobs").textContent.includes("onerror"));
+  });
+  await step("it sorts by the column that is pressed", async () => {
+    await page.click("#columns th:nth-child(3) button");
+    await page.waitForFunction(() => {
+      const users = [...document.querySelectorAll("#processes td:nth-child(3)")].map((cell) => cell.textContent);
+      return users.length > 0 && users.every((one, at) => at === 0 || users[at - 1].localeCompare(one) <= 0);
+    });
+  });
+  await step("a lost GPU shows, with an alert", async () => {
+    await page.waitForSelector("#alerts li", { timeout: 120000 });
+    assert.match(await page.textContent("#alerts"), /GPU 5 is lost/);
+    assert.equal(await page.locator(".card[data-bad]").count(), 1);
+  });
+  for (const scheme of ["light", "dark"])
+    for (const width of [360, 900, 1440])
+      await step(`${scheme}, ${width} px: nothing is cut off, and axe finds nothing serious`, async () => {
+        await page.emulateMedia({ colorScheme: scheme });
+        await page.setViewportSize({ width, height: 900 });
+        await page.waitForTimeout(400);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        assert.ok(wide <= 0, `the page is ${wide} px too wide`);
+        await page.screenshot({ path: join(out, `page-${scheme}-${width}.png`), fullPage: width === 1440 });
+        const found = await page.evaluate(`(() => { ${AXE}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
+        const serious = found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes[0].html}`);
+        assert.deepEqual(serious, []);
+      });
+  await step("it goes on when the daemon was restarted", async () => {
+    daemon.kill("SIGKILL");
+    await ended(daemon);
+    await page.waitForFunction(() => document.getElementById("state").textContent.includes("no connection"));
+    daemon = await serve();
+    await page.waitForFunction(() => document.getElementById("state").textContent === "live", null, { timeout: 60000 });
+  });
+  await step("it is Chinese where the browser says so", async () => {
+    const other = await browser.newContext({ locale: "zh-CN" });
+    const chinese = await other.newPage();
+    await chinese.goto(`${address}#${token}`);
+    await chinese.waitForSelector(".card");
+    assert.equal(await chinese.textContent("#devices-title"), "设备");
+    await chinese.screenshot({ path: join(out, "page-zh.png") });
+    await other.close();
+  });
+  assert.deepEqual(elsewhere, [], "nothing is asked of other hosts");
+  assert.deepEqual(wrong, []);
+} finally {
+  await browser.close();
+  daemon.kill("SIGTERM");
+  shell.stdin.end();
+  rmSync(folder, { recursive: true, force: true });
+}

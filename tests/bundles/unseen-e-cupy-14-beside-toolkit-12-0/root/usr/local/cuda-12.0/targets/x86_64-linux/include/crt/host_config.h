@@ -1,3 +1,0 @@
-#if __GNUC__ > 12
-#error -- unsupported GNU version! gcc versions later than 12 are not supported!
-#endif

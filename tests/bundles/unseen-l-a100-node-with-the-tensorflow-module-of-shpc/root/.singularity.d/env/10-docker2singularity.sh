@@ -1,2 +1,0 @@
-#!/bin/sh
-export CUDA_VERSION="${CUDA_VERSION:-"11.7.0.022"}"

@@ -1,3 +1,0 @@
-#!/bin/sh
-# singularity-hpc
-export PS1="[nvcr.io/nvidia/tensorflow]$ "

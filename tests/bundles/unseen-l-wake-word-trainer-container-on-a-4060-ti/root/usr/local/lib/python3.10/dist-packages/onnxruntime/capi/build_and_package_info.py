@@ -1,2 +1,0 @@
-package_name = 'onnxruntime'
-__version__ = '1.23.1'

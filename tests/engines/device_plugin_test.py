@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""`berth k8s device-plugin` with a fake kubelet over real gRPC, on simulated GPUs: it registers, lists, allocates, reports failures and
+recovery, and registers again after the kubelet has restarted. A process that plays a container is limited to its share."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BERTH = os.path.abspath(sys.argv.pop(1))
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.path.join(HERE, "..", "guard", "program.py")
+MIB = 1 << 20
+sys.path.insert(0, HERE)
+import kubelet_bed  # noqa: E402
+
+PLUGIN = os.path.join(os.path.dirname(BERTH), "berth-k8s")
+WHY_NOT = kubelet_bed.MISSING or ("" if os.path.exists(PLUGIN) else "berth-k8s was not built: no gRPC")
+
+
+def simulated(*words, machine="lab-4x3090", faults=(), **keywords):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_", "SLURM_", "KUBERNETES_"))}
+    faults = [word for fault in faults for word in ("--fault", fault)]
+    return subprocess.Popen([BERTH, "sim", "--machine", machine, *faults, "--", *words], env={**environment, "LANG": "C"},
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **keywords)
+
+
+def output(*words, **keywords):
+    process = simulated(*words, **keywords)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+class Words(unittest.TestCase):
+    def test_what_would_be_offered(self):
+        code, out, err = output(BERTH, "k8s", "devices", "--shares", "4", "--json")
+        self.assertEqual(code, 0, err)
+        (resource,) = json.loads(out)["resources"]
+        self.assertEqual((resource["name"], len(resource["devices"])), ("berth.dev/gpu-share", 16))
+        self.assertTrue(resource["devices"][0]["id"].endswith("::0"))
+        self.assertEqual(resource["devices"][0]["memory_limit_bytes"] % MIB, 0)
+        names = [one["name"] for one in json.loads(output(BERTH, "k8s", "devices", "--json", machine="dgx-a100-mig")[1])["resources"]]
+        self.assertIn("berth.dev/mig-1g.10gb", names)
+
+    def test_wrong_words(self):
+        for words in ((), ("pods",), ("devices", "--shares", "0"), ("device-plugin", "--kubelet", "here"), ("device-plugin", "--interval", "1ms")):
+            self.assertEqual(output(BERTH, "k8s", *words)[0], 2, words)
+        self.assertEqual(output(BERTH, "k8s", "devices", machine="none")[0], 3)
+
+
+    def test_a_berth_without_its_second_program_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = shutil.copy(BERTH, folder)
+            done = subprocess.run([alone, "k8s", "device-plugin"], capture_output=True, text=True, timeout=30)
+        self.assertIn("E1030", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+
+    @unittest.skipUnless(os.path.exists(PLUGIN) and shutil.which("readelf"), "no berth-k8s, or no readelf")
+    def test_the_second_program_needs_glibc_alone(self):
+        needed = re.findall(r"NEEDED.*\[(.*)\]", subprocess.run(["readelf", "-d", PLUGIN], capture_output=True, text=True, check=True).stdout)
+        self.assertEqual([name for name in needed if not re.match(r"lib(c|m|dl|rt|pthread)\.so|ld-linux", name)], [])
+
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class DevicePlugin(unittest.TestCase):
+    def setUp(self):
+        self.kubelet = kubelet_bed.Kubelet()
+        self.addCleanup(self.kubelet.__exit__)
+        self.kubelet.start()
+        self.process = None
+        self.addCleanup(self.end)
+
+    def begin(self, *options, before=(), **keywords):
+        words = (*before, BERTH, "k8s", "device-plugin", "--json", "--kubelet", self.kubelet.folder, "--state", self.kubelet.made.name + "/state",
+                 "--interval", "200ms", *options)
+        self.process = simulated(*words, start_new_session=True, **keywords)
+
+    def end(self):
+        """Its exit code and what it said, line by line."""
+        if self.process is None or self.process.poll() is not None and self.process.stderr.closed:
+            return None, []
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            _, err = self.process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            raise
+        return self.process.returncode, [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+
+    def plugin(self, nth=1):
+        plugin = self.kubelet.plugin(self.kubelet.wait_for(nth).endpoint)
+        self.addCleanup(plugin.close)
+        return plugin
+
+    def test_it_registers_lists_and_gives_whole_gpus(self):
+        self.begin()
+        request = self.kubelet.wait_for(1)
+        self.assertEqual((request.version, request.resource_name, request.endpoint), ("v1beta1", "berth.dev/gpu", "berth-gpu.sock"))
+        self.assertTrue(request.options.get_preferred_allocation_available)
+        plugin = self.plugin()
+        self.assertTrue(plugin.options().get_preferred_allocation_available)
+        devices = next(plugin.watch())
+        self.assertEqual(len(devices), 4)
+        self.assertEqual(set(devices.values()), {"Healthy"})
+        first, second = list(devices)[:2]
+        answer = plugin.allocate(first, second)
+        self.assertEqual(answer.envs["NVIDIA_VISIBLE_DEVICES"], f"{first},{second}")
+        self.assertNotIn("LD_PRELOAD", answer.envs)
+        with self.assertRaises(kubelet_bed.grpc.RpcError) as refused:
+            plugin.allocate("GPU-of-nobody")
+        self.assertEqual(refused.exception.code(), kubelet_bed.grpc.StatusCode.NOT_FOUND)
+        code, said = self.end()
+        self.assertEqual(code, 0)
+        # A kubelet may ask before its answer to the registration has arrived.
+        events = [one["event"] for one in said]
+        self.assertEqual((events[0], sorted(events[1:3]), events[3:]), ("offers", ["allocated", "registered"], ["refused", "ends"]))
+        self.assertEqual([name for name in os.listdir(self.kubelet.folder) if name != "kubelet.sock"], [])
+
+    def test_shares_of_one_gpu_are_held_to_their_memory(self):
+        self.begin("--shares", "4")
+        plugin = self.plugin()
+        devices = next(plugin.watch())
+        self.assertEqual(len(devices), 16)
+        ids = sorted(devices)
+        chosen = plugin.preferred([ids[0], ids[4], ids[5]], [], 2)
+        self.assertEqual(len({one.split("::")[0] for one in chosen}), 1)
+        answer = plugin.allocate(*chosen)
+        mounts = {mount.container_path: mount for mount in answer.mounts}
+        self.assertTrue(mounts["/run/berth/guard/limits"].read_only)
+        self.assertFalse(mounts["/run/berth/guard/usage"].read_only)
+        guard = os.path.dirname(mounts["/run/berth/guard/limits"].host_path)
+        library = mounts[answer.envs["LD_PRELOAD"]].host_path
+        limit = 2 * self.share_bytes()
+        # The container's program, with its mounts where they are on the node.
+        code, out, err = output("env", f"LD_PRELOAD={library}", f"BERTH_GUARD={guard}", f"CUDA_VISIBLE_DEVICES={self.index_of(chosen[0])}",
+                                sys.executable, PROGRAM, "quota", str(limit))
+        self.assertEqual(out, f"0 2 0 {limit} 2\n0\n", err)
+        self.assertEqual(self.end()[0], 0)
+
+    def share_bytes(self):
+        return json.loads(output(BERTH, "k8s", "devices", "--shares", "4", "--json")[1])["resources"][0]["devices"][0]["memory_limit_bytes"]
+
+    def index_of(self, share):
+        devices = json.loads(output(BERTH, "ls", "--json")[1])["devices"]
+        return next(one["index"] for one in devices if one["uuid"] == share.split("::")[0])
+
+    @unittest.skipIf(os.geteuid() != 0 or not shutil.which("setpriv"), "needs root and setpriv")
+    def test_it_needs_no_capability(self):
+        self.begin("--shares", "4", before=("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"))
+        plugin = self.plugin()
+        answer = plugin.allocate(next(iter(next(plugin.watch()))))
+        self.assertIn("LD_PRELOAD", answer.envs)
+        state = os.stat(self.kubelet.made.name + "/state")
+        self.assertEqual(state.st_mode & 0o777, 0o700, "the counters are open to all, so their folder must not be")
+
+    def test_a_folder_that_cannot_be_made_ends_it(self):
+        blocked = self.kubelet.made.name + "/file"
+        open(blocked, "w").close()
+        self.process = simulated(BERTH, "k8s", "device-plugin", "--json", "--kubelet", self.kubelet.folder, "--state", blocked + "/state")
+        _, said = self.process.communicate(timeout=30)
+        self.assertEqual((self.process.returncode, "no_state" in said), (5, True), said)
+
+    def test_cdi_names_and_device_nodes(self):
+        self.begin("--pass", "cdi")
+        plugin = self.plugin()
+        first = next(iter(next(plugin.watch())))
+        answer = plugin.allocate(first)
+        self.assertEqual([one.name for one in answer.cdi_devices], [f"nvidia.com/gpu={first}"])
+        self.assertNotIn("NVIDIA_VISIBLE_DEVICES", answer.envs)
+        self.assertEqual(self.end()[0], 0)
+        self.begin("--pass", "nodes")
+        answer = self.plugin(2).allocate(first)
+        self.assertEqual({one.host_path for one in answer.devices}, {"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"})
+
+    def test_a_gpu_that_is_lost_is_unhealthy_and_not_given(self):
+        self.begin(faults=("lost:1@4",))
+        plugin = self.plugin()
+        lists = plugin.watch()
+        first = next(lists)
+        self.assertEqual(set(first.values()), {"Healthy"})
+        for later in lists:
+            if "Unhealthy" in later.values():
+                break
+        (lost,) = [one for one, health in later.items() if health == "Unhealthy"]
+        with self.assertRaises(kubelet_bed.grpc.RpcError) as refused:
+            plugin.allocate(lost)
+        self.assertEqual(refused.exception.code(), kubelet_bed.grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(len(later), 4)
+
+    def test_a_kubelet_that_starts_again_is_told_again(self):
+        self.begin("--shares", "2")
+        self.plugin()
+        for count in (2, 3):
+            self.kubelet.stop()
+            time.sleep(0.3)
+            self.kubelet.start()
+            begun = time.monotonic()
+            self.kubelet.wait_for(count)
+            self.assertLess(time.monotonic() - begun, 20, "a second, with slack for a busy machine")
+            self.assertEqual(len(next(self.plugin(count).watch())), 8)
+
+    def test_a_kubelet_that_refuses_is_asked_again(self):
+        self.kubelet.refuses = True
+        self.begin()
+        self.kubelet.wait_for(2)
+        self.kubelet.refuses = False
+        self.kubelet.wait_for(len(self.kubelet.registered) + 1)
+        code, said = self.end()
+        self.assertEqual(code, 0)
+        events = [one["event"] for one in said]
+        self.assertEqual(events.count("not_registered"), 1, "said once")
+        self.assertIn("registered", events)
+
+    def test_the_process_that_looks_is_started_again(self):
+        self.begin()
+        plugin = self.plugin()
+        self.assertEqual(len(next(plugin.watch())), 4)
+        observers = subprocess.run(["pgrep", "-g", str(self.process.pid), "-f", "observe --interval"], capture_output=True, text=True).stdout.split()
+        self.assertEqual(len(observers), 1)
+        os.kill(int(observers[0]), signal.SIGKILL)
+        time.sleep(2)
+        again = subprocess.run(["pgrep", "-g", str(self.process.pid), "-f", "observe --interval"], capture_output=True, text=True).stdout.split()
+        self.assertEqual(len(again), 1)
+        self.assertNotEqual(again, observers)
+        self.assertEqual(len(next(plugin.watch())), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()

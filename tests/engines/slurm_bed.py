@@ -1,0 +1,125 @@
+"""A real Slurm on this machine for tests: munged, slurmctld and one slurmd in a temporary folder. The node's GPUs are links to /dev/null:
+Slurm checks that they are devices but opens none."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "scontrol", "munged", "mungekey")
+
+os.environ["PATH"] += ":/usr/sbin:/sbin"
+
+
+def why_not():
+    """Why there can be no bed here; "" if it can be. ./dev test --slurm takes no excuse."""
+    missing = [program for program in PROGRAMS if not shutil.which(program)]
+    why = "slurmd needs root" if os.geteuid() != 0 else ""
+    if missing:
+        why = "not installed: " + ", ".join(missing)
+    if why and os.environ.get("BERTH_NEED_SLURM"):
+        raise RuntimeError(why)
+    return why
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Slurm:
+    """`gres` and `node`: lines of gres.conf and the node's part of slurm.conf, as `berth slurm gres` prints them. Device files are
+    moved into the bed's folder. `more`: further lines of slurm.conf, FOLDER in them is the bed's."""
+
+    def __init__(self, gres, slurm, plugstack="", more=()):
+        self.folder = tempfile.mkdtemp(prefix="berth-slurm-")
+        self.started = []
+        os.chmod(self.folder, 0o755)
+        self.host = socket.gethostname().split(".")[0]
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "CUDA_", "BERTH_"))}
+        self.environment["SLURM_CONF"] = self.path("slurm.conf")
+        self.write_files(gres, slurm, plugstack, more)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def put(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+
+    def write_files(self, gres, slurm, plugstack, more):
+        for folder in ("dev", "state", "spool"):
+            os.mkdir(self.path(folder))
+        for number in range(16):
+            os.symlink("/dev/null", self.path(f"dev/nvidia{number}"))
+        self.gres = gres.replace("/dev/", self.path("dev") + "/")
+        # Jobs are told apart without cgroups, so that it runs wherever a test does.
+        kept = [line for line in slurm.splitlines() if not line.startswith(("ProctrackType", "TaskPlugin"))]
+        node = [line for line in kept if line.startswith("NodeName=")][0].split()
+        rest = [line for line in kept if not line.startswith("NodeName=")]
+        node[0] += f" NodeHostname={self.host} NodeAddr=127.0.0.1 Port={free_port()}"
+        self.node = node[0].split()[0].removeprefix("NodeName=")
+        self.put("gres.conf", self.gres)
+        if plugstack:
+            self.put("plugstack.conf", plugstack)
+        self.put("slurm.conf", "\n".join([
+            "ClusterName=berth", f"SlurmctldHost={self.host}(127.0.0.1)", "SlurmUser=root", "AuthType=auth/munge", "CredType=cred/munge",
+            f"AuthInfo=socket={self.path('munge.socket')}", f"SlurmctldPort={free_port()}", f"StateSaveLocation={self.path('state')}",
+            f"SlurmdSpoolDir={self.path('spool')}", f"SlurmctldPidFile={self.path('slurmctld.pid')}", f"SlurmdPidFile={self.path('slurmd.pid')}",
+            f"SlurmctldLogFile={self.path('slurmctld.log')}", f"SlurmdLogFile={self.path('slurmd.log')}", "MpiDefault=none",
+            "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "ReturnToService=2", "JobAcctGatherType=jobacct_gather/none",
+            "MessageTimeout=30", f"PlugStackConfig={self.path('plugstack.conf')}",
+            *[line.replace("FOLDER", self.folder) for line in more], *rest, " ".join(node), "PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=NO", ""]))
+
+    def start(self, *command):
+        with open(self.path("out.log"), "a") as log:
+            self.started.append(subprocess.Popen(command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+
+    def __enter__(self):
+        try:
+            subprocess.run(["mungekey", "-c", "-k", self.path("munge.key")], check=True, timeout=20)
+            self.start("munged", "--foreground", "--force", "--num-threads=2", f"--socket={self.path('munge.socket')}",
+                       f"--key-file={self.path('munge.key')}", f"--pid-file={self.path('munged.pid')}", f"--log-file={self.path('munged.log')}",
+                       f"--seed-file={self.path('munged.seed')}")
+            self.wait(lambda: os.path.exists(self.path("munge.socket")), "munged")
+            self.start("slurmctld", "-D", "-c", "-f", self.path("slurm.conf"))
+            self.start("slurmd", "-D", "-c", "-N", self.node, "-f", self.path("slurm.conf"))
+            self.wait(lambda: "State=IDLE" in self.run("scontrol", "show", "node").stdout.replace("+", " "), "an idle node")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def wait(self, done, what):
+        for _ in range(300):
+            if done():
+                return
+            time.sleep(0.2)
+        raise RuntimeError(f"no {what} within a minute:\n" + self.logs())
+
+    def logs(self):
+        text = ""
+        for name in ("out.log", "munged.log", "slurmctld.log", "slurmd.log"):
+            if os.path.exists(self.path(name)):
+                with open(self.path(name), errors="replace") as file:
+                    text += f"== {name}\n" + file.read()[-4000:]
+        return text
+
+    def run(self, *command, **keywords):
+        keywords.setdefault("timeout", 90)
+        environment = {**self.environment, **keywords.pop("variables", {})}
+        return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, **keywords)
+
+    def __exit__(self, *_):
+        for process in reversed(self.started):
+            process.send_signal(signal.SIGTERM)
+        for process in reversed(self.started):
+            try:
+                process.wait(3)  # slurmd sometimes waits for itself
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)

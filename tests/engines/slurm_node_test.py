@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Prolog, epilog and health check of a real Slurm on simulated GPUs: a node with a GPU that fails is drained with the reason and gets
+no job, and is resumed when the GPU is well again. What somebody else drained stays so."""
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+BERTH = os.path.abspath(sys.argv.pop(1))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import slurm_bed  # noqa: E402
+
+
+def lines(name):
+    return subprocess.run([BERTH, "sim", "--machine", "lab-4x3090", "--", BERTH, "slurm", "gres", "--only", name, "--node", "n1"],
+                          capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@unittest.skipIf(slurm_bed.why_not(), slurm_bed.why_not())
+class Node(unittest.TestCase):
+    MORE = ("Prolog=FOLDER/prolog", "Epilog=FOLDER/epilog", "PrologFlags=Alloc", "HealthCheckProgram=FOLDER/health", "HealthCheckInterval=1",
+            "HealthCheckNodeState=ANY")
+
+    def setUp(self):
+        self.slurm = slurm_bed.Slurm(lines("gres.conf"), lines("slurm.conf"), more=self.MORE)
+        self.addCleanup(self.slurm.__exit__)
+        for word in ("prolog", "epilog", "health"):
+            # What a site writes is the last line; the machine is simulated, and a file says what is wrong with it.
+            self.slurm.put(word, f"""#!/bin/sh
+[ ! -e {self.slurm.path('off')} ] || [ {word} != health ] || exit 0
+fault=$(cat {self.slurm.path('fault')} 2>/dev/null)
+exec {BERTH} sim --machine lab-4x3090 $fault -- {BERTH} slurm {word} --json --conf {self.slurm.folder} >>{self.slurm.path(word + '.log')} 2>&1
+""")
+            os.chmod(self.slurm.path(word), 0o755)
+        self.slurm.__enter__()
+
+    def node(self):
+        return self.slurm.run("scontrol", "show", "node", "n1", "--oneliner").stdout
+
+    def wait(self, done, what):
+        self.slurm.wait(done, what + "\n" + self.node() + "".join(self.log(word) for word in ("prolog", "epilog", "health")))
+
+    def log(self, word):
+        if not os.path.exists(self.slurm.path(word + ".log")):
+            return ""
+        with open(self.slurm.path(word + ".log")) as file:
+            return file.read()
+
+    def test_a_failing_gpu_drains_the_node_and_a_healthy_one_resumes_it(self):
+        self.slurm.put("fault", "--fault lost:1")
+        self.wait(lambda: "DRAIN" in self.node(), "drained node")
+        self.assertIn("Reason=berth: GPU 1: ", self.node())
+        refused = self.slurm.run("srun", "--immediate=2", "--gres=gpu:1", "true")
+        self.assertNotEqual(refused.returncode, 0)
+        os.unlink(self.slurm.path("fault"))
+        self.wait(lambda: "DRAIN" not in self.node(), "resumed node")
+        self.assertEqual(self.slurm.run("srun", "--gres=gpu:4", "true").returncode, 0, self.slurm.logs())
+        said = [json.loads(line) for line in self.log("health").splitlines() if line.startswith("{")]
+        self.assertEqual([one["action"] for one in said if one["action"] != "none"], ["drained", "resumed"], "each once")
+
+    def test_a_node_that_somebody_else_drained_stays_so(self):
+        self.slurm.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=new fans")
+        before = self.log("health").count("\n")
+        self.wait(lambda: self.log("health").count("\n") >= before + 3, "three health checks")
+        self.assertIn("Reason=new fans", self.node())
+
+    def test_a_prolog_keeps_the_job_from_its_own_gpus_alone(self):
+        self.slurm.put("off", "")
+        self.slurm.put("fault", "--fault lost:3")
+        self.assertEqual(self.slurm.run("srun", "--gres=gpu:1", "true").returncode, 0, "GPU 0 is fit")
+        self.assertNotIn("DRAIN", self.node())
+        ran = self.slurm.path("ran")
+        self.slurm.run("sbatch", "-o", "/dev/null", "--gres=gpu:4", f"--wrap=touch {ran}")
+        self.wait(lambda: "DRAIN" in self.node(), "drained node")
+        self.assertIn("Reason=berth: GPU 3: ", self.node())
+        self.assertFalse(os.path.exists(ran))
+
+    def test_a_job_without_a_gpu_asks_no_driver(self):
+        self.slurm.put("off", "")
+        self.slurm.put("fault", "--fault no-driver")
+        self.assertEqual(self.slurm.run("srun", "true").returncode, 0, self.log("prolog"))
+        self.assertNotIn("{", self.log("prolog"))
+
+
+class Hostile(unittest.TestCase):
+    def run_word(self, word, **variables):
+        return subprocess.run([BERTH, "slurm", word], env={"PATH": "/nowhere", **variables}, capture_output=True, text=True, timeout=60)
+
+    def test_variables_are_names_and_numbers_or_refused(self):
+        for node in ("", "-x", "n1;reboot", "n1 State=RESUME", "$(id)", "x" * 300):
+            self.assertEqual(self.run_word("health", SLURMD_NODENAME=node).returncode, 2, node)
+        for gpus in ("0;id", "$(id)", "GPU-1", "9" * 5000):
+            self.assertEqual(self.run_word("prolog", SLURMD_NODENAME="n1", SLURM_JOB_GPUS=gpus).returncode, 2, gpus)
+
+    def test_it_ends_in_time_where_slurm_does_not_answer(self):
+        begun = time.monotonic()
+        done = self.run_word("health", SLURMD_NODENAME="n1", SLURM_CONF="/nowhere/slurm.conf", LD_PRELOAD="/nowhere.so")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertLess(time.monotonic() - begun, 40)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""The guard from `berth run` to the report, on a simulated CUDA driver: a job gets its memory and not a byte more, two jobs get their
+shares of a device, and the report says what was enforced."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BERTH, RANDOM_MEMORY = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "program.py")
+GIB = 1 << 30
+
+
+def simulated(*command, machine="workstation-4090", **keywords):
+    keywords.setdefault("timeout", 100)
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_"))}
+    env.update(LANG="C")
+    return subprocess.run([BERTH, "sim", "--machine", machine, "--", *command], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, env=env, **keywords)
+
+
+class Guard(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def report(self, name="report.json"):
+        with open(os.path.join(self.folder, name)) as file:
+            return json.load(file)
+
+    def run_job(self, *program, options=("--memory", "2GiB")):
+        return simulated(BERTH, "run", *options, "--report", os.path.join(self.folder, "report.json"), "--", sys.executable,
+                         PROGRAM, *program)
+
+    def test_a_job_gets_its_memory_and_not_a_byte_more(self):
+        done = self.run_job("quota", str(2 * GIB))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, f"0 2 0 {2 * GIB} 2\n0\n")
+        self.assertEqual(len([line for line in done.stderr.splitlines() if "by the job's quota" in line]), 1)
+        isolation = self.report()["isolation"]
+        self.assertEqual((isolation["by"], isolation["why_not"], isolation["programs"]), ("guard", None, 1))
+        device = isolation["devices"][0]
+        self.assertEqual((device["memory_limit_bytes"], device["memory_peak_bytes"]), (2 * GIB, 2 * GIB))
+        self.assertEqual((device["allocations"], device["frees"], device["refusals"]), (2, 1, 2))
+
+    def test_what_is_counted_is_what_the_driver_gave_over_all_kinds_of_memory(self):
+        for seed in ("1", "2", "3"):
+            done = simulated(BERTH, "run", "--memory", "1GiB", "--", RANDOM_MEMORY, "100000", seed)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertGreater(int(done.stdout.split()[0]), 100)
+
+    def test_processes_of_a_job_share_its_memory_and_a_killed_one_gives_back(self):
+        script = f"""
+import os, signal, subprocess, sys
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+first = subprocess.Popen([sys.executable, {PROGRAM!r}, "hold", str({GIB})], stdout=subprocess.PIPE, text=True)
+first.stdout.readline()
+import program
+program.begin()
+before = program.allocate({GIB} + 512)[0], program.info()[0]
+first.kill()
+os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
+print(*before, program.allocate(2 * {GIB})[0])
+"""
+        done = self.run_script(script)
+        self.assertEqual(done.stdout.split(), ["2", str(GIB), "0"], done.stderr)
+
+    def test_a_child_that_forks_without_exec_counts_for_itself(self):
+        script = f"""
+import os, sys
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+import program
+if os.fork() == 0:
+    program.begin()
+    os._exit(program.allocate(2 * {GIB} + 1)[0])
+status = os.waitstatus_to_exitcode(os.wait()[1])
+program.begin()
+print(status, program.allocate(2 * {GIB})[0])
+"""
+        done = self.run_script(script)
+        self.assertEqual(done.stdout.split(), ["2", "0"], done.stderr)
+
+    def test_nothing_else_of_the_process_is_changed(self):
+        script = f"""
+import os, signal, sys, threading
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+os.umask(0o027)
+import program
+program.begin()
+program.allocate(512)
+mask = os.umask(0)
+print(oct(mask), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), [str(signal.getsignal(s)) for s in range(1, 32)],
+      threading.active_count(), len(os.listdir("/proc/self/task")), os.environ.get("LANG"), len(os.listdir("/proc/self/fd")))
+"""
+        held, plain = self.run_script(script), simulated(sys.executable, "-c", script)
+        self.assertEqual(held.stdout, plain.stdout)
+        self.assertIn("0o27", held.stdout)
+        self.assertEqual(held.stderr, plain.stderr)
+
+    def run_script(self, script):
+        return simulated(BERTH, "run", "--memory", "2GiB", "--", sys.executable, "-c", script)
+
+    def test_without_the_guard_the_same_job_gets_all(self):
+        done = self.run_job("quota", str(2 * GIB), options=("--memory", "2GiB", "--isolation", "none"))
+        self.assertTrue(done.stdout.startswith("0 0 "), done.stdout + done.stderr)
+        isolation = self.report()["isolation"]
+        self.assertIsNone(isolation["by"])
+        self.assertIn("--isolation none", isolation["why_not"])
+
+    def test_a_program_without_cuda_is_told_apart(self):
+        done = simulated(BERTH, "run", "--memory", "2GiB", "--report", "-", "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("no program used CUDA", done.stderr)
+
+    def test_one_line_of_the_report_says_what_was_enforced(self):
+        done = simulated(BERTH, "run", "--memory", "2GiB", "--share", "30%", "--report", "-", "--", sys.executable, PROGRAM,
+                         "quota", str(2 * GIB))
+        self.assertNotIn("never used the GPU", done.stderr)
+        self.assertIn("limited by the guard: 2.00 GiB, 30 % of the time when others want it; peak 2.00 GiB; 2 requests refused",
+                      " ".join(done.stderr.split()))
+
+    def test_what_a_program_holds_shows_in_nvml_and_is_back_when_it_is_killed(self):
+        script = f"""
+import json, os, signal, subprocess, sys, time
+def used():
+    seen = json.loads(subprocess.run([{BERTH!r}, "ls", "--json"], capture_output=True, text=True).stdout)
+    return seen["devices"][0]["memory_used_bytes"]
+before = used()
+holder = subprocess.Popen([sys.executable, {PROGRAM!r}, "hold", str({GIB})], stdout=subprocess.PIPE, text=True)
+holder.stdout.readline()
+during = used()
+listed = json.loads(subprocess.run([{BERTH!r}, "ps", "--json"], capture_output=True, text=True).stdout)
+mine = [p for p in listed["processes"] if p["pid"] == holder.pid]
+holder.kill(); holder.wait()
+time.sleep(0.1)
+print(during - before, mine[0]["memory_bytes"] if mine else None, used() - before)
+"""
+        # The machine's own processes change what they use, so its time stands still.
+        done = subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--at", "10", "--", sys.executable, "-c", script],
+                              capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.stdout.split(), [str(GIB), str(GIB), "0"], done.stderr)
+
+    def test_two_jobs_get_their_shares_of_one_device(self):
+        self.share_out("work")
+
+    def test_and_where_the_one_launches_graphs(self):
+        self.share_out("graphs")
+
+    def share_out(self, first):
+        one = f"{BERTH} run --memory 1GiB --share {{}}% --report {self.folder}/{{}}.json -- {sys.executable} {PROGRAM} {{}} k_1ms 5"
+        done = simulated("sh", "-c", f"{one.format(30, 'a', first)} & {one.format(70, 'b', 'work')}; wait")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        a, b = (self.report(name)["isolation"]["devices"][0]["device_seconds"] for name in ("a.json", "b.json"))
+        # They do not begin and end at the same moment, and this machine may be busy.
+        self.assertGreater(a + b, 2)
+        self.assertTrue(0.18 < a / (a + b) < 0.42, (a, b))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,144 @@
+"""A hang is seen from outside and the odd rank is named; `berth stacks` says where a process is, and stops nothing."""
+import json
+import os
+import subprocess
+import tempfile
+import time
+import unittest
+
+from ranks import python_with_torch
+from support import BERTH, environment, main, run, start
+
+SLEEPS = """
+import time
+def idle():
+    time.sleep(60)
+print("ready", flush=True)
+idle()
+"""
+
+HANGS = """
+import sys, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1)
+def step(i):
+    if i == 3 and dist.get_rank() == 1:
+        if sys.argv[1] == "sleeps":
+            time.sleep(600)
+    dist.all_reduce(total)
+for i in range(5):
+    step(i)
+if sys.argv[1] == "healthy":
+    time.sleep(14)
+"""
+
+
+def stacks(*words):
+    return subprocess.run([BERTH, "stacks", *words], env=environment(), capture_output=True, text=True, timeout=60)
+
+
+class Stacks(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.program = os.path.join(self.folder, "sleeps.py")
+        with open(self.program, "w") as file:
+            file.write(SLEEPS)
+
+    def test_where_two_ranks_are(self):
+        job = start("python3", self.program, options=["--ranks", "2"])
+        for _ in range(2):
+            job.stdout.readline()
+        document = json.loads(stacks("--json", str(job.pid)).stdout)
+        with_python = [one for one in document["processes"] if one["python"]]
+        self.assertEqual(sorted(one["rank"] for one in with_python), [0, 1])
+        for one in with_python:
+            innermost = one["python"][-1]["frames"][0]
+            self.assertEqual((innermost["file"], innermost["line"], innermost["function"]), (self.program, 4, "idle"))
+        text = stacks(str(job.pid)).stdout
+        self.assertIn(f"{self.program}:4  idle", text)
+        self.assertIsNone(job.poll(), "nothing was ended")
+        job.terminate()
+        self.assertEqual(job.wait(timeout=60), 143)
+
+    def test_who_has_not_registered_gets_no_signal(self):
+        job = start("sh", "-c", "echo ready; sleep 60", options=["--ranks", "1"])
+        job.stdout.readline()
+        answer = stacks(str(job.pid))
+        self.assertIn("no Python stack", answer.stdout)
+        time.sleep(0.2)
+        self.assertIsNone(job.poll())
+        job.terminate()
+        job.wait(timeout=60)
+
+    def test_a_program_that_took_the_handler_away_lives(self):
+        words = "import signal, time; signal.signal(signal.SIGRTMIN + 7, signal.SIG_DFL); print('ready', flush=True); time.sleep(60)"
+        job = start("python3", "-c", words, options=["--ranks", "1"])
+        job.stdout.readline()
+        self.assertEqual(stacks(str(job.pid)).returncode, 0)
+        time.sleep(0.2)
+        self.assertIsNone(job.poll())
+        job.terminate()
+        self.assertEqual(job.wait(timeout=60), 143)
+
+    def test_a_sitecustomize_of_the_user_runs(self):
+        with open(os.path.join(self.folder, "sitecustomize.py"), "w") as file:
+            file.write("import builtins; builtins.seen = 'mine'\n")
+        words = "import faulthandler, os, sys, builtins; print(builtins.seen, 'sitecustomize' in sys.modules, os.environ['PYTHONPATH'].endswith(sys.argv[1]))"
+        done = run("python3", "-c", words, self.folder, options=["--ranks", "1"], env=environment(PYTHONPATH=self.folder))
+        self.assertEqual(done.stdout, "[rank 0] mine True True\n", done.stderr)
+
+    def test_forked_children_answer_too(self):
+        words = ("import os, time\ndef child():\n    time.sleep(60)\nif os.fork() == 0:\n    child()\n"
+                 "time.sleep(0.3); print('ready', flush=True); time.sleep(60)\n")
+        job = start("python3", "-c", words, options=["--ranks", "1"])
+        job.stdout.readline()
+        document = json.loads(stacks("--json", str(job.pid)).stdout)
+        innermost = [one["python"][-1]["frames"][0]["function"] for one in document["processes"] if one["python"]]
+        self.assertEqual(sorted(innermost), ["<module>", "child"])
+        job.terminate()
+        job.wait(timeout=60)
+
+    def test_no_such_process(self):
+        answer = stacks("4194000")
+        self.assertNotEqual(answer.returncode, 0)
+        self.assertIn("E0532", answer.stderr)
+
+
+@unittest.skipUnless(python_with_torch(), "no PyTorch with torch.distributed")
+class Hang(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.program = os.path.join(folder.name, "hangs.py")
+        self.file = os.path.join(folder.name, "report.json")
+        with open(self.program, "w") as file:
+            file.write(HANGS)
+
+    def report(self):
+        with open(self.file) as file:
+            return json.load(file)
+
+    def test_a_rank_that_sleeps_is_named_and_ended(self):
+        done = run(python_with_torch(), self.program, "sleeps",
+                   options=["--ranks", "2", "--cpu", "--hang-action", "kill", "--hang-timeout", "12s", "--report", self.file])
+        one, = self.report()["tries"]
+        self.assertEqual(one["class"], "hang")
+        hang, = one["hangs"]
+        self.assertEqual(hang["odd_ranks"], [1])
+        self.assertEqual(hang["ranks"][1]["where"], "hangs.py:8 in step")
+        self.assertEqual(hang["ranks"][0]["where"], "hangs.py:9 in step")
+        self.assertIn("all_reduce", hang["ranks"][0]["stack"])
+        self.assertLess(hang["after_seconds"], 30)
+        self.assertIn("rank 1 is at hangs.py:8 in step", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+
+    def test_idle_ranks_that_wait_for_nobody_are_healthy(self):
+        done = run(python_with_torch(), self.program, "healthy", options=["--ranks", "2", "--cpu", "--report", self.file])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.report()["tries"][0]["hangs"], [])
+
+
+if __name__ == "__main__":
+    main()

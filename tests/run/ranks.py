@@ -1,0 +1,256 @@
+"""`berth run --ranks`: what each rank gets, how the output looks, who is to blame when one fails, and that nothing stays."""
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from support import BERTH, Terminal, environment, holding, main, run, start, wait_until
+
+SHOW = "import os, json; print(json.dumps({k: os.environ.get(k) for k in os.environ}))"
+
+
+def python_with_torch():
+    for program in ("python3", "/usr/bin/python3"):
+        look = subprocess.run([program, "-c", "import torch.distributed as d; raise SystemExit(not d.is_available())"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+        if look.returncode == 0:
+            return program
+    return None
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.file = os.path.join(folder.name, "report.json")
+        self.marker = f"marker-{os.getpid()}-{self.id()}"
+
+    def report(self):
+        with open(self.file) as file:
+            return json.load(file)
+
+    def ranks(self, count, *command, options=(), **keywords):
+        return run(*command, options=["--ranks", str(count), "--report", self.file, *options], **keywords)
+
+
+def by_rank(text):
+    found = {}
+    for line in text.splitlines():
+        prefix = re.match(r"\[rank (\d+)\] ", line)
+        assert prefix, line
+        found.setdefault(int(prefix[1]), []).append(line[prefix.end():])
+    return found
+
+
+class Start(WithFolder):
+    def test_variables_of_torchrun(self):
+        done = self.ranks(3, "python3", "-c", SHOW, options=["--cpu"], env=environment(OMP_NUM_THREADS=None))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        seen = {rank: json.loads(lines[0]) for rank, lines in by_rank(done.stdout).items()}
+        self.assertEqual(sorted(seen), [0, 1, 2])
+        for rank, variables in seen.items():
+            for name in ("RANK", "LOCAL_RANK", "ROLE_RANK"):
+                self.assertEqual(variables[name], str(rank), name)
+            for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"):
+                self.assertEqual(variables[name], "3", name)
+            self.assertEqual((variables["GROUP_RANK"], variables["NODE_RANK"], variables["GROUP_WORLD_SIZE"]), ("0", "0", "1"))
+            self.assertEqual((variables["MASTER_ADDR"], variables["TORCHELASTIC_RESTART_COUNT"]), ("127.0.0.1", "0"))
+            self.assertEqual(variables["CUDA_VISIBLE_DEVICES"], "-1")
+            self.assertGreaterEqual(int(variables["OMP_NUM_THREADS"]), 1)
+        self.assertEqual(len({variables["MASTER_PORT"] for variables in seen.values()}), 1)
+        report = self.report()
+        self.assertEqual([(one["rank"], one["part"], one["exit_code"]) for one in report["ranks"]], [(0, "ok", 0), (1, "ok", 0), (2, "ok", 0)])
+        self.assertTrue(all(one["peak_rss_bytes"] > 1_000_000 for one in report["ranks"]))
+
+    def test_a_job_without_ranks_has_none(self):
+        run("true", options=["--report", self.file])
+        self.assertIsNone(self.report()["ranks"])
+
+    def test_lines_do_not_mix(self):
+        write = "for i in $(seq 300); do printf 'a%s-' $RANK; printf 'b%s-' $RANK; printf 'c%s\\n' $RANK; done"
+        done = self.ranks(4, "sh", "-c", write)
+        lines = by_rank(done.stdout)
+        for rank in range(4):
+            self.assertEqual(lines[rank], [f"a{rank}-b{rank}-c{rank}"] * 300)
+
+    def test_a_gigabyte_without_newline_takes_no_memory(self):
+        done = self.ranks(2, "sh", "-c", "head -c 50000000 /dev/zero | tr '\\0' x; echo", stdout=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0)
+        self.assertLess(self.report()["peak_rss_bytes"], 60_000_000)
+
+    def test_log_folder_and_tee(self):
+        logs = os.path.join(self.folder, "a", "logs")
+        done = self.ranks(3, "sh", "-c", "echo out $RANK; echo err $RANK >&2", options=["--log-dir", logs, "--tee", "0,2"])
+        self.assertEqual(sorted(by_rank(done.stdout)), [0, 2])
+        for rank in range(3):
+            with open(os.path.join(logs, f"rank-{rank}.log")) as file:
+                self.assertEqual(sorted(file.read().split("\n")), ["", f"err {rank}", f"out {rank}"])
+        self.assertEqual(self.report()["ranks"][1]["log"], os.path.join(logs, "rank-1.log"))
+
+    def test_rank_0_has_the_input(self):
+        done = self.ranks(3, "sh", "-c", "cat", input="from the terminal\n")
+        self.assertEqual(done.stdout, "[rank 0] from the terminal\n")
+
+    def test_a_port_for_each_of_many_starts(self):
+        # Each rank 0 listens as a program does, while all the others ask for a port as well.
+        listen = ("import os, socket, time; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1);"
+                  "s.bind(('', int(os.environ['MASTER_PORT']))); s.listen(); print(os.environ['MASTER_PORT']); time.sleep(1)")
+        jobs = [start("python3", "-c", listen, options=["--ranks", "1", "--cpu"]) for _ in range(20)]
+        ports = [job.communicate(timeout=120)[0] for job in jobs]
+        self.assertTrue(all(job.returncode == 0 for job in jobs))
+        self.assertEqual(len(set(ports)), 20)
+
+    def test_wrong_words(self):
+        for options, code in ((["--ranks", "0"], 2), (["--ranks", "many"], 2), (["--tee", "0"], 2), (["--ranks", "2", "--gpus-per-rank", "0"], 2),
+                              (["--ranks", "2", "--log-dir", "/proc/nowhere"], 125)):
+            done = run("true", options=options)
+            self.assertEqual(done.returncode, code, (options, done.stderr))
+            self.assertIn("hint:", done.stderr)
+        self.assertEqual(run("no-such-command", options=["--ranks", "2"]).returncode, 127)
+
+
+class End(WithFolder):
+    def test_the_first_that_fails_gives_the_exit_code(self):
+        begun = time.monotonic()
+        done = self.ranks(3, "sh", "-c", f"[ $RANK = 1 ] || exec sleep 600 # {self.marker}\nsleep 0.3; echo last words >&2; exit 42")
+        self.assertLess(time.monotonic() - begun, 8)
+        self.assertEqual(done.returncode, 42)
+        self.assertIn("rank 1 failed first, with exit code 42", done.stderr)
+        ranks = self.report()["ranks"]
+        self.assertEqual([one["part"] for one in ranks], ["victim", "failed first", "victim"])
+        self.assertEqual([one["signal"] for one in ranks], [15, None, 15])
+        self.assertEqual(ranks[1]["last_lines"], ["last words"])
+        self.assertEqual(self.report()["outcome"], {"class": "failed", "exit_code": 42, "signal": None})
+
+    def test_a_signal_is_the_signal_of_the_job(self):
+        done = self.ranks(2, "sh", "-c", "[ $RANK = 0 ] && kill -KILL $$; exec sleep 600")
+        self.assertEqual(done.returncode, 137)
+        self.assertEqual(self.report()["outcome"]["signal"], 9)
+
+    def test_a_traceback_is_in_the_report(self):
+        program = os.path.join(self.folder, "fails.py")
+        with open(program, "w") as file:
+            file.write("import os, time\nif os.environ['RANK'] == '1':\n    raise ValueError('no data here')\ntime.sleep(600)\n")
+        done = self.ranks(2, "python3", program)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("rank 1: ValueError: no data here", done.stderr)
+        trace = self.report()["ranks"][1]["traceback"]
+        self.assertTrue(trace.startswith("Traceback"), trace)
+        self.assertTrue(trace.endswith("ValueError: no data here"), trace)
+
+    def test_a_rank_that_only_lost_its_peer_is_no_culprit(self):
+        # Rank 0 ends first, but only because its peer had gone: its words say so.
+        words = "[ $RANK = 0 ] && { echo 'RuntimeError: Connection closed by peer' >&2; exit 1; }; sleep 0.2; exit 7"
+        done = self.ranks(2, "sh", "-c", words)
+        self.assertEqual(done.returncode, 7)
+        self.assertEqual([one["part"] for one in self.report()["ranks"]], ["victim", "failed first"])
+
+    def test_who_ignores_sigterm_is_killed_after_the_grace(self):
+        done = self.ranks(2, "sh", "-c", "[ $RANK = 0 ] && { sleep 0.5; exit 3; }; trap '' TERM; while :; do sleep 0.1; done",
+                          options=["--grace", "500ms"])
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(self.report()["ranks"][1]["signal"], 9)
+
+    def test_each_rank_gets_a_signal_once(self):
+        count = "trap 'echo got' USR1; echo ready; i=0; while [ $i -lt 40 ]; do sleep 0.05; i=$((i+1)); done"
+        job = start("sh", "-c", count, options=["--ranks", "2"])
+        lines = [job.stdout.readline(), job.stdout.readline()]
+        self.assertEqual(sorted(lines), ["[rank 0] ready\n", "[rank 1] ready\n"])
+        os.kill(job.pid, signal.SIGUSR1)
+        rest = job.communicate(timeout=60)[0]
+        self.assertEqual(sorted(rest.splitlines()), ["[rank 0] got", "[rank 1] got"])
+
+    def test_sigterm_ends_all_and_blames_none(self):
+        job = start("sh", "-c", f"echo ready; exec sleep 600 # {self.marker}", options=["--ranks", "2", "--report", self.file])
+        for _ in range(2):
+            job.stdout.readline()
+        job.terminate()
+        self.assertEqual(job.wait(timeout=60), 143)
+        self.assertEqual([one["part"] for one in self.report()["ranks"]], ["stopped", "stopped"])
+
+    def test_ctrl_c_ends_the_ranks_once(self):
+        count = ("import signal, time, sys\nn = []\nsignal.signal(signal.SIGINT, lambda *a: n.append(1))\nprint('ready', flush=True)\n"
+                 "while not n: time.sleep(0.01)\ntime.sleep(0.5)\nprint('count', len(n), flush=True)\n")
+        terminal = Terminal(BERTH, "run", "--ranks", "2", "--", "python3", "-c", count)
+        self.addCleanup(terminal.close)
+        terminal.expect("ready", terminal.expect("ready"))
+        terminal.send("\x03")
+        terminal.expect("count 1", terminal.expect("count 1"))
+        self.assertEqual(terminal.status(), 0)
+
+    def test_nothing_survives_sigkill(self):
+        job = start("sh", "-c", f"setsid sleep 600.{os.getpid()} & echo ready; exec sleep 600.{os.getpid()}", options=["--ranks", "3"])
+        for _ in range(3):
+            job.stdout.readline()
+        wait_until(lambda: len(holding(f"600.{os.getpid()}")) >= 6, "all run")
+        job.kill()
+        wait_until(lambda: not holding(f"600.{os.getpid()}"), "all ranks and their children are gone")
+
+    def test_what_a_victim_started_is_ended_without_words(self):
+        done = self.ranks(2, "sh", "-c", "[ $RANK = 0 ] && { sleep 0.2; exit 5; }; sleep 600 & wait")
+        self.assertEqual(done.returncode, 5)
+        self.assertEqual(self.report()["left_behind"], [])
+
+
+class Queue(WithFolder):
+    def test_a_queued_job_with_ranks(self):
+        state = tempfile.TemporaryDirectory()
+        self.addCleanup(state.cleanup)
+        env = environment(BERTH_STATE_DIR=state.name)
+
+        def berth(*words):
+            return subprocess.run([BERTH, *words], env=env, capture_output=True, text=True, timeout=60)
+
+        queued = berth("run", "--queue", "--cpu", "--ranks", "2", "--report", self.file, "--", "sh", "-c", "echo here $RANK; sleep $RANK; exit $RANK")
+        self.assertEqual(queued.returncode, 0, queued.stderr)
+        number = queued.stdout.strip()
+        self.assertEqual(berth("wait", number).returncode, 1)
+        log = berth("logs", number).stdout
+        self.assertIn("[rank 0] here 0\n", log)
+        self.assertIn("[rank 1] here 1\n", log)
+        self.assertIn("rank 1 failed first", log)
+        self.assertEqual([one["part"] for one in self.report()["ranks"]], ["ok", "failed first"])
+
+
+TRAIN = """
+import sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1) * (dist.get_rank() + 1)
+dist.all_reduce(total)
+print("sum", total.item(), flush=True)
+if len(sys.argv) > 1 and dist.get_rank() == int(sys.argv[1]):
+    raise ValueError("seeded")
+for _ in range(100):
+    dist.all_reduce(total)
+"""
+
+
+@unittest.skipUnless(python_with_torch(), "no PyTorch with torch.distributed")
+class Gloo(WithFolder):
+    def program(self):
+        path = os.path.join(self.folder, "train.py")
+        with open(path, "w") as file:
+            file.write(TRAIN)
+        return path
+
+    def test_two_ranks_find_each_other(self):
+        done = self.ranks(2, python_with_torch(), self.program(), options=["--cpu"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines()), ["[rank 0] sum 3.0", "[rank 1] sum 3.0"])
+        self.assertEqual([one["part"] for one in self.report()["ranks"]], ["ok", "ok"])
+
+    def test_the_rank_that_failed_is_named_and_not_its_peer(self):
+        for seeded in (0, 1):
+            done = self.ranks(2, python_with_torch(), self.program(), str(seeded), options=["--cpu"])
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"rank {seeded} failed first", done.stderr)
+            self.assertIn("ValueError: seeded", self.report()["ranks"][seeded]["traceback"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""`berth run --retries`: what is tried again, when, and what the report says of each try."""
+import json
+import os
+import signal
+import tempfile
+import time
+import unittest
+
+from support import environment, main, run, start
+
+OUT_OF_MEMORY = ("import os, sys\nprint('try', os.environ['BERTH_TRY'], flush=True)\n"
+                 "if int(os.environ['BERTH_TRY']) < 3: raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB')\n")
+
+
+class Retries(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = os.path.join(folder.name, "report.json")
+
+    def tries(self, *command, options=(), **keywords):
+        done = run(*command, options=["--report", self.file, *options], **keywords)
+        with open(self.file) as file:
+            return done, json.load(file)["tries"]
+
+    def test_out_of_memory_is_tried_again(self):
+        done, tries = self.tries("python3", "-c", OUT_OF_MEMORY, options=["--retries", "5", "--backoff", "100ms..150ms"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "try 1\ntry 2\ntry 3\n")
+        self.assertEqual([one["class"] for one in tries], ["out of memory", "out of memory", "ok"])
+        self.assertEqual([one["number"] for one in tries], [1, 2, 3])
+        self.assertEqual(tries[0]["evidence"], "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB")
+        self.assertEqual(tries[0]["waited_seconds"], 0)
+        self.assertTrue(0.07 <= tries[1]["waited_seconds"] <= 0.1, tries[1])
+        self.assertTrue(0.1 <= tries[2]["waited_seconds"] <= 0.15, tries[2])
+        self.assertIn("try 1 of 6 ended: out of memory", done.stderr)
+
+    def test_an_error_of_the_program_is_not(self):
+        done, tries = self.tries("python3", "-c", "raise ValueError('CUDA out of memory. Tried to allocate')", options=["--retries", "5"])
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([(one["class"], one["exit_code"]) for one in tries], [("user error", 1)])
+        self.assertIn("ValueError", done.stderr)
+
+    def test_no_more_than_asked_for(self):
+        done, tries = self.tries("sh", "-c", "kill -9 $$", options=["--retries", "2", "--backoff", "10ms"])
+        self.assertEqual(done.returncode, 137)
+        self.assertEqual([(one["class"], one["signal"]) for one in tries], [("killed", 9)] * 3)
+
+    def test_ranks_are_tried_again_together(self):
+        words = "echo try $BERTH_TRY of $RANK at $TORCHELASTIC_RESTART_COUNT; [ $BERTH_TRY$RANK = 11 ] && kill -9 $$; [ $BERTH_TRY = 2 ] || exec sleep 60"
+        done, tries = self.tries("sh", "-c", words, options=["--ranks", "2", "--retries", "1", "--backoff", "10ms"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([(one["class"], one["failed_first"]) for one in tries], [("killed", 1), ("ok", None)])
+        self.assertIn("[rank 0] try 2 of 0 at 1\n", done.stdout)
+
+    def test_what_a_try_left_behind_is_ended_before_the_next(self):
+        marker = f"600.{os.getpid()}"
+        words = f"[ $BERTH_TRY = 2 ] && {{ pgrep -fx 'sleep {marker}'; exit 0; }}; setsid sleep {marker} & sleep 0.2; kill -9 $$"
+        done, tries = self.tries("bash", "-c", words, options=["--retries", "1", "--backoff", "10ms"])
+        self.assertEqual(len(tries), 2)
+        self.assertEqual(done.stdout, "")
+
+    def test_a_signal_ends_the_waiting(self):
+        job = start("sh", "-c", "echo one; kill -9 $$", options=["--retries", "1", "--backoff", "60s", "--report", self.file])
+        self.assertEqual(job.stdout.readline(), "one\n")
+        time.sleep(0.3)
+        begun = time.monotonic()
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(job.wait(timeout=30), 143)
+        self.assertLess(time.monotonic() - begun, 10)
+
+    def test_a_time_limit_ends_all_tries(self):
+        with tempfile.TemporaryDirectory() as state:
+            done, tries = self.tries("sh", "-c", "kill -9 $$", options=["--retries", "9", "--backoff", "30s", "--time-limit", "1s"],
+                                     env=environment(BERTH_STATE_DIR=state))
+        self.assertEqual(done.returncode, 143)
+        self.assertEqual(len(tries), 1)
+
+    def test_wrong_words(self):
+        for options in (["--retries", "many"], ["--backoff", "1s"], ["--retries", "1", "--backoff", "5s..1s"], ["--retries", "1", "--backoff", "5"]):
+            done = run("true", options=options)
+            self.assertEqual((done.returncode, "hint:" in done.stderr), (2, True), (options, done.stderr))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Watching through `berth serve`: history, metrics with the queue, the stream, and the web page.
+
+usage: daemon_test.py BERTH"""
+import http.client
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "broker"))
+from machine import switch_off, switch_on, wait_until  # noqa: E402
+from ports import free_port  # noqa: E402
+
+BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
+
+
+class Watching(unittest.TestCase):
+    def setUp(self):
+        self.shell, self.variables = switch_on(BERTH, "lab-4x3090", "--processes", "4")
+        self.addCleanup(switch_off, self.shell)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.state = pathlib.Path(folder.name) / "state"
+        self.variables |= {"BERTH_STATE_DIR": str(self.state), "LC_ALL": "C.UTF-8"}
+        self.start()
+        self.addCleanup(self.stop)
+
+    def start(self):
+        self.port = free_port()
+        self.daemon = subprocess.Popen([BERTH, "serve", "--tcp", f"127.0.0.1:{self.port}"], env=self.variables, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+        self.assertIn("serving at", self.daemon.stdout.readline())
+        self.token = (self.state / "tcp-token").read_text().strip()
+
+    def stop(self, number=signal.SIGTERM):
+        self.daemon.send_signal(number)
+        self.daemon.wait(60)
+        self.daemon.stdout.close()
+        self.daemon.stderr.close()
+
+    def get(self, path, token=True, **headers):
+        caller = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        if token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        caller.request("GET", path, headers=headers)
+        answer = caller.getresponse()
+        body = answer.read().decode()
+        caller.close()
+        return answer, body
+
+    def berth(self, *words):
+        return subprocess.run([BERTH, *words], env=self.variables, capture_output=True, text=True, timeout=100)
+
+    def test_the_page_is_for_everybody_and_what_it_shows_for_who_has_the_token(self):
+        answer, page = self.get("/", token=False)
+        self.assertEqual(answer.status, 200)
+        self.assertIn("default-src 'none'", answer.getheader("Content-Security-Policy"))
+        self.assertEqual(answer.getheader("X-Content-Type-Options"), "nosniff")
+        for name in ("app.js", "app.css"):
+            self.assertIn(name, page)
+            self.assertEqual(self.get("/" + name, token=False)[0].status, 200)
+        self.assertNotIn("http", page.replace("http-equiv", ""))  # nothing of another host
+        for path in ("/metrics", "/v1/watch", "/v1/jobs", "/app.js/../v1/jobs"):
+            self.assertEqual(self.get(path, token=False)[0].status, 401, path)
+        self.assertEqual(self.get("/", token=False, Host="attacker.example")[0].status, 403)
+        self.assertEqual(self.get("/", token=False, Origin="http://attacker.example")[0].status, 403)
+
+    def test_metrics_tell_of_devices_and_of_the_queue(self):
+        answer, text = self.get("/metrics")
+        self.assertEqual(answer.status, 200)
+        self.assertIn('berth_jobs{state="waiting"} 0', text)
+        self.assertEqual(text.count("\nberth_device_up{"), 4)
+        _, text = self.get("/metrics", Accept="application/openmetrics-text")
+        self.assertTrue(text.endswith("# EOF\n"))
+
+    def test_the_stream_sends_a_frame_a_second_with_the_jobs_of_processes(self):
+        caller = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        caller.request("GET", "/v1/watch", headers={"Authorization": f"Bearer {self.token}"})
+        answer = caller.getresponse()
+        self.assertEqual(answer.getheader("Content-Type"), "text/event-stream")
+        frames, kind = [], ""
+        while len(frames) < 2:
+            line = answer.fp.readline().decode()
+            if line.startswith("event: "):
+                kind = line[7:].strip()
+            if line.startswith("data: ") and kind == "frame":
+                frames.append(json.loads(line[6:]))
+        caller.close()
+        self.assertLess(frames[0]["frame"], frames[1]["frame"])
+        self.assertEqual(len(frames[1]["processes"]), 4)
+
+    def test_history_survives_a_kill_and_is_read_while_it_is_written(self):
+        def points():
+            done = self.berth("history", "--device", "0", "--json")
+            return [] if done.returncode else [point for device in json.loads(done.stdout)["devices"] for point in device["points"]]
+
+        self.assertTrue(wait_until(points, 60))
+        before = points()
+        self.stop(signal.SIGKILL)
+        self.assertGreaterEqual(len(points()), len(before))
+        self.start()
+        self.assertTrue(wait_until(lambda: len(points()) > len(before), 60))
+        self.assertIsNotNone(points()[0]["utilization_percent"])
+        csv = self.berth("history", "--format", "csv").stdout.splitlines()
+        self.assertTrue(csv[0].startswith("time,device,uuid,utilization_percent"))
+        plot = self.berth("history", "--format", "plot").stdout
+        self.assertIn("100 %", plot)
+        self.assertIn("GiB", self.berth("history").stdout)
+        usage = json.loads(self.berth("usage", "--json").stdout)
+        self.assertGreater(sum(one["held_seconds"] for one in usage["usage"]), 0)
+        self.assertEqual(self.berth("history", "--device", "99").returncode, 1)
+
+    def test_a_damaged_history_is_set_aside_and_the_daemon_goes_on(self):
+        self.stop()
+        (self.state / "history.db").write_bytes(b"no database" * 1000)
+        for end in ("-wal", "-shm"):
+            (self.state / f"history.db{end}").unlink(missing_ok=True)
+        self.start()
+        self.assertEqual(self.get("/metrics")[0].status, 200)
+        self.assertTrue((self.state / "history.db.damaged").exists())
+
+    def test_many_scrapes_hold_nobody_up(self):
+        begin = time.monotonic()
+        for _ in range(100):
+            self.assertEqual(self.get("/metrics")[0].status, 200)
+        self.assertLess(time.monotonic() - begin, 60)
+        self.assertEqual(self.berth("jobs").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

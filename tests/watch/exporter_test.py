@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""`berth exporter` on simulated machines: formats, access, driver calls per scrape, and promtool's checks.
+
+usage: exporter_test.py BERTH"""
+import http.client
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "broker"))
+from machine import switch_off, switch_on  # noqa: E402
+from ports import free_port  # noqa: E402
+
+BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
+
+
+def value(text, name, **labels):
+    """Of the one series with that name and these labels."""
+    found = [line for line in text.splitlines() if line.startswith((name + "{", name + " "))
+             and all(f'{key}="{want}"' in line for key, want in labels.items())]
+    assert len(found) == 1, (name, labels, found)
+    return float(found[0].rsplit(" ", 1)[1])
+
+
+class Exporter(unittest.TestCase):
+    def start(self, machine, *words, sim=()):
+        self.shell, self.variables = switch_on(BERTH, machine, *sim)
+        self.addCleanup(switch_off, self.shell)
+        self.port = free_port()
+        self.server = subprocess.Popen([BERTH, "exporter", "--listen", f"127.0.0.1:{self.port}", *words], env=self.variables,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.stop)
+        self.assertIn(b"metrics at", self.server.stdout.readline())
+
+    def stop(self):
+        self.server.terminate()
+        self.assertEqual(self.server.wait(60), 0)
+        self.server.stdout.close()
+        self.server.stderr.close()
+
+    def get(self, path="/metrics", **headers):
+        caller = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        caller.request("GET", path, headers=headers)
+        answer = caller.getresponse()
+        body = answer.read().decode()
+        caller.close()
+        return answer.status, answer.getheader("Content-Type"), body
+
+    def metrics(self, **headers):
+        for _ in range(600):  # the first frame takes a moment
+            status, kind, body = self.get(**headers)
+            if status != 503:
+                break
+        self.assertEqual(status, 200, body)
+        return kind, body
+
+    def test_prometheus_gets_every_device_in_the_format_it_asks_for(self):
+        self.start("dgx-h100-8", "--processes", "3", sim=("--processes", "20"))
+        kind, text = self.metrics()
+        self.assertTrue(kind.startswith("text/plain; version=0.0.4"), kind)
+        for device in range(8):
+            self.assertEqual(value(text, "berth_device_up", device=device), 1)
+            self.assertGreater(value(text, "berth_device_memory_total_bytes", device=device), 2**36)
+            self.assertLessEqual(value(text, "berth_device_utilization_ratio", device=device), 1)
+        self.assertIn("berth_process_memory_bytes{", text)
+        self.assertNotIn("pid=", text)
+        kind, text = self.metrics(Accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+        self.assertTrue(kind.startswith("application/openmetrics-text; version=1.0.0"), kind)
+        self.assertTrue(text.endswith("# EOF\n"))
+
+    def test_who_is_not_meant_gets_no_metrics(self):
+        with tempfile.NamedTemporaryFile("w") as token:
+            token.write("a-token-of-this-test\n")
+            token.flush()
+            self.start("workstation-4090", "--token-file", token.name)
+            self.assertEqual(self.get()[0], 401)
+            self.assertEqual(self.get(Authorization="Bearer a-token-of-another")[0], 401)
+            self.metrics(Authorization="Bearer a-token-of-this-test")
+            self.assertEqual(self.get("/other", Authorization="Bearer a-token-of-this-test")[0], 404)
+
+    def test_a_page_under_another_name_is_refused(self):
+        self.start("workstation-4090")
+        self.metrics()
+        self.assertEqual(self.get(Host=f"attacker.example:{self.port}")[0], 403)
+
+    def test_beyond_loopback_it_wants_a_token(self):
+        done = subprocess.run([BERTH, "exporter", "--listen", "0.0.0.0:9837"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("E0980", done.stderr)
+
+    def test_a_fault_shows_and_its_device_has_no_stale_series(self):
+        self.start("lab-4x3090", sim=("--fault", "lost:1"))
+        _, text = self.metrics()
+        self.assertEqual(value(text, "berth_device_up", device=1), 0)
+        self.assertNotIn('berth_device_utilization_ratio{device="1"', text)
+        self.assertEqual(value(text, "berth_device_up", device=0), 1)
+
+    def test_other_dialects_have_the_names_that_dashboards_ask_for(self):
+        self.start("dgx-h100-8", "--dialect", "dcgm")
+        _, text = self.metrics(Accept="application/openmetrics-text")
+        # Grafana 12239 asks for these, by instance and gpu; DCGM_FI_PROF_PIPE_TENSOR_ACTIVE needs more than NVML says.
+        for name in ("GPU_TEMP", "POWER_USAGE", "SM_CLOCK", "GPU_UTIL", "FB_USED"):
+            value(text, "DCGM_FI_DEV_" + name, gpu=7)
+        self.assertNotIn("# EOF", text)
+        done = subprocess.run([BERTH, "exporter", "--once", "--dialect", "nvidia_smi"], env=self.variables, capture_output=True, text=True)
+        # Grafana 14574 joins these by uuid.
+        for name in ("utilization_gpu_ratio", "memory_used_bytes", "memory_total_bytes", "power_draw_watts", "temperature_gpu",
+                     "clocks_current_sm_clock_hz", "pstate", "gpu_info"):
+            self.assertEqual(done.stdout.count(f"\nnvidia_smi_{name}{{"), 8, name)
+
+    def test_promtool_finds_nothing_wrong(self):
+        promtool = shutil.which("promtool")
+        if promtool is None:
+            self.skipTest("promtool is not installed (apt-get install prometheus)")
+        for machine in ("dgx-h100-8", "mixed-5", "none", "dgx-a100-mig", "gb10"):
+            shell, variables = switch_on(BERTH, machine, *(() if machine == "none" else ("--processes", "5")))
+            self.addCleanup(switch_off, shell)
+            text = subprocess.run([BERTH, "exporter", "--once", "--processes", "5"], env=variables, capture_output=True, check=True).stdout
+            done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True)
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, b""), machine)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""The shipped files for Prometheus and Grafana use only existing metrics, and promtool accepts the rules.
+
+usage: rules_test.py BERTH"""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests/broker"))
+from machine import switch_off, switch_on  # noqa: E402
+
+BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
+RULES = ROOT / "integrations/prometheus/rules.yml"
+NAME = re.compile(r"\b(?:berth|DCGM)_\w+")
+OF_A_BROKER = {"berth_jobs", "berth_jobs_longest_wait_seconds"}
+
+
+class Shipped(unittest.TestCase):
+    def exported(self):
+        shell, variables = switch_on(BERTH, "dgx-h100-8", "--processes", "8")
+        self.addCleanup(switch_off, shell)
+        text = subprocess.run([BERTH, "exporter", "--once"], env=variables, capture_output=True, text=True, check=True).stdout
+        return {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")} | OF_A_BROKER
+
+    def test_rules_and_dashboard_ask_for_metrics_that_exist(self):
+        exported = self.exported()
+        board = json.loads((ROOT / "integrations/grafana/berth.json").read_text())
+        asked = {name for panel in board["panels"] for target in panel["targets"] for name in NAME.findall(target["expr"])}
+        for line in RULES.read_text().splitlines():
+            if "expr:" in line or line.startswith("          "):
+                asked |= set(NAME.findall(line.split("summary:")[0].split("description:")[0]))
+        self.assertGreater(len(asked), 15)
+        self.assertEqual(sorted(asked - exported), [])
+
+    def test_the_page_about_metrics_names_all_of_them(self):
+        page = (ROOT / "docs/watch.md").read_text()
+        # In the table the common beginning is left out.
+        missing = [name for name in sorted(self.exported() - OF_A_BROKER)
+                   if name not in page and not any(f"`{part}" in page for part in (name.removeprefix("berth_device_"),))
+                   and name.removesuffix("_max").removeprefix("berth_device_") not in page and not name.startswith("berth_sampler_")]
+        self.assertEqual(missing, [])
+
+    def test_promtool_agrees_with_the_rules(self):
+        if shutil.which("promtool") is None:
+            self.skipTest("promtool is not installed (apt-get install prometheus)")
+        with tempfile.TemporaryDirectory() as folder:
+            for one in (RULES, ROOT / "tests/watch/rules_test.yml"):
+                shutil.copy(one, folder)
+            for words in (["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]):
+                done = subprocess.run(["promtool", *words], cwd=folder, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""`berth top` on simulated machines: a single picture, the stream, and the live view in a terminal.
+
+usage: top_test.py BERTH"""
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "broker"))
+from machine import switch_off, switch_on  # noqa: E402
+
+BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
+COLOR = re.compile(rb"\x1b\[(?:[0-9;]*;)?3[0-9][;m]")
+
+
+class Terminal:
+    """`berth top` in a pseudo-terminal of its own."""
+
+    def __init__(self, variables, *words, columns=80, lines=24):
+        self.pid, self.end = pty.fork()
+        if self.pid == 0:
+            try:
+                os.execve(BERTH, [BERTH, "top", *words], variables)
+            finally:
+                os._exit(127)
+        self.resize(columns, lines)
+        self.said = b""
+
+    def resize(self, columns, lines):
+        fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        os.kill(self.pid, signal.SIGWINCH)
+
+    def read(self, seconds=0.1):
+        ready, _, _ = select.select([self.end], [], [], seconds)
+        try:
+            new = os.read(self.end, 65536) if ready else b""
+        except OSError:
+            new = b""
+        self.said += new
+        return new
+
+    def until(self, wanted, seconds=60):
+        end = time.monotonic() + seconds
+        while wanted not in self.said and time.monotonic() < end:
+            self.read()
+        assert wanted in self.said, (wanted, self.said[-2000:])
+
+    def press(self, keys):
+        self.said = b""
+        os.write(self.end, keys)
+
+    def status(self, seconds=60):
+        """Of its end."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.read(0.05)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                os.close(self.end)
+                return os.waitstatus_to_exitcode(status)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.end)
+        raise AssertionError("it did not end")
+
+
+class Top(unittest.TestCase):
+    def start(self, machine, *sim):
+        self.shell, self.variables = switch_on(BERTH, machine, *sim)
+        self.addCleanup(switch_off, self.shell)
+        self.variables |= {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+        self.variables.pop("NO_COLOR", None)
+
+    def top(self, *words, **more):
+        return subprocess.run([BERTH, "top", *words], env=self.variables | more, stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+
+    def test_one_picture_has_every_device_and_process(self):
+        self.start("dgx-h100-8", "--processes", "12")
+        text = self.top("--once").stdout.decode()
+        for device in range(8):
+            self.assertRegex(text, rf"(?m)^  {device} ")
+        self.assertIn("GiB", text)
+        self.assertGreaterEqual(len(text.splitlines()), 8 + 12)
+
+    def test_the_stream_is_one_document_a_line(self):
+        self.start("lab-4x3090", "--processes", "4")
+        with subprocess.Popen([BERTH, "top", "--json", "--interval", "100ms"], env=self.variables, stdout=subprocess.PIPE) as top:
+            frames = [json.loads(top.stdout.readline()) for _ in range(3)]
+            top.stdout.close()
+            self.assertIn(top.wait(60), (0, -signal.SIGPIPE))  # a closed pipe ends it
+        numbers = [frame["frame"] for frame in frames]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertEqual(frames[2]["schema"], 1)
+        self.assertGreaterEqual(len(frames[2]["devices"]), 4)
+        self.assertEqual(len(frames[2]["processes"]), 4)
+
+    def test_keys_sort_filter_and_quit_and_the_terminal_comes_back(self):
+        self.start("dgx-h100-8", "--processes", "6")
+        terminal = Terminal(self.variables)
+        terminal.until(b"q quit")
+        self.assertTrue(COLOR.search(terminal.said))
+        terminal.press(b"s")
+        terminal.until(b"sm")
+        terminal.press(b"/no such thing\r")
+        terminal.until(b"no process matches")
+        terminal.press(b"?")
+        terminal.until(b"reverse the order")
+        terminal.press(b" q")
+        self.assertEqual(terminal.status(), 0)
+        self.assertIn(b"\x1b[?1049l", terminal.said)
+
+    def test_it_follows_the_size_of_the_terminal(self):
+        self.start("dgx-h100-8")
+        terminal = Terminal(self.variables)
+        terminal.until(b"q quit")
+        for columns, lines in ((200, 60), (30, 6), (1, 1), (80, 24)):
+            terminal.said = b""
+            terminal.resize(columns, lines)
+            terminal.read(1)
+        terminal.until(b"quit")
+        terminal.press(b"q")
+        self.assertEqual(terminal.status(), 0)
+
+    def test_no_color_is_honoured_and_an_unknown_terminal_works(self):
+        self.start("lab-4x3090")
+        for more in ({"NO_COLOR": "1"}, {"TERM": "a-terminal-of-tomorrow"}, {"TERM": "xterm-256color", "TERMINFO_DIRS": "/nonexistent"},
+                     {"LC_ALL": "C"}):
+            with self.subTest(more):
+                terminal = Terminal(self.variables | more)
+                terminal.until(b"q quit")
+                self.assertEqual("NO_COLOR" in more, COLOR.search(terminal.said) is None)
+                if more.get("LC_ALL") == "C":
+                    self.assertTrue(terminal.said.isascii())
+                terminal.press(b"q")
+                self.assertEqual(terminal.status(), 0)
+
+    def test_signals_end_it_and_the_terminal_comes_back(self):
+        self.start("none")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            terminal = Terminal(self.variables)
+            terminal.until(b"quit")
+            os.kill(terminal.pid, number)
+            self.assertEqual(terminal.status(), 0)
+            self.assertIn(b"\x1b[?1049l", terminal.said)
+
+    def test_a_machine_without_gpu_shows_its_cpu(self):
+        self.start("none")
+        done = self.top("--once")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("CPU", done.stdout.decode())
+
+    def test_a_lost_device_and_one_that_hangs_cost_their_own_rows(self):
+        self.start("dgx-h100-8", "--fault", "lost:2", "--fault", "hung:5")
+        frame = json.loads(self.top("--once", "--json").stdout)
+        health = {device["index"]: device["health"] for device in frame["devices"]}
+        self.assertEqual(health[2], "lost")
+        self.assertEqual(health[5], "no answer")
+        self.assertEqual(health[7], "ok")
+        self.assertIsNone(frame["devices"][5]["utilization_percent"])
+
+    def test_without_a_terminal_it_says_what_works(self):
+        self.start("none")
+        done = self.top()
+        self.assertIn(b"E0983", done.stderr)
+        self.assertIn(b"--once", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
