@@ -66,9 +66,10 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
 }
 # A statement has the words at its beginning, after a colon ("RuntimeError: …"), or after one of these. Else it only mentions them.
 _LEADS = re.compile(r"(?:\A|[^\w\s]|\n|:\d+|\b(?:error|code|status|with|returned|returns|got|in|due to))[ \t]*\Z", re.I)
-# Before it, on its line, these say that it is quoted: from a log, a file, another run, or an expectation.
+# Before it, on its line, these show that it is quoted: from a log, a file, another run, or an expectation.
 _QUOTES = re.compile(r"\b(?:pars(?:e|ed|ing)|line \d+ of|logs?|regex|patterns?|(?:un)?expect(?:s|ed|ing)?|match(?:es|ed)?|says?|said|grep|contains?"
-                     r"|previous(?:ly)?|earlier|last (?:run|job|time))\b|\w\.(?:log|txt|jsonl?|csv|out|err)\b", re.I)
+                     r"|previous(?:ly)?|earlier|last (?:run|job|time))\b|\w\.(?:log|txt|jsonl?|csv|ya?ml|toml|xml|html|md|db|out|err)\b"
+                     r"|(?<=[^(\w])['\"`“‘「](?:\w+: ?)?\Z", re.I)  # an opening quote; after "(" it is the repr of an exception
 # If the sentence continues with these, it only mentions them too.
 _ENDS = frozenset(("CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory", "Memory Object Allocation Failure",
          "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation", "hipErrorOutOfMemory"))

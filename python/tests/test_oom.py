@@ -102,12 +102,15 @@ class Texts(unittest.TestCase):
 
     def test_what_is_said_is_told_from_what_a_sentence_is_about(self):
         for text in ("CUDA out of memory", "CUDA out of memory\n", "RuntimeError: CUDA out of memory.", "step failed with CUDA out of memory. Tried to allocate 2 GiB",
+                     "worker 3 raised RuntimeError('CUDA out of memory. Tried to allocate 2 GiB')",
                      "call returned CUDA_ERROR_OUT_OF_MEMORY", "cuBLAS error CUBLAS_STATUS_ALLOC_FAILED",
                      "it says std::bad_alloc is near\nwhat():  std::bad_alloc"):
             self.assertTrue(berth.is_oom(RuntimeError(text)), text)
         for text in ("log says: 'CUDA out of memory. Tried to allocate 2 GiB'", "Your run log says CUDA out of memory. Tried to allocate 2 GiB; raise batch", "CUDA out of memory. Tried to allocate is what I grep for",
                      "std::bad_alloc is not raised here", "Out of Host Memory is a song", "The tutorial about cudaErrorMemoryAllocation",
-                     "no CUDA out of memory", "CUDA out of memory tests are skipped"):
+                     "no CUDA out of memory", "CUDA out of memory tests are skipped",
+                     "invalid rule: 'CUDA out of memory. Tried to allocate 2 GiB'", "the string “RuntimeError: CUDA error: out of memory” was not found",
+                     'cannot decode {"error": "CUDA out of memory. Tried to allocate 2 GiB"}', "rules.yaml, rule 3: CUDA error: out of memory"):
             self.assertFalse(berth.is_oom(RuntimeError(text)), text)
 
     def test_groups_of_the_package_for_older_pythons_are_walked(self):
