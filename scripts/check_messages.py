@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks that every sentence for people is translated: text(), tr(), text_n() and msgid() in the sources and the verb table have an entry
-in po/zh_CN/*.po with the same placeholders. No entry may be fuzzy, unused, or translated twice differently. For the Python package, text(),
+in po/zh_CN/*.po with the same placeholders. No entry may be fuzzy, unused, or translated twice differently. Punctuation between Chinese words
+must be full-width. For the Python package, text(),
 table titles and exception messages must be in python/berth/chinese.py.
 
 usage: check_messages.py [--root DIR] [--berth PROGRAM] [--missing]     (--missing prints entries to translate)
@@ -32,6 +33,7 @@ PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 EXCEPTIONS = ("BerthError", "InvalidRequest", "NotFound", "NoDevice", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
               "DoesNotFit", "RankFailed", "ContextLost", "NotSplittable", "StepInterrupted")
 NAMES_OF_THEIR_OWN = ("cuInit", "libcuda.so.1", ".nv_fatbin")  # names that people may look up
+HALF_WIDTH = re.compile(r'[一-鿿](?:[,;:!?.](?![\w/])|[,;:!?.](?=[一-鿿])| ?\(|["\'])|[)"\'][一-鿿]')
 ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
 
@@ -100,6 +102,8 @@ def check(root: pathlib.Path, berth: str | None) -> tuple[list, list]:
                 problems.append(f"{at}: without translation: {key!r}")
             elif placeholders(key) != placeholders(value):
                 problems.append(f"{at}: other placeholders than {key!r}: {value!r}")
+            elif HALF_WIDTH.search(value):
+                problems.append(f"{at}: half-width punctuation: {value!r}")
             elif other != value:
                 problems.append(f"{at}: another translation elsewhere: {key!r}")
             if key not in wanted and key not in literals:
@@ -151,6 +155,8 @@ def check_python(root: pathlib.Path) -> list:
                     problems.append(f"{where}: not in python/berth/chinese.py: {sentence!r}")
                 elif placeholders(sentence) != placeholders(catalogue[sentence]):
                     problems.append(f"python/berth/chinese.py: other placeholders than {sentence!r}: {catalogue[sentence]!r}")
+                elif HALF_WIDTH.search(catalogue[sentence]):
+                    problems.append(f"python/berth/chinese.py: half-width punctuation: {catalogue[sentence]!r}")
     return problems + [f"python/berth/chinese.py: used by nobody: {key!r}" for key in catalogue if key not in used]
 
 
@@ -163,6 +169,7 @@ def self_test() -> None:
         (root / "src/a.cpp").write_text('f(text("one {}", x)); g(tr("two "\n  "halves"));\n')
         good = 'msgid "one {}"\nmsgstr "一 {}"\n\nmsgid "two halves"\nmsgstr "两半"\n'
         for entries, expected in ((good, (0, 0)), ("", (0, 2)), (good.replace("一 {}", "一"), (1, 0)),
+                                  (good.replace("两半", "两,半"), (1, 0)), (good.replace("两半", "两半 (半)"), (1, 0)), (good.replace("两半", "两：半，3.5"), (0, 0)),
                                   (good + '\nmsgid "x"\nmsgstr "y"\n', (1, 0))):
             (root / "po/zh_CN/a.po").write_text(header + entries)
             found = tuple(map(len, check(root, None)))
@@ -170,7 +177,7 @@ def self_test() -> None:
         (root / "python/berth").mkdir(parents=True)
         (root / "python/berth/a.py").write_text('raise BerthError(text("one {!r}", 1))\n_TITLES = ("two",)\n')
         good = 'MESSAGES = {"one {!r}": "一 {!r}", "two": "二"}\n'
-        for entries, expected in ((good, 0), (good.replace("一 {!r}", "一"), 1), (good.replace('"two"', '"three"'), 2), (good.replace("}\n", ', "two": "二"}'), 1)):
+        for entries, expected in ((good, 0), (good.replace("一 {!r}", "一"), 1), (good.replace("二", "二, 二"), 1), (good.replace('"two"', '"three"'), 2), (good.replace("}\n", ', "two": "二"}'), 1)):
             (root / "python/berth/chinese.py").write_text(entries)
             assert len(check_python(root)) == expected, (entries, check_python(root))
         (root / "python/berth/chinese.py").write_text(good)
