@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:  # for type checkers; at run time names are looked up when they are used
-    from . import torch as torch
+    from . import keras as keras, torch as torch
     from .errors import (
         BerthError as BerthError, InvalidRequest as InvalidRequest, NoDevice as NoDevice, NotFound as NotFound,
         Refused as Refused, BrokerUnavailable as BrokerUnavailable, NotPermitted as NotPermitted, Unsupported as Unsupported,
@@ -68,6 +68,7 @@ _WHERE = {
     "oom": ("is_oom", "is_sticky"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
 }
+_MODULES = ("keras", "torch")  # our own; `torch` loads PyTorch
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = sorted(_MODULE_OF)
@@ -76,8 +77,8 @@ __version__ = "0.1.0"
 
 if not TYPE_CHECKING:  # a type checker must report names that are not above
     def __getattr__(name: str) -> Any:
-        if name == "torch":  # our own module, which loads PyTorch
-            return importlib.import_module(".torch", __name__)
+        if name in _MODULES:
+            return importlib.import_module(f".{name}", __name__)
         if name not in _MODULE_OF:
             raise AttributeError(f"module 'berth' has no attribute {name!r}")
         value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
@@ -86,4 +87,4 @@ if not TYPE_CHECKING:  # a type checker must report names that are not above
 
 
 def __dir__() -> List[str]:
-    return sorted({*__all__, "torch", *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, *_MODULES, *(name for name in globals() if name.startswith("__"))})

@@ -29,6 +29,9 @@ MESSAGES: Dict[str, str] = {
     "the GPU has fp16 at full speed and no bf16": "GPU 全速支持 fp16，不支持 bf16",
     "this GPU is no faster with less": "此 GPU 用更低精度也不会更快",
     "autocast on it is not the same in all versions: 'bf16' or 'fp16' to try": "其上的 autocast 在各版本中不一致：可试 'bf16' 或 'fp16'",
+    "a TPU computes in it, and it needs no loss scaling": "TPU 用它计算，且不需要损失缩放",
+    "a TPU computes in bf16, and not in fp16": "TPU 用 bf16 计算，不用 fp16",
+    "fp16 on the CPU is slower than fp32": "在 CPU 上 fp16 比 fp32 慢",
     "on a CPU less precision is mostly slower: 'bf16' to try": "在 CPU 上更低的精度多半更慢：可试 'bf16'",
     "{}: {!r:.80} and {!r:.80}": "{}：{!r:.80} 与 {!r:.80}",
     "the lease has a GPU, and {} sees none: it goes on with the CPU (a build for the CPU, or for a later driver). What stands against it: "
@@ -94,6 +97,9 @@ MESSAGES: Dict[str, str] = {
     "berth.{} needs {}: {}": "berth.{} 需要 {}：{}",
     "CuPy has no device on the CPU, and the lease has no GPU": "CuPy 在 CPU 上没有设备，而租约没有 GPU",
     "{!r} is no framework that is known here": "{!r} 不是已知的框架",
+    "{} reads the same variables as other frameworks, so GPUs cannot be hidden from it alone": "{} 与其他框架读取相同的变量，无法只对它隐藏 GPU",
+    "a process of its own: berth.run([…], gpus=0)": "用单独的进程：berth.run([…], gpus=0)",
+    "one of: {}": "下列之一：{}",
     "one of: torch, jax, tf, cupy": "下列之一：torch、jax、tf、cupy",
 
     # trying again

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, Dict, Optional, Union
 
 from . import _library
-from .errors import TooLate
-from .frameworks import has_chosen
+from .errors import InvalidRequest, TooLate, Unsupported
+from .frameworks import has_chosen, jax_has_devices, needed
 from .language import text
 from .leases import request_of
 
 # For Intel, as `berth run --cpu` does: SYCL has such a variable, and PyTorch uses SYCL. Level Zero has none.
-_HIDES = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ROCR_VISIBLE_DEVICES": "-1", "ONEAPI_DEVICE_SELECTOR": "*:cpu", "JAX_PLATFORMS": "cpu"}
+_HIDES = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ROCR_VISIBLE_DEVICES": "-1", "ONEAPI_DEVICE_SELECTOR": "*:cpu", "JAX_PLATFORMS": "cpu",
+          "PJRT_DEVICE": "CPU"}
 
 
 def env(gpus: Optional[int] = None, *, memory: Union[int, str, None] = None, cpus: Optional[int] = None) -> Dict[str, Optional[str]]:
@@ -29,18 +31,52 @@ def env(gpus: Optional[int] = None, *, memory: Union[int, str, None] = None, cpu
     return {one["name"]: one["value"] for one in said["settings"] if one["action"] != "keep"}
 
 
-def disable_gpu() -> None:
-    """Hides the GPUs of NVIDIA, AMD and Intel from the libraries that this process loads from now on.
+def disable_gpu(framework: Optional[str] = None) -> None:
+    """Hides the GPUs of NVIDIA, AMD and Intel, and TPUs, from the libraries that this process loads from now on, or from one framework alone.
 
     Programs that call Intel's Level Zero or OpenCL directly still see Intel's GPU; no variable hides it from them.
+
+    Parameters
+    ----------
+    framework : {"tensorflow", "jax"}, optional
+        Hides them from this framework alone; others still use them. TensorFlow is imported for this.
 
     Raises
     ------
     TooLate
         A framework or a driver has initialised its devices already, and would go on using them.
+    Unsupported
+        This framework has no such switch of its own.
     """
+    if framework is not None:
+        return _disable_in(framework)
     already = has_chosen()
     if already:
-        raise TooLate(text("{} has initialised its devices already, and goes on using them", already),
-                      hint=text("berth.disable_gpu() above the first use of a device; or: berth run --cpu -- python …"))
+        raise _too_late(already)
     os.environ.update(_HIDES)
+
+
+def _too_late(already: str) -> TooLate:
+    return TooLate(text("{} has initialised its devices already, and goes on using them", already),
+                   hint=text("berth.disable_gpu() above the first use of a device; or: berth run --cpu -- python …"))
+
+
+def _disable_in(framework: str) -> None:
+    if framework in ("tensorflow", "tf"):
+        config = needed("tensorflow", "disable_gpu").config
+        try:
+            for kind in ("GPU", "TPU"):
+                config.set_visible_devices([], kind)
+        except RuntimeError as why:  # they cannot be changed after initialisation
+            raise _too_late("TensorFlow") from why
+    elif framework == "jax":
+        if jax_has_devices():
+            raise _too_late("JAX")
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        if "jax" in sys.modules:  # it has read the variable
+            sys.modules["jax"].config.update("jax_platforms", "cpu")
+    elif framework in ("torch", "cupy"):
+        raise Unsupported(text("{} reads the same variables as other frameworks, so GPUs cannot be hidden from it alone", framework), "E0574",
+                          text("a process of its own: berth.run([…], gpus=0)"))
+    else:
+        raise InvalidRequest(text("{!r} is no framework that is known here", framework), hint=text("one of: {}", "tensorflow, jax"))

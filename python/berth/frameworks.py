@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 import warnings
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Collection, Optional
 
 from .errors import InvalidRequest, Unsupported
 from .language import text
@@ -18,18 +18,27 @@ def initialised() -> Optional[str]:
     torch = sys.modules.get("torch")
     if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
         return "PyTorch"
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    if bridge is not None and any(name not in ("cpu", "interpreter") for name in getattr(bridge, "_backends", None) or ()):
+    if jax_has_devices():
         return "JAX"
-    context = sys.modules.get("tensorflow.python.eager.context")
-    if context is not None:
-        made = context.context_safe() if hasattr(context, "context_safe") else None
-        if made is not None and getattr(made, "_context_handle", None) is not None:
-            return "TensorFlow"
+    if tensorflow_has_devices():
+        return "TensorFlow"
     cupy = sys.modules.get("cupy.cuda.memory")
     if cupy is not None and _cupy_has_memory():
         return "CuPy"
     return None
+
+
+def jax_has_devices() -> bool:
+    """Whether JAX has initialised a device other than the CPU."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bridge is not None and any(name not in ("cpu", "interpreter") for name in getattr(bridge, "_backends", None) or ())
+
+
+def tensorflow_has_devices() -> bool:
+    """Whether TensorFlow has initialised its runtime. Asking does not initialise it."""
+    context = sys.modules.get("tensorflow.python.eager.context")
+    made = context.context_safe() if hasattr(context, "context_safe") else None  # type: ignore[union-attr]
+    return getattr(made, "_context_handle", None) is not None
 
 
 # Drivers that tell whether they are initialised in this process. Asking does not initialise them.
@@ -121,35 +130,82 @@ def sees_gpu(torch: Any) -> bool:
             os.environ[name] = before
 
 
-def _gpus_of_jax(jax: Any) -> Any:
+def _xla(torch: Any) -> Any:
+    """PyTorch/XLA's device; None if it is not installed or has only the CPU."""
     try:
-        return jax.devices("gpu")
-    except RuntimeError:
-        return []
+        torch_xla = importlib.import_module("torch_xla")
+        make = getattr(torch_xla, "device", None) or importlib.import_module("torch_xla.core.xla_model").xla_device  # the older name
+        kind = importlib.import_module("torch_xla.runtime").device_type()
+        return make() if kind not in (None, "CPU") else None
+    except (ImportError, RuntimeError):  # RuntimeError: the runtime has no such device
+        return None
 
 
-def _sees(gpus: Callable[[], Any], has_gpu: bool, framework: str) -> bool:
-    """Whether the framework sees a GPU, if the lease has one for it."""
-    if not has_gpu or gpus():
-        return has_gpu
+def _of_torch(name: str) -> Callable[[Any], Any]:
+    """PyTorch's device of this name, if this build has it and sees one."""
+    def found(torch: Any) -> Any:
+        module = getattr(torch.backends if name == "mps" else torch, name, None)  # xpu and mps are missing in older versions
+        return torch.device(name) if getattr(module, "is_available", bool)() else None
+    return found
+
+
+def _of_jax(platform: str) -> Callable[[Any], Any]:
+    def found(jax: Any) -> Any:
+        try:
+            return jax.devices(platform)[0]
+        except (RuntimeError, IndexError):  # JAX has no such platform
+            return None
+    return found
+
+
+# In the order in which they are tried: the vendors, and the framework's device.
+_TORCH = ((("nvidia", "amd"), _of_torch("cuda")), (("intel",), _of_torch("xpu")), ((), _of_torch("mps")), (("google",), _xla))
+_JAX = ((("nvidia", "amd"), _of_jax("gpu")), (("intel",), _of_jax("xpu")), (("google",), _of_jax("tpu")))
+
+
+def _first(vendors: Collection[str], ways: Any, module: Any, name: str) -> Any:
+    """The framework's device for one of these vendors; of a vendor that is not in the table, any. None, with a warning, if the framework sees none."""
+    if not vendors:
+        return None
+    known = {vendor for some, _ in ways for vendor in some}
+    for some, way in ways:
+        if not known.intersection(vendors) or set(some).intersection(vendors):
+            device = way(module)
+            if device is not None:
+                return device
+    _warn_none(name)
+    return None
+
+
+def _warn_none(framework: str) -> None:
     warnings.warn(text("the lease has a GPU, and {} sees none: it goes on with the CPU (a build for the CPU, or for a later driver). What stands "
-                       "against it: berth doctor", framework), stacklevel=4)
-    return False
+                       "against it: berth doctor", framework), stacklevel=5)
 
 
-def device_of(framework: str, has_gpu: bool) -> Any:
-    """The framework's own object for the first visible GPU, or for its CPU."""
+def device_of(framework: str, vendors: Collection[str]) -> Any:
+    """The framework's own object for the first visible device of these vendors, or for its CPU.
+
+    Parameters
+    ----------
+    vendors : collection of str
+        Of the lease's devices: "nvidia", "amd", "intel", "google", "other". Empty: the CPU.
+    """
     if framework == "torch":
         torch = needed("torch", "Lease.device")
-        return torch.device("cuda" if _sees(torch.cuda.is_available, has_gpu, "PyTorch") else "cpu")
+        device = _first(vendors, _TORCH, torch, "PyTorch")
+        return torch.device("cpu") if device is None else device
     if framework == "jax":
         jax = needed("jax", "Lease.device")
-        return jax.devices("gpu" if _sees(lambda: _gpus_of_jax(jax), has_gpu, "JAX") else "cpu")[0]
+        device = _first(vendors, _JAX, jax, "JAX")
+        return jax.devices("cpu")[0] if device is None else device
     if framework in ("tf", "tensorflow"):
         tf = needed("tensorflow", "Lease.device")
-        return tf.device("/GPU:0" if _sees(lambda: tf.config.list_physical_devices("GPU"), has_gpu, "TensorFlow") else "/CPU:0")
+        sees = bool(vendors) and bool(tf.config.list_physical_devices("GPU"))
+        if vendors and not sees:
+            _warn_none("TensorFlow")
+        return tf.device("/GPU:0" if sees else "/CPU:0")
     if framework == "cupy":
-        if not has_gpu:
+        if not vendors:
             raise InvalidRequest(text("CuPy has no device on the CPU, and the lease has no GPU"), hint="berth.lease(gpus=1)")
         return needed("cupy", "Lease.device").cuda.Device(0)
     raise InvalidRequest(text("{!r} is no framework that is known here", framework), hint=text("one of: torch, jax, tf, cupy"))

@@ -252,7 +252,10 @@ class Lease:
         self._before, self._affinity = {}, None
 
     def device(self, framework: str) -> Any:
-        """The framework's own object for the first device of the lease; for its CPU if the lease has no GPU.
+        """The framework's own object for the first device of the lease; for its CPU if the lease has no device.
+
+        PyTorch: cuda for NVIDIA and AMD, xpu for Intel, xla for a TPU; for another device cuda, xpu, mps and xla are tried in this order. JAX: gpu, xpu or tpu.
+        If the framework does not see the device, a warning says so, and the result is its CPU.
 
         Parameters
         ----------
@@ -260,7 +263,7 @@ class Lease:
         """
         if self._handle is None:
             raise InvalidRequest(text("the lease has ended, or has not begun: use it inside of its with block"))
-        return device_of(framework, bool(self.devices))
+        return device_of(framework, [str(one.get("vendor", "other")) for one in self.devices])
 
 
 def _cpus_in(ranges: str) -> set[int]:

@@ -375,8 +375,8 @@ with berth.lease(gpus=1) as outer:
         self.assertEqual(self.prints(code), "True 0\nE0572 None\n")
 
     def test_gpus_can_be_hidden(self):
-        names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR", "JAX_PLATFORMS")
-        self.assertEqual(self.prints(f"berth.disable_gpu(); print(*(os.environ[one] for one in {names}))"), "-1 -1 -1 *:cpu cpu\n")
+        names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR", "JAX_PLATFORMS", "PJRT_DEVICE")
+        self.assertEqual(self.prints(f"berth.disable_gpu(); print(*(os.environ[one] for one in {names}))"), "-1 -1 -1 *:cpu cpu CPU\n")
 
     def test_the_environment_is_that_of_berth_env(self):
         said = json.loads(self.run_berth("env", "--gpus", "1", "--json").stdout)["settings"]
@@ -431,11 +431,11 @@ class Speed(unittest.TestCase):
         tree = ast.parse(pathlib.Path(berth.__file__).read_text())
         block = next(node for node in tree.body if isinstance(node, ast.If))
         seen = {(node.module, one.name) for node in block.body for one in node.names}
-        self.assertEqual(seen - {(None, "torch")}, {(module, name) for module, names in berth._WHERE.items() for name in names})
+        self.assertEqual(seen - {(None, "keras"), (None, "torch")}, {(module, name) for module, names in berth._WHERE.items() for name in names})
 
     def test_names_are_looked_up_once(self):
         self.assertIs(berth.is_oom, importlib.import_module("berth.oom").is_oom)
-        self.assertEqual([one for one in dir(berth) if not one.startswith("__")], sorted([*berth.__all__, "torch"]))
+        self.assertEqual([one for one in dir(berth) if not one.startswith("__")], sorted([*berth.__all__, "keras", "torch"]))
         with self.assertRaises(AttributeError):
             berth.nothing
 

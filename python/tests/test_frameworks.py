@@ -39,7 +39,7 @@ class Real(unittest.TestCase):
             print(held(), held.batch_size == 1 << 40, [row.name for row in berth.memory_summary()][-1])
             print([part['x'].shape for part in berth.chunked({'x': jnp.zeros((6, 2)), 'y': [1] * 6}, 4)])
             from berth.frameworks import device_of
-            print(device_of('jax', False).platform)
+            print(device_of('jax', ()).platform)
             """ + self.sees_none("'jax'", "platform")
         self.assertEqual(self.prints(code), "True\nFalse\nFalse\n8 True host\n[(4, 2), (2, 2)]\ncpu\n['JAX sees none'] cpu\n")
 
@@ -50,7 +50,7 @@ class Real(unittest.TestCase):
             import re, warnings
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter('always')
-                device = device_of({framework}, True)
+                device = device_of({framework}, ('nvidia',))
             print([found[0] for one in said if (found := re.search(r'\\w+ sees none', str(one.message)))], device.{shown})
             """
 
@@ -90,9 +90,39 @@ class Real(unittest.TestCase):
             berth.reproducible(3); one = tf.random.normal([4]).numpy().tolist()
             berth.reproducible(3); print(one == tf.random.normal([4]).numpy().tolist(), bool(berth.compare_outputs(tf.ones([3]), tf.ones([3]))))
             from berth.frameworks import device_of, initialised
-            with device_of('tf', False): print(tf.ones([1]).device.endswith('CPU:0'))
+            with device_of('tf', ()): print(tf.ones([1]).device.endswith('CPU:0'))
             """ + self.sees_none("'tf'", "_device_name")
         self.assertEqual(self.prints(code), "True\nFalse\nTrue True\nTrue\n['TensorFlow sees none'] /CPU:0\n")
+
+    @unittest.skipUnless(HAS["tensorflow"], "no TensorFlow")
+    def test_gpus_are_hidden_from_tensorflow_and_left_to_others(self):
+        """The GPU is a stand-in in TensorFlow's own list."""
+        code = """
+            import tensorflow as tf
+            from tensorflow.python.eager import context
+            made, gpu = context.context(), context.PhysicalDevice('/physical_device:GPU:0', 'GPU')
+            made._initialize_physical_devices()
+            for some in (made._physical_devices, made._visible_device_list): some.append(gpu)
+            before = dict(os.environ)
+            print(tf.config.get_visible_devices('GPU') == [gpu])
+            berth.disable_gpu('tensorflow')
+            print(tf.config.get_visible_devices('GPU'), dict(os.environ) == before, tf.ones([1]).device.endswith('CPU:0'))
+            made._visible_device_list.append(gpu)
+            try: berth.disable_gpu('tensorflow')
+            except berth.TooLate as problem: print(problem.id)
+            """
+        self.assertEqual(self.prints(code), "True\n[] True True\nE0572\n")
+
+    @unittest.skipUnless(HAS["jax"], "no JAX")
+    def test_gpus_are_hidden_from_jax_and_left_to_others(self):
+        for begins in ("", "import jax"):  # it reads the variable when it loads
+            code = f"""
+            {begins}
+            berth.disable_gpu('jax')
+            import jax
+            print(jax.devices()[0].platform, 'CUDA_VISIBLE_DEVICES' in os.environ)
+            """
+            self.assertEqual(self.prints(code, JAX_PLATFORMS="cuda"), "cpu False\n")
 
     def test_importing_berth_loads_none(self):
         self.assertEqual(self.prints("berth.is_oom(ValueError()); berth.retry(print); print({'jax', 'tensorflow', 'numpy'} & set(sys.modules))"), "set()\n")
