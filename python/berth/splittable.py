@@ -187,8 +187,9 @@ def _unchecked(why: str) -> None:
 
 def _say_other_gradient(found: ComparedGradients, allowed: Tuple[str, str]) -> None:
     object_or(text("the loss of {} items is that of their parts together, and its gradient is not ({:.2g} of it differs, most that of {}): it depends on which items "
-                   "are together", found.items, found.error, found.worst), allowed[0],
-              text("what is computed over the whole batch (advantages that are normalised, a balance of experts) before the step; or {}", allowed[1]))
+                   "are together, or `count` does not count what it is a mean of", found.items, found.error, found.worst), allowed[0],
+              text("count=lambda batch: (batch['labels'][:, 1:] != -100).sum() for a model that shifts its labels; what is computed over the whole batch (advantages "
+                   "that are normalised, a balance of experts) before the step; or {}", allowed[1]))
 
 
 def _say_different(found: Compared, length: int, groups: int, allowed: str, hint: str) -> None:
@@ -199,7 +200,8 @@ def _say_different(found: Compared, length: int, groups: int, allowed: str, hint
                          text("GroupNorm or LayerNorm in its place; what pairs items before the batch is split; in_batch='warn' to go on"))
     object_or(text("the loss of {} is {:.6g}, and of their parts together {:.6g}: it depends on which items are together, or `count` does "
                    "not count what it is a mean of", items, found.whole, found.parts), allowed,
-              text("count=lambda batch: (batch['labels'] != -100).sum(), or with class weights weight[batch['labels']].sum(); or {}", hint))
+              text("count=lambda batch: (batch['labels'] != -100).sum(), with [:, 1:] for a model that shifts its labels, with class weights "
+                   "weight[batch['labels']].sum(); or {}", hint))
 
 
 def _check_writes(names: List[str], allowed: str) -> None:

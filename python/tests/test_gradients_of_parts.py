@@ -92,6 +92,22 @@ class Refused(unittest.TestCase):
                 with self.assertWarns(berth.SplitWarning):
                     self.step(model, loss, count=count, in_batch="warn")
 
+    def test_a_count_that_forgets_the_shift_is_refused_and_named(self):
+        """As of a language model that predicts the next token: the first label of a row does not count."""
+        def shifted(model, part):
+            said = model(part["x"])[:, :-1].flatten(0, 1)
+            return F.cross_entropy(said, part["labels"][:, 1:].flatten(), ignore_index=-100)
+        labels = torch.randint(0, 4, (8, 9))
+        for at in range(8):
+            labels[at, 2 + at:] = -100
+        labels[0, 0] = -100
+        batch, model = {"x": torch.randn(8, 9, 6), "labels": labels}, net()
+        with self.assertRaises(berth.NotSplittable) as caught:
+            self.step(model, shifted, batch, count=lambda part: (part["labels"] != -100).sum())
+        self.assertIn("`count` does not count", str(caught.exception))
+        self.assertIn("[:, 1:]", caught.exception.hint)
+        self.step(model, shifted, batch, count=lambda part: (part["labels"][:, 1:] != -100).sum())
+
     def test_and_where_memory_is_short_too(self):
         def short(model, part):
             if len(part["x"]) > 16:
