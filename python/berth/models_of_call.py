@@ -1,4 +1,5 @@
-"""Finds the PyTorch models that a call can reach: its arguments, the names and closures of the function, and attributes of these objects."""
+"""Finds the PyTorch models that a call can reach: its arguments, the names and closures of the function, attributes of these objects, and
+attributes of those."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 __all__ = ["ReachedModels"]
 
 _DEPTH = 2  # functions that the function calls by name
+_HELD = 2   # attributes of attributes: self.trainer.model
+_MOST = 100  # members of a list or attributes of an object
+_PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
 _FIXED = (types.ModuleType, type, types.BuiltinFunctionType)
 
 
@@ -54,15 +58,21 @@ class ReachedModels:
         """The models for these arguments, each once."""
         kind = sys.modules["torch"].nn.Module
         found: Dict[int, Any] = {}
-        for one in self._values(args, named):
-            if isinstance(one, kind):
-                found[id(one)] = one
-            elif isinstance(one, (list, tuple)):
-                found.update((id(each), each) for each in one[:100] if isinstance(each, kind))
-            else:
-                held = one if isinstance(one, dict) else getattr(one, "__dict__", None)
-                if type(held) is dict and not isinstance(one, (types.FunctionType, *_FIXED)):
-                    found.update((id(each), each) for each in list(held.values()) if isinstance(each, kind))
+        looked: Set[int] = set()
+        level = list(self._values(args, named))
+        for depth in range(_HELD, -1, -1):
+            inside: List[Any] = []
+            for one in level:
+                if isinstance(one, kind):
+                    found[id(one)] = one
+                elif isinstance(one, (list, tuple)):
+                    found.update((id(each), each) for each in one[:_MOST] if isinstance(each, kind))
+                elif depth and id(one) not in looked and not isinstance(one, (types.FunctionType, *_FIXED)):
+                    held = one if isinstance(one, dict) else getattr(one, "__dict__", None)
+                    if type(held) is dict and len(inside) < _MOST * 10:
+                        looked.add(id(one))
+                        inside += [each for each in list(held.values())[:_MOST] if type(each) not in _PLAIN]
+            level = inside
         return list(found.values())
 
     def _values(self, args: Tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[Any]:

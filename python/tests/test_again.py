@@ -72,7 +72,7 @@ class Gradients(unittest.TestCase):
         self.assertTrue(torch.equal(embedding.weight.grad.to_dense()[1], torch.ones(4)))
 
     def test_running_statistics_of_a_failed_try_are_put_back(self):
-        """Of a model that is an argument, a name of the function or of one that it calls, or in its object."""
+        """Of a model that is an argument, a name of the function or of one that it calls, in its object, or in an object of that."""
         class Trainer:
             def __init__(self, model):
                 self.model = model
@@ -83,6 +83,13 @@ class Gradients(unittest.TestCase):
             @berth.retry(first=0.0, report=False)
             def decorated(self):
                 return forward(self.model)
+
+        class Experiment:
+            def __init__(self, trainer):
+                self.trainer, self.itself = trainer, self
+
+            def run(self):
+                return self.trainer.step()
         calls, x = [], torch.randn(16, 4)
 
         def forward(model):
@@ -101,7 +108,8 @@ class Gradients(unittest.TestCase):
             forward(model)
         again = berth.retry(first=0.0, report=False)
         ways = (lambda: again(forward)(model), again(by_name), again(by_two_names), again(Trainer(None).step), lambda: trainer.decorated(),
-                lambda: again(lambda models: forward(models[0]))([model]), lambda: asyncio.run(again(awaited)(model)))
+                lambda: again(lambda models: forward(models[0]))([model]), lambda: asyncio.run(again(awaited)(model)),
+                lambda: again(Experiment(trainer).run)())
         for way in ways:
             model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
             expected = copy.deepcopy(model)
