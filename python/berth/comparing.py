@@ -18,7 +18,7 @@ from .language import text
 from .oom import is_oom
 from .randomness import Randomness, kept
 
-__all__ = ["CannotCompare", "Compared", "DrawsForItems", "Trial", "aside", "check_number", "compared", "computing_types", "without_dropout"]
+__all__ = ["CannotCompare", "Compared", "DrawsForItems", "NotFinite", "Trial", "aside", "check_number", "compared", "computing_types", "without_dropout"]
 
 _ALIKE = 1e-3        # parts whose means differ by less do not show whether the weights are right
 _LARGE = 16 << 20    # bytes of a tensor that is neither parameter nor buffer, which is not copied
@@ -30,6 +30,10 @@ class CannotCompare(Exception):
 
 class DrawsForItems(CannotCompare):
     """The loss of the same items differs each time, because it draws noise for them. Parts would draw other noise than the whole."""
+
+
+class NotFinite(CannotCompare):
+    """The gradients overflow, as in the first steps of a GradScaler."""
 
 
 @dataclasses.dataclass

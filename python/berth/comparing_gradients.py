@@ -13,7 +13,7 @@ import sys
 import weakref
 from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Tuple
 
-from .comparing import CannotCompare, DrawsForItems, Trial, aside, check_number, computing_types, without_dropout
+from .comparing import CannotCompare, DrawsForItems, NotFinite, Trial, aside, check_number, computing_types, without_dropout
 from .gradients import leaves
 from .parts import length_of, part_of
 from .weighted_parts import Count, divided
@@ -24,6 +24,7 @@ _FEW = 1 << 16     # numbers of a gradient that are compared; of a larger one a 
 _SCALE = 0.7       # not a power of two, so that rounding differs
 _NOISE = 6.0       # times the rounding that was measured
 _RANDOM = 0.2      # of a gradient: that is no rounding, but other random numbers
+_SCALED = (1.0, 2.0 ** -8, 2.0 ** -16, None)  # factors of a scaled loss, the next one if gradients overflow; None: not scaled
 _OFFSETS = 4       # groups of items that are tried until two parts have items that count
 
 
@@ -68,6 +69,8 @@ def compared_gradients(model: Any, loss_fn: Callable[[Any, Any], Any], batch: An
                 except Exception as why:
                     raise CannotCompare from why
         if found is not None:
+            if math.isnan(found.error):
+                raise NotFinite
             return found if found.items else None
     raise DrawsForItems
 
@@ -87,6 +90,7 @@ class _Passes:
 
     def __init__(self, trial: Trial, parameters: List[Any], scaled: Callable[[Any], Any]) -> None:
         self.trial, self._scaled = trial, scaled
+        self.factor: Optional[float] = 1.0  # of _SCALED
         self._known = {id(one): one for one in [*trial.model.parameters(), *parameters] if one.requires_grad}
         self._before: Dict[int, Any] = {}
         self._where: Dict[int, Any] = {}
@@ -117,7 +121,7 @@ class _Passes:
         check_number(loss)
         if not loss.requires_grad:
             return None
-        share = self._scaled(loss * factor)
+        share = loss * factor if self.factor is None else self._scaled(loss * (factor * self.factor))
         new = [one for one in leaves((share,)) if id(one) not in self._known]
         before = [one.grad for one in new]
         for one in new:
@@ -174,12 +178,26 @@ def _sum(one: Gradient, other: Gradient, factor: float = 1.0) -> Gradient:
 
 
 def _compared(passes: _Passes, held: Any, training: bool) -> Optional[ComparedGradients]:
-    """None if random numbers are drawn."""
+    """None if random numbers are drawn. The error is NaN if gradients are not finite."""
+    found: Optional[ComparedGradients] = None
+    for passes.factor in _SCALED:  # the scale of a GradScaler is too large in the first steps
+        found = _compared_once(passes, held, training)
+        if found is None or not math.isnan(found.error):
+            break
+        if training:
+            held.begin()
+    return found
+
+
+def _compared_once(passes: _Passes, held: Any, training: bool) -> Optional[ComparedGradients]:
     trial = passes.trial
     nothing = ComparedGradients(False, 0.0, "", 0, False)
+    overflow = dataclasses.replace(nothing, error=math.nan)
     whole = passes.of(trial.whole, 1.0)
     if whole is None:
         return nothing
+    if not math.isfinite(_norm(whole)):
+        return overflow
     if training:
         if not held.is_calm():
             return None
@@ -189,8 +207,6 @@ def _compared(passes: _Passes, held: Any, training: bool) -> Optional[ComparedGr
     if again is None:
         return nothing
     rounding, size = _sum(whole, again, -1 / _SCALE), _norm(whole)
-    if not math.isfinite(size):
-        return nothing  # fp16 overflow; a GradScaler skips such a step
     if size > 0 and not _norm(rounding) <= _RANDOM * size:
         return None
     shares: List[Gradient] = []
@@ -198,7 +214,7 @@ def _compared(passes: _Passes, held: Any, training: bool) -> Optional[ComparedGr
         if training:
             held.begin()
         shares.append(passes.of(part, trial.weight(part)) or {})
-    return _judged(passes, whole, rounding, shares)
+    return _judged(passes, whole, rounding, shares) if all(math.isfinite(_norm(one)) for one in shares) else overflow
 
 
 def _judged(passes: _Passes, whole: Gradient, rounding: Gradient, shares: List[Gradient]) -> ComparedGradients:

@@ -11,7 +11,7 @@ import weakref
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from .weighted_parts import Count
-from .comparing import CannotCompare, Compared, DrawsForItems, compared
+from .comparing import CannotCompare, Compared, DrawsForItems, NotFinite, compared
 from .comparing_gradients import ComparedGradients, compared_gradients
 from .errors import Unsupported
 from .language import text
@@ -140,7 +140,10 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
             return True
         _check_writes(sorted({name for one in found for name in one.writes}), allowed[0])
         tells = any(one.tells for one in found)
-        gradients = _check_gradients(step, model, loss_fn, batch, max(2, -(-length // parts)), count, reduction, (allowed[1], hint)) if step else tells
+        try:
+            gradients = _check_gradients(step, model, loss_fn, batch, max(2, -(-length // parts)), count, reduction, (allowed[1], hint)) if step else tells
+        except NotFinite:
+            return False  # the next step is compared
         if not tells and gradients is not None:
             tells = gradients
         if found and not tells and max(abs(one.whole) for one in found) >= 1e-6:
@@ -167,6 +170,8 @@ def _check_gradients(step: Any, model: Any, loss_fn: Callable[..., Any], batch: 
         except DrawsForItems:
             _unchecked(text("it draws random numbers for each item, and parts draw others than the whole"))
             return None
+        except NotFinite:
+            raise
         except CannotCompare as why:
             lack = why.__cause__ if isinstance(why.__cause__, Exception) else why
             if not may_fit_later(lack):  # raises ContextLost

@@ -92,6 +92,49 @@ class Refused(unittest.TestCase):
                 with self.assertWarns(berth.SplitWarning):
                     self.step(model, loss, count=count, in_batch="warn")
 
+    def test_a_scale_that_is_still_too_large_hides_nothing(self):
+        class Scaler:
+            """As torch's GradScaler in its first steps."""
+
+            def scale(self, loss):
+                return loss * 1e38
+
+            def unscale_(self, optimizer):
+                pass
+
+            def step(self, optimizer):
+                pass
+
+            def update(self):
+                pass
+
+            def get_scale(self):
+                return 1e38
+        for count in (None, lambda part: len(part["x"])):
+            with self.assertRaises(berth.NotSplittable):
+                self.step(Policy(), ppo, count=count, scaler=Scaler())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.step(net(), lambda model, part: F.mse_loss(model(part["x"]), part["y"]), scaler=Scaler())
+
+    def test_gradients_that_are_not_finite_are_compared_in_the_next_step(self):
+        model, grows = Policy(), [True]
+        state = copy.deepcopy(model.state_dict())
+
+        def loss(model, part):
+            found = ppo(model, part)
+            if grows[0]:
+                found.register_hook(lambda gradient: gradient * float("inf"))
+            return found
+
+        def count(part):
+            return len(part["x"])
+        self.step(model, loss, count=count)
+        grows[0] = False
+        model.load_state_dict(state)  # the step has made them NaN
+        with self.assertRaises(berth.NotSplittable):
+            self.step(model, loss, count=count)
+
     def test_a_count_that_forgets_the_shift_is_refused_and_named(self):
         """As of a language model that predicts the next token: the first label of a row does not count."""
         def shifted(model, part):
