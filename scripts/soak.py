@@ -67,10 +67,11 @@ def fuzzed(seconds: int):
             continue
         name = program.name.removeprefix("fuzz_")
         found = program.parent / "found" / name
+        seeds = [folder for folder in (ROOT / "fuzz/corpus" / name, program.parent / "seeds" / name) if folder.is_dir()]
         print(f"fuzz: {name}, {seconds} s", flush=True)
         start = time.monotonic()
         done = subprocess.run([program, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048", "-max_len=16384",
-                               "-print_final_stats=1", f"-artifact_prefix={found}-", found, ROOT / "fuzz/corpus" / name],
+                               "-print_final_stats=1", f"-artifact_prefix={found}-", found, *seeds],
                               capture_output=True, text=True)
         said = [line for line in done.stderr.splitlines() if line.startswith("stat::number_of_executed_units")]
         yield {"name": f"fuzz: {name}", "seconds": round(time.monotonic() - start, 1), "passed": done.returncode == 0,
