@@ -28,8 +28,8 @@ int receive_record(int fd, void* bytes, std::size_t size) {
   ssize_t n = 0;
   do {
     n = ::recv(fd, bytes, size, MSG_DONTWAIT);
-    // The other side left a record of ours unread when it closed: that is told first, and what it
-    // had sent before it closed is still there.
+    // ECONNRESET: the other side closed without reading one of our records. It is reported once;
+    // records that it sent before are still in the queue.
   } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
   if (n == static_cast<ssize_t>(size)) return 1;
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;

@@ -61,7 +61,7 @@ std::vector<Relative> descendants(pid_t root, const std::string& proc) {
       open.push_back(child.pid);
     }
     children.erase(
-        below);  // a process seen twice (it moved while we looked) must not make a circle
+        below);  // a process seen twice (its parent changed during the scan) must not make a cycle
   }
   return found;
 }
@@ -77,7 +77,7 @@ std::string command_of(pid_t pid) {
 
 std::vector<Relative> descendants_but(const std::vector<pid_t>& spared) {
   std::vector<Relative> found = descendants(::getpid());
-  // A parent stands before its children, so one pass carries the mercy down.
+  // Parents come before their children, so one pass also spares the children.
   std::unordered_set<pid_t> kept(spared.begin(), spared.end());
   for (const Relative& one : found)
     if (kept.contains(one.stat.parent)) kept.insert(one.pid);
@@ -92,7 +92,7 @@ int signal_all(const std::vector<Relative>& processes, int signal) {
     const Descriptor handle = open_process(process.pid);
     long result = 0;
     if (handle) {
-      // The number may have gone to another process since we read it: the start time tells.
+      // The pid may have been reused since we read it; the start time shows that.
       const auto now = read_stat("/proc", process.pid);
       if (!now || now->start_ticks != process.stat.start_ticks) continue;
       result = ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0);

@@ -1,5 +1,5 @@
-// The processes below one: found through /proc by parentage, signalled through pidfds, so that a
-// number that was given to another process in between is never hit.
+// The processes below one: found in /proc by their parents, signalled through pidfds, so that a
+// reused pid is never signalled.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace berth::run {
 
-/// The fields of /proc/PID/stat that matter here.
+/// The fields of /proc/PID/stat that are used here.
 struct ProcessStat {
   pid_t parent = 0;
   char state = '?';
@@ -19,23 +19,23 @@ struct ProcessStat {
   std::uint64_t virtual_bytes = 0;
   std::uint64_t rss_pages = 0;
 };
-/// nullopt where there is no such process.
+/// nullopt if there is no such process.
 [[nodiscard]] std::optional<ProcessStat> read_stat(const std::string& proc, pid_t pid);
 
 struct Relative {
   pid_t pid = 0;
   ProcessStat stat;
 };
-/// Everything below `root`, without itself; zombies too.
+/// All descendants of `root`, including zombies.
 [[nodiscard]] std::vector<Relative> descendants(pid_t root, const std::string& proc = "/proc");
 
-/// Its command line in one line, as far as it may be read; else its short name, else "".
+/// Its command line on one line if readable; else its short name, else "".
 [[nodiscard]] std::string command_of(pid_t pid);
 
-/// Below ourselves, without those, and without all below them.
+/// Our descendants, except `spared` and their descendants.
 [[nodiscard]] std::vector<Relative> descendants_but(const std::vector<pid_t>& spared);
 
-/// How many could not be signalled because they belong to another user.
+/// Returns the number of processes that belong to another user and could not be signalled.
 int signal_all(const std::vector<Relative>& processes, int signal);
 
 }  // namespace berth::run

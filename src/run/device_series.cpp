@@ -8,9 +8,9 @@
 namespace berth::run {
 namespace {
 
-constexpr std::uint64_t kMostWatts = 10'000;  // no board of today uses a fifth of it
+constexpr std::uint64_t kMostWatts = 10'000;  // five times the power of any current board
 constexpr std::int64_t kLongestStep = 1000;   // milliseconds
-/// Between two samples: else somebody set the clock, and nobody knows how long it was.
+/// Between two samples. A longer step means that the clock was set, so the elapsed time is unknown.
 constexpr double kLongestSeconds = 60;
 
 }  // namespace
@@ -35,8 +35,8 @@ void DeviceSeries::read_before(std::uint64_t millijoules, std::int64_t unix_mill
   early_time_ = unix_milliseconds;
 }
 
-/// What the counter stood at when the job began: a driver that starts slowly gives its first sample
-/// only while the job runs. Between the two readings the counter is taken to have grown evenly.
+/// The counter's value when the job began. A slow driver gives its first sample only while the job
+/// runs, so this interpolates linearly between the two readings.
 std::uint64_t DeviceSeries::counter_at_start(std::uint64_t millijoules,
                                              std::int64_t unix_milliseconds) const {
   const bool is_late = start_ && unix_milliseconds > *start_;
@@ -50,8 +50,8 @@ std::uint64_t DeviceSeries::counter_at_start(std::uint64_t millijoules,
   return *early_millijoules_ + static_cast<std::uint64_t>(grown * part);
 }
 
-// The driver moves the counter in steps (every 10 ms to 100 ms), and begins at zero when it is
-// loaded again or the device is reset: what was used before is then lost, and what is left over is
+// The driver updates the counter in steps of 10 ms to 100 ms. It restarts at zero when the driver
+// is reloaded or the device is reset. Energy used before that is lost, and the remaining value is
 // not the job's energy.
 void DeviceSeries::add_counter(std::uint64_t millijoules, std::int64_t unix_milliseconds) {
   if (!first_millijoules_) first_millijoules_ = counter_at_start(millijoules, unix_milliseconds);
@@ -65,10 +65,10 @@ void DeviceSeries::add_counter(std::uint64_t millijoules, std::int64_t unix_mill
   counter_time_ = unix_milliseconds;
 }
 
-// Where there is no counter. The driver's power is the mean of the last second on most devices, so
-// that samples of every half second miss nothing.
+// For devices without a counter. On most of them the driver's power is the mean of the last second,
+// so samples every half second miss nothing.
 void DeviceSeries::add_power(std::uint64_t milliwatts, std::int64_t unix_milliseconds) {
-  // The first sample may come after the job's start: then it stands for the time since.
+  // The first sample may come after the job's start; then it also covers the time since the start.
   if (!last_milliwatts_ && start_ && unix_milliseconds > *start_) {
     last_milliwatts_ = milliwatts;
     last_time_ = *start_;
@@ -101,7 +101,7 @@ void DeviceSeries::add(const inventory::DeviceSample& sample,
   add_energy(sample);
   if (!start_) return;
   const std::int64_t age = sample.unix_milliseconds - *start_;
-  // Once begun it goes on, even if somebody sets the clock back.
+  // Once started, continue even if the clock is set back.
   if (age < 0 && samples_ == 0) return;
   ++samples_;
   const auto& load = sample.device.readings.utilization_percent;
@@ -133,7 +133,7 @@ model::Reading<std::uint64_t> DeviceSeries::energy() const {
     return *last_millijoules_ - *first_millijoules_;
   if (power_millijoules_) return static_cast<std::uint64_t>(std::llround(*power_millijoules_));
   if (energies_ == 0) return no_energy_;
-  // A counter that stands still while half seconds pass does not count.
+  // A counter that does not change for several samples is broken.
   return energies_ > 3 ? model::Absence::kFailed : model::Absence::kTooShort;
 }
 

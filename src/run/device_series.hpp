@@ -1,4 +1,4 @@
-// What the samples of one device add up to while a job runs. Pure.
+// Sums up the samples of one device while a job runs. Pure.
 #pragma once
 
 #include <chrono>
@@ -15,27 +15,27 @@ namespace berth::run {
 
 class DeviceSeries {
  public:
-  /// A driver's utilization and power are means of some time that has passed, at least a sixth of a
-  /// second with NVIDIA's: what it says sooner after the start is about the time before.
+  /// Drivers average utilization and power over some time, NVIDIA's over at least a sixth of a
+  /// second. Values from the first moments describe the time before the job.
   static constexpr std::chrono::milliseconds kSettled{200};
 
-  /// `partition`: only memory in this partition counts; "" the whole device.
+  /// `partition`: counts only memory in this partition; "": the whole device.
   DeviceSeries(const model::Device& device, std::string partition);
 
-  /// When the job began. Samples from before only give the energy its beginning.
+  /// When the job began. Earlier samples only set the start of the energy counter.
   void start(std::int64_t unix_milliseconds) { start_ = unix_milliseconds; }
-  /// An earlier reading of the energy counter, for where the job began before the first sample.
+  /// An earlier reading of the energy counter, if the job began before the first sample.
   void read_before(std::uint64_t millijoules, std::int64_t unix_milliseconds);
-  /// Whether a sample of this device (same uuid, or address where there is none).
+  /// Whether this is a sample of the device: same uuid, or same address if it has no uuid.
   [[nodiscard]] bool is_of(const model::Device& device) const;
-  /// `ours`: whether a process of the driver's list belongs to the job. Samples come in the order
+  /// `ours`: whether a process in the driver's list belongs to the job. Samples must come in order
   /// of time.
   void add(const inventory::DeviceSample& sample,
            const std::function<bool(const model::DeviceProcess&)>& ours);
-  /// A last sample, from after the job's end: only its energy counts.
+  /// A last sample from after the job's end; only its energy counts.
   void finish(const inventory::DeviceSample& sample) { add_energy(sample); }
 
-  /// `without_sample`: why there is nothing, where no sample ever came.
+  /// `without_sample`: the reason to give if there was no sample.
   [[nodiscard]] model::DeviceUse use(model::Absence without_sample) const;
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] bool listed() const { return listed_; }   // the job was in the driver's list
@@ -62,8 +62,8 @@ class DeviceSeries {
   std::optional<std::uint64_t> early_millijoules_;  // read_before()
   std::int64_t early_time_ = 0;
   std::int64_t counter_time_ = 0, last_sample_ = 0;
-  bool counter_jumped_ = false;              // back, or ahead by more than any device can use
-  std::optional<double> power_millijoules_;  // where the device has no counter
+  bool counter_jumped_ = false;              // backwards, or further than any device can use
+  std::optional<double> power_millijoules_;  // if the device has no energy counter
   std::optional<std::uint64_t> last_milliwatts_;
   std::int64_t last_time_ = 0;
   model::Absence no_load_ = model::Absence::kTooShort, no_energy_ = model::Absence::kTooShort;

@@ -177,7 +177,7 @@ TEST_CASE("a job that is over at once was not measured, and that is not 0") {
     CHECK(series.samples() == 0);
     CHECK(series.use(Absence::kNoAnswer).memory_peak_bytes.why == Absence::kTooShort);
   }
-  SUBCASE("one right after it speaks of the time before") {
+  SUBCASE("one right after it describes the time before") {
     series.add({device, {}, 550}, is_ours);
     CHECK(series.use(Absence::kNoAnswer).memory_peak_bytes.why == Absence::kNotSeen);
   }

@@ -11,7 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Waits until `deadline` for the last one to go; true when it went.
+/// Waits until `deadline` for the last process to end; true if it ended.
 bool wait_until(const EndingPlan& plan, Clock::time_point deadline) {
   for (;;) {
     if (plan.none_left()) return true;
@@ -29,14 +29,14 @@ int end_descendants(const EndingPlan& plan) {
   auto found = descendants_but(plan.spared);
   if (plan.on_left_behind) plan.on_left_behind(found);
   signal_all(found, SIGTERM);
-  signal_all(found, SIGCONT);  // a stopped process would sleep through the grace
+  signal_all(found, SIGCONT);  // a stopped process would ignore SIGTERM until it is continued
   if (wait_until(plan, Clock::now() + plan.grace)) return 0;
 
   const auto deadline = Clock::now() + plan.patience;
   milliseconds pause(1);
   while (Clock::now() < deadline) {
-    // Anew each time: a process that forks while we look is found at the next look, as a child of
-    // ours.
+    // Scan again each time: a process that was forked during the last scan has become our child and
+    // is found now.
     found = descendants_but(plan.spared);
     const int refused = signal_all(found, SIGKILL);
     if (wait_until(plan, Clock::now() + pause)) return 0;

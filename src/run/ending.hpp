@@ -1,6 +1,6 @@
-// Ends every process below this one: a friendly SIGTERM first, SIGKILL after a short grace, until
-// none is left. This process must be their subreaper, so that whoever loses its parent meanwhile
-// (setsid, double fork) becomes a child of ours and is found.
+// Ends every process below this one: SIGTERM first, SIGKILL after a short grace period, until none
+// is left. This process must be their subreaper. Then orphans (after setsid or a double fork)
+// become our children and are found.
 #pragma once
 
 #include <sys/types.h>
@@ -14,21 +14,22 @@
 namespace berth::run {
 
 struct EndingPlan {
-  std::chrono::milliseconds grace{300};  // between SIGTERM and SIGKILL, of what a job leaves behind
+  std::chrono::milliseconds grace{
+      300};  // between SIGTERM and SIGKILL, for processes that a job left behind
   std::chrono::milliseconds patience{
-      5'000};  // after SIGKILL: what is left then sits in the kernel or is another user's
-  /// So long what ends by itself, as helpers do when their parent is gone, is left alone.
+      5'000};  // after SIGKILL; remaining ones are stuck in the kernel or belong to another user
+  /// Time in which processes may end by themselves, as helpers do when their parent has ended.
   std::chrono::milliseconds head_start{0};
-  /// Told once what is there after that, before it is ended; may be empty.
+  /// Called once after that time with the remaining processes, before they are ended; may be empty.
   std::function<void(const std::vector<Relative>&)> on_left_behind;
-  std::vector<pid_t> spared;  // with all below them
-  /// Reaps what has ended; true when nothing is left.
+  std::vector<pid_t> spared;  // together with all their descendants
+  /// Reaps ended processes; true if none is left.
   std::function<bool()> none_left;
-  /// Sleeps at most so long or until something ended; true: be quick, skip the grace.
+  /// Sleeps until a process ends, at most for this time. Returns true to skip the grace period.
   std::function<bool(std::chrono::milliseconds)> wait;
 };
 
-/// How many are left.
+/// Returns how many are left.
 int end_descendants(const EndingPlan& plan);
 
 }  // namespace berth::run

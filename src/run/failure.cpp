@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLongestLine = 2000;
 
-/// Without carriage returns' leftovers and "\x1b[31m".
+/// Removes carriage returns and escape sequences ("\x1b[31m").
 std::string plain(std::string_view line) {
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   if (const auto at = line.rfind('\r'); at != std::string_view::npos) line.remove_prefix(at + 1);
@@ -52,7 +52,7 @@ std::string traceback_in(std::string_view output) {
   for (std::size_t i = begin + 1; i < lines.size(); ++i) {
     const bool is_frame = lines[i].starts_with("  ");
     out += "\n" + lines[i];
-    // The first line that is not indented is the exception's, and the last one here.
+    // The first line without indentation is the exception's line. It ends the traceback.
     if (!is_frame && !is_blank(lines[i])) break;
   }
   while (out.ends_with('\n')) out.pop_back();
@@ -88,8 +88,8 @@ bool speaks_of_lost_peer(std::string_view output) {
 
 namespace {
 
-/// The exception that ended a Python program, from its type on: its line, and those that continue
-/// it; "" where there is none.
+/// The exception that ended a Python program: its line from the type on, and continuation lines; ""
+/// if there is none.
 std::string exception_in(std::string_view output) {
   constexpr std::size_t kMostLines = 20;
   const std::string trace = traceback_in(output);
@@ -112,8 +112,8 @@ bool holds_any(std::string_view text, std::initializer_list<std::string_view> wo
   });
 }
 
-/// Faults of hardware, driver or network, which another start may not meet. An illegal address and
-/// an assertion of a kernel are errors of the program.
+/// Faults of hardware, driver or network, which may not occur again after a restart. An illegal
+/// address and a failed assertion in a kernel are errors of the program.
 bool speaks_of_device(std::string_view line) {
   return holds_any(line, {"uncorrectable ECC error", "CUDA_ERROR_ECC_UNCORRECTABLE", "GPU is lost",
                           "has fallen off the bus", "NVLink error", "CUDA error: unknown error",
@@ -133,7 +133,7 @@ std::string signal_words(int signal) {
   return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
 }
 
-/// By the words of the output; kUserError where they say nothing else.
+/// Classifies by the output; kUserError if no other class matches.
 Classified by_words(const EndEvidence& evidence) {
   using model::TryClass;
   const std::string exception = exception_in(evidence.output);
@@ -157,7 +157,7 @@ Classified by_words(const EndEvidence& evidence) {
 
 Classified classify(const EndEvidence& evidence) {
   using model::TryClass;
-  constexpr int kKilledCode = 128 + SIGKILL;  // of a shell whose child was killed
+  constexpr int kKilledCode = 128 + SIGKILL;  // exit code of a shell whose child was killed
   const bool was_killed = evidence.signal == SIGKILL || evidence.exit_code == kKilledCode;
   if (!evidence.signal && evidence.exit_code.value_or(0) == 0) return {};
   if (was_killed && evidence.oom_kills > 0)

@@ -1,4 +1,4 @@
-// What the output of a program that failed says. Pure.
+// Classifies the output of a failed program. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,31 @@
 
 namespace berth::run {
 
-/// The last whole traceback of Python in it, with the line of its exception; "" none.
+/// The last complete Python traceback, with the line of its exception; "" if there is none.
 [[nodiscard]] std::string traceback_in(std::string_view output);
-/// The last lines that are not empty, at most so many; escape sequences of terminals taken out.
+/// The last non-empty lines, at most `most`, without terminal escape sequences.
 [[nodiscard]] std::vector<std::string> last_lines(std::string_view output, std::size_t most);
-/// Whether it ends with the words of a rank that only lost another one: then it is not the cause.
+/// Whether it ends with the error of a rank that lost another rank; then this rank is not the
+/// cause.
 [[nodiscard]] bool speaks_of_lost_peer(std::string_view output);
 
-/// What is known of a process that has ended.
+/// What is known about an ended process.
 struct EndEvidence {
   std::optional<int> exit_code, signal;
-  std::string_view output;      // the end of its standard error, and of its output
-  std::uint64_t oom_kills = 0;  // by the kernel in its control group, while it ran
+  std::string_view output;      // the end of its standard error and standard output
+  std::uint64_t oom_kills = 0;  // of the kernel's OOM killer in its control group, while it ran
 };
 struct Classified {
   model::TryClass kind = model::TryClass::kOk;
-  std::string evidence;  // what decided: a line of the output, a signal, a count; not translated
+  std::string evidence;  // the deciding output line, signal or count; not translated
 };
-/// Why it ended. What the kernel counted decides before any text. Of the text only the exception
-/// that ended it counts, or, of a program that is not Python's, its last lines.
+/// Why it ended. The kernel's counts take precedence over any text. In the text, only the exception
+/// that ended a Python program counts, or the last lines of another program.
 [[nodiscard]] Classified classify(const EndEvidence& evidence);
 
-/// Whether the exception `line` ("torch.OutOfMemoryError: …") says that memory ran out: by its
-/// type, or by the text of a type that frameworks use for everything. The texts are those of
-/// python/tests/oom_texts.json, and the rules those of python/berth/oom.py.
+/// Whether the exception `line` ("torch.OutOfMemoryError: …") means that memory ran out: by its
+/// type, or by its text if frameworks use the type for all errors. Examples are in
+/// python/tests/oom_texts.json; python/berth/oom.py has the same rules.
 [[nodiscard]] bool speaks_of_memory(std::string_view line);
 
 }  // namespace berth::run

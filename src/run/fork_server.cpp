@@ -33,7 +33,7 @@ struct Born {
   std::int32_t error = 0;
 };
 
-/// All of it, however often we are interrupted; false where nobody is there any more.
+/// Reads exactly `size` bytes, despite interruptions; false if the other side has closed.
 bool receive(int channel, void* into, std::size_t size) {
   auto* bytes = static_cast<char*>(into);
   while (size > 0) {
@@ -61,8 +61,8 @@ Error cannot(int problem) {
           ""};
 }
 
-/// Lives as long as the broker, and then as long as its keepers. It is the subreaper above them:
-/// what loses its keeper to a SIGKILL comes to it, and ends.
+/// Lives as long as the broker, and then until the last keeper ends. It is the keepers' subreaper:
+/// if a keeper is killed by SIGKILL, its processes become our children, and we end them.
 class ForkServerLoop {
  public:
   ForkServerLoop(int channel, sigset_t blocked) : channel_(channel), blocked_(blocked) {
@@ -91,7 +91,8 @@ class ForkServerLoop {
     if (child == 0) {
       ::close(channel_);
       signals_.reset();
-      // Two parts that are not of the journal's launch record stand before it, each ended by a NUL.
+      // Two strings that are not part of the journal's launch record come before it, each with a
+      // NUL.
       const std::string_view all(message);
       const auto locks = all.find('\0');
       const auto job = locks == all.npos ? all.npos : all.find('\0', locks + 1);
@@ -113,7 +114,7 @@ class ForkServerLoop {
     channel_ = -1;
   }
 
-  /// Nobody else waits for keepers: their folders tell how jobs ended.
+  /// No other process waits for keepers; the jobs' files record how jobs ended.
   void reap() {
     signalfd_siginfo ignored;
     while (::read(signals_.get(), &ignored, sizeof ignored) > 0) {
@@ -121,12 +122,13 @@ class ForkServerLoop {
     int status = 0;
     for (pid_t pid = -1; (pid = ::waitpid(-1, &status, WNOHANG | __WALL)) > 0;) {
       const bool in_order = std::erase(keepers_, pid) == 0 || (WIFEXITED(status) != 0);
-      constexpr int kMostSweeps = 500;  // what is left after them sits in the kernel
+      constexpr int kMostSweeps =
+          500;  // processes that remain after so many are stuck in the kernel
       if (!in_order) sweeps_ = kMostSweeps;
     }
   }
 
-  /// Ends all that is no keeper's. Their job is lost, and there is nobody to grant them a grace.
+  /// Ends all processes that have no keeper. Their job is lost, so they get no grace period.
   void sweep() {
     const auto strays = descendants_but(keepers_);
     --sweeps_;
@@ -138,18 +140,18 @@ class ForkServerLoop {
   sigset_t blocked_;
   Descriptor signals_;
   std::vector<pid_t> keepers_;
-  int sweeps_ = 0;  // still to be made
+  int sweeps_ = 0;  // remaining sweeps
 };
 
 [[noreturn]] void serve_forks(int channel, const rlimit& files) {
-  ::setsid();  // a Ctrl-C is for the broker
-  // Whoever kills all that is called "berth" at once must not meet what ends the rest.
+  ::setsid();  // a Ctrl-C is meant for the broker
+  // A `pkill berth` must not also kill the process that cleans up after it.
   call_oneself("job-fork-server");
   ::setrlimit(RLIMIT_NOFILE, &files);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-  // A keeper is born with what ends it blocked: who cancels at once must not kill it before it can
-  // end its job in order.
+  // Keepers start with termination signals blocked. Otherwise an early cancel could kill a keeper
+  // before it can end its job properly.
   sigset_t blocked;
   ::sigemptyset(&blocked);
   ::sigaddset(&blocked, SIGCHLD);
@@ -167,7 +169,7 @@ Result<Standby> standby_for(const rlimit& files) {
   return Standby::start([files](int channel) { serve_forks(channel, files); }, SOCK_STREAM);
 }
 
-/// {-1, EPIPE}: there is no fork server any more.
+/// {-1, EPIPE}: the fork server has ended.
 Born ask(int channel, const std::string& message) {
   Born born{-1, EPIPE};
   if (!send_all(channel, message) || !receive(channel, &born, sizeof born)) return {-1, EPIPE};
@@ -186,12 +188,12 @@ Result<ForkServer> ForkServer::start() {
   return ForkServer(*std::move(standby), *std::move(channel), files);
 }
 
-/// In place of one that somebody killed.
+/// Starts a fork server after the last one was killed.
 Result<Descriptor> ForkServer::restart() {
   auto channel = standby_.fork();
   if (channel) return channel;
-  // Both were killed. The next standby comes of us, who have threads by now: should one of them
-  // have held what it waits for, then we are told that it does not answer.
+  // Both were killed, so we fork the next standby ourselves. We are multi-threaded by now, so it
+  // could inherit a locked lock and hang; a timeout detects that.
   auto standby = standby_for(files_);
   if (!standby) return std::move(standby).error();
   standby_ = *std::move(standby);

@@ -1,7 +1,7 @@
 // ForkServer: a small process that forks the keepers of queued jobs. It is forked while the broker
-// has one thread: a fork of a program with threads may inherit a lock that nobody releases, and an
-// exec for each job costs too much. If it is killed, a Standby forks the next one. It stays until
-// its last keeper has ended, and ends jobs that lose their keeper.
+// has one thread, because a fork of a multi-threaded program may inherit a locked lock, and an exec
+// per job costs too much. If it is killed, a Standby forks the next one. It lives until its last
+// keeper has ended, and ends jobs whose keeper was killed.
 #pragma once
 
 #include <sys/resource.h>
@@ -18,12 +18,12 @@ namespace berth::run {
 
 class ForkServer {
  public:
-  /// To be called before there are threads. Fails with kUnavailable (E0512).
+  /// Call it before the first thread starts. Fails with kUnavailable (E0512).
   [[nodiscard]] static Result<ForkServer> start();
   ForkServer(ForkServer&&) = default;
   ForkServer& operator=(ForkServer&&) = default;
 
-  /// A keeper for this job (queued.hpp). Fails with kUnavailable (E0512).
+  /// Forks a keeper for this job (queued.hpp). Fails with kUnavailable (E0512).
   [[nodiscard]] Result<model::ProcessId> keep(const Launch& launch);
 
  private:
@@ -32,7 +32,7 @@ class ForkServer {
   [[nodiscard]] Result<Descriptor> restart();
   Standby standby_;
   Descriptor channel_;
-  rlimit files_;  // what jobs may open, whatever we may by then
+  rlimit files_;  // the jobs' limit of open files, even if we have raised our own
 };
 
 }  // namespace berth::run

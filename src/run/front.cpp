@@ -29,8 +29,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// A command that was killed may leave the terminal without echo. A shell repairs that when its
-/// child died of a signal, but what it sees is our exit code; so we do.
+/// A killed command may leave the terminal without echo. A shell repairs that only if its own child
+/// died of a signal. It sees our exit code instead, so we repair it.
 class TerminalSettings {
  public:
   TerminalSettings()
@@ -51,7 +51,7 @@ bool exists(const std::string& path) {
   return ::access(path.c_str(), F_OK) == 0;
 }
 
-/// Why exec refused, in words that help: errno alone calls a missing interpreter a missing file.
+/// Explains why exec failed. For a missing interpreter, errno alone says that the file is missing.
 Error not_executed(const std::string& command, int problem) {
   const bool is_path = command.find('/') != std::string::npos;
   const std::string shown = printable(command);
@@ -85,7 +85,7 @@ class Front {
     ::sigfillset(&all);
     signals_.reset(::signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!channel || !signals_) return cannot_start(errno);
-    // Should the keeper be killed, what it kept comes to us.
+    // If the keeper is killed, its processes become our children.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     start_ = Clock::now();
     const pid_t self = ::getpid();
@@ -158,9 +158,9 @@ class Front {
   void hand_on(const signalfd_siginfo& info) {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD || signal == SIGPIPE) return;
-    // The keeper wakes us with it, no one else is meant.
+    // The keeper's SIGCONT only wakes us; it is not meant for the job.
     if (signal == SIGCONT && static_cast<pid_t>(info.ssi_pid) == keeper_) return;
-    // Was the whole group stopped before the keeper had left it, it must go on as well.
+    // If the whole group was stopped before the keeper left it, continue the keeper too.
     if (signal == SIGCONT) {
       continued_ = true;
       ::kill(keeper_, SIGCONT);
@@ -227,23 +227,23 @@ class Front {
     }
   }
 
-  /// The shell takes the terminal back when we stop, so we stop just when the job has, and of the
-  /// same signal.
+  /// When we stop, the shell takes the terminal back. So we stop only when the job has stopped, by
+  /// the same signal.
   void stop_with(pid_t workload, int signal) {
-    // Stopping throws away a SIGCONT that waits to be read: one that came in the meantime must
-    // count first.
+    // Stopping discards a pending SIGCONT, so handle one that has arrived in the meantime first.
     continued_ = false;
     take_signals();
     if (continued_) return;
     const auto stat = read_stat("/proc", workload);
-    if (!stat || (stat->state != 'T' && stat->state != 't')) return;  // it goes on already
+    if (!stat || (stat->state != 'T' && stat->state != 't'))
+      return;  // it has been continued already
     struct sigaction action = {};
     ::sigaction(signal, nullptr, &action);
     if (signal == SIGSTOP || action.sa_handler != SIG_DFL) {
       ::raise(SIGSTOP);
       return;
     }
-    // Raised while blocked, it joins the one that the terminal may have sent us: one stop, not two.
+    // Raised while blocked, it merges with a pending one from the terminal: one stop, not two.
     ::raise(signal);
     sigset_t only;
     sigset_t before;
@@ -279,7 +279,7 @@ class Front {
     static_cast<void>(end_descendants(plan));
   }
 
-  /// Reaps what came to us; true when nothing of it is there any more.
+  /// Reaps processes that became our children; true if none is left.
   [[nodiscard]] bool reap_strangers() const {
     const pid_t self = ::getpid();
     bool none = true;

@@ -40,12 +40,12 @@ void add_path(std::string_view path, GpuFiles& gpu_files) {
 }  // namespace
 
 void add_maps(std::string_view maps, GpuFiles& gpu_files) {
-  std::string_view last;  // a library has several mappings in a row
+  std::string_view last;  // a library has several consecutive mappings
   while (!maps.empty()) {
     const auto end = std::min(maps.find('\n'), maps.size());
     const std::string_view line = maps.substr(0, end);
     maps.remove_prefix(std::min(end + 1, maps.size()));
-    // address perms offset dev inode path: the first slash begins the path (proc_pid_maps(5)).
+    // address perms offset dev inode path: the path begins at the first slash (proc_pid_maps(5)).
     const auto slash = line.find('/');
     if (slash == std::string_view::npos) continue;
     const std::string_view path = line.substr(slash);

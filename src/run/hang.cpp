@@ -27,7 +27,7 @@ void add_movement(pid_t pid, Movement& sum, int depth) {
   const auto close = stat.rfind(')');
   if (close == std::string::npos) return;
   const auto fields = split(std::string_view(stat).substr(close + 2), ' ');
-  // utime, stime, and those of children that were waited for
+  // utime and stime, also of reaped children
   for (std::size_t i = 11; i < 15 && i < fields.size(); ++i)
     sum.cpu_ticks += static_cast<std::uint64_t>(to_number(fields[i]).value_or(0));
   const std::string io = slurp(proc(pid, "io")).value_or("");
@@ -76,7 +76,7 @@ Movement movement_of(pid_t pid) {
 }
 
 bool has_moved(const Movement& before, const Movement& now, double seconds) {
-  constexpr double kIdleShare = 0.02;  // of a core
+  constexpr double kIdleShare = 0.02;  // of one core
   constexpr std::uint64_t kIdleBytes = 4096;
   const double ticks = seconds * static_cast<double>(::sysconf(_SC_CLK_TCK)) * kIdleShare;
   return static_cast<double>(now.cpu_ticks) > static_cast<double>(before.cpu_ticks) + ticks + 1 ||

@@ -14,7 +14,7 @@ Descriptor reusable(int family) {
   return made;
 }
 
-/// On every address of both families, as the programs listen.
+/// On every address of both families, because programs listen there.
 HeldPort hold_both() {
   Descriptor made = reusable(AF_INET6);
   const int no = 0;

@@ -1,6 +1,6 @@
-// A port of the loopback device that nobody else gets until a program of ours listens on it. It is
-// bound and not listening, with SO_REUSEADDR: Linux then lets another socket with SO_REUSEADDR bind
-// it and listen, and gives it to nobody who asks for any port.
+// A loopback port reserved until one of our programs listens on it. The socket is bound with
+// SO_REUSEADDR but does not listen. Linux then lets another socket with SO_REUSEADDR bind the port
+// and listen, but never assigns it to a socket that asks for any port.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace berth::run {
 
 struct HeldPort {
-  Descriptor socket;  // -1 with errno where none could be had
+  Descriptor socket;  // -1 with errno if none is available
   std::uint16_t number = 0;
 };
 

@@ -18,7 +18,7 @@
 namespace berth::run {
 namespace {
 
-/// RUNTIME/jobs/PID, of which `made` are new.
+/// RUNTIME/jobs/PID; adds the folders that it created to `made`.
 Result<std::string> make_below(const std::string& runtime, std::vector<std::string>& made) {
   std::string folder = runtime;
   for (const char* below : {"", "/jobs"}) {
@@ -43,7 +43,7 @@ Result<std::string> make_job_folder() {
   if (!runtime) return runtime.error();
   std::vector<std::string> made;
   auto folder = make_below(*runtime, made);
-  // A full disk may have room for the first folder alone: what is of no use does not stay.
+  // On a full disk only the first folder may fit; remove it, because it is useless alone.
   if (!folder)
     for (auto one = made.rbegin(); one != made.rend(); ++one) ::rmdir(one->c_str());
   return folder;

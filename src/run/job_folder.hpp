@@ -1,6 +1,5 @@
-// The job's folder under Berth's runtime folder, where the keeper leaves the exit status: it
-// outlives the front, and later the broker. A machine where it cannot be made runs jobs all the
-// same.
+// The job's folder under Berth's runtime folder, where the keeper writes the exit status. It
+// outlives the front, and later the broker. Jobs also run if it cannot be created.
 #pragma once
 
 #include <sys/types.h>
@@ -11,11 +10,11 @@
 
 namespace berth::run {
 
-/// Makes RUNTIME/jobs/PID, or nothing at all. Fails with kUnavailable (E0514).
+/// Creates RUNTIME/jobs/PID. Leaves nothing behind if it fails with kUnavailable (E0514).
 [[nodiscard]] Result<std::string> make_job_folder();
-/// {"schema":1,"pid","exit_code","signal"}, a line.
+/// {"schema":1,"pid","exit_code","signal"}, on one line.
 [[nodiscard]] std::string status_line(pid_t pid, int wait_status);
-/// FOLDER/status: that line, complete or not there. Nothing happens for "".
+/// Writes FOLDER/status atomically. Does nothing if `folder` is "".
 void write_status(const std::string& folder, pid_t pid, int wait_status);
 void remove_job_folder(const std::string& folder);
 

@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostMaps = 8 << 20;  // bytes; beyond lies no library we know
+constexpr std::size_t kMostMaps = 8 << 20;  // bytes; known libraries are mapped below that
 
 std::vector<pid_t> list_pids(const std::string& proc) {
   std::vector<pid_t> pids;
@@ -36,7 +36,7 @@ std::vector<pid_t> list_pids(const std::string& proc) {
   return pids;
 }
 
-/// "Pss:    1234 kB" in one line of many.
+/// "Pss:    1234 kB" in a text of many lines.
 std::optional<double> kib_of(std::string_view lines, std::string_view key) {
   for (const std::string_view line : split(lines, '\n')) {
     if (!line.starts_with(key)) continue;
@@ -66,12 +66,12 @@ void JobProcesses::find_members() {
   const std::unordered_set<pid_t> here(pids.begin(), pids.end());
   std::erase_if(strangers_, [&](pid_t pid) { return !here.contains(pid); });
   std::erase_if(members_, [&](const auto& member) { return !here.contains(member.first); });
-  std::vector<std::pair<pid_t, pid_t>> fresh;  // with parent
+  std::vector<std::pair<pid_t, pid_t>> fresh;  // with their parents
   for (const pid_t pid : pids) {
     if (pid == root_ || strangers_.contains(pid) || members_.contains(pid)) continue;
     if (const auto stat = read_stat(proc_, pid)) fresh.emplace_back(pid, stat->parent);
   }
-  // Parents may be new as well: again until nothing changes.
+  // Parents may be new as well, so repeat until nothing changes.
   for (bool found = true; found;) {
     found = false;
     std::erase_if(fresh, [&](const auto& one) {
@@ -103,20 +103,20 @@ void JobProcesses::look(Clock::time_point now) {
     member.virtual_bytes = stat->virtual_bytes;
     const auto begin = Clock::now();
     inspect(pid);
-    // At most one part in a hundred of our time goes into reading maps, however large they are.
+    // Spend at most 1 % of our time on reading maps, however large they are.
     const auto cost = Clock::now() - begin;
     member.soonest = now + std::max<Clock::duration>(milliseconds(15), 100 * cost);
     member.latest = now + std::max<Clock::duration>(milliseconds(1000), 100 * cost);
   }
-  // Forked workers share most of their pages, which RSS would count for each of them.
-  // Who forks or ends changes what every other process shares, so all are weighed anew then.
+  // Forked workers share most of their pages, which RSS would count for each worker. A fork or an
+  // exit changes the shares of all other processes, so measure all of them again.
   const bool has_changed = std::exchange(residents_, residents.size()) != residents.size();
   double sum = 0;
   bool is_pss = residents.size() > 1;
   for (const Resident& one : residents) {
     if (residents.size() > 1 && (has_changed || now >= one.member->weigh_at) &&
         !weigh(one.pid, *one.member, now))
-      continue;  // it is gone by now
+      continue;  // it has ended
     const bool is_known = residents.size() > 1 && one.member->own_part;
     is_pss = is_pss && is_known;
     sum += static_cast<double>(one.bytes) * (is_known ? *one.member->own_part : 1);
@@ -127,8 +127,8 @@ void JobProcesses::look(Clock::time_point now) {
   peak_is_pss_ = is_pss;
 }
 
-/// False: it is gone. The kernel walks all pages of the process for this, so it is done seldom; in
-/// between its part is taken to be the same.
+/// False if it has ended. The kernel walks all pages of the process for PSS, so this is done
+/// rarely; in between, the ratio of PSS to RSS is assumed to be constant.
 bool JobProcesses::weigh(pid_t pid, Member& member, Clock::time_point now) {
   const auto begin = Clock::now();
   constexpr std::size_t kMostBytes = 4096;

@@ -1,7 +1,6 @@
-// The job's processes from outside, look by look: their memory, the libraries
-// they have loaded and the device nodes they hold. Cheap by remembering: a process that was none of
-// the job's at its first look never becomes one, and one that has not changed its size has loaded
-// nothing.
+// Samples the job's processes from outside: their memory, loaded libraries and open device nodes.
+// Caches keep it cheap: a process that was not the job's when first seen never becomes one, and a
+// process with unchanged size has loaded nothing new.
 #pragma once
 
 #include <sys/types.h>
@@ -22,32 +21,31 @@ class JobProcesses {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Everything below `root`.
+  /// Covers all descendants of `root`.
   explicit JobProcesses(pid_t root, std::string proc = "/proc")
       : root_(root), proc_(std::move(proc)) {}
 
   void look(Clock::time_point now);
 
   [[nodiscard]] bool contains(std::int64_t pid) const;
-  /// At the last look.
+  /// As of the last look.
   [[nodiscard]] std::vector<std::int64_t> pids() const;
   [[nodiscard]] int looks() const { return looks_; }
-  /// The largest sum at one look. Of several processes each page counts once: shared pages are
-  /// divided among those that share them (PSS).
+  /// The largest sum of one look. If there are several processes, shared pages are divided among
+  /// the processes that share them (PSS).
   [[nodiscard]] std::uint64_t peak_memory_bytes() const { return peak_memory_bytes_; }
-  /// That sum was taken over several processes and is PSS; else it is the RSS of one, or of
-  /// processes that may not be looked into.
+  /// The sum is PSS of several processes. Otherwise it is the RSS of one process, or of processes
+  /// that may not be inspected.
   [[nodiscard]] bool peak_is_pss() const { return peak_is_pss_; }
   [[nodiscard]] const GpuFiles& gpu_files() const { return gpu_files_; }
-  /// A process could not be looked into: it runs as another user.
+  /// A process runs as another user and could not be inspected.
   [[nodiscard]] bool unreadable() const { return unreadable_; }
 
  private:
   struct Member {
-    std::uint64_t virtual_bytes = 0;  // when it was inspected
-    Clock::time_point soonest{},
-        latest{};                    // of the next inspection: where its size has changed, or not
-    std::optional<double> own_part;  // PSS over RSS, when it was weighed last
+    std::uint64_t virtual_bytes = 0;        // at the last inspection
+    Clock::time_point soonest{}, latest{};  // next inspection, if its size has changed or not
+    std::optional<double> own_part;         // PSS divided by RSS, at the last PSS measurement
     Clock::time_point weigh_at{};
   };
   [[nodiscard]] bool weigh(pid_t pid, Member& member, Clock::time_point now);
@@ -62,7 +60,7 @@ class JobProcesses {
   GpuFiles gpu_files_;
   std::uint64_t peak_memory_bytes_ = 0;
   bool peak_is_pss_ = false;
-  std::size_t residents_ = 0;  // processes with memory, at the last look
+  std::size_t residents_ = 0;  // processes that use memory, at the last look
   int looks_ = 0;
   bool unreadable_ = false;
 };

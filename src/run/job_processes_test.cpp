@@ -70,7 +70,7 @@ TEST_CASE("the job's processes are those below its root, however listed") {
   CHECK(job.peak_memory_bytes() == 12 * kPage);
   CHECK(job.gpu_files().files.size() == 2);
 
-  SUBCASE("a number that was given away is looked at anew") {
+  SUBCASE("a reused pid is inspected again") {
     proc.end(40);
     job.look(now);
     proc.process(40, 20, 1, 1, "");

@@ -1,15 +1,14 @@
-// The order of things here is the whole trick. The workload must stay in the session and the
-// process group of the front, so that the terminal treats it as if it had been started directly; a
-// child can only be born into them. So the keeper forks it first, while it still is in both, and
-// leaves for its own session afterwards: being parent and subreaper does not depend on sessions.
-// Only then may the workload run, so that no signal that is meant for its group meets the keeper
-// there.
+// The order of steps matters. The workload must stay in the front's session and process group, so
+// that the terminal treats it as if it had been started directly; a child is in them only if its
+// parent is. So the keeper forks the workload while it is still in both, and then moves to its own
+// session; it remains parent and subreaper there. The workload runs only after that, so that a
+// signal for its group does not also reach the keeper.
 //
-// A signal for the group may come at any moment of this. What came before the keeper was forked,
-// the front alone has got, and passes on. What came before the keeper left the group, the keeper
-// has got as well: the workload raises it for itself where it came too early for it, and what the
-// front says of it later is dropped. From then on the signal probe tells; so the keeper leaves only
-// when there is one.
+// A signal for the group may arrive at any of these steps. If it arrives before the keeper was
+// forked, only the front receives it, and passes it on. If it arrives before the keeper left the
+// group, the keeper receives it too. The workload then raises it for itself if it was not ready for
+// it, and the keeper drops the front's later report of the same signal. After that the signal probe
+// shows who received a signal, so the keeper leaves the group only when the probe exists.
 #include "run/keeper.hpp"
 
 #include <fcntl.h>
@@ -40,7 +39,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// What the front never tells of.
+/// Signals that the front never passes on.
 constexpr std::uint64_t kNotPassedOn =
     1ULL << (SIGCHLD - 1) | 1ULL << (SIGPIPE - 1) | 1ULL << (SIGCONT - 1);
 
@@ -55,7 +54,7 @@ class Keeper {
         channel_(std::move(channel)) {}
 
   void run() {
-    // The front may be dead already, and then nobody wants the job.
+    // The front may be dead already; then do not start the job.
     if (::getppid() != front_) return;
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigset_t child_signal;
@@ -68,12 +67,13 @@ class Keeper {
     [[maybe_unused]] const ssize_t told = ::write(go_.get(), &early_, sizeof early_);
     go_.reset();
     listen_for_the_end();
-    // Whoever kills all that is called "berth" at once must not meet us, or the job would stay.
+    // A `pkill berth` must not also kill the keeper, or the job would remain.
     call_oneself("job-keeper of " + std::to_string(front_));
     let_go_of_standard_streams(0, 2);
     close_all_but({child_events_.get(), front_handle_.get(), signal_probe_handle_.get(),
                    channel_.get(), trouble_.get(), end_requests_.get()});
-    [[maybe_unused]] const int left = ::chdir("/");  // where not, a folder only stays busy
+    [[maybe_unused]] const int left =
+        ::chdir("/");  // if it fails, the folder's file system only stays busy
     while (!ended_ && front_alive_ && !told_to_end_) wait_and_act();
     end_the_rest();
   }
@@ -98,8 +98,8 @@ class Keeper {
     return workload_ > 0 || cannot_start();
   }
 
-  /// A SIGTERM for us alone is from the broker: the job was cancelled, or its time is over. One
-  /// that came while we were in the group of the front was not meant for us.
+  /// A SIGTERM to the keeper alone comes from the broker: the job was cancelled, or its time limit
+  /// is over. One that arrived while we were in the front's group was not meant for us.
   void listen_for_the_end() {
     sigset_t end;
     ::sigemptyset(&end);
@@ -150,7 +150,7 @@ class Keeper {
     if (waits[0].revents != 0) reap();
   }
 
-  /// Silence and the end of the pipe mean that the command runs.
+  /// If the pipe closes without an error, the command runs.
   void hear_of_the_start() {
     const auto trouble = next_trouble(trouble_);
     if (!trouble) {
@@ -186,21 +186,23 @@ class Keeper {
       return;
     }
     const pid_t group = ::getpgid(workload_);
-    // What the whole group of the front got, a workload in it has got already.
+    // A workload in the front's group has already received a signal that was sent to the whole
+    // group.
     if (order.seen_by_group != 0 && group == front_group_) return;
     if (order.queued != 0) {
       sigval value{};
       std::memcpy(&value, &order.value, sizeof value);
       ::sigqueue(workload_, order.signal, value);
     } else if (order.seen_by_group != 0 && group == workload_) {
-      ::kill(-workload_, order.signal);  // it made a group of its own, which stands for ours
+      ::kill(-workload_, order.signal);  // it has its own process group, which corresponds to ours
     } else {
       ::kill(workload_, order.signal);
     }
   }
 
-  /// The front stops itself when told that the workload has stopped. Was that continued, or did it
-  /// end, just before, the front would sleep for ever; so it is woken until it says that it runs.
+  /// The front stops itself when it learns that the workload has stopped. If the workload was
+  /// continued or ended just before that, the front would stay stopped for ever. So wake it until
+  /// it reports that it runs.
   void wake_front() const {
     const auto stat = read_stat("/proc", front_);
     if (stat && stat->state == 'T') ::kill(front_, SIGCONT);
@@ -213,7 +215,7 @@ class Keeper {
     static_cast<void>(reap_all());
   }
 
-  /// True when there is no child, so nothing at all below us.
+  /// True if there are no children, so no processes below us.
   bool reap_all() {
     for (;;) {
       int status = 0;
@@ -255,7 +257,8 @@ class Keeper {
     if (told_to_end_) plan.grace = launch_.grace;
     plan.none_left = [this] { return reap_all(); };
     plan.wait = [this](milliseconds most) { return wait_for_end(most); };
-    // Who was told to end, or whose terminal is gone, knows why its processes end.
+    // If the job was cancelled, or its terminal is gone, no message about remaining processes is
+    // needed.
     if (ended_ && !told_to_end_ && front_alive_ && !not_started_) {
       plan.head_start = milliseconds(50);
       plan.on_left_behind = [this](const std::vector<Relative>& found) { name(found); };
@@ -283,7 +286,7 @@ class Keeper {
     }
   }
 
-  /// True when the front asks for haste: a second signal from a person who waits.
+  /// True if the front wants to end faster: the user sent a second signal.
   bool wait_for_end(milliseconds most) {
     std::array<pollfd, 2> waits{
         {{child_events_.get(), POLLIN, 0}, {front_alive_ ? channel_.get() : -1, POLLIN, 0}}};
@@ -308,8 +311,8 @@ class Keeper {
   pid_t workload_ = -1;
   bool front_alive_ = true, ended_ = false, not_started_ = false, stopped_ = false,
        told_to_end_ = false;
-  int stops_told_ = 0;       // and not yet acknowledged
-  std::uint64_t early_ = 0;  // bit N-1: the workload has signal N, of which the front will tell yet
+  int stops_told_ = 0;       // reported and not yet acknowledged
+  std::uint64_t early_ = 0;  // bit N-1: the workload has signal N; the front will report it later
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// The keeper: parent of the workload and subreaper of all it starts, in a session of its own, where
-// no signal of the terminal comes. It outlives the front, however that dies, and then ends
-// everything below it.
+// The keeper: parent of the workload and subreaper of all its processes, in its own session, where
+// the terminal sends no signals. It outlives the front, however that ends, and then ends everything
+// below it.
 #pragma once
 
 #include <sys/types.h>
@@ -10,9 +10,9 @@
 
 namespace berth::run {
 
-/// The rest of the life of a fresh child of `front`, with every signal blocked. It tells and obeys
-/// through `channel`. If the front dies, the keeper also ends its signal probe, which may be
-/// stopped.
+/// Runs in a new child of `front`, with every signal blocked, until it exits. It exchanges records
+/// with the front through `channel`. If the front dies, the keeper also ends its signal probe,
+/// which may be stopped.
 [[noreturn]] void keep(const Launch& launch, const Inherited& inherited, pid_t front,
                        Descriptor channel);
 

@@ -15,7 +15,7 @@ namespace {
 std::vector<int> open_descriptors() {
   std::vector<int> found;
   DIR* folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) {  // no /proc: ask for each of the numbers that are likely
+  if (folder == nullptr) {  // no /proc: try all likely numbers
     for (int fd = 3; fd < 1024; ++fd)
       if (::fcntl(fd, F_GETFD) >= 0) found.push_back(fd);
     return found;
@@ -33,7 +33,7 @@ std::vector<int> open_descriptors() {
 void mark_range(unsigned first, unsigned last) {
   if (first > last) return;
   if (::close_range(first, last, CLOSE_RANGE_CLOEXEC) == 0) return;
-  // A kernel before 5.11: one by one.
+  // A kernel before 5.11: close them one by one.
   for (const int fd : open_descriptors())
     if (fd >= static_cast<int>(first) && static_cast<unsigned>(fd) <= last)
       ::fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -58,11 +58,11 @@ Inherited inherit() {
 void block_signals(Inherited& inherited) {
   sigset_t all;
   ::sigfillset(&all);
-  // A fault of our own must end us, not hang us.
+  // A fault in our own code must end the process, not hang it.
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
     ::sigdelset(&all, fault);
   ::pthread_sigmask(SIG_SETMASK, &all, &inherited.mask);
-  // A caller that ignores SIGCHLD passes that on, and exit statuses would be lost.
+  // If the caller ignores SIGCHLD, we inherit that, and exit statuses would be lost.
   struct sigaction ordinary = {};
   ordinary.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &ordinary, &inherited.on_child);

@@ -1,5 +1,4 @@
-// What a job is started with, and what its caller gave us that the job must get unchanged. Plain
-// values.
+// How to start a job, and what it must inherit unchanged from Berth's caller. Plain values.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +15,7 @@
 
 namespace berth::run {
 
-/// Who somebody is to the kernel.
+/// A user's ids, as the kernel has them.
 struct Credentials {
   uid_t uid = 0;
   gid_t gid = 0;
@@ -27,51 +26,51 @@ struct Supervision;  // run/supervisor.hpp
 
 struct Launch {
   std::vector<std::string> command;
-  std::vector<std::string> environment;  // NAME=value, all of it
-  std::vector<int> cpus;                 // processors to stay on; empty: as it is
-  std::string job_folder;                // where the keeper writes the exit status; "" nowhere
-  // The keeper must be in the job's control group before it starts anything: it waits for the
-  // front.
+  std::vector<std::string> environment;  // NAME=value, complete
+  std::vector<int> cpus;                 // processors to stay on; empty: unchanged
+  std::string job_folder;                // where the keeper writes the exit status; "": nowhere
+  // The keeper waits for the front before it starts anything, because it must be moved to the job's
+  // control group first.
   bool enclosed = false;
-  // Of a job that is started for somebody who is not here; else these are inherited.
-  std::string folder;  // to start in
+  // For a job that runs for an absent user; otherwise these are inherited.
+  std::string folder;  // working folder
   std::optional<mode_t> mask;
-  model::Limits limits;             // to have from then on
-  std::optional<Credentials> user;  // to become; only root can become another
-  std::string group;                // folder of the control group to enter before that; "" none
-  std::string job_files;            // of a queued one: its files' names begin so (queued.hpp)
-  std::vector<std::string> locks;   // of its devices, that its keeper shares
-  std::string job_record;           // of a queued one, kept in its files; no NUL in it
-  // Between SIGTERM and SIGKILL, where somebody wants its end.
+  model::Limits limits;             // to set before the start
+  std::optional<Credentials> user;  // to switch to; only root can switch to another user
+  std::string group;                // folder of the control group to enter before that; "": none
+  std::string job_files;            // of a queued job: the prefix of its files' names (queued.hpp)
+  std::vector<std::string> locks;   // lock files of its devices, which the keeper locks shared
+  std::string job_record;           // of a queued job, stored in its files; contains no NUL
+  // Between SIGTERM and SIGKILL, if the job is cancelled or times out.
   std::chrono::milliseconds grace{10'000};
-  std::string on_end;  // a shell command to run after it; "" none
-  // With it the workload is our supervisor, which starts the command, as ranks or again; not kept
-  // in a record.
+  std::string on_end;  // a shell command to run after the job; "": none
+  // If set, the workload is our supervisor, which starts the command once per rank or per try. Not
+  // stored in records.
   std::shared_ptr<const Supervision> supervision;
 };
 
-/// The caller's own: the job gets these, whatever we do to ourselves.
+/// The caller's state, which the job gets regardless of our own changes.
 struct Inherited {
-  std::vector<int> descriptors;  // open at our start besides 0, 1, 2; ascending
+  std::vector<int> descriptors;  // open at our start, except 0, 1, 2; ascending
   sigset_t mask;
   struct sigaction on_child;
 };
 
-/// To be called before anything is opened. Fills empty places among 0, 1, 2 with /dev/null that an
-/// exec closes, so that no descriptor of ours ever gets such a number, and lists the others.
+/// Call it before anything is opened. Opens /dev/null, close-on-exec, for missing descriptors among
+/// 0, 1, 2, so that no descriptor of ours gets such a number. Lists the other open descriptors.
 [[nodiscard]] Inherited inherit();
-/// Blocks every signal that can be blocked; they are read from signalfd from now on.
+/// Blocks all signals that can be blocked; from now on they are read from a signalfd.
 void block_signals(Inherited& inherited);
-/// Those that wait because they are blocked; bit N-1 is signal N.
+/// Pending blocked signals; bit N-1 is signal N.
 [[nodiscard]] std::uint64_t pending_signals();
-/// An exec from here passes on what was inherited and nothing of ours.
+/// From now on, exec passes on inherited descriptors and none of ours.
 void close_ours_on_exec(const Inherited& inherited);
-/// Closes what the caller had open besides 0, 1, 2: our copy would keep a pipe open that the job
-/// has closed.
+/// Closes the caller's descriptors except 0, 1, 2. Our copy would keep a pipe open that the job has
+/// closed.
 void close_inherited(const Inherited& inherited);
-/// Closes everything above 2 but these (for a process that never execs).
+/// Closes everything above 2 except `kept` (in a process that never calls exec).
 void close_all_but(std::vector<int> kept);
-/// Points `first`..`last` (of 0, 1, 2) to /dev/null, for the same reason.
+/// Redirects `first`..`last` (of 0, 1, 2) to /dev/null, for the same reason.
 void let_go_of_standard_streams(int first, int last);
 
 }  // namespace berth::run

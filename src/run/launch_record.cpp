@@ -30,8 +30,8 @@ class Writer {
   std::string bytes_;
 };
 
-/// In the order in which it was written. Where something is not there, or no number, all that
-/// follows is empty, and is_good() says so.
+/// Reads fields in the order in which they were written. After a missing or invalid field all
+/// further ones are empty, and is_good() is false.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
@@ -155,7 +155,7 @@ Result<Launch> launch_in(std::string_view record) {
   user.uid = in.number<uid_t>();
   user.gid = in.number<gid_t>();
   user.groups = in.numbers<gid_t>();
-  // In records of older versions nothing follows, or only the limits.
+  // Records of older versions end here, or after the limits.
   if (in.has_more()) launch.limits = limits_in(in);
   if (in.has_more()) {
     read_inherited(in, launch.limits);

@@ -1,7 +1,7 @@
-// What a queued job is started with, as bytes: the journal keeps what its submitter asked for,
-// because a broker may come and go meanwhile, and its keeper gets it whole, with what its devices
-// add. Words that end with a NUL, which no word can have: words and variables are bytes, and JSON
-// would have to take a thousand of them apart for each start.
+// A queued job's Launch as bytes. The journal stores what its submitter requested, because the
+// broker may restart before the job starts; the keeper gets all of it, with the additions for its
+// devices. The format is NUL-terminated words, since no word contains NUL. JSON would be too slow:
+// words and variables are bytes, not UTF-8.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 namespace berth::run {
 
 [[nodiscard]] std::string record_of(const Launch& launch);
-/// Fails with kUnavailable (E0517) where it is none.
+/// Fails with kUnavailable (E0517) if it is not a valid record.
 [[nodiscard]] Result<Launch> launch_in(std::string_view record);
 
 }  // namespace berth::run

@@ -1,5 +1,5 @@
-// What frameworks print when memory runs out. Most texts have none of these words; a text with one
-// of them counts only where the words are a statement of their own, and not a quotation.
+// The texts that frameworks print when memory runs out. A cheap word search excludes most texts. A
+// text that contains the words counts only if they are a statement, not a quotation.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -10,7 +10,7 @@
 namespace berth::run {
 namespace {
 
-constexpr std::string_view kBare = "CUDA out of memory";  // and nothing more
+constexpr std::string_view kBare = "CUDA out of memory";  // the complete message
 
 constexpr auto kWords = std::to_array<std::string_view>(
     {"CUDA out of memory. Tried to allocate",
@@ -88,7 +88,7 @@ constexpr auto kWords = std::to_array<std::string_view>(
      "Out of Host Memory",
      "Memory Object Allocation Failure"});
 
-/// If the sentence continues behind these, it only mentions them.
+/// If the sentence continues after these, it only mentions them.
 constexpr auto kEnds = std::to_array<std::string_view>(
     {"CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory",
      "Memory Object Allocation Failure", "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation",
@@ -103,8 +103,7 @@ std::string_view before(std::string_view text, std::size_t at, std::size_t most)
 }
 
 bool stands(std::string_view text, std::string_view word) {
-  // A statement has the words at its beginning, behind a colon ("RuntimeError: …"), or behind
-  // these.
+  // In a statement the words come first, after a colon ("RuntimeError: …"), or after one of these.
   static const std::regex leads(
       R"((^|[^\w\s]|\n|:\d+|\b(error|code|status|with|returned|returns|got|in|due to))[ \t]*$)",
       std::regex::icase);
@@ -142,10 +141,10 @@ bool speaks_of_memory(std::string_view line) {
       R"(\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate (memory|scratch buffer)|[Uu]nable to allocate|[Cc]an ?not allocate memory|Attempting to (allocate|reserve) |memory space hbm)");
   static const std::regex of_files(
       R"([Nn]o space left on device|[Qq]uota exceeded|[Tt]oo many open files|larger than max|\.tempstate\d|memory space [sv]mem)");
-  // Types that say nothing: what frameworks raise for everything.
+  // Generic types, which frameworks raise for all errors.
   static const std::regex anything(
       R"(^(([\w.]*\.)?(RuntimeError|JaxRuntimeError|XlaRuntimeError|InternalError|CUDARuntimeError|CUDADriverError|LogicError|AcceleratorError|CudaAPIError|CudaSupportError)|(torch|jax|jaxlib|tensorflow|cupy|cupy_backends|numba|numba_cuda|pycuda|pyopencl|cuda|rmm|triton|onnxruntime|xgboost|lightgbm|catboost|_catboost|paddle|ray|mlx|warp)\.[\w.]+): ?)");
-  constexpr std::size_t kMost = 4096;  // of a text that may be as long as somebody likes
+  constexpr std::size_t kMost = 4096;  // the text may be arbitrarily long
   line = line.substr(0, kMost);
   if (found(line, types)) return true;
   if (found(line, tensorflow)) {

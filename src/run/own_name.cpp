@@ -12,9 +12,9 @@ namespace berth::run {
 
 void call_oneself(const std::string& name) {
   ::prctl(PR_SET_NAME, name.c_str());
-  // The kernel shows the memory that argv was put into, and glibc knows where that begins.
+  // The kernel shows the memory in which argv was stored; glibc has a pointer to its beginning.
   char* begin = ::program_invocation_name;
-  static std::size_t room = 0;  // children have the same, and are many
+  static std::size_t room = 0;  // the same in all children, so computed once
   if (room == 0) {
     constexpr std::size_t kMost = 4 << 20;
     const auto words = slurp("/proc/self/cmdline", kMost);

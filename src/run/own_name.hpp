@@ -1,12 +1,12 @@
-// The name under which a process is found: by ps, and by those who signal processes by name.
+// This process's name, as shown by ps and matched by pkill.
 #pragma once
 
 #include <string>
 
 namespace berth::run {
 
-/// Renames this process, as /proc/PID/comm (its first 15 bytes) and /proc/PID/cmdline show it. The
-/// words of main's argv are gone afterwards.
+/// Changes the name in /proc/PID/comm (the first 15 bytes) and /proc/PID/cmdline. Overwrites main's
+/// argv.
 void call_oneself(const std::string& name);
 
 }  // namespace berth::run

@@ -37,14 +37,15 @@ using std::chrono::milliseconds;
 
 constexpr int kNotStarted = 125;
 
-constexpr std::size_t kKeeperBytes = 64, kRoom = 256;  // of the first line, and of both
+constexpr std::size_t kKeeperBytes = 64, kRoom = 256;  // size of the first line, and of both lines
 constexpr std::size_t kMostRecord = 1U << 20U;
 
 std::string status_file(const std::string& job_files) {
   return job_files + ".status";
 }
 
-/// Of several keepers of one job exactly one gets the file, which says so before anything starts.
+/// Exactly one of several keepers of a job gets the file, and writes its pid before anything
+/// starts.
 Descriptor claim(const std::string& job_files, const std::string& job_record) {
   const auto self = read_stat("/proc", ::getpid());
   if (!self) return {};
@@ -62,7 +63,7 @@ Descriptor claim(const std::string& job_files, const std::string& job_record) {
   return {};
 }
 
-/// Standard input has been /dev/null since the fork server.
+/// Standard input has been /dev/null since the fork server started.
 bool use_log(const std::string& job_files, const std::optional<Credentials>& user) {
   const Descriptor log(::open(log_of(job_files).c_str(),
                               O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -71,7 +72,7 @@ bool use_log(const std::string& job_files, const std::optional<Credentials>& use
   return log && ::dup2(log.get(), 1) == 1 && ::dup2(log.get(), 2) == 2;
 }
 
-/// What the keeper wrote at the job's end.
+/// The line that the keeper wrote when the job ended.
 Json status_in(const std::string& job_files) {
   const auto bytes = slurp(status_file(job_files), kRoom);
   if (!bytes || bytes->size() <= kKeeperBytes) return {};
@@ -108,7 +109,7 @@ class LoneKeeper {
     }
     const bool by_itself = !told_to_end_;
     EndingPlan plan;
-    // What the job leaves behind gets a moment; a job that somebody ends gets its time to save.
+    // Remaining processes get a short time to end; a cancelled job gets its grace period.
     if (told_to_end_) plan.grace = launch_.grace;
     end_the_rest(std::move(plan));
     tell(workload_, status_, by_itself);
@@ -197,7 +198,7 @@ class LoneKeeper {
     static_cast<void>(reap_all());
   }
 
-  /// True when there is no child, so nothing at all below us.
+  /// True if there are no children, so no processes below us.
   bool reap_all() {
     for (;;) {
       int status = 0;
@@ -221,14 +222,14 @@ class LoneKeeper {
     peak_rss_kib_ = std::max<std::int64_t>(peak_rss_kib_, used.ru_maxrss);
   }
 
-  /// Of all its processes at once, where the kernel counts that for its group; else of the largest.
+  /// The peak of its control group, if the kernel counts it; else of its largest process.
   [[nodiscard]] std::int64_t peak_memory_bytes() const {
     const auto of_group =
         launch_.group.empty() ? std::nullopt : read_number(launch_.group + "/memory.peak");
     return of_group.value_or(peak_rss_kib_ * 1024);
   }
 
-  /// As the job: its user, folder and variables. Its output goes where the job's went.
+  /// Runs with the job's user, folder and variables, and appends its output to the job's.
   void run_on_end() {
     constexpr milliseconds kMost = std::chrono::minutes(1);
     if (launch_.on_end.empty()) return;
@@ -267,7 +268,7 @@ class LoneKeeper {
   const Descriptor& status_file_;
   Descriptor signals_, trouble_;
   pid_t workload_ = -1;
-  int status_ = SIGKILL;  // where it is never seen to end
+  int status_ = SIGKILL;  // if its end is never seen
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
   bool ended_ = false, told_to_end_ = false;
 };

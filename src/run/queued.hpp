@@ -1,16 +1,15 @@
-// A queued job has no front: its keeper stands alone, in a session of its own, sends the output to
-// a log, and leaves the exit status in a file. It outlives the broker, which asks the files
-// afterwards. They have one folder for all jobs, because a folder for each costs as much as all the
-// rest that a short job writes.
+// A queued job has no front. Its keeper runs in its own session, writes the output to a log, and
+// writes the exit status to a file. It outlives the broker, which reads the files later. All jobs
+// share one folder, because a folder per job would cost as much as all other writes of a short job.
 //
-// JOBS/N.log     the output, its user's
-// JOBS/N.status  two lines: "PID START_TICKS" of who keeps it, written before anything starts, by
-//                one alone; and how it ended (job_folder.hpp), for which room is kept, on a disk
-//                that may be full by then. Behind them the job as the broker knew it when it
-//                started, for a broker whose journal is lost.
+// JOBS/N.log     the output; belongs to the job's user
+// JOBS/N.status  first line: "PID START_TICKS" of the keeper, written exclusively before the start.
+//                Second line: how the job ended (job_folder.hpp). Its space is allocated early,
+//                because the disk may be full later. After that: the broker's record of the job,
+//                for a broker that has lost its journal.
 //
-// The folder belongs to the broker's user, and so does the keeper, also where that is root: only
-// the workload becomes the job's user, who can change nothing here but the log.
+// The folder and the keeper belong to the broker's user, even if that is root. Only the workload
+// runs as the job's user, who can write only the log.
 #pragma once
 
 #include <optional>
@@ -23,25 +22,25 @@ namespace berth::run {
 
 // `job_files`: "JOBS/N".
 
-/// Who keeps the job; nullopt: nobody began to.
+/// The job's keeper; nullopt if none has started.
 [[nodiscard]] std::optional<model::ProcessId> keeper_of(const std::string& job_files);
-/// How it ended; nullopt: it did not, or nobody could write it down.
+/// How it ended; nullopt if it has not ended, or the status could not be written.
 [[nodiscard]] std::optional<model::Outcome> outcome_of(const std::string& job_files);
-/// Whether its keeper was told to end before it did: by the broker, or by a machine that stops.
+/// Whether the keeper was asked to end it before it ended: by the broker, or by a shutdown.
 [[nodiscard]] bool was_told_to_end(const std::string& job_files);
-/// What it used; nothing of one that did not end, or that an older keeper kept.
+/// Its resource usage; empty if it has not ended, or if an older keeper wrote the status.
 [[nodiscard]] model::JobUsage usage_of(const std::string& job_files);
-/// When that was written down, by the wall's clock in milliseconds; before it ended: when it began.
+/// When it ended, in milliseconds of the wall clock; if it has not ended, when it began.
 [[nodiscard]] std::optional<std::int64_t> ended_at(const std::string& job_files);
 [[nodiscard]] std::string log_of(const std::string& job_files);
-/// What Launch::job_record was; "" where it is not there.
+/// The value of Launch::job_record; "" if it is missing.
 [[nodiscard]] std::string job_record_in(const std::string& job_files);
-/// As if it had never been started; its output stays.
+/// Removes the status, as if the job had never started. Keeps its output.
 void remove_status(const std::string& job_files);
 void remove_files(const std::string& job_files);
 
-/// The rest of the life of a fresh process, whose standard streams are /dev/null. Of several for
-/// one job only the first keeps it.
+/// Runs in a new process, whose standard streams are /dev/null, until it exits. Of several keepers
+/// of one job only the first keeps it.
 [[noreturn]] void keep_queued(const Launch& launch);
 
 }  // namespace berth::run

@@ -1,4 +1,4 @@
-// From what a rank writes to whole lines, so that the lines of several ranks never mix on a
+// Assembles a rank's output into whole lines, so that lines of several ranks never mix on a
 // terminal. Pure.
 #pragma once
 
@@ -11,11 +11,11 @@ class RankLines {
  public:
   explicit RankLines(std::string prefix) : prefix_(std::move(prefix)) {}
 
-  /// The whole lines that these bytes complete, each with the prefix and a line end. A line of more
-  /// than kLongest bytes is cut into several.
+  /// The lines that these bytes complete, each with the prefix and a newline. Lines longer than
+  /// kLongest bytes are split.
   [[nodiscard]] std::string add(std::string_view bytes);
-  /// What has no line end yet, as a line; "" where there is nothing new: for prompts, progress bars
-  /// and the end.
+  /// The text after the last newline, as a line; "" if there is nothing new. For prompts, progress
+  /// bars, and at the end.
   [[nodiscard]] std::string take_rest();
   [[nodiscard]] bool has_rest() const { return !rest_.empty(); }
 
@@ -27,7 +27,7 @@ class RankLines {
   std::string prefix_, rest_;
 };
 
-/// The last bytes of a stream, at most twice `most` of them in memory.
+/// The last bytes of a stream; keeps at most twice `most` in memory.
 class Tail {
  public:
   explicit Tail(std::size_t most) : most_(most) {}

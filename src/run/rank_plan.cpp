@@ -24,7 +24,7 @@ Error not_divisible(std::size_t devices, const RankWish& wish) {
                       ranks, ranks * each, ranks)};
 }
 
-/// Takes up to `count` of `from` that are in `wanted`; in order.
+/// Moves up to `count` of `from` that are in `wanted` to the result, in order.
 Cpus take(Cpus& from, std::size_t count, const Cpus* wanted) {
   Cpus taken;
   for (auto at = from.begin(); at != from.end() && taken.size() < count;) {
@@ -42,7 +42,7 @@ Cpus local_cpus(const std::vector<int>& devices, const model::Snapshot& snapshot
   return {};
 }
 
-/// Equal parts; those near its devices first, where that is known.
+/// Equal parts; cores near the rank's devices first, if the topology is known.
 void divide_cores(std::vector<RankSpec>& ranks, Cpus cpus, const model::Snapshot& snapshot) {
   if (cpus.size() < ranks.size()) return;
   const std::size_t share = cpus.size() / ranks.size();
@@ -57,7 +57,7 @@ void divide_cores(std::vector<RankSpec>& ranks, Cpus cpus, const model::Snapshot
   }
 }
 
-/// What is set for the job by us is set for each rank anew; what its user set stands.
+/// Sets thread counts again for each rank, except those that the user has set.
 void set_threads(RankSpec& rank, const model::Environment& environment) {
   for (const model::Setting& one : environment.settings)
     if (one.action == model::Setting::Action::kSet && one.name.ends_with("_NUM_THREADS"))
@@ -66,7 +66,7 @@ void set_threads(RankSpec& rank, const model::Environment& environment) {
       rank.threads = environment.threads;
 }
 
-/// "4,5,6,7" for the second of two ranks: "6,7".
+/// "4,5,6,7" becomes "6,7" for the second of two ranks.
 void show_own_devices(RankSpec& rank, std::size_t number, std::size_t each, std::size_t devices,
                       const model::Environment& environment) {
   for (const model::Setting& one : environment.settings) {
@@ -94,7 +94,7 @@ void set_numbers(RankSpec& rank, std::size_t number, std::size_t count) {
   for (const char* name : {"GROUP_RANK", "NODE_RANK"}) rank.variables[name] = "0";
   rank.variables["GROUP_WORLD_SIZE"] = "1";
   rank.variables["ROLE_NAME"] = "default";
-  // Rank 0 is the store: it must not take somebody else for it.
+  // Rank 0 hosts the store, so it must not wait for an agent's store.
   rank.variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
 }
 

@@ -1,4 +1,4 @@
-// From a placement to what each rank gets of it: devices, cores, threads, variables. Pure.
+// Divides a placement among ranks: devices, cores, threads, variables. Pure.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,15 @@
 namespace berth::run {
 
 struct RankWish {
-  int count = 1;                     // 0: as many as the devices are for
+  int count = 1;                     // 0: as many as the devices allow
   std::optional<int> gpus_per_rank;  // nullopt: devices / ranks
-  bool own_cores = false;            // the job has its processors for itself: they are divided
+  bool own_cores = false;  // the job has processors of its own, which are divided among the ranks
 };
 
-/// One a rank, in their order. Rank r has the devices r*K to r*K+K-1 of the placement. With one
-/// device each all ranks see all devices, as programs for torchrun expect, and LOCAL_RANK is the
-/// index of a rank's own; with several each rank sees only its own. Fails with kInvalidArgument
-/// (E0530), where the devices cannot be divided like this.
+/// One spec per rank, in order. Rank r has the devices r*K to r*K+K-1 of the placement. With one
+/// device per rank, all ranks see all devices, as programs for torchrun expect, and LOCAL_RANK is
+/// the index of the rank's own device. With several per rank, each rank sees only its own. Fails
+/// with kInvalidArgument (E0530) if the devices cannot be divided.
 [[nodiscard]] Result<std::vector<RankSpec>> plan_ranks(const RankWish& wish,
                                                        const model::Placement& placement,
                                                        const model::Snapshot& snapshot,

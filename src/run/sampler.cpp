@@ -87,15 +87,14 @@ void Sampler::look() {
     nodes_seen_ = true;
     samples_before_nodes_ = driver_samples_;
   }
-  // More often in the first second, for programs that are over soon; never more than one part in
-  // fifty of one core.
+  // Sample more often in the first second, for short programs. Never use more than 2 % of one core.
   const auto cost = Clock::now() - now;
   const auto interval = now - start_ < milliseconds(1000) ? milliseconds(20) : kInterval;
   due_ = now + std::max<Clock::duration>(interval, 50 * cost);
   if (!sysfs_.empty() && now >= sysfs_due_) take_sysfs_samples(Clock::now());
 }
 
-/// The last interval of a short job is a large part of it, so the driver is asked once more.
+/// The last interval is a large part of a short job, so take one more sample.
 void Sampler::ended() {
   constexpr std::chrono::seconds kLong(60);
   ended_unix_milliseconds_ = unix_now();
@@ -146,7 +145,7 @@ void Sampler::take_driver_samples() {
       }
       const int before = one.samples();
       one.add(sample, ours);
-      // A list that could not be read speaks of nobody.
+      // An unreadable process list says nothing about the job.
       if (!sample.device.processes_unknown) driver_samples_ += one.samples() - before;
     }
 }
@@ -161,8 +160,8 @@ model::GpuUse Sampler::decide() const {
   if (std::any_of(nodes.begin(), nodes.end(),
                   [](const auto& node) { return !is_nvidia_node(node); }))
     return GpuUse::kSeen;
-  // A CUDA program opens NVIDIA's nodes when it only asks for GPUs. The driver lists it when it has
-  // work there; where that list speaks of our processes and had time to, it decides.
+  // A CUDA program opens NVIDIA's nodes even if it only checks for GPUs. The driver lists it once
+  // it has work there. If that list can identify our processes and had time to update, it decides.
   const bool list_decides = translator_ && translator_->view() != system::PidView::kForeign &&
                             driver_samples_ - samples_before_nodes_ >= 2;
   if (nodes_seen_ && !list_decides) return GpuUse::kSeen;
@@ -180,7 +179,7 @@ model::Absence Sampler::why_no_sample(const model::Device& device, milliseconds 
 
 model::Absence Sampler::why_not_seen(const model::Device& device) const {
   if (!processes_ || processes_->looks() == 0) return model::Absence::kTooShort;
-  // In a container the driver may number processes as the host does: which are ours it cannot tell.
+  // In a container the driver may use the host's pids; then our processes cannot be identified.
   const bool foreign = translator_ && translator_->view() == system::PidView::kForeign;
   return foreign && device.vendor == model::Vendor::kNvidia ? model::Absence::kNotSupported
                                                             : model::Absence::kNotSeen;
@@ -191,7 +190,7 @@ void Sampler::say_how(model::Report& report) const {
     report.gpu_use_method = text("the program ended before the first look");
     return;
   }
-  // What happened after the last look went unseen as well.
+  // Nothing after the last sample was seen either.
   const auto unseen = std::max<Clock::duration>(longest_gap_, start_ + report.wall - last_look_);
   const auto gap = std::chrono::ceil<milliseconds>(unseen).count();
   report.how_often = text_n("looked once, up to {1} ms went unseen",
@@ -216,7 +215,7 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
   for (const DeviceSeries& one : series_) {
     const model::Device* device = find(snapshot, one.index());
     model::DeviceUse use = one.use(why_no_sample(*device, report.wall));
-    // Counters move in steps that are as long.
+    // Energy counters are updated in steps that are as long as this.
     if (report.wall < DeviceSeries::kSettled && use.energy_millijoules)
       use.energy_millijoules = model::Absence::kTooShort;
     if (use.memory_peak_bytes.why == model::Absence::kNotSeen)

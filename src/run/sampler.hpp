@@ -1,5 +1,5 @@
-// Looks at the job while it runs, for the report: its processes in /proc, NVIDIA's devices through
-// the driver's own child, AMD's and Intel's in sysfs.
+// Samples the running job for its report: processes in /proc, NVIDIA devices through the driver's
+// reader process, AMD and Intel devices in sysfs.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace berth::run {
 
 class Sampler : public Watcher {
  public:
-  /// Begins to sample the placement's devices, so that their energy is known from before the start.
+  /// Starts to sample the placement's devices, so that their energy is known before the job starts.
   Sampler(const inventory::Sources& sources, const model::Snapshot& snapshot,
           const model::Placement& placement);
 
@@ -29,11 +29,11 @@ class Sampler : public Watcher {
   void ended() override;
   [[nodiscard]] int descriptor() const override { return driver_.descriptor(); }
 
-  /// Fills what the looks tell: peak RSS, devices, gpu_use and its method, libraries, suggestions.
+  /// Fills in the results: peak RSS, devices, gpu_use and its method, libraries, suggestions.
   void fill(model::Report& report, const model::Snapshot& snapshot);
 
-  static constexpr std::chrono::milliseconds kInterval{100};        // of the looks at /proc
-  static constexpr std::chrono::milliseconds kDeviceInterval{500};  // of the devices' samples
+  static constexpr std::chrono::milliseconds kInterval{100};        // between samples of /proc
+  static constexpr std::chrono::milliseconds kDeviceInterval{500};  // between samples of devices
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -54,9 +54,9 @@ class Sampler : public Watcher {
   std::optional<JobProcesses> processes_;
   std::int64_t ended_unix_milliseconds_ = 0;  // 0: the command has not ended
   Clock::time_point start_{}, due_{}, sysfs_due_{}, last_look_{};
-  Clock::duration longest_gap_{0};  // between two looks, from the start on
-  int driver_samples_ = 0;          // NVIDIA's, since the start
-  int samples_before_nodes_ = 0;    // of these, when the first NVIDIA node was seen
+  Clock::duration longest_gap_{0};  // between two samples of /proc, since the start
+  int driver_samples_ = 0;          // of NVIDIA devices, since the start
+  int samples_before_nodes_ = 0;    // driver samples before the first NVIDIA node was seen
   bool nodes_seen_ = false;
 };
 

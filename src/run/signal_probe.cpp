@@ -24,7 +24,7 @@ struct Answer {
   std::uint64_t seen = 0;      // bit N-1: signal N came since the last answer
 };
 
-/// Answers questions, which are numbers.
+/// Answers questions, which are sequence numbers.
 [[noreturn]] void stand_by(pid_t front, int channel) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_NAME, "berth-signals");
@@ -76,8 +76,8 @@ bool SignalProbe::ask() {
   while (answer.question != questions_) {
     pollfd wait{channel_.get(), POLLIN, 0};
     if (::poll(&wait, 1, 50) <= 0) {
-      // On a busy machine it may not have run yet. Or it was stopped together with the group; then
-      // it has not been continued with it, and its answer will come too late to count.
+      // On a busy machine the probe may not have run yet. Or it was stopped together with the group
+      // and not continued, and its answer will come too late to count.
       const auto stat = read_stat("/proc", pid_);
       if (stat && stat->state != 'T') continue;
       ::kill(pid_, SIGCONT);
@@ -94,8 +94,7 @@ bool SignalProbe::ask() {
 bool SignalProbe::saw(int signal) {
   auto& seen_at = seen_at_.at(static_cast<std::size_t>(signal));
   const auto fresh = [&] { return Clock::now() - seen_at < milliseconds(500); };
-  // Someone who signals every process of a job by its number may serve us first: hence the second
-  // look.
+  // A sender that signals every process of a job by pid may reach the front first, so check twice.
   for (int look = 0; look < 2; ++look) {
     if (look > 0) ::usleep(3000);
     if (!fresh() && !ask()) return false;

@@ -1,11 +1,11 @@
-// Tells whether a signal that the front received was sent to its whole process group (the terminal,
-// `kill %1`, a scheduler that signals every process of a job) or to the front alone. In the first
-// case the workload has it already; only in the second case we pass it on, so that no signal
-// arrives twice. The signal itself does not say which case it was.
+// Finds out whether a signal that the front received was sent to its whole process group (by the
+// terminal, `kill %1`, a scheduler that signals every process of a job) or only to the front. In
+// the first case the workload has received it already. Only in the second case the front passes it
+// on, so that no signal arrives twice. The signal itself does not show which case it is.
 //
-// The probe is a process in the same group that only collects signals. The kernel signals a group
+// The probe is a process in the same group that only records signals. The kernel signals a group
 // from its newest member to its oldest (kernel/signal.c, __kill_pgrp_info over a list that grows at
-// its head), so the probe has a group signal before the front has it.
+// its head), so the probe receives a group signal before the front.
 #pragma once
 
 #include <sys/types.h>
@@ -20,15 +20,15 @@ namespace berth::run {
 
 class SignalProbe {
  public:
-  /// Forks it. All signals must be blocked. Without one (no process to be had) every signal counts
-  /// as the front's own.
+  /// Forks the probe. All signals must be blocked. If the fork fails, every signal counts as sent
+  /// only to the front.
   SignalProbe();
   ~SignalProbe();
   SignalProbe(const SignalProbe&) = delete;
   SignalProbe& operator=(const SignalProbe&) = delete;
 
-  /// Whether the group got this signal too; each one it got answers once. Waits some milliseconds
-  /// before a no.
+  /// Whether the group also received this signal; each one is reported once. Waits some
+  /// milliseconds before it returns false.
   [[nodiscard]] bool saw(int signal);
   [[nodiscard]] pid_t pid() const { return pid_; }
 

@@ -38,7 +38,7 @@ int stack_signal() {
   return SIGRTMIN + 7;
 }
 
-/// Without a handler the signal would end it.
+/// Whether the process has a handler; without one the signal would end it.
 bool handles_the_signal(pid_t pid) {
   const std::string status = slurp(proc(pid, "status")).value_or("");
   const auto at = status.find("\nSigCgt:\t");
@@ -47,7 +47,7 @@ bool handles_the_signal(pid_t pid) {
   return (mask >> (stack_signal() - 1) & 1) != 0;
 }
 
-/// Whether it has this very file open: then it is the process that made it.
+/// Whether it has exactly this file open; then it is the process that created it.
 bool has_open(pid_t pid, const std::string& path) {
   std::error_code problem;
   for (const auto& one : fs::directory_iterator(proc(pid, "fd"), problem)) {
@@ -189,7 +189,8 @@ std::string stack_folder_of(pid_t pid) {
 std::map<pid_t, std::string> ask_for_stacks(const std::string& folder,
                                             const std::vector<pid_t>& processes) {
   constexpr auto kPatience = std::chrono::milliseconds(1'000);
-  constexpr auto kQuiet = std::chrono::milliseconds(40);  // then it has written all
+  constexpr auto kQuiet =
+      std::chrono::milliseconds(40);  // after this pause it has written everything
   std::map<pid_t, std::string> answers;
   std::vector<Question> questions;
   for (const pid_t pid : processes) {

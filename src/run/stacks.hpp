@@ -1,6 +1,6 @@
-// Where the threads of a process are: Python's stacks, asked for by a signal, and what the kernel
-// says. Nothing is stopped or ended. Python is asked only if it has registered itself: by the
-// module in sitecustomize.py, which PYTHONPATH makes it load.
+// The stacks of a process's threads: Python's, requested by a signal, and the kernel's wait state.
+// Nothing is stopped or ended. A Python process answers only if it has registered through the
+// module in sitecustomize.py, which it loads because of PYTHONPATH.
 #pragma once
 
 #include <sys/types.h>
@@ -16,37 +16,37 @@ struct StackFrame {
   int line = 0;
 };
 struct PythonThread {
-  std::vector<StackFrame> frames;  // the innermost first
+  std::vector<StackFrame> frames;  // innermost first
 };
-/// What faulthandler writes. The main thread is the last one.
+/// Parses faulthandler's output. The main thread comes last.
 [[nodiscard]] std::vector<PythonThread> parse_stacks(const std::string& text);
-/// "train.py:12 in step": the innermost frame of the program itself; of libraries if there is no
-/// such frame; "" without frames.
+/// "train.py:12 in step": the innermost frame of the program itself, else of a library; "" without
+/// frames.
 [[nodiscard]] std::string innermost_user_line(const PythonThread& thread);
 /// Whether it waits for other ranks.
 [[nodiscard]] bool is_in_collective(const PythonThread& thread);
 
-/// The folder that processes register in, with the module in it; "" where it cannot be made.
+/// Creates the folder where processes register, with the module; "" if that fails.
 [[nodiscard]] std::string make_stack_folder();
 /// Sets BERTH_STACKS and PYTHONPATH.
 void add_stack_variables(const std::string& folder, std::map<std::string, std::string>& variables,
                          const std::string& python_path);
 /// Removes the files of processes that have ended.
 void tidy_stack_folder(const std::string& folder);
-/// BERTH_STACKS of a process; "" where it has none, or may not be read.
+/// BERTH_STACKS of a process; "" if it is not set or may not be read.
 [[nodiscard]] std::string stack_folder_of(pid_t pid);
 
-/// Python's stacks of these processes, as faulthandler writes them; "" of one that has not
+/// The Python stacks of these processes, in faulthandler's format; "" for a process that has not
 /// registered or does not answer within a second.
 [[nodiscard]] std::map<pid_t, std::string> ask_for_stacks(const std::string& folder,
                                                           const std::vector<pid_t>& processes);
 
-/// One thread, as the kernel has it.
+/// A thread's state, as the kernel reports it.
 struct ThreadState {
   pid_t id = 0;
   std::string name;
   char state = '?';
-  std::string waits_in;  // the kernel function that it sleeps in; "" unknown, or it runs
+  std::string waits_in;  // the kernel function in which it sleeps; "": unknown, or it runs
 };
 [[nodiscard]] std::vector<ThreadState> threads_of(pid_t pid);
 

@@ -22,7 +22,7 @@ Error cannot(int problem) {
           ""};
 }
 
-/// What stands around a descriptor on its way to another process.
+/// The message header for sending a descriptor to another process.
 struct Letter {
   std::int32_t problem = 0;
   iovec bytes{&problem, sizeof problem};
@@ -54,7 +54,7 @@ void answer(int channel, int descriptor, int problem) {
   ::sendmsg(channel, &letter.header, MSG_NOSIGNAL);
 }
 
-/// Our end of the channel of a new child; -1 with errno.
+/// Our end of the channel to a new child; -1 with errno.
 Descriptor fork_child(const Standby::Life& life, int kind) {
   std::array<int, 2> ends{-1, -1};
   if (::socketpair(AF_UNIX, kind | SOCK_CLOEXEC, 0, ends.data()) != 0) return {};
@@ -74,7 +74,7 @@ void stand_by(const Standby::Life& life, int kind, int channel) {
   ::setsid();
   call_oneself("job-fork-standby");
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-  ::signal(SIGCHLD, SIG_IGN);  // nobody waits for its children
+  ::signal(SIGCHLD, SIG_IGN);  // its children are not waited for
   close_all_but({channel});
   let_go_of_standard_streams(0, 2);
   for (char asked = 0;;) {
@@ -97,7 +97,7 @@ Result<Standby> Standby::start(const Life& life, int kind) {
   Descriptor channel =
       fork_child([&](int its_end) { stand_by(life, kind, its_end); }, SOCK_SEQPACKET);
   if (!channel) return cannot(errno);
-  // It does nothing but fork: one that does not answer never will.
+  // It only forks, so if it does not answer by then, it never will.
   constexpr timeval kPatience{10, 0};
   ::setsockopt(channel.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
   return Standby(std::move(channel));

@@ -1,6 +1,6 @@
-// Standby: a small process, forked while ours has one thread, that forks a replacement when a
-// process of ours is killed. By then we have threads, and a child forked from us could wait for
-// ever for a lock that one of them held.
+// Standby: a small process, forked while ours has one thread, that forks a replacement when one of
+// our processes is killed. By then we have threads, and a child of ours could inherit a locked lock
+// and wait for ever.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,16 @@ namespace berth::run {
 
 class Standby {
  public:
-  /// The rest of a child's life, with its end of a channel.
+  /// What a child runs, with its end of a channel.
   using Life = std::function<void(int channel)>;
-  /// To be called before there are threads. `kind` of channel: SOCK_STREAM, say. Fails with
-  /// kUnavailable (E0512).
+  /// Call it before the first thread starts. `kind`: the channel's type, such as SOCK_STREAM. Fails
+  /// with kUnavailable (E0512).
   [[nodiscard]] static Result<Standby> start(const Life& life, int kind);
   Standby(Standby&&) = default;
   Standby& operator=(Standby&&) = default;
 
-  /// A child that lives so: our end of its channel. Fails with kUnavailable (E0512) where nobody
-  /// stands by any more.
+  /// Forks a child that runs it; returns our end of its channel. Fails with kUnavailable (E0512) if
+  /// the standby process has ended.
   [[nodiscard]] Result<Descriptor> fork() const;
 
  private:

@@ -1,5 +1,6 @@
-// One thread, one poll(). A signal that came to our whole process group (the terminal's Ctrl-C) the
-// ranks have already; the signal probe tells. What came to us alone is passed on to each rank.
+// One thread, one poll(). If a signal was sent to our whole process group (the terminal's Ctrl-C),
+// the ranks have received it already; the signal probe shows that. A signal sent only to us is
+// passed on to each rank.
 #include "run/supervisor.hpp"
 
 #include <fcntl.h>
@@ -43,16 +44,17 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using Time = Clock::time_point;
 
-constexpr milliseconds kRestShown(500);     // how old text without a line end gets unseen
-constexpr milliseconds kPeerLoss(500);      // so long a rank that lost another is not the culprit
-constexpr milliseconds kUnkillable(5'000);  // after SIGKILL
-constexpr milliseconds kLook(1'000);        // between two looks at what the ranks do
-constexpr milliseconds kHangSeen(10'000);   // nothing moved for so long: look closer
-constexpr std::size_t kMostWaiting = 1 << 20;  // bytes for a terminal that does not take them
+constexpr milliseconds kRestShown(500);  // when a partial line is shown
+constexpr milliseconds kPeerLoss(
+    500);  // how long a rank that lost another is not taken for the cause
+constexpr milliseconds kUnkillable(5'000);     // after SIGKILL
+constexpr milliseconds kLook(1'000);           // between two checks of the ranks' activity
+constexpr milliseconds kHangSeen(10'000);      // without any activity: inspect the ranks' stacks
+constexpr std::size_t kMostWaiting = 1 << 20;  // bytes buffered for a terminal that does not read
 constexpr std::size_t kLinesKept = 8;
 
-/// How often the kernel has ended a process of our control group for want of memory; 0 where it
-/// does not say.
+/// How many processes of our control group the kernel's OOM killer has ended; 0 if the kernel does
+/// not count them.
 std::uint64_t oom_kills() {
   const std::string mountinfo = slurp("/proc/self/mountinfo").value_or("");
   const auto memberships = system::parse_cgroup(slurp("/proc/self/cgroup").value_or(""));
@@ -78,7 +80,7 @@ milliseconds since(Time then) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - then);
 }
 
-/// Bytes for standard output or error. Whoever reads them may be slow, and may be gone.
+/// Buffers bytes for standard output or error. Their reader may be slow or gone.
 class Sink {
  public:
   explicit Sink(int fd) : fd_(fd) {}
@@ -89,7 +91,7 @@ class Sink {
   [[nodiscard]] bool is_gone() const { return gone_; }
   [[nodiscard]] bool has_bytes() const { return !waiting_.empty(); }
   [[nodiscard]] pollfd wish() const { return {has_bytes() ? fd_ : -1, POLLOUT, 0}; }
-  /// To be called when poll() says that it takes some: then so few never block.
+  /// Call it when poll() reports that the descriptor is writable; so few bytes never block.
   void write() {
     const std::size_t size = std::min<std::size_t>(waiting_.size(), PIPE_BUF);
     const ssize_t n = ::write(fd_, waiting_.data(), size);
@@ -110,7 +112,7 @@ struct Stream {
   Stream(std::string prefix, std::size_t kept) : lines(std::move(prefix)), tail(kept) {}
   Descriptor from;
   Sink* to = nullptr;  // nullptr: not shown
-  bool raw = false;    // passed on as it comes
+  bool raw = false;    // passed on unchanged
   RankLines lines;
   Tail tail;
   std::optional<Time> rest_since;
@@ -148,7 +150,7 @@ class Supervisor {
         out_(1),
         err_(2) {}
 
-  /// The wait status to end with.
+  /// Returns the wait status for the job.
   int run() {
     listen();
     tries_.has_ranks = plan_.has_ranks;
@@ -162,12 +164,13 @@ class Supervisor {
       const Time until = Clock::now() + pause;
       while (!is_stopped_ && Clock::now() < until) wait_and_act(until);
       if (is_stopped_) {
-        status = stop_signal_;  // as a wait status: ended by it
+        status = stop_signal_;  // a wait status: ended by that signal
         break;
       }
       status = run_try(number, pause);
     }
-    // Whoever reads slowly gets the rest; who wants the end does not wait for that.
+    // A slow reader gets the remaining output, but a user who wants the job to end does not wait
+    // for it.
     const auto no_more = [&] { return is_stopped_ && since(begun_) > kUnkillable; };
     while ((out_.has_bytes() || err_.has_bytes()) && !no_more())
       wait_and_act(Clock::now() + milliseconds(100));
@@ -185,18 +188,18 @@ class Supervisor {
     ::pthread_sigmask(SIG_SETMASK, &mine, nullptr);
     ::signal(SIGCHLD, SIG_DFL);
     probe_.emplace();
-    // Ctrl-Z stops us together with the ranks, so that the keeper tells the front.
+    // Ctrl-Z stops us together with the ranks, so that the keeper reports it to the front.
     for (const int stop : {SIGTSTP, SIGTTIN, SIGTTOU}) {
       ::sigdelset(&mine, stop);
       ::signal(stop, SIG_DFL);
     }
     ::pthread_sigmask(SIG_SETMASK, &mine, nullptr);
     signals_.reset(::signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK));
-    // Between two tries what the first left behind is ended, as the keeper does in the end.
+    // Processes left by one try are ended before the next, as the keeper does after the last.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   }
 
-  /// An error of the program would only come again.
+  /// An error in the program would only occur again.
   [[nodiscard]] bool may_try_again() const {
     switch (tries_.all.back().kind) {
       case model::TryClass::kOutOfMemory:
@@ -209,8 +212,8 @@ class Supervisor {
     }
   }
 
-  /// Twice as long each time, and some of that left to chance: jobs that failed together do not
-  /// start together.
+  /// Doubles each time, with a random part, so that jobs that failed together do not restart
+  /// together.
   [[nodiscard]] milliseconds pause_before(int number) const {
     milliseconds pause = plan_.backoff_least;
     for (int i = 2; i < number && pause < plan_.backoff_most; ++i) pause *= 2;
@@ -234,7 +237,8 @@ class Supervisor {
     oom_kills_before_ = oom_kills();
     start_ranks(number);
     trouble_.reset();
-    if (plan_.most_tries == number) {  // our copies would keep pipes open that the ranks close
+    if (plan_.most_tries ==
+        number) {  // our copies would keep pipes open that the ranks have closed
       close_inherited(inherited_);
       let_go_of_standard_streams(0, 0);
     }
@@ -338,7 +342,7 @@ class Supervisor {
       says_unbuffered = says_unbuffered || name == "PYTHONUNBUFFERED";
       if (!own.contains(name)) all.push_back(one);
     }
-    // Into a pipe Python writes blocks; then lines come late, and the last ones never.
+    // Python buffers output to a pipe in blocks. Lines would appear late, and the last ones never.
     if (plan_.has_ranks && !says_unbuffered) own["PYTHONUNBUFFERED"] = "1";
     for (const auto& [name, value] : own) all.push_back(name + "=" + value);
     return all;
@@ -402,7 +406,7 @@ class Supervisor {
     if (waits[0].revents != 0) take_signals();
   }
 
-  /// False when there is nothing more for now.
+  /// False if nothing more can be read now.
   bool read_once(Rank& rank, Stream& stream) {
     std::array<char, 1 << 16> room;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     const ssize_t n = ::read(stream.from.get(), room.data(), room.size());
@@ -416,7 +420,7 @@ class Supervisor {
     rank.written += bytes.size();
     if (rank.log && !write_all(rank.log.get(), bytes)) no_log(rank);
     pass(stream, bytes);
-    // A program whose output nobody reads any more is to learn that, as without us.
+    // If the output has no reader any more, the program must notice, as it would without us.
     if (stream.to != nullptr && stream.to->is_gone()) stream.from.reset();
     return static_cast<bool>(stream.from);
   }
@@ -531,7 +535,7 @@ class Supervisor {
     if (hang_ && *hang_ && plan_.ends_hangs && now - moved_ >= plan_.hang_timeout) end_hang();
   }
 
-  /// Once, until something moves: it costs the ranks a little.
+  /// Once until a rank is active again, because it costs the ranks some time.
   void see_hang() {
     std::vector<pid_t> processes;
     for (const Rank& rank : ranks_)
@@ -564,7 +568,7 @@ class Supervisor {
              (odd.empty() || std::find(odd.begin(), odd.end(), rank.number) != odd.end());
     };
     const auto found = std::find_if(ranks_.begin(), ranks_.end(), is_odd);
-    // It may have ended with 0 long ago; then its peers are what is ended.
+    // That rank may have ended with 0 long ago; then its peers are ended instead.
     first_ = found != ranks_.end()
                  ? found->number
                  : std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& one) {
@@ -579,7 +583,7 @@ class Supervisor {
                                       speaks_of_lost_peer(rank.out.tail.bytes()));
   }
 
-  /// Of those that failed by now the one that was first, as far as that can be told.
+  /// The rank that failed first, as far as that is known.
   [[nodiscard]] Rank* culprit() {
     Rank* found = nullptr;
     const auto is_better = [](const Rank& a, const Rank& b) {
@@ -597,7 +601,7 @@ class Supervisor {
     const auto now = Clock::now();
     Rank* const failed = end_began_ ? nullptr : culprit();
     if (failed != nullptr) {
-      // A rank that lost its peer is quicker to end than the peer at times: a moment for that.
+      // A rank that lost its peer may end before the peer does, so wait a moment for the peer.
       if (!suspect_until_) suspect_until_ = now + kPeerLoss;
       const bool may_be_other = only_lost_a_peer(*failed) && any_running() && !is_stopped_;
       if (!may_be_other || now >= *suspect_until_) {
@@ -606,7 +610,7 @@ class Supervisor {
         end_others();
       }
     }
-    // Who is told to end has a time to save, as at a time limit.
+    // A cancelled job gets time to save its state, as at a time limit.
     if (is_stopped_ && !kill_at_) kill_at_ = now + launch_.grace;
     if (kill_at_ && now >= *kill_at_) kill_the_rest(now);
   }
@@ -637,7 +641,7 @@ class Supervisor {
     is_killing_ = true;
   }
 
-  /// What ranks that were ended have left behind: nobody needs to be told of it.
+  /// Ends processes left by ranks that we ended. The user need not know about them.
   void end_what_is_left() {
     EndingPlan plan;
     plan.spared = {probe_->pid()};
@@ -731,18 +735,18 @@ class Supervisor {
   std::optional<int> first_;  // the rank that failed first
   std::uint64_t oom_kills_before_ = 0;
   std::string stack_folder_;
-  Time moved_{}, looked_{};   // when a rank last did something; when we looked
-  std::optional<bool> hang_;  // since then: whether a closer look saw a hang; nullopt: not looked
+  Time moved_{}, looked_{};   // time of the ranks' last activity; time of our last check
+  std::optional<bool> hang_;  // whether the stacks show a hang since then; nullopt: not inspected
   bool is_hang_ended_ = false;
   int stop_signal_ = 0;
   std::optional<Time> suspect_until_, end_began_, kill_at_;
   bool is_stopped_ = false, is_killing_ = false;
 };
 
-/// Ends this process as the command ended.
+/// Ends this process with the command's wait status.
 [[noreturn]] void end_like(int status) {
   if (!WIFSIGNALED(status)) ::_exit(WEXITSTATUS(status));
-  ::prctl(PR_SET_DUMPABLE, 0);  // the command has left its memory where it leaves it; ours is none
+  ::prctl(PR_SET_DUMPABLE, 0);  // the command has dumped its own core; do not dump ours
   const int signal = WTERMSIG(status);
   ::signal(signal, SIG_DFL);
   sigset_t only;

@@ -1,7 +1,7 @@
-// The supervisor: the workload of a job that has ranks or may be tried again. It starts the command
-// once for each rank, passes signals and output on, ends the other ranks when one has failed, and
-// starts the next try. It is a child of the keeper like every workload, so whatever ends it, the
-// keeper ends all ranks.
+// The supervisor: the workload of a job that has ranks or may be retried. It starts the command
+// once per rank, forwards signals and output, ends the other ranks when one fails, and starts the
+// next try. It is a child of the keeper, like every workload, so if it is killed, the keeper ends
+// all ranks.
 #pragma once
 
 #include <chrono>
@@ -14,29 +14,30 @@
 
 namespace berth::run {
 
-/// What one rank has of its own.
+/// The settings of one rank.
 struct RankSpec {
-  std::map<std::string, std::string> variables;  // beside those of the job
-  std::vector<int> cpus;                         // processors to stay on; empty: those of the job
+  std::map<std::string, std::string> variables;  // in addition to the job's
+  std::vector<int> cpus;                         // processors to stay on; empty: the job's
   std::vector<int> devices;                      // Device::index
   int threads = 1;
 };
 
 struct Supervision {
-  bool has_ranks = false;       // else one process with the streams and variables of the job
+  bool has_ranks = false;       // false: one process with the job's streams and variables
   std::vector<RankSpec> ranks;  // at least one
-  std::vector<int> shown;       // ranks whose output is passed on; empty: all
-  std::string log_folder;       // a file for each rank there; "" none
+  std::vector<int> shown;       // ranks whose output is shown; empty: all
+  std::string log_folder;       // folder for one log file per rank; "": none
   int most_tries = 1;
   std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};
-  std::chrono::milliseconds hang_timeout{600'000};  // what has hung so long is ended, if wished
+  std::chrono::milliseconds hang_timeout{
+      600'000};  // a hang of this length is ended, if ends_hangs is set
   bool ends_hangs = false;
-  bool quiet = false;  // says nothing of its own on standard error
-  Descriptor record;   // a file of no name: model::Tries, for the front (run/tries_record.hpp)
+  bool quiet = false;  // prints no messages of its own on standard error
+  Descriptor record;   // an unnamed file: model::Tries, for the front (run/tries_record.hpp)
 };
 
-/// The rest of the life of the workload's process, with every signal blocked. A command that cannot
-/// be executed is reported to `trouble`, as by become_workload().
+/// Runs in the workload's process, with every signal blocked, until it exits. If the command cannot
+/// be executed, reports that to `trouble`, as become_workload() does.
 [[noreturn]] void supervise(const Launch& launch, const Inherited& inherited, int trouble);
 
 }  // namespace berth::run

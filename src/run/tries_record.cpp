@@ -120,7 +120,7 @@ void write_record(const Descriptor& record, const model::Tries& tries) {
                   {"most_tries", tries.most_tries},
                   {"master", tries.master},
                   {"all", std::move(all)}};
-  // What programs write is bytes; a record that is not UTF-8 would be none.
+  // Program output is arbitrary bytes, but JSON must be UTF-8.
   const std::string bytes = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (!record || ::ftruncate(record.get(), 0) != 0) return;
   [[maybe_unused]] const ssize_t n = ::pwrite(record.get(), bytes.data(), bytes.size(), 0);
@@ -139,7 +139,7 @@ model::Tries read_record(const Descriptor& record) try {
   json.at("master").get_to(tries.master);
   for (const Json& one : json.at("all")) tries.all.push_back(try_of(one));
   return tries;
-} catch (const Json::exception&) {  // its writer was killed meanwhile
+} catch (const Json::exception&) {  // the writer was killed while writing
   return {};
 }
 

@@ -1,5 +1,5 @@
-// model::Tries as bytes, from the supervisor to the front: through a file of no name that both
-// have, so that it needs no folder.
+// model::Tries as bytes, from the supervisor to the front. They share an unnamed file, so no folder
+// is needed.
 #pragma once
 
 #include "base/descriptor.hpp"
@@ -8,9 +8,9 @@
 namespace berth::run {
 
 [[nodiscard]] Descriptor make_record();  // -1 with errno
-/// Replaces what is there.
+/// Replaces the previous content.
 void write_record(const Descriptor& record, const model::Tries& tries);
-/// Nothing (no try) where nothing was written.
+/// Empty (no try) if nothing was written.
 [[nodiscard]] model::Tries read_record(const Descriptor& record);
 
 }  // namespace berth::run

@@ -23,7 +23,7 @@ std::uint64_t mask_in(std::string_view status, std::string_view name) {
   return 0;
 }
 
-/// By a handler, or by sigwait(3) and signalfd(2), for which it is blocked.
+/// With a handler, or with sigwait(3) or signalfd(2), for which the signal is blocked.
 bool handles(pid_t pid, int signal) {
   const std::string status = slurp("/proc/" + std::to_string(pid) + "/status").value_or("");
   return ((mask_in(status, "SigCgt:") | mask_in(status, "SigBlk:")) >> (signal - 1) & 1) != 0;
@@ -43,7 +43,7 @@ bool is_to_be_passed_on(const signalfd_siginfo& info) {
 int warn_descendants(int signal) {
   std::unordered_set<pid_t> covered;
   std::vector<Relative> told;
-  // A parent stands before its children.
+  // Parents come before their children.
   for (const Relative& one : descendants(::getpid())) {
     const bool is_below = covered.contains(one.stat.parent);
     if (!is_below && handles(one.pid, signal))

@@ -27,7 +27,7 @@ void say_trouble(int to, StartTrouble::Step step) {
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> out;
   out.reserve(words.size() + 1);
-  // exec takes char* const[] for history's sake and changes nothing.
+  // exec takes char* const[] for historical reasons, and does not modify the words.
   for (const std::string& word : words) out.push_back(const_cast<char*>(word.c_str()));
   out.push_back(nullptr);
   return out;
@@ -35,7 +35,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 bool pin(const std::vector<int>& cpus) {
   if (cpus.empty()) return true;
-  constexpr std::size_t kMost = 8192;  // what the kernel can be built for
+  constexpr std::size_t kMost = 8192;  // the largest number of processors that the kernel supports
   cpu_set_t* set = CPU_ALLOC(kMost);
   if (set == nullptr) return false;
   const std::size_t bytes = CPU_ALLOC_SIZE(kMost);
@@ -58,7 +58,8 @@ void ignore_signals(std::uint64_t mask) {
 
 namespace {
 
-/// The lease's cores, of those that its submitter was on; without a lease the submitter's.
+/// The lease's cores, restricted to the submitter's affinity; without a lease the submitter's
+/// affinity.
 std::vector<int> cores_of(const Launch& launch) {
   if (launch.cpus.empty() || launch.limits.cpus.empty())
     return launch.cpus.empty() ? launch.limits.cpus : launch.cpus;
@@ -92,14 +93,14 @@ std::optional<StartTrouble> next_trouble(const Descriptor& from) {
 void become_workload(const Launch& launch, const Inherited& inherited, pid_t keeper, int go,
                      int trouble) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != keeper) ::_exit(125);  // it died before it could be watched
+  if (::getppid() != keeper) ::_exit(125);  // the keeper died before it could be watched
   if (!launch.group.empty() && !system::ControlGroup(launch.group).enter(0))
     give_up(trouble, StartTrouble::Step::kGroup);
   if (!pin(cores_of(launch))) say_trouble(trouble, StartTrouble::Step::kPinning);
   std::vector<char*> arguments = pointers(launch.command);
   std::vector<char*> environment = pointers(launch.environment);
   if (launch.mask) ::umask(*launch.mask);
-  // As root still, and behind what takes memory: there may be none left to have.
+  // While still root, and after all allocations, because the limits may prevent further ones.
   if (!system::set_limits(launch.limits)) say_trouble(trouble, StartTrouble::Step::kLimits);
   if (launch.user && !become(*launch.user)) give_up(trouble, StartTrouble::Step::kUser);
   if (!launch.folder.empty() && ::chdir(launch.folder.c_str()) != 0)

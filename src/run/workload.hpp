@@ -1,5 +1,5 @@
-// The workload: the user's command in a process that differs from one started directly only in its
-// parent, its environment, its processors and a parent-death signal.
+// The workload: the user's command. Its process differs from one started directly only in parent,
+// environment, processors and a parent-death signal.
 #pragma once
 
 #include <sys/types.h>
@@ -14,9 +14,10 @@
 
 namespace berth::run {
 
-/// What the child says before it turns into the command; nothing said and the pipe closed: it did.
+/// A failed step that the child reports before exec. If the pipe closes without a report, exec
+/// succeeded.
 struct StartTrouble {
-  /// Without processors of its own a job runs all the same; all else keeps it from running.
+  /// If the processors cannot be set, the job runs anyway; every other failure prevents the start.
   enum class Step : std::int32_t {
     kPinning,
     kLimits,
@@ -28,19 +29,20 @@ struct StartTrouble {
   std::int32_t error = 0;  // errno
 };
 
-/// What the child says next; nullopt: the pipe is closed, it says nothing more.
+/// The child's next report; nullopt: the pipe has closed.
 [[nodiscard]] std::optional<StartTrouble> next_trouble(const Descriptor& from);
 
 void say_trouble(int to, StartTrouble::Step step);
-/// Pointers into the words, and a nullptr, as exec wants them.
+/// Pointers to the words, followed by nullptr, for exec.
 [[nodiscard]] std::vector<char*> pointers(const std::vector<std::string>& words);
-/// Keeps this process on these processors; true for none. False with errno.
+/// Restricts this process to these processors; none: does nothing and returns true. False with
+/// errno.
 [[nodiscard]] bool pin(const std::vector<int>& cpus);
 void ignore_signals(std::uint64_t mask);
 
-/// To be called in a fresh child of `keeper`. Waits for the word from `go`: it must not run before
-/// the keeper has left its group, whose signals would hit the keeper as well. Reports to `trouble`
-/// (closed by a successful exec).
+/// Call it in a new child of `keeper`. Waits for a byte from `go`, because the command must not run
+/// before the keeper has left its process group, whose signals would also reach the keeper. Reports
+/// failures to `trouble`, which a successful exec closes.
 [[noreturn]] void become_workload(const Launch& launch, const Inherited& inherited, pid_t keeper,
                                   int go, int trouble);
 

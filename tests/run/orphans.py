@@ -111,7 +111,7 @@ class Orphans(unittest.TestCase):
             with open(f"/proc/{pid}/comm") as name, open(f"/proc/{pid}/cmdline") as words:
                 if "berth" in name.read() or "berth\0run" in words.read():
                     called.append(pid)
-        self.assertEqual(len(called), 2)  # the front and its witness
+        self.assertEqual(len(called), 2)  # the front and its signal probe
         for pid in called:
             os.kill(pid, signal.SIGKILL)
         job.wait(60)

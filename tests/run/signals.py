@@ -114,7 +114,7 @@ sys.exit(40 + (got is not None) + (signal.sigtimedwait(wanted, 0) is not None))
 
 
 class AtAnyMomentOfTheStart(unittest.TestCase):
-    """The front, the keeper, the witness and the workload appear one after the other."""
+    """The front, the keeper, the signal probe and the workload appear one after the other."""
     times = 1000 if "BERTH_SOAK" in os.environ else 40
 
     def moments(self):
