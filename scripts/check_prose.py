@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the rules of docs/writing.md: no line of prose over 160 characters, no table cell over 120, no word of the list below, and no
-commit subject over 72 characters."""
+commit subject over 72 characters. Also that the paths and links that pages name exist."""
 import io
 import pathlib
 import re
@@ -14,16 +14,13 @@ PAGES = ("*.md", "docs/**/*.md", "examples/*.md", "benchmarks/*.md")
 GENERATED = {"docs/cli.md"}
 SOURCES = {".hpp", ".cpp", ".h", ".c", ".py", ".sh", ".js", ".cmake", ".txt"}
 LENGTH_HELD = ("src", "simulator", "preload", "scripts", "examples", "include", "fuzz", "cmake")
-# Folders whose words are checked. Add a folder when its words are plain: the other rooms of src, python and tests are missing.
-ROOMS = ("base", "broker", "client", "guard", "inventory", "library", "model", "output", "plan", "policy", "serve", "sim", "system", "top", "vendor",
-         "watch", "wire")
-WORDS_HELD = ("cmake", "dashboard", "examples", "fuzz", "include", "preload", "scripts", "simulator", *(f"src/{room}" for room in ROOMS))
+WORDS_HELD = ("cmake", "dashboard", "examples", "fuzz", "include", "preload", "python", "scripts", "simulator", "src", "tests")
 # Subjects of older commits stay as they are.
 SUBJECTS_SINCE = "2026-11-24T03:00:00Z"
 
 # Forbidden words, and what to write instead.
 WORDS = {
-    r"of which": "a sentence of its own",
+    r"(?<!GiB )of which": "a sentence of its own",  # PyTorch's own message has "23.64 GiB of which"
     r"whoever|whomever|whosoever": "anyone who, the process that, …",
     r"in (?:its|their|one's) turn": "then, also",
     r"where (?:nobody|nothing)": "if no one, if nothing",
@@ -50,6 +47,11 @@ WORDS = {
 FORBIDDEN = [(re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.I), instead) for word, instead in WORDS.items()]
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 WEB_ADDRESS = re.compile(r"https?://\S+")
+# Paths of this repository in backquotes; not those with a placeholder ("src/vendor/NAME/") or of other trees ("include/crt/…").
+PATH = re.compile(r"`((?:cmake|dashboard|data|docs|examples|fuzz|integrations|po|preload|python|scripts|simulator|src|tests|benchmarks|"
+                  r"include/berth)/[\w./*-]*)`")
+PLACEHOLDER = re.compile(r"[A-Z]{3,}/|/[A-Z]{3,}\b(?!\.md)")
+LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
 
 
 def word_problems(where, line):
@@ -74,6 +76,16 @@ def page_problems(name, page):
                     yield f"{where}: a table cell of {longest} characters, at most {CELL}"
             elif len(shown) > LINE:
                 yield f"{where}: a line of {len(shown)} characters, at most {LINE}"
+
+
+def path_problems(root, name, page):
+    for number, line in enumerate(page.splitlines(), 1):
+        for path in PATH.findall(line):
+            if not PLACEHOLDER.search(path) and next(root.glob(path), None) is None:
+                yield f"{name}:{number}: there is no {path}"
+        for path in LINK.findall(line):
+            if not (root / name).parent.joinpath(path).exists():
+                yield f"{name}:{number}: there is no {path}"
 
 
 def prose_lines(name, code):
@@ -122,6 +134,7 @@ def check(arguments):
             name = str(path.relative_to(root))
             if name not in GENERATED:
                 yield from page_problems(name, path.read_text())
+                yield from path_problems(root, name, path.read_text())
     for folder in sorted({*LENGTH_HELD, *WORDS_HELD}):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in SOURCES and path.is_file() and path.resolve() != pathlib.Path(__file__).resolve():
@@ -131,13 +144,14 @@ def check(arguments):
 
 def self_test():
     long_words = "word " * 33
-    page = (f"{long_words}\n```\n{long_words} of which\n```\n| {long_words[:119]} | a |\n| {long_words[:125]} | a |\n"
+    paths = "`src/vendor/NAME/abi.hpp` `src/*.cpp` [b](../src/a.cpp#top) `src/gone.cpp` [c](gone.md)\n"
+    page = paths + (f"{long_words}\n```\n{long_words} of which\n```\n| {long_words[:119]} | a |\n| {long_words[:125]} | a |\n"
             f"<https://example.org/{'a' * 160}>\nWhoever reads this\n")
     files = {"docs/a.md": page, "src/a.cpp": f"// {long_words}\n// of which\nauto text = \"{long_words}\";\n",
              "scripts/a.py": "# of which\nx = nursery_\n"}
     with checking.tree(files) as root:
         found = list(check(type("Arguments", (), {"root": root})))
-    assert len(found) == 5, found  # two long lines, a long cell, two words
+    assert len(found) == 8, found  # two long lines, a long cell, three words, two paths that do not exist
     assert len(list(subject_problems(f"abc {'x' * 73}\ndef {'x' * 72}\n"))) == 1
 
 

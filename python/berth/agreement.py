@@ -73,7 +73,7 @@ class Agreement:
             raise RankFailed(text("memory ran out in another rank in the middle of its step: parameters may differ between the ranks from now on"), "E0564",
                              text("start all ranks from the last checkpoint; the other rank's own output says what to change"))
         if said == FAILED:
-            raise RankFailed(text("another rank failed, and not for want of memory: its own output says how"), "E0564")
+            raise RankFailed(text("another rank failed for a reason other than memory: see its output"), "E0564")
         return result
 
 

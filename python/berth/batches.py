@@ -117,7 +117,7 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
               policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None, group: Any = None) -> Any:
     """Calls a function with a batch size, and with a smaller one each time memory runs out.
 
-    The size is the parameter called `batch_size`, else the first argument (in methods the first after `self`). The function starts anew with each
+    The size is the parameter called `batch_size`, else the first argument (in methods the first after `self`). The function restarts with each
     size, so it must create its loader itself. The size that fitted is in the function's `batch_size`, and the next call starts with it; for methods,
     each object has its own. Code for accelerate's `find_executable_batch_size` works unchanged. If no size fits, DoesNotFit is raised, with the last
     error as its cause.
@@ -277,7 +277,7 @@ def _check_plain(function: Any) -> None:
 
 
 def _not_restartable(function: Any) -> InvalidRequest:
-    return InvalidRequest(text("{} is a generator or a coroutine: it cannot begin anew with another size", name_of(function)), "E0569",
+    return InvalidRequest(text("{} is a generator or a coroutine: it cannot restart with another size", name_of(function)), "E0569",
                           text("put the loop into a plain function"))
 
 
@@ -294,7 +294,7 @@ def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, 
             raise
         said = together.most(0 if good else 1)
         if said == FAILED:
-            raise RankFailed(text("another rank failed, and not for want of memory: its own output says how"), "E0564")
+            raise RankFailed(text("another rank failed for a reason other than memory: see its output"), "E0564")
         if good and said:
             good, result = False, None
     if not good:

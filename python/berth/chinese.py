@@ -126,7 +126,7 @@ MESSAGES: Dict[str, str] = {
     # batches
     "{} gets its {} from fit_batch: call it without": "{} 的 {} 由 fit_batch 给出：调用时不要再给",
     "{} takes no batch size: it must be the first argument": "{} 不接受批大小：它应是第一个参数",
-    "{} is a generator or a coroutine: it cannot begin anew with another size": "{} 是生成器或协程：无法换一个大小重新开始",
+    "{} is a generator or a coroutine: it cannot restart with another size": "{} 是生成器或协程：无法换一个大小重新开始",
     "put the loop into a plain function": "把循环放进普通函数",
     "policy: {!r} is none of {}": "policy：{!r} 不是下列之一：{}",
     "reduce_batch_size_fn gives {!r}, which is no whole number": "reduce_batch_size_fn 给出 {!r}，不是整数",
@@ -135,7 +135,7 @@ MESSAGES: Dict[str, str] = {
     "a smaller model, a shorter sequence, less precision, or a GPU with more memory": "更小的模型、更短的序列、更低的精度，或内存更大的 GPU",
     "berth: a batch of {} does not fit in {} ({}); trying {}": "berth：大小为 {} 的批在 {} 中放不下（{}）；改试 {}",
     "in another rank": "在另一个 rank 中",
-    "another rank failed, and not for want of memory: its own output says how": "另一个 rank 失败了，并非因为内存不足：见它自己的输出",
+    "another rank failed for a reason other than memory: see its output": "另一个 rank 因内存以外的原因失败：请看它的输出",
     "least {}, start {} and most {} are not in this order, or the margin {!r} is not below 1":
         "least {}、start {} 与 most {} 的顺序不对，或 margin {!r} 不小于 1",
     "a {} has no length, so it cannot be split": "{} 没有长度，因此无法拆分",

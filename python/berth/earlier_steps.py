@@ -23,7 +23,7 @@ class EarlierSteps:
         self._wait, self._steps = self._FIRST, 0
 
     def parts(self, length: int) -> Tuple[int, int]:
-        """(parts to try first, parts that fitted before). The first is smaller now and then, because a lack of memory may have been transient."""
+        """(parts to try first, parts that fitted before). The first is sometimes smaller, because a lack of memory may have been transient."""
         if not self.items:
             return 1, 0
         fitted = max(1, -(-length // self.items))

@@ -208,7 +208,7 @@ def until_it_fits(step: Passes, first: Tuple[int, int], allowed: Tuple[str, str]
             if failed is not None:
                 raise failed
             if most == FAILED:
-                raise RankFailed(text("another rank failed, and not for want of memory: its own output says how"), "E0564")
+                raise RankFailed(text("another rank failed for a reason other than memory: see its output"), "E0564")
             if most == _TOO_LARGE:
                 raise DoesNotFit(text("memory runs out with one item at a time as well: {}", why), "E0562",
                                  text("shorter sequences, less precision, checkpointed activations, or a GPU with more memory")) from lack

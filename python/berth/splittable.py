@@ -235,7 +235,7 @@ class Looked:
 
 
 def _made_of(function: Any) -> Iterator[Any]:
-    """What identifies a function. A function that is created anew in each step is the same if its code and what it holds are the same."""
+    """What identifies a function. One that each step creates again is the same if its code and its captured values are the same."""
     if isinstance(function, functools.partial):
         yield from _made_of(function.func)
         yield from function.args

@@ -128,7 +128,7 @@ class Gradients(unittest.TestCase):
         def step():
             self.loss().backward()
 
-        def anew():
+        def recreated():
             optimizer.zero_grad(set_to_none=False)
             step()
 
@@ -136,7 +136,7 @@ class Gradients(unittest.TestCase):
             optimizer.zero_grad(set_to_none=True)
             step()
         for begins in (lambda: optimizer.zero_grad(set_to_none=True), lambda: optimizer.zero_grad(set_to_none=False)):
-            for one in (step, anew, from_nothing):
+            for one in (step, recreated, from_nothing):
                 for times in (0, 1, 3):
                     begins()
                     self.retried(one, times)
@@ -166,7 +166,7 @@ class Gradients(unittest.TestCase):
         self.assertIn("zero_grad()", caught.exception.hint)
         failed = []
 
-        def forward():  # where nothing was added yet, another try is as the first
+        def forward():  # no gradient was added yet, so another try is like the first
             if not failed:
                 failed.append(1)
                 raise RuntimeError(OOM)
@@ -301,7 +301,7 @@ class Own(unittest.TestCase):
             model = torch.nn.Linear(2, 1)
             with self.assertRaises(berth.StepInterrupted, msg=step.__name__):
                 self.retried(lambda: model, step)
-            self.assertEqual(self.retried(lambda: torch.nn.Linear(2, 1), step), 2, "a model of its own begins anew")
+            self.assertEqual(self.retried(lambda: torch.nn.Linear(2, 1), step), 2, "a try with its own model starts again")
             self.assertEqual(self.retried(lambda: model, lambda model: None), 2)
 
 

@@ -1,4 +1,4 @@
-"""Two ranks over gloo, one of which runs out of memory alone: both go on with the same size, and step to the same parameters.
+"""Two ranks over gloo; only one runs out of memory. Both continue with the same size, and step to the same parameters.
 
 usage: test_ranks.py     (77: no PyTorch with torch.distributed here)
 """
@@ -43,7 +43,7 @@ alone = make()
 optimizer = torch.optim.SGD(alone.parameters(), 0.1)
 plain(alone, (inputs, labels)).backward(); optimizer.step()
 """
-# Old PyTorch's threads now and then abort an interpreter that ends beside them; what is shown was said by then.
+# Threads of old PyTorch versions sometimes abort an interpreter that exits; the output is complete by then.
 TAIL = """
 dist.barrier()
 sys.stdout.flush()

@@ -12,7 +12,7 @@ from with_torch import HERE, torch  # noqa: F401
 
 
 class RealMemory(unittest.TestCase):
-    """A limit of the address space, of which PyTorch's own allocator for the CPU runs out."""
+    """A limit of the address space, so that PyTorch's own allocator for the CPU runs out of memory."""
 
     def run_limited(self, code):
         done = subprocess.run([sys.executable, "-c", "import berth, resource, torch\n" + textwrap.dedent(code)], capture_output=True, text=True, timeout=110,

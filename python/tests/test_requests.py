@@ -1,4 +1,4 @@
-"""What makes no sense is named: wrong types, wrong sizes, one thing in the place of another. Nothing is done then.
+"""Errors name invalid arguments: wrong types, wrong sizes, swapped arguments. Then nothing is done.
 
 usage: test_requests.py     (77: no PyTorch here)
 """

@@ -53,7 +53,7 @@ class Again(unittest.TestCase):
         step, tries = self.failing(2)
         self.assertEqual(step("x"), ("x", True))
         self.assertEqual([one["drew"] for one in tries], [expected] * 3)
-        self.assertTrue(all(one.get("freed") for one in tries), "what a failed try held is let go of before the next")
+        self.assertTrue(all(one.get("freed") for one in tries), "the memory of a failed try is freed before the next")
 
     def test_what_the_members_of_a_group_held_is_let_go_of(self):
         held = []

@@ -338,7 +338,7 @@ void add_access(model::Report& report, const Plan& plan, const std::optional<Err
   report.suggestions.clear();
 }
 
-/// Forms a report anew in the language of its reader.
+/// Writes a report again, in the language of its reader.
 using Form = std::function<model::Report()>;
 
 /// JSON is for programs: its sentences change with --lang alone, as everywhere.
@@ -421,7 +421,7 @@ class LeasedJob : public run::Watcher {
   bool shared_ = false;
 };
 
-/// Nothing was started: whoever reads the report finds there why.
+/// Nothing was started: the report says why.
 int refuse(const Context& context, const Error& error) {
   const int code = exit_code_for_run(error, never_waits(context));
   if (!context.arguments.has("--dry-run"))
@@ -533,7 +533,7 @@ Result<int> run_lease(const Context& context) {
   Context shell = context;
   std::vector<std::string>& command = shell.arguments.command;
   if (command.empty()) command = {env_nonempty("SHELL").value_or("/bin/sh")};
-  // Whoever works in a shell asked for devices, not for a report.
+  // The user of an interactive shell asked for devices, not for a report.
   if (!context.arguments.has("--report")) shell.arguments.options["--report"] = {"none"};
   return run_run(shell);
 }

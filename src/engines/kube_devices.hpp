@@ -1,5 +1,5 @@
-// What a kubelet is told of this machine's GPUs, and what a container gets that was given some.
-// Pure: neither gRPC nor files.
+// The devices that the kubelet is offered on this machine, and what a container gets for those it
+// was allocated. Pure: neither gRPC nor files.
 #pragma once
 
 #include <cstdint>

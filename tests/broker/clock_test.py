@@ -53,7 +53,7 @@ class Clock(Machine):
         return self.call("GET", path)
 
     def assert_as_before(self, most_seconds):
-        """The jobs of self.expected, of which nothing is older than that."""
+        """The jobs of self.expected; none of their times is older than that."""
         listed = self.run_berth("jobs", "--json")
         self.assertEqual(listed.returncode, 0, listed.stderr)
         jobs = {one["id"]: one for one in json.loads(listed.stdout)["jobs"]}

@@ -54,7 +54,7 @@ class Daemon(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="berth-"))
         self.folder.chmod(0o755)
         self.sleepers = []
-        # The probe is started anew under the same simulated machine: a shell that waits is that machine.
+        # The probe is restarted on the same simulated machine, which lives as long as a waiting shell.
         self.machine_of, self.variables = switch_on(BERTH, self.machine)
         self.start()
 

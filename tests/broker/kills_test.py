@@ -188,7 +188,7 @@ class Kills(Machine):
         self.assert_over(job, everything)
 
     def helpers(self):
-        """What starts keepers, and what would start that anew: their numbers."""
+        """The pids of the fork server and of the standby that would replace it."""
         mark = f"BERTH_SIM_DIR={self.variables['BERTH_SIM_DIR']}".encode()
         found = {"job-fork-server": [], "job-fork-standby": []}
         for entry in pathlib.Path("/proc").iterdir():

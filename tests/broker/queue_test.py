@@ -53,7 +53,7 @@ class Queue(Machine):
         self.assertEqual(done.returncode, 0, done.stderr)
         job = self.ended(int(done.stdout.split()[-1]))
         self.assertEqual(pathlib.Path(job["log"]).read_bytes(), b"\xfe\x80z|a\xffb|" + odd)
-        # What is told of it is text.
+        # Its output fields are text.
         self.assertEqual((job["name"], job["command"][-1]), ("n\ufffd", "\ufffd\ufffdz"))
 
     def test_a_job_may_have_as_many_variables_as_a_process(self):
@@ -196,7 +196,7 @@ class Queue(Machine):
         before = status[known].read_text()
         go.touch()
         self.assertTrue(wait_until(lambda: status[known].read_text() != before))
-        # As after a power cut: the disk has not got all, nothing runs, and the machine was started anew.
+        # As after a power cut: the disk misses the last writes, nothing runs, and the machine has rebooted.
         for job, how in ((lost, signal.SIGKILL), (again, signal.SIGTERM), (spent, signal.SIGKILL), (stopped, signal.SIGTERM)):
             os.kill(int(status[job].read_text().split()[0]), how)
         for job in (again, stopped):  # by a machine that stops in order
@@ -219,7 +219,7 @@ class Queue(Machine):
         self.assertEqual(sorted(ran.read_text().split()), ["again-0", "again-1", "known", "lost", "spent-0", "stopped"])
 
     def restart(self, *more):
-        """What the journal knows of a machine that was started anew, with whatever else is to happen to it."""
+        """The journal's jobs after a reboot; further changes can be made before the broker reads it."""
         self.assertTrue(wait_until(lambda: not self.brokers()))
         with edited_journal(self.variables["BERTH_STATE_DIR"]) as journal:
             clock = json.loads(journal.execute("SELECT value FROM value WHERE key = 'clock'").fetchone()[0])

@@ -135,7 +135,7 @@ class TwoBrokers(unittest.TestCase):
         chance, client = random.Random(seed), Client(self.folder / str(user) / "r/berth.sock", timeout=600)
         for _ in range(EACH):
             wish = chance.choice([{"gpus": 1}, {"gpus": 2}, {"memory_bytes": chance.randint(1, 23) * GIB}])
-            # Now and then it is a process that ends which gives it back.
+            # Sometimes the end of its process gives it back.
             owner = subprocess.Popen(["sleep", "1000"]) if chance.random() < 0.1 else None
             job = self.take(client, wish, owner and owner.pid)
             self.mark(user, job, 1)

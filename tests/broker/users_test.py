@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Users who share a machine through root's broker: nobody can see, end, hold or take what belongs to another, whoever they claim to be.
+"""Users who share a machine through root's broker: no user can see, end, hold or take what belongs to another, under any claimed identity.
 
 usage: users_test.py BERTH
 """
@@ -202,7 +202,7 @@ class Users(MachineOfAll):
             self.assertEqual((done.returncode, "E0902" in done.stderr), (5, True), (verb, done.stderr))
         keeper, *processes = self.processes_of(running)
         self.assertIn("ermitted", bob.command("kill", "-9", keeper).stderr)
-        for pid in processes:  # of which some live for a moment only
+        for pid in processes:  # some live only for a moment
             self.assertRegex(bob.command("kill", "-9", pid).stderr, "ermitted|No such process")
         # Theirs cannot follow it, nor stand in its place, nor live in its lease.
         self.assertIn("E0902", bob("run", "--queue", "--after", str(running), "--", "true").stderr)

@@ -31,7 +31,7 @@ NO_MUTATION = {
     "PRB01": "it tries a kernel in a program of this machine",
     "FW12": "it holds beside FW03 or FW04 alone, which are proven",
 }
-# Rules whose table says that they explain others, of which none can be made to hold beside them, and why.
+# Rules whose table says that they explain others, but which no mutation can show together with one, and why.
 NO_PAIR = {
     # No public case has shown the first right, and what they explain was shown: until then they may not.
     "DRV17": "DRV05 is proven",

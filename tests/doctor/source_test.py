@@ -121,7 +121,7 @@ def of_installed_packages():
 
 
 def of_pypi(folder):
-    """Libraries around PyTorch with the scripts that train: those files alone that speak of it."""
+    """Libraries around PyTorch with the scripts that train: only files that mention it."""
     kept = wheels("well_kept.lock")
     if kept is None:
         return []

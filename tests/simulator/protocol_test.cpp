@@ -163,7 +163,7 @@ TEST_CASE("a hung device blocks for ever, but its name is known, and who waits c
   CHECK(WIFSIGNALED(status));
 }
 
-TEST_CASE("whoever attaches to a sleeping GPU is counted, and who does not is not") {
+TEST_CASE("processes that attach to a sleeping GPU are counted, others are not") {
   const Simulated quiet("laptop-4060"), loud("laptop-4060");
   std::uint32_t count = 0;
   CHECK(quiet.begin("nvmlInitWithFlags", NVML_INIT_FLAG_NO_ATTACH) == NVML_SUCCESS);

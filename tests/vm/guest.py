@@ -174,7 +174,7 @@ def the_restart_is_told(state):
 
 
 def work_until_the_power_goes():
-    """Jobs that wait, and short ones that end; every one that was confirmed is told of."""
+    """Jobs that wait, and short ones that end; every confirmed job is listed."""
     environment = ["PATH=/usr/bin:/bin"]
     say("cut")
     while True:

@@ -19,25 +19,25 @@ struct Unreadable {
 /// Records every unreadable fact that this thread evaluates during its lifetime, so that no rule
 /// can forget to report that it could not run. Facts that were not requested (error 0) are not
 /// recorded; most rules work without them.
-class Witness {
+class UnreadableLog {
  public:
-  Witness() : before_(std::exchange(current(), this)) {}
-  ~Witness() { current() = before_; }
-  Witness(const Witness&) = delete;
-  Witness& operator=(const Witness&) = delete;
+  UnreadableLog() : before_(std::exchange(current(), this)) {}
+  ~UnreadableLog() { current() = before_; }
+  UnreadableLog(const UnreadableLog&) = delete;
+  UnreadableLog& operator=(const UnreadableLog&) = delete;
 
-  static void tell(const std::optional<Unreadable>& why) {
-    if (current() != nullptr && why && why->error_number != 0) current()->told_.push_back(*why);
+  static void add(const std::optional<Unreadable>& why) {
+    if (current() != nullptr && why && why->error_number != 0) current()->entries_.push_back(*why);
   }
-  [[nodiscard]] const std::vector<Unreadable>& told() const { return told_; }
+  [[nodiscard]] const std::vector<Unreadable>& entries() const { return entries_; }
 
  private:
-  static Witness*& current() {
-    thread_local Witness* witness = nullptr;
-    return witness;
+  static UnreadableLog*& current() {
+    thread_local UnreadableLog* log = nullptr;
+    return log;
   }
-  Witness* before_;
-  std::vector<Unreadable> told_;
+  UnreadableLog* before_;
+  std::vector<Unreadable> entries_;
 };
 
 template <typename T>
@@ -49,20 +49,20 @@ class Fact {
   Fact(Unreadable why) : why_(std::move(why)) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] bool has_value() const {
-    Witness::tell(why_);
+    UnreadableLog::add(why_);
     return value_.has_value();
   }
   [[nodiscard]] bool is_absent() const {
-    Witness::tell(why_);
+    UnreadableLog::add(why_);
     return !value_ && !why_;
   }
   [[nodiscard]] bool is_unreadable() const {
-    Witness::tell(why_);
+    UnreadableLog::add(why_);
     return !value_ && why_;
   }
   /// The value is complete. Only then does it prove that something is absent.
   [[nodiscard]] bool is_whole() const {
-    Witness::tell(why_);
+    UnreadableLog::add(why_);
     return value_ && !why_;
   }
   explicit operator bool() const { return has_value(); }

@@ -220,7 +220,7 @@ TEST_CASE("files of the machine tell what rules ask, and nobody's passwords and 
         "[ 12.5] …[4711]: segfault at 0 in libcuda.so nvidia\n");
 }
 
-TEST_CASE("whoever a path names is hidden, known or not, and is the same one everywhere") {
+TEST_CASE("user names in paths are hidden, known or not, with the same replacement everywhere") {
   Redaction redaction;
   const auto told = [&](std::string_view text) { return redaction.apply(text); };
   CHECK(told("LD_LIBRARY_PATH=/home/mallory/lib:/home/erin-x/lib\n") ==

@@ -281,7 +281,7 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
   for (const Rule& rule : rules) {
     Examination examination(facts, knowledge, rule.severity);
     {
-      const Witness witness;
+      const UnreadableLog log;
       if (!is_on_request_rule(rule.id))
         rule.look(examination);
       else if (!check_on_request(rule.id, examination, asked, diagnosis.findings))
@@ -289,7 +289,7 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
       // The rule itself decides what a missing file means ("/proc/modules" of a kernel without
       // modules, or ENODATA for a simulated machine), and also facts that were not requested.
       // Denied access always counts.
-      for (const Unreadable& why : witness.told())
+      for (const Unreadable& why : log.entries())
         if ((why.error_number != ENOENT || is_unmounted(why)) && why.error_number != ENODATA)
           examination.note_unreadable(why);
     }

@@ -90,7 +90,7 @@ TEST_CASE("a rule that could not see is not checked, never fine") {
   CHECK(diagnosis.not_checked[0].why == "/dev/kmsg: Permission denied");
 }
 
-TEST_CASE("what a pasted error speaks of stands first, below what explains it") {
+TEST_CASE("the finding of a pasted error comes first, after the finding that explains it") {
   const std::vector<Rule> rules{{"HW1", Layer::kHardware, Severity::kFatal, true, "", "", always},
                                 {"DRV1", kLow, Severity::kWarning, true, "", "FW2", always},
                                 {"FW2", kUp, Severity::kError, true, "", "", always},

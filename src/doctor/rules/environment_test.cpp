@@ -178,7 +178,7 @@ TEST_CASE("variables that cannot be read are neither right nor wrong") {
   }
 }
 
-TEST_CASE("a list of GPUs is not judged where nobody knows how many there are") {
+TEST_CASE("a list of GPUs is not judged if the number of GPUs is unknown") {
   Facts facts = healthy();
   set(facts, "CUDA_VISIBLE_DEVICES", "5");
   facts.driver.gpus = Unreadable{"gpus", 0};

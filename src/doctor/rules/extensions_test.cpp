@@ -73,7 +73,7 @@ TEST_CASE("an extension links to libraries that its PyTorch has") {
   CHECK(found_in(facts).empty());
 }
 
-TEST_CASE("an extension of which a bundle has no more than its name is not called fine") {
+TEST_CASE("an extension is not called fine if a bundle has only its name") {
   const berth::system::TemporaryTree folder;
   const std::string site = "venv/lib/python3.11/site-packages";
   folder.put(site + "/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so", "");

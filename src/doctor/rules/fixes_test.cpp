@@ -305,7 +305,7 @@ TEST_CASE("no older driver is offered that would take a newer GPU out of use") {
   CHECK(found().fix[0].command.find("390") != std::string::npos);
 }
 
-TEST_CASE("what is published compiled gets its PyTorch back, and is not taken anew by itself") {
+TEST_CASE("a package published as a binary gets its PyTorch back, and is not reinstalled alone") {
   Facts facts = tests::workstation("550.144.03", "12.4");
   TorchBuild torch;
   torch.version = "2.7.1+cu126";
@@ -340,7 +340,7 @@ TEST_CASE("what is published compiled gets its PyTorch back, and is not taken an
   }
 }
 
-TEST_CASE("a PyTorch that is taken anew is not laid over conda's, nor under what needs another") {
+TEST_CASE("PyTorch is not reinstalled over conda's, nor under packages that need another version") {
   Facts facts = tests::workstation("580.95.05", "13.0");
   first_answer(facts, [](auto& gpu) { gpu.compute_capability = std::string("12.0"); });
   TorchBuild torch;

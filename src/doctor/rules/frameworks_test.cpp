@@ -189,7 +189,7 @@ std::vector<Mutation> mutations() {
 
 }  // namespace
 
-TEST_CASE("PyTorch that fits its driver and GPU is nothing to speak of") {
+TEST_CASE("PyTorch that fits its driver and GPU has no finding") {
   CHECK(first(healthy()).empty());
   CHECK(diagnosis(healthy()).not_checked.empty());
 }
@@ -296,7 +296,7 @@ TEST_CASE("pip's TensorFlow does not find the CUDA of the conda environment arou
   CHECK(first(facts).empty());
 }
 
-TEST_CASE("onnxruntime for the CPU is worth a word only where nothing else uses the GPU") {
+TEST_CASE("onnxruntime for the CPU is reported only if no other package uses the GPU") {
   Facts facts = healthy();
   add(facts, "onnxruntime", "1.22.1");
   CHECK(first(facts).empty());

@@ -411,7 +411,7 @@ TEST_CASE("what only looks ill is left alone") {
   }
 }
 
-TEST_CASE("a GPU that the driver does not list is missed where this program would be told of it") {
+TEST_CASE("a GPU that the driver does not list is missing only if this program would see it") {
   Facts facts = healthy();
   edit(facts.driver.gpus, [](auto& all) { all.pop_back(); });
   const auto found = [&] { return diagnose_with(ground_rules(), facts, {}).findings; };

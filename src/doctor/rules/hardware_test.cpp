@@ -29,7 +29,7 @@ std::string first(const Facts& facts) {
 
 }  // namespace
 
-TEST_CASE("a GPU with its driver is nothing to speak of") {
+TEST_CASE("a GPU with its driver has no finding") {
   Facts facts;
   facts.machine.pci = std::vector{nvidia_gpu(std::string("nvidia"))};
   CHECK(first(facts).empty());

@@ -58,7 +58,7 @@ TEST_CASE("gres.conf is read as slurmd reads it") {
   CHECK(collect_slurm(Tree(folder.path)).is_absent());
 }
 
-TEST_CASE("Slurm is told of GPUs that are not there") {
+TEST_CASE("Slurm's configuration has GPUs that do not exist") {
   Facts facts = node();
   const auto slurm = [&] { return said(node_service_rules(), facts, "CTR25"); };
   CHECK(slurm().empty());
@@ -204,7 +204,7 @@ TEST_CASE("a module that was there before the machine started is not mended by a
   CHECK(first() == "modinfo -F version nvidia");
 }
 
-TEST_CASE("a laptop at its base power is told of only while it works") {
+TEST_CASE("a laptop at its base power is reported only while its GPU is busy") {
   Facts facts = node();
   facts.machine.is_laptop = true;
   GpuAnswer gpu;

@@ -122,7 +122,7 @@ TEST_CASE("a word for the kernel is added by the means of the system that was lo
   }
 }
 
-TEST_CASE("a driver's own means build it anew, and never another repository's command") {
+TEST_CASE("a driver is rebuilt by its own tools, never by another repository's command") {
   Facts facts = healthy();
   const Knowledge known;
   facts.machine.system = OsRelease{"fedora", {}, "41", "Fedora Linux 41", false};

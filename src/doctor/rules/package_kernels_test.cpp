@@ -51,7 +51,7 @@ TEST_CASE("torchvision and torchaudio whose metadata tells no PyTorch are known 
   CHECK(with("2.8.0+cu128", "torchvision", "0.22.0a0+966da7e").empty());
 }
 
-TEST_CASE("packages that serve GPUs up to one generation are told of the next") {
+TEST_CASE("packages that serve GPUs up to one generation are reported on the next") {
   const auto with = [](const char* gpu, const char* name, const char* version) {
     return first(machine(gpu, name, version));
   };

@@ -117,16 +117,16 @@ def summed_losses(source, losses, summed, assigned):
         return
     kept = [(node, keeper, plain_loss(value)) for node, keeper, value in kept_values(source)]
     sums = {id(node) for node, _, _ in kept}
-    anew, numbers = set(), set()  # (name that is set or cleared, id of the enclosing node)
+    resets, numbers = set(), set()  # (name that is set or cleared, id of the enclosing node)
     for node in source.all(ast.Assign):
         for target in node.targets if id(node) not in sums else ():
             if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
                 places = [(written(target), id(parent)) for _, parent in climb(node)]
-                anew.update(places)
+                resets.update(places)
                 numbers.update(places if is_number(node.value) else ())
     for call, _ in source.calls:
         if method(call) == "clear":
-            anew.update((written(call.func.value), id(parent)) for _, parent in climb(call))
+            resets.update((written(call.func.value), id(parent)) for _, parent in climb(call))
     for node, keeper, name in kept:
         around = loop_of(node)
         if around is None and isinstance(node, ast.AugAssign) and root(keeper) == "self":
@@ -136,7 +136,7 @@ def summed_losses(source, losses, summed, assigned):
         text = written(keeper)
         if text in summed or root(keeper) in assigned.get(around, ()) and root(keeper) != text:
             continue
-        if (text, id(around)) not in anew and (name, id(around)) not in numbers:
+        if (text, id(around)) not in resets and (name, id(around)) not in numbers:
             source.mark(node, "loss_keeps_graph", name)
 
 
