@@ -15,14 +15,14 @@ namespace berth::engines {
 
 using Variables = std::map<std::string, std::string>;
 
-/// nullopt: this is no job of Slurm's. A BERTH_JOB beside it came along with srun from outside.
+/// nullopt: not a Slurm job. A BERTH_JOB set at the same time was inherited through srun.
 [[nodiscard]] std::optional<model::EngineJob> slurm_job(const Variables& variables);
 
-/// What a Slurm job was given of this machine.
+/// The part of this machine that Slurm allocated to a job.
 struct Allocation {
   model::EngineJob job;
   bool says = false;                 // Slurm set a variable that names devices
-  std::vector<std::string> devices;  // as --devices takes them: index or partition uuid
+  std::vector<std::string> devices;  // as for --devices: index or partition uuid
 };
 
 /// The devices are those that CUDA_VISIBLE_DEVICES or another vendor's variable names, which is the

@@ -1,5 +1,5 @@
-// Sockets, cores and threads as Slurm numbers them: cores count through the sockets, whatever the
-// kernel calls their threads.
+// Sockets, cores and threads as Slurm numbers them: cores are counted across sockets, independent
+// of the kernel's thread numbers.
 #pragma once
 
 #include <map>
@@ -12,14 +12,14 @@
 namespace berth::engines {
 
 struct CpuTopology {
-  int sockets = 0, cores = 0, threads = 0;  // cores and threads of the whole machine
+  int sockets = 0, cores = 0, threads = 0;  // totals of the machine
   std::map<int, int> core_of;               // the kernel's processor → Slurm's core
 };
 
-/// nullopt if /sys does not tell it.
+/// nullopt if /sys does not have it.
 [[nodiscard]] std::optional<CpuTopology> read_cpu_topology(const Roots& roots);
-/// Slurm's cores of these processors (kernel list format), in the same format. "" if one of them
-/// is not known, or if they are all cores of the machine: then Cores= says nothing.
+/// Slurm's cores of these processors (kernel list format), in the same format. "" if one of them is
+/// unknown, or if they are all cores of the machine, because then Cores= is not needed.
 [[nodiscard]] std::string cores_near(const CpuTopology& topology, const std::string& cpus);
 
 }  // namespace berth::engines

@@ -18,7 +18,8 @@ constexpr std::string_view kShareMark = "::";
 constexpr const char* kInside = "/run/berth";
 constexpr const char* kDomain = "berth.dev/";
 
-/// Names of resources have letters, digits, "-", "_" and "." alone: "1g.10gb+me" → "1g.10gb.me".
+/// Resource names may contain only letters, digits, "-", "_" and ".": "1g.10gb+me" becomes
+/// "1g.10gb.me".
 std::string resource_word(std::string_view name) {
   if (name.starts_with("MIG ")) name.remove_prefix(4);
   std::string word;
@@ -67,7 +68,7 @@ void add_nodes(const std::vector<const KubeUnit*>& given, KubeAnswer& answer) {
     answer.nodes.emplace_back(common);
 }
 
-/// Groups of ids that go together, by what `key` says of their unit.
+/// Groups ids by a key of their unit.
 template <typename Key>
 std::vector<std::string> packed(const std::vector<std::string>& available,
                                 const std::vector<std::string>& required, std::size_t size,
@@ -215,7 +216,7 @@ void add_guard(KubeAnswer& answer, const KubeGuard& files) {
   answer.variables["BERTH_GUARD"] = folder;
   answer.mounts.push_back({library, files.library, true});
   answer.mounts.push_back({folder + "/limits", files.limits, true});
-  // Each process of the container counts there what it has.
+  // Each process of the container counts its use in files there.
   answer.mounts.push_back({folder + "/usage", files.usage, false});
 }
 

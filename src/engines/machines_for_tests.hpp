@@ -31,7 +31,7 @@ inline model::Snapshot machine_of(int n) {
   return seen;
 }
 
-/// Two sockets of two cores of two threads: 0-1 and 4-5 on the first.
+/// Two sockets with two cores of two threads each: 0-1 and 4-5 on the first.
 inline std::optional<CpuTopology> two_sockets() {
   CpuTopology topology;
   topology.sockets = 2;

@@ -1,4 +1,4 @@
-// Whether a Slurm configuration fits the machine: pure, so that any machine can be tried.
+// Whether a Slurm configuration matches the machine. Pure, so that tests can use any machine.
 #pragma once
 
 #include <functional>
@@ -15,15 +15,15 @@ struct Difference {
   std::string id, what, fix;
 };
 
-/// What the configuration is compared with.
+/// The machine to compare the configuration with.
 struct SlurmMachine {
   GresNode node;
   std::function<bool(const std::string&)> file_exists;
-  std::string plugin_folder;     // where gres_gpu.so is; "" not found
-  bool has_nvml_plugin = false;  // gpu_nvml.so is beside it
+  std::string plugin_folder;     // the folder of gres_gpu.so; "": not found
+  bool has_nvml_plugin = false;  // gpu_nvml.so is in the same folder
 };
 
-/// Empty: nothing differs. `name`: the node of slurm.conf that this machine is.
+/// Returns the differences. `name`: this machine's node name in slurm.conf.
 [[nodiscard]] std::vector<Difference> differences(const SlurmConfig& config,
                                                   const SlurmMachine& machine,
                                                   const std::string& name);

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMostNames = 65'536;
 constexpr int kMostIncludes = 8;
 
-/// "n[1-2],m" → "n[1-2]" and "m": commas inside brackets separate nothing.
+/// "n[1-2],m" → "n[1-2]" and "m": commas in brackets are not separators.
 std::vector<std::string_view> listed(std::string_view value) {
   std::vector<std::string_view> found;
   bool inside = false;
@@ -74,7 +74,7 @@ std::string value_of(const SlurmWords& words, std::string_view key) {
   return at == words.end() ? "" : at->second;
 }
 
-/// The text with the files that it includes, as far as they can be read.
+/// The text with its included files, as far as they can be read.
 std::string with_includes(const std::string& folder, std::string_view text, int depth) {
   std::string all;
   for (const std::string& line : doctor::joined_lines(text, true)) {

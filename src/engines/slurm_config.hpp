@@ -1,5 +1,5 @@
 // The files of a Slurm configuration that concern GPUs: slurm.conf, gres.conf and cgroup.conf, read
-// as Slurm reads them. Bounded and tolerant: a line that is not understood is left out.
+// as Slurm reads them. Bounded and tolerant: unknown lines are ignored.
 #pragma once
 
 #include <cstdint>
@@ -35,20 +35,20 @@ struct SlurmNode {
 
 struct SlurmConfig {
   std::string folder;
-  SlurmWords settings;  // of slurm.conf, without nodes and partitions
+  SlurmWords settings;  // of slurm.conf, except nodes and partitions
   std::vector<SlurmNode> nodes;
   std::optional<std::vector<GresLine>> gres;  // nullopt: there is no gres.conf
   std::optional<SlurmWords> cgroup;           // nullopt: there is no cgroup.conf
 
   [[nodiscard]] std::string setting(std::string_view key) const;
-  /// By name or host name, without the domain; nullptr if no line names it.
+  /// Finds a node by name or host name, without the domain; nullptr if no line has it.
   [[nodiscard]] const SlurmNode* node(std::string_view name) const;
 };
 
-/// "n[1-3,07],m1" → its names. At most 65 536.
+/// "n[1-3,07],m1": the names in it, at most 65 536.
 [[nodiscard]] std::vector<std::string> expand_names(std::string_view list);
 [[nodiscard]] std::string lower_case(std::string_view text);
-/// Pairs of one line, keys in lower case, values without quotes.
+/// The key-value pairs of one line: keys in lower case, values without quotes.
 [[nodiscard]] SlurmWords words_of_line(std::string_view line);
 [[nodiscard]] std::vector<GresLine> parse_gres(std::string_view text);
 /// `text` is slurm.conf with its Include lines resolved.

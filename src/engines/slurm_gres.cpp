@@ -11,7 +11,7 @@
 namespace berth::engines {
 namespace {
 
-/// "gpu0/gi7/ci0/access" → 0, 7, 0; -1 for a part that is not there.
+/// "gpu0/gi7/ci0/access" → 0, 7, 0; -1 for a missing part.
 struct MigName {
   long gpu = -1, gpu_instance = -1, compute_instance = -1;
 };
@@ -99,7 +99,7 @@ void add_device(const model::Device& device, const GresNode& around, const MigMi
   add_slices(device, minors, one, node);
 }
 
-/// "/dev/nvidia0", "/dev/nvidia1" → "/dev/nvidia[0-1]"; more than one head: separated by commas.
+/// "/dev/nvidia0", "/dev/nvidia1" → "/dev/nvidia[0-1]"; different prefixes are separated by commas.
 std::string joined_files(const std::vector<std::string>& files) {
   std::string out;
   for (std::size_t i = 0; i < files.size();) {
@@ -122,7 +122,7 @@ bool is_consecutive(const std::string& one, const std::string& next) {
   return joined_files({one, next}).find('[') != std::string::npos;
 }
 
-/// GPUs of one kind that stand side by side share a line.
+/// Adjacent GPUs of one kind share a line.
 std::vector<Gres> grouped(const std::vector<Gres>& gpus) {
   std::vector<Gres> groups;
   for (const Gres& one : gpus) {

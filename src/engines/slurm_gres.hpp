@@ -1,4 +1,4 @@
-// What gres.conf and slurm.conf have to say about this machine, from its inventory.
+// The lines of gres.conf and slurm.conf for this machine, from its inventory.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace berth::engines {
 
-/// Minor numbers of the device nodes that open MIG slices.
+/// Minor numbers of the device nodes of MIG slices.
 struct MigMinors {
   /// GPU's minor, GPU instance → /dev/nvidia-caps/nvidia-capN
   std::map<std::pair<unsigned, unsigned>, unsigned> gpu_instances;
@@ -30,25 +30,26 @@ struct Gres {
   std::string type;                // "rtx_3090", "a100-sxm4-40gb_1g.5gb"
   std::vector<std::string> files;  // several for a slice
   bool is_slice = false;
-  std::string cores;  // "" all, or not known
+  std::string cores;  // "": all, or unknown
 };
 
 struct GresNode {
   std::string name;                 // of the host, without the domain
   std::vector<Gres> gpus;           // by PCI address, as CUDA and Slurm number them
-  std::optional<CpuTopology> cpus;  // nullopt: not known
-  std::uint64_t memory_bytes = 0;   // 0: not known
+  std::optional<CpuTopology> cpus;  // nullopt: unknown
+  std::uint64_t memory_bytes = 0;   // 0: unknown
   std::vector<std::string> notes;   // sentences for people, translated
 };
 
-/// Slurm's AutoDetect lets a type be a part of the name that it finds itself: ours is one, so that
-/// both may stand in one cluster. "NVIDIA GeForce RTX 3090" → "rtx_3090".
+/// Slurm's AutoDetect accepts a type that is a part of the name that it detects. Ours is such a
+/// part, so nodes with and without AutoDetect can be in one cluster. "NVIDIA GeForce RTX 3090" →
+/// "rtx_3090".
 [[nodiscard]] std::string slurm_type(const std::string& name);
 [[nodiscard]] GresNode gres_node(const model::Snapshot& snapshot,
                                  const std::optional<CpuTopology>& cpus, const MigMinors& minors);
 
 struct GresOptions {
-  std::string node;  // "": lines without NodeName, for a file of this node alone
+  std::string node;  // "": lines without NodeName, for this node's own file
   int shards = 0;    // of each whole GPU
 };
 /// The lines of gres.conf, without comments.

@@ -21,7 +21,7 @@ const model::Device* with_minor(const model::Snapshot& snapshot, int number) {
   return nullptr;
 }
 
-/// "State=IDLE+DRAIN" → "IDLE+DRAIN"; the words stand between blanks.
+/// "State=IDLE+DRAIN" → "IDLE+DRAIN"; fields are separated by blanks.
 std::string_view field(std::string_view line, std::string_view name) {
   std::size_t at = 0;
   while ((at = line.find(name, at)) != std::string_view::npos) {
@@ -86,7 +86,7 @@ std::optional<NodeState> node_state(std::string_view line) {
   if (state.empty()) return std::nullopt;
   NodeState out;
   out.drained = state.find("DRAIN") != std::string_view::npos;
-  // The reason is the last field and has blanks; Slurm adds who wrote it and when.
+  // The reason is the last field and may contain blanks; Slurm appends its author and time.
   if (const auto at = line.find(" Reason="); at != std::string_view::npos) {
     std::string_view reason = line.substr(at + 8);
     reason = reason.substr(0, reason.find(" ["));

@@ -1,4 +1,4 @@
-// The devices that the servers offer, as the observer process saw them last. Any thread may call.
+// The devices that the servers offer, as the observer process last reported them. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -18,11 +18,12 @@ namespace berth::kubelet {
 
 class Devices {
  public:
-  /// Adds what is missing from before as not healthy; a change wakes those who wait.
+  /// Adds devices that have disappeared as unhealthy; wakes waiting threads if anything has
+  /// changed.
   void put(std::vector<engines::KubeUnit> seen);
   [[nodiscard]] std::vector<engines::KubeUnit> units() const;
   [[nodiscard]] std::uint64_t version() const;
-  /// Until the version is another one than `known`, or the time is over.
+  /// Waits until the version differs from `known`, or the time is over.
   void wait(std::uint64_t known, std::chrono::milliseconds at_most) const;
 
  private:
@@ -32,16 +33,16 @@ class Devices {
   std::uint64_t version_ = 0;
 };
 
-/// Keeps `devices` fresh: starts `program observe`, which asks the drivers, and reads a line a
-/// look. A look forks, which a process with gRPC's threads must not; so it is another process. One
-/// that ends is started again after a second.
+/// Keeps `devices` current: starts `program observe`, which queries the drivers, and reads a line
+/// for each look. A look forks, which a process with gRPC's threads must not do; so it is another
+/// process. If it ends, it is restarted after a second.
 class Observer {
  public:
   Observer(Devices& devices, std::vector<std::string> words);
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
-  /// Whether a first look was read within that time.
+  /// Whether the first look arrived within that time.
   [[nodiscard]] bool wait_for_first(std::chrono::milliseconds at_most) const;
 
  private:

@@ -1,4 +1,4 @@
-// One line an event on stderr: words for people, or JSON for programs.
+// Writes one line per event to stderr: text for people, or JSON for programs.
 #pragma once
 
 #include <map>
@@ -7,7 +7,7 @@
 namespace berth::kubelet {
 
 void log_as_json(bool yes);
-/// `event` is stable ("registered"); the rest are its facts.
+/// `event` is stable ("registered"); the rest are its details.
 void log(const std::string& event, const std::map<std::string, std::string>& facts = {});
 
 }  // namespace berth::kubelet

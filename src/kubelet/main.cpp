@@ -1,6 +1,6 @@
-// `berth-k8s`: what `berth k8s device-plugin` starts. It offers this machine's GPUs to the kubelet,
-// and registers again whenever the kubelet has started again. Its options are the verb's; `berth`
-// has checked them.
+// `berth-k8s`: the program that `berth k8s device-plugin` starts. It offers this machine's GPUs to
+// the kubelet, and registers again after each restart of the kubelet. Its options are the verb's;
+// `berth` has already checked them.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -33,7 +33,7 @@ struct Options {
   PluginSettings settings;
 };
 
-/// False for a word that is none.
+/// False for an unknown word.
 bool read(const std::vector<std::string>& words, Options& options) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -60,7 +60,7 @@ bool read(const std::vector<std::string>& words, Options& options) {
   return true;
 }
 
-/// The process that asks the drivers: a line a look, until nobody reads them.
+/// The process that queries the drivers: writes a line per look, until its reader has closed.
 int observe(const Options& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() == 1) return 0;
@@ -77,7 +77,7 @@ int observe(const Options& options) {
   }
 }
 
-/// Which kubelet it is: its socket is another file after each of its starts.
+/// Identifies the kubelet's start: each one creates a new socket file.
 struct Kubelet {
   dev_t device = 0;
   ino_t file = 0;
@@ -120,7 +120,8 @@ class Daemon {
   }
 
  private:
-  /// Files in it are open to every user, because a container's is not known: the folder is closed.
+  /// The files in it are writable for every user, because the user in a container is unknown; the
+  /// folder itself is not accessible.
   [[nodiscard]] bool make_state_folder() const {
     const std::string& folder = options_.settings.state;
     std::error_code problem;
@@ -136,7 +137,7 @@ class Daemon {
     return true;
   }
 
-  /// Tried again at the next tick where it fails; said once.
+  /// Repeated at the next tick if it fails; reported once.
   void enter(const Kubelet& kubelet) {
     for (const auto& plugin : plugins_) {
       Status done = plugin->serve();
@@ -178,7 +179,7 @@ int main_of(const std::vector<std::string>& words) {
   }
   if (options.observe) return observe(options);
   log_as_json(options.json);
-  // Before any thread starts, so that only the main one takes them.
+  // Before any thread starts, so that only the main thread receives them.
   sigset_t blocked;
   sigemptyset(&blocked);
   for (const int signal : {SIGTERM, SIGINT}) sigaddset(&blocked, signal);

@@ -46,7 +46,7 @@ void fill(const engines::KubeAnswer& answer, v1beta1::ContainerAllocateResponse&
   for (const std::string& name : answer.cdi) out.add_cdi_devices()->set_name(name);
 }
 
-/// A folder for what a container that has this device counts: "GPU-1::3" → "GPU-1--3".
+/// The folder for the counters of a container that has this device: "GPU-1::3" → "GPU-1--3".
 std::string folder_for(const std::string& state, const std::string& id) {
   std::string name = id;
   std::replace_if(
@@ -105,7 +105,7 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
       if (!answer->limits.empty()) {
         const auto files = guard::files_for_container(folder_for(settings_.state, ids.front()),
                                                       settings_.state + "/lib", answer->limits);
-        // Without the guard nothing would hold the container to its share: it does not start.
+        // Without the guard the container could exceed its share, so it does not start.
         if (!files) return refuse(files.error());
         engines::add_guard(*answer, {files->library, files->limits, files->usage});
       }
@@ -184,9 +184,9 @@ Status Plugin::serve() {
 Status Plugin::register_here(milliseconds at_most) {
   const std::string path = settings_.folder + "/kubelet.sock";
   grpc::ChannelArguments arguments;
-  // The path is no name of a host, and the kubelet's server wants one.
+  // The socket's path is not a host name, but the kubelet's server requires one.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
-  // Without it a channel to a kubelet that was away would be shared, with its back-off.
+  // Otherwise gRPC would reuse the channel of a kubelet that was down, with its back-off delay.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   const auto channel =
       grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments);

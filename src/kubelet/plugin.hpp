@@ -1,4 +1,4 @@
-// One resource for the kubelet: its server on a socket of its own, and its registration.
+// One resource for the kubelet: its server with its own socket, and its registration.
 #pragma once
 
 #include <atomic>
@@ -27,9 +27,9 @@ class Plugin {
 
   /// Serves on FOLDER/berth-NAME.sock. Fails with kUnavailable (E1034).
   [[nodiscard]] Status serve();
-  /// Tells the kubelet on FOLDER/kubelet.sock. Fails with kUnavailable (E1035).
+  /// Registers through FOLDER/kubelet.sock. Fails with kUnavailable (E1035).
   [[nodiscard]] Status register_here(std::chrono::milliseconds at_most);
-  /// A kubelet that starts removes all sockets in its folder.
+  /// Whether the socket has gone: a starting kubelet removes all sockets in its folder.
   [[nodiscard]] bool has_socket() const;
   void stop();
 
