@@ -46,16 +46,17 @@ namespace {
 using std::chrono::milliseconds;
 using Variables = std::map<std::string, std::string>;
 
-/// What is decided before anything starts.
+/// The decisions made before anything starts.
 struct Plan {
-  model::Request request;  // with a lease: as it was granted
+  model::Request request;  // if there is a lease: as granted
   model::Snapshot snapshot;
-  std::optional<client::Lease> lease;  // none: on the CPU, or nobody keeps leases here
+  std::optional<client::Lease> lease;  // none: the job uses the CPU, or there is no broker
   model::Placement placement;
   model::Environment environment;
-  std::optional<milliseconds> turned_after;  // so long its GPUs were not free: it is the CPU's now
-  std::optional<model::EngineJob> engine;    // a cluster's scheduler has given it its devices
-  std::shared_ptr<run::Supervision> supervision;  // of a job with ranks; else nullptr
+  std::optional<milliseconds>
+      turned_after;  // its GPUs were not free for this long, so it runs on the CPU
+  std::optional<model::EngineJob> engine;  // set if a cluster's scheduler assigned the devices
+  std::shared_ptr<run::Supervision> supervision;  // for a job with ranks; else nullptr
 };
 
 Result<model::Placement> placement_of(const Plan& plan) {
@@ -67,7 +68,7 @@ Result<model::Placement> placement_of(const Plan& plan) {
   return placement;
 }
 
-/// As exit_code_of, but 125 for what is not the user's wording: small numbers are the command's.
+/// As exit_code_of, but 125 for anything except usage errors: small numbers are the command's.
 int exit_code_for_run(const Error& error, bool no_wait) {
   if (error.id == "E0510") return kNotFound;
   if (error.id == "E0511") return kNotExecutable;
@@ -75,7 +76,8 @@ int exit_code_for_run(const Error& error, bool no_wait) {
   return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
 }
 
-/// What only shall be printed is printed as it is now.
+/// Whether the request must not wait for devices: --no-wait, or --dry-run, which shows what is free
+/// now.
 bool never_waits(const Context& context) {
   return context.arguments.has("--no-wait") || context.arguments.has("--dry-run");
 }
@@ -93,7 +95,7 @@ void note(const Context& context, const std::string& sentence, const std::string
   if (!hint.empty()) context.err(text("hint: {}", hint) + "\n");
 }
 
-/// Where the kernel lets only jobs open GPUs, we see none, and the broker tells which there are.
+/// If the kernel lets only jobs open GPUs, Berth sees none, and the broker says which exist.
 void ask_the_broker(model::Snapshot& seen) {
   const auto gpus = [](const model::Snapshot& of) {
     return std::count_if(of.devices.begin(), of.devices.end(), model::is_gpu);
@@ -111,7 +113,7 @@ void ask_the_broker(model::Snapshot& seen) {
   seen.unattributed = std::move(told->unattributed);
 }
 
-/// What is waited for, and what does not wait.
+/// Tells the user what it waits for, and how to start without waiting.
 void note_waiting(const Context& context, const model::Request& request, const Error& held) {
   note(context, text("waiting: {}", held.message));
   if (context.json || held.hint.empty()) return;
@@ -124,7 +126,7 @@ model::Snapshot look(const Context& context, bool details) {
   inventory::Options options;
   options.process_details = details;
   options.holders = details;
-  // OpenCL devices are never given to a job; they only must count where a device is named.
+  // OpenCL devices are never given to a job; they only count if the user names a device.
   if (!context.arguments.has("--devices")) options.opencl = inventory::OpenCl::kNever;
   options.on_slow = [&](std::string_view sentence) { note(context, std::string(sentence)); };
   auto seen = inventory::observe(inventory::Sources::from_environment(), options);
@@ -132,14 +134,14 @@ model::Snapshot look(const Context& context, bool details) {
   return seen;
 }
 
-/// Where no broker gives leases nobody tells when a device becomes free, so it looks again now and
-/// then. One that can give none, its disk being full, still knows what it gave.
+/// Without a broker nothing reports when a device becomes free, so this looks again periodically. A
+/// broker that cannot give leases, because its disk is full, still knows the leases that it gave.
 Result<model::Placement> wait_for_place(const Context& context, const model::Job& job,
                                         const model::Request& request, model::Snapshot& snapshot) {
   const auto begun = std::chrono::steady_clock::now();
   auto placement = policy::place(request, snapshot, client::ledger_now());
   if (placement || placement.error().id != "E0412") return placement;
-  snapshot = look(context, true);  // who holds what, in words
+  snapshot = look(context, true);  // for the error: who holds which device
   placement = policy::place(request, snapshot, client::ledger_now());
   bool said = false;
   while (!placement && placement.error().id == "E0412" && !never_waits(context)) {
@@ -155,8 +157,8 @@ Result<model::Placement> wait_for_place(const Context& context, const model::Job
   return placement;
 }
 
-/// What is on a device, or has cores to itself, is leased. What is on the CPU is told to a broker
-/// that is there anyway, and starts none.
+/// A job on a device, or with its own cores, takes a lease. A job on the CPU is only reported to a
+/// broker that runs already; it starts none.
 Result<std::optional<client::Lease>> lease_for(const Context& context, model::Job job,
                                                const model::Request& request,
                                                const model::Snapshot& snapshot) {
@@ -173,7 +175,7 @@ Result<std::optional<client::Lease>> lease_for(const Context& context, model::Jo
                                    needed ? client::IfNone::kStart : client::IfNone::kGlance);
   if (lease) return std::optional(*std::move(lease));
   const Error& error = lease.error();
-  // What a broker gave that does not answer is not known: nothing is taken beside it.
+  // If the broker does not answer, its leases are unknown, so take no devices.
   const bool no_broker = (error.code == ErrorCode::kUnavailable || error.id == "E0921") &&
                          (error.id != "E0922" || !needed);
   if (!no_broker) return error;
@@ -183,8 +185,7 @@ Result<std::optional<client::Lease>> lease_for(const Context& context, model::Jo
   return std::optional<client::Lease>();
 }
 
-/// In a job of Slurm's the devices are Slurm's to give: no lease is taken, and nothing is waited
-/// for.
+/// In a Slurm job Slurm assigns the devices: take no lease, and do not wait.
 Status enter_allocation(Plan& plan, model::Request& request, const Variables& variables) {
   plan.engine = engines::slurm_job(variables);
   if (!plan.engine) return Done{};
@@ -204,7 +205,7 @@ Result<Plan> make_plan(const Context& context, model::Request request, const Sup
     return std::move(entered).error();
   const auto job = job_of(context.arguments, request);
   if (!job) return job.error();
-  // Where there is no such device, none is waited for.
+  // If no such device exists, do not wait for one.
   if (const auto place = policy::place(request, plan.snapshot);
       job->or_cpu_after && !place && place.error().code == ErrorCode::kNoDevice)
     request = policy::on_cpu(request);
@@ -240,7 +241,8 @@ run::Launch launch_of(const Context& context, const Plan& plan, Variables variab
   run::Launch launch;
   launch.command = context.arguments.command;
   policy::set_variables(plan.environment, variables);
-  // So that what it starts does not ask for a lease of its own, and wait for ours for ever.
+  // Otherwise a `berth run` inside the job would request another lease, and wait for this one for
+  // ever.
   if (plan.lease) variables["BERTH_JOB"] = std::to_string(plan.lease->job());
   launch.enclosed = plan.lease && plan.lease->is_enclosed();
   launch.supervision = plan.supervision;
@@ -253,7 +255,8 @@ run::Launch launch_of(const Context& context, const Plan& plan, Variables variab
   return launch;
 }
 
-/// --report FILE, opened before the job starts, so that a wrong name is said before hours of work.
+/// --report FILE, opened before the job starts, so that a wrong name is reported before hours of
+/// work.
 struct ReportFile {
   std::string path;
   Descriptor file;
@@ -322,7 +325,7 @@ void add_ending(model::Report& report, const run::Ending& ending) {
              error_words(ending.pin_error)));
 }
 
-/// Whether the kernel kept it from other devices, and whether it had to.
+/// Whether the kernel restricted the job to its devices, and whether that was required.
 void add_access(model::Report& report, const Plan& plan, const std::optional<Error>& trouble,
                 std::uint64_t refusals) {
   if (plan.lease) report.access = plan.lease->access();
@@ -341,7 +344,7 @@ void add_access(model::Report& report, const Plan& plan, const std::optional<Err
 /// Writes a report again, in the language of its reader.
 using Form = std::function<model::Report()>;
 
-/// JSON is for programs: its sentences change with --lang alone, as everywhere.
+/// JSON is for programs: only --lang changes its language, as in all verbs.
 std::string json_of(const Context& context, const Form& form) {
   const Language people = language();
   if (!context.arguments.has("--lang")) set_language(Language::kEnglish);
@@ -378,7 +381,7 @@ model::Outcome outcome_of(const Error& error) {
   return outcome;
 }
 
-/// A command that could not be executed is told by its error; the report file gets it, too.
+/// If the command cannot be executed, its error goes to stderr and to the report file.
 void report_no_start(const Context& context, const ReportFile& file, const Form& form,
                      const Error& error) {
   if (!file.file) return;
@@ -389,7 +392,7 @@ void report_no_start(const Context& context, const ReportFile& file, const Form&
                }));
 }
 
-/// The sampler, which also hands the lease on to the keeper: it may outlive us by a moment.
+/// The sampler. It also passes the lease on to the keeper, which may outlive us by a moment.
 class LeasedJob : public run::Watcher {
  public:
   LeasedJob(run::Watcher& watcher, std::optional<client::Lease>& lease)
@@ -405,7 +408,7 @@ class LeasedJob : public run::Watcher {
     watcher_.started(keeper, workload);
     if (lease_ && !shared_) lease_->share_with(keeper);
   }
-  /// Why the job could not be brought into its group.
+  /// Why the job could not be moved to its control group.
   [[nodiscard]] const std::optional<Error>& trouble() const { return trouble_; }
   [[nodiscard]] std::chrono::steady_clock::time_point due() const override {
     return watcher_.due();
@@ -489,7 +492,7 @@ Result<int> run_or_say_why_not(const Context& context) {
     return Error{ErrorCode::kInvalidArgument, "E0516", text("there is no command to run"),
                  "berth run -- python train.py"};
   }
-  // What is queued starts elsewhere: what the job around us was given does not bind it.
+  // A queued job starts elsewhere, so the variables of a surrounding job do not apply to it.
   const Variables variables = context.arguments.has("--queue")
                                   ? policy::without_berths(whole_environment())
                                   : whole_environment();
