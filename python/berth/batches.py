@@ -255,7 +255,7 @@ def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
     def smaller_than(size: int) -> int:
         said = smaller(size) if takes else smaller()
         if isinstance(said, bool) or not hasattr(said, "__index__"):
-            raise InvalidRequest(text("reduce_batch_size_fn gives {!r}, which is no whole number", said), "E0104")
+            raise InvalidRequest(text("reduce_batch_size_fn gives {!r}, which is not a whole number", said), "E0104")
         if said >= size:
             raise InvalidRequest(text("reduce_batch_size_fn gives {} after {}, which does not fit: it must be smaller", said, size), "E0104")
         return int(said)

@@ -23,7 +23,7 @@ __all__ = ["ComparedGradients", "compared_gradients"]
 _FEW = 1 << 16     # numbers of a gradient that are compared; of a larger one a part is
 _SCALE = 0.7       # not a power of two, so that rounding differs
 _NOISE = 6.0       # times the rounding that was measured
-_RANDOM = 0.2      # of a gradient: that is no rounding, but other random numbers
+_RANDOM = 0.2      # of a gradient: not rounding, but different random numbers
 _SCALED = (1.0, 2.0 ** -8, 2.0 ** -16, None)  # factors of a scaled loss, the next one if gradients overflow; None: not scaled
 _OFFSETS = 4       # groups of items that are tried until two parts have items that count
 
@@ -230,7 +230,7 @@ def _judged(passes: _Passes, whole: Gradient, rounding: Gradient, shares: List[G
         own = max(float(rounding[key].norm()) if key in rounding else 0.0, noise * sizes[key])
         allowed = _NOISE * own + base * sizes[key] + base / 10 * size
         over = float(one.norm()) / allowed if allowed else 0.0
-        if not over <= excess:  # also where it is no number
+        if not over <= excess:  # also for NaN
             worst, excess = passes.name_of(key), over if math.isfinite(over) else math.inf
     # Would other weights have been detected?
     weights = [trial.weight(part) for part in trial.pieces]

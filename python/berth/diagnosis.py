@@ -68,7 +68,7 @@ def doctor(*files: Union[str, "os.PathLike[str]"], python: Optional[str] = None,
     try:
         words: List[str] = ["doctor", *map(os.fsdecode, files), "--python", os.fsdecode(python or sys.executable)]
     except TypeError:
-        raise InvalidRequest(text("{}: {!r} is no text", "doctor", (*files, python)), "E0104") from None
+        raise InvalidRequest(text("{}: {!r} is not text", "doctor", (*files, python)), "E0104") from None
     for one in files:
         if os.fsdecode(one) != "-" and not os.path.lexists(one):
             raise NotFound(text("{!s}: there is no such file", os.fsdecode(one)), "E0110")

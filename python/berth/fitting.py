@@ -288,7 +288,7 @@ def agreement_of(model: Any) -> Agreement:
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
-        raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
+        raise InvalidRequest(text("model: a {} is not a torch.nn.Module", type(model).__name__))
     return agreement(model.process_group) if isinstance(model, torch.nn.parallel.DistributedDataParallel) else Agreement()
 
 

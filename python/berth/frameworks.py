@@ -208,4 +208,4 @@ def device_of(framework: str, vendors: Collection[str]) -> Any:
         if not vendors:
             raise InvalidRequest(text("CuPy has no device on the CPU, and the lease has no GPU"), hint="berth.lease(gpus=1)")
         return needed("cupy", "Lease.device").cuda.Device(0)
-    raise InvalidRequest(text("{!r} is no framework that is known here", framework), hint=text("one of: torch, jax, tf, cupy"))
+    raise InvalidRequest(text("{!r} is not a known framework", framework), hint=text("one of: torch, jax, tf, cupy"))

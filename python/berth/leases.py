@@ -319,7 +319,7 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
     """
     program = os.path.basename(sys.argv[0]).encode("utf-8", "replace").decode() if sys.argv else ""
     if not isinstance(name, str):
-        raise InvalidRequest(text("name: {!r} is no text", name), "E0104", f"name={str(name)!r}")
+        raise InvalidRequest(text("name: {!r} is not text", name), "E0104", f"name={str(name)!r}")
     name = word("name", name).encode("utf-8", "replace").decode()
     if wait is not None:
         wait = number("wait", wait)

@@ -72,7 +72,7 @@ class Metrics:
             The name or the value is not allowed.
         """
         if not isinstance(name, str):
-            raise InvalidRequest(text("{}: {!r} is no text", "name", name), "E0104")
+            raise InvalidRequest(text("{}: {!r} is not text", "name", name), "E0104")
         if not _NAME.fullmatch(name):
             raise InvalidRequest(text("a gauge cannot be called {!r}", name), hint=text("letters, digits and _: {}", re.sub(r"\W+", "_", name) or "loss"))
         gauge = self._gauges.get(name)
@@ -124,7 +124,7 @@ def export_metrics(port: int, *, address: str = "127.0.0.1") -> Metrics:
     """
     port = whole("port", port, 0, 65535)
     if not isinstance(address, str):
-        raise InvalidRequest(text("{}: {!r} is no text", "address", address), "E0104")
+        raise InvalidRequest(text("{}: {!r} is not text", "address", address), "E0104")
     return Metrics(needed("prometheus_client", "export_metrics", "prometheus-client"), port, address)
 
 
@@ -154,7 +154,7 @@ def readings_log(logger: Any, name: str, method: str, hint: str, write: Callable
     Raises
     ------
     InvalidRequest
-        The logger has no such method, or `every` is no number of seconds.
+        The logger has no such method, or `every` is not a number of seconds.
     """
     if not callable(getattr(logger, method, None)):
         raise InvalidRequest(text("{}: a {} has no {}()", name, type(logger).__name__, method), hint=hint)

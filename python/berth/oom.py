@@ -142,7 +142,7 @@ _verdicts: Dict[Type[BaseException], str] = {}
 def _judge(kind: Type[BaseException]) -> str:
     """What an exception's type says: "yes", "no", or where to look: its "code", its "errno" or its "text". Cached for each type."""
     if not issubclass(kind, BaseException):
-        raise InvalidRequest(text("a {} is no exception", kind.__name__), hint="except RuntimeError as problem: berth.is_oom(problem)")
+        raise InvalidRequest(text("a {} is not an exception", kind.__name__), hint="except RuntimeError as problem: berth.is_oom(problem)")
     for one in kind.__mro__:
         name = f"{one.__module__}.{one.__qualname__}"
         if name in ("builtins.RuntimeError", "builtins.MemoryError", "builtins.Exception"):

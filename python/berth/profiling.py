@@ -235,7 +235,7 @@ def profile(path: Union[str, "os.PathLike[str]"] = "trace.json", *, every: float
     try:
         whole = os.path.abspath(os.fsdecode(path))  # also where the block goes to another folder
     except TypeError:
-        raise InvalidRequest(text("{}: {!r} is no text", "path", path), "E0104") from None
+        raise InvalidRequest(text("{}: {!r} is not text", "path", path), "E0104") from None
     folder = os.path.dirname(whole)
     if not os.access(folder, os.W_OK):
         raise InvalidRequest(text("{}: there is no such folder, or it cannot be written", folder), "E0110")

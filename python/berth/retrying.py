@@ -120,7 +120,7 @@ def check_callable(function: Any, what: str, name: str) -> None:
         raise InvalidRequest(text("berth.{} does not take a {}", what, type(function).__name__), "E0551", text("@{} above @berth.{}",
                                                                                                                type(function).__name__, what))
     if not callable(function):
-        raise InvalidRequest(text("berth.{}: {!r:.80} is no function", what, function), "E0551", f"berth.{what}({name}=…)")
+        raise InvalidRequest(text("berth.{}: {!r:.80} is not a function", what, function), "E0551", f"berth.{what}({name}=…)")
 
 
 def _check(function: Callable[..., Any]) -> None:

@@ -70,7 +70,7 @@ def program() -> str:
     if not found:
         raise BrokerUnavailable(text("this installation has no program `berth`"), "E0550", _library.without_binaries())
     if named and not (os.path.isfile(named) and os.access(named, os.X_OK)):
-        raise BrokerUnavailable(text("{}: it is no program that can be run", named), "E0550", "unset BERTH_PROGRAM")
+        raise BrokerUnavailable(text("{}: it is not an executable program", named), "E0550", "unset BERTH_PROGRAM")
     return found
 
 
@@ -105,7 +105,7 @@ def _word(name: str, one: Any) -> str:
     try:
         said = os.fsdecode(one)
     except TypeError:
-        raise InvalidRequest(text("{}: {!r} is no text", name, one), "E0104", f"{str(one)!r}") from None
+        raise InvalidRequest(text("{}: {!r} is not text", name, one), "E0104", f"{str(one)!r}") from None
     return word(name, said)
 
 

@@ -78,7 +78,7 @@ class DynamicBatchSampler:
         except InvalidRequest:  # a ValueError, too
             raise
         except (TypeError, ValueError):
-            raise InvalidRequest(text("lengths: a {} is no sequence of numbers", type(lengths).__name__), "E0560") from None
+            raise InvalidRequest(text("lengths: a {} is not a sequence of numbers", type(lengths).__name__), "E0560") from None
         if min(self.lengths, default=0) < 0:
             raise InvalidRequest(text("lengths: {} is below 0", min(self.lengths)), "E0560")
         self._tokens, self._memory, self._items = max_tokens, memory, max_items

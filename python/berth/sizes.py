@@ -39,7 +39,7 @@ def word(name: str, value: str) -> str:
     try:
         os.fsencode(value)
     except UnicodeEncodeError:  # a lone surrogate
-        raise InvalidRequest(text("{}: {!r} is no text", name, value), "E0104") from None
+        raise InvalidRequest(text("{}: {!r} is not text", name, value), "E0104") from None
     return value
 
 

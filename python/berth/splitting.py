@@ -139,11 +139,11 @@ def _check_callables(torch: Any, loss_fn: Any, optimizers: List[Any], count: Any
         raise InvalidRequest(text("optimizer: the list is empty"))
     for one in optimizers:
         if not hasattr(one, "param_groups"):
-            raise InvalidRequest(text("optimizer: a {} is no torch.optim.Optimizer", type(one).__name__))
+            raise InvalidRequest(text("optimizer: a {} is not a torch.optim.Optimizer", type(one).__name__))
     if count is not None and not callable(count):
         raise InvalidRequest(text("count: a {} cannot be called", type(count).__name__), hint="count=lambda batch: (batch['labels'] != -100).sum()")
     if scaler is not None and not hasattr(scaler, "scale"):
-        raise InvalidRequest(text("scaler: a {} is no GradScaler", type(scaler).__name__), hint="scaler=torch.amp.GradScaler()")
+        raise InvalidRequest(text("scaler: a {} is not a GradScaler", type(scaler).__name__), hint="scaler=torch.amp.GradScaler()")
 
 
 def _apply(step: Passes, clip_norm: Optional[float]) -> Tuple[Optional[float], bool]:

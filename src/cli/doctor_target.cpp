@@ -112,9 +112,9 @@ Status choose_venv(const doctor::Tree& tree, const std::string& venv, const std:
         venv, doctor::said_of(folder.why()),
         folder.why().error_number == ETIMEDOUT ? "findmnt" : "ls -ld " + shell_word(place));
   const bool is_venv = tree.exists(place + "/lib") || tree.exists(place + "/pyvenv.cfg");
-  const std::string why =
-      is_venv ? doctor::why_no_python(tree, python, recorded)
-              : text(tree.exists(place) ? msgid("it is no environment") : msgid("it is not there"));
+  const std::string why = is_venv ? doctor::why_no_python(tree, python, recorded)
+                                  : text(tree.exists(place) ? msgid("it is not an environment")
+                                                            : msgid("it is not there"));
   if (why.empty()) return Done{};
   return no_python(is_venv ? venv + "/bin/python" : venv, why,
                    recorded ? "berth doctor --from FILE" : meant_venv(tree, venv, place, is_venv));
@@ -169,7 +169,7 @@ Result<doctor::Sources> sources_of(const Context& context) {
     const auto pid = to_number(*word);
     if (!pid || *pid <= 0 || word->find_first_not_of("0123456789") != std::string::npos)
       return Error{ErrorCode::kInvalidArgument, "E0806",
-                   text("'{}' is no process id", printable(*word)), "berth ps"};
+                   text("'{}' is not a process id", printable(*word)), "berth ps"};
     return doctor::of_process(*pid, depth);
   }
   return doctor::this_machine(depth);

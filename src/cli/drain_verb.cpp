@@ -40,7 +40,7 @@ Result<std::vector<Named>> units_named(const Context& context) {
   }
   if (!units.empty()) return units;
   return Error{ErrorCode::kInvalidArgument, "E0936",
-               text("{} is no device that jobs get", printable(words.front())), "berth ls"};
+               text("{} is not a device for jobs", printable(words.front())), "berth ls"};
 }
 
 Result<int> set_drained(const Context& context, bool drained) {

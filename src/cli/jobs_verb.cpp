@@ -27,7 +27,7 @@ Result<std::string> numbers_of(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (word.empty() || word.find_first_not_of("0123456789-,") != std::string::npos)
       return Error{ErrorCode::kInvalidArgument, "E0930",
-                   text("{} is no number of a job, nor a range of them", printable(word)),
+                   text("{} is not a job number or a range of them", printable(word)),
                    "berth jobs 7 9-12"};
     out += (out.empty() ? "" : ",") + word;
   }

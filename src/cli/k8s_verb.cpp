@@ -29,18 +29,18 @@ Result<engines::KubeConfig> config_of(const Arguments& given) {
     const auto number = to_number(*shares);
     if (!number || *number < 1 || *number > kMostShares)
       return wrong(
-          text("--shares: '{}' is no number from 1 to {}", printable(*shares), kMostShares),
+          text("--shares: '{}' is not a number from 1 to {}", printable(*shares), kMostShares),
           "berth k8s device-plugin --shares 4");
     config.shares = static_cast<int>(*number);
   }
   if (const auto interval = given.value("--interval"))
     if (const auto parsed = parse_duration(*interval);
         !parsed || *parsed < std::chrono::milliseconds(100))
-      return wrong(text("--interval: '{}' is no time of 100 ms or more", printable(*interval)),
+      return wrong(text("--interval: '{}' is not a time of at least 100 ms", printable(*interval)),
                    "berth k8s device-plugin --interval 5s");
   for (const char* option : {"--kubelet", "--state"})
     if (const auto folder = given.value(option); folder && !folder->starts_with('/'))
-      return wrong(text("{}: '{}' is no absolute path", option, printable(*folder)),
+      return wrong(text("{}: '{}' is not an absolute path", option, printable(*folder)),
                    "berth k8s device-plugin --kubelet /var/lib/kubelet/device-plugins");
   return config;
 }

@@ -170,7 +170,7 @@ Result<int> slurm_node(const Context& context, const std::string& word) {
     const auto given = engines::job_gpus(around.gpus);
     if (!given)
       return Error{ErrorCode::kInvalidArgument, "E1002",
-                   text("SLURM_JOB_GPUS is no list of numbers: {}", printable(around.gpus)),
+                   text("SLURM_JOB_GPUS is not a list of numbers: {}", printable(around.gpus)),
                    "scontrol show job"};
     numbers = *given;
   }

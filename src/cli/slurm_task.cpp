@@ -40,7 +40,7 @@ Error wrong(std::string message) {
 Result<std::string> folder_of(const std::string& task) {
   const bool sound = !task.empty() && task.size() < 64 && task.front() != '.' &&
                      task.find_first_not_of("0123456789.") == std::string::npos;
-  if (!sound) return wrong(text("'{}' is no task of Slurm's", printable(task)));
+  if (!sound) return wrong(text("'{}' is not a Slurm task", printable(task)));
   const auto runtime = system::runtime_folder();
   if (!runtime) return runtime.error();
   bool made = false;
@@ -198,7 +198,7 @@ Result<int> begin_task(const Context& context, const std::string& task) {
   const Variables variables = whole_environment();
   const auto job = engines::slurm_job(variables);
   if (!job)
-    return Error{ErrorCode::kNotFound, "E1011", text("this is no task of Slurm's"),
+    return Error{ErrorCode::kNotFound, "E1011", text("this is not a Slurm task"),
                  "srun --berth-memory=8G …"};
   const auto request = parse_request(context.arguments, variables);
   if (!request) return request.error();
@@ -276,7 +276,7 @@ Result<int> end_task(const Context& context, const std::string& task) {
   const auto folder = folder_of(task);
   if (!folder) return folder.error();
   const auto status = to_number(context.arguments.value("--status").value_or(""));
-  if (!status) return wrong(text("--status is no number"));
+  if (!status) return wrong(text("--status is not a number"));
   const auto written = read_file(*folder + "/task.json");
   if (!written) return written.error();
   Begun begun;

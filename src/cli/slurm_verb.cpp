@@ -32,13 +32,13 @@ Result<GresOptions> gres_options(const Arguments& given) {
   GresOptions options;
   options.node = given.value("--node").value_or("");
   if (options.node.find_first_of(" \t\n=#,[]") != std::string::npos)
-    return wrong(text("'{}' is no name of a node", printable(options.node)),
+    return wrong(text("'{}' is not a node name", printable(options.node)),
                  "berth slurm gres --node n1");
   if (const auto shards = given.value("--shards")) {
     const auto number = to_number(*shards);
     if (!number || *number < 1 || *number > kMostShards)
       return wrong(
-          text("--shards: '{}' is no number from 1 to {}", printable(*shards), kMostShards),
+          text("--shards: '{}' is not a number from 1 to {}", printable(*shards), kMostShards),
           "berth slurm gres --shards 4");
     options.shards = static_cast<int>(*number);
   }

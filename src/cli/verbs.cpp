@@ -91,7 +91,7 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--name", "NAME", "a name for the job, for its report"},
     {"--dry-run", nullptr, "only print what would be set and done"},
     {"--isolation", "auto|guard|none", "how --memory and --share are enforced (default: auto)"},
-    {"--report", "FILE|-|none", "JSON to FILE; - : text on stderr, also where it is no terminal"},
+    {"--report", "FILE|-|none", "JSON to FILE; - : text on stderr, even if it is not a terminal"},
     {"--verbose", nullptr, "the report also says which variables were set, unset and kept"},
     {"--no-wait", nullptr, "fail (6) instead of waiting for a free device"},
     {"--time-limit", "DURATION", "end the job after this long (2h); helps the queue to plan"},

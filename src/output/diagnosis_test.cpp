@@ -81,7 +81,7 @@ TEST_CASE("the verdict stands alone, and how many rules could not look stands at
 TEST_CASE("where no rule could look, none is counted") {
   model::Diagnosis diagnosis;
   diagnosis.verdict = "nothing could be checked";
-  diagnosis.not_checked = {{"SRC05", "a.py: line 1 is no Python"}};
+  diagnosis.not_checked = {{"SRC05", "a.py: line 1 is not Python"}};
   CHECK(output::diagnosis_text(diagnosis, {}) ==
         "nothing could be checked\n\nnot checked   1 of 1 rule: a.py: line 1 is no Python\n");
 }

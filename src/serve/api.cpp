@@ -309,8 +309,9 @@ void Api::log(JobId id, const Call& call, const Answer& answer) {
   const auto at =
       from == call.query.end() ? std::optional<std::int64_t>(0) : to_number(from->second);
   if (!at || *at < 0)
-    return answer.send(refusal({ErrorCode::kInvalidArgument, "E0919",
-                                text("'{}' is no number of bytes", printable(from->second)), ""}));
+    return answer.send(
+        refusal({ErrorCode::kInvalidArgument, "E0919",
+                 text("'{}' is not a number of bytes", printable(from->second)), ""}));
   answer.send({200, execution_.output_of(*job, *at, kMost), kAnyBytes});
 }
 

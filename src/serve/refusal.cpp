@@ -41,7 +41,7 @@ Error no_such_place(const Call& call) {
 }
 
 Reply no_call() {
-  return refusal({ErrorCode::kInvalidArgument, "E0919", text("this is no HTTP call"), ""});
+  return refusal({ErrorCode::kInvalidArgument, "E0919", text("this is not an HTTP request"), ""});
 }
 
 Reply header_too_large(std::size_t most) {

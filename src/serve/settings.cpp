@@ -76,7 +76,7 @@ Result<Settings> read_settings(const std::string& path, bool required) {
   if (!file) return unusable(path, error_words(errno), "ls -l " + printable(path));
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
-    return unusable(path, text("it is no file"), "ls -l " + printable(path));
+    return unusable(path, text("it is not a file"), "ls -l " + printable(path));
   const bool is_ours = status.st_uid == 0 || status.st_uid == ::geteuid();
   if (!is_ours || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return unusable(path, text("others may write to it"),

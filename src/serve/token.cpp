@@ -69,7 +69,7 @@ Result<std::string> token_in(const std::string& file) {
   struct stat status = {};
   if (!in || ::fstat(in.get(), &status) != 0) return cannot(file, errno);
   if (!S_ISREG(status.st_mode))
-    return unusable(ErrorCode::kUnavailable, file, text("it is no file"), "ls -l");
+    return unusable(ErrorCode::kUnavailable, file, text("it is not a file"), "ls -l");
   if (status.st_uid != ::geteuid())
     return unusable(ErrorCode::kPermissionDenied, file, text("it is another user's"), "ls -l");
   if ((status.st_mode & 0177) != 0)

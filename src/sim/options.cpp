@@ -162,7 +162,8 @@ Result<Fault> parse_fault(std::string_view given, std::size_t devices) {
   }
   const auto number = value_of(fault.kind, value);
   if (!number)
-    return bad_fault(given, text("'{}' is no value of '{}'", printable(value.value_or("")), rest));
+    return bad_fault(given,
+                     text("'{}' is not a value of '{}'", printable(value.value_or("")), rest));
   fault.value = *number;
   return fault;
 }

@@ -32,7 +32,8 @@ Status check_private(const std::string& path) {
   // lstat: do not follow another user's link in a shared temporary folder.
   if (::lstat(path.c_str(), &status) != 0) return unusable(path, errno);
   const std::string shown = printable(path);
-  if (!S_ISDIR(status.st_mode)) return unusable(path, text("it is no folder"), "ls -ld " + shown);
+  if (!S_ISDIR(status.st_mode))
+    return unusable(path, text("it is not a folder"), "ls -ld " + shown);
   if (status.st_uid != ::geteuid())
     return unusable(path, text("it belongs to another user (uid {})", status.st_uid),
                     "ls -ld " + shown);

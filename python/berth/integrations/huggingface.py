@@ -49,7 +49,7 @@ def attach(trainer: Any, *, count: Optional[Count] = None, every: float = 10.0, 
     Raises
     ------
     InvalidRequest
-        It is no Trainer, or `attach` was called for it already.
+        It is not a Trainer, or `attach` was called for it already.
     Unsupported
         The Trainer uses `DataParallel`. FSDP and DeepSpeed are refused at the first step.
 

@@ -96,9 +96,9 @@ def amp(model: Any, optimizer: Any, precision: str = "auto") -> Amp:
         raise InvalidRequest(text("precision: {!r} is none of {}", precision, ', '.join(_PRECISIONS)), "E0003")
     torch = needed("torch", "torch.amp")
     if not isinstance(model, torch.nn.Module):
-        raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
+        raise InvalidRequest(text("model: a {} is not a torch.nn.Module", type(model).__name__))
     if not hasattr(optimizer, "param_groups"):
-        raise InvalidRequest(text("optimizer: a {} is no torch.optim.Optimizer", type(optimizer).__name__))
+        raise InvalidRequest(text("optimizer: a {} is not a torch.optim.Optimizer", type(optimizer).__name__))
     parameters = list(model.parameters())
     if not parameters:
         raise InvalidRequest(text("the model has no parameters, so it is on no device"))

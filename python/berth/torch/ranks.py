@@ -31,7 +31,7 @@ def distribute(model: Any, **options: Any) -> Any:
     """
     torch = needed("torch", "torch.distribute")
     if not isinstance(model, torch.nn.Module):
-        raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
+        raise InvalidRequest(text("model: a {} is not a torch.nn.Module", type(model).__name__))
     ranks, local = _number("WORLD_SIZE", 1), _number("LOCAL_RANK", 0)
     has_gpu = torch.cuda.is_available()
     if has_gpu:

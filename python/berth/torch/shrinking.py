@@ -94,7 +94,7 @@ def _report(torch: Any, what: str, before: Any, after: Any, samples: Any, after_
 
 def _checked(torch: Any, model: Any) -> None:
     if not isinstance(model, torch.nn.Module):
-        raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
+        raise InvalidRequest(text("model: a {} is not a torch.nn.Module", type(model).__name__))
     if hasattr(model, "no_sync"):
         raise InvalidRequest(text("model: it is wrapped for several ranks"), hint=text("the one inside: model.module"))
 

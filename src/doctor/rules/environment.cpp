@@ -426,7 +426,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"ENV09", kLayer, Severity::kWarning, false, msgid("CUDA libraries in LD_PRELOAD"), "LIB*",
      ld_preload},
     {"ENV10", kLayer, Severity::kWarning, true,
-     msgid("CUDA_HOME that is no toolkit, or one that does not fit"), "", cuda_home},
+     msgid("CUDA_HOME that is not a toolkit, or does not fit"), "", cuda_home},
     {"ENV11", kLayer, Severity::kWarning, true,
      msgid("an nvcc or ptxas that is not the toolkit's, or newer than the driver or PyTorch"), "",
      nvcc_path},

@@ -108,7 +108,7 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
   const bool names = first.starts_with("GPU-") || first.starts_with("MIG-");
   if (names || (number && *number >= 0 && static_cast<std::size_t>(*number) < *gpus)) return;
   Finding& finding =
-      look.found(text("Ollama's service sets CUDA_VISIBLE_DEVICES={}, which is no GPU of this "
+      look.found(text("Ollama's service sets CUDA_VISIBLE_DEVICES={}, which is not a GPU of this "
                       "machine: its server computes on the processor",
                       value));
   // A usual way to disable GPUs on purpose.

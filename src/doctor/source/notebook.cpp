@@ -179,7 +179,7 @@ class NotebookMarks {
         return marks;
       }
       const int cell = places_[static_cast<std::size_t>(line) - 1].cell;
-      if (told.empty()) told = text("code cell {} is no Python", cell);
+      if (told.empty()) told = text("code cell {} is not Python", cell);
       for (std::size_t i = 0; i < places_.size(); ++i)
         if (places_[i].cell == cell) python[i].clear();
     }
@@ -341,7 +341,7 @@ bool is_notebook(std::string_view bytes) {
 Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree) {
   const json document = parsed(bytes);
   if (!has_cells(document)) {
-    *no_tree = tr("it is no notebook of format 4");
+    *no_tree = tr("it is not a notebook of format 4");
     return {};
   }
   Cells read(bytes);

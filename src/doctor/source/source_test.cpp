@@ -407,7 +407,7 @@ TEST_CASE("a cell that is no Python is left out, and said, and the others are re
   const Source source = read_bytes("a.ipynb", Kind::kNotebook, json);
   REQUIRE(source.marks.size() == 1);
   CHECK(source.marks.front().what == "set_device_cpu");
-  CHECK(source.no_tree == "code cell 1 is no Python");
+  CHECK(source.no_tree == "code cell 1 is not Python");
 }
 
 TEST_CASE("LD_LIBRARY_PATH in a notebook is too late for it, and not for the commands it runs") {
