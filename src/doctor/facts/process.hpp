@@ -35,21 +35,37 @@ struct DiskSpace {
   std::optional<std::uint64_t> free_files;  // nullopt: the file system does not count them
 };
 
+/// The facts that are single values: type, name, and words for "could not be read". From this list
+/// come members of ProcessFacts, the keys of process.json, and the words for people.
+#define BERTH_PROCESS_FACTS(FACT)                                                 \
+  /* the interpreter that the user named */                                       \
+  FACT(std::string, python, msgid("which Python is meant"))                       \
+  /* CPU affinity */                                                              \
+  FACT(std::vector<int>, cpus, msgid("on which cores the process may run"))       \
+  /* absent: none */                                                              \
+  FACT(double, quota_cores, msgid("the quota of cores"))                          \
+  /* absent: unlimited, as for the next four */                                   \
+  FACT(std::uint64_t, memlock_limit_bytes, msgid("the limit of locked memory"))   \
+  FACT(std::uint64_t, stack_limit_bytes, msgid("the limit of the stack"))         \
+  /* ulimit -v */                                                                 \
+  FACT(std::uint64_t, address_space_limit_bytes, msgid("the limit of addresses")) \
+  FACT(std::uint64_t, open_files_limit, msgid("the limit of open files"))         \
+  /* RLIMIT_NPROC */                                                              \
+  FACT(std::uint64_t, processes_limit, msgid("the limit of processes"))           \
+  /* pids.max */                                                                  \
+  FACT(std::uint64_t, cgroup_processes_limit, msgid("the limit of processes"))    \
+  /* of /dev/shm */                                                               \
+  FACT(std::uint64_t, shm_total_bytes, msgid("the size of /dev/shm"))             \
+  FACT(std::uint64_t, shm_used_bytes, msgid("the size of /dev/shm"))              \
+  /* the user has a name here */                                                  \
+  FACT(bool, has_account, msgid("whether the user has an account"))
+
 struct ProcessFacts {
   Fact<Identity> identity;
   Fact<Environment> environment;
-  Fact<std::string> python;                             // the interpreter that the user named
-  Fact<std::vector<int>> cpus;                          // CPU affinity
-  Fact<double> quota_cores;                             // absent: none
-  Fact<std::uint64_t> memlock_limit_bytes;              // absent: unlimited, as in the following
-  Fact<std::uint64_t> stack_limit_bytes;                //
-  Fact<std::uint64_t> address_space_limit_bytes;        // ulimit -v
-  Fact<std::uint64_t> open_files_limit;                 //
-  Fact<std::uint64_t> processes_limit;                  // RLIMIT_NPROC
-  Fact<std::uint64_t> cgroup_processes_limit;           // pids.max
-  Fact<std::uint64_t> shm_total_bytes, shm_used_bytes;  // of /dev/shm
-
-  Fact<bool> has_account;                   // the user has a name here
+#define BERTH_FACT(type, key, words) Fact<type> key;
+  BERTH_PROCESS_FACTS(BERTH_FACT)
+#undef BERTH_FACT
   Fact<std::vector<DiskSpace>> disk_space;  // for writable file systems
 
   /// The variable's value; absent if it is not set.

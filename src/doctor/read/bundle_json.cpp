@@ -12,65 +12,21 @@ namespace {
 
 using nlohmann::json;
 
-// One list of keys, used for reading, for writing, and for "not requested".
+// For reading, for writing, and for "not requested".
+#define BERTH_VISIT(type, key, words) visit(#key, facts.key);
 template <typename Gpu, typename Visit>
-void each_fact_of_gpu(Gpu& gpu, Visit&& visit) {
-  visit("error", gpu.error);
-  visit("silent", gpu.silent);
-  visit("name", gpu.name);
-  visit("uuid", gpu.uuid);
-  visit("compute_capability", gpu.compute_capability);
-  visit("memory_total_bytes", gpu.memory_total_bytes);
-  visit("memory_used_bytes", gpu.memory_used_bytes);
-  visit("processes_memory_bytes", gpu.processes_memory_bytes);
-  visit("utilization_percent", gpu.utilization_percent);
-  visit("compute_mode", gpu.compute_mode);
-  visit("persistence", gpu.persistence);
-  visit("mig_enabled", gpu.mig_enabled);
-  visit("mig_pending", gpu.mig_pending);
-  visit("mig_instances", gpu.mig_instances);
-  visit("throttle", gpu.throttle);
-  visit("ecc_uncorrected", gpu.ecc_uncorrected);
-  visit("remap_pending", gpu.remap_pending);
-  visit("remap_failed", gpu.remap_failed);
-  visit("retired_pages_pending", gpu.retired_pages_pending);
-  visit("power_limit_milliwatts", gpu.power_limit_milliwatts);
-  visit("power_limit_default_milliwatts", gpu.power_limit_default_milliwatts);
-  visit("clock_graphics_locked_mhz", gpu.clock_graphics_locked_mhz);
-  visit("clock_graphics_max_mhz", gpu.clock_graphics_max_mhz);
-  visit("bar1_bytes", gpu.bar1_bytes);
-  visit("display_active", gpu.display_active);
-  visit("vgpu_licence", gpu.vgpu_licence);
-  visit("fabric_state", gpu.fabric_state);
-  visit("cc_ready", gpu.cc_ready);
+void each_fact_of_gpu(Gpu& facts, Visit&& visit) {
+  BERTH_GPU_FACTS(BERTH_VISIT)
 }
-
 template <typename Answers, typename Visit>
-void each_fact(Answers& answers, Visit&& visit) {
-  visit("failure", answers.failure);
-  visit("nvml_init", answers.nvml_init);
-  visit("nvml_message", answers.nvml_message);
-  visit("driver_version", answers.driver_version);
-  visit("cuda_version", answers.cuda_version);
-  visit("cuda_init", answers.cuda_init);
-  visit("peer_pairs_unsupported", answers.peer_pairs_unsupported);
+void each_fact(Answers& facts, Visit&& visit) {
+  BERTH_DRIVER_FACTS(BERTH_VISIT)
 }
-
 template <typename Process, typename Visit>
-void each_fact_of_process(Process& process, Visit&& visit) {
-  visit("python", process.python);
-  visit("cpus", process.cpus);
-  visit("quota_cores", process.quota_cores);
-  visit("memlock_limit_bytes", process.memlock_limit_bytes);
-  visit("stack_limit_bytes", process.stack_limit_bytes);
-  visit("address_space_limit_bytes", process.address_space_limit_bytes);
-  visit("open_files_limit", process.open_files_limit);
-  visit("processes_limit", process.processes_limit);
-  visit("cgroup_processes_limit", process.cgroup_processes_limit);
-  visit("shm_total_bytes", process.shm_total_bytes);
-  visit("shm_used_bytes", process.shm_used_bytes);
-  visit("has_account", process.has_account);
+void each_fact_of_process(Process& facts, Visit&& visit) {
+  BERTH_PROCESS_FACTS(BERTH_VISIT)
 }
+#undef BERTH_VISIT
 
 bool fits(const json& value, const std::string&) {
   return value.is_string();
