@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks includes against the rooms table in docs/architecture.md: a file may include only the rooms that its own may use. Heavy
-third-party headers may appear only in source files, to limit compile time."""
+"""Checks includes against the rooms table in docs/architecture.md: a file may include only the rooms that its own may use. The table is in
+floor order, and a room may use only rooms above it in the table, so there are no cycles. Heavy third-party headers may appear only in
+source files, to limit compile time."""
 import re
 
 import checking
@@ -20,6 +21,17 @@ def allowed_rooms(page: str) -> dict[str, set[str]]:
             rooms |= {other for low, other, _ in rows if low < floor}
         table[room] = rooms | {room}
     return table
+
+
+def order_problems(page: str):
+    table, above, last = allowed_rooms(page), set(), 0
+    for floor, room, _ in ROW.findall(page):
+        if int(floor) < last:
+            yield f"docs/architecture.md: `{room}` on floor {floor} comes after floor {last}"
+        for other in sorted(table[room] - above - {room}):
+            yield f"docs/architecture.md: `{room}` uses `{other}`, which is not above it in the table"
+        above.add(room)
+        last = int(floor)
 
 
 def room_of(path: str, table) -> str | None:
@@ -50,7 +62,9 @@ def problems_of(path, inner: str, code: str, table):
 
 def check(arguments):
     root = arguments.root
-    table = allowed_rooms((root / "docs/architecture.md").read_text())
+    page = (root / "docs/architecture.md").read_text()
+    table = allowed_rooms(page)
+    yield from order_problems(page)
     if "base" not in table or "cli" not in table:
         yield "docs/architecture.md: the rooms table is not there, or cannot be read"
     for top, prefix in (("src", ""), ("simulator", "simulator/"), ("preload", "preload/")):
@@ -66,6 +80,8 @@ def self_test():
     with checking.tree(bad) as root:
         found = list(check(type("Arguments", (), {"root": root})))
     assert len(found) == 4, found
+    circle = "| 0 | `a` | x | `b` |\n| 1 | `b` | x | `a` |\n| 0 | `c` | x | – |\n"
+    assert len(list(order_problems(circle))) == 2, list(order_problems(circle))
 
 
 if __name__ == "__main__":
