@@ -75,7 +75,7 @@ def library() -> ctypes.CDLL:
     found = _loaded()
     found.berth_abi.restype = ctypes.c_int
     if found.berth_abi() != ABI:
-        raise BrokerUnavailable(text("libberth speaks version {} of its interface, this package {}", found.berth_abi(), ABI), "E0550", _hint())
+        raise BrokerUnavailable(text("libberth has interface version {}, but this package needs {}", found.berth_abi(), ABI), "E0550", _hint())
     found.berth_version.restype = ctypes.c_char_p
     found.berth_last_error.restype = ctypes.c_char_p
     found.berth_free.argtypes = [ctypes.c_void_p]

@@ -156,7 +156,7 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
                                  starting_batch_size=starting_batch_size, group=group)
     first = _first(start if starting_batch_size is None else starting_batch_size, least)
     if policy not in _POLICIES:
-        raise InvalidRequest(text("policy: {!r} is none of {}", policy, ', '.join(_POLICIES)), "E0003")
+        raise InvalidRequest(text("policy: {!r} is not one of {}", policy, ', '.join(_POLICIES)), "E0003")
     check_callable(function, "fit_batch", "start")
     name, place, places = _where(function)
     smaller = _POLICIES[policy] if reduce_batch_size_fn is None else _asked(reduce_batch_size_fn)
@@ -166,7 +166,7 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
     @functools.wraps(call)
     def fitted(*args: Any, **named: Any) -> Any:
         if name in named or len(args) >= places:
-            raise InvalidRequest(text("{} gets its {} from fit_batch: call it without", name_of(call), name), hint=f"{name_of(call)}(…)")
+            raise InvalidRequest(text("{} gets its {} from fit_batch: omit it in the call", name_of(call), name), hint=f"{name_of(call)}(…)")
         size = sizes.get(getattr(fitted, "batch_size"), args)
         if not size:  # no collection before a size that fitted: it takes longer than most calls
             size = first
@@ -214,7 +214,7 @@ def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any,
         smaller = together.least(together.each(lambda: next_size(size)))
         if smaller < least:
             try:
-                raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", size, _why(result)), "E0562",
+                raise DoesNotFit(text("memory runs out even with a batch of {}: {}", size, _why(result)), "E0562",
                                  text("a smaller model, a shorter sequence, less precision, or a GPU with more memory")) from result
             finally:
                 del result
@@ -363,7 +363,7 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     release_memory()
     try:
         if fits < least:
-            raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", least, _why(lack)), "E0562") from lack
+            raise DoesNotFit(text("memory runs out even with a batch of {}: {}", least, _why(lack)), "E0562") from lack
     finally:
         del lack, result
     return fits if fits == most else max(least, fits - math.floor(fits * margin))

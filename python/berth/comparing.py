@@ -210,7 +210,7 @@ def _tolerance(model: Any, dtypes: Any, loss: Any) -> float:
 def check_number(loss: Any) -> None:
     """Refuses a loss that is not a tensor of one number."""
     if getattr(loss, "numel", int)() != 1:
-        raise InvalidRequest(text("the loss function gives {}{} and not one number", type(loss).__name__, tuple(getattr(loss, 'shape', ()))),
+        raise InvalidRequest(text("the loss function returns {}{}, not a single number", type(loss).__name__, tuple(getattr(loss, 'shape', ()))),
                              hint="loss_fn=lambda model, part: model(**part).loss" if hasattr(loss, "loss") else
                              text("its mean, or with reduction='sum' its sum"))
 

@@ -57,7 +57,7 @@ def disable_gpu(framework: Optional[str] = None) -> None:
 
 
 def _too_late(already: str) -> TooLate:
-    return TooLate(text("{} has initialised its devices already, and goes on using them", already),
+    return TooLate(text("{} has already initialised its devices, and keeps using them", already),
                    hint=text("berth.disable_gpu() above the first use of a device; or: berth run --cpu -- python …"))
 
 
@@ -79,4 +79,4 @@ def _disable_in(framework: str) -> None:
         raise Unsupported(text("{} reads the same variables as other frameworks, so GPUs cannot be hidden from it alone", framework), "E0574",
                           text("a process of its own: berth.run([…], gpus=0)"))
     else:
-        raise InvalidRequest(text("{!r} is no framework that is known here", framework), hint=text("one of: {}", "tensorflow, jax"))
+        raise InvalidRequest(text("{!r} is not a known framework", framework), hint=text("one of: {}", "tensorflow, jax"))

@@ -113,4 +113,4 @@ def error_from(document: Mapping[str, Any]) -> BerthError:
     said: Mapping[str, Any] = document.get("error") or {}
     kind = _BY_CODE.get(str(said.get("code")), BerthError)
     hint: Optional[str] = said.get("hint")
-    return kind(str(said.get("message") or text("Berth failed and did not say why")), str(said.get("id") or ""), hint or "")
+    return kind(str(said.get("message") or text("Berth failed without an error message")), str(said.get("id") or ""), hint or "")

@@ -105,7 +105,7 @@ class Passes:
             del output
         check_number(loss)
         if not loss.requires_grad:
-            raise InvalidRequest(text("the loss has no gradients: no parameter that learns went into it"), hint=text(
+            raise InvalidRequest(text("the loss has no gradients: it depends on no trainable parameter"), hint=text(
                 "no torch.no_grad(), .detach() or .item() around it; parameters with requires_grad"))
         share = part.share(loss, self.reduction)
         del loss
@@ -154,7 +154,7 @@ def _detached(output: Any) -> Any:
 def _put_back(buffers: Buffers) -> None:
     lost = buffers.lost()
     if lost:
-        raise StepInterrupted(text("a forward pass has written into {}, which was not kept: the step cannot be tried again", ', '.join(lost)), "E0563",
+        raise StepInterrupted(text("a forward pass has modified {}, and no copy exists, so the step cannot be retried", ', '.join(lost)), "E0563",
                               text("start from the last checkpoint, with more parts from the beginning: parts=2"))
     buffers.put_back()
 
@@ -210,7 +210,7 @@ def until_it_fits(step: Passes, first: Tuple[int, int], allowed: Tuple[str, str]
             if most == FAILED:
                 raise RankFailed(text("another rank failed for a reason other than memory: see its output"), "E0564")
             if most == _TOO_LARGE:
-                raise DoesNotFit(text("memory runs out with one item at a time as well: {}", why), "E0562",
+                raise DoesNotFit(text("memory runs out even with one item at a time: {}", why), "E0562",
                                  text("shorter sequences, less precision, checkpointed activations, or a GPU with more memory")) from lack
             parts = fitted if larger and tries == 1 else 2 * parts
             if report and step.together.rank == 0 and not (larger and tries == 1):
@@ -266,7 +266,7 @@ def _check(step: Passes, parts: int, allowed: Tuple[str, str], known: EarlierSte
     finally:
         del problem, lack
     if said:
-        raise RankFailed(text("another rank refuses to split the batch: its own output says why"), "E0564")
+        raise RankFailed(text("another rank refused to split the batch: see its output"), "E0564")
     if tells:
         known.add(step.loss_fn, step.count, step.batch, even)
 
@@ -295,7 +295,7 @@ def agreement_of(model: Any) -> Agreement:
 def check_choices(batch_norm: str, in_batch: str) -> None:
     for name, value in (("batch_norm", batch_norm), ("in_batch", in_batch)):
         if value not in _CHOICES:
-            raise InvalidRequest(text("{}: {!r} is none of {}", name, value, ', '.join(_CHOICES)), "E0003")
+            raise InvalidRequest(text("{}: {!r} is not one of {}", name, value, ', '.join(_CHOICES)), "E0003")
 
 
 def check_model(model: Any, together: Agreement) -> None:
@@ -303,10 +303,10 @@ def check_model(model: Any, together: Agreement) -> None:
     kinds = " ".join(kind.__name__ for kind in type(model).__mro__)
     if "FullyShardedDataParallel" in kinds or "FSDPModule" in kinds or "DeepSpeedEngine" in kinds:
         raise Unsupported(text("{} exchanges parameters within a pass: a rank that has run out of memory cannot leave it", type(model).__name__), "E0565",
-                          text("parts=… in berth.accumulate, with a number that fits in every rank"))
+                          text("use parts=… in berth.accumulate, with a number that fits on every rank"))
     if together.ranks > 1 and any("SyncBatchNorm" in name for name in batch_norms(model)):
         raise Unsupported(text("SyncBatchNorm exchanges statistics within a pass: a rank that has run out of memory cannot leave it"), "E0565",
-                          text("GroupNorm, or BatchNorm of each rank's own"))
+                          text("use GroupNorm, or BatchNorm without synchronisation"))
 
 
 def first_parts(model: Any, batch: Any, parts: Optional[int]) -> Tuple[EarlierSteps, Tuple[int, int]]:

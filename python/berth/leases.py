@@ -124,7 +124,7 @@ class Lease:
 
     def _ask(self) -> None:
         if self._handle is not None:
-            raise InvalidRequest(text("this lease is in use already: make another one with berth.lease()"))
+            raise InvalidRequest(text("this lease is already in use: create another with berth.lease()"))
         self._chosen = has_chosen() if self._wish["request"].get("gpus") != 0 else None
         if self._chosen and "BERTH_JOB" not in os.environ:
             if initialised() or not _has_all(self._wish["request"].get("gpus", 1)):
@@ -141,7 +141,7 @@ class Lease:
         self._handle, self._told = handle, False
 
     def _too_late(self) -> TooLate:
-        return TooLate(text("{} has initialised its devices already, so it would not see which one the lease has", self._chosen),
+        return TooLate(text("{} has already initialised its devices, so it would ignore the lease's choice", self._chosen),
                        hint=text("with berth.lease(...): above the first use of a device, torch.cuda.is_available() too; or: berth run -- python …"))
 
     def _enlist(self) -> None:
@@ -150,7 +150,7 @@ class Lease:
             other = next((one for one in _held if one._owner == self._owner and one._in != self._in), None)
             if other is not None:
                 raise Refused(text("this process has a lease, or waits for one, in another thread or task, and what a lease sets holds for all of them"),
-                              "E0573", text("one lease around all of them; or a process each: berth.run(…, gpus=1)"))
+                              "E0573", text("one lease for all of them, or one process each: berth.run(…, gpus=1)"))
             _held.append(self)
 
     def _step(self, begun: float) -> int:
@@ -177,7 +177,7 @@ class Lease:
     def _why(self) -> Dict[str, Any]:
         pointer = ctypes.c_void_p()
         if _library.library().berth_lease_why(self._handle, ctypes.byref(pointer)):
-            return {"message": text("job {} waits its turn", self.job), "hint": ""}
+            return {"message": text("job {} is waiting in the queue", self.job), "hint": ""}
         return _library.taken(pointer) or {}
 
     def _check_devices(self) -> None:
@@ -185,7 +185,7 @@ class Lease:
         names = {str(one[key]) for one in self.devices for key in ("device", "uuid") if one.get(key) is not None}
         others = [one for one in self._wish["request"].get("devices", ()) if (one.isdigit() or one.startswith("GPU-")) and one not in names]
         if _held[0] is not self and others:
-            raise Refused(text("job {}, whose lease this one is in, does not have {}", self.job, ', '.join(others)), "E0421",
+            raise Refused(text("the surrounding lease of job {} does not contain {}", self.job, ', '.join(others)), "E0421",
                           text("the outer lease with these devices"))
 
     def _take(self, said: Dict[str, Any]) -> None:
@@ -262,7 +262,7 @@ class Lease:
         framework : {"torch", "jax", "tf", "cupy"}
         """
         if self._handle is None:
-            raise InvalidRequest(text("the lease has ended, or has not begun: use it inside of its with block"))
+            raise InvalidRequest(text("the lease is not active: use it inside its with block"))
         return device_of(framework, [str(one.get("vendor", "other")) for one in self.devices])
 
 
@@ -342,6 +342,6 @@ def request_of(gpus: Optional[int], memory: Optional[Size], share: Union[float, 
         request["devices"] = words_of(devices)
     for other, value in (("memory", memory), ("share", share), ("devices", devices)):
         if gpus == 0 and value is not None:
-            raise InvalidRequest(text("gpus=0 is the CPU, and {}={!r} of a GPU: one of both is meant", other, value), "E0010",
+            raise InvalidRequest(text("gpus=0 selects the CPU, but {}={!r} is about a GPU: pass only one", other, value), "E0010",
                                  text("{}={!r}; or gpus=0", other, value))
     return request

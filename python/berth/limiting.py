@@ -51,7 +51,7 @@ def _total() -> int:
         words = [word.strip() for word in visible.split(",")]
         gpus = [one for one in gpus if any(word == str(one.data.get("vendor_index")) or (word and (one.uuid or "").startswith(word)) for word in words)]
     if not gpus:
-        raise NoDevice(text("there is no GPU here whose memory is known"), "E0411", "berth.limit_memory(…, total='24GiB')")
+        raise NoDevice(text("no GPU with known memory was found"), "E0411", "berth.limit_memory(…, total='24GiB')")
     return min(int(one.memory_total_bytes or 0) for one in gpus)
 
 
@@ -100,11 +100,11 @@ def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None
     if limit > whole:
         raise InvalidRequest(text("memory: {!r} is more than the GPU has ({:.1f} GiB)", memory, whole / 2**30), "E0420")
     if limit < whole / 100:
-        raise InvalidRequest(text("memory: {!r} is less than a hundredth of the GPU, which JAX cannot be told", memory), "E0104")
+        raise InvalidRequest(text("memory: {!r} is less than 1 % of the GPU, which JAX cannot be limited to", memory), "E0104")
     already = initialised()
     if already and already != "PyTorch":
-        raise TooLate(text("{} has initialised its devices already, and taken its memory", already),
-                      hint=text("berth.limit_memory() above the first use of a device"))
+        raise TooLate(text("{} has already initialised its devices and reserved memory", already),
+                      hint=text("call berth.limit_memory() before the first use of a device"))
     for name, value in _own.items():  # of an earlier call: this one is in its place
         if os.environ.get(name) == value:
             del os.environ[name]

@@ -73,7 +73,7 @@ class _Trials:
         try:
             dataset[0]
         except (LookupError, TypeError) as why:
-            raise InvalidRequest(text("dataset: item 0 of a {} cannot be had: {}: {}", type(dataset).__name__, type(why).__name__, why), "E0560") from why
+            raise InvalidRequest(text("dataset: item 0 of a {} cannot be read: {}: {}", type(dataset).__name__, type(why).__name__, why), "E0560") from why
         # Slow items are tried in smaller batches: four of them take no longer than the trial.
         self.tried = max(1, min(batch_size, int(seconds / 4 / max(time.perf_counter() - begun, 1e-9))))
         self.bytes = 0
@@ -158,16 +158,16 @@ def dataloader_options(dataset: Any, *, batch_size: int = 1, collate_fn: Any = N
     if most is not None:
         whole("most", most, 0)
     if hasattr(dataset, "batch_sampler") and hasattr(dataset, "dataset"):
-        raise InvalidRequest(text("dataset: a {} loads one already", type(dataset).__name__), hint="berth.dataloader_options(loader.dataset, batch_size=…)")
+        raise InvalidRequest(text("dataset: a {} is already a loader", type(dataset).__name__), hint="berth.dataloader_options(loader.dataset, batch_size=…)")
     try:
         length = len(dataset)
     except TypeError:
-        raise InvalidRequest(text("dataset: a {} has no length, so that nothing can be tried", type(dataset).__name__), "E0560") from None
+        raise InvalidRequest(text("dataset: a {} has no length, so it cannot be measured", type(dataset).__name__), "E0560") from None
     if length == 0:
         raise InvalidRequest(text("dataset: it is empty"), "E0560")
     torch = needed("torch", "dataloader_options")
     if isinstance(dataset, torch.utils.data.IterableDataset):
-        raise InvalidRequest(text("dataset: a {} has no indices, so that nothing can be tried", type(dataset).__name__), "E0560")
+        raise InvalidRequest(text("dataset: a {} cannot be indexed, so it cannot be measured", type(dataset).__name__), "E0560")
     cores, why = usable_cores()
     folk, limit = cores - 1, min(most if most is not None else cores, cores)
     random = kept()
@@ -190,7 +190,7 @@ def _beside(rates: Dict[int, float], folk: int, refused: str) -> str:
     if refused:
         return text("berth: no worker can be started: {}; the dataset's class in a module and the program's beginning below "
                     "if __name__ == '__main__', or DataLoader(multiprocessing_context='fork')", refused)
-    return text("berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}", folk, rates[folk], rates[0])
+    return text("berth: the common rule (cores − 1) gives {}: {:.1f} batches/s; no workers: {:.1f}", folk, rates[folk], rates[0])
 
 
 def _chosen(rates: Dict[int, float], step_seconds: Optional[float]) -> int:

@@ -35,8 +35,8 @@ class Metrics:
         try:
             served = client.start_http_server(port, addr=address, registry=self.registry)
         except OSError as why:
-            raise BerthError(text("nobody can listen at {}:{}: {}", address, port, why), "E0916",
-                             text("another port; `ss -ltnp` shows who has it")) from why
+            raise BerthError(text("cannot listen on {}:{}: {}", address, port, why), "E0916",
+                             text("choose another port; `ss -ltnp` shows which program uses it")) from why
         self._server = served[0] if served else None  # an older client returns nothing
         self.port: int = self._server.server_port if self._server is not None else port
 
@@ -74,13 +74,13 @@ class Metrics:
         if not isinstance(name, str):
             raise InvalidRequest(text("{}: {!r} is not text", "name", name), "E0104")
         if not _NAME.fullmatch(name):
-            raise InvalidRequest(text("a gauge cannot be called {!r}", name), hint=text("letters, digits and _: {}", re.sub(r"\W+", "_", name) or "loss"))
+            raise InvalidRequest(text("{!r} is not a valid gauge name", name), hint=text("letters, digits and _: {}", re.sub(r"\W+", "_", name) or "loss"))
         gauge = self._gauges.get(name)
         if gauge is None:
             try:
                 gauge = self._gauges[name] = self._client.Gauge(name, f"{name}, as the program sets it", sorted(labels), registry=self.registry)
             except ValueError as why:
-                raise InvalidRequest(text("a gauge cannot be called {!r}: {}", name, why)) from why
+                raise InvalidRequest(text("{!r} is not a valid gauge name: {}", name, why)) from why
         try:
             (gauge.labels(**labels) if labels else gauge).set(float(value))
         except (ValueError, TypeError) as why:

@@ -131,7 +131,7 @@ class Extension:
 
     def _run_cell(self, words: List[str], cell: str) -> Any:
         if words[:1] != ["run"]:
-            raise InvalidRequest(text("%%berth {}: a cell can be run, and nothing else", ' '.join(words[:1])), "E0002", _usage())
+            raise InvalidRequest(text("%%berth {}: only `run` works for a cell", ' '.join(words[:1])), "E0002", _usage())
         with tempfile.NamedTemporaryFile("w", suffix=".py", prefix="cell-", encoding="utf-8") as file:
             file.write(cell)
             file.flush()

@@ -189,15 +189,15 @@ def _length(x: Any) -> int:
         length = len(x)
     except (TypeError, RuntimeError):
         raise InvalidRequest(text("a {} has no length, so it cannot be split", type(x).__name__), "E0560",
-                             text("make a list of it, or split what it yields")) from None
+                             text("convert it to a list, or split the batches that it yields")) from None
     if not hasattr(type(x), "__getitem__"):
         raise _no_slices(x)
     return length
 
 
 def _no_slices(x: Any) -> InvalidRequest:
-    return InvalidRequest(text("a {} has no items from here to there, so it cannot be split", type(x).__name__), "E0560",
-                          text("make a list of it, or split what it yields"))
+    return InvalidRequest(text("a {} cannot be sliced, so it cannot be split", type(x).__name__), "E0560",
+                          text("convert it to a list, or split the batches that it yields"))
 
 
 def _part(x: Any, length: int, which: slice, outermost: bool = False) -> Any:

@@ -64,7 +64,7 @@ class Profile:
 
     def __enter__(self) -> "Profile":
         if self._sampler is not None:
-            raise InvalidRequest(text("this profile is in use, or was: make another one with berth.profile()"))
+            raise InvalidRequest(text("this profile has been used already: create another with berth.profile()"))
         torch = sys.modules.get("torch")
         if torch is not None:
             self._begin(torch)
@@ -76,7 +76,7 @@ class Profile:
     def _begin(self, torch: Any) -> None:
         # PyTorch 2 would silently end a profiler that is running.
         if _in_use or getattr(torch.autograd, "_profiler_enabled", bool)():
-            raise InvalidRequest(text("another profile is in use, and PyTorch has one at a time"), hint=text("one block around both"))
+            raise InvalidRequest(text("another profile is active; PyTorch supports only one at a time"), hint=text("use one block for both"))
         _in_use.append(self)
         try:
             kinds = [torch.profiler.ProfilerActivity.CPU]
@@ -88,7 +88,7 @@ class Profile:
             _in_use.remove(self)
             if not isinstance(why, RuntimeError):
                 raise
-            raise InvalidRequest(text("PyTorch's profiler cannot begin: {}", why), hint=text("one block around both")) from why
+            raise InvalidRequest(text("PyTorch's profiler cannot start: {}", why), hint=text("use one block for both")) from why
         self._profiler, self._block = profiler, torch.profiler.record_function(_BLOCK)
         self._block.__enter__()
 

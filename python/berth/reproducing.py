@@ -44,14 +44,14 @@ def _of_torch(torch: Any, seed: int) -> Iterator[Switch]:
     variable = "CUBLAS_WORKSPACE_CONFIG"
     late = torch.cuda.is_initialized() and variable not in os.environ
     os.environ.setdefault(variable, ":4096:8")
-    yield Switch(variable, os.environ[variable], text("24 MiB of each GPU"), text("too late for this process: a GPU is in use already") if late else "")
+    yield Switch(variable, os.environ[variable], text("24 MiB of each GPU"), text("too late for this process: it already uses a GPU") if late else "")
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
     yield Switch("torch.backends.cudnn", "benchmark=False, deterministic=True", text("slower convolutions where another algorithm is faster"))
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield Switch("torch.use_deterministic_algorithms", "True, warn_only=True", text("slower index and scatter operations on a GPU"),
-                 text("operations that have no such algorithm warn"))
-    yield Switch("DataLoader", "generator=torch.Generator().manual_seed(seed)", text("nothing"), text("yours to pass; workers are seeded from it"))
+                 text("operations without such an algorithm print a warning"))
+    yield Switch("DataLoader", "generator=torch.Generator().manual_seed(seed)", text("nothing"), text("pass it yourself; workers are seeded from it"))
 
 
 def _of_tensorflow(tensorflow: Any, seed: int) -> Iterator[Switch]:
@@ -87,7 +87,7 @@ def reproducible(seed: int = 0) -> Switches:
     random.seed(seed)
     done = [Switch("random.seed", str(seed), text("nothing"))]
     os.environ["PYTHONHASHSEED"] = str(seed)
-    done.append(Switch("PYTHONHASHSEED", str(seed), text("nothing"), text("for processes that this one starts; for this one it was read at its start")))
+    done.append(Switch("PYTHONHASHSEED", str(seed), text("nothing"), text("for child processes; this process read it at its start")))
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed)
@@ -103,7 +103,7 @@ def reproducible(seed: int = 0) -> Switches:
             os.environ["XLA_FLAGS"] = f"{flags} --xla_gpu_deterministic_ops=true".strip()
         note = text("random numbers come from your keys")
         if initialised() == "JAX":
-            note = text("too late for this process: a GPU is in use already") + "; " + note
+            note = text("too late for this process: it already uses a GPU") + "; " + note
         done.append(Switch("XLA_FLAGS", os.environ["XLA_FLAGS"], text("slower scatters and reductions on a GPU"), note))
     return Switches(done)
 
@@ -154,7 +154,7 @@ class _Differs(Exception):
 def _pairs(a: Any, b: Any, path: str) -> Iterator[Tuple[str, Any, Any]]:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if set(a) != set(b):
-            raise _Differs(text("the keys of {}: {} are in one alone", path or text("the results"), sorted(map(str, set(a) ^ set(b)))))
+            raise _Differs(text("the keys of {}: {} are only in one of them", path or text("the results"), sorted(map(str, set(a) ^ set(b)))))
         for key in a:
             yield from _pairs(a[key], b[key], f"{path}[{key!r}]")
     elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):

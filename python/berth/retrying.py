@@ -117,7 +117,7 @@ def _pause(at: int, first: float, factor: float, most: float, jitter: float) -> 
 def check_callable(function: Any, what: str, name: str) -> None:
     """Refuses `@berth.retry(3)`, which gives a number in place of the function."""
     if isinstance(function, (classmethod, staticmethod)):
-        raise InvalidRequest(text("berth.{} does not take a {}", what, type(function).__name__), "E0551", text("@{} above @berth.{}",
+        raise InvalidRequest(text("berth.{} does not take a {}", what, type(function).__name__), "E0551", text("put @{} above @berth.{}",
                                                                                                                type(function).__name__, what))
     if not callable(function):
         raise InvalidRequest(text("berth.{}: {!r:.80} is not a function", what, function), "E0551", f"berth.{what}({name}=…)")
@@ -126,7 +126,7 @@ def check_callable(function: Any, what: str, name: str) -> None:
 def _check(function: Callable[..., Any]) -> None:
     call = getattr(type(function), "__call__", None)  # of an object that can be called
     if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call)):
-        raise InvalidRequest(text("{} is a generator: what it has given already cannot be taken back, so it cannot be tried again",
+        raise InvalidRequest(text("{} is a generator: values that it has yielded cannot be undone, so it cannot be retried",
                                   name_of(function)), "E0569",
                              text("retry the function that consumes it"))
 
@@ -138,16 +138,16 @@ def _awaits(function: Any) -> bool:
 def _check_steps(call: Callable[..., Any], failed: BaseException, stepped: List[str], whole: bool, others: bool, lost: List[str]) -> None:
     """Refuses another try that would not start as the first one did."""
     if lost:
-        raise StepInterrupted(text("a forward pass has written into {}, which was not kept: the step cannot be tried again", ', '.join(lost)),
+        raise StepInterrupted(text("a forward pass has modified {}, and no copy exists, so the step cannot be retried", ', '.join(lost)),
                               "E0563") from failed
     if others:
         raise StepInterrupted(text("memory ran out in {}, and a thread that may be its own has stepped or added to gradients meanwhile: {}",
                                    name_of(call), first_line(failed)), "E0563",
                               text("backward passes and steps in the thread that is tried again; berth.retry in a thread that trains on its own as well")) from failed
     if stepped:
-        raise StepInterrupted(text("memory ran out in {} after {} had stepped in it, so another try would step again: {}", name_of(call),
+        raise StepInterrupted(text("memory ran out in {} after {} had stepped, so a retry would step twice: {}", name_of(call),
                                    ", ".join(stepped), first_line(failed)), "E0563",
-                              text("optimizer.step() after the function, and not in it")) from failed
+                              text("call optimizer.step() after the function, not in it")) from failed
     if not whole:
         raise StepInterrupted(text("memory ran out in {} after it had added to gradients of earlier passes, which cannot be taken back: {}", name_of(call),
                                    first_line(failed)), "E0563",
@@ -292,7 +292,7 @@ def _called(call: Callable[..., Any], tries: int, between: Between, same_random:
             if good:
                 if isinstance(result, _BEGUN):
                     getattr(result, "close", int)()
-                    raise InvalidRequest(text("{} gives a {}, which begins only later: it cannot be tried again", name_of(call),
+                    raise InvalidRequest(text("{} returns a {}, which runs only later, so it cannot be retried", name_of(call),
                                               type(result).__name__), "E0569", text("retry the function that consumes it"))
                 return result
             if at + 1 == tries:

@@ -84,7 +84,7 @@ def _line(command: Sequence[Word], report: str, wishes: Mapping[str, Any]) -> Li
     if wishes["name"]:
         words += ["--name", _word("name", wishes["name"])]
     if wishes["wait"] not in (True, False, None):
-        raise InvalidRequest(text("wait: {!r} is neither True nor False", wishes['wait']), "E0104", "with berth.lease(wait=5) as lease: berth.run(…)")
+        raise InvalidRequest(text("wait: {!r} is not True or False", wishes['wait']), "E0104", "with berth.lease(wait=5) as lease: berth.run(…)")
     if wishes["wait"] is not None and not wishes["wait"]:
         words.append("--no-wait")
     return [*words, "--", *_words_of(command)]
@@ -124,7 +124,7 @@ def _finished(report: str, code: int, out: Optional[bytes], err: Optional[bytes]
         with open(report, encoding="utf-8") as file:
             said: Dict[str, Any] = json.load(file)
     except (OSError, ValueError):
-        raise BerthError(text("berth run failed with {}, and started nothing: standard error says why", code), "E0512", _tail(err)) from None
+        raise BerthError(text("berth run failed with {} and started nothing: see standard error", code), "E0512", _tail(err)) from None
     if "error" in said:
         raise in_python(error_from(said), "berth.run([…], {})", in_own_lease())
     outcome = str((said.get("outcome") or {}).get("class"))
@@ -148,7 +148,7 @@ def _bytes(input: Union[str, bytes, None]) -> Optional[bytes]:
     if input is None or isinstance(input, bytes):
         return input
     if not isinstance(input, str):
-        raise InvalidRequest(text("input: a {} is neither text nor bytes", type(input).__name__), "E0104")
+        raise InvalidRequest(text("input: a {} is not text or bytes", type(input).__name__), "E0104")
     return input.encode("utf-8", "surrogateescape")
 
 

@@ -64,7 +64,7 @@ class DynamicBatchSampler:
         if (max_tokens is None) == (memory is None) or (memory is None) != (budget is None):
             raise InvalidRequest(text("either max_tokens, or memory and budget: one of both says how large a batch may be"), "E0010")
         if too_long not in ("refuse", "skip"):
-            raise InvalidRequest(text("too_long: {!r} is neither refuse nor skip", too_long), "E0003")
+            raise InvalidRequest(text("too_long: {!r} is not 'refuse' or 'skip'", too_long), "E0003")
         if max_tokens is not None:
             positive("max_tokens", max_tokens)
         if max_items is not None:
@@ -87,9 +87,9 @@ class DynamicBatchSampler:
         self.skipped = [at for at, length in enumerate(self.lengths) if not self._fits(1, length)]
         if self.skipped and too_long == "refuse":
             at = self.skipped[0]
-            raise InvalidRequest(text("item {} of length {} is larger than a batch may be, alone ({} such items)", at, self.lengths[at],
+            raise InvalidRequest(text("item {} of length {} alone exceeds the limit of a batch ({} such items)", at, self.lengths[at],
                                       len(self.skipped)), "E0562",
-                                 text("truncate it, allow more, or too_long='skip'"))
+                                 text("truncate it, raise the limit, or pass too_long='skip'"))
         self._batches: Optional[List[List[int]]] = None
 
     def _fits(self, items: int, longest: int) -> bool:

@@ -35,7 +35,7 @@ def whole(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
 def word(name: str, value: str) -> str:
     """A text that can be passed to a program."""
     if "\0" in value:
-        raise InvalidRequest(text("{}: {!r} has a zero in it, where it would end", name, value), "E0104")
+        raise InvalidRequest(text("{}: {!r} contains a NUL character", name, value), "E0104")
     try:
         os.fsencode(value)
     except UnicodeEncodeError:  # a lone surrogate
@@ -74,11 +74,11 @@ def bytes_of(size: Union[int, float, str], name: str = "memory", least: int = 1)
         if isinstance(size, bool):
             raise InvalidRequest(text("{}: {!r} is not a size", name, size), "E0101", hint)
         if 0 < number < least:
-            raise InvalidRequest(text("{}: {} bytes are hardly what is meant", name, number), "E0101", f"{name}='{number}GiB'" if number < 1024 else hint)
+            raise InvalidRequest(text("{}: {} bytes is too small; was a unit such as GiB intended?", name, number), "E0101", f"{name}='{number}GiB'" if number < 1024 else hint)
     if number >= _MOST:
         raise InvalidRequest(text("{}: {!r} is not a size: it is too large", name, size), "E0101", hint)
     if number <= 0:
-        raise InvalidRequest(text("{}: no memory at all was asked for", name), "E0011", text("berth.lease(gpus=0) is the CPU"))
+        raise InvalidRequest(text("{}: 0 bytes were requested", name), "E0011", text("berth.lease(gpus=0) leases the CPU"))
     return int(number)
 
 
@@ -100,7 +100,7 @@ def permille_of(share: Union[float, str]) -> int:
     except (TypeError, ValueError):
         part = 0.0
     if isinstance(share, bool) or not 0 < part <= 1:
-        raise InvalidRequest(text("share: {!r} is not a share of a device", share), "E0102", text("write a part of the whole, such as '30%' or 0.3"))
+        raise InvalidRequest(text("share: {!r} is not a share of a device", share), "E0102", text("write a fraction, such as '30%' or 0.3"))
     return max(1, round(part * 1000))
 
 
@@ -121,11 +121,11 @@ def words_of(devices: Any) -> "list[str]":
         except TypeError:
             said = ""
         if not said or not said.isascii() or not said.isprintable() or isinstance(one, bool):
-            raise InvalidRequest(text("devices: {!r} is neither an index, nor a uuid, nor a PCI address", one), "E0415",
+            raise InvalidRequest(text("devices: {!r} is not an index, uuid or PCI address", one), "E0415",
                                  "devices=[0, 1], devices='GPU-1a2b'")
         words.append(said)
     if not words:
-        raise InvalidRequest(text("devices: none is named"), "E0415", text("berth.lease(gpus=0) is the CPU"))
+        raise InvalidRequest(text("devices: the list is empty"), "E0415", text("berth.lease(gpus=0) leases the CPU"))
     return words
 
 

@@ -79,8 +79,8 @@ def _names(function: Any, depth: int = 2) -> Iterator[str]:
 def check_batch_norm(model: Any, allowed: str) -> None:
     found = batch_norms(model)
     if found:
-        object_or(text("layers that see the parts of a split batch and not the whole: {}", _some(found)), allowed,
-                  text("GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to go on"))
+        object_or(text("layers that would see only parts of the batch: {}", _some(found)), allowed,
+                  text("GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to continue"))
 
 
 def check_hooks(model: Any, allowed: str) -> None:
@@ -88,8 +88,8 @@ def check_hooks(model: Any, allowed: str) -> None:
     found = [f"{name or type(one).__name__} ({getattr(hook, '__qualname__', type(hook).__name__)})" for name, one in inner(model).named_modules()
              for hook in (*one._backward_hooks.values(), *getattr(one, "_backward_pre_hooks", {}).values())]
     if found:
-        object_or(text("backward hooks of layers see the gradients of each part and not of the whole: {}", _some(found)), allowed,
-                  text("a hook on the parameter, which is called once; in_batch='warn' to go on"))
+        object_or(text("backward hooks of layers would see the gradients of each part, not of the whole batch: {}", _some(found)), allowed,
+                  text("use a hook on the parameter, which is called once; or in_batch='warn' to continue"))
 
 
 def warn_of_parts(model: Any) -> None:
@@ -98,8 +98,8 @@ def warn_of_parts(model: Any) -> None:
     check_hooks(model, "warn")
     hooked = [name for name, one in inner(model).named_parameters() if one._backward_hooks or getattr(one, "_post_accumulate_grad_hooks", None)]
     if hooked:
-        object_or(text("hooks on parameters see the gradients of each part and not of the whole: {}", _some(hooked)), "warn",
-                  text("split_step calls them once; or do what they do after the last part"))
+        object_or(text("hooks on parameters would see the gradients of each part, not of the whole batch: {}", _some(hooked)), "warn",
+                  text("use split_step, which calls them once; or do their work after the last part"))
 
 
 def _some(found: List[str]) -> str:
@@ -116,14 +116,14 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
     hint = text("a loss with its own way to split (GradCache, a memory bank), or a smaller batch; in_batch='warn' to go on")
     named = next((name for name in _names(loss_fn) if _NAMED.search(name)), None)
     if named:
-        object_or(text("{} compares the items of a batch with each other, so its parts do not add up to the whole", named), allowed[1], hint)
+        object_or(text("{} compares the items of a batch with each other, so parts give another result than the whole batch", named), allowed[1], hint)
         return True
     length, groups, why_not = length_of(batch), 1, ""
     while groups == 1 or length // groups >= 2:
         try:
             each = [compared(inner(model), loss_fn, one, parts, count, reduction, _is_norm) for one in _spread(batch, groups)]
         except DrawsForItems:
-            why_not = text("it draws random numbers for each item, and parts draw others than the whole")
+            why_not = text("it draws random numbers per item, and parts draw different ones")
             break
         except Exception as why:
             if groups == 1 and not isinstance(why, CannotCompare) and not is_oom(why):
@@ -147,7 +147,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
         if not tells and gradients is not None:
             tells = gradients
         if found and not tells and max(abs(one.whole) for one in found) >= 1e-6:
-            warnings.warn(text("whether the loss can be split was not seen: the parts of the batch have all but the same loss, {:.6g}", found[0].whole), SplitWarning,
+            warnings.warn(text("it is unknown whether the loss can be split: all parts have almost the same loss, {:.6g}", found[0].whole), SplitWarning,
                           stacklevel=5)
         return tells
     warnings.warn(text("whether the loss can be split was not checked: {}", why_not), SplitWarning, stacklevel=5)
@@ -168,7 +168,7 @@ def _check_gradients(step: Any, model: Any, loss_fn: Callable[..., Any], batch: 
             lack = None
             break
         except DrawsForItems:
-            _unchecked(text("it draws random numbers for each item, and parts draw others than the whole"))
+            _unchecked(text("it draws random numbers per item, and parts draw different ones"))
             return None
         except NotFinite:
             raise
@@ -193,8 +193,8 @@ def _unchecked(why: str) -> None:
 def _say_other_gradient(found: ComparedGradients, allowed: Tuple[str, str]) -> None:
     object_or(text("the loss of {} items is that of their parts together, and its gradient is not ({:.2g} of it differs, most that of {}): it depends on which items "
                    "are together, or `count` does not count what it is a mean of", found.items, found.error, found.worst), allowed[0],
-              text("count=lambda batch: (batch['labels'][:, 1:] != -100).sum() for a model that shifts its labels; what is computed over the whole batch (advantages "
-                   "that are normalised, a balance of experts) before the step; or {}", allowed[1]))
+              text("count=lambda batch: (batch['labels'][:, 1:] != -100).sum() for a model that shifts its labels; compute values of the whole batch "
+                   "(normalised advantages, expert balance) before the step; or {}", allowed[1]))
 
 
 def _say_different(found: Compared, length: int, groups: int, allowed: str, hint: str) -> None:
@@ -211,8 +211,8 @@ def _say_different(found: Compared, length: int, groups: int, allowed: str, hint
 
 def _check_writes(names: List[str], allowed: str) -> None:
     if names:
-        object_or(text("buffers that are written in each pass, and so once for each part: {}", _some(names)), allowed,
-                  text("batch_norm='warn' to go on"))
+        object_or(text("buffers that each pass modifies, so once per part: {}", _some(names)), allowed,
+                  text("batch_norm='warn' to continue"))
 
 
 def _spread(batch: Any, groups: int) -> Iterator[Any]:

@@ -124,7 +124,7 @@ def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional
     optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
     _check_callables(torch, loss_fn, optimizers, count, scaler)
     if any(isinstance(one, torch.optim.LBFGS) for one in optimizers):
-        raise Unsupported(text("LBFGS computes the loss several times in a step, which is not split"), "E0561", text("another optimizer"))
+        raise Unsupported(text("LBFGS computes the loss several times per step, which is not supported"), "E0561", text("another optimizer"))
     check_model(model, together)
     return Passes(model, loss_fn, optimizers, batch, count, reduction, scaler, over, together, StepGradients(model, optimizers), Hooks(model, optimizers),
                  [] if outputs else None)

@@ -55,7 +55,7 @@ class Steps:
         """The names of what has stepped and outlives the call. What the call created itself is gone after garbage collection. Call it after put_back()."""
         names = [type(one).__name__ for one in (ref() for ref in (self._steppers or {}).values()) if one is not None]
         if not names and self._gradients is not None and self._gradients.parameters_are_new():
-            return [text("something that writes into parameters")]
+            return [text("code that modifies parameters")]
         return names
 
     def put_back(self) -> bool:

@@ -79,7 +79,7 @@ class Part:
 
 def check_reduction(reduction: str) -> None:
     if reduction not in REDUCTIONS:
-        raise InvalidRequest(text("reduction: {!r} is none of {}", reduction, ', '.join(REDUCTIONS)), "E0003")
+        raise InvalidRequest(text("reduction: {!r} is not one of {}", reduction, ', '.join(REDUCTIONS)), "E0003")
 
 
 def divided(batch: Any, parts: int, count: Optional[Count]) -> List[Part]:
@@ -109,7 +109,7 @@ def _counted(data: Any, count: Optional[Count]) -> float:
 
 def check_over(over: str) -> None:
     if over not in ("all", "rank"):
-        raise InvalidRequest(text("over: {!r} is neither all nor rank", over), "E0003")
+        raise InvalidRequest(text("over: {!r} is not 'all' or 'rank'", over), "E0003")
 
 
 def weighed(pieces: List[Part], together: Agreement, over: str) -> List[Part]:
@@ -118,7 +118,7 @@ def weighed(pieces: List[Part], together: Agreement, over: str) -> List[Part]:
     total = together.sum(own) if over == "all" else float(own * together.ranks)
     if (together.least(1 if own else 0) if over == "rank" else total) == 0:
         raise InvalidRequest(text("no item of the batch counts for the loss: there is nothing to compute a mean of"), "E0567",
-                             text("leave such a batch out"))
+                             text("skip such batches"))
     for part in pieces:
         part.total = total
         part._world = together.ranks

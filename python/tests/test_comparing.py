@@ -98,7 +98,7 @@ class Training(unittest.TestCase):
             warnings.simplefilter("always")
             berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.1), torch.randn(64, 6), parts=4)
         self.assertEqual([one.category.__name__ for one in said], ["SplitWarning"])
-        self.assertIn("draws random numbers for each item", str(said[0].message))
+        self.assertIn("draws random numbers per item", str(said[0].message))
 
     def test_a_batch_normalisation_of_ones_own_is_found(self):
         for layer in (OwnNorm(8), Buffered(), Buffered(large=True), nn.Sequential(nn.Dropout(0.5), OwnNorm(8))):
@@ -190,7 +190,7 @@ class Training(unittest.TestCase):
                 self.assertRaises(kind, self.step, self.model(nn.Tanh()), loss, **options)
             with self.assertRaises(berth.InvalidRequest) as caught:
                 self.step(self.model(nn.Tanh()), reduction="none")
-        self.assertIn("none of mean, sum", str(caught.exception))
+        self.assertIn("not one of mean, sum", str(caught.exception))
 
 
 class Hooks(unittest.TestCase):

@@ -122,7 +122,7 @@ class Loader(unittest.TestCase):
             quick = berth.dataloader_options(torch.utils.data.TensorDataset(torch.zeros(100, 4)), batch_size=4, seconds=0.05)
         self.assertGreaterEqual(slow["num_workers"], 2)
         self.assertEqual(quick["num_workers"], 0)
-        self.assertIn("the folk rule (cores − 1) is 3", said.getvalue())
+        self.assertIn("the common rule (cores − 1) gives 3", said.getvalue())
         self.assertNotIn("batch_size", slow)
         loader = torch.utils.data.DataLoader(self.Slow(), batch_size=4, **slow)
         self.assertEqual(sum(len(one) for one in loader), 37)

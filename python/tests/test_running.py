@@ -63,7 +63,7 @@ class Commands(OnAMachine):
         self.assertEqual(told(english)[:6], [["NoDevice", "E0411", "True"]] * 2 + [["InvalidRequest", "E0013", "True"]] * 2 + [["NotFound", "E0413", "True"]] * 2)
         self.assertEqual(told(chinese), told(english))
         self.assertEqual([line.isascii() for line in chinese[:8]], [False] * 8, chinese)
-        self.assertNotIn("standard error says why", "".join(english))
+        self.assertNotIn("see standard error", "".join(english))
 
     def test_output_that_is_no_utf8_is_kept(self):
         code = """

@@ -226,7 +226,7 @@ print(len(seen.summary.splitlines()) <= 10, 'GPU 0 NVIDIA GeForce RTX 4090: busy
             one()
             """
         done = self.python(code)  # and PyTorch may warn
-        self.assertEqual((done.returncode, done.stdout), (0, "True one block around both\n" + "True\n" * 4), done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (0, "True use one block for both\n" + "True\n" * 4), done.stderr)
 
     def test_a_trace_that_cannot_be_written_takes_no_error_away(self):
         code = """

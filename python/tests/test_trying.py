@@ -358,7 +358,7 @@ class Batches(unittest.TestCase):
             raise RuntimeError("CUDA out of memory. Tried to allocate 1 GiB")
         with self.assertRaises(berth.DoesNotFit) as caught:
             train()
-        self.assertIn("a batch of 2 as well", str(caught.exception))
+        self.assertIn("even with a batch of 2", str(caught.exception))
         self.assertTrue(berth.is_oom(caught.exception))
         self.assertIsInstance(caught.exception.__cause__, RuntimeError)
 

@@ -93,7 +93,7 @@ def amp(model: Any, optimizer: Any, precision: str = "auto") -> Amp:
     ('bf16', None)
     """
     if precision not in _PRECISIONS:
-        raise InvalidRequest(text("precision: {!r} is none of {}", precision, ', '.join(_PRECISIONS)), "E0003")
+        raise InvalidRequest(text("precision: {!r} is not one of {}", precision, ', '.join(_PRECISIONS)), "E0003")
     torch = needed("torch", "torch.amp")
     if not isinstance(model, torch.nn.Module):
         raise InvalidRequest(text("model: a {} is not a torch.nn.Module", type(model).__name__))
@@ -104,9 +104,9 @@ def amp(model: Any, optimizer: Any, precision: str = "auto") -> Amp:
         raise InvalidRequest(text("the model has no parameters, so it is on no device"))
     halves = {str(one.dtype) for one in parameters} & {"torch.float16", "torch.bfloat16"}
     if halves and precision != "fp32":
-        raise InvalidRequest(text("the model's parameters are {} already: they would be stepped in that", ', '.join(sorted(halves))), hint="model.float()")
+        raise InvalidRequest(text("the model's parameters are already {}: the optimizer would step in that precision", ', '.join(sorted(halves))), hint="model.float()")
     device = parameters[0].device.type
-    chosen, why = (_best(torch, device) if precision == "auto" else (precision, text("as asked for")))
+    chosen, why = (_best(torch, device) if precision == "auto" else (precision, text("as requested")))
     if chosen == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported():
         raise Unsupported(text("this GPU has no bf16"), "E0570", "precision='fp16'")
     if chosen == "fp16" and device == "cpu":
@@ -119,15 +119,15 @@ def _best(torch: Any, device: str) -> "tuple[str, str]":
     if device == "cuda":
         major = torch.cuda.get_device_capability()[0]
         if major >= 8 or getattr(torch.version, "hip", None):
-            return "bf16", text("the GPU has it, and it needs no scaler")
+            return "bf16", text("the GPU supports it, and it needs no scaler")
         if major >= 7:
-            return "fp16", text("the GPU has fp16 at full speed and no bf16")
-        return "fp32", text("this GPU is no faster with less")
+            return "fp16", text("the GPU has fast fp16, but no bf16")
+        return "fp32", text("lower precision is not faster on this GPU")
     if device == "xpu":
-        return "bf16", text("the GPU has it, and it needs no scaler")
+        return "bf16", text("the GPU supports it, and it needs no scaler")
     if device == "mps":
-        return "fp32", text("autocast on it is not the same in all versions: 'bf16' or 'fp16' to try")
-    return "fp32", text("on a CPU less precision is mostly slower: 'bf16' to try")
+        return "fp32", text("autocast differs between versions on this device: try 'bf16' or 'fp16'")
+    return "fp32", text("lower precision is usually slower on a CPU: try 'bf16'")
 
 
 def _scaler(torch: Any, device: str) -> Any:

@@ -43,7 +43,7 @@ def distribute(model: Any, **options: Any) -> Any:
         return model
     if not distributed.is_initialized():
         if "MASTER_ADDR" not in os.environ:
-            raise InvalidRequest(text("WORLD_SIZE is {}, and MASTER_ADDR says nothing of where the ranks meet", ranks),
+            raise InvalidRequest(text("WORLD_SIZE is {}, but MASTER_ADDR is not set", ranks),
                                  hint=text("torchrun --nproc-per-node {} train.py; or unset WORLD_SIZE", ranks))
         distributed.init_process_group("nccl" if has_gpu else "gloo")
     if not any(one.requires_grad for one in model.parameters()):

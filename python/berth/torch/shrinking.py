@@ -87,7 +87,7 @@ def _report(torch: Any, what: str, before: Any, after: Any, samples: Any, after_
                 one.training = training
         times, off_by = (first, second), drift(expected, given)
     else:
-        notes.append(text("neither latency nor drift was looked at: samples= gives them"))
+        notes.append(text("latency and drift were not measured: pass samples="))
     zeros = sum(int((one == 0).sum()) for one in weights)
     return ShrinkReport(after, what, bytes_of(torch, before), bytes_of(torch, after), sum(one.numel() for one in weights), zeros, *times, off_by, tuple(notes))
 
@@ -96,7 +96,7 @@ def _checked(torch: Any, model: Any) -> None:
     if not isinstance(model, torch.nn.Module):
         raise InvalidRequest(text("model: a {} is not a torch.nn.Module", type(model).__name__))
     if hasattr(model, "no_sync"):
-        raise InvalidRequest(text("model: it is wrapped for several ranks"), hint=text("the one inside: model.module"))
+        raise InvalidRequest(text("model: it is wrapped for several ranks"), hint=text("pass the inner model: model.module"))
 
 
 def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkReport:
@@ -120,10 +120,10 @@ def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkRepo
     if to in ("fp16", "bf16"):
         dtype = torch.float16 if to == "fp16" else torch.bfloat16
         small = copy.deepcopy(model).to(dtype)
-        notes = [text("on a CPU it is mostly slower: the gain is in memory")] if not torch.cuda.is_available() else []
+        notes = [text("usually slower on a CPU: it only saves memory")] if not torch.cuda.is_available() else []
         return _report(torch, to, model, small, samples, _converted(samples, dtype), notes, [])
     if to != "int8":
-        raise InvalidRequest(text("to: {!r} is none of int8, fp16, bf16", to), "E0003")
+        raise InvalidRequest(text("to: {!r} is not int8, fp16 or bf16", to), "E0003")
     nn = torch.nn
     kinds = {nn.Linear, nn.LSTM, nn.GRU}
     # Deprecated from PyTorch 2.8 on, in favour of torchao, which leaves recurrent layers as they are.
@@ -135,13 +135,13 @@ def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkRepo
     if small is not None:
         return _report(torch, to, model, small, samples, samples, [_of_layers(linear)], [])
     if elsewhere:
-        raise Unsupported(text("int8 of linear layers is computed on the CPU, and the model is on another device"), "E0570",
+        raise Unsupported(text("int8 linear layers run on the CPU, but the model is on another device"), "E0570",
                           text("pip install torchao; model.cpu(); or 'bf16'"))
     if dynamic is None:
-        raise Unsupported(text("PyTorch {} has no quantize_dynamic any more", torch.__version__), "E0570", text("pip install torchao; or 'bf16'"))
+        raise Unsupported(text("PyTorch {} no longer has quantize_dynamic", torch.__version__), "E0570", text("pip install torchao; or 'bf16'"))
     layers = [name for name, one in model.named_modules() if type(one) in kinds]
     if not layers:
-        raise Unsupported(text("the model has no linear or recurrent layer, and only their weights are quantized here"), "E0570", "'bf16'")
+        raise Unsupported(text("the model has no linear or recurrent layers, and only these are quantized"), "E0570", "'bf16'")
     if torch.backends.quantized.engine == "none":
         usable = [one for one in torch.backends.quantized.supported_engines if one != "none"]
         if not usable:
@@ -154,7 +154,7 @@ def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkRepo
 
 
 def _of_layers(layers: int) -> str:
-    return text("{} layers have int8 weights; the rest, embeddings and convolutions too, is as it was", layers)
+    return text("{} layers have int8 weights; all others, such as embeddings and convolutions, are unchanged", layers)
 
 
 def _by_torchao(torch: Any, model: Any) -> Tuple[Any, int]:
@@ -201,7 +201,7 @@ def prune(model: Any, amount: float, *, samples: Any = None) -> ShrinkReport:
     torch = needed("torch", "torch.prune")
     _checked(torch, model)
     if isinstance(amount, bool) or not isinstance(amount, float) or not 0 < amount < 1:
-        raise InvalidRequest(text("amount: {!r} is not a part of the whole, such as 0.3", amount), "E0102")
+        raise InvalidRequest(text("amount: {!r} is not a fraction such as 0.3", amount), "E0102")
     pruning = needed("torch.nn.utils.prune", "torch.prune")
     small = copy.deepcopy(model)
     nn = torch.nn
@@ -211,5 +211,5 @@ def prune(model: Any, amount: float, *, samples: Any = None) -> ShrinkReport:
     pruning.global_unstructured([(one, "weight") for one in layers], pruning_method=pruning.L1Unstructured, amount=amount)
     for one in layers:
         pruning.remove(one, "weight")  # the mask and the original would double the size
-    notes = [text("zeros are stored like other numbers: it is no smaller in memory, and no faster without sparse products")]
+    notes = [text("zeros are stored like other numbers: memory and, without sparse kernels, speed stay the same")]
     return _report(torch, text("pruned by {:.0%}", amount), model, small, samples, samples, notes, [one.weight for one in layers])

@@ -75,7 +75,7 @@ def _attribute(owner: Any, name: str, value: Any) -> Tuple[Callable[[], Optional
 
     def on() -> Optional[str]:
         if getattr(owner, name) == value:
-            return text("on already")
+            return text("already on")
         setattr(owner, name, value)
         return None
     return on, lambda: setattr(owner, name, before)
@@ -89,13 +89,13 @@ def _switches(torch: Any, holder: Dict[str, Any]) -> List[_Switch]:
                                           ("TF32 in products", torch.backends.cuda.matmul, "allow_tf32", True),
                                           ("TF32 in convolutions", torch.backends.cudnn, "allow_tf32", True)):
         on, off = _attribute(owner, attribute, value)
-        found.append(_Switch(name, on if has_gpu else lambda: text("for a GPU of NVIDIA"), off if has_gpu else lambda: None))
+        found.append(_Switch(name, on if has_gpu else lambda: text("for NVIDIA GPUs"), off if has_gpu else lambda: None))
 
     def channels_on() -> Optional[str]:
         if holder["model"] is None:
             return text("needs model=")
         if not any(one.dim() == 4 for one in holder["model"].parameters()):
-            return text("the model has no convolutions of images")
+            return text("the model has no 2D convolutions")
         holder["model"].to(memory_format=torch.channels_last)
         return None
 
