@@ -73,12 +73,12 @@ def amp(precision: str = "auto") -> KerasAmp:
     'mixed_bfloat16'
     """
     if precision != "auto" and precision not in _POLICIES:
-        raise InvalidRequest(text("precision: {!r} is none of {}", precision, ', '.join(("auto", *_POLICIES))), "E0003")
+        raise InvalidRequest(text("precision: {!r} is not one of {}", precision, ', '.join(("auto", *_POLICIES))), "E0003")
     keras = needed("keras", "keras.amp")
     if not hasattr(keras, "config") or not hasattr(keras.config, "set_dtype_policy"):
         raise Unsupported(text("berth.{} needs {}: {}", "keras.amp", "Keras 3", getattr(keras, "__version__", "")), "E0568", "pip install 'keras>=3'")
     device, capability = _device(keras.config.backend())
-    chosen, why = _best(device, capability) if precision == "auto" else (precision, text("as asked for"))
+    chosen, why = _best(device, capability) if precision == "auto" else (precision, text("as requested"))
     if chosen == "bf16" and device == "gpu" and capability is not None and capability < (8, 0):
         raise Unsupported(text("this GPU has no bf16"), "E0570", "precision='fp16'")
     if chosen == "fp16" and device == "tpu":
@@ -128,9 +128,9 @@ def _best(device: str, capability: Capability) -> Tuple[str, str]:
     if device == "tpu":
         return "bf16", text("a TPU computes in it, and it needs no loss scaling")
     if device == "cpu":
-        return "fp32", text("on a CPU less precision is mostly slower: 'bf16' to try")
+        return "fp32", text("lower precision is usually slower on a CPU: try 'bf16'")
     if capability is None or capability >= (8, 0):  # of AMD and Intel too
-        return "bf16", text("the GPU has it, and it needs no scaler")
+        return "bf16", text("the GPU supports it, and it needs no scaler")
     if capability >= (7, 0):
-        return "fp16", text("the GPU has fp16 at full speed and no bf16")
-    return "fp32", text("this GPU is no faster with less")
+        return "fp16", text("the GPU has fast fp16, but no bf16")
+    return "fp32", text("lower precision is not faster on this GPU")
