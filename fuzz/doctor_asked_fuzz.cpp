@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/file.hpp"
 #include "base/result.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/error/error_text.hpp"
 #include "doctor/read/bundle_json.hpp"
 #include "doctor/read/command.hpp"

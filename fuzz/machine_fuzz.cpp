@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "sim/machine.hpp"
 #include "sim/machine_check.hpp"
 #include "sim/options.hpp"

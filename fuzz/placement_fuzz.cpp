@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "output/environment_text.hpp"
 #include "policy/environment.hpp"
 #include "policy/libraries.hpp"

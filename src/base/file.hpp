@@ -3,14 +3,13 @@
 // reason.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth {
 
@@ -40,17 +39,5 @@ struct Roots {
                                                    std::size_t most = SIZE_MAX);
 /// The last component of a symbolic link's target ("amdgpu" for …/driver).
 [[nodiscard]] std::optional<std::string> link_name(const std::string& path);
-
-[[nodiscard]] std::string_view trim(std::string_view text);
-/// Splits at every `separator` and keeps empty parts.
-[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
-/// Deleted: the parts would point into a destroyed temporary, for example in a range-for.
-template <std::same_as<std::string> Temporary>
-std::vector<std::string_view> split(Temporary&& text, char separator) = delete;
-/// `text` as a decimal or 0x… number; nullopt if it contains anything else.
-[[nodiscard]] std::optional<std::int64_t> to_number(std::string_view text);
-/// Replaces invalid UTF-8 and control characters with U+FFFD. Text of other processes is untrusted;
-/// it must pass through here before it reaches a terminal or a JSON document.
-[[nodiscard]] std::string printable(std::string_view bytes);
 
 }  // namespace berth

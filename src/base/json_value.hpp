@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/utf8.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth {
 

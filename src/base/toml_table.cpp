@@ -14,9 +14,9 @@
 
 #include <algorithm>
 
-#include "base/file.hpp"
 #include "base/spelling.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 
 namespace berth {

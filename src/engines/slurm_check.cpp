@@ -4,8 +4,8 @@
 #include <map>
 #include <optional>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "model/cpu_list.hpp"
 
 namespace berth::engines {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "engines/fitness.hpp"
 #include "model/cpu_list.hpp"
 

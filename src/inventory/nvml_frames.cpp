@@ -4,7 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "wire/codec.hpp"
 
 namespace berth::inventory::frames {

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "output/json_writer.hpp"
 
 namespace berth::kubelet {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/error_words.hpp"
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "inventory/observe.hpp"
 #include "kubelet/log.hpp"

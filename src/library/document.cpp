@@ -11,8 +11,8 @@
 
 #include "base/descriptor.hpp"
 #include "base/error_words.hpp"
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "library/program.hpp"
 #include "system/spawn.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/environment_variables.hpp"
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::library {
 namespace {

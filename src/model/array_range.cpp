@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::model {
 namespace {

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::model {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "model/device_use.hpp"
 
 namespace berth::model {

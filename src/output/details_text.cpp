@@ -4,8 +4,8 @@
 #include <array>
 #include <map>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "model/device_selector.hpp"
 #include "model/device_use.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "output/diagnosis_parts.hpp"
 #include "output/json_writer.hpp"
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/file.hpp"
 #include "base/shell_word.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::output {
 namespace {

@@ -1,9 +1,9 @@
 // `berth report JOB`: what a job used, from the broker's record.
 #include <algorithm>
 
-#include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "output/jobs_text.hpp"
 #include "output/words.hpp"

@@ -7,9 +7,9 @@
 #include <map>
 #include <tuple>
 
-#include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "model/array_range.hpp"
 #include "model/cpu_list.hpp"

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::output {
 

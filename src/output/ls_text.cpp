@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "model/device_selector.hpp"
 #include "model/device_use.hpp"

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "model/device_use.hpp"
 #include "output/header.hpp"

@@ -3,9 +3,9 @@
 #include <csignal>
 #include <cstring>
 
-#include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "model/device_selector.hpp"
 #include "output/guard_text.hpp"

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "output/environment_text.hpp"
 #include "output/report.hpp"
 #include "output/tries_text.hpp"

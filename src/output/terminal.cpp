@@ -7,8 +7,8 @@
 #include <array>
 
 #include "base/environment_variables.hpp"
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::output {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "model/device_selector.hpp"
 
 namespace berth::output {

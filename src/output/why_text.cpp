@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "output/jobs_text.hpp"
 #include "output/words.hpp"

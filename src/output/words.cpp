@@ -5,8 +5,8 @@
 #include <cmath>
 #include <ctime>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "model/device_use.hpp"
 #include "output/word_table.hpp"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/file.hpp"
 #include "base/spelling.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 
 // berth_embed() chose these names.
 extern "C" {

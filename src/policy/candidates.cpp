@@ -6,8 +6,8 @@
 #include <set>
 #include <tuple>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "model/device_use.hpp"
 #include "policy/placement.hpp"

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "policy/visible.hpp"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "model/device_selector.hpp"
 #include "model/device_use.hpp"

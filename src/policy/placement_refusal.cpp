@@ -5,8 +5,8 @@
 #include <map>
 #include <tuple>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "model/device_use.hpp"
 #include "policy/affinity.hpp"

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <tuple>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::policy {
 namespace {

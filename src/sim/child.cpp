@@ -11,8 +11,8 @@
 #include "base/descriptor.hpp"
 #include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::sim {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 extern "C" {
 extern const unsigned char berth_sim_nvml[], berth_sim_nvml_end[];

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <set>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "model/cpu_list.hpp"
 #include "wire/sim_state.hpp"
 

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/file.hpp"
 #include "base/spelling.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "sim/machine_check.hpp"
 

@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "base/error_words.hpp"
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::sim {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::system {
 namespace {

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "system/process.hpp"
 
 namespace berth::system {

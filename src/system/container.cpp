@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "system/cgroup.hpp"
 
 namespace berth::system {

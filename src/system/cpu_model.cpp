@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::system {
 namespace {

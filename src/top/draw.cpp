@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "output/words.hpp"
 #include "top/graph.hpp"

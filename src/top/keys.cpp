@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::top {
 

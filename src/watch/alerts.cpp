@@ -4,8 +4,8 @@
 #include <array>
 #include <set>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "watch/health.hpp"
 #include "watch/join.hpp"
 

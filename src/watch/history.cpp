@@ -8,8 +8,8 @@
 #include <map>
 
 #include "base/error_words.hpp"
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "watch/join.hpp"
 #include "watch/sqlite.hpp"
 

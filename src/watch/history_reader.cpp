@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <map>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "watch/history.hpp"
 #include "watch/sqlite.hpp"
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "watch/join.hpp"
 #include "watch/usage_meter.hpp"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/read/collect.hpp"
 #include "doctor/rules/diagnose.hpp"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::doctor {
 

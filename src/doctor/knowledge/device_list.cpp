@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::doctor {
 

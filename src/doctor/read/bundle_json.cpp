@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::doctor {
 namespace {

@@ -3,7 +3,7 @@
 // into lines at its punctuation.
 #include <algorithm>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/container.hpp"
 #include "doctor/read/collectors.hpp"
 

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <set>
 
-#include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/python.hpp"
 #include "doctor/read/collectors.hpp"
 #include "doctor/read/command_environments.hpp"

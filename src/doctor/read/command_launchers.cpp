@@ -1,6 +1,6 @@
 #include "doctor/read/command_launchers.hpp"
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/read/command_words.hpp"
 
 namespace berth::doctor {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/python.hpp"
 #include "doctor/read/collectors.hpp"
 #include "doctor/read/command_words.hpp"

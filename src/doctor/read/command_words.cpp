@@ -4,9 +4,9 @@
 #include <cerrno>
 
 #include "base/error_words.hpp"
-#include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::doctor {
 namespace {

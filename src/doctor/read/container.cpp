@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/nvidia.hpp"
 #include "system/container.hpp"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/read/python_packages.hpp"
 #include "doctor/tree/tree.hpp"
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <cerrno>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/knowledge/config_lines.hpp"
 #include "doctor/read/place.hpp"
 #include "doctor/read/process.hpp"

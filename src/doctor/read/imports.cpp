@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/knowledge/version.hpp"
 #include "doctor/read/fatbin.hpp"
 #include "doctor/read/loader.hpp"

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <string_view>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/read/loader.hpp"
 
 namespace berth::doctor {

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/read/bundle_json.hpp"
 #include "inventory/observe.hpp"
 

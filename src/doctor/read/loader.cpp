@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/read/place.hpp"
 
 namespace berth::doctor {

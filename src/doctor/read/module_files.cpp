@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/nvidia.hpp"
 #include "doctor/read/collectors.hpp"
 

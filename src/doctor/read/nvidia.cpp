@@ -5,7 +5,7 @@
 #include <array>
 #include <cerrno>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::doctor {
 namespace {

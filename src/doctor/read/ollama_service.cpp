@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/platform.hpp"
 #include "doctor/knowledge/config_lines.hpp"
 #include "doctor/read/collectors.hpp"

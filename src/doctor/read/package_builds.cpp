@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/knowledge/version.hpp"
 
 namespace berth::doctor {

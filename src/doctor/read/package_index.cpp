@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/python.hpp"
 
 namespace berth::doctor {

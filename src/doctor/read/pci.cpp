@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <charconv>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/machine.hpp"
 #include "doctor/read/collectors.hpp"
 #include "model/cpu_list.hpp"

@@ -6,7 +6,7 @@
 #include <array>
 #include <cerrno>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/read/place.hpp"
 #include "doctor/read/rocm.hpp"
 #include "model/cpu_list.hpp"

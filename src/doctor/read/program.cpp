@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/read/loader.hpp"
 
 namespace berth::doctor {

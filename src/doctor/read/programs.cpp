@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/platform.hpp"
 #include "doctor/read/collectors.hpp"
 #include "doctor/read/place.hpp"

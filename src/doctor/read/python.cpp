@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/knowledge/python_text.hpp"
 #include "doctor/knowledge/version.hpp"
 #include "doctor/read/collectors.hpp"

@@ -1,8 +1,8 @@
 // Resolves a path, folder or name to the Python that the user means, if there is one.
 #include <algorithm>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/python.hpp"
 #include "doctor/read/collectors.hpp"
 #include "doctor/read/place.hpp"

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/knowledge/python_text.hpp"
 #include "doctor/knowledge/version.hpp"
 #include "doctor/read/elf.hpp"

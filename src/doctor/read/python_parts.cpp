@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/read/place.hpp"
 
 namespace berth::doctor {

@@ -1,7 +1,7 @@
 #include "doctor/facts/rdma.hpp"
 #include "doctor/read/collectors.hpp"
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::doctor {
 namespace {

@@ -1,7 +1,7 @@
 // Other properties of AMD GPUs: memory, firmware release, and which of two runtimes PyTorch loads.
 #include <algorithm>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/read/rocm.hpp"
 
 namespace berth::doctor {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/machine.hpp"
 #include "doctor/read/collectors.hpp"
 

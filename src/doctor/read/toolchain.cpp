@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/knowledge/version.hpp"
 #include "doctor/read/loader.hpp"
 #include "doctor/read/place.hpp"

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/error_words.hpp"
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/nvidia.hpp"
 #include "doctor/read/bundle_json.hpp"
 #include "doctor/record/record_files.hpp"

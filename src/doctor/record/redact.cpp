@@ -4,8 +4,8 @@
 #include <array>
 #include <cctype>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/nvidia.hpp"
 #include "doctor/facts/package_index.hpp"
 #include "doctor/knowledge/contains_any.hpp"

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstdint>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/nvidia.hpp"
 #include "doctor/knowledge/contains_any.hpp"
 #include "doctor/read/cache.hpp"

@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/knowledge/contains_any.hpp"
 #include "doctor/knowledge/device_list.hpp"
 #include "doctor/source/shell.hpp"

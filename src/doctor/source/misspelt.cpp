@@ -1,8 +1,8 @@
 // Unknown names that differ in one or two letters from a known one.
 #include <algorithm>
 
-#include "base/file.hpp"
 #include "base/spelling.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/source/shell.hpp"
 
 namespace berth::doctor::source {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/source/shell.hpp"
 
 namespace berth::doctor::source {

@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/knowledge/device_list.hpp"
 #include "doctor/source/shell.hpp"
 

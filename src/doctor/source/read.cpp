@@ -10,9 +10,9 @@
 
 #include "base/descriptor.hpp"
 #include "base/error_words.hpp"
-#include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/source/shell.hpp"
 
 namespace berth::doctor::source {

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <map>
 
-#include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::doctor::source {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/file.hpp"
 #include "base/shell_word.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/knowledge/device_list.hpp"
 
 namespace berth::doctor::source {

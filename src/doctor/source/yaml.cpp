@@ -1,7 +1,7 @@
 // Reads three kinds of YAML by lines and indentation.
 #include <algorithm>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/knowledge/contains_any.hpp"
 #include "doctor/source/shell.hpp"
 

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/file.hpp"
-#include "base/utf8.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::doctor {
 namespace {

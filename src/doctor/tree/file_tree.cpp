@@ -5,7 +5,7 @@
 #include <climits>
 #include <utility>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::doctor {
 namespace {

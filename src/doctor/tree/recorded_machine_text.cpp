@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "base/utf8.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/tree/bundle.hpp"
 #include "doctor/tree/byte_text.hpp"
 #include "doctor/tree/recorded_machine.hpp"

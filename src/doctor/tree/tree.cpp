@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <climits>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::doctor {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/file.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::amd {
 namespace {

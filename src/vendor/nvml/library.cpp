@@ -5,8 +5,8 @@
 #include <array>
 #include <initializer_list>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 
 namespace berth::nvml {
 

@@ -18,8 +18,8 @@
 #include <utility>
 
 #include "base/environment_variables.hpp"
-#include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "vendor/opencl/abi.hpp"
 #include "vendor/opencl/facts.hpp"
 

@@ -1,0 +1,35 @@
+#include "base/text_parts.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace berth;
+
+TEST_CASE("bytes of others become text that a terminal and JSON can take") {
+  CHECK(printable("train.py 训练") == "train.py 训练");
+  CHECK(printable("a\xffz") == "a\xEF\xBF\xBDz");
+  CHECK(printable("\x1b[31mred") == "\xEF\xBF\xBD[31mred");
+  CHECK(printable("\xed\xa0\x80") == "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
+  CHECK(printable("cut \xe8\xae") == "cut \xEF\xBF\xBD\xEF\xBF\xBD");
+}
+
+TEST_CASE("numbers are whole lines or nothing") {
+  CHECK(to_number("42") == 42);
+  CHECK(to_number("0x10de") == 0x10de);
+  CHECK(to_number("-1") == -1);
+  CHECK(!to_number(""));
+  CHECK(!to_number("12 MHz"));
+  CHECK(!to_number("99999999999999999999"));
+}
+
+TEST_CASE("parts of a text keep empty ones, and blanks around it go") {
+  CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
+  CHECK(split("", ',') == std::vector<std::string_view>{""});
+  CHECK(trim(" \ta b\r\n") == "a b");
+  CHECK(trim(" \n").empty());
+}
+
+TEST_CASE("UTF-8 is valid without overlong forms and surrogates") {
+  CHECK(is_utf8("训练"));
+  CHECK(!is_utf8("\xc0\xaf"));
+  CHECK(!is_utf8("\xed\xa0\x80"));
+}
