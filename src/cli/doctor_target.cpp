@@ -194,7 +194,8 @@ Result<model::CommandSeen> follow_command(const Context& context, doctor::Source
   for (const std::string& file : found->files)
     seen.files.push_back(file.starts_with(here + "/") ? file.substr(here.size() + 1) : file);
   seen.notes = found->notes;
-  sources.asked.program = doctor::collect_program(sources.tree, found->environment, found->program);
+  sources.request.program =
+      doctor::collect_program(sources.tree, found->environment, found->program);
   sources.python = found->python;
   sources.process.environment = std::move(found->environment);
   return seen;
@@ -299,7 +300,7 @@ void try_kernels(const Context& context, doctor::Sources& sources) {
     if (context.err_terminal.tty && !context.json)
       context.err(text("trying to run a kernel with {}: at most {} s", names, 15) + "\n");
   };
-  sources.asked.probe = doctor::probe_target(sources, options);
+  sources.request.probe = doctor::probe_target(sources, options);
 }
 
 /// Rejects empty values: an unset "$VENV" is empty, and would be taken for the current folder or
@@ -374,7 +375,7 @@ Result<DoctorTarget> doctor_target(const Context& context) {
   auto sources = sources_of(context);
   if (!sources) return std::move(sources).error();
   DoctorTarget target{*std::move(sources), {}};
-  target.sources.asked.error = *std::move(error);
+  target.sources.request.error = *std::move(error);
   if (const auto chosen = choose_python(context, target.sources); !chosen) return chosen.error();
   if (context.arguments.has_separator) {
     auto command = follow_command(context, target.sources);

@@ -331,7 +331,7 @@ void note_builds(const doctor::PythonFacts& python, std::vector<model::KnownMess
 
 Result<int> examine(const Context& context, const DoctorTarget& target,
                     const std::vector<std::string>& only) {
-  const doctor::RequestFacts& asked = target.sources.asked;
+  const doctor::RequestFacts& asked = target.sources.request;
   const doctor::Facts facts = doctor::collect(target.sources);
   model::Diagnosis diagnosis = doctor::diagnose(facts, {}, only, asked);
   if (target.command) add_files(diagnosis, target, only);

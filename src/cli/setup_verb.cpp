@@ -230,7 +230,7 @@ Outcome first_cause(const Setup& setup, const doctor::Sources& sources,
                     const doctor::ProbeAnswer* answer) {
   Outcome outcome{"failed", answer == nullptr ? "" : answer->version, "", "", {}};
   const model::Diagnosis diagnosis =
-      doctor::diagnose(doctor::collect(sources), {}, {}, sources.asked);
+      doctor::diagnose(doctor::collect(sources), {}, {}, sources.request);
   for (const model::Finding& finding : diagnosis.findings) {
     if (finding.severity < model::Severity::kError) continue;
     outcome.says = finding.title;
@@ -256,10 +256,10 @@ Outcome try_it(const Context& context, const Setup& setup) {
   options.on_slow = [&](const std::string& names) {
     context.err(text("trying to run a kernel with {}: at most {} s", names, 15) + "\n");
   };
-  sources.asked.probe = doctor::probe_target(sources, options);
+  sources.request.probe = doctor::probe_target(sources, options);
   const doctor::ProbeAnswer* answer = nullptr;
-  if (sources.asked.probe)
-    for (const doctor::ProbeAnswer& one : *sources.asked.probe)
+  if (sources.request.probe)
+    for (const doctor::ProbeAnswer& one : *sources.request.probe)
       if (one.framework == doctor::word_of(setup.asked.framework)) answer = &one;
   const std::string version = answer == nullptr || answer->version.empty()
                                   ? setup.plan.order.recipe.build.release

@@ -32,15 +32,15 @@ Error not_theirs(std::int64_t pid) {
 }
 
 /// A lease lives as long as its owner processes, which must be the caller's own.
-Result<std::vector<model::ProcessId>> owners_of(const Job& asked, const Call& call) {
+Result<std::vector<model::ProcessId>> owners_of(const Job& submitted, const Call& call) {
   std::vector<model::ProcessId> owners;
-  for (const model::ProcessId& one : asked.owners) {
+  for (const model::ProcessId& one : submitted.owners) {
     const auto ticks = start_ticks_of(one.pid);
     if (!ticks || (uid_of(one.pid) != call.peer.uid && call.peer.uid != 0))
       return not_theirs(one.pid);
     owners.push_back({one.pid, *ticks});
   }
-  if (owners.empty() && !asked.queued) {
+  if (owners.empty() && !submitted.queued) {
     // Over TCP the pid is our own, because the calling process is unknown.
     if (call.peer.pid == ::getpid()) return not_theirs(call.peer.pid);
     const auto& ticks = call.peer.start_ticks;
@@ -52,27 +52,27 @@ Result<std::vector<model::ProcessId>> owners_of(const Job& asked, const Call& ca
 }
 
 /// Takes only what a client may choose. The kernel names the user; the broker decides the rest.
-Job job_from(Job asked, const Call& call) {
+Job job_from(Job submitted, const Call& call) {
   Job job;
   job.uid = call.peer.uid;
-  job.name = std::move(asked.name);
-  job.request = std::move(asked.request);
-  job.command = std::move(asked.command);
-  job.queued = asked.queued;
-  job.priority = std::clamp(asked.priority, -1000, 1000);
-  job.tier = call.peer.uid == 0 ? std::clamp(asked.tier, -1, 1) : std::min(asked.tier, 0);
-  job.time_limit = asked.time_limit;
-  job.or_cpu_after = asked.or_cpu_after;
-  job.after = std::move(asked.after);
-  job.after_any = std::move(asked.after_any);
-  job.after_not_ok = std::move(asked.after_not_ok);
-  job.grace = asked.grace;
-  job.warning = asked.warning;
-  job.on_end = asked.queued ? std::move(asked.on_end) : "";
-  job.notify = asked.notify;
-  job.requeue = asked.requeue && asked.queued;
-  job.key = std::move(asked.key);
-  if (asked.state == JobState::kHeld) job.state = JobState::kHeld;
+  job.name = std::move(submitted.name);
+  job.request = std::move(submitted.request);
+  job.command = std::move(submitted.command);
+  job.queued = submitted.queued;
+  job.priority = std::clamp(submitted.priority, -1000, 1000);
+  job.tier = call.peer.uid == 0 ? std::clamp(submitted.tier, -1, 1) : std::min(submitted.tier, 0);
+  job.time_limit = submitted.time_limit;
+  job.or_cpu_after = submitted.or_cpu_after;
+  job.after = std::move(submitted.after);
+  job.after_any = std::move(submitted.after_any);
+  job.after_not_ok = std::move(submitted.after_not_ok);
+  job.grace = submitted.grace;
+  job.warning = submitted.warning;
+  job.on_end = submitted.queued ? std::move(submitted.on_end) : "";
+  job.notify = submitted.notify;
+  job.requeue = submitted.requeue && submitted.queued;
+  job.key = std::move(submitted.key);
+  if (submitted.state == JobState::kHeld) job.state = JobState::kHeld;
   return job;
 }
 
@@ -146,27 +146,27 @@ void Api::drain(bool drained, const Call& call, const Answer& answer) {
 }
 
 void Api::submit(const Call& call, const Answer& answer) {
-  auto asked = broker::submission_of(call.body);
-  if (!asked) return answer.send(refusal(asked.error()));
-  auto owners = owners_of(asked->job, call);
+  auto submitted = broker::submission_of(call.body);
+  if (!submitted) return answer.send(refusal(submitted.error()));
+  auto owners = owners_of(submitted->job, call);
   if (!owners) return answer.send(refusal(owners.error()));
-  asked->job = job_from(std::move(asked->job), call);
-  asked->job.user = users_.of(call.peer.uid);
-  asked->job.owners = *std::move(owners);
-  if (asked->job.notify)
+  submitted->job = job_from(std::move(submitted->job), call);
+  submitted->job.user = users_.of(call.peer.uid);
+  submitted->job.owners = *std::move(owners);
+  if (submitted->job.notify)
     for (std::string& one : system::terminals_of({}, "", call.peer.pid, ""))
-      asked->job.terminal = std::move(one);
-  const bool is_array = asked->job.queued && asked->array;
-  const auto range =
-      model::parse_array_range(is_array ? std::string_view(*asked->array) : std::string_view("1"));
+      submitted->job.terminal = std::move(one);
+  const bool is_array = submitted->job.queued && submitted->array;
+  const auto range = model::parse_array_range(is_array ? std::string_view(*submitted->array)
+                                                       : std::string_view("1"));
   if (!range) return answer.send(refusal(range.error()));
   // The answer to the first submission may have been lost.
-  if (const auto before = execution_.broker().submitted(call.peer.uid, asked->job.key)) {
+  if (const auto before = execution_.broker().submitted(call.peer.uid, submitted->job.key)) {
     changed_.push_back({*before, asker(call, answer)});
     return;
   }
-  const auto id = is_array ? execution_.submit_array(*asked, *range, call.peer)
-                           : execution_.submit(*asked, call.peer);
+  const auto id = is_array ? execution_.submit_array(*submitted, *range, call.peer)
+                           : execution_.submit(*submitted, call.peer);
   if (!id) return answer.send(refusal(id.error()));
   changed_.push_back({*id, asker(call, answer)});
 }
@@ -364,13 +364,13 @@ Status Api::change_running(JobId id, std::string_view what, const Call& call) {
   const Job* job = execution_.broker().job(id);
   if (job == nullptr) return no_such_job(id);
   if (job->uid != call.peer.uid && call.peer.uid != 0) return broker::not_yours(*job);
-  const auto asked = broker::job_of(call.body);
-  if (!asked) return asked.error();
+  const auto submitted = broker::job_of(call.body);
+  if (!submitted) return submitted.error();
   if (what == "end") {
-    execution_.give_back(id, asked->outcome, asked->usage);
+    execution_.give_back(id, submitted->outcome, submitted->usage);
     return Done{};
   }
-  const auto owners = owners_of(*asked, call);
+  const auto owners = owners_of(*submitted, call);
   if (!owners) return owners.error();
   if (what == "enter") return execution_.enter(id, *owners, call.peer.uid);
   execution_.set_owners(id, *owners);

@@ -81,6 +81,6 @@ struct NvidiaFacts {
 
 constexpr std::string_view kPackagesFile = "/var/lib/dpkg/status";
 /// The entries of dpkg's status file that rules read: package, state and version.
-[[nodiscard]] std::string asked_packages(std::string_view status);
+[[nodiscard]] std::string selected_packages(std::string_view status);
 
 }  // namespace berth::doctor

@@ -156,7 +156,7 @@ Result<Sources> sources_of(Tree tree, const Parts& parts) {
   if (const auto tried = parts.read("probe.json", 1 << 20)) {
     auto probe = probe_from_json(*tried, "probe.json");
     if (!probe) return std::move(probe).error();
-    sources.asked.probe = *std::move(probe);
+    sources.request.probe = *std::move(probe);
   }
   auto process =
       process_from_json(parts.read("process.json", 1 << 20).value_or("{}"), "process.json");

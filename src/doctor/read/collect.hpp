@@ -18,7 +18,7 @@ struct Sources {
   DriverAnswers driver;
   ProcessFacts process;
   std::string python;  // the target interpreter's path in `tree`; "" none
-  RequestFacts asked;
+  RequestFacts request;
   bool recorded = false;  // a bundle: it has packages, but rarely programs
 };
 

@@ -49,7 +49,7 @@ bool is_read(std::string_view package) {
 
 }  // namespace
 
-std::string asked_packages(std::string_view all) {
+std::string selected_packages(std::string_view all) {
   std::string told;
   for (std::size_t at = 0; at < all.size();) {
     const std::size_t end = std::min(all.find("\n\n", at), all.size());

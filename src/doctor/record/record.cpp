@@ -313,7 +313,7 @@ Result<std::vector<std::string>> record(Sources& sources, const std::string& pat
   if (process.environment) writer.document("environment", variables);
   if (sources.kernel_log) writer.document("kernel.log", redacted_log(*sources.kernel_log));
   writer.document("driver.json", driver_to_json(sources.driver));
-  if (sources.asked.probe) writer.document("probe.json", probe_to_json(*sources.asked.probe));
+  if (sources.request.probe) writer.document("probe.json", probe_to_json(*sources.request.probe));
   writer.document("process.json", process_to_json(process));
   std::vector<std::string> told = redaction.report();
   for (const std::string& name : dropped)

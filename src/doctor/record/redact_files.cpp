@@ -414,7 +414,7 @@ std::optional<std::string> redacted_settings(std::string_view path, std::string_
   if (name == "gres.conf") return slurms_gpus(text);
   if (auto told = of_driver(path, text)) return told;
   if (path == "/etc/group") return redacted_group(text, "ollama");
-  if (path == kPackagesFile) return asked_packages(text);
+  if (path == kPackagesFile) return selected_packages(text);
   if (name.ends_with(".icd"))
     return std::string(text.find("nvidia") < text.find('\n') ? "libnvidia-opencl.so.1\n" : "…\n");
   if (path.find("/ollama.service") != path.npos) return ollamas_settings(text);

@@ -110,7 +110,7 @@ bool is_about_the_text(std::string_view id) {
 }
 
 /// How strongly a pasted error suggests this rule: 0 not at all, 1 as one of many, 2 clearly.
-int asked_about(const std::vector<Recognised>& error, const std::string& id) {
+int weight_in_error(const std::vector<Recognised>& error, const std::string& id) {
   int most = 0;
   for (const Recognised& one : error)
     if (is_about_the_text(id) || speaks_of(one, id)) most = std::max(most, one.strength);
@@ -228,10 +228,10 @@ void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules,
   // Explanations go up by layers. The bound prevents an endless loop if the rule table contains a
   // cycle by mistake.
   std::vector<int> depth(count, 0);
-  std::vector<int> weight(count), asked(count);
+  std::vector<int> weight(count), named_by_error(count);
   for (std::size_t i = 0; i < count; ++i) {
     weight[i] = weight_of(findings[i].severity);
-    asked[i] = asked_about(error, findings[i].id);
+    named_by_error[i] = weight_in_error(error, findings[i].id);
   }
   bool changed = true;
   for (std::size_t round = 0; changed && round < count; ++round) {
@@ -240,10 +240,10 @@ void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules,
       for (const std::size_t other : explained[cause]) {
         const int deeper = std::min(depth[cause] + 1, static_cast<int>(count));
         changed = changed || deeper > depth[other] || weight[other] > weight[cause] ||
-                  asked[other] > asked[cause];
+                  named_by_error[other] > named_by_error[cause];
         depth[other] = std::max(depth[other], deeper);
         weight[cause] = std::max(weight[cause], weight[other]);
-        asked[cause] = std::max(asked[cause], asked[other]);
+        named_by_error[cause] = std::max(named_by_error[cause], named_by_error[other]);
       }
     }
   }
@@ -253,9 +253,9 @@ void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules,
     const Finding& one = findings[i];
     const bool is_low = one.confidence == Confidence::kLow;
     const bool lifted = weight[i] != 0 && (!is_low || is_about_the_text(one.id));
-    return std::tuple(lifted ? -asked[i] : 0, -weight[i], is_low, -asked[i], depth[i], one.layer,
-                      -static_cast<int>(one.severity), -static_cast<int>(one.confidence),
-                      std::string_view(one.id));
+    return std::tuple(lifted ? -named_by_error[i] : 0, -weight[i], is_low, -named_by_error[i],
+                      depth[i], one.layer, -static_cast<int>(one.severity),
+                      -static_cast<int>(one.confidence), std::string_view(one.id));
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
@@ -276,7 +276,7 @@ void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules,
 }
 
 Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const Knowledge& knowledge,
-                        const RequestFacts& asked) {
+                        const RequestFacts& request) {
   Diagnosis diagnosis;
   for (const Rule& rule : rules) {
     Examination examination(facts, knowledge, rule.severity);
@@ -284,7 +284,7 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
       const UnreadableLog log;
       if (!is_on_request_rule(rule.id))
         rule.look(examination);
-      else if (!check_on_request(rule.id, examination, asked, diagnosis.findings))
+      else if (!check_on_request(rule.id, examination, request, diagnosis.findings))
         continue;
       // The rule itself decides what a missing file means ("/proc/modules" of a kernel without
       // modules, or ENODATA for a simulated machine), and also facts that were not requested.
@@ -303,31 +303,31 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
     else
       diagnosis.not_checked.push_back({rule.id, said_of(examination.unread().front())});
   }
-  doubt_what_was_tried(diagnosis, asked.probe);
-  order_by_cause(diagnosis.findings, rules, asked.error.value_or({}));
+  doubt_what_was_tried(diagnosis, request.probe);
+  order_by_cause(diagnosis.findings, rules, request.error.value_or({}));
   const auto worst = diagnosis.findings.begin();
   const bool well = worst == diagnosis.findings.end() || weight_of(worst->severity) == 0;
   diagnosis.verdict = well ? verdict_without_faults(diagnosis, shows_gpu(facts)) : worst->title;
   return diagnosis;
 }
 
-model::DiagnosisParts parts_of(const RequestFacts& asked, const Diagnosis& diagnosis,
+model::DiagnosisParts parts_of(const RequestFacts& request, const Diagnosis& diagnosis,
                                const Facts* facts) {
   model::DiagnosisParts parts;
-  if (asked.probe) parts.probe = probed_of(*asked.probe);
-  if (asked.error) parts.error = messages_of(*asked.error, diagnosis, facts);
+  if (request.probe) parts.probe = probed_of(*request.probe);
+  if (request.error) parts.error = messages_of(*request.error, diagnosis, facts);
   return parts;
 }
 
 Diagnosis diagnose(const Facts& facts, const Knowledge& knowledge,
-                   const std::vector<std::string>& only, const RequestFacts& asked) {
+                   const std::vector<std::string>& only, const RequestFacts& request) {
   std::vector<Rule> rules = all_rules();
   if (!only.empty()) {
     std::erase_if(rules, [&](const Rule& rule) {
       return std::find(only.begin(), only.end(), rule.id) == only.end();
     });
   }
-  return diagnose_with(rules, facts, knowledge, asked);
+  return diagnose_with(rules, facts, knowledge, request);
 }
 
 }  // namespace berth::doctor

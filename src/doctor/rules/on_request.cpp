@@ -67,8 +67,8 @@ void add_evidence(Finding& finding, const ProbeAnswer& answer, const std::string
     finding.evidence.push_back(text("the message usually says: {}", one.means));
 }
 
-void cannot_run(Examination& look, const RequestFacts& asked) {
-  const auto* answers = look.see(asked.probe);
+void cannot_run(Examination& look, const RequestFacts& request) {
+  const auto* answers = look.see(request.probe);
   if (answers == nullptr || !expects_gpu(look)) return;
   for (const ProbeAnswer& answer : *answers) {
     const std::string title = title_of(answer);
@@ -78,8 +78,8 @@ void cannot_run(Examination& look, const RequestFacts& asked) {
   }
 }
 
-void cannot_start(Examination& look, const RequestFacts& asked) {
-  const ProgramFacts* program = look.see(asked.program);
+void cannot_start(Examination& look, const RequestFacts& request) {
+  const ProgramFacts* program = look.see(request.program);
   if (program == nullptr || program->missing.empty()) return;
   Finding& finding = look.found(
       text("{} cannot start: {} is not found", program->path, program->missing.front().name));
@@ -117,8 +117,8 @@ std::vector<GpuMemory> gpu_memory(Examination& look) {
 
 /// Compares the memory that the program requested with the GPUs' current state. A pasted text alone
 /// gives no finding.
-void out_of_memory(Examination& look, const RequestFacts& asked) {
-  const auto* messages = look.see(asked.error);
+void out_of_memory(Examination& look, const RequestFacts& request) {
+  const auto* messages = look.see(request.error);
   if (messages == nullptr) return;
   double wanted = 0;
   std::string line;
@@ -168,9 +168,9 @@ bool is_shown(const std::vector<Recognised>& messages, const Finding& finding) {
 
 /// The pasted error itself, if no finding about the machine explains it, because the user wants the
 /// next step for this error.
-void pasted_error(Examination& look, const RequestFacts& asked,
+void pasted_error(Examination& look, const RequestFacts& request,
                   const std::vector<Finding>& findings) {
-  const auto* messages = look.see(asked.error);
+  const auto* messages = look.see(request.error);
   if (messages == nullptr || messages->empty()) return;
   const Recognised& first = messages->front();
   for (const Finding& one : findings) {
@@ -210,19 +210,19 @@ bool is_on_request_rule(std::string_view id) {
   return id == "CMD01" || id == "PRB01" || id == "RT02" || id == "ERR01";
 }
 
-bool check_on_request(std::string_view id, Examination& look, const RequestFacts& asked,
+bool check_on_request(std::string_view id, Examination& look, const RequestFacts& request,
                       const std::vector<Finding>& findings) {
   const auto looked = [&](bool none, void (*rule)(Examination&, const RequestFacts&)) {
-    if (!none) rule(look, asked);
+    if (!none) rule(look, request);
     return !none;
   };
-  if (id == "CMD01") return looked(asked.program.is_absent(), cannot_start);
+  if (id == "CMD01") return looked(request.program.is_absent(), cannot_start);
   if (id == "ERR01") {
-    if (!asked.error.is_absent()) pasted_error(look, asked, findings);
-    return !asked.error.is_absent();
+    if (!request.error.is_absent()) pasted_error(look, request, findings);
+    return !request.error.is_absent();
   }
-  if (id == "RT02") return looked(asked.error.is_absent(), out_of_memory);
-  return looked(asked.probe.is_absent(), cannot_run);
+  if (id == "RT02") return looked(request.error.is_absent(), out_of_memory);
+  return looked(request.probe.is_absent(), cannot_run);
 }
 
 }  // namespace berth::doctor

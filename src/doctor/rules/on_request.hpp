@@ -14,7 +14,7 @@ namespace berth::doctor {
 std::span<const Rule> on_request_rules();
 [[nodiscard]] bool is_on_request_rule(std::string_view id);
 /// Runs the rule; false if it was not requested. `findings`: those of the rules before it.
-bool check_on_request(std::string_view id, Examination& look, const RequestFacts& asked,
+bool check_on_request(std::string_view id, Examination& look, const RequestFacts& request,
                       const std::vector<Finding>& findings);
 
 }  // namespace berth::doctor
