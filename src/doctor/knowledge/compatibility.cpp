@@ -15,6 +15,14 @@ std::string Compatibility::cuda_of_driver(std::string_view driver) const {
   return best;
 }
 
+std::string Compatibility::cuda_of_branch(std::string_view driver) const {
+  const Version version = version_of(driver);
+  std::string cuda;
+  for (const BranchCuda& row : branches)
+    if (!version.empty() && version[0] >= row.branch) cuda = row.cuda;
+  return cuda;
+}
+
 std::string Compatibility::driver_for(std::string_view cuda) const {
   const Version wanted = version_of(cuda);
   if (wanted.empty()) return "";

@@ -19,6 +19,11 @@ namespace berth::doctor {
 struct ToolkitDriver {
   std::string cuda, driver;
 };
+/// The CUDA that drivers of a branch report ("12.2" for 535).
+struct BranchCuda {
+  int branch = 0;
+  std::string cuda;
+};
 /// The lowest driver for all toolkits of this major version.
 struct MajorDriver {
   int major = 0;
@@ -143,6 +148,10 @@ struct JetsonCuda {
   std::string cuda, python, page;
   std::vector<std::string> torch;
 };
+/// The newest CDI format that Podman reads from this release on.
+struct PodmanCdi {
+  std::string podman, format;
+};
 struct GpuFamily {
   std::string begins, capability;
   int digits = 0;        // number of digits that follow
@@ -151,6 +160,7 @@ struct GpuFamily {
 
 struct Compatibility {
   std::vector<ToolkitDriver> toolkit_drivers;
+  std::vector<BranchCuda> branches;  // from the toolkits' drivers, oldest first
   std::vector<MajorDriver> major_drivers;
   std::vector<ArchToolkits> archs;
   std::vector<TorchRelease> torch;
@@ -188,6 +198,7 @@ struct Compatibility {
       several_gpus;  // "TITAN X": the models with that name
   std::vector<IntelKernel> intel_kernels, amd_kernels, intel_runtimes, intel_legacy, torch_xpu;
   std::vector<JetsonCuda> jetsons;
+  std::vector<PodmanCdi> podman_cdi;  // oldest first
   std::vector<SystemCommands> systems;
   std::vector<SystemWish> system_wishes;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"
@@ -208,8 +219,11 @@ struct Compatibility {
   };
   std::vector<BaseImage> images;
 
-  /// The newest CUDA that a driver supports; "" if it is older than all rows.
+  /// The newest toolkit that a driver was released for or after; "" if it is older than all rows.
   [[nodiscard]] std::string cuda_of_driver(std::string_view driver) const;
+  /// The CUDA that all drivers of its branch report: "12.2" for 535.*; "" if the branch is older
+  /// than all rows.
+  [[nodiscard]] std::string cuda_of_branch(std::string_view driver) const;
   /// The lowest driver for programs of this CUDA (from 11 on: of its major); "" unknown.
   [[nodiscard]] std::string driver_for(std::string_view cuda) const;
   /// The driver that was released with this CUDA; "" unknown.

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 #include "base/text_parts.hpp"
 #include "doctor/knowledge/compatibility.hpp"
 #include "doctor/knowledge/version.hpp"
@@ -61,6 +63,16 @@ void read_toolkits(const json& document, Compatibility& known) {
                             "compat/cuda_driver/older/rows"})
     for (const json& row : at(document, table))
       known.toolkit_drivers.push_back({word(row, "cuda"), word(row, "linux")});
+  for (const ToolkitDriver& row : known.toolkit_drivers)
+    if (const Version version = version_of(row.driver); !version.empty())
+      known.branches.push_back({version[0], beginning(row.cuda)});
+  for (const json& row : at(document, "compat/cuda_driver/without_toolkit/rows"))
+    known.branches.push_back({number(row, "branch"), word(row, "cuda")});
+  std::sort(known.branches.begin(), known.branches.end(),
+            [](const BranchCuda& one, const BranchCuda& other) {
+              return one.branch != other.branch ? one.branch < other.branch
+                                                : is_older(one.cuda, other.cuda);
+            });
   for (const json& row : at(document, "compat/cuda_minor_compat/rows"))
     known.major_drivers.push_back({number(row, "major"), word(row, "linux_min")});
   for (const json& row : at(document, "compat/arch/rows"))
@@ -188,6 +200,8 @@ void read_packages(const json& document, Compatibility& known) {
 }
 
 void read_others(const json& document, Compatibility& known) {
+  for (const json& row : at(document, "compat/podman_cdi/rows"))
+    known.podman_cdi.push_back({word(row, "podman"), word(row, "format")});
   for (const json& row : at(document, "compat/jetson/rows"))
     known.jetsons.push_back({number(row, "l4t"), word(row, "cuda"), word(row, "python"),
                              word(row, "page"), words(row, "torch")});

@@ -28,6 +28,12 @@ TEST_CASE("a driver serves every CUDA of its major, and before CUDA 11 only its 
   CHECK(known.cuda_of_driver("470.86") == "11.4");
   CHECK(known.cuda_of_driver("384.130") == "9.0");
   CHECK(known.cuda_of_driver("300.1").empty());
+  CHECK(known.cuda_of_branch("535.247.01") == "12.2");
+  CHECK(known.cuda_of_branch("551.78") == "12.4");
+  CHECK(known.cuda_of_branch("565.57.01") == "12.7");
+  CHECK(known.cuda_of_branch("570.20") == "12.8");
+  CHECK(known.cuda_of_branch("387.26") == "9.1");
+  CHECK(known.cuda_of_branch("340.108").empty());
   CHECK(known.driver_for("12.8") == "525.60.13");
   CHECK(known.driver_for("10.2") == "440.33");
   CHECK(known.driver_for("99.0").empty());

@@ -223,7 +223,8 @@ void requirement(Examination& look) {
   else if (const auto* module = look.see(look.facts.files.kernel_module))
     driver.version = *module;
   if (driver.version.empty()) return;
-  driver.cuda = look.facts.driver.cuda_version.value_or(cuda_of_driver(driver.version));
+  driver.cuda = look.facts.driver.cuda_version.value_or(
+      look.knowledge.compatibility().cuda_of_branch(driver.version));
   if (look.facts.driver.gpus && !look.facts.driver.gpus->empty())
     driver.gpu = look.facts.driver.gpus->front().name.value_or("");
   if (satisfies(*wanted, driver) != Satisfied::kNo) return;
@@ -365,23 +366,13 @@ void cdi_stale(Examination& look) {
   if (is_machine_with_driver(look)) podman_without_spec(look);
 }
 
-struct PodmanCdi {
-  std::string_view podman, format;
-};
-/// The newest CDI format that each Podman release reads, from go.mod of its tags.
-constexpr auto kPodmanCdi = std::to_array<PodmanCdi>({{"4.1.0", "0.4.0"},
-                                                      {"4.3.0", "0.5.0"},
-                                                      {"4.7.0", "0.6.0"},
-                                                      {"5.1.0", "0.7.0"},
-                                                      {"5.2.0", "0.8.0"},
-                                                      {"5.5.0", "1.0.0"}});
-
 /// Podman ignores a whole spec with an unknown format, and only reports a device as "unresolvable".
 void spec_too_new(Examination& look, const std::vector<CdiSpec>& specs, const std::string& podman) {
-  const auto row = std::find_if(kPodmanCdi.rbegin(), kPodmanCdi.rend(), [&](const PodmanCdi& one) {
+  const auto& formats = look.knowledge.compatibility().podman_cdi;
+  const auto row = std::find_if(formats.rbegin(), formats.rend(), [&](const PodmanCdi& one) {
     return !is_older(podman, one.podman);
   });
-  if (row == kPodmanCdi.rend() || row == kPodmanCdi.rbegin()) return;
+  if (row == formats.rend() || row == formats.rbegin()) return;
   for (const CdiSpec& spec : specs) {
     if (is_shadowed(spec, specs) || spec.version.empty() || !is_older(row->format, spec.version))
       continue;
@@ -396,11 +387,12 @@ void spec_too_new(Examination& look, const std::vector<CdiSpec>& specs, const st
                        "--feature-flag=no-additional-gids-for-device-nodes --output={}",
                        pasted(spec.path)),
            text("omits the nodes' groups; since 1.19 the toolkit uses that format for them")});
-    const auto serves =
-        std::find_if(kPodmanCdi.begin(), kPodmanCdi.end(),
-                     [&](const PodmanCdi& one) { return !is_older(one.format, spec.version); });
-    finding.fix.push_back({"", text("use Podman {} or later from a newer distribution",
-                                    serves == kPodmanCdi.end() ? "5.5.0" : serves->podman)});
+    const auto serves = std::find_if(formats.begin(), formats.end(), [&](const PodmanCdi& one) {
+      return !is_older(one.format, spec.version);
+    });
+    finding.fix.push_back(
+        {"", text("use Podman {} or later from a newer distribution",
+                  serves == formats.end() ? formats.back().podman : serves->podman)});
     return;
   }
 }
@@ -414,13 +406,16 @@ void cdi_path(Examination& look) {
   const auto* specs = look.see(engines.cdi);
   if (specs == nullptr) return;
   const std::string podman = version->substr(0, version->find_first_of("+~-"));
-  if (!is_older(podman, "4.1.0")) return spec_too_new(look, *specs, podman);
+  const auto& formats = look.knowledge.compatibility().podman_cdi;
+  if (formats.empty()) return;
+  const std::string& first = formats.front().podman;
+  if (!is_older(podman, first)) return spec_too_new(look, *specs, podman);
   if (specs->empty() && !engines.toolkit) return;
   Finding& finding =
       look.found(text("Podman {} does not support CDI, which is needed to pass the GPU", *version));
   finding.evidence.push_back(fmt::format("/var/lib/dpkg/status: podman {}", *version));
   if (!specs->empty()) finding.evidence.push_back(specs->front().path);
-  finding.fix.push_back({"", text("use Podman {} or later from a newer distribution", "4.1.0")});
+  finding.fix.push_back({"", text("use Podman {} or later from a newer distribution", first)});
   finding.fix.push_back({"podman run --runtime /usr/bin/nvidia-container-runtime IMAGE",
                          text("with the runtime's mode set to cdi in "
                               "/etc/nvidia-container-runtime/config.toml")});

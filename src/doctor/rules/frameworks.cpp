@@ -95,7 +95,8 @@ const CudaUse* too_new(const Compatibility& known, const SeenDriver& driver,
 void bindings_too_new(Examination& look) {
   const SeenDriver driver = nvidia_driver(look);
   const Version has =
-      version_of(driver.cuda.empty() ? cuda_of_driver(driver.version) : driver.cuda);
+      version_of(driver.cuda.empty() ? look.knowledge.compatibility().cuda_of_branch(driver.version)
+                                     : driver.cuda);
   if (has.empty() || seen_gpus(look).empty()) return;
   for (const char* name : {"cuda-bindings", "cuda-python"}) {
     const auto package = look.facts.python.distribution(name);

@@ -18,7 +18,5 @@ enum class Satisfied { kYes, kNo, kUnknown };
 [[nodiscard]] Satisfied satisfies(std::string_view requirement, const DriverForImage& driver);
 /// The condition to show to the user: "cuda>=12.8".
 [[nodiscard]] std::string first_condition(std::string_view requirement);
-/// The CUDA of that driver branch: "12.2" for 535.*; "" older than all known branches.
-[[nodiscard]] std::string cuda_of_driver(std::string_view version);
 
 }  // namespace berth::doctor

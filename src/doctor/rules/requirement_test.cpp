@@ -22,10 +22,3 @@ TEST_CASE("what is not known of a driver is not held against it") {
   CHECK(satisfies("", {"535.1", "12.2", ""}) == Satisfied::kUnknown);
   CHECK(satisfies("colour=blue", {"535.1", "12.2", ""}) == Satisfied::kUnknown);
 }
-
-TEST_CASE("a driver serves the CUDA of its branch, and of the branch before it") {
-  CHECK(cuda_of_driver("535.247.01") == "12.2");
-  CHECK(cuda_of_driver("551.78") == "12.4");
-  CHECK(cuda_of_driver("387.26") == "9.1");
-  CHECK(cuda_of_driver("340.108").empty());
-}

@@ -58,7 +58,9 @@ int major_to_keep(Examination& look, const Doubled& doubled) {
       return cuda[0];
   const SeenDriver driver = nvidia_driver(look);
   int right = doubled.by_major.rbegin()->first;
-  const std::string serves = driver.cuda.empty() ? cuda_of_driver(driver.version) : driver.cuda;
+  const std::string serves = driver.cuda.empty()
+                                 ? look.knowledge.compatibility().cuda_of_branch(driver.version)
+                                 : driver.cuda;
   if (const Version most = version_of(serves); !most.empty())
     for (const auto& [major, wheels] : doubled.by_major)
       if (major <= most[0] || major == doubled.by_major.begin()->first) right = major;
