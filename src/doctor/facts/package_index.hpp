@@ -52,12 +52,5 @@ struct PackageSources {
 
 /// Parses an address without users, passwords and tokens; `from` is where it was found.
 [[nodiscard]] IndexAddress index_address(std::string_view text, const std::string& from);
-/// The part of the settings that rules need: that an index is configured, and how its address ends.
-/// Removes private hosts, users, passwords, tokens, and the values of all other keys.
-[[nodiscard]] std::string told_settings(std::string_view settings);
-/// The text with all its addresses redacted in this way.
-[[nodiscard]] std::string without_hosts(std::string_view text);
-/// Whether the path is one of their files.
-[[nodiscard]] bool is_package_settings(std::string_view path);
 
 }  // namespace berth::doctor

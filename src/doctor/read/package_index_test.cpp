@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "doctor/facts/python.hpp"
+#include "doctor/record/redact.hpp"
 #include "system/temporary_tree.hpp"
 
 using namespace berth;
@@ -88,19 +89,23 @@ TEST_CASE("passwords in addresses are left where they are") {
 }
 
 TEST_CASE("of an index of somebody's own a bundle tells that it is there, and not where") {
-  CHECK(told_settings("[keyring]\nPassword = hunter2\nindex-url: https://x.lab/simple\n") ==
+  CHECK(redacted_package_settings(
+            "[keyring]\nPassword = hunter2\nindex-url: https://x.lab/simple\n") ==
         "[…]\n… = …\nindex-url: https://index-host/simple\n");
-  CHECK(told_settings("[global]\nindex-url = https://me:pass@pypi.acme.corp:8443/api/acme/simple\n"
-                      "trusted-host = pypi.acme.corp\nproxy = \"http://u:p@proxy.acme.corp:3128\"\n"
-                      "# ask bob@acme.corp\nextra_index_url =\n    https://a.acme.corp/whl/cu126\n"
-                      "    https://download.pytorch.org/whl/cu126\ncert = /etc/acme.pem\n") ==
+  CHECK(redacted_package_settings(
+            "[global]\nindex-url = https://me:pass@pypi.acme.corp:8443/api/acme/simple\n"
+            "trusted-host = pypi.acme.corp\nproxy = \"http://u:p@proxy.acme.corp:3128\"\n"
+            "# ask bob@acme.corp\nextra_index_url =\n    https://a.acme.corp/whl/cu126\n"
+            "    https://download.pytorch.org/whl/cu126\ncert = /etc/acme.pem\n") ==
         "[global]\nindex-url = https://index-host/…/simple\n… = …\n… = …\n\n"
         "extra_index_url =\n    https://index-host/…/cu126\n"
         "    https://download.pytorch.org/whl/cu126\n… = …\n");
-  CHECK(told_settings("channel_alias: https://conda.acme.corp\nchannels:\n  - conda-forge\n"
-                      "  - https://conda.acme.corp/t/sEcReT/mine\n") ==
+  CHECK(redacted_package_settings(
+            "channel_alias: https://conda.acme.corp\nchannels:\n  - conda-forge\n"
+            "  - https://conda.acme.corp/t/sEcReT/mine\n") ==
         "…: …\nchannels:\n  - conda-forge\n  - https://index-host/…\n");
-  CHECK(told_settings("[[index]]\nname = \"acme\"\nurl = \"https://pypi.acme.corp/simple\"\n") ==
+  CHECK(redacted_package_settings(
+            "[[index]]\nname = \"acme\"\nurl = \"https://pypi.acme.corp/simple\"\n") ==
         "[[index]]\n… = …\nurl = \"https://index-host/simple\"\n");
   for (const auto& [url, told] : std::initializer_list<std::pair<const char*, const char*>>{
            {"https://pypi.acme.corp/sEcReT", "https://index-host/…"},
@@ -120,7 +125,8 @@ TEST_CASE("of an index of somebody's own a bundle tells that it is there, and no
     CHECK(without_hosts(url) == told);
   // A machine recorded from it still has its mirror.
   system::TemporaryTree files;
-  files.put("etc/pip.conf", told_settings("[global]\nindex-url = https://pypi.acme.corp/simple\n"));
+  files.put("etc/pip.conf",
+            redacted_package_settings("[global]\nindex-url = https://pypi.acme.corp/simple\n"));
   CHECK(read(files, {}).pip.is_mirror());
 }
 

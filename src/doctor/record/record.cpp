@@ -52,7 +52,7 @@ class Writer {
   void take_links(const std::map<std::string, std::string>& links) {
     // Of a process's open files, only the driver's are relevant.
     for (const auto& [path, target] : links)
-      if (paths_.told(path) == path &&
+      if (paths_.shareable(path) == path &&
           (!path.starts_with("/proc/") || path.find("/fd/") == std::string::npos ||
            target.starts_with("/dev/nvidia")))
         links_.emplace(redaction_.apply(path), redaction_.apply(target));
@@ -71,12 +71,13 @@ class Writer {
   }
 
   /// The path in the bundle; "" if it is omitted.
-  [[nodiscard]] std::string told(const std::string& path) {
-    return redaction_.apply(paths_.told(path));
+  [[nodiscard]] std::string shareable(const std::string& path) {
+    return redaction_.apply(paths_.shareable(path));
   }
 
   void folder(const std::string& path) {
-    if (const std::string at = told(path); !at.empty() && !paths_.is_left_out(path)) make(real(at));
+    if (const std::string at = shareable(path); !at.empty() && !paths_.is_omitted(path))
+      make(real(at));
   }
 
   /// Call last, when the links' targets exist.
@@ -90,7 +91,7 @@ class Writer {
 
   /// `name` as it is written.
   void name_in(const std::string& folder, const std::string& name) {
-    const std::string above = told(folder);
+    const std::string above = shareable(folder);
     if (above.empty()) return;
     const std::string at = place(above + "/" + redaction_.apply(name));
     if (!links_.contains(at) && machine_.files.entry(at) == nullptr)
@@ -106,7 +107,7 @@ class Writer {
   /// Writes the file at its real path. Text that was read completely is written first and is not
   /// overwritten.
   void file(const std::string& path, const Recording::File& file) {
-    const std::string name = told(path);
+    const std::string name = shareable(path);
     if (name.empty()) return;
     const std::string at = real(name);
     const bool is_whole = is_text(file);
@@ -114,9 +115,9 @@ class Writer {
     std::optional<std::string> text;
     if (is_whole) {
       whole_.insert(at);
-      const std::string all = told_end(file);
-      text = all.empty() ? all : told_text(path, all);
-      if (!text) return left_out(path);
+      const std::string all = redacted_end(file);
+      text = all.empty() ? all : redacted_text(path, all);
+      if (!text) return omit(path);
       if (*text != all) ++shortened_;
     }
     make(at.substr(0, at.rfind('/')));
@@ -140,7 +141,7 @@ class Writer {
   }
 
   void special(const std::string& path, const Special& special) {
-    if (const std::string at = told(path); !at.empty())
+    if (const std::string at = shareable(path); !at.empty())
       machine_.specials.insert_or_assign(at, special);
   }
 
@@ -148,7 +149,7 @@ class Writer {
   /// The number of files that were reduced to what rules read.
   [[nodiscard]] int shortened() const { return shortened_; }
   /// Files that were omitted.
-  [[nodiscard]] const std::vector<std::string>& untold() const { return untold_; }
+  [[nodiscard]] const std::vector<std::string>& omitted() const { return omitted_; }
 
  private:
   /// The path with all links except the last component resolved, so that a file behind a link is
@@ -190,14 +191,14 @@ class Writer {
   }
 
   /// Only complete lines of truncated text can be redacted.
-  [[nodiscard]] static std::string told_end(const Recording::File& file) {
+  [[nodiscard]] static std::string redacted_end(const Recording::File& file) {
     const std::string& all = file.parts.begin()->second;
     return file.is_cut && all.find('\0') == std::string::npos ? all.substr(0, all.rfind('\n') + 1)
                                                               : all;
   }
 
-  [[nodiscard]] std::optional<std::string> told_text(const std::string& path,
-                                                     const std::string& text) const {
+  [[nodiscard]] std::optional<std::string> redacted_text(const std::string& path,
+                                                         const std::string& text) const {
     const auto matters = [this](const std::string& one) { return paths_.matters(one); };
     if (path == "/etc/hosts") return redacted_hosts(text, known_.host);
     if (path == "/etc/group") return redacted_group(text, known_.service_user);
@@ -210,7 +211,7 @@ class Writer {
   }
 
   /// Marks it as unreadable, so that it is not mistaken for empty or absent.
-  void left_out(const std::string& path) { untold_.push_back(path); }
+  void omit(const std::string& path) { omitted_.push_back(path); }
 
   void make(const std::string& path) {
     if (!path.empty() && machine_.files.make_folder(path) == nullptr) fail(path, ENOTDIR);
@@ -226,7 +227,7 @@ class Writer {
   Known known_;
   std::map<std::string, std::string> links_;  // already redacted
   std::set<std::string> whole_;
-  std::vector<std::string> untold_;
+  std::vector<std::string> omitted_;
   std::string failed_;
   int shortened_ = 0;
 };
@@ -307,32 +308,33 @@ Result<std::vector<std::string>> record(Sources& sources, const std::string& pat
   RecordedMachine machine;
   Writer writer(machine, redaction, paths, std::move(known));
   write_tree(*seen, paths, writer);
-  for (const std::string& untold : writer.untold())
-    seen->specials[untold] = {std::nullopt, ENODATA};
+  for (const std::string& omitted : writer.omitted())
+    seen->specials[omitted] = {std::nullopt, ENODATA};
   for (const auto& [at, special] : seen->specials) writer.special(at, special);
   if (process.environment) writer.document("environment", variables);
   if (sources.kernel_log) writer.document("kernel.log", redacted_log(*sources.kernel_log));
   writer.document("driver.json", driver_to_json(sources.driver));
   if (sources.request.probe) writer.document("probe.json", probe_to_json(*sources.request.probe));
   writer.document("process.json", process_to_json(process));
-  std::vector<std::string> told = redaction.report();
+  std::vector<std::string> redacted = redaction.report();
   for (const std::string& name : dropped)
-    told.push_back(text("left out: the variable {}", printable(name)));
+    redacted.push_back(text("left out: the variable {}", printable(name)));
   if (writer.shortened() > 0)
-    told.push_back(text_n("left out: what no rule reads in {} file",
-                          "left out: what no rule reads in {} files", writer.shortened(),
-                          writer.shortened()));
-  if (const auto count = static_cast<int>(writer.untold().size()); count > 0)
-    told.push_back(text_n("left out: all of {} file", "left out: all of {} files", count, count));
+    redacted.push_back(text_n("left out: what no rule reads in {} file",
+                              "left out: what no rule reads in {} files", writer.shortened(),
+                              writer.shortened()));
+  if (const auto count = static_cast<int>(writer.omitted().size()); count > 0)
+    redacted.push_back(
+        text_n("left out: all of {} file", "left out: all of {} files", count, count));
   if (const auto count = static_cast<int>(paths.hidden()); count > 0)
-    told.push_back(text_n("left out or replaced: {} name in a folder",
-                          "left out or replaced: {} names in folders", count, count));
+    redacted.push_back(text_n("left out or replaced: {} name in a folder",
+                              "left out or replaced: {} names in folders", count, count));
   if (!writer.failed().empty()) return record_not_written(writer.failed());
   std::string list;
-  for (const std::string& line : told) list += line + "\n";
+  for (const std::string& line : redacted) list += line + "\n";
   writer.document("redacted.txt", list);
   if (auto written = write_record(machine, path); !written) return written.error();
-  return told;
+  return redacted;
 }
 
 }  // namespace berth::doctor

@@ -47,7 +47,7 @@ Sources machine(const TemporaryTree& folder) {
 }
 
 /// The environment in a bundle of a user with only a home folder.
-std::string told_of_home(const std::string& home) {
+std::string redacted_of_home(const std::string& home) {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
   sources.process.environment = Environment{{"HOME", home}, {"PATH", home + "/bin:/usr/bin"}};
@@ -71,10 +71,10 @@ TEST_CASE("a recorded machine is diagnosed as the machine itself") {
   REQUIRE(there.findings.size() == here.findings.size());
   for (std::size_t i = 0; i < here.findings.size(); ++i) {
     CHECK(there.findings[i].id == here.findings[i].id);
-    auto told = here.findings[i].evidence;
-    for (std::string& line : told)  // the log line without the program's name
+    auto redacted = here.findings[i].evidence;
+    for (std::string& line : redacted)  // the log line without the program's name
       if (const auto at = line.find("train.py"); at != std::string::npos) line.replace(at, 8, "…");
-    CHECK(there.findings[i].evidence == told);
+    CHECK(there.findings[i].evidence == redacted);
   }
   CHECK(there.checked == here.checked);
 }
@@ -139,8 +139,8 @@ TEST_CASE("of dpkg's file a bundle has the packages that rules read, however lon
 TEST_CASE("a bundle tells no names, tokens or command lines") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
-  const auto told = record(sources, bundle.path + "/b");
-  REQUIRE(told);
+  const auto redacted = record(sources, bundle.path + "/b");
+  REQUIRE(redacted);
   std::string all;
   for (const char* name :
        {"environment", "kernel.log", "driver.json", "process.json", "nodes.jsonl", "redacted.txt"})
@@ -155,17 +155,17 @@ TEST_CASE("a bundle tells no names, tokens or command lines") {
 }
 
 TEST_CASE("a name of two letters is hidden where it names a folder") {
-  CHECK(told_of_home("/home/li").find("/home/li") == std::string::npos);
-  CHECK(told_of_home("/data/wu") == "HOME=/data/user1\nPATH=/data/user1/bin:/usr/bin\n");
+  CHECK(redacted_of_home("/home/li").find("/home/li") == std::string::npos);
+  CHECK(redacted_of_home("/data/wu") == "HOME=/data/user1\nPATH=/data/user1/bin:/usr/bin\n");
   Redaction redaction;
   redaction.hide_user("sh");
   CHECK(redaction.apply("/bin/sh -c sh /data/sh/x") == "/bin/sh -c sh /data/user1/x");
 }
 
 TEST_CASE("who has no USER is hidden by the name of the home") {
-  const std::string told = told_of_home("/scratch/alicexyz");
-  CHECK(told.find("PATH=/scratch/user") != std::string::npos);
-  CHECK(told.find("alicexyz") == std::string::npos);
+  const std::string redacted = redacted_of_home("/scratch/alicexyz");
+  CHECK(redacted.find("PATH=/scratch/user") != std::string::npos);
+  CHECK(redacted.find("alicexyz") == std::string::npos);
 }
 
 TEST_CASE("a mouse's battery is no supply of the laptop, and its address stays on the machine") {
@@ -195,10 +195,10 @@ TEST_CASE("a text that nobody can look through stays away, and is not checked in
   Sources sources = machine(folder);
   folder.put("etc/docker/daemon.json", std::string("{\"secret\": 1}\0", 15));
   folder.put("etc/containerd/config.toml", std::string(400'000, '#') + "secret\nversion = 3\n");
-  const auto told = record(sources, bundle.path + "/b");
-  REQUIRE(told);
+  const auto redacted = record(sources, bundle.path + "/b");
+  REQUIRE(redacted);
   CHECK(!slurp(bundle.path + "/b/root/etc/docker/daemon.json"));
-  CHECK(told->back().find("1") != std::string::npos);
+  CHECK(redacted->back().find("1") != std::string::npos);
   const auto again = from_bundle(bundle.path + "/b");
   REQUIRE(again);
   CHECK(collect(*again).container.engines.daemon_json.is_unreadable());
@@ -211,7 +211,7 @@ TEST_CASE("a folder that is not empty is not written to") {
   const TemporaryTree folder, bundle;
   bundle.put("b/mine", "x");
   Sources sources = machine(folder);
-  const auto told = record(sources, bundle.path + "/b");
-  REQUIRE(!told);
-  CHECK(told.error().id == "E0804");
+  const auto redacted = record(sources, bundle.path + "/b");
+  REQUIRE(!redacted);
+  CHECK(redacted.error().id == "E0804");
 }

@@ -17,115 +17,116 @@ namespace {
 // Variables are kept only if their name shows that they are about GPUs, libraries or Python,
 // because any other could contain a token. Programs and schedulers store words, hosts and passwords
 // in theirs, so only those that a rule reads are kept.
-constexpr auto kToldPrefixes = std::to_array<std::string_view>(
+constexpr auto kShareablePrefixes = std::to_array<std::string_view>(
     {"CUDA_",   "CUDNN_",  "NVIDIA_", "NV_",    "NCCL_",     "GLOO_",    "PYTORCH_",    "XLA_",
      "LD_",     "HIP_",    "ROCR_",   "HSA_",   "ROCM_",     "GPU_MAX_", "GPU_DEVICE_", "ZE_",
      "ONEAPI_", "SYCL_",   "OMP_",    "MKL_",   "OPENBLAS_", "NUMEXPR_", "KMP_",        "GOMP_",
      "BNB_",    "TRITON_", "CUPY_",   "NUMBA_", "NUMBAPRO_", "OLLAMA_"});
-constexpr auto kTold = std::to_array<std::string_view>({"PATH",
-                                                        "VIRTUAL_ENV",
-                                                        "CONDA_PREFIX",
-                                                        "CONDA_DEFAULT_ENV",
-                                                        "PYTHONPATH",
-                                                        "PYTHONHOME",
-                                                        "PYTHONNOUSERSITE",
-                                                        "HOME",
-                                                        "LANG",
-                                                        "LC_ALL",
-                                                        "WORLD_SIZE",
-                                                        "RANK",
-                                                        "LOCAL_RANK",
-                                                        "LOCAL_WORLD_SIZE",
-                                                        "container",
-                                                        "MASTER_PORT",
-                                                        "OCL_ICD_VENDORS",
-                                                        "OCL_ICD_FILENAMES",
-                                                        "ACCELERATE_USE_CPU",
-                                                        "AMD_LOG_LEVEL",
-                                                        "CUBLAS_WORKSPACE_CONFIG",
-                                                        "DS_ACCELERATOR",
-                                                        "DS_SKIP_CUDA_CHECK",
-                                                        "JUPYTER_DATA_DIR",
-                                                        "JAX_CUDA_VISIBLE_DEVICES",
-                                                        "JAX_DEBUG_NANS",
-                                                        "JAX_DISABLE_JIT",
-                                                        "JAX_ENABLE_X64",
-                                                        "JAX_PLATFORMS",
-                                                        "JAX_PLATFORM_NAME",
-                                                        "LLAMA_ARG_DEVICE",
-                                                        "LLAMA_ARG_N_GPU_LAYERS",
-                                                        "MIOPEN_DISABLE_CACHE",
-                                                        "MXNET_ENGINE_TYPE",
-                                                        "OMPI_COMM_WORLD_LOCAL_RANK",
-                                                        "OMPI_COMM_WORLD_RANK",
-                                                        "OMPI_COMM_WORLD_SIZE",
-                                                        "SLURM_CPUS_ON_NODE",
-                                                        "SLURM_GPUS_PER_TASK",
-                                                        "SLURM_GPU_BIND",
-                                                        "SLURM_GPUS_ON_NODE",
-                                                        "SLURM_JOB_GPUS",
-                                                        "SLURM_JOB_ID",
-                                                        "SLURM_JOB_NUM_NODES",
-                                                        "SLURM_LOCALID",
-                                                        "SLURM_NNODES",
-                                                        "SLURM_NTASKS",
-                                                        "SLURM_PROCID",
-                                                        "SLURM_STEP_GPUS",
-                                                        "SLURM_STEP_ID",
-                                                        "TF_CPP_MIN_LOG_LEVEL",
-                                                        "TF_CUDNN_USE_AUTOTUNE",
-                                                        "TF_ENABLE_ONEDNN_OPTS",
-                                                        "TF_FORCE_GPU_ALLOW_GROWTH",
-                                                        "TF_FORCE_UNIFIED_MEMORY",
-                                                        "TF_GPU_ALLOCATOR",
-                                                        "TF_USE_LEGACY_KERAS",
-                                                        "TF_XLA_FLAGS",
-                                                        "TORCHDYNAMO_DISABLE",
-                                                        "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
-                                                        "TORCH_COMPILE_DISABLE",
-                                                        "TORCH_CUDA_ARCH_LIST",
-                                                        "TORCH_EXTENSIONS_DIR",
-                                                        "TORCH_DISTRIBUTED_DEBUG",
-                                                        "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL",
-                                                        "UCX_TLS",
-                                                        "VLLM_ATTENTION_BACKEND",
-                                                        "VLLM_CACHE_ROOT",
-                                                        "VLLM_CUDART_SO_PATH",
-                                                        "VLLM_NCCL_SO_PATH",
-                                                        "VLLM_PORT",
-                                                        "VLLM_TARGET_DEVICE",
-                                                        "AMD_SERIALIZE_KERNEL",
-                                                        "CC",
-                                                        "CONDARC",
-                                                        "CONDA_EXE",
-                                                        "CONDA_ENVS_PATH",
-                                                        "CONDA_ENVS_DIRS",
-                                                        "CONDA_ROOT",
-                                                        "FLAGS_check_nan_inf",
-                                                        "GLIBC_TUNABLES",
-                                                        "FLAGS_fraction_of_gpu_memory_to_use",
-                                                        "FLASHINFER_DISABLE_VERSION_CHECK",
-                                                        "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION",
-                                                        "DOCKER_CONFIG",
-                                                        "HF_HOME",
-                                                        "MAMBA_ROOT_PREFIX",
-                                                        "NVCC_APPEND_FLAGS",
-                                                        "NVCC_CCBIN",
-                                                        "NVCC_PREPEND_FLAGS",
-                                                        "PYTHONUSERBASE",
-                                                        "TMPDIR",
-                                                        "TORCHINDUCTOR_CACHE_DIR",
-                                                        "WSL_DISTRO_NAME",
-                                                        "XDG_CONFIG_DIRS",
-                                                        "XDG_CONFIG_HOME",
-                                                        "VLLM_WORKER_MULTIPROC_METHOD",
-                                                        "XDG_CACHE_HOME",
-                                                        "CONDA_BUILD_SYSROOT",
-                                                        "PIP_CONFIG_FILE",
-                                                        "UV_CONFIG_FILE",
-                                                        "UV_NO_CONFIG"});
+constexpr auto kShareable =
+    std::to_array<std::string_view>({"PATH",
+                                     "VIRTUAL_ENV",
+                                     "CONDA_PREFIX",
+                                     "CONDA_DEFAULT_ENV",
+                                     "PYTHONPATH",
+                                     "PYTHONHOME",
+                                     "PYTHONNOUSERSITE",
+                                     "HOME",
+                                     "LANG",
+                                     "LC_ALL",
+                                     "WORLD_SIZE",
+                                     "RANK",
+                                     "LOCAL_RANK",
+                                     "LOCAL_WORLD_SIZE",
+                                     "container",
+                                     "MASTER_PORT",
+                                     "OCL_ICD_VENDORS",
+                                     "OCL_ICD_FILENAMES",
+                                     "ACCELERATE_USE_CPU",
+                                     "AMD_LOG_LEVEL",
+                                     "CUBLAS_WORKSPACE_CONFIG",
+                                     "DS_ACCELERATOR",
+                                     "DS_SKIP_CUDA_CHECK",
+                                     "JUPYTER_DATA_DIR",
+                                     "JAX_CUDA_VISIBLE_DEVICES",
+                                     "JAX_DEBUG_NANS",
+                                     "JAX_DISABLE_JIT",
+                                     "JAX_ENABLE_X64",
+                                     "JAX_PLATFORMS",
+                                     "JAX_PLATFORM_NAME",
+                                     "LLAMA_ARG_DEVICE",
+                                     "LLAMA_ARG_N_GPU_LAYERS",
+                                     "MIOPEN_DISABLE_CACHE",
+                                     "MXNET_ENGINE_TYPE",
+                                     "OMPI_COMM_WORLD_LOCAL_RANK",
+                                     "OMPI_COMM_WORLD_RANK",
+                                     "OMPI_COMM_WORLD_SIZE",
+                                     "SLURM_CPUS_ON_NODE",
+                                     "SLURM_GPUS_PER_TASK",
+                                     "SLURM_GPU_BIND",
+                                     "SLURM_GPUS_ON_NODE",
+                                     "SLURM_JOB_GPUS",
+                                     "SLURM_JOB_ID",
+                                     "SLURM_JOB_NUM_NODES",
+                                     "SLURM_LOCALID",
+                                     "SLURM_NNODES",
+                                     "SLURM_NTASKS",
+                                     "SLURM_PROCID",
+                                     "SLURM_STEP_GPUS",
+                                     "SLURM_STEP_ID",
+                                     "TF_CPP_MIN_LOG_LEVEL",
+                                     "TF_CUDNN_USE_AUTOTUNE",
+                                     "TF_ENABLE_ONEDNN_OPTS",
+                                     "TF_FORCE_GPU_ALLOW_GROWTH",
+                                     "TF_FORCE_UNIFIED_MEMORY",
+                                     "TF_GPU_ALLOCATOR",
+                                     "TF_USE_LEGACY_KERAS",
+                                     "TF_XLA_FLAGS",
+                                     "TORCHDYNAMO_DISABLE",
+                                     "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
+                                     "TORCH_COMPILE_DISABLE",
+                                     "TORCH_CUDA_ARCH_LIST",
+                                     "TORCH_EXTENSIONS_DIR",
+                                     "TORCH_DISTRIBUTED_DEBUG",
+                                     "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL",
+                                     "UCX_TLS",
+                                     "VLLM_ATTENTION_BACKEND",
+                                     "VLLM_CACHE_ROOT",
+                                     "VLLM_CUDART_SO_PATH",
+                                     "VLLM_NCCL_SO_PATH",
+                                     "VLLM_PORT",
+                                     "VLLM_TARGET_DEVICE",
+                                     "AMD_SERIALIZE_KERNEL",
+                                     "CC",
+                                     "CONDARC",
+                                     "CONDA_EXE",
+                                     "CONDA_ENVS_PATH",
+                                     "CONDA_ENVS_DIRS",
+                                     "CONDA_ROOT",
+                                     "FLAGS_check_nan_inf",
+                                     "GLIBC_TUNABLES",
+                                     "FLAGS_fraction_of_gpu_memory_to_use",
+                                     "FLASHINFER_DISABLE_VERSION_CHECK",
+                                     "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION",
+                                     "DOCKER_CONFIG",
+                                     "HF_HOME",
+                                     "MAMBA_ROOT_PREFIX",
+                                     "NVCC_APPEND_FLAGS",
+                                     "NVCC_CCBIN",
+                                     "NVCC_PREPEND_FLAGS",
+                                     "PYTHONUSERBASE",
+                                     "TMPDIR",
+                                     "TORCHINDUCTOR_CACHE_DIR",
+                                     "WSL_DISTRO_NAME",
+                                     "XDG_CONFIG_DIRS",
+                                     "XDG_CONFIG_HOME",
+                                     "VLLM_WORKER_MULTIPROC_METHOD",
+                                     "XDG_CACHE_HOME",
+                                     "CONDA_BUILD_SYSROOT",
+                                     "PIP_CONFIG_FILE",
+                                     "UV_CONFIG_FILE",
+                                     "UV_NO_CONFIG"});
 // Only whether they are set matters; their values are hosts or private.
-constexpr auto kToldAsSet = std::to_array<std::string_view>(
+constexpr auto kShareableAsSet = std::to_array<std::string_view>(
     {"KUBERNETES_SERVICE_HOST", "MASTER_ADDR", "USER", "LOGNAME", "LNAME", "USERNAME"});
 // Package sources: that one is configured, without its address.
 constexpr auto kIndices = std::to_array<std::string_view>(
@@ -222,11 +223,11 @@ bool begins_with_any(std::string_view text, const Words& words) {
                      [&](std::string_view word) { return text.starts_with(word); });
 }
 
-bool is_told(std::string_view name) {
+bool is_shareable(std::string_view name) {
   if (contains_any(name, kSecret)) return false;
-  if (std::find(kTold.begin(), kTold.end(), name) != kTold.end()) return true;
+  if (std::find(kShareable.begin(), kShareable.end(), name) != kShareable.end()) return true;
   return name.ends_with("IFNAME") || name == "OLLAMA_ORIGINS" || name == "OLLAMA_REMOTES" ||
-         ((name.ends_with("_DEVICE") || begins_with_any(name, kToldPrefixes)) &&
+         ((name.ends_with("_DEVICE") || begins_with_any(name, kShareablePrefixes)) &&
           !contains_any(name, kMachine));
 }
 
@@ -291,16 +292,16 @@ bool is_asked(std::string_view name) {
 }
 
 /// The entry of "name=value:name=value" that a rule reads.
-std::string told_tunables(std::string_view value) {
-  std::string told;
+std::string redacted_tunables(std::string_view value) {
+  std::string redacted;
   for (const std::string_view one : split(value, ':'))
     if (one.starts_with("glibc.rtld.execstack="))
-      told += (told.empty() ? "" : ":") + std::string(one.substr(0, one.find('=') + 2));
-  return told;
+      redacted += (redacted.empty() ? "" : ":") + std::string(one.substr(0, one.find('=') + 2));
+  return redacted;
 }
 
-std::string told_value(std::string_view name, const std::string& value) {
-  if (name == "GLIBC_TUNABLES") return told_tunables(value);
+std::string redacted_value(std::string_view name, const std::string& value) {
+  if (name == "GLIBC_TUNABLES") return redacted_tunables(value);
   if (value.find("://") != std::string::npos ||
       (name.starts_with("OLLAMA_") && !is_plain_setting(value)) ||
       (name.ends_with("_DEVICE") && value.find('/') != std::string::npos))
@@ -310,12 +311,13 @@ std::string told_value(std::string_view name, const std::string& value) {
     return value.find("ccbin") != std::string::npos ? "-ccbin …" : value.empty() ? "" : "…";
   if (std::find(kOptions.begin(), kOptions.end(), name) != kOptions.end())
     return value.find('@') == std::string::npos ? value : "…";
-  const bool is_told_whole = std::find(kTold.begin(), kTold.end(), name) != kTold.end();
-  const bool is_known = is_told_whole || is_asked(name);
+  const bool is_kept_whole =
+      std::find(kShareable.begin(), kShareable.end(), name) != kShareable.end();
+  const bool is_known = is_kept_whole || is_asked(name);
   for (std::size_t at = 0; at < value.size();) {
     const std::size_t end = std::min(value.find_first_of(" ,;=", at), value.size());
     const std::string_view word = std::string_view(value).substr(at, end - at);
-    const bool is_path = is_told_whole && word.starts_with('/');  // "/opt/python@3.12/bin"
+    const bool is_path = is_kept_whole && word.starts_with('/');  // "/opt/python@3.12/bin"
     if (is_address(word) || word.starts_with("-D") || (!is_known && !is_everybodys(word)) ||
         (!is_path && word.find('@') != word.npos))
       return "…";
@@ -345,27 +347,27 @@ std::string replaced(std::string_view line, std::string_view begin, char end) {
   const auto at = line.find(begin);
   if (at == std::string_view::npos) return std::string(line);
   const auto stop = line.find(end, at);
-  std::string told(line.substr(0, at + begin.size()));
-  told += "…";
-  if (stop != std::string_view::npos) told += line.substr(stop);
-  return told;
+  std::string redacted(line.substr(0, at + begin.size()));
+  redacted += "…";
+  if (stop != std::string_view::npos) redacted += line.substr(stop);
+  return redacted;
 }
 
 /// "oom-kill:…,task_memcg=/user.slice/…,task=train.py,pid=4711" and "Killed process 4711
 /// (train.py)".
 std::string without_ended_name(std::string_view line) {
-  std::string told = replaced(line, "task_memcg=", ',');
+  std::string redacted = replaced(line, "task_memcg=", ',');
   for (const auto& [begin, end] : {std::pair(",task=", ','), std::pair("Killed process ", ')')}) {
-    auto at = told.find(begin);
+    auto at = redacted.find(begin);
     if (at == std::string::npos) continue;
-    at = end == ')' ? told.find('(', at) + 1 : at + std::string_view(begin).size();
-    const auto stop = told.find(end, at);
+    at = end == ')' ? redacted.find('(', at) + 1 : at + std::string_view(begin).size();
+    const auto stop = redacted.find(end, at);
     if (at == 0 || stop == std::string::npos) continue;
-    if (!begins_with_any(std::string_view(told).substr(at), kPrograms) &&
-        !begins_with_any(std::string_view(told).substr(at), kCompiles))
-      told.replace(at, stop - at, "…");
+    if (!begins_with_any(std::string_view(redacted).substr(at), kPrograms) &&
+        !begins_with_any(std::string_view(redacted).substr(at), kCompiles))
+      redacted.replace(at, stop - at, "…");
   }
-  return told;
+  return redacted;
 }
 
 /// "Xid …: 31, pid=4711, name=python, Ch 8" → "… pid=4711, name=…, Ch 8"; "INFO: task python:4711
@@ -375,61 +377,61 @@ std::string without_process_name(std::string_view line) {
     return without_ended_name(line);
   if (line.find("blocked for more than") != std::string_view::npos)
     return replaced(line, "task ", ':');
-  std::string told = without_word_before_pid(line);
+  std::string redacted = without_word_before_pid(line);
   // A name may contain a comma; what follows the name in an Xid begins with a space.
-  if (const auto at = told.find(", name="); at != std::string::npos) {
-    const auto stop = told.find(", ", at + 7);
-    told.replace(at + 7, (stop == std::string::npos ? told.size() : stop) - at - 7, "…");
+  if (const auto at = redacted.find(", name="); at != std::string::npos) {
+    const auto stop = redacted.find(", ", at + 7);
+    redacted.replace(at + 7, (stop == std::string::npos ? redacted.size() : stop) - at - 7, "…");
   } else {
-    told = replaced(told, "name=", ',');
+    redacted = replaced(redacted, "name=", ',');
   }
   // The formats of amdgpu, i915 and the kernel.
   for (const auto& [begin, end] :
        {std::pair("rocess ", " pid"), std::pair("thread ", " pid"), std::pair("Comm: ", " "),
         std::pair("comm=\"", "\""), std::pair("Lockdown: ", ":"), std::pair(", in ", " […")}) {
-    for (auto at = told.find(begin); at != std::string::npos; at = told.find(begin, at)) {
+    for (auto at = redacted.find(begin); at != std::string::npos; at = redacted.find(begin, at)) {
       at += std::string_view(begin).size();
-      const auto stop = told.find(end, at);
-      if (stop != std::string::npos && stop > at) told.replace(at, stop - at, "…");
+      const auto stop = redacted.find(end, at);
+      if (stop != std::string::npos && stop > at) redacted.replace(at, stop - at, "…");
     }
   }
-  return told;
+  return redacted;
 }
 
 }  // namespace
 
 Environment redacted_environment(const Environment& environment, std::set<std::string>& dropped) {
-  Environment told;
+  Environment redacted;
   for (const auto& [name, value] : environment) {
-    if (std::find(kToldAsSet.begin(), kToldAsSet.end(), name) != kToldAsSet.end())
-      told.emplace(
+    if (std::find(kShareableAsSet.begin(), kShareableAsSet.end(), name) != kShareableAsSet.end())
+      redacted.emplace(
           name, value.empty() || value == "localhost" || value.starts_with("127.") ? value : "…");
     // For rootless Docker it is a socket in this user's folder.
     else if (name == "DOCKER_HOST")
-      told.emplace(name, value.starts_with("unix:///run/user/") ? "unix:///run/user/…" : "…");
+      redacted.emplace(name, value.starts_with("unix:///run/user/") ? "unix:///run/user/…" : "…");
     else if (name == "DOCKER_CONTEXT")
-      told.emplace(name, value == "desktop-linux" || value == "default" ? value : "…");
+      redacted.emplace(name, value == "desktop-linux" || value == "default" ? value : "…");
     else if (std::find(kIndices.begin(), kIndices.end(), name) != kIndices.end())
-      told.emplace(name, without_hosts(value));
-    else if (is_told(name))
-      told.emplace(name, told_value(name, value));
+      redacted.emplace(name, without_hosts(value));
+    else if (is_shareable(name))
+      redacted.emplace(name, redacted_value(name, value));
     else
       dropped.insert(name);
   }
-  return told;
+  return redacted;
 }
 
 std::string redacted_log(std::string_view log) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(log, '\n'))
     if (contains_any(line, kLogWords) && line.find("ommand line:") == line.npos &&
         line.find("audit") == line.npos && line.find("apparmor=") == line.npos) {
       // "Nov 23 01:28:19 gpu7 kernel: NVRM: …"
       const auto kernel = line.find(" kernel: ");
-      const bool is_told_by_host = kernel < 64 && !line.starts_with('[');
-      told += without_process_name(is_told_by_host ? line.substr(kernel + 9) : line) + "\n";
+      const bool is_of_host_kernel = kernel < 64 && !line.starts_with('[');
+      redacted += without_process_name(is_of_host_kernel ? line.substr(kernel + 9) : line) + "\n";
     }
-  return told;
+  return redacted;
 }
 
 }  // namespace berth::doctor

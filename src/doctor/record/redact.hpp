@@ -65,6 +65,13 @@ class Redaction {
 /// The same for settings of container engines, services, NCCL, packages and environments.
 [[nodiscard]] std::optional<std::string> redacted_settings(std::string_view path,
                                                            std::string_view text);
+/// The settings of pip, uv and conda that rules need: that an index is configured, and how its
+/// address ends. Removes private hosts, users, passwords, tokens, and the values of all other keys.
+[[nodiscard]] std::string redacted_package_settings(std::string_view settings);
+/// Whether the path is one of their files.
+[[nodiscard]] bool is_package_settings(std::string_view path);
+/// The text with all its addresses redacted in this way.
+[[nodiscard]] std::string without_hosts(std::string_view text);
 /// The relevant lines of a folder list (ld.so.conf, *.pth).
 [[nodiscard]] std::string redacted_folders(std::string_view text,
                                            const std::function<bool(const std::string&)>& matters);
@@ -72,7 +79,7 @@ class Redaction {
 [[nodiscard]] std::string redacted_loader_cache(
     std::string_view bytes, const std::function<bool(const std::string&)>& matters);
 /// A service's account in a bundle: unchanged if it is Ollama's own or root.
-[[nodiscard]] std::string_view told_service_user(std::string_view user);
+[[nodiscard]] std::string_view redacted_service_user(std::string_view user);
 /// /etc/group, reduced to whether a service's `user` may use the GPU nodes.
 [[nodiscard]] std::string redacted_group(std::string_view text, std::string_view user);
 /// /etc/hosts, reduced to this machine (`own`, written as "HOST") and localhost.

@@ -39,31 +39,31 @@ std::string engine_word(std::string_view word) {
 /// drivers. Works line by line and without comments, so that an unbalanced quote does not invert
 /// the rest.
 std::string engine_settings(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
-    if (!told.empty()) told += '\n';
+    if (!redacted.empty()) redacted += '\n';
     for (std::size_t at = 0; at < line.size();) {
       const char c = line[at];
       if (c == '#') break;
       if (c == '"' || c == '\'') {
         const std::size_t end = std::min(line.find(c, at + 1), line.size());
-        told += c + engine_word(line.substr(at + 1, end - at - 1));
-        if (end < line.size()) told += c;
+        redacted += c + engine_word(line.substr(at + 1, end - at - 1));
+        if (end < line.size()) redacted += c;
         at = end + 1;
         continue;
       }
       constexpr std::string_view kBetween = " \t\r=,[]{}:.";
       if (kBetween.find(c) != std::string_view::npos) {
-        told += c;
+        redacted += c;
         ++at;
         continue;
       }
       const std::size_t end = std::min(line.find_first_of(" \t\r=,[]{}:\"'#.", at), line.size());
-      told += engine_word(line.substr(at, end - at));
+      redacted += engine_word(line.substr(at, end - at));
       at = end;
     }
   }
-  return told;
+  return redacted;
 }
 
 bool is_makers(std::string_view kind) {
@@ -73,7 +73,7 @@ bool is_makers(std::string_view kind) {
 
 /// Reduces a CDI specification to its kind, devices, and required files, as lines.
 std::string device_specification(std::string_view text) {
-  std::string lines(text), told;
+  std::string lines(text), redacted;
   if (trim(text).starts_with('{'))
     std::replace_if(
         lines.begin(), lines.end(),
@@ -106,9 +106,9 @@ std::string device_specification(std::string_view text) {
     if (key == "cdiVersion" && value.find_first_not_of("0123456789.") != value.npos) continue;
     if (key == "kind" || key == "devices" || key == "name" || key == "major" ||
         key == "cdiVersion" || is_path)
-      told += std::string(key) + ": " + value + "\n";
+      redacted += std::string(key) + ": " + value + "\n";
   }
-  return told;
+  return redacted;
 }
 
 /// Removes every address from a package's requirements or metadata: "acme-lib @ …".
@@ -123,23 +123,23 @@ std::string without_address(std::string_view line) {
 }
 
 std::string package_metadata(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (std::string_view line : split(text, '\n')) {
     if (trim(line).empty()) break;  // the description follows
     const std::string_view key = line.substr(0, std::min(line.find(':'), line.size()));
     if (std::find(kMetadataKeys.begin(), kMetadataKeys.end(), key) == kMetadataKeys.end()) continue;
-    told += without_address(line) + "\n";
+    redacted += without_address(line) + "\n";
   }
-  return told;
+  return redacted;
 }
 
 /// The lines for which `keep` returns true.
 template <typename Keep>
 std::string lines_of(std::string_view text, Keep keep) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n'))
-    if (!line.empty() && keep(trim(line))) told += std::string(line) + "\n";
-  return told;
+    if (!line.empty() && keep(trim(line))) redacted += std::string(line) + "\n";
+  return redacted;
 }
 
 /// The part of a server's variable that rules read: the value of CUDA_VISIBLE_DEVICES; of others,
@@ -174,8 +174,8 @@ std::string ollamas_variables(std::string_view words) {
     const std::string_view one = words.substr(0, end);
     words.remove_prefix(std::min(end + 1, words.size()));
     if (one.find('=') == std::string_view::npos) continue;
-    if (const std::string told = ollamas_variable(one); !told.empty())
-      kept += (kept.empty() ? "\"" : " \"") + told + "\"";
+    if (const std::string redacted = ollamas_variable(one); !redacted.empty())
+      kept += (kept.empty() ? "\"" : " \"") + redacted + "\"";
   }
   return kept;
 }
@@ -183,7 +183,7 @@ std::string ollamas_variables(std::string_view words) {
 /// The permissions in a unit that rules read; an account that is not Ollama's own is private.
 std::string ollamas_right(std::string_view key, std::string_view value) {
   const std::string begin = std::string(key) + "=";
-  if (key == "User") return begin + std::string(told_service_user(value)) + "\n";
+  if (key == "User") return begin + std::string(redacted_service_user(value)) + "\n";
   if (key == "PrivateDevices" || key == "DevicePolicy")
     return begin + (value.size() < 8 ? std::string(value) : "…") + "\n";
   if (key == "DeviceAllow")
@@ -198,43 +198,43 @@ std::string ollamas_right(std::string_view key, std::string_view value) {
 /// The part of `Environment="OLLAMA_VULKAN=1" "TOKEN=…"` that rules read, and that the unit names
 /// files.
 std::string ollamas_settings(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string& joined : joined_lines(text, false)) {
     const std::string_view line = joined;
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos) continue;
     const std::string_view key = line.substr(0, equals), value = trim(line.substr(equals + 1));
-    told += ollamas_right(key, value);
+    redacted += ollamas_right(key, value);
     if (key == "EnvironmentFile") {
       const bool is_own = is_ollamas_settings(value.substr(value.starts_with('-') ? 1 : 0));
-      told += "EnvironmentFile=" + (is_own || value.empty() ? std::string(value) : "/%") + "\n";
+      redacted += "EnvironmentFile=" + (is_own || value.empty() ? std::string(value) : "/%") + "\n";
     }
     if (key == "PassEnvironment") {
-      told += "PassEnvironment=";
+      redacted += "PassEnvironment=";
       for (const std::string_view name : words_between_blanks(value))
-        if (!ollamas_variable(name).empty()) told += std::string(name) + " ";
-      told += "\n";
+        if (!ollamas_variable(name).empty()) redacted += std::string(name) + " ";
+      redacted += "\n";
     }
     if (key != "Environment") continue;
     const std::string kept = ollamas_variables(value);
-    if (!kept.empty() || value.empty()) told += "Environment=" + kept + "\n";
+    if (!kept.empty() || value.empty()) redacted += "Environment=" + kept + "\n";
   }
-  return told;
+  return redacted;
 }
 
 /// A file with one variable per line.
 std::string ollamas_file(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string& line : joined_lines(text, false)) {
     if (line.find('=') == std::string::npos) continue;
-    if (const std::string one = ollamas_variable(line); !one.empty()) told += one + "\n";
+    if (const std::string one = ollamas_variable(line); !one.empty()) redacted += one + "\n";
   }
-  return told;
+  return redacted;
 }
 
 /// Lines of gres.conf, without node names and resources other than GPUs.
 std::string slurms_gpus(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string& line : joined_lines(text, true)) {
     std::string kept;
     for (const std::string_view word : words_between_blanks(line)) {
@@ -242,45 +242,45 @@ std::string slurms_gpus(std::string_view text) {
       std::string key(word.substr(0, equals));
       for (char& c : key) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
       const std::string_view value = word.substr(std::min(equals + 1, word.size()));
-      const bool is_told = (key == "file" && value.starts_with("/dev/nvidia")) ||
-                           key == "autodetect" || (key == "name" && value == "gpu");
+      const bool is_shareable = (key == "file" && value.starts_with("/dev/nvidia")) ||
+                                key == "autodetect" || (key == "name" && value == "gpu");
       constexpr auto kKeys = std::to_array<std::string_view>(
           {"autodetect", "cores", "count", "file", "flags", "links", "name", "nodename", "type"});
       if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) continue;
       kept += (kept.empty() ? "" : " ") + std::string(word.substr(0, equals)) + "=" +
-              (is_told ? std::string(value) : "…");
+              (is_shareable ? std::string(value) : "…");
     }
-    if (!kept.empty()) told += kept + "\n";
+    if (!kept.empty()) redacted += kept + "\n";
   }
-  return told;
+  return redacted;
 }
 
 /// {"cuda": {"version": "12.5.82"}}.
 std::string toolkit_version(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
-  nlohmann::json told = nlohmann::json::object();
+  nlohmann::json redacted = nlohmann::json::object();
   if (document.is_object() && document.contains("cuda") && document["cuda"].is_object() &&
       document["cuda"].contains("version") && document["cuda"]["version"].is_string())
-    told["cuda"] = {{"version", document["cuda"]["version"]}};
-  return told.dump() + "\n";
+    redacted["cuda"] = {{"version", document["cuda"]["version"]}};
+  return redacted.dump() + "\n";
 }
 
 /// A wheel's origin: its file name shows what it was built for.
 std::string wheel_address(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
-  nlohmann::json told = nlohmann::json::object();
+  nlohmann::json redacted = nlohmann::json::object();
   if (document.is_object() && document.contains("url") && document["url"].is_string()) {
     const std::string url = document["url"].get<std::string>();
     // "file:" alone has no slash.
     const std::string name = url.substr(std::min(url.rfind('/'), url.size()));
-    told["url"] = url.starts_with("file:") ? "file:///…" + name : without_hosts(url);
+    redacted["url"] = url.starts_with("file:") ? "file:///…" + name : without_hosts(url);
   }
-  return told.dump() + "\n";
+  return redacted.dump() + "\n";
 }
 
 /// NCCL's variables, redacted as in the environment.
 std::string nccl_settings(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
     const std::string_view row = trim(line.substr(0, line.find('#')));
     const std::size_t equals = row.find('=');
@@ -290,9 +290,9 @@ std::string nccl_settings(std::string_view text) {
          redacted_environment({{std::string(trim(row.substr(0, equals))),
                                 std::string(trim(row.substr(equals + 1)))}},
                               dropped))
-      told += name + "=" + value + "\n";
+      redacted += name + "=" + value + "\n";
   }
-  return told;
+  return redacted;
 }
 
 std::string environment_settings(std::string_view text) {
@@ -308,9 +308,9 @@ std::string environment_settings(std::string_view text) {
 std::string package_build(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   if (document.is_object()) {
-    nlohmann::json told = nlohmann::json::object();
-    if (document.contains("version")) told["version"] = document["version"];
-    return told.dump() + "\n";
+    nlohmann::json redacted = nlohmann::json::object();
+    if (document.contains("version")) redacted["version"] = document["version"];
+    return redacted.dump() + "\n";
   }
   return lines_of(text, [](std::string_view line) {
     return !line.starts_with('#') &&
@@ -342,14 +342,14 @@ std::string notebook_kernel(std::string_view text) {
   if (!document.is_object() || !document.contains("argv") || !document["argv"].is_array() ||
       document["argv"].empty())
     return "{}\n";
-  nlohmann::json told;
-  told["argv"] = nlohmann::json::array({document["argv"][0]});
-  return told.dump() + "\n";
+  nlohmann::json redacted;
+  redacted["argv"] = nlohmann::json::array({document["argv"][0]});
+  return redacted.dump() + "\n";
 }
 
 }  // namespace
 
-std::string_view told_service_user(std::string_view user) {
+std::string_view redacted_service_user(std::string_view user) {
   return user.empty() || user == "ollama" || user == "root" ? user : "user1";
 }
 
@@ -361,7 +361,7 @@ std::string redacted_group(std::string_view text, std::string_view user) {
       if (words.size() == 4)
         for (const std::string_view member : split(words[3], ','))
           is_member = is_member || (!user.empty() && trim(member) == user);
-      return "render:x:0:" + std::string(is_member ? told_service_user(user) : "") + "\n";
+      return "render:x:0:" + std::string(is_member ? redacted_service_user(user) : "") + "\n";
     }
   return "";
 }
@@ -412,14 +412,14 @@ std::optional<std::string> redacted_settings(std::string_view path, std::string_
   if (name == "version.json") return toolkit_version(text);
   if (name == "nccl.conf" || name == ".nccl.conf") return nccl_settings(text);
   if (name == "gres.conf") return slurms_gpus(text);
-  if (auto told = of_driver(path, text)) return told;
+  if (auto redacted = of_driver(path, text)) return redacted;
   if (path == "/etc/group") return redacted_group(text, "ollama");
   if (path == kPackagesFile) return selected_packages(text);
   if (name.ends_with(".icd"))
     return std::string(text.find("nvidia") < text.find('\n') ? "libnvidia-opencl.so.1\n" : "…\n");
   if (path.find("/ollama.service") != path.npos) return ollamas_settings(text);
   if (is_ollamas_settings(path)) return ollamas_file(text);
-  if (is_package_settings(path)) return told_settings(text);
+  if (is_package_settings(path)) return redacted_package_settings(text);
   if (name == "kernel.json") return notebook_kernel(text);
   if (name == "config.json") return docker_context(text);
   if (name == "direct_url.json") return wheel_address(text);

@@ -4,6 +4,7 @@
 
 #include "base/text_parts.hpp"
 #include "doctor/facts/package_index.hpp"
+#include "doctor/record/redact.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -86,20 +87,20 @@ std::string without_host(const std::string& url) {
   const std::string_view name = std::string_view(url).substr(host, end - host);
   const std::string_view plain = name.substr(0, name.find(':'));
   if (is_everybodys(plain)) return url;
-  std::string told = url.substr(0, host);
+  std::string redacted = url.substr(0, host);
   if (is_of_people(plain))
-    told += plain;
+    redacted += plain;
   else if (!name.empty())
-    told += "index-host";
-  if (end == url.size()) return told;
+    redacted += "index-host";
+  if (end == url.size()) return redacted;
   const std::size_t last = url.rfind('/');
-  const bool is_told = is_of_build(std::string_view(url).substr(last + 1));
-  if (last > end || !is_told) told += "/…";
-  if (url.find("/nightly/", end) != std::string::npos) told += "/nightly";
-  return is_told ? told + url.substr(last) : told;
+  const bool is_shareable = is_of_build(std::string_view(url).substr(last + 1));
+  if (last > end || !is_shareable) redacted += "/…";
+  if (url.find("/nightly/", end) != std::string::npos) redacted += "/nightly";
+  return is_shareable ? redacted + url.substr(last) : redacted;
 }
 
-std::string told_scheme(std::string_view scheme) {
+std::string redacted_scheme(std::string_view scheme) {
   constexpr auto kSchemes = std::to_array<std::string_view>(
       {"http", "https", "file", "ftp", "ssh", "git", "git+http", "git+https", "git+ssh"});
   const bool is_known = std::find(kSchemes.begin(), kSchemes.end(), scheme) != kSchemes.end();
@@ -107,7 +108,7 @@ std::string told_scheme(std::string_view scheme) {
 }
 
 /// Settings whose values rules read: pip's and uv's indices, conda's channels.
-bool is_asked(std::string_view key) {
+bool is_read_by_rules(std::string_view key) {
   constexpr auto kKeys = std::to_array<std::string_view>(
       {"index-url", "extra-index-url", "no-index", "url", "default", "explicit", "channels"});
   return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
@@ -123,7 +124,7 @@ std::string without_hosts(std::string_view text) {
     const std::size_t end = std::min(text.find_first_of(" \t\r\n\"',[]=", begin), text.size());
     const std::string_view word = text.substr(begin, end - begin);
     if (const std::size_t scheme = word.find("://"); scheme != std::string_view::npos)
-      out += told_scheme(word.substr(0, scheme)) +
+      out += redacted_scheme(word.substr(0, scheme)) +
              without_host(index_address(word.substr(scheme), "").url);
     else
       out += is_plain(word) ? std::string(word) : "…";
@@ -132,9 +133,9 @@ std::string without_hosts(std::string_view text) {
   return out;
 }
 
-std::string told_settings(std::string_view settings) {
+std::string redacted_package_settings(std::string_view settings) {
   std::string lines;
-  bool told = false;
+  bool is_kept = false;
   for (const std::string_view line : split(settings, '\n')) {
     if (!lines.empty() || line.data() != settings.data()) lines += '\n';
     const std::string_view bare = trim(line.substr(0, line.find(" #")));
@@ -144,17 +145,17 @@ std::string told_settings(std::string_view settings) {
     const std::size_t end = bare.find_first_of("=:");
     const std::string indent(line.substr(0, line.find(bare.front())));
     if (bare.front() == '[' && !goes_on) {
-      told = false;
+      is_kept = false;
       const bool is_known =
           bare == "[global]" || bare == "[install]" || bare == "[pip]" || bare == "[[index]]";
       lines += is_known ? std::string(bare) : "[…]";
     } else if (goes_on) {
-      if (told) lines += indent + without_hosts(bare);
+      if (is_kept) lines += indent + without_hosts(bare);
     } else if (end != std::string_view::npos) {
       std::string key(trim(bare.substr(0, end)));
       std::replace(key.begin(), key.end(), '_', '-');
-      told = is_asked(key);
-      if (told)
+      is_kept = is_read_by_rules(key);
+      if (is_kept)
         lines += std::string(bare.substr(0, end + 1)) + without_hosts(bare.substr(end + 1));
       else
         lines += std::string(1, bare[end]) == "=" ? "… = …" : "…: …";

@@ -16,7 +16,7 @@ namespace berth::doctor {
 namespace {
 
 // From the kernel's command line, which may also contain passwords, disk ids and addresses.
-constexpr auto kToldParameters =
+constexpr auto kShareableParameters =
     std::to_array<std::string_view>({"nvidia",
                                      "nouveau",
                                      "amdgpu",
@@ -73,46 +73,46 @@ bool is_one_of(std::string_view word, const Words& words) {
 /// The lines for which `keep` returns true.
 template <typename Keep>
 std::string lines_of(std::string_view text, Keep keep) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n'))
-    if (keep(line)) told += std::string(line) + "\n";
-  return told;
+    if (keep(line)) redacted += std::string(line) + "\n";
+  return redacted;
 }
 
 /// "nvidia-drm.modeset=1", "ro"; "root=UUID=…" does not match "ro".
-bool is_told_parameter(std::string_view word) {
+bool is_shareable_parameter(std::string_view word) {
   const std::string_view name = word.substr(0, word.find('='));
-  return name.starts_with("nvidia") || is_one_of(name, kToldParameters) ||
-         is_one_of(name.substr(0, name.find('.')), kToldParameters);
+  return name.starts_with("nvidia") || is_one_of(name, kShareableParameters) ||
+         is_one_of(name.substr(0, name.find('.')), kShareableParameters);
 }
 
 /// "modprobe.blacklist=nouveau,mine" → "modprobe.blacklist=nouveau,…"; numbers are kept.
-std::string told_parameter(std::string_view word) {
+std::string redacted_parameter(std::string_view word) {
   const std::size_t equals = word.find('=');
-  std::string told(word.substr(0, equals));
-  if (equals == std::string_view::npos) return told;
+  std::string redacted(word.substr(0, equals));
+  if (equals == std::string_view::npos) return redacted;
   for (const std::string_view part : split(word.substr(equals + 1), ',')) {
     const bool is_number = part.find_first_not_of("0123456789abcdefABCDEFxKMG:.!-@") == part.npos;
-    told += (told.size() > equals ? "," : "=") +
-            (is_number || is_common(part) ? std::string(part) : "…");
+    redacted += (redacted.size() > equals ? "," : "=") +
+                (is_number || is_common(part) ? std::string(part) : "…");
   }
-  return told;
+  return redacted;
 }
 
 std::string command_line(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view word : split(trim(text), ' ')) {
     if (word.empty()) continue;
-    if (!told.empty()) told += ' ';
-    told += is_told_parameter(word) ? told_parameter(word) : "…";
+    if (!redacted.empty()) redacted += ' ';
+    redacted += is_shareable_parameter(word) ? redacted_parameter(word) : "…";
   }
-  return told + "\n";
+  return redacted + "\n";
 }
 
 /// Keeps mount point, options and type from /proc/PID/mountinfo; the rest contains servers, their
 /// folders and passwords. Sources are kept only for folders of container engines.
 std::string mounts(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
     const auto words = split(line, ' ');
     if (words.size() < 6) continue;
@@ -124,16 +124,16 @@ std::string mounts(std::string_view text) {
     const bool forbids = words[5].find("noexec") != std::string_view::npos;
     if (!is_private && !forbids && !is_common(words[4])) continue;
     const auto dash = std::find(words.begin(), words.end(), "-");
-    told +=
+    redacted +=
         fmt::format("{} {} {} {} {} {} - {} … …\n", words[0], words[1], words[2], root,
                     is_private ? "/…" : words[4], words[5], words.end() - dash > 1 ? dash[1] : "…");
   }
-  return told;
+  return redacted;
 }
 
 /// Keeps which engine a cgroup belongs to; the rest contains users and names.
 std::string groups(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
     const std::size_t colon = line.find(":/");
     if (colon == std::string_view::npos ||
@@ -144,14 +144,14 @@ std::string groups(std::string_view text) {
     for (const std::string_view place :
          {"/kubepods", "/libpod-", "libpod_", "/docker/", "/docker-", "/lxc/", "/lxc.payload"})
       if (line.find(place) != std::string_view::npos) kind = place;
-    told += std::string(line.substr(0, colon + 1)) + (kind.starts_with('/') ? "" : "/") +
-            std::string(kind) + "\n";
+    redacted += std::string(line.substr(0, colon + 1)) + (kind.starts_with('/') ? "" : "/") +
+                std::string(kind) + "\n";
   }
-  return told;
+  return redacted;
 }
 
 /// Program names are kept if they are NVIDIA's, compilers or installers.
-bool is_told_program(std::string_view name) {
+bool is_shareable_program(std::string_view name) {
   const std::string_view word = name.substr(0, name.find_first_of(")\n"));
   return name.starts_with("nv-") || name.starts_with("nvidia-") || is_one_of(word, kCompiles) ||
          is_one_of(word, kInstalls) ||
@@ -161,37 +161,37 @@ bool is_told_program(std::string_view name) {
 std::string process_state(std::string_view text) {
   const auto open = text.find('('), close = text.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) return "";
-  if (is_told_program(text.substr(open + 1))) return std::string(text);
+  if (is_shareable_program(text.substr(open + 1))) return std::string(text);
   return std::string(text.substr(0, open + 1)) + "…" + std::string(text.substr(close));
 }
 
 /// Module names without memory addresses.
 std::string modules(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
     const std::string_view name = line.substr(0, line.find(' '));
-    if (!name.empty() && is_common(name)) told += std::string(name) + " 1 0 - Live 0x0\n";
+    if (!name.empty() && is_common(name)) redacted += std::string(name) + " 1 0 - Live 0x0\n";
   }
-  return told;
+  return redacted;
 }
 
 /// "… Release Build  (root@gpu7)  Mon …" → "… Release Build  Mon …".
 std::string without_builder(std::string_view text) {
-  std::string told(text);
-  for (auto mark = told.find('@'); mark != std::string::npos; mark = told.find('@', mark)) {
-    const auto open = told.rfind('(', mark), close = told.find(')', mark);
+  std::string redacted(text);
+  for (auto mark = redacted.find('@'); mark != std::string::npos; mark = redacted.find('@', mark)) {
+    const auto open = redacted.rfind('(', mark), close = redacted.find(')', mark);
     if (open == std::string::npos || close == std::string::npos) {
-      told.erase(mark, 1);
+      redacted.erase(mark, 1);
       continue;
     }
-    told.erase(open, close + 1 - open);
+    redacted.erase(open, close + 1 - open);
     mark = open;
   }
-  return told;
+  return redacted;
 }
 
 std::optional<std::string> of_process(std::string_view name, std::string_view text) {
-  if (name == "comm") return is_told_program(text) ? std::string(text) : "…\n";
+  if (name == "comm") return is_shareable_program(text) ? std::string(text) : "…\n";
   if (name == "stat") return process_state(text);
   if (name == "mountinfo") return mounts(text);
   if (name == "cgroup") return groups(text);
@@ -245,18 +245,18 @@ std::optional<std::string> of_kernel(std::string_view path, std::string_view tex
 /// The Device Serial Number in a PCI function's extended capabilities, which is a network card's
 /// MAC address.
 std::string without_serial(std::string_view config) {
-  std::string told(config);
+  std::string redacted(config);
   const auto byte = [&](std::size_t at) -> std::uint32_t {
-    return at < told.size() ? static_cast<unsigned char>(told[at]) : 0;
+    return at < redacted.size() ? static_cast<unsigned char>(redacted[at]) : 0;
   };
   std::size_t at = 0x100;
   for (int hops = 0; hops < 64 && at >= 0x100; ++hops) {
     constexpr std::uint32_t kSerial = 0x0003;
     if ((byte(at) | byte(at + 1) << 8) == kSerial)
-      for (std::size_t i = at + 4; i < std::min(at + 12, told.size()); ++i) told[i] = '\0';
+      for (std::size_t i = at + 4; i < std::min(at + 12, redacted.size()); ++i) redacted[i] = '\0';
     at = byte(at + 2) >> 4 | byte(at + 3) << 4;
   }
-  return told;
+  return redacted;
 }
 
 std::string system_of(std::string_view text) {
@@ -269,27 +269,27 @@ std::string system_of(std::string_view text) {
 
 /// Where accounts and groups are looked up: in files or in a directory.
 std::string name_services(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
     const std::string_view database = trim(line.substr(0, line.find(':')));
     if (database != "passwd" && database != "group") continue;
-    told += std::string(database) + ":";
+    redacted += std::string(database) + ":";
     const std::string_view rest = line.substr(0, line.find('#')).substr(line.find(':') + 1);
     std::string spaced(rest);
     std::replace(spaced.begin(), spaced.end(), '\t', ' ');
     for (const std::string_view word : split(spaced, ' ')) {
       if (word.empty() || word.find_first_of("[]=") != word.npos) continue;
       const bool is_own = word == "files" || word == "compat" || word == "systemd";
-      told += " " + (is_own ? std::string(word) : "directory");
+      redacted += " " + (is_own ? std::string(word) : "directory");
     }
-    told += "\n";
+    redacted += "\n";
   }
-  return told;
+  return redacted;
 }
 
 /// Lines about GPU drivers; the commands that replace them are removed.
 std::string module_settings(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view whole : split(text, '\n')) {
     std::string_view line = trim(whole);
     line = trim(line.substr(0, line.find(" #")));
@@ -305,65 +305,65 @@ std::string module_settings(std::string_view text) {
       const std::size_t equals = word.find('=');
       const bool is_name = equals == word.npos ? is_common(word) : !starts;
       kept += (kept.empty() ? "" : " ") +
-              (is_name ? equals == word.npos ? std::string(word) : told_parameter(word) : "…");
+              (is_name ? equals == word.npos ? std::string(word) : redacted_parameter(word) : "…");
     }
-    told += kept + "\n";
+    redacted += kept + "\n";
   }
-  return told;
+  return redacted;
 }
 
 /// udev rules that remove GPUs from the bus, and the one that links their nodes.
 std::string device_rules(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n'))
     if (!trim(line).starts_with('#') && line.find("0x10de") != line.npos &&
         line.find("ATTR{remove}=\"1\"") != line.npos && line.find("0x03") != line.npos)
-      told += "ATTR{vendor}==\"0x10de\", ATTR{class}==\"0x03*\", ATTR{remove}=\"1\"\n";
+      redacted += "ATTR{vendor}==\"0x10de\", ATTR{class}==\"0x03*\", ATTR{remove}=\"1\"\n";
   if (text.find("create-dev-char-symlinks") != text.npos)
-    told += "RUN+=\"/usr/bin/nvidia-ctk system create-dev-char-symlinks\"\n";
-  return told;
+    redacted += "RUN+=\"/usr/bin/nvidia-ctk system create-dev-char-symlinks\"\n";
+  return redacted;
 }
 
 /// The kernel it was for, and what failed.
 std::string build_log(std::string_view text) {
-  std::string told = "for kernel";
+  std::string redacted = "for kernel";
   std::string head(text.substr(0, 256));
   std::replace(head.begin(), head.end(), '\n', ' ');
   for (const std::string_view word : split(head, ' '))
     if (word.size() < 64 &&
         std::isdigit(static_cast<unsigned char>(word.empty() ? 'x' : word[0])) &&
         std::count(word.begin(), word.end(), '.') >= 2)
-      told += " " + std::string(word);
+      redacted += " " + std::string(word);
   constexpr auto kWords = std::to_array<std::string_view>(
       {"PREEMPT_RT", "CC version check", "unrecognized command", "No space left on device",
        "Killed signal", "implicit declaration", "arguments to function", "has no member named",
        "incompatible pointer", "GPL-incompatible", ": error:", ": fatal error:"});
-  told += "\n";
+  redacted += "\n";
   for (const std::string_view line : split(text, '\n')) {
     if (!contains_any(line, kWords)) continue;
     // The part after the file position; the path before it is private.
     const std::size_t at = line.find("error:");
-    told += std::string(at == line.npos ? line : line.substr(at)).substr(0, 400) + "\n";
+    redacted += std::string(at == line.npos ? line : line.substr(at)).substr(0, 400) + "\n";
   }
-  return told;
+  return redacted;
 }
 
 /// Where depmod found NVIDIA's modules, and for Docker on a Jetson, whether tables are modules.
 std::string driver_modules(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
     const std::string_view file = line.substr(0, line.find(':'));
     const std::string_view name = file.substr(file.rfind('/') + 1);
-    if (name.starts_with("nvidia") && is_common(file)) told += std::string(file) + ":\n";
+    if (name.starts_with("nvidia") && is_common(file)) redacted += std::string(file) + ":\n";
   }
   for (const std::string table : {"/iptable_raw.ko", "/iptable_filter.ko"})
-    if (text.find(table) != text.npos) told += "kernel/net/ipv4/netfilter" + table + ":\n";
-  return told;
+    if (text.find(table) != text.npos) redacted += "kernel/net/ipv4/netfilter" + table + ":\n";
+  return redacted;
 }
 
 /// "[gpu]" followed by "enabled=false".
 std::string wsl_settings(std::string_view text) {
-  std::string told;
+  std::string redacted;
   bool inside = false;
   for (const std::string_view line : split(text, '\n')) {
     std::string dense;
@@ -372,24 +372,24 @@ std::string wsl_settings(std::string_view text) {
         dense += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (dense.starts_with('[')) inside = dense == "[gpu]";
     if (inside && (dense == "[gpu]" || dense == "enabled=false" || dense == "enabled=true"))
-      told += dense + "\n";
+      redacted += dense + "\n";
   }
-  return told;
+  return redacted;
 }
 
 /// "< POWER_MODEL ID=1 NAME=15W >".
 std::string power_modes(std::string_view text) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
     const auto id = line.find("POWER_MODEL ID="), name = line.find(" NAME=");
     if (trim(line).starts_with('#') || id == line.npos || name == line.npos || name < id) continue;
     const std::string_view rest = line.substr(name + 6);
     const std::string_view mode = rest.substr(0, rest.find_first_of(" >"));
     constexpr std::string_view kLetters = "MAXNSUPERCOREW_0123456789DESKTOP";
-    told += fmt::format("< {} NAME={} >\n", line.substr(id, name - id),
-                        mode.find_first_not_of(kLetters) == mode.npos ? mode : "mode");
+    redacted += fmt::format("< {} NAME={} >\n", line.substr(id, name - id),
+                            mode.find_first_not_of(kLetters) == mode.npos ? mode : "mode");
   }
-  return told;
+  return redacted;
 }
 
 std::optional<std::string> of_hardware(std::string_view path, std::string_view name,
@@ -398,9 +398,9 @@ std::optional<std::string> of_hardware(std::string_view path, std::string_view n
   if (path == "/var/lib/nvpmodel/status") return std::string(text.substr(0, 10)) + "\n";
   if (path == "/etc/nv_tegra_release") {
     const auto release = text.substr(0, std::min(text.find(", GCID"), text.find('\n')));
-    const bool is_told = release.starts_with("# R") &&
-                         release.substr(3, 2).find_first_not_of("0123456789") == release.npos;
-    return is_told ? std::string(release.substr(0, 60)) + "\n" : "";
+    const bool is_shareable = release.starts_with("# R") &&
+                              release.substr(3, 2).find_first_not_of("0123456789") == release.npos;
+    return is_shareable ? std::string(release.substr(0, 60)) + "\n" : "";
   }
   if (name == "make.log" || name.ends_with(".failed.log")) return build_log(text);
   if (name == "modules.dep") return driver_modules(text);
@@ -413,7 +413,7 @@ std::string redacted_hosts(std::string_view text, std::string_view own) {
   constexpr auto kEverybodys = std::to_array<std::string_view>(
       {"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6",
        "localhost6.localdomain6", "ip6-localhost", "ip6-loopback"});
-  std::string told;
+  std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
     std::string row(line.substr(0, line.find('#'))), kept;
     std::replace(row.begin(), row.end(), '\t', ' ');
@@ -429,33 +429,33 @@ std::string redacted_hosts(std::string_view text, std::string_view own) {
       is_wanted = is_wanted || is_plain;
       kept += " " + (is_own ? "HOST" : is_plain ? std::string(word) : "…");
     }
-    if (is_wanted) told += kept + "\n";
+    if (is_wanted) redacted += kept + "\n";
   }
-  return told;
+  return redacted;
 }
 
 std::string redacted_folders(std::string_view text,
                              const std::function<bool(const std::string&)>& matters) {
-  std::string told;
+  std::string redacted;
   for (const std::string_view row : split(text, '\n')) {
     const std::string folder(trim(row.substr(0, row.find('#'))));
     const bool is_code = folder.starts_with("import ") || folder.starts_with("import\t");
     if (!folder.empty() && !is_code && folder.find('\0') == folder.npos && matters(folder))
-      told += folder + "\n";
+      redacted += folder + "\n";
   }
-  return told;
+  return redacted;
 }
 
 std::string redacted_loader_cache(std::string_view bytes,
                                   const std::function<bool(const std::string&)>& matters) {
-  std::string told(bytes);
+  std::string redacted(bytes);
   std::set<std::string, std::less<>> names;  // of relevant files
   const auto each = [&](auto see) {
-    for (std::size_t at = 0; at < told.size();) {
-      const std::size_t end = std::min(told.find('\0', at), told.size());
+    for (std::size_t at = 0; at < redacted.size();) {
+      const std::size_t end = std::min(redacted.find('\0', at), redacted.size());
       // The table before them is binary.
-      if (end - at > 3 && std::all_of(told.begin() + static_cast<std::ptrdiff_t>(at),
-                                      told.begin() + static_cast<std::ptrdiff_t>(end),
+      if (end - at > 3 && std::all_of(redacted.begin() + static_cast<std::ptrdiff_t>(at),
+                                      redacted.begin() + static_cast<std::ptrdiff_t>(end),
                                       [](char c) { return c >= ' ' && c <= '~'; }))
         see(at, end);
       at = end + 1;
@@ -463,19 +463,19 @@ std::string redacted_loader_cache(std::string_view bytes,
   };
   const auto last = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
   each([&](std::size_t at, std::size_t end) {
-    const std::string word = told.substr(at, end - at);
+    const std::string word = redacted.substr(at, end - at);
     if (word[0] == '/' && matters(word)) names.insert(last(word));
   });
   each([&](std::size_t at, std::size_t end) {
-    const std::string word = told.substr(at, end - at);
+    const std::string word = redacted.substr(at, end - at);
     if (at < 0x30 || word.starts_with("glibc-ld.so.cache") || word.starts_with("ld.so-")) return;
     // A name can be the end of another file's path.
     const std::size_t kept = names.contains(last(word)) ? last(word).size() : 0;
     if (word[0] == '/' ? !matters(word) : kept == 0)
-      std::fill(told.begin() + static_cast<std::ptrdiff_t>(at),
-                told.begin() + static_cast<std::ptrdiff_t>(end - kept), 'x');
+      std::fill(redacted.begin() + static_cast<std::ptrdiff_t>(at),
+                redacted.begin() + static_cast<std::ptrdiff_t>(end - kept), 'x');
   });
-  return told;
+  return redacted;
 }
 
 std::optional<std::string> redacted_file(std::string_view path, std::string_view text) {
@@ -491,7 +491,7 @@ std::optional<std::string> redacted_file(std::string_view path, std::string_view
     return is_common(trim(text)) ? std::string(text) : "container\n";
   if (path.find("/modprobe.d/") != path.npos) return module_settings(text);
   if (path.find("/udev/rules.d/") != path.npos) return device_rules(text);
-  if (auto told = of_hardware(path, name, text)) return told;
+  if (auto redacted = of_hardware(path, name, text)) return redacted;
   return redacted_settings(path, text);
 }
 

@@ -10,7 +10,7 @@ using namespace berth::doctor;
 
 namespace {
 
-std::string told(std::string_view path, std::string_view text) {
+std::string redacted(std::string_view path, std::string_view text) {
   std::string all = redacted_file(path, text).value_or("left out");
   CAPTURE(all);
   CHECK(all.find("secret") == std::string::npos);
@@ -26,13 +26,13 @@ TEST_CASE("a bundle has every line of the kernel's log that a rule reads") {
       "Out of memory: Killed process 6154 (my-paper) total-vm:18109076kB\n"
       "[Hardware Error]:   aer_uncor_status: 0x00004000\n"
       "nouveau: module verification failed\n";
-  const std::string told = redacted_log(lines);
-  CHECK(told.find("task_memcg=…,task=python3,pid=4") != told.npos);
-  CHECK(told.find("Killed process 6154 (…) total-vm") != told.npos);
-  CHECK(told.find("aer_uncor_status: 0x00004000") != told.npos);
+  const std::string redacted = redacted_log(lines);
+  CHECK(redacted.find("task_memcg=…,task=python3,pid=4") != redacted.npos);
+  CHECK(redacted.find("Killed process 6154 (…) total-vm") != redacted.npos);
+  CHECK(redacted.find("aer_uncor_status: 0x00004000") != redacted.npos);
 }
 
-TEST_CASE("a program's name is left out of what the kernel says of it") {
+TEST_CASE("programs' names are removed from kernel files") {
   CHECK(redacted_file("/proc/812/comm", "my-secret-job\n") == "…\n");
   CHECK(redacted_file("/proc/812/comm", "nvidia-persiste\n") == "nvidia-persiste\n");
   CHECK(redacted_file("/proc/812/stat", "812 (a) b) D 1 0\n") == "812 (…) D 1 0\n");
@@ -44,119 +44,128 @@ TEST_CASE("a program's name is left out of what the kernel says of it") {
         "INFO: task …:812 blocked for more than 120 seconds.\n");
 }
 
-TEST_CASE("of docker's settings only the context of Docker Desktop is told") {
-  CHECK(told("/home/user1/.docker/config.json",
-             R"({"auths":{"secret.lab":{"auth":"c2VjcmV0"}},"currentContext":"desktop-linux"})") ==
+TEST_CASE("only Docker Desktop's context is kept of docker's settings") {
+  CHECK(redacted(
+            "/home/user1/.docker/config.json",
+            R"({"auths":{"secret.lab":{"auth":"c2VjcmV0"}},"currentContext":"desktop-linux"})") ==
         "{\"currentContext\":\"desktop-linux\"}\n");
-  CHECK(told("/c/config.json", R"({"currentContext":"secret-lab"})") == "{}\n");
-  CHECK(told("/c/config.json", "secret") == "{}\n");
+  CHECK(redacted("/c/config.json", R"({"currentContext":"secret-lab"})") == "{}\n");
+  CHECK(redacted("/c/config.json", "secret") == "{}\n");
 }
 
 TEST_CASE("settings tell what rules ask of them, and no passwords") {
   const std::string engine =
-      told("/etc/docker/daemon.json",
-           R"({"default-runtime":"nvidia","proxies":{"http-proxy":"http://bob:secret@proxy"},
+      redacted("/etc/docker/daemon.json",
+               R"({"default-runtime":"nvidia","proxies":{"http-proxy":"http://bob:secret@proxy"},
 "exec-opts":["native.cgroupdriver=systemd"],"runtimes":{"nvidia":{"path":"/usr/bin/nvidia-container-runtime"}},
 "registry-mirrors":["https://secret.lab"])");
   CHECK(engine.find(R"("exec-opts":["native.cgroupdriver=systemd"])") != std::string::npos);
   CHECK(engine.find(R"("nvidia":{"path":"/usr/bin/nvidia-container-runtime"})") !=
         std::string::npos);
-  CHECK(told("/etc/containerd/config.toml",
-             "# don't tell secret\n[plugins.cri.registry.configs.secretlab.auth]\n  password "
-             "= 'secret'\n"
-             "  SystemdCgroup = true\n  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n")
+  CHECK(redacted("/etc/containerd/config.toml",
+                 "# don't tell secret\n[plugins.cri.registry.configs.secretlab.auth]\n  password "
+                 "= 'secret'\n"
+                 "  SystemdCgroup = true\n  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n")
             .ends_with("  … = '…'\n  SystemdCgroup = true\n  BinaryName = "
                        "\"/usr/bin/nvidia-container-runtime\"\n"));
 }
 
-TEST_CASE("of services, groups and packages is told what rules ask") {
+TEST_CASE("services, groups and packages are reduced to what rules read") {
   CHECK(
-      told("/etc/systemd/system/ollama.service",
-           "[Service]\nEnvironment=\"CUDA_VISIBLE_DEVICES=0\" \"TOKEN=secret\" OLLAMA_DEBUG=1\n") ==
+      redacted(
+          "/etc/systemd/system/ollama.service",
+          "[Service]\nEnvironment=\"CUDA_VISIBLE_DEVICES=0\" \"TOKEN=secret\" OLLAMA_DEBUG=1\n") ==
       "Environment=\"CUDA_VISIBLE_DEVICES=0\" \"OLLAMA_DEBUG=…\"\n");
-  CHECK(told("/etc/systemd/system/ollama.service.d/more.conf",
-             "Environment='OLLAMA_PASSWORD=secret' \\\n  OLLAMA_PROXY=http://bob:secret@p "
-             "TOKEN=secret\n"
-             "Environment=\"OLLAMA_ORIGINS=secret\nOLLAMA_secret=1\"\n") ==
+  CHECK(redacted("/etc/systemd/system/ollama.service.d/more.conf",
+                 "Environment='OLLAMA_PASSWORD=secret' \\\n  OLLAMA_PROXY=http://bob:secret@p "
+                 "TOKEN=secret\n"
+                 "Environment=\"OLLAMA_ORIGINS=secret\nOLLAMA_secret=1\"\n") ==
         "Environment=\"OLLAMA_PASSWORD=…\" \"OLLAMA_PROXY=…\"\nEnvironment=\"OLLAMA_ORIGINS=…\"\n");
-  CHECK(told("/etc/systemd/system/ollama.service",
-             "User=ollama-secret\nDeviceAllow=/dev/secret rw\nDeviceAllow=char-nvidia-uvm rw\n") ==
+  CHECK(redacted(
+            "/etc/systemd/system/ollama.service",
+            "User=ollama-secret\nDeviceAllow=/dev/secret rw\nDeviceAllow=char-nvidia-uvm rw\n") ==
         "User=user1\nDeviceAllow=nvidia\n");
-  CHECK(told("/etc/OpenCL/vendors/nvidia.icd", "libnvidia-opencl.so.1\nsecret\n") ==
+  CHECK(redacted("/etc/OpenCL/vendors/nvidia.icd", "libnvidia-opencl.so.1\nsecret\n") ==
         "libnvidia-opencl.so.1\n");
-  CHECK(told("/etc/systemd/system/ollama.service",
-             "[Service]\nUser=ollama\nExecStart=secret\nPrivateDevices=yes\nGroup=render\n") ==
+  CHECK(redacted("/etc/systemd/system/ollama.service",
+                 "[Service]\nUser=ollama\nExecStart=secret\nPrivateDevices=yes\nGroup=render\n") ==
         "User=ollama\nPrivateDevices=yes\nGroup=render\n");
-  CHECK(told("/etc/group", "secret:x:1:bob\nrender:x:992:bob,ollama\n") == "render:x:0:ollama\n");
+  CHECK(redacted("/etc/group", "secret:x:1:bob\nrender:x:992:bob,ollama\n") ==
+        "render:x:0:ollama\n");
   CHECK(berth::doctor::redacted_group("render:x:992:bob,acme\n", "acme") == "render:x:0:user1\n");
-  CHECK(told("/etc/slurm/gres.conf",
-             "# secret\nNodeName=secret\tName=gpu \\\n\tFile=/dev/nvidia0\tType=secret\n"
-             "Name=secret File=/dev/secret\n") ==
+  CHECK(redacted("/etc/slurm/gres.conf",
+                 "# secret\nNodeName=secret\tName=gpu \\\n\tFile=/dev/nvidia0\tType=secret\n"
+                 "Name=secret File=/dev/secret\n") ==
         "NodeName=… Name=gpu File=/dev/nvidia0 Type=…\nName=… File=…\n");
-  CHECK(told("/var/lib/dpkg/status",
-             "Package: secret-tool\nStatus: install ok installed\nVersion: 1\n\n"
-             "Package: podman\nStatus: install ok installed\nMaintainer: a@secret.lab\n"
-             "Architecture: amd64\nVersion: 4.3.1\nDescription: x\n secret\n\n"
-             "Package: linux-image-secret\nStatus: install ok installed\nVersion: 2\n\n"
-             "Package: nvidia-dkms-550\nStatus: install ok half-configured\nVersion: 550.1\n") ==
-        "Package: podman\nStatus: install ok installed\nVersion: 4.3.1\nArchitecture: amd64\n\n"
-        "Package: nvidia-dkms-550\nStatus: install ok half-configured\nVersion: 550.1\n\n");
-  CHECK(told("/etc/systemd/system/ollama.service.d/more.conf",
-             "EnvironmentFile=-/etc/default/ollama\nEnvironmentFile=/srv/ann/secret.env\n"
-             "PassEnvironment=OLLAMA_MODELS TOKEN\n") ==
+  CHECK(
+      redacted("/var/lib/dpkg/status",
+               "Package: secret-tool\nStatus: install ok installed\nVersion: 1\n\n"
+               "Package: podman\nStatus: install ok installed\nMaintainer: a@secret.lab\n"
+               "Architecture: amd64\nVersion: 4.3.1\nDescription: x\n secret\n\n"
+               "Package: linux-image-secret\nStatus: install ok installed\nVersion: 2\n\n"
+               "Package: nvidia-dkms-550\nStatus: install ok half-configured\nVersion: 550.1\n") ==
+      "Package: podman\nStatus: install ok installed\nVersion: 4.3.1\nArchitecture: amd64\n\n"
+      "Package: nvidia-dkms-550\nStatus: install ok half-configured\nVersion: 550.1\n\n");
+  CHECK(redacted("/etc/systemd/system/ollama.service.d/more.conf",
+                 "EnvironmentFile=-/etc/default/ollama\nEnvironmentFile=/srv/ann/secret.env\n"
+                 "PassEnvironment=OLLAMA_MODELS TOKEN\n") ==
         "EnvironmentFile=-/etc/default/ollama\nEnvironmentFile=/%\n"
         "PassEnvironment=OLLAMA_MODELS \n");
-  CHECK(told("/etc/default/ollama",
-             "# secret\nOLLAMA_VULKAN=1\nOLLAMA_API_KEY = secret\nTOKEN=secret\n"
-             "OLLAMA_AUTH=\"a\nOLLAMA_secret\nOLLAMA_SECRET\"\nCUDA_VISIBLE_DEVICES=\"0,1\"\n") ==
-        "OLLAMA_VULKAN=…\nOLLAMA_API_KEY=…\nOLLAMA_AUTH=…\nCUDA_VISIBLE_DEVICES=0,1\n");
+  CHECK(
+      redacted("/etc/default/ollama",
+               "# secret\nOLLAMA_VULKAN=1\nOLLAMA_API_KEY = secret\nTOKEN=secret\n"
+               "OLLAMA_AUTH=\"a\nOLLAMA_secret\nOLLAMA_SECRET\"\nCUDA_VISIBLE_DEVICES=\"0,1\"\n") ==
+      "OLLAMA_VULKAN=…\nOLLAMA_API_KEY=…\nOLLAMA_AUTH=…\nCUDA_VISIBLE_DEVICES=0,1\n");
 }
 
 TEST_CASE("files of programs tell nobody's names, hosts and passwords") {
-  CHECK(told("/proc/version",
-             "Linux version 6.1.0 (secret@lab) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) "
-             "#1\n") == "Linux version (gcc-12 (Debian 12.2.0-14) 12.2.0)\n");
-  CHECK(told("/etc/cdi/nvidia.yaml",
-             "kind: nvidia.com/gpu\ndevices:\n- name: \"0\"\n  env:\n  - TOKEN=secret\n"
-             "  hostPath: /srv/secret/x\n  hostPath: /usr/lib64/libcuda.so.535.1\n") ==
+  CHECK(redacted("/proc/version",
+                 "Linux version 6.1.0 (secret@lab) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) "
+                 "#1\n") == "Linux version (gcc-12 (Debian 12.2.0-14) 12.2.0)\n");
+  CHECK(redacted("/etc/cdi/nvidia.yaml",
+                 "kind: nvidia.com/gpu\ndevices:\n- name: \"0\"\n  env:\n  - TOKEN=secret\n"
+                 "  hostPath: /srv/secret/x\n  hostPath: /usr/lib64/libcuda.so.535.1\n") ==
         "kind: nvidia.com/gpu\ndevices: \nname: 0\nhostPath: /usr/lib64/libcuda.so.535.1\n");
-  CHECK(told("/v/lib/nvidia_cudnn_cu12-9.dist-info/RECORD",
-             "../../../bin/x,,\nnvidia/cudnn/lib/libcudnn.so.9,sha256=x,1\n") ==
+  CHECK(redacted("/v/lib/nvidia_cudnn_cu12-9.dist-info/RECORD",
+                 "../../../bin/x,,\nnvidia/cudnn/lib/libcudnn.so.9,sha256=x,1\n") ==
         "nvidia/cudnn/lib/libcudnn.so.9,sha256=x,1\n");
-  CHECK(told("/v/lib/x-1.dist-info/METADATA",
-             "Name: x\nVersion: 1\nAuthor-email: a@secret.lab\n"
-             "Requires-Dist: y @ https://u:secret@host/y.whl\nRequires-Dist: z>=2\n\nsecret\n") ==
-        "Name: x\nVersion: 1\nRequires-Dist: y @ …\nRequires-Dist: z>=2\n");
+  CHECK(
+      redacted("/v/lib/x-1.dist-info/METADATA",
+               "Name: x\nVersion: 1\nAuthor-email: a@secret.lab\n"
+               "Requires-Dist: y @ https://u:secret@host/y.whl\nRequires-Dist: z>=2\n\nsecret\n") ==
+      "Name: x\nVersion: 1\nRequires-Dist: y @ …\nRequires-Dist: z>=2\n");
   for (const char* row : {"y@ git+https://u:secret@host/y.git", "y@git+https://host/secret",
                           "y[a] @https://host/secret"})
-    CHECK(told("/v/x-1.egg-info/PKG-INFO", "Name: x\nRequires-Dist: " + std::string(row) + "\n")
+    CHECK(redacted("/v/x-1.egg-info/PKG-INFO", "Name: x\nRequires-Dist: " + std::string(row) + "\n")
               .ends_with(" @ …\n"));
-  CHECK(told("/v/x-1.dist-info/METADATA", "Requires-Dist: u:secret@host\nName: ftp://secret\n") ==
-        "Requires-Dist: @ …\nName: @ …\n");
-  CHECK(told("/etc/nvidia/kernel.conf", "# ann\nMODULE_VARIANT=kernel-open\nA=secret\n") ==
+  CHECK(
+      redacted("/v/x-1.dist-info/METADATA", "Requires-Dist: u:secret@host\nName: ftp://secret\n") ==
+      "Requires-Dist: @ …\nName: @ …\n");
+  CHECK(redacted("/etc/nvidia/kernel.conf", "# ann\nMODULE_VARIANT=kernel-open\nA=secret\n") ==
         "MODULE_VARIANT=kernel-open\n");
-  CHECK(told("/etc/nccl.conf", "# secret\nNCCL_DEBUG=INFO\nMY=secret\n") == "NCCL_DEBUG=INFO\n");
-  CHECK(told("/v/pyvenv.cfg", "home = /usr/bin\ncommand = python -m venv secret\n") ==
+  CHECK(redacted("/etc/nccl.conf", "# secret\nNCCL_DEBUG=INFO\nMY=secret\n") ==
+        "NCCL_DEBUG=INFO\n");
+  CHECK(redacted("/v/pyvenv.cfg", "home = /usr/bin\ncommand = python -m venv secret\n") ==
         "home = /usr/bin\n");
-  CHECK(told("/v/torch/version.py", "# secret\ncuda = None\n") == "cuda = None\n");
-  CHECK(told("/proc/sys/kernel/hostname", "secret\n") == "HOST\n");
-  CHECK(told("/etc/apt/x.list", "deb https://me:secret@mirror/debian stable\n") == "left out");
+  CHECK(redacted("/v/torch/version.py", "# secret\ncuda = None\n") == "cuda = None\n");
+  CHECK(redacted("/proc/sys/kernel/hostname", "secret\n") == "HOST\n");
+  CHECK(redacted("/etc/apt/x.list", "deb https://me:secret@mirror/debian stable\n") == "left out");
   const std::string binary("\0://a:b@c", 10);
   CHECK(!redacted_file("/usr/lib/x.so", binary));
 }
 
-TEST_CASE("of where a wheel came from its name is told, and an address without one does no harm") {
+TEST_CASE("a wheel's address is reduced to its name, and may have none") {
   const auto from = [](const std::string& url) {
-    return told("/v/x-1.dist-info/direct_url.json", R"({"url":")" + url + "\"}");
+    return redacted("/v/x-1.dist-info/direct_url.json", R"({"url":")" + url + "\"}");
   };
   CHECK(from("file:") == "{\"url\":\"file:///…\"}\n");
   CHECK(from("file:///srv/secret/x-1-py3-none-any.whl") ==
         "{\"url\":\"file:///…/x-1-py3-none-any.whl\"}\n");
 }
 
-TEST_CASE("variables of programs and schedulers are told where a rule asks for them") {
+TEST_CASE("variables of programs and schedulers are kept if a rule reads them") {
   std::set<std::string> dropped;
-  const Environment told =
+  const Environment redacted =
       berth::doctor::redacted_environment({{"OMPI_ARGV", "train.py --hub-token hf_x"},
                                            {"OLLAMA_HOST", "https://bob:pw@ollama.corp"},
                                            {"SLURM_JWT", "eyJ"},
@@ -174,26 +183,26 @@ TEST_CASE("variables of programs and schedulers are told where a rule asks for t
                                            {"NCCL_SOCKET_IFNAME", "eth0"},
                                            {"CUDA_VISIBLE_DEVICES", "0"}},
                                           dropped);
-  CHECK(told == Environment{{"CUDA_HOME", "…"},
-                            {"CUDA_VISIBLE_DEVICES", "0"},
-                            {"MASTER_ADDR", "…"},
-                            {"NCCL_SOCKET_IFNAME", "eth0"},
-                            {"SLURM_NNODES", "2"}});
+  CHECK(redacted == Environment{{"CUDA_HOME", "…"},
+                                {"CUDA_VISIBLE_DEVICES", "0"},
+                                {"MASTER_ADDR", "…"},
+                                {"NCCL_SOCKET_IFNAME", "eth0"},
+                                {"SLURM_NNODES", "2"}});
   CHECK(dropped.size() == 11);
 }
 
-TEST_CASE("of glibc's tunables only the one of executable stacks is told") {
+TEST_CASE("only the tunable for executable stacks is kept of glibc's tunables") {
   std::set<std::string> dropped;
-  const auto told = [&](const char* value) {
+  const auto redacted = [&](const char* value) {
     return berth::doctor::redacted_environment({{"GLIBC_TUNABLES", value}}, dropped)
         .at("GLIBC_TUNABLES");
   };
-  CHECK(told("glibc.malloc.check=3:glibc.rtld.execstack=2:secret=hunter2") ==
+  CHECK(redacted("glibc.malloc.check=3:glibc.rtld.execstack=2:secret=hunter2") ==
         "glibc.rtld.execstack=2");
-  CHECK(told("secret=hunter2").empty());
+  CHECK(redacted("secret=hunter2").empty());
 }
 
-TEST_CASE("every variable that keeps packages from clashing is told") {
+TEST_CASE("every variable that prevents conflicts of packages is kept") {
   for (const auto& row : berth::doctor::Knowledge{}.compatibility().pairs) {
     if (row.unless.empty()) continue;
     const std::string name = row.unless.substr(0, row.unless.find('='));
@@ -222,21 +231,21 @@ TEST_CASE("files of the machine tell what rules ask, and nobody's passwords and 
 
 TEST_CASE("user names in paths are hidden, known or not, with the same replacement everywhere") {
   Redaction redaction;
-  const auto told = [&](std::string_view text) { return redaction.apply(text); };
-  CHECK(told("LD_LIBRARY_PATH=/home/mallory/lib:/home/erin-x/lib\n") ==
+  const auto redacted = [&](std::string_view text) { return redaction.apply(text); };
+  CHECK(redacted("LD_LIBRARY_PATH=/home/mallory/lib:/home/erin-x/lib\n") ==
         "LD_LIBRARY_PATH=/home/user1/lib:/home/user2/lib\n");
-  CHECK(told("/mnt/nfs/home/erin-x/a, \"/export/home/gina\"") ==
+  CHECK(redacted("/mnt/nfs/home/erin-x/a, \"/export/home/gina\"") ==
         "/mnt/nfs/home/user2/a, \"/export/home/user3\"");
-  CHECK(told("/Users/henry:/mnt/c/Users/Larry Smith/x:/gpfs/users/dave") ==
+  CHECK(redacted("/Users/henry:/mnt/c/Users/Larry Smith/x:/gpfs/users/dave") ==
         "/Users/user4:/mnt/c/Users/user5/x:/gpfs/users/user6");
-  CHECK(told("/homes/oscar /lustre/scratch/frank.miller/cuda =/u/peggy/cuda") ==
+  CHECK(redacted("/homes/oscar /lustre/scratch/frank.miller/cuda =/u/peggy/cuda") ==
         "/homes/user7 /lustre/scratch/user8/cuda =/u/user9/cuda");
-  CHECK(told("/net/nfs01.corp.example/home/mallory/lib") == "/net/HOST/home/user1/lib");
-  CHECK(told("/home/d/dave/x") == "/home/user10/user6/x");
-  CHECK(told("C:\\Users\\henry\\x") == "C:\\Users\\user4\\x");
+  CHECK(redacted("/net/nfs01.corp.example/home/mallory/lib") == "/net/HOST/home/user1/lib");
+  CHECK(redacted("/home/d/dave/x") == "/home/user10/user6/x");
+  CHECK(redacted("C:\\Users\\henry\\x") == "C:\\Users\\user4\\x");
   for (const char* nobody : {"/sys/class/net/eth0/mtu", "/proc/sys/net/core", "/opt/u/x", "/home",
                              "/home/$USER/lib", "/home/user/lib", "/usr/lib/x.so at home/work"})
-    CHECK(told(nobody) == nobody);
+    CHECK(redacted(nobody) == nobody);
   for (const std::string& line : redaction.report()) CHECK(line.find("mallory") == line.npos);
   CHECK(redaction.report().size() == 11);
 }
@@ -272,9 +281,9 @@ TEST_CASE("an account that is called as a system is hidden where it names a fold
 
 TEST_CASE("GPUs and boards get other names, and those that named one GPU still do") {
   Redaction redaction;
-  const std::string told = redaction.apply(
+  const std::string redacted = redaction.apply(
       "GPU-8a31bc42-0000 GPU-8a31bc43-0000 GPU-8a3 MIG-GPU-8a31bc42-0000/1/0 MIG-77");
-  CHECK(told == "GPU-00000000-0000 GPU-00000001-0000 GPU-000 MIG-GPU-00000000-0000/1/0 MIG-00");
+  CHECK(redacted == "GPU-00000000-0000 GPU-00000001-0000 GPU-000 MIG-GPU-00000000-0000/1/0 MIG-00");
   CHECK(redaction.apply("GPU-based, xGPU-12, GPU-") == "GPU-based, xGPU-12, GPU-");
   CHECK(redaction.apply("NVRM: GPU Board Serial Number: 1324521001234\nSerial: 1324521001235, "
                         "SerialNumber=1324521001234") ==
@@ -299,23 +308,23 @@ TEST_CASE("a name is hidden as a whole word alone") {
 }
 
 TEST_CASE("names that people give to kernels of notebooks become others, in their order") {
-  const auto told = shareable_names("/home/marie/.local/share/jupyter/kernels",
-                                    {"acme-secret", "python3", "zeta-secret"});
-  CHECK(told.at("acme-secret") < told.at("python3"));
-  CHECK(told.at("python3") == "python3");
-  CHECK(told.at("zeta-secret") > "python3");
-  for (const auto& [name, other] : told) CHECK(other.find("secret") == other.npos);
+  const auto redacted = shareable_names("/home/marie/.local/share/jupyter/kernels",
+                                        {"acme-secret", "python3", "zeta-secret"});
+  CHECK(redacted.at("acme-secret") < redacted.at("python3"));
+  CHECK(redacted.at("python3") == "python3");
+  CHECK(redacted.at("zeta-secret") > "python3");
+  for (const auto& [name, other] : redacted) CHECK(other.find("secret") == other.npos);
 }
 
-TEST_CASE("of the kubelet's plugins is told that they are there, and whether one is a GPU's") {
-  const auto told =
+TEST_CASE("the kubelet's plugins are reduced to their number and whether one is for GPUs") {
+  const auto redacted =
       shareable_names("/var/lib/kubelet/device-plugins",
                       {"acme-gpu.sock", "acme-secret.sock", "kubelet.sock", "nvidia-gpu.sock"});
-  CHECK(told.at("kubelet.sock") == "kubelet.sock");
-  CHECK(told.at("nvidia-gpu.sock") == "nvidia-gpu.sock");
-  CHECK(told.at("acme-gpu.sock").ends_with("-gpu.sock"));
-  CHECK(told.at("acme-secret.sock").ends_with(".sock"));
-  for (const auto& [name, other] : told) CHECK(other.find("acme") == other.npos);
+  CHECK(redacted.at("kubelet.sock") == "kubelet.sock");
+  CHECK(redacted.at("nvidia-gpu.sock") == "nvidia-gpu.sock");
+  CHECK(redacted.at("acme-gpu.sock").ends_with("-gpu.sock"));
+  CHECK(redacted.at("acme-secret.sock").ends_with(".sock"));
+  for (const auto& [name, other] : redacted) CHECK(other.find("acme") == other.npos);
 }
 
 TEST_CASE("the first process's variables, roots of disks and addresses of cards stay away") {
@@ -340,7 +349,7 @@ TEST_CASE("the first process's variables, roots of disks and addresses of cards 
 
 TEST_CASE("hosts without a scheme are no values of variables") {
   std::set<std::string> dropped;
-  const Environment told =
+  const Environment redacted =
       berth::doctor::redacted_environment({{"OLLAMA_ORIGINS", "web.corp,*.corp"},
                                            {"OLLAMA_KEEP_ALIVE", "24h"},
                                            {"OLLAMA_MODELS", "/data/models"},
@@ -353,18 +362,18 @@ TEST_CASE("hosts without a scheme are no values of variables") {
                                            {"NV_CUDNN_VERSION", "9.1.0.70-1"},
                                            {"DOCKER_HOST", "unix:///run/user/1000/docker.sock"}},
                                           dropped);
-  CHECK(told == Environment{{"CUDA_CACHE", "…"},
-                            {"DOCKER_HOST", "unix:///run/user/…"},
-                            {"LD_PRELOAD", "libtcmalloc.so.4"},
-                            {"NCCL_X", "…"},
-                            {"NV_CUDNN_VERSION", "9.1.0.70-1"},
-                            {"OLLAMA_KEEP_ALIVE", "24h"},
-                            {"OLLAMA_MODELS", "/data/models"},
-                            {"OLLAMA_ORIGINS", "…"}});
+  CHECK(redacted == Environment{{"CUDA_CACHE", "…"},
+                                {"DOCKER_HOST", "unix:///run/user/…"},
+                                {"LD_PRELOAD", "libtcmalloc.so.4"},
+                                {"NCCL_X", "…"},
+                                {"NV_CUDNN_VERSION", "9.1.0.70-1"},
+                                {"OLLAMA_KEEP_ALIVE", "24h"},
+                                {"OLLAMA_MODELS", "/data/models"},
+                                {"OLLAMA_ORIGINS", "…"}});
 }
 
 TEST_CASE("values of variables have no host with a port, no address with colons, no definition") {
-  const auto told = [](const std::string& name, const std::string& value) {
+  const auto redacted = [](const std::string& name, const std::string& value) {
     std::set<std::string> dropped;
     const Environment one = berth::doctor::redacted_environment({{name, value}}, dropped);
     return one.contains(name) ? one.at(name) : "left out";
@@ -383,9 +392,9 @@ TEST_CASE("values of variables have no host with a port, no address with colons,
            {"XLA_FLAGS", "-DKEY=TOKEN"},
            {"NVCC_PREPEND_FLAGS", "-I//fs.corp/x"},
            {"NVCC_APPEND_FLAGS", "-DKEY=TOKEN"}})
-    CHECK_MESSAGE(told(one.first, one.second) == "…", one.first);
-  CHECK(told("NVCC_PREPEND_FLAGS", "-ccbin /opt/mine/g++ -DKEY=TOKEN") == "-ccbin …");
-  CHECK(told("NVCC_APPEND_FLAGS", "").empty());
+    CHECK_MESSAGE(redacted(one.first, one.second) == "…", one.first);
+  CHECK(redacted("NVCC_PREPEND_FLAGS", "-ccbin /opt/mine/g++ -DKEY=TOKEN") == "-ccbin …");
+  CHECK(redacted("NVCC_APPEND_FLAGS", "").empty());
   for (const auto& one : std::initializer_list<std::pair<const char*, const char*>>{
            {"NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1"},
            {"NCCL_ALGO", "Ring,Tree"},
@@ -405,5 +414,5 @@ TEST_CASE("values of variables have no host with a port, no address with colons,
            {"PATH", "/opt/python@3.12/bin:/usr/bin"},
            {"CONDA_DEFAULT_ENV", "torch.dev"},
            {"XLA_FLAGS", "--xla_gpu_cuda_data_dir=/usr/lib/cuda"}})
-    CHECK_MESSAGE(told(one.first, one.second) == one.second, one.first);
+    CHECK_MESSAGE(redacted(one.first, one.second) == one.second, one.first);
 }

@@ -129,17 +129,18 @@ std::string ending_of(std::string_view name) {
 
 /// Replaces private names so that each stays after the same common name.
 std::map<std::string, std::string> in_order(const std::vector<std::string>& names) {
-  std::map<std::string, std::string> told;
+  std::map<std::string, std::string> redacted;
   std::string before = "0-";
   int number = 0;
   for (const std::string& name : names) {
     if (is_common(name)) {
-      told[name] = before = name;
+      redacted[name] = before = name;
       continue;
     }
-    told[name] = fmt::format("{}x{:03}{}{}", before, ++number, asked_words(name), ending_of(name));
+    redacted[name] =
+        fmt::format("{}x{:03}{}{}", before, ++number, asked_words(name), ending_of(name));
   }
-  return told;
+  return redacted;
 }
 
 /// A package's name as its folder and metadata spell it.
@@ -157,18 +158,18 @@ bool has_address(std::string_view name) {
          begins_with_any(name, std::to_array<std::string_view>({"enx", "wlx", "wwx"}));
 }
 
-std::map<std::string, std::string> told_interfaces(const std::vector<std::string>& names,
-                                                   std::string_view asked) {
-  std::map<std::string, std::string> told;
+std::map<std::string, std::string> redacted_interfaces(const std::vector<std::string>& names,
+                                                       std::string_view asked) {
+  std::map<std::string, std::string> redacted;
   int number = 0;
   for (const std::string& name : names) {
     bool is_asked = is_common(name) || has_address(name);
     for (const std::string_view word : split(asked, ','))
       is_asked = is_asked || (!word.empty() && name.starts_with(word));
-    told[name] =
+    redacted[name] =
         is_asked ? name : fmt::format("{}{:03}", name.starts_with("ib") ? "ibx" : "if", ++number);
   }
-  return told;
+  return redacted;
 }
 
 }  // namespace
@@ -201,9 +202,9 @@ bool is_common(std::string_view name) {
 std::map<std::string, std::string> shareable_names(const std::string& folder,
                                                    const std::vector<std::string>& names,
                                                    std::string_view interfaces) {
-  if (folder == "/sys/class/net") return told_interfaces(names, interfaces);
+  if (folder == "/sys/class/net") return redacted_interfaces(names, interfaces);
   if (is_ordered(folder)) return in_order(names);
-  std::map<std::string, std::string> told;
+  std::map<std::string, std::string> redacted;
   std::set<std::string> packages;
   for (const std::string& name : names)
     if (name.ends_with(".dist-info") || name.ends_with(".egg-info"))
@@ -226,8 +227,8 @@ std::map<std::string, std::string> shareable_names(const std::string& folder,
         (folder.ends_with("/conda-meta") && name.ends_with(".json")) ||
         (folder.ends_with("/rocblas/library") && name.find("gfx") != std::string::npos) ||
         (folder == "/dev" && name.starts_with("nv")))
-      told[name] = name;
-  return told;
+      redacted[name] = name;
+  return redacted;
 }
 
 ShareablePaths::ShareablePaths(const Recording& seen, std::string_view interfaces,
@@ -237,14 +238,14 @@ ShareablePaths::ShareablePaths(const Recording& seen, std::string_view interface
   for (const auto& [path, file] : seen.files)
     if (path.ends_with("/lock")) built.insert(path.substr(0, path.rfind('/', path.size() - 6)));
   for (const auto& [folder, names] : seen.folders) {
-    auto& told = folders_[folder] =
+    auto& redacted = folders_[folder] =
         built.contains(folder) ? in_order(names) : shareable_names(folder, names, interfaces);
     for (const std::string& name : names) {
-      const auto found = told.find(name);
-      if (found != told.end() && found->second == name) continue;
+      const auto found = redacted.find(name);
+      if (found != redacted.end() && found->second == name) continue;
       ++hidden_names_;
       // Its target is equally private.
-      if (found != told.end()) hide_target(folder + "/" + name);
+      if (found != redacted.end()) hide_target(folder + "/" + name);
     }
   }
   hide_devices();
@@ -311,7 +312,7 @@ bool ShareablePaths::is_hidden(const std::string& path) const {
   return false;
 }
 
-std::string ShareablePaths::told(const std::string& path) const {
+std::string ShareablePaths::shareable(const std::string& path) const {
   if (is_hidden(path)) return "";
   std::string out;
   for (std::size_t slash = 0; slash < path.size();) {
@@ -331,8 +332,8 @@ std::vector<std::string> ShareablePaths::names_in(const std::string& folder) con
   std::vector<std::string> names;
   const auto found = folders_.find(folder);
   if (found == folders_.end()) return names;
-  for (const auto& [name, told] : found->second)
-    if (!is_hidden(folder + "/" + name)) names.push_back(told);
+  for (const auto& [name, redacted] : found->second)
+    if (!is_hidden(folder + "/" + name)) names.push_back(redacted);
   return names;
 }
 
@@ -349,7 +350,7 @@ bool ShareablePaths::matters(const std::string& path) const {
          !names_in(path).empty();
 }
 
-bool ShareablePaths::is_left_out(const std::string& folder) const {
+bool ShareablePaths::is_omitted(const std::string& folder) const {
   const std::size_t slash = folder.rfind('/');
   const auto above = folders_.find(std::string_view(folder).substr(0, slash));
   const bool is_unnamed = above != folders_.end() && !above->second.empty() &&

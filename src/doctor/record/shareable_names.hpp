@@ -29,13 +29,13 @@ class ShareablePaths {
   ShareablePaths(const Recording& seen, std::string_view interfaces, std::string words);
 
   /// "" if it is omitted.
-  [[nodiscard]] std::string told(const std::string& path) const;
+  [[nodiscard]] std::string shareable(const std::string& path) const;
   /// The names of a listed folder; sorted.
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const;
   /// Whether a listed file or folder is included: it is common, or something in it was read.
   [[nodiscard]] bool matters(const std::string& path) const;
   /// Whether a folder is omitted, because only a list or its parent mentions it.
-  [[nodiscard]] bool is_left_out(const std::string& folder) const;
+  [[nodiscard]] bool is_omitted(const std::string& folder) const;
   [[nodiscard]] bool was_seen(const std::string& path) const;
   /// The number of names that were replaced or omitted.
   [[nodiscard]] std::size_t hidden() const { return hidden_names_; }
