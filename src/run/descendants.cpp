@@ -75,7 +75,7 @@ std::string command_of(pid_t pid) {
   return printable(trim(words));
 }
 
-std::vector<Relative> descendants_but(const std::vector<pid_t>& spared) {
+std::vector<Relative> descendants_except(const std::vector<pid_t>& spared) {
   std::vector<Relative> found = descendants(::getpid());
   // Parents come before their children, so one pass also spares the children.
   std::unordered_set<pid_t> kept(spared.begin(), spared.end());

@@ -33,7 +33,7 @@ struct Relative {
 [[nodiscard]] std::string command_of(pid_t pid);
 
 /// Our descendants, except `spared` and their descendants.
-[[nodiscard]] std::vector<Relative> descendants_but(const std::vector<pid_t>& spared);
+[[nodiscard]] std::vector<Relative> descendants_except(const std::vector<pid_t>& spared);
 
 /// Returns the number of processes that belong to another user and could not be signalled.
 int signal_all(const std::vector<Relative>& processes, int signal);

@@ -26,7 +26,7 @@ int end_descendants(const EndingPlan& plan) {
   if (plan.none_left()) return 0;
   if (plan.head_start > milliseconds(0) && wait_until(plan, Clock::now() + plan.head_start))
     return 0;
-  auto found = descendants_but(plan.spared);
+  auto found = descendants_except(plan.spared);
   if (plan.on_left_behind) plan.on_left_behind(found);
   signal_all(found, SIGTERM);
   signal_all(found, SIGCONT);  // a stopped process would ignore SIGTERM until it is continued
@@ -37,15 +37,16 @@ int end_descendants(const EndingPlan& plan) {
   while (Clock::now() < deadline) {
     // Scan again each time: a process that was forked during the last scan has become our child and
     // is found now.
-    found = descendants_but(plan.spared);
+    found = descendants_except(plan.spared);
     const int refused = signal_all(found, SIGKILL);
     if (wait_until(plan, Clock::now() + pause)) return 0;
     const bool only_refused = refused > 0 && static_cast<std::size_t>(refused) == found.size();
     if (only_refused && pause > milliseconds(20)) break;
     pause = std::min(pause * 2, milliseconds(50));
   }
-  return plan.none_left() ? 0
-                          : std::max<int>(1, static_cast<int>(descendants_but(plan.spared).size()));
+  return plan.none_left()
+             ? 0
+             : std::max<int>(1, static_cast<int>(descendants_except(plan.spared).size()));
 }
 
 }  // namespace berth::run

@@ -67,7 +67,7 @@ std::vector<std::string> last_lines(std::string_view output, std::size_t most) {
   return out;
 }
 
-bool speaks_of_lost_peer(std::string_view output) {
+bool mentions_lost_peer(std::string_view output) {
   static constexpr std::array<std::string_view, 10> kWords{"Connection closed by peer",
                                                            "Connection reset by peer",
                                                            "Broken pipe",
@@ -114,7 +114,7 @@ bool holds_any(std::string_view text, std::initializer_list<std::string_view> wo
 
 /// Faults of hardware, driver or network, which may not occur again after a restart. An illegal
 /// address and a failed assertion in a kernel are errors of the program.
-bool speaks_of_device(std::string_view line) {
+bool is_device_fault_line(std::string_view line) {
   return holds_any(line, {"uncorrectable ECC error", "CUDA_ERROR_ECC_UNCORRECTABLE", "GPU is lost",
                           "has fallen off the bus", "NVLink error", "CUDA error: unknown error",
                           "hardware stack error", "_RESULT_ERROR_DEVICE_LOST",
@@ -139,16 +139,16 @@ Classified by_words(const EndEvidence& evidence) {
   const std::string exception = exception_in(evidence.output);
   if (!exception.empty()) {
     const std::string line = exception.substr(0, exception.find('\n'));
-    if (speaks_of_memory(exception)) return {TryClass::kOutOfMemory, line};
-    return {speaks_of_device(exception) ? TryClass::kDeviceFault : TryClass::kUserError, line};
+    if (is_out_of_memory_line(exception)) return {TryClass::kOutOfMemory, line};
+    return {is_device_fault_line(exception) ? TryClass::kDeviceFault : TryClass::kUserError, line};
   }
   constexpr std::size_t kLines = 4;
   const auto lines = last_lines(evidence.output, kLines);
   for (const std::string& line : lines) {
     if (holds_any(line, {"what():  std::bad_alloc", "an instance of 'std::bad_alloc'"}) ||
-        speaks_of_memory("RuntimeError: " + line))
+        is_out_of_memory_line("RuntimeError: " + line))
       return {TryClass::kOutOfMemory, line};
-    if (speaks_of_device(line)) return {TryClass::kDeviceFault, line};
+    if (is_device_fault_line(line)) return {TryClass::kDeviceFault, line};
   }
   return {TryClass::kUserError, lines.empty() ? "" : lines.back()};
 }

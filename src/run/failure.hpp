@@ -17,7 +17,7 @@ namespace berth::run {
 [[nodiscard]] std::vector<std::string> last_lines(std::string_view output, std::size_t most);
 /// Whether it ends with the error of a rank that lost another rank; then this rank is not the
 /// cause.
-[[nodiscard]] bool speaks_of_lost_peer(std::string_view output);
+[[nodiscard]] bool mentions_lost_peer(std::string_view output);
 
 /// What is known about an ended process.
 struct EndEvidence {
@@ -36,6 +36,6 @@ struct Classified {
 /// Whether the exception `line` ("torch.OutOfMemoryError: …") means that memory ran out: by its
 /// type, or by its text if frameworks use the type for all errors. Examples are in
 /// python/tests/oom_texts.json; python/berth/oom.py has the same rules.
-[[nodiscard]] bool speaks_of_memory(std::string_view line);
+[[nodiscard]] bool is_out_of_memory_line(std::string_view line);
 
 }  // namespace berth::run

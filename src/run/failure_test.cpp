@@ -40,9 +40,9 @@ TEST_CASE("the last lines, without blank ones and escape sequences") {
 
 TEST_CASE("a rank that only lost its peer is told from the one that failed") {
   CHECK(
-      speaks_of_lost_peer("RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by "
-                          "peer [127.0.0.1]:4711\n"));
-  CHECK_FALSE(speaks_of_lost_peer(kOutput));
+      mentions_lost_peer("RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by "
+                         "peer [127.0.0.1]:4711\n"));
+  CHECK_FALSE(mentions_lost_peer(kOutput));
 }
 
 namespace {

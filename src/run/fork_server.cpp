@@ -130,7 +130,7 @@ class ForkServerLoop {
 
   /// Ends all processes that have no keeper. Their job is lost, so they get no grace period.
   void sweep() {
-    const auto strays = descendants_but(keepers_);
+    const auto strays = descendants_except(keepers_);
     --sweeps_;
     if (strays.empty()) sweeps_ = 0;
     signal_all(strays, SIGKILL);
@@ -146,7 +146,7 @@ class ForkServerLoop {
 [[noreturn]] void serve_forks(int channel, const rlimit& files) {
   ::setsid();  // a Ctrl-C is meant for the broker
   // A `pkill berth` must not also kill the process that cleans up after it.
-  call_oneself("job-fork-server");
+  set_process_name("job-fork-server");
   ::setrlimit(RLIMIT_NOFILE, &files);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
@@ -158,7 +158,7 @@ class ForkServerLoop {
   add_keeper_signals(blocked);
   ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
   close_all_but({channel});
-  let_go_of_standard_streams(0, 2);
+  redirect_standard_streams(0, 2);
   ::sigemptyset(&blocked);
   ::sigaddset(&blocked, SIGCHLD);
   ForkServerLoop(channel, blocked).work();

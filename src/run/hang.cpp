@@ -42,12 +42,12 @@ void add_movement(pid_t pid, Movement& sum, int depth) {
 
 }  // namespace
 
-std::optional<model::HangSeen> judge_hang(const std::vector<RankSight>& ranks) {
+std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks) {
   model::HangSeen hang;
   std::map<std::string, int> lines;
   std::vector<int> not_waiting;
   int waiting = 0;
-  for (const RankSight& one : ranks) {
+  for (const RankState& one : ranks) {
     const auto threads = parse_stacks(one.stack);
     const PythonThread main_thread = threads.empty() ? PythonThread() : threads.back();
     const std::string where = innermost_user_line(main_thread);

@@ -14,7 +14,7 @@
 namespace berth::run {
 
 /// The state of one rank, after no rank has been active for a while.
-struct RankSight {
+struct RankState {
   int rank = 0;
   bool has_ended = false;  // with exit code 0; others may wait for it
   std::string stack;       // in faulthandler's format
@@ -23,7 +23,7 @@ struct RankSight {
 
 /// The odd ranks are those that do not wait for others while others do. If all ranks wait, the odd
 /// ones wait at another line than most. nullopt if no rank is known to wait: they may just be idle.
-[[nodiscard]] std::optional<model::HangSeen> judge_hang(const std::vector<RankSight>& ranks);
+[[nodiscard]] std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks);
 
 /// What a process and its children have used so far: processor time, bytes read and written.
 struct Movement {

@@ -34,9 +34,9 @@ TEST_CASE("stacks of faulthandler are read") {
 }
 
 TEST_CASE("the rank that does not wait for the others is the odd one") {
-  const auto hang = judge_hang({{0, false, stack(kReduce, 12), ""},
-                                {1, false, stack("", 7), ""},
-                                {2, false, stack(kReduce, 12), ""}});
+  const auto hang = find_hang({{0, false, stack(kReduce, 12), ""},
+                               {1, false, stack("", 7), ""},
+                               {2, false, stack(kReduce, 12), ""}});
   REQUIRE(hang);
   CHECK(hang->odd_ranks == std::vector<int>{1});
   CHECK(hang->ranks[1].where == "train.py:7 in step");
@@ -45,17 +45,17 @@ TEST_CASE("the rank that does not wait for the others is the odd one") {
 }
 
 TEST_CASE("a rank that left with 0 is odd, and so is one at another collective") {
-  const auto left = judge_hang({{0, true, "", ""}, {1, false, stack(kReduce, 12), ""}});
+  const auto left = find_hang({{0, true, "", ""}, {1, false, stack(kReduce, 12), ""}});
   REQUIRE(left);
   CHECK(left->odd_ranks == std::vector<int>{0});
-  const auto other = judge_hang({{0, false, stack(kReduce, 12), ""},
-                                 {1, false, stack(kReduce, 12), ""},
-                                 {2, false, stack(kReduce, 30), ""}});
+  const auto other = find_hang({{0, false, stack(kReduce, 12), ""},
+                                {1, false, stack(kReduce, 12), ""},
+                                {2, false, stack(kReduce, 30), ""}});
   REQUIRE(other);
   CHECK(other->odd_ranks == std::vector<int>{2});
 }
 
 TEST_CASE("ranks that wait for nobody do not hang") {
-  CHECK_FALSE(judge_hang({{0, false, stack("", 7), ""}, {1, false, stack("", 7), ""}}));
-  CHECK_FALSE(judge_hang({{0, false, "", ""}, {1, false, "", ""}}));
+  CHECK_FALSE(find_hang({{0, false, stack("", 7), ""}, {1, false, stack("", 7), ""}}));
+  CHECK_FALSE(find_hang({{0, false, "", ""}, {1, false, "", ""}}));
 }

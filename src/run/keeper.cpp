@@ -68,8 +68,8 @@ class Keeper {
     go_.reset();
     listen_for_the_end();
     // A `pkill berth` must not also kill the keeper, or the job would remain.
-    call_oneself("job-keeper of " + std::to_string(front_));
-    let_go_of_standard_streams(0, 2);
+    set_process_name("job-keeper of " + std::to_string(front_));
+    redirect_standard_streams(0, 2);
     close_all_but({child_events_.get(), front_handle_.get(), signal_probe_handle_.get(),
                    channel_.get(), trouble_.get(), end_requests_.get()});
     [[maybe_unused]] const int left =

@@ -103,7 +103,7 @@ void close_all_but(std::vector<int> kept) {
   }
 }
 
-void let_go_of_standard_streams(int first, int last) {
+void redirect_standard_streams(int first, int last) {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0) return;
   for (int fd = first; fd <= last; ++fd) ::dup3(null, fd, 0);

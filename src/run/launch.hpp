@@ -71,6 +71,6 @@ void close_inherited(const Inherited& inherited);
 /// Closes everything above 2 except `kept` (in a process that never calls exec).
 void close_all_but(std::vector<int> kept);
 /// Redirects `first`..`last` (of 0, 1, 2) to /dev/null, for the same reason.
-void let_go_of_standard_streams(int first, int last);
+void redirect_standard_streams(int first, int last);
 
 }  // namespace berth::run

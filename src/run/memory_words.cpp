@@ -133,7 +133,7 @@ bool stands(std::string_view text, std::string_view word) {
 
 }  // namespace
 
-bool speaks_of_memory(std::string_view line) {
+bool is_out_of_memory_line(std::string_view line) {
   static const std::regex types(
       R"(^(torch(\.cuda|\._C)?\.OutOfMemoryError|torch\.AcceleratorOutOfMemoryError|cupy(_backends)?\..*\bOutOfMemoryError|cuda\.core\..*\bCUDAOutOfMemoryError|rmm\..*\bout_of_memory|ray\.exceptions\.OutOfMemoryError|([a-z_.]*\.)?_?(Array)?MemoryError)(:|$))");
   static const std::regex tensorflow(R"(^tensorflow\..*\bResourceExhaustedError:)");

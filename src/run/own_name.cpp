@@ -10,7 +10,7 @@
 
 namespace berth::run {
 
-void call_oneself(const std::string& name) {
+void set_process_name(const std::string& name) {
   ::prctl(PR_SET_NAME, name.c_str());
   // The kernel shows the memory in which argv was stored; glibc has a pointer to its beginning.
   char* begin = ::program_invocation_name;

@@ -7,6 +7,6 @@ namespace berth::run {
 
 /// Changes the name in /proc/PID/comm (the first 15 bytes) and /proc/PID/cmdline. Overwrites main's
 /// argv.
-void call_oneself(const std::string& name);
+void set_process_name(const std::string& name);
 
 }  // namespace berth::run

@@ -359,7 +359,7 @@ void remove_files(const std::string& job_files) {
 void keep_queued(const Launch& launch) {
   ::signal(SIGCHLD, SIG_DFL);
   ::setsid();
-  call_oneself("job-keeper");
+  set_process_name("job-keeper");
   keep(launch);
   ::_exit(0);
 }

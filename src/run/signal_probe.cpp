@@ -28,7 +28,7 @@ struct Answer {
 [[noreturn]] void stand_by(pid_t front, int channel) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_NAME, "berth-signals");
-  let_go_of_standard_streams(0, 2);
+  redirect_standard_streams(0, 2);
   close_all_but({channel});
   pollfd wait{channel, POLLIN, 0};
   while (::getppid() == front && ::poll(&wait, 1, -1) > 0) {

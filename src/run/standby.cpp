@@ -72,11 +72,11 @@ Descriptor fork_child(const Standby::Life& life, int kind) {
 
 void stand_by(const Standby::Life& life, int kind, int channel) {
   ::setsid();
-  call_oneself("job-fork-standby");
+  set_process_name("job-fork-standby");
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
   ::signal(SIGCHLD, SIG_IGN);  // its children are not waited for
   close_all_but({channel});
-  let_go_of_standard_streams(0, 2);
+  redirect_standard_streams(0, 2);
   for (char asked = 0;;) {
     const ssize_t n = ::recv(channel, &asked, 1, 0);
     if (n < 0 && errno == EINTR) continue;

@@ -240,7 +240,7 @@ class Supervisor {
     if (plan_.most_tries ==
         number) {  // our copies would keep pipes open that the ranks have closed
       close_inherited(inherited_);
-      let_go_of_standard_streams(0, 0);
+      redirect_standard_streams(0, 0);
     }
     while (any_running()) {
       wait_and_act(next_deadline());
@@ -352,7 +352,7 @@ class Supervisor {
                            int out, int err) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != self) ::_exit(125);
-    if (plan_.has_ranks && rank.number != 0) let_go_of_standard_streams(0, 0);
+    if (plan_.has_ranks && rank.number != 0) redirect_standard_streams(0, 0);
     if (out >= 0) ::dup2(out, 1);
     ::dup2(err, 2);
     if (!pin(plan_.ranks[static_cast<std::size_t>(rank.number)].cpus))
@@ -541,17 +541,17 @@ class Supervisor {
     for (const Rank& rank : ranks_)
       if (rank.is_running()) processes.push_back(rank.pid);
     auto stacks = ask_for_stacks(stack_folder_, processes);
-    std::vector<RankSight> sights;
+    std::vector<RankState> states;
     for (const Rank& rank : ranks_) {
-      RankSight& sight = sights.emplace_back();
-      sight.rank = rank.number;
-      sight.has_ended = !rank.is_running();
-      if (sight.has_ended) continue;
-      sight.stack = std::move(stacks[rank.pid]);
+      RankState& state = states.emplace_back();
+      state.rank = rank.number;
+      state.has_ended = !rank.is_running();
+      if (state.has_ended) continue;
+      state.stack = std::move(stacks[rank.pid]);
       const auto threads = threads_of(rank.pid);
-      if (!threads.empty()) sight.waits_in = threads.front().waits_in;
+      if (!threads.empty()) state.waits_in = threads.front().waits_in;
     }
-    auto hang = judge_hang(sights);
+    auto hang = find_hang(states);
     hang_ = hang.has_value();
     if (!hang) return;
     hang->silent = since(moved_);
@@ -579,8 +579,8 @@ class Supervisor {
   }
 
   static bool only_lost_a_peer(const Rank& rank) {
-    return WIFEXITED(rank.status) && (speaks_of_lost_peer(rank.err.tail.bytes()) ||
-                                      speaks_of_lost_peer(rank.out.tail.bytes()));
+    return WIFEXITED(rank.status) &&
+           (mentions_lost_peer(rank.err.tail.bytes()) || mentions_lost_peer(rank.out.tail.bytes()));
   }
 
   /// The rank that failed first, as far as that is known.
@@ -647,7 +647,7 @@ class Supervisor {
     plan.spared = {probe_->pid()};
     plan.none_left = [this] {
       reap();
-      return descendants_but({probe_->pid()}).empty();
+      return descendants_except({probe_->pid()}).empty();
     };
     plan.wait = [this](milliseconds most) {
       wait_and_act(Clock::now() + most);
