@@ -9,7 +9,8 @@
 //   AMD's too.
 // - SYCL: ZE_AFFINITY_MASK selects Intel GPUs, but no value selects none (Level Zero specification,
 //   affinity mask). ONEAPI_DEVICE_SELECTOR can select none for SYCL programs, including PyTorch.
-// - TPU: TPU_VISIBLE_CHIPS, with the bounds of the part; JAX_PLATFORMS keeps JAX off the TPU.
+// - TPU: TPU_VISIBLE_CHIPS, with the bounds of the part; JAX_PLATFORMS keeps JAX off the TPU, and
+//   PJRT_DEVICE keeps PyTorch/XLA off it.
 // - OpenCL has no such variable.
 #include "policy/environment.hpp"
 
@@ -231,7 +232,11 @@ void Writer::intel() {
 void Writer::tpu() {
   const auto devices = devices_of(snapshot_, Vendor::kGoogle);
   const auto chosen = chosen_of(devices);
-  if (chosen.empty()) return;
+  if (chosen.empty()) {
+    if (on_cpu() && !devices.empty())
+      prefer("PJRT_DEVICE", "CPU", text("PyTorch/XLA uses only the CPU"));
+    return;
+  }
   demand("TPU_VISIBLE_CHIPS", numbers(chosen), text("the chips chosen for this job"));
   // A part of a host's chips needs its shape as well. These are the possible shapes (JAX
   // documentation, TPU pods).
@@ -244,6 +249,7 @@ void Writer::tpu() {
     }
   prefer("JAX_PLATFORMS", "tpu,cpu",
          text("JAX reports it if the TPU fails, instead of silently using the CPU"));
+  prefer("PJRT_DEVICE", "TPU", text("PyTorch/XLA uses the TPU"));
 }
 
 void Writer::note_opencl() {

@@ -170,6 +170,10 @@ TEST_CASE("TPU chips come with the shape of their part") {
   CHECK(shown(one, "TPU_CHIPS_PER_PROCESS_BOUNDS") == "set 1,1,1");
   CHECK(shown(one, "TPU_PROCESS_BOUNDS") == "set 1,1,1");
   CHECK(shown(one, "JAX_PLATFORMS") == "set tpu,cpu");
+  CHECK(shown(one, "PJRT_DEVICE") == "set TPU");
+  CHECK(shown(on(s, {2}, {{"PJRT_DEVICE", "CPU"}}), "PJRT_DEVICE") == "keep CPU");
+  CHECK(shown(on(s, {}), "PJRT_DEVICE") == "set CPU");
+  CHECK(shown(on(nvidia(1), {}), "PJRT_DEVICE") == "nothing");
   CHECK(shown(on(s, {0, 1, 2, 3}), "TPU_PROCESS_BOUNDS") == "nothing");
 }
 
