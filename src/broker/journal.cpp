@@ -332,15 +332,16 @@ Result<Journal> Journal::open(const std::string& folder) {
                       printable(folder), kind),
                  "export XDG_STATE_HOME=/var/tmp/$USER"};
   const std::string whole = without_links(folder), file = whole + "/journal.db";
+  const std::string copies = whole + "/copies";
   finish_salvage(file);
   std::optional<Salvage> salvaged;
   const auto salvage = [&]() -> Status {
-    auto done = salvage_journal(file, whole + "/copies", kFormat);
+    auto done = salvage_journal(file, copies, kFormat);
     if (!done) return std::move(done).error();
     salvaged = *std::move(done);
     return Done{};
   };
-  if (is_wal_damaged(file, kFormat))
+  if (needs_salvage(file, copies, kFormat))
     if (auto done = salvage(); !done) return std::move(done).error();
   for (;;) {
     auto parts = std::make_unique<Parts>();
@@ -359,12 +360,15 @@ const std::optional<Salvage>& Journal::salvaged() const {
   return parts_->salvaged;
 }
 
-Result<std::vector<model::Job>> Journal::jobs() const {
-  Statement all(parts_->database.get(), "SELECT record FROM job ORDER BY id");
+Result<std::vector<model::Job>> Journal::jobs(std::vector<model::JobId>* unreadable) const {
+  Statement all(parts_->database.get(), "SELECT id, record FROM job ORDER BY id");
   std::vector<model::Job> jobs;
   int code = SQLITE_DONE;
   while (all && (code = all.step()) == SQLITE_ROW) {
-    if (auto job = job_of(all.text(0))) jobs.push_back(*std::move(job));
+    if (auto job = job_of(all.text(1)))
+      jobs.push_back(*std::move(job));
+    else if (unreadable != nullptr)
+      unreadable->push_back(static_cast<model::JobId>(all.number(0)));
   }
   if (!all || code != SQLITE_DONE) return not_opened(parts_->file, parts_->database.get());
   parts_->move_wal_at_the_end(true);

@@ -38,9 +38,9 @@ Error cannot(const std::string& file, const std::string& why) {
           "df -h " + shown};
 }
 
-/// Locks the bytes that SQLite's writers lock (from PENDING_BYTE on). A missing file needs no lock.
+/// Locks the bytes that SQLite's writers lock (from PENDING_BYTE on). Creates a missing file.
 Result<Descriptor> locked(const std::string& file) {
-  Descriptor opened(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  Descriptor opened(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!opened) return cannot(file, error_words(errno));
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -51,6 +51,11 @@ Result<Descriptor> locked(const std::string& file) {
     return Error{ErrorCode::kUnavailable, "E0906",
                  text("another broker has the journal {}", printable(file)), "berth jobs"};
   return opened;
+}
+
+bool has_bytes(const std::string& file) {
+  struct stat status = {};
+  return ::stat(file.c_str(), &status) == 0 && status.st_size > 0;
 }
 
 std::string bytes_of(const std::string& file) {
@@ -212,13 +217,12 @@ std::string decided(const std::string& file) {
 
 }  // namespace
 
-bool is_wal_damaged(const std::string& file, std::int64_t format) {
-  struct stat status = {};
-  if (::stat((file + "-wal").c_str(), &status) != 0 || status.st_size == 0) return false;
+bool needs_salvage(const std::string& file, const std::string& copies, std::int64_t format) {
+  if (!has_bytes(file + "-wal")) return !has_bytes(file) && !newest_copy(copies).empty();
   const auto lock = locked(file);
   if (!lock) return false;
   const Files files = read_files(file);
-  // SQLite deletes the WAL of an empty database.
+  // SQLite deletes the WAL of a missing or empty database.
   const bool is_passed_over =
       files.wal.is_damaged || (files.database.empty() && !files.wal.frames.empty());
   return is_passed_over &&
@@ -251,10 +255,12 @@ Result<Salvage> salvage_journal(const std::string& file, const std::string& copi
     }
     records.take(records_in(image, files.page_size), is_newest);
   }
-  if (records.is_empty())
+  // A WAL without its database has only the last changes.
+  if (records.is_empty() || files.database.empty())
     if (const std::string copy = bytes_of(newest_copy(copies)); !is_of_another_format(copy, format))
       records.take(records_in(copy, page_size_of(copy)), false);
-  auto folder = set_aside(file);
+  Result<std::string> folder = std::string();
+  if (!files.database.empty() || !files.wal_bytes.empty()) folder = set_aside(file);
   if (!folder) return std::move(folder).error();
   if (!write_new(decided(file), records, format))
     return cannot(file, text("a new one cannot be written beside it"));

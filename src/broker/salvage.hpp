@@ -12,16 +12,18 @@
 namespace berth::broker {
 
 struct Salvage {
-  std::string folder;               // contains the damaged files
+  std::string folder;               // contains the damaged files; "": there were none
   std::size_t jobs = 0;             // number of saved jobs
   std::vector<model::JobId> stale;  // saved, but their newest state may be lost; ascending
   std::vector<model::JobId> lost;   // their records cannot be read; ascending
   std::size_t nameless = 0;         // records without a readable number
 };
 
-/// Whether SQLite would ignore part of this journal's WAL. False if the journal has another format
-/// or another process has it open.
-[[nodiscard]] bool is_wal_damaged(const std::string& file, std::int64_t format);
+/// Whether SQLite would silently ignore records: part of the WAL is damaged, or the database is
+/// missing or empty, but its WAL or a copy is there. False if the journal has another format or
+/// another process has it open.
+[[nodiscard]] bool needs_salvage(const std::string& file, const std::string& copies,
+                                 std::int64_t format);
 
 /// Replaces the journal by one with its good records. Fails with kUnavailable and leaves the
 /// journal unchanged (E0906: another process has it open; E0907: it has another format, or the new

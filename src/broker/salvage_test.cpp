@@ -193,6 +193,48 @@ TEST_CASE("what is no journal at all is kept aside, and the newest copy takes it
   CHECK(journal->jobs()->size() == 1);
 }
 
+TEST_CASE("a WAL whose database was moved away or emptied is read") {
+  const Killed killed;
+  for (const bool is_there : {false, true}) {
+    killed.restore();
+    if (is_there)
+      put(killed.folder.path + "/journal.db", "");
+    else
+      fs::remove(killed.folder.path + "/journal.db");
+    INFO("there: " << is_there);
+    auto journal = Journal::open(killed.folder.path);
+    REQUIRE(journal);
+    REQUIRE(journal->salvaged());
+    CHECK(fs::exists(journal->salvaged()->folder + "/journal.db-wal"));
+    CHECK(journal->jobs()->size() == 60);
+    CHECK(journal->launch(60) == std::string(1500, 'l'));
+  }
+}
+
+TEST_CASE("a lost journal comes back from its newest copy, whose jobs count as old") {
+  const Folder folder;
+  {
+    auto journal = Journal::open(folder.path);
+    const Job one = job(1), two = job(2);
+    REQUIRE(journal->write({&one}));
+    for (int i = 0; i < 3; ++i) journal->keep_daily_copy(1'700'000'000'000);
+    REQUIRE(journal->write({&two}));
+  }
+  for (const bool is_there : {false, true}) {
+    fs::remove(folder.path + "/journal.db-wal");
+    fs::remove(folder.path + "/journal.db");
+    if (is_there) put(folder.path + "/journal.db", "");
+    auto journal = Journal::open(folder.path);
+    REQUIRE(journal);
+    REQUIRE(journal->salvaged());
+    CHECK(journal->salvaged()->folder.empty());
+    CHECK(journal->salvaged()->stale == std::vector<JobId>{1});
+    CHECK(journal->jobs()->size() == 1);
+  }
+  // The next one is sound.
+  CHECK_FALSE(Journal::open(folder.path)->salvaged());
+}
+
 TEST_CASE("a salvage that was cut short is finished by the next broker") {
   const Killed killed;
   killed.restore();

@@ -480,6 +480,19 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// Puts a job back into the queue, as if it had never started.
+void take_back(Job& job, JobState state) {
+  job.state = state;
+  job.started_unix_milliseconds.reset();
+  job.grants.clear();
+  job.cpus.clear();
+  job.affinity.clear();
+  job.owners.clear();
+  job.group.clear();
+  job.access = model::Access::kVariable;
+  job.refusals = 0;
+}
+
 std::uint64_t bytes_on_disk(const std::string& path) {
   struct stat status = {};
   return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * 512
@@ -491,7 +504,8 @@ std::uint64_t bytes_on_disk(const std::string& path) {
 // The effects of a reboot on jobs, and the clock record that reveals the reboot, are written in one
 // step: if the broker is killed before that, the next one sees the reboot again.
 void Execution::restore() {
-  auto jobs = journal_.jobs();
+  std::vector<JobId> unreadable;
+  auto jobs = journal_.jobs(&unreadable);
   if (!jobs) {
     fail(jobs.error());
     return;
@@ -500,7 +514,7 @@ void Execution::restore() {
   const std::string clock = journal_.value(kClock).value_or("");
   const bool is_restarted = clock_.is_of_another_start(clock);
   clock_.resume(clock);
-  adopt_unknown(*jobs);
+  adopt_unknown(*jobs, unreadable);
   const auto as_it_stands = is_restarted ? *jobs : std::vector<Job>();
   const auto back = is_restarted ? put_back(*jobs) : std::vector<JobId>();
   bring_back(*jobs);
@@ -522,7 +536,7 @@ void Execution::restore() {
 }
 
 /// Rebuilds jobs whose files exist but which a lost or damaged journal does not know.
-void Execution::adopt_unknown(std::vector<Job>& jobs) {
+void Execution::adopt_unknown(std::vector<Job>& jobs, const std::vector<JobId>& unreadable) {
   std::set<JobId> changed;
   notices_ = journal_.value(kNotices).value_or("[]");
   if (!std::exchange(has_told_of_salvage_, true) && journal_.salvaged())
@@ -539,6 +553,11 @@ void Execution::adopt_unknown(std::vector<Job>& jobs) {
   highest_ = std::max(found.highest,
                       static_cast<JobId>(std::max<std::int64_t>(
                           0, to_number(journal_.value(kHighest).value_or("0")).value_or(0))));
+  // A newer Berth may be able to read these, so they stay, and their numbers are not reused.
+  if (!unreadable.empty()) {
+    highest_ = std::max(highest_, unreadable.back());
+    notice("E0945", text("not readable: jobs {}", list_of_jobs(unreadable)), "berth --version");
+  }
   const std::string& folder = found.folder.empty() ? launcher_.folder() : found.folder;
   for (std::string& sentence : words_of(found))
     notice("E0944", std::move(sentence), "ls " + printable(folder));
@@ -558,7 +577,7 @@ void Execution::adopt_unknown(std::vector<Job>& jobs) {
 }
 
 /// A damaged journal yields an older state of some jobs. If a job was started, its files say what
-/// became of it. If not, it may have been cancelled or held since, so it is held. Returns the
+/// became of it. Without files it may have been cancelled or held since, so it is held. Returns the
 /// changed jobs.
 std::set<JobId> Execution::mend_stale(std::vector<Job>& jobs, const broker::Salvage& salvaged) {
   std::set<JobId> changed;
@@ -571,16 +590,21 @@ std::set<JobId> Execution::mend_stale(std::vector<Job>& jobs, const broker::Salv
                                     now().unix_milliseconds)) {
       job = *std::move(known);
       changed.insert(job.id);
-    } else if (job.state == JobState::kWaiting) {
-      job.state = JobState::kHeld;
+    } else if (job.state == JobState::kWaiting || !launcher_.keeper(job.id)) {
+      take_back(job, JobState::kHeld);
       held.push_back(job.id);
       changed.insert(job.id);
     }
   }
-  notice("E0945",
-         text("the journal was damaged: {} jobs were saved, and the damaged files are in {}",
-              salvaged.jobs, printable(salvaged.folder)),
-         "berth jobs --all");
+  if (!salvaged.folder.empty())
+    notice("E0945",
+           text("the journal was damaged: {} jobs were saved, and the damaged files are in {}",
+                salvaged.jobs, printable(salvaged.folder)),
+           "berth jobs --all");
+  else if (salvaged.jobs > 0)
+    notice("E0945",
+           text("the journal was missing: {} jobs were restored from its last copy", salvaged.jobs),
+           "berth jobs --all");
   if (!salvaged.lost.empty())
     notice("E0945", text("not readable: jobs {}", list_of_jobs(salvaged.lost)), "");
   if (salvaged.nameless > 0)
@@ -648,16 +672,8 @@ std::vector<JobId> Execution::put_back(std::vector<Job>& jobs) const {
         job.restarts >= model::kMostRestarts || outcome_before_restart(job))
       continue;
     ++job.restarts;
-    job.state = JobState::kWaiting;
     job.requeued_unix_milliseconds = now().unix_milliseconds;
-    job.started_unix_milliseconds.reset();
-    job.grants.clear();
-    job.cpus.clear();
-    job.affinity.clear();
-    job.owners.clear();
-    job.group.clear();
-    job.access = model::Access::kVariable;
-    job.refusals = 0;
+    take_back(job, JobState::kWaiting);
     back.push_back(job.id);
   }
   return back;
@@ -751,6 +767,9 @@ void Execution::notice(std::string id, std::string sentence, std::string hint) {
   notes_.push_back(sentence);
   Json kept = Json::parse(notices_, nullptr, false);
   if (!kept.is_array()) kept = Json::array();
+  std::erase_if(kept.get_ref<Json::array_t&>(), [&](const Json& one) {
+    return one.is_object() && one.contains("message") && one["message"] == sentence;
+  });
   kept.push_back({{"at", now().unix_milliseconds},
                   {"id", std::move(id)},
                   {"message", std::move(sentence)},

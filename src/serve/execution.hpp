@@ -135,7 +135,7 @@ class Execution {
   [[nodiscard]] std::vector<model::JobId> put_back(std::vector<model::Job>& jobs) const;
   void bring_back(const std::vector<model::Job>& jobs);
   void take_over(const std::vector<model::Job>& jobs, bool is_restarted);
-  void adopt_unknown(std::vector<model::Job>& jobs);
+  void adopt_unknown(std::vector<model::Job>& jobs, const std::vector<model::JobId>& unreadable);
   [[nodiscard]] std::set<model::JobId> mend_stale(std::vector<model::Job>& jobs,
                                                   const broker::Salvage& salvaged);
   void clean_up_groups(const std::set<model::JobId>& running);

@@ -3,9 +3,11 @@
 
 usage: lost_journal_test.py BERTH
 """
+import contextlib
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import unittest
@@ -52,8 +54,8 @@ class OwnBroker(Jobs, Machine):
         self.kill_brokers()
         return good, bad, runs
 
-    def lose(self, how):
-        for file in self.state.glob("journal.db*"):
+    def lose(self, how, files="journal.db*"):
+        for file in self.state.glob(files):
             if how == "removed":
                 file.unlink()
             elif how == "moved":
@@ -81,8 +83,54 @@ class OwnBroker(Jobs, Machine):
                 self.assertEqual(self.output(runs), "up\nends\n")
                 self.assertEqual(self.run_berth("wait", str(good)).returncode, 0)
 
+    def test_the_wal_is_read_where_the_journal_alone_is_lost(self):
+        """As after the hint of E0907: mv journal.db journal.db.damaged."""
+        for how in ("removed", "moved", "emptied"):
+            with self.subTest(how):
+                (self.folder / "now").unlink(missing_ok=True)
+                held = self.queue("--hold", "--", "true")
+                waits = self.queue("--after", str(held), "--", "true")
+                good, bad, runs = self.begin()
+                self.lose(how, "journal.db")
+                said = self.run_berth("jobs", "--json", "--all")
+                jobs = {one["id"]: one["state"] for one in json.loads(said.stdout)["jobs"]}
+                states = [jobs.get(one) for one in (held, waits, good, bad, runs)]
+                self.assertEqual(states, ["held", "waiting", "done", "failed", "running"], said.stdout)
+                self.assertRegex(self.run_berth("jobs").stderr, "the journal was damaged: .*E0945")
+                (self.folder / "now").touch()
+                self.assertEqual(self.run_berth("wait", str(runs)).returncode, 5)
+                self.run_berth("cancel", "--mine")
+
+    def test_waiting_jobs_come_back_from_the_copy_and_are_held(self):
+        (self.folder / "now").touch()
+        self.queue("--gpus", "4", "--", "sleep", "1000")
+        waits, held, gone = (self.queue(*words, "--gpus", "1", "--", "touch", str(self.folder / "ran")) for words in ((), ("--hold",), ("--hold",)))
+        # The broker makes its copy when the day changes; ours is in the same form.
+        self.kill_brokers()
+        (self.state / "copies").mkdir(exist_ok=True)
+        for old in (self.state / "copies").iterdir():
+            old.unlink()
+        with contextlib.closing(sqlite3.connect(self.state / "journal.db")) as journal:
+            journal.execute("VACUUM INTO ?", [str(self.state / "copies" / "journal-2026-01-01.db")])
+        self.run_berth("cancel", str(gone))
+        self.kill_brokers()
+        self.lose("removed")
+        said = self.run_berth("jobs")
+        self.assertRegex(said.stderr, "the journal was missing: 4 jobs were restored from its last copy .E0945")
+        self.assertIn(f"held, because their last change may be lost: jobs {waits}", said.stderr)
+        jobs = {one["id"]: one["state"] for one in json.loads(self.run_berth("jobs", "--json").stdout)["jobs"]}
+        # The copy does not know that the last one was cancelled, so it must not start by itself.
+        self.assertEqual([jobs[one] for one in (1, waits, held, gone)], ["running", "held", "held", "held"])
+        self.run_berth("cancel", "1", str(held), str(gone))
+        self.assertFalse((self.folder / "ran").exists())
+        self.run_berth("release", str(waits))
+        self.assertEqual(self.run_berth("wait", str(waits)).returncode, 0)
+        self.assertTrue((self.folder / "ran").exists())
+
     def test_what_nobody_knows_is_moved_and_named(self):
         good, bad, runs = self.begin()
+        for copy in self.state.glob("copies/*"):
+            copy.unlink()
         (self.folder / "now").touch()
         self.assertTrue(wait_until(lambda: "exit_code" in (self.state / "jobs" / f"{runs}.status").read_text()))
         # As an earlier version wrote it: it does not say what the job is.
@@ -129,6 +177,21 @@ class OwnBroker(Jobs, Machine):
         self.kill_brokers()
         self.assertEqual(self.run_berth("jobs").returncode, 0)
         self.assertEqual(len(list(self.state.glob("damaged-*"))), 1)
+
+    def test_a_record_that_is_no_job_refuses_nothing_and_is_named(self):
+        """Its checksum matches: a newer Berth may have written it."""
+        held = [self.queue("--hold", "--", "true") for _ in range(3)]
+        self.kill_brokers()
+        with edited_journal(self.state) as journal:
+            journal.execute("UPDATE job SET record = '{\"id\":[]}' WHERE id = ?", [held[2]])
+        for _ in range(2):
+            said = self.run_berth("jobs")
+            self.assertRegex(said.stderr, f"not readable: jobs {held[2]} .E0945")
+            self.assertEqual(said.stderr.count("not readable"), 1)
+            jobs = json.loads(self.run_berth("jobs", "--json").stdout)["jobs"]
+            self.assertEqual([one["id"] for one in jobs], held[:2])
+            self.kill_brokers()
+        self.assertGreater(self.queue("--hold", "--", "true"), held[2])
 
     def test_what_is_forgotten_in_order_is_deleted_also_by_the_next_broker(self):
         good, bad, runs = self.begin()
