@@ -22,6 +22,13 @@ constexpr int kMostCpus = 8192;
 constexpr std::array<std::string_view, 8> kChanges{
     "priority", "gpus", "time_limit_milliseconds", "after", "after_any", "after_not_ok",
     "first",    "swap"};
+// Lease sends a job's record, which always has the last five keys of these two.
+constexpr std::array<std::string_view, 6> kOwners{"owners",  "id",    "uid",
+                                                  "request", "state", "submitted"};
+constexpr std::array<std::string_view, 8> kEnd{
+    "outcome", "cpu_milliseconds", "peak_memory_bytes", "id", "uid", "request",
+    "state",   "submitted"};
+constexpr std::array<std::string_view, 1> kDrain{"unit"};
 
 /// Visits the request's members by name; used for reading and for writing.
 template <typename Request, typename Visit>
@@ -354,6 +361,14 @@ Status check_numbers(const Job& job) {
 }
 
 /// Rejects unknown keys: a misspelt or newer key would otherwise be ignored silently.
+template <typename Keys>
+Status check_keys_of(const Json& json, const Keys& known) {
+  for (const auto& [key, value] : json.get_ref<const Json::object_t&>())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      return no_record(text("there is no key {}", printable(key)));
+  return Done{};
+}
+
 Status check_keys(const Json& json) {
   static const std::set<std::string, std::less<>> of_job{
       // What clients may ask for.
@@ -365,18 +380,15 @@ Status check_keys(const Json& json) {
       "id", "uid", "user", "submitted"};
   static const std::set<std::string, std::less<>> of_spec{"folder", "umask",   "environment",
                                                           "limits", "command", "nice"};
-  for (const auto& [key, value] : json.get_ref<const Json::object_t&>())
-    if (!of_job.contains(key)) return no_record(text("there is no key {}", printable(key)));
+  if (auto fits = check_keys_of(json, of_job); !fits) return fits;
   if (const auto request = json.find("request"); request != json.end()) {
     std::set<std::string, std::less<>> known{"devices"};
     model::Request any;
     for_each_optional(any, [&](const char* key, const auto&) { known.insert(key); });
-    for (const auto& [key, value] : request->get_ref<const Json::object_t&>())
-      if (!known.contains(key)) return no_record(text("there is no key {}", printable(key)));
+    if (auto fits = check_keys_of(*request, known); !fits) return fits;
   }
   if (const auto spec = json.find("spec"); spec != json.end())
-    for (const auto& [key, value] : spec->get_ref<const Json::object_t&>())
-      if (!of_spec.contains(key)) return no_record(text("there is no key {}", printable(key)));
+    if (auto fits = check_keys_of(*spec, of_spec); !fits) return fits;
   return Done{};
 }
 
@@ -457,11 +469,32 @@ Result<Job> job_of(std::string_view record) try {
   return no_record(wrong);
 }
 
+Result<Job> running_change_of(std::string_view body, std::string_view what) try {
+  const Json json = Json::parse(body);
+  if (auto known = what == "end" ? check_keys_of(json, kEnd) : check_keys_of(json, kOwners); !known)
+    return std::move(known).error();
+  return parse(json);
+} catch (const Json::exception& problem) {
+  return no_record(words_of(problem));
+} catch (const WrongKind& wrong) {
+  return no_record(wrong);
+}
+
+Result<std::string> unit_of(std::string_view body) try {
+  const Json json = Json::parse(body);
+  if (auto known = check_keys_of(json, kDrain); !known) return std::move(known).error();
+  std::string unit;
+  take(json, "unit", unit);
+  return unit;
+} catch (const Json::exception& problem) {
+  return no_record(words_of(problem));
+} catch (const WrongKind& wrong) {
+  return no_record(wrong);
+}
+
 Result<Changes> changes_of(std::string_view body) try {
   const Json json = Json::parse(body);
-  for (const auto& [key, value] : json.get_ref<const Json::object_t&>())
-    if (std::find(kChanges.begin(), kChanges.end(), key) == kChanges.end())
-      return no_record(text("there is no key {}", printable(key)));
+  if (auto known = check_keys_of(json, kChanges); !known) return std::move(known).error();
   Changes out;
   take(json, "priority", out.priority);
   take(json, "gpus", out.gpus);

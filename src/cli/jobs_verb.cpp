@@ -53,7 +53,7 @@ Result<std::string> limit_of(const Context& context) {
 /// The options as a query: the broker filters the jobs.
 Result<std::string> query_of(const Context& context) {
   const Arguments& arguments = context.arguments;
-  std::string query = arguments.has("--all") ? "all" : "_";
+  std::string query = arguments.has("--all") ? "all" : "";
   if (arguments.has("--mine")) query += "&mine";
   if (const auto user = arguments.value("--user")) query += "&user=" + query_word(*user);
   if (const auto states = arguments.value("--state")) {

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
+#include <map>
+#include <set>
 
 #include "base/text.hpp"
 #include "broker/job_record.hpp"
@@ -19,7 +20,6 @@ namespace {
 /// Per user: each listener gets every change, and all jobs at the start.
 constexpr std::ptrdiff_t kMostListeners = 32;
 
-using Json = nlohmann::json;
 using broker::Caller;
 using broker::no_such_job;
 using model::Job;
@@ -76,6 +76,19 @@ Job job_from(Job submitted, const Call& call) {
   return job;
 }
 
+/// Rejects unknown keys: `?limti=5` would return all jobs, and `?wiat=ended` would not wait.
+Status check_query(const std::map<std::string, std::string>& query, bool is_list) {
+  static const std::set<std::string_view> of_list{"all",   "running", "also",    "mine",
+                                                  "user",  "name",    "number",  "state",
+                                                  "since", "limit",   "compact", "last"};
+  static const std::set<std::string_view> of_job{"wait", "from"};
+  for (const auto& [key, value] : query)
+    if (!(is_list ? of_list : of_job).contains(key))
+      return Error{ErrorCode::kInvalidArgument, "E0919", text("there is no key {}", printable(key)),
+                   ""};
+  return Done{};
+}
+
 /// The JSON has no line breaks except one at its end.
 std::string event_of(std::uint64_t number, const output::ShownJob& shown) {
   return fmt::format("id: {}\nevent: job\ndata: {}\n", number, output::job_json(shown));
@@ -109,6 +122,9 @@ void Api::act(const Call& call, const Answer& answer) {
   const bool is_jobs = parts.size() >= 2 && parts[0] == "v1" && parts[1] == "jobs";
   const bool is_get = call.method == "GET";
   const bool is_post = call.method == "POST";
+  if (is_jobs)
+    if (auto known = check_query(call.query, is_get && parts.size() == 2); !known)
+      return answer.send(refusal(known.error()));
   if (is_jobs && parts.size() == 2 && is_post) return submit(call, answer);
   if (is_jobs && parts.size() == 2 && is_get) return list(call, answer);
   if (is_get && call.path == "/v1/events") return listen(call, answer);
@@ -137,10 +153,9 @@ void Api::drain(bool drained, const Call& call, const Answer& answer) {
     return answer.send(refusal({ErrorCode::kPermissionDenied, "E0926",
                                 text("only an administrator may drain a device of all users"),
                                 "sudo berth drain"}));
-  const Json body = Json::parse(call.body, nullptr, false);
-  const auto unit = body.is_object() ? body.find("unit") : body.end();
-  const bool is_named = body.is_object() && unit != body.end() && unit->is_string();
-  if (auto done = execution_.drain(is_named ? unit->get<std::string>() : "", drained); !done)
+  const auto unit = broker::unit_of(call.body);
+  if (!unit) return answer.send(refusal(unit.error()));
+  if (auto done = execution_.drain(*unit, drained); !done)
     return answer.send(refusal(done.error()));
   changed_.push_back({0, asker(call, answer)});
 }
@@ -364,7 +379,7 @@ Status Api::change_running(JobId id, std::string_view what, const Call& call) {
   const Job* job = execution_.broker().job(id);
   if (job == nullptr) return no_such_job(id);
   if (job->uid != call.peer.uid && call.peer.uid != 0) return broker::not_yours(*job);
-  const auto submitted = broker::job_of(call.body);
+  const auto submitted = broker::running_change_of(call.body, what);
   if (!submitted) return submitted.error();
   if (what == "end") {
     execution_.give_back(id, submitted->outcome, submitted->usage);

@@ -218,7 +218,15 @@ class Change(Machine):
                      {"request": {"gpu": 1}}):
             error = self.call("POST", "/v1/jobs", body)["error"]
             self.assertEqual((error["id"], "there is no key" in error["message"]), ("E0904", True), body)
-        self.assertIn("error", self.call("POST", "/v1/jobs", {"command": ["true"], "queued": True, "spec": spec, "name": "x" * (3 << 20)}))
+        for call, body in (("/v1/jobs/1/owners", {"owner": []}), ("/v1/jobs/1/enter", {"outcome": {}}), ("/v1/jobs/1/edit", {"gpu": 1}),
+                           ("/v1/jobs/1/end", {"exit_code": 0}), ("/v1/devices/drain", {"device": 0})):
+            error = self.call("POST", call, body)["error"]
+            self.assertEqual((error["id"], "there is no key" in error["message"]), ("E0904", True), call)
+        for call in ("/v1/jobs?limti=5", "/v1/jobs/1?wiat=ended", "/v1/jobs/1/log?form=5"):
+            self.assertEqual(self.call("GET", call)["error"]["id"], "E0919", call)
+        for size, identifier in ((257, "E0104"), (3 << 20, "E0104"), (4 << 20, "E0919")):
+            error = self.call("POST", "/v1/jobs", {"command": ["true"], "queued": True, "spec": spec, "name": "x" * size})["error"]
+            self.assertEqual(error["id"], identifier, size)
 
     def test_a_client_that_waits_for_100_continue_is_answered(self):
         self.berth_ok("run", "--queue", "--gpus", "1", "--", "true")
