@@ -134,25 +134,40 @@ model::Snapshot look(const Context& context, bool details) {
   return seen;
 }
 
+/// The broker's leases. If the broker does not answer, a note says so, because they are not known.
+model::Ledger ledger_or_note(const Context& context) {
+  auto ledger = client::ledger_now();
+  if (ledger) return *std::move(ledger);
+  note(
+      context,
+      text("the devices of jobs are not known: {} ({})", ledger.error().message, ledger.error().id),
+      ledger.error().hint);
+  return {};
+}
+
 /// Without a broker nothing reports when a device becomes free, so this looks again periodically. A
 /// broker that cannot give leases, because its disk is full, still knows the leases that it gave.
 Result<model::Placement> wait_for_place(const Context& context, const model::Job& job,
                                         const model::Request& request, model::Snapshot& snapshot) {
   const auto begun = std::chrono::steady_clock::now();
-  auto placement = policy::place(request, snapshot, client::ledger_now());
+  const auto ledger_now = [] {
+    auto ledger = client::ledger_now();
+    return ledger ? *std::move(ledger) : model::Ledger();
+  };
+  auto placement = policy::place(request, snapshot, ledger_now());
   if (placement || placement.error().id != "E0412") return placement;
   snapshot = look(context, true);  // for the error: who holds which device
-  placement = policy::place(request, snapshot, client::ledger_now());
+  placement = policy::place(request, snapshot, ledger_now());
   bool said = false;
   while (!placement && placement.error().id == "E0412" && !never_waits(context)) {
     ::poll(nullptr, 0, said ? 2000 : 1000);
     if (!said) note_waiting(context, request, placement.error());
     said = true;
     snapshot = look(context, true);
-    placement = policy::place(request, snapshot, client::ledger_now());
+    placement = policy::place(request, snapshot, ledger_now());
     if (!placement && job.or_cpu_after &&
         std::chrono::steady_clock::now() - begun >= *job.or_cpu_after)
-      placement = policy::place(policy::on_cpu(request), snapshot, client::ledger_now());
+      placement = policy::place(policy::on_cpu(request), snapshot, ledger_now());
   }
   return placement;
 }
@@ -224,7 +239,7 @@ Result<Plan> make_plan(const Context& context, model::Request request, const Sup
   }
   plan.request = request;
   auto placement = plan.lease ? placement_of(plan)
-                   : dry      ? policy::place(request, plan.snapshot, client::ledger_now())
+                   : dry      ? policy::place(request, plan.snapshot, ledger_or_note(context))
                               : wait_for_place(context, *job, request, plan.snapshot);
   if (!placement) return std::move(placement).error();
   plan.placement = std::move(*placement);

@@ -52,7 +52,10 @@ Result<std::vector<pid_t>> roots_of(const Context& context) {
     if (answer && answer->status == 200)
       if (const auto job = client::job_in(*answer); job && job->state == model::JobState::kRunning)
         return owners_of(*job);
-    if (!run::read_stat("/proc", static_cast<pid_t>(*number))) return no_process(words.front());
+    if (!run::read_stat("/proc", static_cast<pid_t>(*number)))
+      return answer ? no_process(words.front()) : answer.error();
+    if (!answer && answer.error().id == "E0922")
+      client::say_wait(text("{}; {} is taken for a process", answer.error().message, *number));
     return std::vector<pid_t>{static_cast<pid_t>(*number)};
   }
   auto found = find_job(context, "stacks");

@@ -33,8 +33,11 @@ std::string path_of(model::JobId job, std::string_view rest = {}) {
   return "/v1/jobs/" + std::to_string(job) + std::string(rest);
 }
 
-Result<Job> submitted(Client& client, const Job& job) {
-  const auto answer = client.call("POST", "/v1/jobs", broker::record_of(job));
+/// How long to ask a broker whose answer is useful but not needed.
+constexpr milliseconds kGlance(2000);
+
+Result<Job> submitted(Client& client, const Job& job, milliseconds at_most) {
+  const auto answer = client.call("POST", "/v1/jobs", broker::record_of(job), at_most);
   if (!answer) return answer.error();
   return job_in(*answer);
 }
@@ -80,13 +83,15 @@ model::Ledger ledger_of(const std::vector<Job>& jobs, const Closed& closed) {
   return ledger;
 }
 
-model::Ledger ledger_now() {
+Result<model::Ledger> ledger_now() {
   auto client = broker_here(IfNone::kGlance);
-  if (!client) return {};
-  const auto answer = client->call("GET", "/v1/jobs?running");
-  if (!answer) return {};
+  if (!client)
+    return client.error().id == "E0922" ? Result<model::Ledger>(client.error()) : model::Ledger();
+  const auto answer = client->call("GET", "/v1/jobs?running", {}, kGlance);
+  if (!answer) return answer.error();
   const auto jobs = jobs_in(*answer);
-  return jobs ? ledger_of(*jobs, closed_in(*answer)) : model::Ledger();
+  if (!jobs) return jobs.error();
+  return ledger_of(*jobs, closed_in(*answer));
 }
 
 Result<Lease> Lease::ask(const Job& job, IfNone if_none, const std::string& program) {
@@ -99,7 +104,7 @@ Result<Lease> Lease::ask(const Job& job, IfNone if_none, const std::string& prog
     auto client = broker_here(if_none, program);
     if (!client) return std::move(client).error();
     following.begin();
-    auto asked = submitted(*client, keyed);
+    auto asked = submitted(*client, keyed, if_none == IfNone::kGlance ? kGlance : kAnswerSoon);
     if (asked) {
       Lease lease(*std::move(client), *std::move(asked));
       lease.program_ = program;

@@ -100,7 +100,8 @@ class Lease {
 [[nodiscard]] Result<Client> broker_here(IfNone if_none, const std::string& program = kThisProgram);
 /// The leases of running jobs, and the units that no job can get.
 [[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs, const Closed& closed);
-/// The ledger of the running broker; empty if there is none.
-[[nodiscard]] model::Ledger ledger_now();
+/// The ledger of the running broker; empty if there is none. Fails with kUnavailable if the broker
+/// does not answer, because then nobody knows what is leased.
+[[nodiscard]] Result<model::Ledger> ledger_now();
 
 }  // namespace berth::client

@@ -47,6 +47,18 @@ class StuckBroker(Machine):
         self.go_on(broker)
         self.assertEqual(self.run_berth("jobs").returncode, 0)
 
+    def test_what_needs_no_lease_goes_on_soon(self):
+        self.assertEqual(self.run_berth("run", "--queue", "--gpus", "4", "--", "sleep", "1000").returncode, 0)
+        self.begin()
+        begun = time.monotonic()
+        self.assertEqual(self.run_berth("run", "--cpu", "--", "sh", "-c", "exit 3").returncode, 3)
+        self.assertLess(time.monotonic() - begun, 8)
+        said = self.run_berth("run", "--dry-run", "--gpus", "1", "--", "true").stderr
+        self.assertRegex(said, "note: the devices of jobs are not known: the broker at .* does not answer")
+        for verb in ("", "ls", "ps"):
+            self.assertRegex(self.run_berth(*verb.split()).stdout, "the devices of jobs are not known", verb)
+        self.assertIn(f"{os.getpid()} is taken for a process", self.run_berth("stacks", str(os.getpid())).stderr)
+
     def test_who_waits_hears_of_it_and_goes_on_with_the_broker(self):
         self.run_berth("run", "--queue", "--gpus", "4", "--", "sleep", "1000")
         queued = json.loads(self.run_berth("run", "--queue", "--gpus", "4", "--json", "--", "true").stdout)["job"]["id"]
