@@ -20,6 +20,8 @@ TYPES = {"integer": int, "number": (int, float), "string": str, "boolean": bool,
 A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "odd_ranks": [1], "sentence": "no rank has moved",
           "ranks": [{"rank": 1, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread"}]}
 
+A_SPREAD = {"median": 2.0, "least": 1.0, "most": 3.0, "runs": 3}
+
 
 def sections(page: str) -> dict[str, dict[str, tuple[str, str]]]:
     """{"berth ls --json": {key: (type, null)}}"""
@@ -140,6 +142,14 @@ def check(arguments):
         stacks = printed(berth, "stacks", str(job.pid))
         job.terminate()
     yield from problems_of("berth stacks --json", rows["berth stacks --json"], [stacks])
+    # On a simulated machine, with a setting that fails and one with a GPU.
+    fails = "[ \"$FAIL\" ] && exit 3; sleep 1"
+    compared = subprocess.run([berth, "sim", "--machine", "workstation-4090", "--", berth, "compare", "--json", "--runs", "1", "--warmup", "0", "--threads",
+                               "1", "--gpus", "1", "--set", "FAIL=1", "--", "sh", "-c", fails], capture_output=True, text=True, timeout=60)
+    without = printed(berth, "compare", "--json", "--runs", "1", "--warmup", "0", "--cpu", "--gpus", "1024", "--", "true")
+    with_gpu = json.loads(compared.stdout)
+    with_gpu["settings"][1]["device_memory_bytes"] = A_SPREAD  # sleep uses none: tests/run/compare.py has a real one
+    yield from problems_of("berth compare --json", rows["berth compare --json"], [with_gpu, without])
     # A job with limits on a simulated machine: what the guard held it to.
     guarded = subprocess.run([berth, "sim", "--machine", "workstation-4090", "--", berth, "run", "--memory", "2GiB", "--share", "30%", "--json", "--",
                               sys.executable, str(arguments.root / "tests/guard/program.py"), "quota", str(2 << 30)],

@@ -268,6 +268,22 @@ constexpr auto kPlanExamples = std::to_array<Example>({
     {"berth plan fit --params 7B --task train --batch 4", "a model that the catalogue lacks"},
 });
 
+constexpr auto kCompareOptions = std::to_array<Option>({
+    {"--cpu", nullptr, "a setting: on the CPU, all GPUs hidden"},
+    {"--gpus", "N,…", "a setting for each number: on so many free GPUs", true},
+    {"--threads", "N,…", "a setting for each number: on the CPU with so many cores", true},
+    {"--set", "NAME=VALUE", "a setting: the last of those, with this variable", true},
+    {"--runs", "N", "how often each setting runs, for median and spread (default: 3)"},
+    {"--warmup", "N", "how often it runs before, without being counted (default: 1)"},
+});
+constexpr auto kCompareExamples = std::to_array<Example>({
+    {"berth compare -- python train.py", "is the GPU worth it? on the CPU, then on one GPU"},
+    {"berth compare --threads 1,4,8 -- python train.py", "how many threads it needs"},
+    {"berth compare --cpu --gpus 1,2 --runs 5 -- python train.py", "the CPU, one GPU and two"},
+    {"berth compare --gpus 1 --set NVIDIA_TF32_OVERRIDE=0 -- python train.py",
+     "what a variable changes"},
+});
+
 constexpr auto kSlurmOptions = std::to_array<Option>({
     {"--conf", "DIR", "the folder of slurm.conf (default: the one that Slurm uses)"},
     {"--node", "NAME", "the node's name in slurm.conf (default: the host's)"},
@@ -499,6 +515,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_help},
     {"plan", Group::kMeasure, "estimate the GPU memory that a model takes", "fit [MODEL]", false,
      kPlanOptions, kPlanExamples, run_plan},
+    {"compare", Group::kMeasure, "run a program in several settings, and say which is best",
+     "-- COMMAND…", true, kCompareOptions, kCompareExamples, run_compare},
     {"setup", Group::kUse, "make a Python environment with a framework that runs here",
      "FRAMEWORK [VERSION]", false, kSetupOptions, kSetupExamples, run_setup},
     {"slurm", Group::kOperate, "print and check the Slurm configuration of this machine's GPUs",
@@ -556,6 +574,8 @@ constexpr std::array kExpected{
     Expected{"submit", {"run --queue", ""}},
     Expected{"sbatch", {"run --queue", ""}},
     Expected{"add", {"run --queue", ""}},
+    Expected{"bench", {"compare", ""}},
+    Expected{"benchmark", {"compare", ""}},
     Expected{"exec", {"run", ""}},
     Expected{"srun", {"run", ""}},
     Expected{"start", {"run", ""}},

@@ -24,12 +24,6 @@ std::string percent(double value) {
   return fmt::format("{:.0f} %", value);
 }
 
-std::string energy(std::uint64_t millijoules) {
-  const double wh = static_cast<double>(millijoules) / 3.6e6;
-  if (wh < 0.01) return fmt::format("{:.1f} J", static_cast<double>(millijoules) / 1000);
-  return fmt::format("{:.{}f} Wh", wh, wh < 0.1 ? 3 : wh < 10 ? 1 : 0);
-}
-
 std::string signal_name(int number) {
   const char* name = ::sigabbrev_np(number);
   return name == nullptr ? std::to_string(number) : std::string("SIG") + name;
@@ -82,7 +76,7 @@ std::string device_words(const model::DeviceUse& use) {
   if (use.utilization_mean_percent)
     out += "   " + text("mean {}", percent(*use.utilization_mean_percent));
   if (use.energy_millijoules)
-    out += (use.utilization_mean_percent ? ", " : "   ") + energy(*use.energy_millijoules);
+    out += (use.utilization_mean_percent ? ", " : "   ") + show_energy(*use.energy_millijoules);
   return out;
 }
 

@@ -249,6 +249,12 @@ std::string show_percent(const model::Reading<double>& reading) {
   return reading ? fmt::format("{:.0f} %", *reading) : "-";
 }
 
+std::string show_energy(std::uint64_t millijoules) {
+  const double wh = static_cast<double>(millijoules) / 3.6e6;
+  if (wh < 0.01) return fmt::format("{:.1f} J", static_cast<double>(millijoules) / 1000);
+  return fmt::format("{:.{}f} Wh", wh, wh < 0.1 ? 3 : wh < 10 ? 1 : 0);
+}
+
 std::string show_celsius(const model::Reading<double>& reading) {
   return reading ? fmt::format("{:.0f} °C", *reading) : "-";
 }

@@ -54,6 +54,8 @@ inline constexpr std::string_view kListUnknown = "list_unknown";
 [[nodiscard]] std::string show_part(std::uint64_t part, std::uint64_t whole);
 /// "92 %", "-".
 [[nodiscard]] std::string show_percent(const model::Reading<double>& reading);
+/// "612 J", "1.9 Wh".
+[[nodiscard]] std::string show_energy(std::uint64_t millijoules);
 /// "64 °C", "-".
 [[nodiscard]] std::string show_celsius(const model::Reading<double>& reading);
 [[nodiscard]] std::string show_age(double seconds);

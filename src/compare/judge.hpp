@@ -1,0 +1,21 @@
+// The arithmetic of `berth compare`: medians, spreads, ratios and the winner. Pure.
+#pragma once
+
+#include <vector>
+
+#include "model/comparison.hpp"
+
+namespace berth::compare {
+
+/// The median of an even number of values is the mean of the middle two. `values` is not empty.
+[[nodiscard]] model::Spread spread_of(std::vector<double> values);
+
+/// Whether the runs do not show which of the two is less: each median lies within the other's
+/// range, or the medians differ by less than 2 %. A single run has no range, so then 10 %.
+[[nodiscard]] bool are_alike(const model::Spread& one, const model::Spread& other);
+
+/// Fills spreads, ratios, the winner, and whether the GPU is worth it. The winner needs the fewest
+/// GPUs, then threads, then variables, of all settings that are as fast as the fastest.
+void judge(model::Comparison& comparison);
+
+}  // namespace berth::compare

@@ -1,0 +1,56 @@
+// Runs the program once, through `berth run`, and reads its report.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "model/comparison.hpp"
+
+namespace berth::compare {
+
+/// The output that is kept for a comparison, and the last words that are kept of standard error.
+inline constexpr std::size_t kMostOutput = 16U << 20;
+inline constexpr std::size_t kMostLastWords = 4096;
+
+struct Trial {
+  int exit_code = 0;                         // of `berth run`, so that of the command
+  std::optional<model::RunFigures> figures;  // nullopt: the command did not run
+  std::optional<Error> refusal;              // why it did not
+  std::string output;                        // its beginning, at most kMostOutput
+  std::uint64_t output_bytes = 0;
+  std::string last_words;  // the end of its standard error
+};
+
+/// From the JSON report of `berth run`, or the error in its place. E0541: neither.
+[[nodiscard]] Result<Trial> read_report(std::string_view json);
+
+/// Blocks SIGINT, SIGTERM and SIGHUP as long as it lives, so that a trial can pass them on.
+class HeldSignals {
+ public:
+  HeldSignals();
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+  ~HeldSignals();
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// `more`: further options of `berth run`. Standard input is empty. If this process dies, the run
+/// ends too. After a signal the run is ended, and this process dies of the same signal.
+/// Fails with E0540 (the run cannot be started) and E0541.
+[[nodiscard]] Result<Trial> run_once(const model::RunSetting& setting,
+                                     const std::vector<std::string>& command,
+                                     const HeldSignals& signals);
+
+/// What `berth run --dry-run` says: the number of threads, or why it cannot run here.
+[[nodiscard]] Result<int> threads_if_possible(const model::RunSetting& setting,
+                                              const std::vector<std::string>& command,
+                                              const HeldSignals& signals);
+
+}  // namespace berth::compare

@@ -1,0 +1,93 @@
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "output/comparison.hpp"
+#include "output/json_writer.hpp"
+
+namespace berth::output {
+namespace {
+
+using model::Comparison;
+using model::GpuWorth;
+using model::RunFigures;
+using model::SettingResult;
+using model::Spread;
+
+void add_spread(JsonWriter& json, const char* key, const std::optional<Spread>& spread) {
+  json.key(key);
+  if (!spread) return json.value(nullptr);
+  json.open('{');
+  json.field("median", spread->median);
+  json.field("least", spread->least);
+  json.field("most", spread->most);
+  json.field("runs", spread->runs);
+  json.close('}');
+}
+
+void add_run(JsonWriter& json, const RunFigures& run) {
+  json.field("wall_seconds", run.wall_seconds);
+  json.field("cpu_seconds", run.cpu_seconds);
+  json.field("peak_memory_bytes", run.memory_bytes);
+  json.field("device_memory_bytes", run.device_memory_bytes);
+  json.field("energy_millijoules", run.energy_millijoules);
+  json.field("threads", run.threads);
+  json.field("devices", run.devices);
+  json.text_field("gpu_use", run.gpu_use);
+}
+
+void add_setting(JsonWriter& json, const SettingResult& one, const Comparison& comparison) {
+  json.field("name", setting_words(one.setting));
+  json.field("gpus", one.setting.gpus);
+  json.field("threads", one.setting.threads);
+  json.key("variables");
+  json.open('{');
+  for (const auto& [name, value] : one.setting.variables) json.field(name, value);
+  json.close('}');
+  json.field("command", model::run_line(one.setting, comparison.command));
+  json.field("in_race", one.ratio.has_value());
+  json.text_field("why_not", one.out_of_race);
+  json.field("exit_code", one.exit_code);
+  json.field("ratio", one.ratio);
+  json.field("as_fast", one.as_fast);
+  add_spread(json, "wall_seconds", one.wall_seconds);
+  add_spread(json, "cpu_seconds", one.cpu_seconds);
+  add_spread(json, "peak_memory_bytes", one.memory_bytes);
+  add_spread(json, "device_memory_bytes", one.device_memory_bytes);
+  add_spread(json, "energy_millijoules", one.energy_millijoules);
+  json.rows("runs", one.runs, [&](const RunFigures& run) { add_run(json, run); });
+}
+
+const char* name_of(GpuWorth::Verdict verdict) {
+  switch (verdict) {
+    case GpuWorth::Verdict::kUnused:
+      return "unused";
+    case GpuWorth::Verdict::kFaster:
+      return "faster";
+    case GpuWorth::Verdict::kSlower:
+      return "slower";
+    case GpuWorth::Verdict::kSame:
+      break;
+  }
+  return "same";
+}
+
+}  // namespace
+
+std::string comparison_json(const Comparison& comparison) {
+  JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.field("command", comparison.command);
+  json.field("runs", comparison.runs);
+  json.field("warmups", comparison.warmups);
+  json.rows("settings", comparison.settings,
+            [&](const SettingResult& one) { add_setting(json, one, comparison); });
+  json.field("winner", comparison.winner);
+  json.text_field("gpu", comparison.gpu_worth ? name_of(comparison.gpu_worth->verdict) : "");
+  json.text_field("no_gpu", comparison.no_gpu);
+  json.field("verdict", verdict_sentences(comparison));
+  json.close('}');
+  return json.finish();
+}
+
+}  // namespace berth::output
