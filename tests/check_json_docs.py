@@ -143,9 +143,9 @@ def check(arguments):
         job.terminate()
     yield from problems_of("berth stacks --json", rows["berth stacks --json"], [stacks])
     # On a simulated machine, with a setting that fails and one with a GPU.
-    fails = "[ \"$FAIL\" ] && exit 3; sleep 1"
+    fails = "[ \"$FAIL\" ] && exit 3; echo ${X:-1}; sleep 1"
     compared = subprocess.run([berth, "sim", "--machine", "workstation-4090", "--", berth, "compare", "--json", "--runs", "1", "--warmup", "0", "--threads",
-                               "1", "--gpus", "1", "--set", "FAIL=1", "--", "sh", "-c", fails], capture_output=True, text=True, timeout=60)
+                               "1", "--gpus", "1", "--set", "FAIL=1", "--set", "X=2", "--compare-output", "-", "--", "sh", "-c", fails], capture_output=True, text=True, timeout=60)
     without = printed(berth, "compare", "--json", "--runs", "1", "--warmup", "0", "--cpu", "--gpus", "1024", "--", "true")
     with_gpu = json.loads(compared.stdout)
     with_gpu["settings"][1]["device_memory_bytes"] = A_SPREAD  # sleep uses none: tests/run/compare.py has a real one

@@ -1,14 +1,24 @@
 // `berth compare`: runs a program in several settings, one after another in rounds, and says which
 // is best.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 
+#include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
+#include "base/spelling.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/verbs.hpp"
 #include "compare/judge.hpp"
+#include "compare/output_difference.hpp"
+#include "compare/presets.hpp"
 #include "compare/settings.hpp"
 #include "compare/trial.hpp"
 #include "output/comparison.hpp"
@@ -54,6 +64,34 @@ bool is_variable_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), fits);
 }
 
+Error no_preset(const std::string& given) {
+  std::vector<std::string> known;
+  for (const compare::Preset& one : compare::presets()) known.push_back(one.name);
+  std::string hint;
+  for (const compare::Preset& one : compare::presets())
+    hint += fmt::format("{}{:<20} {}", hint.empty() ? "" : "\n", one.name, tr(one.says));
+  const std::string near = nearest(given, known);
+  return {ErrorCode::kInvalidArgument, "E0545", text("there is no preset '{}'", printable(given)),
+          (near.empty() ? "" : text("did you mean {}?", near) + "\n") + hint};
+}
+
+Status read_changes(const Arguments& arguments, std::vector<compare::Change>& changes) {
+  for (const std::string& given : arguments.values("--preset")) {
+    const compare::Preset* preset = compare::find_preset(given);
+    if (preset == nullptr) return no_preset(given);
+    changes.push_back({preset->name, preset->variables, preset->statement});
+  }
+  for (const std::string& given : arguments.values("--set")) {
+    const auto equals = given.find('=');
+    if (equals == std::string::npos || !is_variable_name(given.substr(0, equals)))
+      return Error{ErrorCode::kInvalidArgument, "E0542",
+                   text("--set: '{}' is not of the form NAME=VALUE", printable(given)),
+                   "--set OMP_WAIT_POLICY=active"};
+    changes.push_back({"", {{given.substr(0, equals), given.substr(equals + 1)}}, ""});
+  }
+  return Done{};
+}
+
 Result<compare::Wish> wish_of(const Arguments& arguments) {
   compare::Wish wish;
   wish.cpu = arguments.has("--cpu");
@@ -62,47 +100,111 @@ Result<compare::Wish> wish_of(const Arguments& arguments) {
   auto threads = numbers_of(arguments, "--threads", kMostThreads);
   if (!threads) return std::move(threads).error();
   wish.gpus = *std::move(gpus), wish.threads = *std::move(threads);
-  for (const std::string& given : arguments.values("--set")) {
-    const auto equals = given.find('=');
-    if (equals == std::string::npos || !is_variable_name(given.substr(0, equals)))
-      return Error{ErrorCode::kInvalidArgument, "E0542",
-                   text("--set: '{}' is not of the form NAME=VALUE", printable(given)),
-                   "--set OMP_WAIT_POLICY=active"};
-    wish.variables.emplace_back(given.substr(0, equals), given.substr(equals + 1));
-  }
+  if (auto read = read_changes(arguments, wish.changes); !read) return std::move(read).error();
   return wish;
 }
 
-/// Finds out what this machine has by a dry run.
-Result<compare::Machine> machine_for(const compare::Wish& wish, Comparison& comparison,
-                                     const compare::HeldSignals& signals) {
-  compare::Machine machine;
-  if (wish.wants_gpu()) {
-    const auto plan = compare::threads_if_possible({1, {}, "", {}}, comparison.command, signals);
-    machine.has_gpu = plan || plan.error().id == "E0412";  // all are busy: the run will wait
-    if (!machine.has_gpu) comparison.no_gpu = plan.error().message;
+/// Which output is compared, and how. `what` is "" for none, "-" for standard output.
+struct OutputWish {
+  std::string what;
+  std::vector<std::string> lines;
+  compare::Tolerance tolerance;
+};
+
+Result<OutputWish> output_wish_of(const Arguments& arguments) {
+  OutputWish wish;
+  wish.what = arguments.value("--compare-output").value_or("");
+  wish.lines = arguments.values("--output-lines");
+  const auto tolerance = arguments.value("--tolerance");
+  for (const char* option : {"--output-lines", "--tolerance"})
+    if (wish.what.empty() && arguments.has(option))
+      return Error{ErrorCode::kInvalidArgument, "E0010",
+                   text("{} needs {}", option, "--compare-output"), "--compare-output -"};
+  if (!tolerance) return wish;
+  const auto parsed = compare::parse_tolerance(*tolerance);
+  if (!parsed)
+    return Error{
+        ErrorCode::kInvalidArgument, "E0546",
+        text("--tolerance: '{}' is neither a number below 1 nor a type", printable(*tolerance)),
+        "--tolerance 1e-3, --tolerance float32, float64, tf32, float16, bfloat16"};
+  wish.tolerance = *parsed;
+  return wish;
+}
+
+/// Everything of one comparison that the rounds need.
+class Rounds {
+ public:
+  Rounds(const Context& context, Comparison& comparison, OutputWish output,
+         const compare::HeldSignals& signals)
+      : context_(context),
+        comparison_(comparison),
+        output_(std::move(output)),
+        signals_(signals),
+        outputs_(comparison.settings.size()),
+        applied_(comparison.settings.size(), false) {}
+
+  /// Each round runs every setting once, so that a machine that slows down slows all of them. The
+  /// first rounds warm up caches, and do not count.
+  Status run() {
+    if (auto made = make_folder(); !made) return made;
+    const int rounds = comparison_.warmups + comparison_.runs;
+    for (int round = 1; round <= rounds; ++round)
+      for (std::size_t i = 0; i < comparison_.settings.size(); ++i) {
+        if (!comparison_.settings[i].out_of_race.empty()) continue;
+        if (auto done = run_one(i, round, rounds); !done) return done;
+      }
+    for (std::size_t i = 0; i < applied_.size(); ++i) {
+      SettingResult& result = comparison_.settings[i];
+      const model::RunSetting& setting = result.setting;
+      if (!setting.statement.empty() && setting.variables.empty() && !applied_[i] &&
+          result.out_of_race.empty())
+        result.out_of_race = text("it had no effect, because the program did not import torch");
+    }
+    check_outputs();
+    return Done{};
   }
-  const auto plan = compare::threads_if_possible({0, {}, "", {}}, comparison.command, signals);
-  if (!plan) return plan.error();
-  machine.threads = *plan;
-  return machine;
-}
 
-/// The time of the last run, for somebody who watches.
-void show_progress(const Context& context, const SettingResult& result, int round, int rounds,
-                   const Trial& trial) {
-  if (!context.err_terminal.tty || context.json) return;
-  const std::string time = trial.figures
-                               ? show_duration(std::chrono::milliseconds(
-                                     static_cast<std::int64_t>(trial.figures->wall_seconds * 1000)))
-                               : "-";
-  context.err(context.err_terminal.spell(
-      text("round {} of {}   {}   {}", round, rounds, time, output::setting_words(result.setting)) +
-      "\n"));
-}
+ private:
+  Status make_folder() {
+    const bool needed =
+        std::any_of(comparison_.settings.begin(), comparison_.settings.end(),
+                    [](const SettingResult& one) { return !one.setting.statement.empty(); });
+    if (!needed) return Done{};
+    auto made = compare::StatementFolder::make();
+    if (!made) return std::move(made).error();
+    folder_.emplace(*std::move(made));
+    return Done{};
+  }
 
-void add(Trial trial, SettingResult& result, bool counts) {
-  if (!trial.figures || trial.exit_code != 0) {
+  Status run_one(std::size_t index, int round, int rounds) {
+    SettingResult& result = comparison_.settings[index];
+    const compare::ResultFile file(output_.what);
+    auto trial = compare::run_once(result.setting, comparison_.command,
+                                   folder_ ? &*folder_ : nullptr, signals_);
+    if (!trial) return std::move(trial).error();
+    if (folder_ && folder_->take_applied()) applied_[index] = true;
+    show_progress(result, round, rounds, *trial);
+    if (!trial->figures || trial->exit_code != 0) {
+      leave_race(result, *std::move(trial));
+      return Done{};
+    }
+    if (auto kept = keep_output(index, *trial, file); !kept) return kept;
+    if (round > comparison_.warmups && result.out_of_race.empty())
+      result.runs.push_back(*std::move(trial->figures));
+    return Done{};
+  }
+
+  /// The time of the last run, for somebody who watches.
+  void show_progress(const SettingResult& result, int round, int rounds, const Trial& trial) const {
+    if (!context_.err_terminal.tty || context_.json) return;
+    const std::string time =
+        trial.figures ? output::show_seconds(trial.figures->wall_seconds) : "-";
+    context_.err(context_.err_terminal.spell(text("round {} of {}   {}   {}", round, rounds, time,
+                                                  output::setting_words(result.setting)) +
+                                             "\n"));
+  }
+
+  static void leave_race(SettingResult& result, Trial trial) {
     result.exit_code = trial.exit_code;
     result.out_of_race = trial.refusal
                              ? fmt::format("{} ({})", trial.refusal->message, trial.refusal->id)
@@ -111,25 +213,92 @@ void add(Trial trial, SettingResult& result, bool counts) {
       result.hint = trial.refusal->hint;
     else
       result.last_words = std::move(trial.last_words);
-    return;
   }
-  if (counts) result.runs.push_back(*std::move(trial.figures));
+
+  Status keep_output(std::size_t index, const Trial& trial, const compare::ResultFile& file) {
+    if (output_.what.empty()) return Done{};
+    std::string bytes = trial.output;
+    if (output_.what == "-") {
+      if (trial.output_bytes > bytes.size()) return compare::too_large();
+    } else {
+      auto content = file.read_if_written();
+      if (!content) return std::move(content).error();
+      if (!*content) {
+        comparison_.settings[index].out_of_race =
+            text("a run did not write {}", printable(output_.what));
+        return Done{};
+      }
+      bytes = **std::move(content);
+    }
+    auto parsed = compare::parse_output(bytes, output_.lines);
+    if (!parsed) return std::move(parsed).error();
+    outputs_[index].add(*std::move(parsed), output_.tolerance);
+    return Done{};
+  }
+
+  /// A setting whose output differs from that of the first one that finished cannot win.
+  void check_outputs() {
+    const compare::OutputSeries* reference = nullptr;
+    for (std::size_t i = 0; i < outputs_.size() && !output_.what.empty(); ++i) {
+      SettingResult& result = comparison_.settings[i];
+      if (!result.out_of_race.empty()) continue;
+      if (reference == nullptr) reference = &outputs_[i];
+      result.output = compare::check_output(*reference, outputs_[i], output_.tolerance);
+      if (result.output->difference)
+        result.out_of_race = output::difference_words(*result.output->difference);
+    }
+  }
+
+  const Context& context_;
+  Comparison& comparison_;
+  OutputWish output_;
+  const compare::HeldSignals& signals_;
+  std::optional<compare::StatementFolder> folder_;
+  std::vector<compare::OutputSeries> outputs_;
+  std::vector<bool> applied_;
+};
+
+/// Opened before the first run, so that a wrong name is reported before hours of work.
+Result<Descriptor> open_picture(const Arguments& arguments) {
+  const auto path = arguments.value("--svg");
+  if (!path) return Descriptor();
+  Descriptor file(::open(path->c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
+  if (file) return file;
+  return Error{
+      ErrorCode::kUnavailable, "E0547",
+      text("the picture cannot be written to {}: {}", printable(*path), error_words(errno)),
+      "ls -ld \"$(dirname " + shell_word(printable(*path)) + ")\""};
 }
 
-/// Each round runs every setting once, so that a machine that slows down slows all of them. The
-/// first rounds warm up caches, and do not count.
-Status run_rounds(const Context& context, Comparison& comparison,
-                  const compare::HeldSignals& signals) {
-  const int rounds = comparison.warmups + comparison.runs;
-  for (int round = 1; round <= rounds; ++round)
-    for (SettingResult& result : comparison.settings) {
-      if (!result.out_of_race.empty()) continue;
-      auto trial = compare::run_once(result.setting, comparison.command, signals);
-      if (!trial) return std::move(trial).error();
-      show_progress(context, result, round, rounds, *trial);
-      add(*std::move(trial), result, round > comparison.warmups);
-    }
-  return Done{};
+Status write_picture(const Arguments& arguments, const Descriptor& file, std::string_view svg) {
+  bool written = ::ftruncate(file.get(), 0) == 0 || errno == EINVAL;  // a pipe has no length
+  while (written && !svg.empty()) {
+    const ssize_t n = ::write(file.get(), svg.data(), svg.size());
+    if (n < 0 && errno == EINTR) continue;
+    written = n > 0;
+    if (written) svg.remove_prefix(static_cast<std::size_t>(n));
+  }
+  if (written) return Done{};
+  return Error{ErrorCode::kUnavailable, "E0547",
+               text("the picture cannot be written to {}: {}",
+                    printable(arguments.value("--svg").value_or("")), error_words(errno)),
+               "df -h ."};
+}
+
+/// Finds out what this machine has by a dry run.
+Result<compare::Machine> machine_for(const compare::Wish& wish, Comparison& comparison,
+                                     const compare::HeldSignals& signals) {
+  compare::Machine machine;
+  if (wish.wants_gpu()) {
+    const auto plan =
+        compare::threads_if_possible({1, {}, "", {}, ""}, comparison.command, signals);
+    machine.has_gpu = plan || plan.error().id == "E0412";  // all are busy: the run will wait
+    if (!machine.has_gpu) comparison.no_gpu = plan.error().message;
+  }
+  const auto plan = compare::threads_if_possible({0, {}, "", {}, ""}, comparison.command, signals);
+  if (!plan) return plan.error();
+  machine.threads = *plan;
+  return machine;
 }
 
 }  // namespace
@@ -146,6 +315,10 @@ Result<int> run_compare(const Context& context) {
   if (!runs) return runs.error();
   const auto warmups = count_of(context.arguments, "--warmup", 1, 0);
   if (!warmups) return warmups.error();
+  const auto output = output_wish_of(context.arguments);
+  if (!output) return output.error();
+  const auto picture = open_picture(context.arguments);
+  if (!picture) return picture.error();
   comparison.runs = *runs, comparison.warmups = *warmups;
 
   const compare::HeldSignals signals;
@@ -153,8 +326,15 @@ Result<int> run_compare(const Context& context) {
   if (!machine) return machine.error();
   for (model::RunSetting& setting : compare::settings_of(*wish, *machine))
     comparison.settings.emplace_back().setting = std::move(setting);
-  if (auto done = run_rounds(context, comparison, signals); !done) return std::move(done).error();
+  comparison.compared_output = output->what;
+  if (auto done = Rounds(context, comparison, *output, signals).run(); !done)
+    return std::move(done).error();
   compare::judge(comparison);
+  if (*picture)
+    if (auto written =
+            write_picture(context.arguments, *picture, output::comparison_svg(comparison));
+        !written)
+      return std::move(written).error();
   context.out(context.json ? output::comparison_json(comparison)
                            : output::comparison_text(comparison, context.out_terminal));
   return static_cast<int>(comparison.winner ? kDone : kNothing);

@@ -272,16 +272,28 @@ constexpr auto kCompareOptions = std::to_array<Option>({
     {"--cpu", nullptr, "a setting: on the CPU, all GPUs hidden"},
     {"--gpus", "N,…", "a setting for each number: on so many free GPUs", true},
     {"--threads", "N,…", "a setting for each number: on the CPU with so many cores", true},
+    {"--preset", "NAME",
+     "a setting: the last of those, with this preset (tf32, cudnn-benchmark, deterministic, …)",
+     true},
     {"--set", "NAME=VALUE", "a setting: the last of those, with this variable", true},
     {"--runs", "N", "how often each setting runs, for median and spread (default: 3)"},
     {"--warmup", "N", "how often it runs before, without being counted (default: 1)"},
+    {"--compare-output", "FILE|-",
+     "a setting with another result cannot win: standard output (-), or a file that it writes"},
+    {"--output-lines", "TEXT", "of that output, only lines with this text (loss)", true},
+    {"--tolerance", "NUMBER|TYPE",
+     "how far numbers of it may differ: 1e-3, float32, tf32, bfloat16 (default: 1e-4)"},
+    {"--svg", "FILE", "write a picture of the times"},
 });
 constexpr auto kCompareExamples = std::to_array<Example>({
     {"berth compare -- python train.py", "is the GPU worth it? on the CPU, then on one GPU"},
     {"berth compare --threads 1,4,8 -- python train.py", "how many threads it needs"},
     {"berth compare --cpu --gpus 1,2 --runs 5 -- python train.py", "the CPU, one GPU and two"},
-    {"berth compare --gpus 1 --set NVIDIA_TF32_OVERRIDE=0 -- python train.py",
-     "what a variable changes"},
+    {"berth compare --gpus 1 --preset tf32 --preset cudnn-benchmark -- python train.py",
+     "what settings of PyTorch bring"},
+    {"berth compare --compare-output - --output-lines loss -- python train.py",
+     "and whether the losses are the same"},
+    {"berth compare --svg times.svg -- python train.py", "a picture to share"},
 });
 
 constexpr auto kSlurmOptions = std::to_array<Option>({

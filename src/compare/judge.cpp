@@ -14,6 +14,7 @@ using model::Spread;
 
 constexpr double kAlike = 0.02;
 constexpr double kAlikeIfRunOnce = 0.10;
+constexpr double kAlikeSeconds = 0.01;  // as much as the start of a process varies
 
 std::optional<Spread> spread_of_known(const std::vector<RunFigures>& runs,
                                       std::optional<double> RunFigures::*value) {
@@ -97,7 +98,8 @@ bool are_alike(const Spread& one, const Spread& other) {
   };
   if (holds(one, other.median) && holds(other, one.median)) return true;
   const double within = std::min(one.runs, other.runs) < 2 ? kAlikeIfRunOnce : kAlike;
-  return std::abs(one.median - other.median) < within * std::min(one.median, other.median);
+  return std::abs(one.median - other.median) <
+         std::max(kAlikeSeconds, within * std::min(one.median, other.median));
 }
 
 void judge(Comparison& comparison) {

@@ -11,7 +11,7 @@ namespace berth::compare {
 [[nodiscard]] model::Spread spread_of(std::vector<double> values);
 
 /// Whether the runs do not show which of the two is less: each median lies within the other's
-/// range, or the medians differ by less than 2 %. A single run has no range, so then 10 %.
+/// range, or the medians differ by less than 2 % or 10 ms. A single run has no range, so then 10 %.
 [[nodiscard]] bool are_alike(const model::Spread& one, const model::Spread& other);
 
 /// Fills spreads, ratios, the winner, and whether the GPU is worth it. The winner needs the fewest

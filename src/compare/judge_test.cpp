@@ -8,7 +8,7 @@ namespace {
 model::SettingResult result(int gpus, std::optional<int> threads, const std::vector<double>& walls,
                             const char* gpu_use = "not_checked") {
   model::SettingResult one;
-  one.setting = {gpus, threads, "", {}};
+  one.setting = {gpus, threads, "", {}, ""};
   for (const double wall : walls) {
     model::RunFigures figures;
     figures.wall_seconds = wall;
@@ -46,6 +46,8 @@ TEST_CASE("runs are alike if each median lies within the other's range") {
   CHECK_FALSE(are_alike(spread_of({1.00, 1.00, 1.00}), spread_of({1.05, 1.05, 1.05})));
   CHECK(are_alike(spread_of({1.00}), spread_of({1.05})));  // the range of one run is unknown
   CHECK_FALSE(are_alike(spread_of({1.00}), spread_of({1.2})));
+  CHECK(are_alike(spread_of({0.002, 0.002}), spread_of({0.007, 0.007})));  // starts vary so much
+  CHECK_FALSE(are_alike(spread_of({0.002, 0.002}), spread_of({0.02, 0.02})));
 }
 
 TEST_CASE("the fastest setting wins, and ratios are to the fastest") {

@@ -17,28 +17,27 @@ std::vector<int> thread_counts(int most) {
 std::vector<RunSetting> settings_of(const Wish& wish, const Machine& machine) {
   std::vector<RunSetting> settings;
   const auto add = [&settings](int gpus, std::optional<int> threads) {
-    settings.push_back({gpus, threads, "", {}});
+    settings.push_back({gpus, threads, "", {}, ""});
   };
   if (wish.cpu) add(0, std::nullopt);
   for (const int count : wish.threads) add(0, count);
   for (const int count : wish.gpus)
     if (machine.has_gpu) add(count, std::nullopt);
   if (wish.names_no_device() && machine.has_gpu) {
-    if (!wish.has_changes()) add(0, std::nullopt);
+    if (wish.changes.empty()) add(0, std::nullopt);
     add(1, std::nullopt);
   }
   const bool lacks_gpu = wish.wants_gpu() && !machine.has_gpu;
-  if (lacks_gpu && !wish.has_changes() && settings.size() < 2) {
+  if (lacks_gpu && wish.changes.empty() && settings.size() < 2) {
     settings.clear();
     for (const int count : thread_counts(machine.threads)) add(0, count);
   }
   if (settings.empty()) add(0, std::nullopt);
-  // Presets and variables change the last of these: the one with a GPU, where there is one.
+  // The base is the one with a GPU, where there is one.
   const RunSetting base = settings.back();
-  for (const auto& variable : wish.variables) {
-    settings.push_back(base);
-    settings.back().variables.push_back(variable);
-  }
+  for (const Change& change : wish.changes)
+    settings.push_back(
+        {base.gpus, base.threads, change.preset, change.variables, change.statement});
   return settings;
 }
 

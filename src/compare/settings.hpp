@@ -10,18 +10,22 @@
 
 namespace berth::compare {
 
+/// What a setting has besides its devices: a preset, or variables.
+struct Change {
+  std::string preset;
+  std::vector<std::pair<std::string, std::string>> variables;
+  std::string statement;
+};
+
 /// What was asked for.
 struct Wish {
   bool cpu = false;
   std::vector<int> gpus;
   std::vector<int> threads;
-  std::vector<std::string> presets;
-  std::vector<std::pair<std::string, std::string>> variables;
+  std::vector<Change> changes;
 
   [[nodiscard]] bool names_no_device() const { return !cpu && gpus.empty() && threads.empty(); }
   [[nodiscard]] bool wants_gpu() const { return !gpus.empty() || names_no_device(); }
-  /// Presets and variables change another setting.
-  [[nodiscard]] bool has_changes() const { return !presets.empty() || !variables.empty(); }
 };
 
 /// What can be run here.

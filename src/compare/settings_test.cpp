@@ -38,12 +38,12 @@ TEST_CASE("named devices, and what replaces a GPU that is not there") {
   wish.threads = {1, 4};
   CHECK(shown(wish, kWithGpu) == "--cpu; --cpu --cpus 1; --cpu --cpus 4; --gpus 1; --gpus 2");
   CHECK(shown(wish, kWithout) == "--cpu; --cpu --cpus 1; --cpu --cpus 4");
-  CHECK(shown({true, {}, {}, {}, {}}, kWithout) == "--cpu");
+  CHECK(shown({true, {}, {}, {}}, kWithout) == "--cpu");
 }
 
 TEST_CASE("variables change the last setting, which also runs without them") {
   Wish wish;
-  wish.variables = {{"A", "1"}, {"A", "2"}};
+  wish.changes = {{"", {{"A", "1"}}, ""}, {"", {{"A", "2"}}, ""}};
   CHECK(shown(wish, kWithGpu) == "--gpus 1; A=1 --gpus 1; A=2 --gpus 1");
   CHECK(shown(wish, kWithout) == "--cpu; A=1 --cpu; A=2 --cpu");
   wish.gpus = {1};
@@ -53,7 +53,7 @@ TEST_CASE("variables change the last setting, which also runs without them") {
 }
 
 TEST_CASE("the line to paste quotes words and values") {
-  const model::RunSetting setting{1, std::nullopt, "", {{"A", "x y"}}};
+  const model::RunSetting setting{1, std::nullopt, "", {{"A", "x y"}}, ""};
   CHECK(model::run_line(setting, {"python", "a b.py"}) ==
         "A='x y' berth run --gpus 1 -- python 'a b.py'");
 }

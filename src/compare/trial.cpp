@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,13 +14,23 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/descriptor.hpp"
 #include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
+#include "base/file.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
+
+// berth_embed() chose these names.
+extern "C" {
+extern const char berth_compare_after_torch[];
+extern const char berth_compare_after_torch_end[];
+}
 
 namespace berth::compare {
 namespace {
@@ -132,7 +143,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 class Run {
  public:
   Run(std::vector<std::string> options, const RunSetting& setting,
-      const std::vector<std::string>& command)
+      const std::vector<std::string>& command, const StatementFolder* folder = nullptr)
       : words_{"berth", "run", "--lang", language() == Language::kChinese ? "zh" : "en"} {
     for (auto& list : {run_options(setting), std::move(options)})
       words_.insert(words_.end(), list.begin(), list.end());
@@ -140,6 +151,11 @@ class Run {
     words_.insert(words_.end(), command.begin(), command.end());
     auto variables = whole_environment();
     for (const auto& [name, value] : setting.variables) variables[name] = value;
+    if (folder != nullptr && !setting.statement.empty()) {
+      std::string& python = variables["PYTHONPATH"];
+      python = folder->path() + (python.empty() ? "" : ":" + python);
+      variables["BERTH_AFTER_TORCH"] = setting.statement;
+    }
     for (const auto& [name, value] : variables) environment_.push_back(name + "=" + value);
   }
 
@@ -269,6 +285,51 @@ HeldSignals::~HeldSignals() {
   ::sigprocmask(SIG_UNBLOCK, &ours, nullptr);
 }
 
+Result<StatementFolder> StatementFolder::make() {
+  std::error_code problem;
+  std::string pattern = std::filesystem::temp_directory_path(problem).string();
+  pattern = (problem ? "/tmp" : pattern) + "/berth-compare-XXXXXX";
+  if (::mkdtemp(pattern.data()) == nullptr) return not_started(errno);
+  StatementFolder folder;
+  folder.path_ = pattern;
+  std::ofstream file(pattern + "/sitecustomize.py", std::ios::binary);
+  file << std::string_view(berth_compare_after_torch, berth_compare_after_torch_end);
+  if (!file.flush()) return not_started(EIO);
+  return folder;
+}
+
+StatementFolder::~StatementFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+bool StatementFolder::take_applied() const {
+  return ::unlink((path_ + "/applied").c_str()) == 0;
+}
+
+ResultFile::ResultFile(std::string path) : path_(std::move(path)), before_(stamp()) {}
+
+ResultFile::Stamp ResultFile::stamp() const {
+  struct stat status = {};
+  if (::stat(path_.c_str(), &status) != 0) return {};
+  return {status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+Result<std::optional<std::string>> ResultFile::read_if_written() const {
+  const Stamp now = stamp();
+  if (now == before_ || now.size < 0) return std::optional<std::string>();
+  if (now.size > static_cast<std::int64_t>(kMostOutput)) return too_large();
+  auto content = read_file(path_, kMostOutput);
+  if (!content) return std::move(content).error();
+  return std::optional(*std::move(content));
+}
+
+Error too_large() {
+  return {ErrorCode::kInvalidArgument, "E0544",
+          text("an output of more than {} cannot be compared", show_bytes(kMostOutput)),
+          text("let the program write its results alone, or --output-lines TEXT")};
+}
+
 Result<Trial> read_report(std::string_view json) try {
   const Json report = Json::parse(json);
   Trial trial;
@@ -285,11 +346,11 @@ Result<Trial> read_report(std::string_view json) try {
 }
 
 Result<Trial> run_once(const RunSetting& setting, const std::vector<std::string>& command,
-                       const HeldSignals& signals) {
+                       const StatementFolder* folder, const HeldSignals& signals) {
   const MemoryFile file;
   if (!file.file) return not_started(errno);
   Trial streams;
-  Run run({"--report", file.path()}, setting, command);
+  Run run({"--report", file.path()}, setting, command, folder);
   const auto code = run_to_end(run, streams, signals);
   if (!code) return code.error();
   auto trial = read_report(file.content());

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -13,7 +14,7 @@
 namespace berth::compare {
 
 /// The output that is kept for a comparison, and the last words that are kept of standard error.
-inline constexpr std::size_t kMostOutput = 16U << 20;
+inline constexpr std::size_t kMostOutput = 4U << 20;
 inline constexpr std::size_t kMostLastWords = 4096;
 
 struct Trial {
@@ -41,12 +42,53 @@ class HeldSignals {
   int descriptor_ = -1;
 };
 
-/// `more`: further options of `berth run`. Standard input is empty. If this process dies, the run
+/// A folder for PYTHONPATH, with a module that runs a setting's statement after `import torch`.
+class StatementFolder {
+ public:
+  /// E0540.
+  [[nodiscard]] static Result<StatementFolder> make();
+  StatementFolder(StatementFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  StatementFolder& operator=(StatementFolder&&) = delete;
+  ~StatementFolder();
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// Whether a statement ran since the last call.
+  [[nodiscard]] bool take_applied() const;
+
+ private:
+  StatementFolder() = default;
+  std::string path_;
+};
+
+/// E0544: larger than kMostOutput.
+[[nodiscard]] Error too_large();
+
+/// A file that the program writes.
+class ResultFile {
+ public:
+  /// Remembers the state before a run.
+  explicit ResultFile(std::string path);
+  /// nullopt: the run did not write it. E0544. E0110, E0111: it
+  /// cannot be read.
+  [[nodiscard]] Result<std::optional<std::string>> read_if_written() const;
+
+ private:
+  struct Stamp {
+    std::uint64_t inode = 0;
+    std::int64_t size = -1, seconds = 0, nanoseconds = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  [[nodiscard]] Stamp stamp() const;
+  std::string path_;
+  Stamp before_;
+};
+
+/// Standard input is empty. If this process dies, the run
 /// ends too. After a signal the run is ended, and this process dies of the same signal.
+/// `folder` is needed for a setting with a statement.
 /// Fails with E0540 (the run cannot be started) and E0541.
 [[nodiscard]] Result<Trial> run_once(const model::RunSetting& setting,
                                      const std::vector<std::string>& command,
-                                     const HeldSignals& signals);
+                                     const StatementFolder* folder, const HeldSignals& signals);
 
 /// What `berth run --dry-run` says: the number of threads, or why it cannot run here.
 [[nodiscard]] Result<int> threads_if_possible(const model::RunSetting& setting,

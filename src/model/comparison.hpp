@@ -13,8 +13,9 @@ namespace berth::model {
 struct RunSetting {
   int gpus = 0;                // 0: on the CPU
   std::optional<int> threads;  // cores and threads; nullopt: as `berth run` chooses
-  std::string preset;          // the name of the variables; "" none
+  std::string preset;          // the name of what follows; "" none
   std::vector<std::pair<std::string, std::string>> variables;
+  std::string statement;  // Python, to run after `import torch`; "" none
 };
 
 /// The options of `berth run` for it, without the variables.
@@ -38,13 +39,32 @@ struct Spread {
   std::size_t runs = 0;
 };
 
+/// Where the outputs of two settings differ.
+struct OutputDifference {
+  std::size_t line = 0;         // of the first difference; of an array: index of the element
+  std::string expected, found;  // there; printable
+  bool in_shape = false;        // one has more values, or other words
+  std::size_t numbers = 0;      // that differ
+  double largest_relative = 0;  // of these
+};
+
+/// Whether the output of a setting is that of the first one.
+struct OutputCheck {
+  enum class State { kSame, kDiffers, kUnstable } state = State::kSame;
+  // kUnstable: its own runs differ in more than numbers
+  std::optional<OutputDifference> difference;
+  std::size_t compared = 0;  // numbers
+  std::size_t varying = 0;   // numbers that differ between runs of one setting: not compared
+};
+
 struct SettingResult {
   RunSetting setting;
-  std::vector<RunFigures> runs;  // without the warm-up
-  std::string out_of_race;       // why it cannot win, translated; "" it can
-  std::string hint;              // what to do about that; "" nothing
-  std::optional<int> exit_code;  // of a run that failed
-  std::string last_words;        // that run's last lines on standard error, untrusted
+  std::vector<RunFigures> runs;       // without the warm-up
+  std::string out_of_race;            // why it cannot win, translated; "" it can
+  std::string hint;                   // what to do about that; "" nothing
+  std::optional<int> exit_code;       // of a run that failed
+  std::optional<OutputCheck> output;  // nullopt: not compared
+  std::string last_words;             // that run's last lines on standard error, untrusted
   // Filled by compare::judge().
   std::optional<Spread> wall_seconds, cpu_seconds, memory_bytes, device_memory_bytes,
       energy_millijoules;
@@ -62,6 +82,7 @@ struct Comparison {
   std::vector<std::string> command;
   int runs = 0, warmups = 0;
   std::vector<SettingResult> settings;
+  std::string compared_output;  // "-", or the file; "" none
   std::string no_gpu;  // why settings with a GPU were left out, translated; "" they were not
   // Filled by compare::judge().
   std::optional<std::size_t> winner;

@@ -1,20 +1,32 @@
 // What `berth compare` prints: for people, and as JSON (docs/json.md).
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "model/comparison.hpp"
 #include "output/terminal.hpp"
 
 namespace berth::output {
 
+/// "6.61 s"
+[[nodiscard]] std::string show_seconds(double seconds);
+/// Half of the range, in percent of the median: "±3 %"; "-" for one run.
+[[nodiscard]] std::string show_spread(const std::optional<model::Spread>& spread);
+/// "1.92", "38"
+[[nodiscard]] std::string show_ratio(double ratio);
 /// "CPU, 4 threads", "1 GPU, NAME=value".
 [[nodiscard]] std::string setting_words(const model::RunSetting& setting);
+/// How an output differs from that of the first setting, and what usually makes it so.
+[[nodiscard]] std::string difference_words(const model::OutputDifference& difference);
 /// A table, the verdict, and the command of the best setting.
 [[nodiscard]] std::string comparison_text(const model::Comparison& comparison,
                                           const Terminal& terminal);
 /// The sentences of the verdict: the fastest setting, and whether the GPU is worth it.
 [[nodiscard]] std::vector<std::string> verdict_sentences(const model::Comparison& comparison);
+/// An SVG picture of the times, with the verdict.
+[[nodiscard]] std::string comparison_svg(const model::Comparison& comparison);
 /// One line.
 [[nodiscard]] std::string comparison_json(const model::Comparison& comparison);
 

@@ -24,6 +24,41 @@ void add_spread(JsonWriter& json, const char* key, const std::optional<Spread>& 
   json.close('}');
 }
 
+const char* name_of(model::OutputCheck::State state) {
+  switch (state) {
+    case model::OutputCheck::State::kDiffers:
+      return "differs";
+    case model::OutputCheck::State::kUnstable:
+      return "unstable";
+    case model::OutputCheck::State::kSame:
+      break;
+  }
+  return "same";
+}
+
+void add_output(JsonWriter& json, const std::optional<model::OutputCheck>& check) {
+  json.key("output");
+  if (!check) return json.value(nullptr);
+  json.open('{');
+  json.field("state", name_of(check->state));
+  json.field("numbers_compared", check->compared);
+  json.field("numbers_varying", check->varying);
+  json.key("difference");
+  if (check->difference) {
+    json.open('{');
+    json.field("line", check->difference->line);
+    json.field("expected", check->difference->expected);
+    json.field("found", check->difference->found);
+    json.field("in_shape", check->difference->in_shape);
+    json.field("numbers", check->difference->numbers);
+    json.field("largest_relative", check->difference->largest_relative);
+    json.close('}');
+  } else {
+    json.value(nullptr);
+  }
+  json.close('}');
+}
+
 void add_run(JsonWriter& json, const RunFigures& run) {
   json.field("wall_seconds", run.wall_seconds);
   json.field("cpu_seconds", run.cpu_seconds);
@@ -39,6 +74,8 @@ void add_setting(JsonWriter& json, const SettingResult& one, const Comparison& c
   json.field("name", setting_words(one.setting));
   json.field("gpus", one.setting.gpus);
   json.field("threads", one.setting.threads);
+  json.text_field("preset", one.setting.preset);
+  json.text_field("statement", one.setting.statement);
   json.key("variables");
   json.open('{');
   for (const auto& [name, value] : one.setting.variables) json.field(name, value);
@@ -47,6 +84,7 @@ void add_setting(JsonWriter& json, const SettingResult& one, const Comparison& c
   json.field("in_race", one.ratio.has_value());
   json.text_field("why_not", one.out_of_race);
   json.field("exit_code", one.exit_code);
+  add_output(json, one.output);
   json.field("ratio", one.ratio);
   json.field("as_fast", one.as_fast);
   add_spread(json, "wall_seconds", one.wall_seconds);
@@ -80,6 +118,7 @@ std::string comparison_json(const Comparison& comparison) {
   json.field("command", comparison.command);
   json.field("runs", comparison.runs);
   json.field("warmups", comparison.warmups);
+  json.text_field("compared_output", comparison.compared_output);
   json.rows("settings", comparison.settings,
             [&](const SettingResult& one) { add_setting(json, one, comparison); });
   json.field("winner", comparison.winner);

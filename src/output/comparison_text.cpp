@@ -19,10 +19,6 @@ using model::Spread;
 
 constexpr const char* kUnknown = "-";
 
-std::string shown_seconds(double seconds) {
-  return show_duration(std::chrono::milliseconds(std::llround(seconds * 1000)));
-}
-
 std::string shown_bytes(double bytes) {
   return show_bytes(static_cast<std::uint64_t>(std::max(0.0, bytes)));
 }
@@ -34,16 +30,6 @@ std::string shown_energy(double millijoules) {
 template <typename Show>
 std::string median_of(const std::optional<Spread>& spread, const Show& show) {
   return spread ? show(spread->median) : kUnknown;
-}
-
-/// Half of the range, in percent of the median.
-std::string plus_minus(const std::optional<Spread>& spread) {
-  if (!spread || spread->runs < 2 || spread->median <= 0) return kUnknown;
-  return fmt::format("±{:.0f} %", 50 * (spread->most - spread->least) / spread->median);
-}
-
-std::string times(double ratio) {
-  return fmt::format("{:.{}f}", ratio, ratio < 10 ? 2 : 0);
 }
 
 std::string table_of(const Comparison& comparison, const Terminal& terminal) {
@@ -62,10 +48,10 @@ std::string table_of(const Comparison& comparison, const Terminal& terminal) {
                                                   : Style::kDim;
     const bool on_gpu = one.setting.gpus > 0;
     table.add({{setting_words(one.setting), style},
-               median_of(one.wall_seconds, shown_seconds),
-               plus_minus(one.wall_seconds),
-               one.ratio ? times(*one.ratio) : kUnknown,
-               median_of(one.cpu_seconds, shown_seconds),
+               median_of(one.wall_seconds, show_seconds),
+               show_spread(one.wall_seconds),
+               one.ratio ? show_ratio(*one.ratio) : kUnknown,
+               median_of(one.cpu_seconds, show_seconds),
                median_of(one.memory_bytes, shown_bytes),
                on_gpu ? median_of(one.device_memory_bytes, shown_bytes) : "",
                on_gpu ? median_of(one.energy_millijoules, shown_energy) : ""});
@@ -101,7 +87,7 @@ std::string winner_sentence(const Comparison& comparison) {
   const SettingResult* next = next_best(comparison);
   if (next == nullptr) return text("Only one setting finished: {}.", name);
   return text("Best: {}, {} times as fast as the next one ({}).", name,
-              times(next->wall_seconds->median / winner.wall_seconds->median),
+              show_ratio(next->wall_seconds->median / winner.wall_seconds->median),
               setting_words(next->setting));
 }
 
@@ -115,15 +101,61 @@ std::string gpu_sentence(const Comparison& comparison) {
     case GpuWorth::Verdict::kFaster:
       return text(
           "The GPU is worth it: {} instead of {}. Without it the program takes {} times as long.",
-          shown_seconds(with), shown_seconds(without), times(without / with));
+          show_seconds(with), show_seconds(without), show_ratio(without / with));
     case GpuWorth::Verdict::kSlower:
-      return text("The GPU is not worth it: {} instead of {} on the CPU.", shown_seconds(with),
-                  shown_seconds(without));
+      return text("The GPU is not worth it: {} instead of {} on the CPU.", show_seconds(with),
+                  show_seconds(without));
     case GpuWorth::Verdict::kSame:
       break;
   }
   return text("The GPU is not worth it: the program takes {} with it and {} without it.",
-              shown_seconds(with), shown_seconds(without));
+              show_seconds(with), show_seconds(without));
+}
+
+/// What usually makes numbers so different.
+std::string_view cause_of(const model::OutputDifference& difference) {
+  constexpr double kOfOrder = 1e-5, kOfPrecision = 2e-2;
+  if (difference.largest_relative <= kOfOrder)
+    return tr("so little comes from sums in another order, as with other threads or on a GPU");
+  if (difference.largest_relative <= kOfPrecision)
+    return tr(
+        "so much comes from TF32 or half precision, or from rounding that training amplifies");
+  return tr("this is more than rounding: other random numbers, another algorithm, or an error");
+}
+
+/// What was compared of the outputs, and what would make them repeat.
+std::vector<std::string> output_sentences(const Comparison& comparison) {
+  using State = model::OutputCheck::State;
+  std::vector<std::string> sentences;
+  if (comparison.compared_output.empty()) return sentences;
+  std::size_t same = 0, compared = 0, varying = 0;
+  bool differs = false, unstable = false;
+  for (const SettingResult& one : comparison.settings) {
+    if (!one.output) continue;
+    same += one.output->state == State::kSame ? 1 : 0;
+    differs = differs || one.output->state == State::kDiffers;
+    unstable = unstable || one.output->state == State::kUnstable;
+    compared = std::max(compared, one.output->compared);
+    varying = std::max(varying, one.output->varying);
+  }
+  if (same > 1)
+    sentences.push_back(text_n("{} setting has the same output, with {} numbers compared.",
+                               "{} settings have the same output, with {} numbers compared.",
+                               static_cast<long long>(same), same, compared));
+  if (varying > 0)
+    sentences.push_back(
+        text_n("{} number varies between runs of one setting, and was not compared.",
+               "{} numbers vary between runs of one setting, and were not compared.",
+               static_cast<long long>(varying), varying));
+  if (unstable)
+    sentences.push_back(
+        text("The output varies from run to run in more than numbers: compare only "
+             "lines with results, for example {}.",
+             "--output-lines loss"));
+  if (differs || varying > 0)
+    sentences.push_back(text("To make runs repeat: {}, and seeds in the program ({} in Python).",
+                             "--preset deterministic", "berth.reproducible(0)"));
+  return sentences;
 }
 
 /// Its last lines that are not blank.
@@ -140,6 +172,19 @@ std::string last_lines(const std::string& words) {
 
 }  // namespace
 
+std::string show_seconds(double seconds) {
+  return show_duration(std::chrono::milliseconds(std::llround(seconds * 1000)));
+}
+
+std::string show_spread(const std::optional<Spread>& spread) {
+  if (!spread || spread->runs < 2 || spread->median <= 0) return kUnknown;
+  return fmt::format("±{:.0f} %", 50 * (spread->most - spread->least) / spread->median);
+}
+
+std::string show_ratio(double ratio) {
+  return fmt::format("{:.{}f}", ratio, ratio < 10 ? 2 : 0);
+}
+
 std::string setting_words(const model::RunSetting& setting) {
   std::string words = setting.gpus == 0 ? std::string(tr("CPU"))
                                         : text_n("{} GPU", "{} GPUs", setting.gpus, setting.gpus);
@@ -149,6 +194,17 @@ std::string setting_words(const model::RunSetting& setting) {
   for (const auto& [name, value] : setting.variables)
     words += std::string(tr(", ")) + printable(name + "=" + value);
   return words;
+}
+
+std::string difference_words(const model::OutputDifference& difference) {
+  const std::string at = text("line {} has '{}' instead of '{}'", difference.line, difference.found,
+                              difference.expected);
+  if (difference.in_shape) return text("other output than the first setting: {}", at);
+  return text_n("{} number differs from the first setting, by {:.2g} %: {}",
+                "{} numbers differ from the first setting, by up to {:.2g} %: {}",
+                static_cast<long long>(difference.numbers), difference.numbers,
+                100 * difference.largest_relative, at) +
+         std::string(tr("; ")) + std::string(cause_of(difference));
 }
 
 std::vector<std::string> verdict_sentences(const Comparison& comparison) {
@@ -165,19 +221,24 @@ std::string comparison_text(const Comparison& comparison, const Terminal& termin
   std::string out = table_of(comparison, terminal) + "\n";
   for (const SettingResult& one : comparison.settings) {
     if (one.out_of_race.empty()) continue;
-    out += terminal.paint(Style::kRed, text("{} is out of the race: {}", setting_words(one.setting),
-                                            one.out_of_race)) +
-           "\n";
+    const std::string why =
+        text("{} is out of the race: {}", setting_words(one.setting), one.out_of_race);
+    for (const std::string& line : wrap(why, terminal.width))
+      out += terminal.paint(Style::kRed, line) + "\n";
     out += last_lines(one.last_words);
     if (!one.hint.empty()) out += text("hint: {}", one.hint) + "\n";
   }
-  for (const std::string& sentence : verdict_sentences(comparison))
+  std::vector<std::string> sentences = output_sentences(comparison);
+  for (std::string& sentence : verdict_sentences(comparison))
+    sentences.push_back(std::move(sentence));
+  for (const std::string& sentence : sentences)
     for (const std::string& line : wrap(sentence, terminal.width)) out += line + "\n";
-  if (comparison.winner)
-    out += "\n" +
-           printable(model::run_line(comparison.settings[*comparison.winner].setting,
-                                     comparison.command)) +
-           "\n";
+  if (comparison.winner) {
+    const model::RunSetting& best = comparison.settings[*comparison.winner].setting;
+    if (!best.statement.empty())
+      out += text("In the program, after import torch: {}", best.statement) + "\n";
+    out += "\n" + printable(model::run_line(best, comparison.command)) + "\n";
+  }
   return terminal.spell(out);
 }
 

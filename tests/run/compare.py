@@ -4,10 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import time
+import tempfile
 import unittest
+import xml.etree.ElementTree
 
-from support import BERTH, HERE, PATIENCE, PYTHON, Terminal, environment, holding, wait_until
+from support import BERTH, PATIENCE, PYTHON, Terminal, environment, holding, wait_until
 
 # Uses a simulated GPU for as long as it runs, if there is one.
 USES_A_GPU = """
@@ -71,6 +72,110 @@ class Settings(unittest.TestCase):
         self.assertEqual(found["settings"][-1]["threads"], len(os.sched_getaffinity(0)))
         text = compare("--runs", "1", "--warmup", "0", "--", "true", env=environment(CUDA_VISIBLE_DEVICES="")).stdout
         self.assertIn("No GPU was compared: ", text)
+
+
+class Outputs(unittest.TestCase):
+    def test_a_setting_with_another_result_cannot_win(self):
+        found = compared("--cpu", "--set", "LOSS=0.50001", "--set", "LOSS=0.61000", "--runs", "2", "--warmup", "0", "--compare-output", "-", "--", "sh",
+                         "-c", 'echo "loss ${LOSS:-0.50000}"; [ "$LOSS" ] || sleep 0.3')
+        first, close, far = found["settings"]
+        self.assertEqual([one["output"]["state"] for one in found["settings"]], ["same", "same", "differs"])
+        self.assertEqual((far["in_race"], far["ratio"], found["winner"]), (False, None, 1), found)
+        self.assertEqual(far["output"]["difference"]["found"], "0.61000")
+        self.assertAlmostEqual(far["output"]["difference"]["largest_relative"], 0.11 / 0.61)
+        self.assertIn("line 1 has '0.61000' instead of '0.50000'", far["why_not"])
+        self.assertEqual(close["output"]["numbers_compared"], 1)
+
+    def test_times_do_not_count_and_lines_are_chosen(self):
+        program = 'echo took 0.$(date +%N) s; echo "on $OMP_NUM_THREADS threads"; echo "loss 0.5"'
+        words = ("--threads", "1", "--cpu", "--runs", "2", "--warmup", "0", "--compare-output", "-")
+        if len(os.sched_getaffinity(0)) > 1:
+            found = compared(*words, "--", "sh", "-c", program)
+            self.assertEqual([one["output"]["state"] for one in found["settings"]], ["same", "differs"], found)
+            self.assertEqual(found["settings"][0]["output"]["numbers_varying"], 1, found)
+        found = compared(*words, "--output-lines", "loss", "--", "sh", "-c", program)
+        self.assertEqual([one["output"]["state"] for one in found["settings"]], ["same", "same"], found)
+        found = compared(*words, "--", "sh", "-c", "head -c 8 /dev/urandom | od -A n -t a")
+        self.assertEqual(found["settings"][0]["output"]["state"], "unstable", found)
+
+    def test_a_file_that_the_program_writes(self):
+        path = os.path.join(environment()["BERTH_RUNTIME_DIR"], "result.npy")
+        header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n"
+        program = f"""
+import os, struct
+if os.environ.get("SCALE") != "0":
+    header = {header!r}.encode()
+    scale = float(os.environ.get("SCALE", "1"))
+    open({path!r}, "wb").write(b"\\x93NUMPY\\x01\\x00" + struct.pack("<H", len(header)) + header + struct.pack("<2f", scale, 2))
+"""
+        found = compared("--cpu", "--set", "SCALE=1.003", "--set", "SCALE=0", "--runs", "1", "--compare-output", path, "--tolerance", "tf32", "--", PYTHON,
+                         "-c", program)
+        self.assertEqual(found["settings"][1]["output"]["state"], "same", found)
+        self.assertEqual(found["settings"][1]["output"]["numbers_compared"], 2)
+        self.assertIn("did not write", found["settings"][2]["why_not"])
+        found = compared("--cpu", "--set", "SCALE=1.003", "--runs", "1", "--compare-output", path, "--", PYTHON, "-c", program)
+        self.assertEqual(found["settings"][1]["output"]["difference"]["line"], 0)
+
+    def test_too_much_and_damaged(self):
+        for program, wanted in (("head -c 5M /dev/zero", "E0544"), (r"printf '\223NUMPYxxxxxxxx'", "E0543")):
+            done = compare("--cpu", "--runs", "1", "--warmup", "0", "--compare-output", "-", "--", "sh", "-c", program)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(wanted, done.stderr)
+
+
+TORCH = "/usr/lib/python3/dist-packages/torch"
+
+
+class Presets(unittest.TestCase):
+    def test_variables(self):
+        found = compared("--cpu", "--preset", "no-tf32", "--runs", "1", "--warmup", "0", "--", "sh", "-c", '[ "$NVIDIA_TF32_OVERRIDE" ] || exit 3')
+        plain, preset = found["settings"]
+        self.assertEqual((plain["exit_code"], preset["preset"], preset["in_race"]), (3, "no-tf32", True), found)
+        self.assertIn("NVIDIA_TF32_OVERRIDE=0 berth run --cpu -- ", preset["command"])
+
+    @unittest.skipUnless(os.path.isdir(TORCH), "Debian's python3-torch is not installed")
+    def test_a_statement_runs_after_import_torch_and_other_modules_stay(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "sitecustomize.py"), "w") as file:
+                file.write("import builtins\nbuiltins.CHAINED = True\n")
+            program = "import os, torch\nassert CHAINED and torch.backends.cudnn.benchmark == (os.environ.get('BERTH_AFTER_TORCH') is not None)"
+            before = set(os.listdir(tempfile.gettempdir()))
+            found = compared("--cpu", "--preset", "cudnn-benchmark", "--runs", "1", "--warmup", "0", "--", "/usr/bin/python3", "-c", program,
+                             env=environment(PYTHONPATH=folder))
+            left = [name for name in set(os.listdir(tempfile.gettempdir())) - before if name.startswith("berth-compare")]
+        self.assertTrue(all(one["in_race"] for one in found["settings"]), found)
+        self.assertEqual(found["settings"][1]["statement"], "torch.backends.cudnn.benchmark = True")
+        self.assertEqual(left, [])
+
+    def test_without_torch_it_has_no_effect(self):
+        found = compared("--cpu", "--preset", "cudnn-benchmark", "--runs", "1", "--warmup", "0", "--", PYTHON, "-c", "pass")
+        self.assertEqual([one["in_race"] for one in found["settings"]], [True, False], found)
+        self.assertIn("did not import torch", found["settings"][1]["why_not"])
+
+    def test_a_name_that_is_not_there(self):
+        done = compare("--preset", "tf33", "--", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("did you mean tf32?", done.stderr)
+
+
+class Picture(unittest.TestCase):
+    def test_it_is_xml_with_a_bar_for_each_setting(self):
+        path = os.path.join(environment()["BERTH_RUNTIME_DIR"], "times.svg")
+        done = compare("--cpu", "--set", "A=<&>", "--set", "FAIL=1", "--runs", "2", "--warmup", "0", "--svg", path, "--", "sh", "-c",
+                       "# <b>\n[ ! \"$FAIL\" ]")
+        self.assertEqual(done.returncode, 0, done)
+        root = xml.etree.ElementTree.parse(path).getroot()
+        space = "{http://www.w3.org/2000/svg}"
+        texts = [one.text for one in root.iter(space + "text")]
+        self.assertIn("CPU, A=<&>", texts)
+        self.assertIn("exit code 1", texts)
+        self.assertEqual(len(list(root.iter(space + "rect"))), 1 + 2)  # the ground, and two bars
+        self.assertEqual(len(list(root.iter(space + "path"))), 2)
+
+    def test_a_file_that_cannot_be_written_is_reported_before_the_first_run(self):
+        done = compare("--cpu", "--svg", "/no/such/folder/x.svg", "--", "sleep", "100")
+        self.assertEqual(done.returncode, 125, done)
+        self.assertIn("E0547", done.stderr)
 
 
 class OnSimulatedMachines(unittest.TestCase):

@@ -1,0 +1,68 @@
+// Whether two runs of a program wrote the same results. Pure.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "model/comparison.hpp"
+
+namespace berth::compare {
+
+/// How far two floating-point numbers may be apart: |a - b| ≤ absolute + relative · max(|a|, |b|).
+/// Integers and words must be equal.
+struct Tolerance {
+  double relative = 1e-4;
+  double absolute = 1e-8;
+};
+
+/// A number ("1e-3"), or a type whose rounding is meant: float64, float32, tf32, float16, bfloat16.
+/// nullopt if it is neither.
+[[nodiscard]] std::optional<Tolerance> parse_tolerance(std::string_view given);
+
+/// One number or word of an output.
+struct Token {
+  enum class Kind { kWord, kInteger, kReal } kind = Kind::kWord;
+  std::string text;
+  double value = 0;
+  double last_place = 0;  // of a printed real number: 0.25 → 0.01
+  std::size_t line = 0;   // from 1; of an array: index of the element
+};
+using Output = std::vector<Token>;
+
+/// An array file of NumPy (.npy), or text. Lines that do not contain one of `lines` are left out;
+/// an empty list keeps all. E0543: an array of a type that cannot be compared, or a damaged one.
+[[nodiscard]] Result<Output> parse_output(std::string_view bytes,
+                                          const std::vector<std::string>& lines);
+
+/// nullopt: they agree. Places in `ignored` are not compared.
+[[nodiscard]] std::optional<model::OutputDifference> difference_of(
+    const Output& expected, const Output& found, Tolerance tolerance,
+    const std::vector<bool>& ignored = {});
+
+/// The outputs of one setting: the first one, and which of its numbers differ between runs, such as
+/// elapsed times.
+class OutputSeries {
+ public:
+  void add(Output output, Tolerance tolerance);
+  [[nodiscard]] bool empty() const { return runs_ == 0; }
+  /// The runs differ in nothing but numbers.
+  [[nodiscard]] bool is_stable() const { return stable_; }
+  [[nodiscard]] const Output& first() const { return first_; }
+  [[nodiscard]] const std::vector<bool>& varying() const { return varying_; }
+
+ private:
+  Output first_;
+  std::vector<bool> varying_;  // by place in first_
+  std::size_t runs_ = 0;
+  bool stable_ = true;
+};
+
+/// The outputs of one setting beside those of the reference.
+[[nodiscard]] model::OutputCheck check_output(const OutputSeries& reference,
+                                              const OutputSeries& series, Tolerance tolerance);
+
+}  // namespace berth::compare

@@ -1,0 +1,22 @@
+// Named settings of frameworks for `berth compare --preset`, from data/presets.toml.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace berth::compare {
+
+struct Preset {
+  std::string name;
+  std::string says;       // what it changes; msgid
+  std::string statement;  // Python, after `import torch`; "" none
+  std::vector<std::pair<std::string, std::string>> variables;
+};
+
+[[nodiscard]] const std::vector<Preset>& presets();
+/// nullptr if there is none.
+[[nodiscard]] const Preset* find_preset(std::string_view name);
+
+}  // namespace berth::compare
