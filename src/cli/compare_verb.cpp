@@ -286,13 +286,18 @@ Status write_picture(const Arguments& arguments, const Descriptor& file, std::st
 }
 
 /// Finds out what this machine has by a dry run.
-Result<compare::Machine> machine_for(const compare::Wish& wish, Comparison& comparison,
-                                     const compare::HeldSignals& signals) {
+Result<compare::Machine> machine_for(const Context& context, const compare::Wish& wish,
+                                     Comparison& comparison, const compare::HeldSignals& signals) {
   compare::Machine machine;
   if (wish.wants_gpu()) {
     const auto plan =
         compare::threads_if_possible({1, {}, "", {}, ""}, comparison.command, signals);
-    machine.has_gpu = plan || plan.error().id == "E0412";  // all are busy: the run will wait
+    const bool busy = !plan && plan.error().id == "E0412";
+    machine.has_gpu = plan || busy;
+    if (busy && !context.json) {
+      context.err(text("note: {}", text("waiting: {}", plan.error().message)) + "\n");
+      context.err(text("hint: {}", text("without waiting: {}", "berth compare --cpu -- …")) + "\n");
+    }
     if (!machine.has_gpu) comparison.no_gpu = plan.error().message;
   }
   const auto plan = compare::threads_if_possible({0, {}, "", {}, ""}, comparison.command, signals);
@@ -322,7 +327,7 @@ Result<int> run_compare(const Context& context) {
   comparison.runs = *runs, comparison.warmups = *warmups;
 
   const compare::HeldSignals signals;
-  const auto machine = machine_for(*wish, comparison, signals);
+  const auto machine = machine_for(context, *wish, comparison, signals);
   if (!machine) return machine.error();
   for (model::RunSetting& setting : compare::settings_of(*wish, *machine))
     comparison.settings.emplace_back().setting = std::move(setting);

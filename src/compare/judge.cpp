@@ -74,11 +74,13 @@ std::optional<GpuWorth> gpu_worth(const Comparison& comparison) {
   const SettingResult& without = comparison.settings[*cpu];
   const bool unused = std::all_of(with.runs.begin(), with.runs.end(),
                                   [](const RunFigures& run) { return run.gpu_use == "not_seen"; });
-  if (unused)
+  const bool alike = are_alike(*with.wall_seconds, *without.wall_seconds);
+  if (!alike && has_lower_median(with, without))
+    worth.verdict = GpuWorth::Verdict::kFaster;
+  else if (unused)
     worth.verdict = GpuWorth::Verdict::kUnused;
-  else if (!are_alike(*with.wall_seconds, *without.wall_seconds))
-    worth.verdict =
-        has_lower_median(with, without) ? GpuWorth::Verdict::kFaster : GpuWorth::Verdict::kSlower;
+  else if (!alike)
+    worth.verdict = GpuWorth::Verdict::kSlower;
   return worth;
 }
 

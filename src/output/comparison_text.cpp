@@ -78,6 +78,22 @@ const SettingResult* next_best(const Comparison& comparison) {
   return next;
 }
 
+/// A warning for each setting whose runs had different models of GPUs.
+std::vector<std::string> mixed_gpu_sentences(const Comparison& comparison) {
+  std::vector<std::string> sentences;
+  for (const SettingResult& one : comparison.settings)
+    for (const model::RunFigures& run : one.runs)
+      if (run.devices != one.runs.front().devices) {
+        sentences.push_back(
+            text("{}: its runs had different models of GPUs, such as {} and {}.",
+                 setting_words(one.setting),
+                 printable(fmt::format("{}", fmt::join(one.runs.front().devices, ", "))),
+                 printable(fmt::format("{}", fmt::join(run.devices, ", ")))));
+        break;
+      }
+  return sentences;
+}
+
 std::string winner_sentence(const Comparison& comparison) {
   if (!comparison.winner) return text("No setting finished, so there is nothing to compare.");
   const SettingResult& winner = comparison.settings[*comparison.winner];
@@ -210,6 +226,8 @@ std::string difference_words(const model::OutputDifference& difference) {
 std::vector<std::string> verdict_sentences(const Comparison& comparison) {
   std::vector<std::string> sentences{winner_sentence(comparison)};
   if (comparison.gpu_worth) sentences.push_back(gpu_sentence(comparison));
+  for (std::string& sentence : mixed_gpu_sentences(comparison))
+    sentences.push_back(std::move(sentence));
   if (!comparison.no_gpu.empty())
     sentences.push_back(text("No GPU was compared: {}.", comparison.no_gpu));
   if (comparison.runs == 1 && comparison.winner)

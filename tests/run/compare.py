@@ -193,6 +193,14 @@ class OnSimulatedMachines(unittest.TestCase):
         found = compared("--runs", "1", "--warmup", "0", "--", "sleep", "2", prefix=SIMULATED)
         self.assertEqual((found["gpu"], found["winner"]), ("unused", 0), found)
 
+    def test_it_waits_for_a_busy_gpu_and_says_so(self):
+        script = '"$0" run --gpus 1 --report none -- sleep 5 & while ! "$0" jobs | grep -q running; do sleep 0.1; done; exec "$0" compare "$@"'
+        done = subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--", "sh", "-c", script, BERTH, "--gpus", "1", "--runs", "1", "--warmup", "0",
+                               "--", "sleep", "0.1"], text=True, capture_output=True, stdin=subprocess.DEVNULL, env=environment(), timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("note: waiting: ", done.stderr)
+        self.assertRegex(done.stdout, r"1 GPU +\d+ ms")  # waiting is not part of the time
+
     def test_more_gpus_than_there_are(self):
         found = compared("--cpu", "--gpus", "1,64", "--runs", "1", "--warmup", "0", "--", "true", prefix=SIMULATED)
         cpu, one, many = found["settings"]
