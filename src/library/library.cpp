@@ -1,9 +1,13 @@
 // The C ABI: each function converts its arguments, calls one of our functions, and returns only a
 // number and text.
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 #include <berth/berth.h>
 #include "base/environment_variables.hpp"
@@ -16,6 +20,10 @@
 
 struct berth_lease {
   berth::library::Leased leased;
+};
+
+struct berth_parsed {
+  nlohmann::json values;
 };
 
 namespace {
@@ -65,6 +73,22 @@ int guarded(Work work) noexcept {
   }
 }
 
+/// Passes the value at a JSON pointer to `take`, which returns whether the type fits.
+template <typename Take>
+int value_at(const berth_parsed* parsed, const char* pointer, const void* into, Take take) {
+  return guarded([&] {
+    if (parsed == nullptr || pointer == nullptr || into == nullptr)
+      return failed(wrong_call("a null pointer"));
+    try {
+      const nlohmann::json::json_pointer where(pointer);
+      if (!parsed->values.contains(where)) return static_cast<int>(berth::kNothing);
+      return take(parsed->values.at(where)) ? 0 : static_cast<int>(berth::kNothing);
+    } catch (const nlohmann::json::exception&) {
+      return failed(wrong_call("not a JSON pointer"));
+    }
+  });
+}
+
 }  // namespace
 
 int berth_abi(void) {
@@ -104,6 +128,60 @@ int berth_document(const char* const* words, char** document) {
       return failed({ErrorCode::kInternal, "E7002",
                      berth::text("berth ended with {}: {}", said->exit_code, said->err), ""});
     return said->exit_code;
+  });
+}
+
+int berth_parse(const char* document, berth_parsed** parsed) {
+  return guarded([&] {
+    if (document == nullptr || parsed == nullptr) return failed(wrong_call("a null pointer"));
+    *parsed = nullptr;
+    auto values = nlohmann::json::parse(document, nullptr, false);
+    if (values.is_discarded()) return failed(wrong_call("not a JSON document"));
+    *parsed = new berth_parsed{std::move(values)};
+    return 0;
+  });
+}
+
+void berth_parsed_free(berth_parsed* parsed) {
+  delete parsed;
+}
+
+int berth_text_at(const berth_parsed* parsed, const char* pointer, const char** text) {
+  return value_at(parsed, pointer, text, [&](const nlohmann::json& value) {
+    if (!value.is_string()) return false;
+    *text = value.get_ref<const std::string&>().c_str();
+    return true;
+  });
+}
+
+int berth_integer_at(const berth_parsed* parsed, const char* pointer, long long* value) {
+  return value_at(parsed, pointer, value, [&](const nlohmann::json& found) {
+    if (found.is_boolean()) {
+      *value = found.get<bool>() ? 1 : 0;
+      return true;
+    }
+    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<long long>::max());
+    if (!found.is_number_integer() ||
+        (found.is_number_unsigned() && found.get<std::uint64_t>() > kMost))
+      return false;
+    *value = found.get<long long>();
+    return true;
+  });
+}
+
+int berth_number_at(const berth_parsed* parsed, const char* pointer, double* value) {
+  return value_at(parsed, pointer, value, [&](const nlohmann::json& found) {
+    if (!found.is_number()) return false;
+    *value = found.get<double>();
+    return true;
+  });
+}
+
+int berth_count_at(const berth_parsed* parsed, const char* pointer, int* count) {
+  return value_at(parsed, pointer, count, [&](const nlohmann::json& found) {
+    if (!found.is_array() || found.size() > std::numeric_limits<int>::max()) return false;
+    *count = static_cast<int>(found.size());
+    return true;
   });
 }
 
