@@ -23,7 +23,7 @@ def check(arguments):
     if arguments.fix:
         sort_rows(root / "docs/errors.md")
     used, kinds = {}, {}
-    for folder in ("src", "simulator"):
+    for folder in ("src", "simulator", "include"):
         for path in sorted((root / folder).rglob("*.[ch]pp")):
             if path.name.endswith("_test.cpp"):
                 continue

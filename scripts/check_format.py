@@ -9,7 +9,7 @@ import subprocess
 import checking
 
 SPLIT = re.compile(r'TEST_CASE\(\s*"([^"]*;[^"]*)"')
-FOLDERS = ("src", "simulator", "tests", "fuzz", "examples", "benchmarks")
+FOLDERS = ("src", "simulator", "include", "tests", "fuzz", "examples", "benchmarks")
 
 
 def misformatted(paths, fix=False):

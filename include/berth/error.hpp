@@ -1,0 +1,122 @@
+// Errors of Berth's C++ library, and results for programs that use no exceptions.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace berth {
+
+/// What kind of error it is. The Python package has an exception class for each.
+enum class Kind {
+  internal,  ///< a bug
+  invalid_request,
+  not_found,
+  no_device,
+  unsupported,
+  unavailable,  ///< no broker, or no libberth
+  not_permitted,
+  refused,
+  too_late,      ///< a driver has already read which devices it may use
+  context_lost,  ///< the device is lost for this process
+};
+
+/// An error that Berth reports. docs/errors.md lists the identifiers.
+class Error : public std::runtime_error {
+ public:
+  Error(Kind kind, std::string id, std::string message, std::string hint = {})
+      : std::runtime_error(whole(id, message, hint)),
+        kind_(kind),
+        id_(std::move(id)),
+        message_(std::move(message)),
+        hint_(std::move(hint)) {}
+
+  [[nodiscard]] Kind kind() const noexcept { return kind_; }
+  /// "E0412"
+  [[nodiscard]] const std::string& id() const noexcept { return id_; }
+  /// What happened, without identifier and hint; what() has all of them.
+  [[nodiscard]] const std::string& message() const noexcept { return message_; }
+  /// The commands that fix it, one a line; "" if there is none.
+  [[nodiscard]] const std::string& hint() const noexcept { return hint_; }
+
+ private:
+  static std::string whole(const std::string& id, const std::string& message,
+                           const std::string& hint);
+  Kind kind_;
+  std::string id_, message_, hint_;
+};
+
+/// A value or an Error. Check it before you use the value: otherwise the program prints the error
+/// and aborts.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : held_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: converts
+  Result(Error error) : held_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: converts
+
+  explicit operator bool() const noexcept { return held_.index() == 0; }
+  T& operator*() & { return checked(); }
+  const T& operator*() const& { return const_cast<Result*>(this)->checked(); }
+  T&& operator*() && { return std::move(checked()); }
+  T* operator->() { return &checked(); }
+  const T* operator->() const { return &const_cast<Result*>(this)->checked(); }
+  /// Only if there is no value.
+  [[nodiscard]] const Error& error() const {
+    if (const Error* const held = std::get_if<1>(&held_)) return *held;
+    std::fputs("berth: error() of a result that has a value\n", stderr);
+    std::abort();
+  }
+
+ private:
+  T& checked() {
+    if (T* const held = std::get_if<0>(&held_)) return *held;
+    std::fprintf(stderr, "berth: %s\n", error().what());
+    std::abort();
+  }
+  std::variant<T, Error> held_;
+};
+
+/// Nothing, or an Error.
+using Done = std::monostate;
+
+namespace detail {
+
+/// Whether messages are Chinese, as for all of Berth.
+inline bool in_chinese() {
+  for (const char* const name : {"LC_ALL", "LC_MESSAGES", "LANG"}) {
+    const char* const locale = std::getenv(name);
+    if (locale != nullptr && *locale != '\0') return locale[0] == 'z' && locale[1] == 'h';
+  }
+  return false;
+}
+
+inline std::string text(const char* english, const char* chinese) {
+  return in_chinese() ? chinese : english;
+}
+
+#if defined(__cpp_exceptions)
+template <typename T>
+T value_or_throw(Result<T> result) {
+  if (!result) throw result.error();
+  return *std::move(result);
+}
+#endif
+
+}  // namespace detail
+
+inline std::string Error::whole(const std::string& id, const std::string& message,
+                                const std::string& hint) {
+  const std::size_t line = message.find('\n');
+  std::string all = message.substr(0, line) + " (" + id + ")";
+  if (line != std::string::npos) all += message.substr(line);
+  if (hint.empty()) return all;
+  all += detail::text("\nhint: ", "\n提示：");
+  for (const char one : hint) all += one == '\n' ? std::string("\n      ") : std::string(1, one);
+  return all;
+}
+
+}  // namespace berth
