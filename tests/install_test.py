@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Installed into an empty folder, or unpacked from the .deb, `berth` runs from there, and man page and completions are in the right
-places."""
+places. C++ programs are built and run from there as docs/cpp.md says."""
 import gzip
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +28,60 @@ def check_package(build_folder: str) -> None:
         assert "\nExecStart=/usr/bin/berth serve --system\n" in unit, unit
 
 
+def cpp_block(page: str, language: str, words: str) -> str:
+    """The block of code with these words, as a reader would paste it."""
+    (found,) = (block for block in re.findall(rf"```{language}\n(.*?)```", page, re.S) if words in block)
+    return found
+
+
+def check_cpp(prefix: pathlib.Path, folder: pathlib.Path) -> None:
+    """What docs/cpp.md says, word by word, with this prefix in place of /opt/berth; on a simulated machine, because the program needs a GPU."""
+    share = prefix / "share/doc/berth"
+    page = (share / "docs/cpp.md").read_text()
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("BERTH_", "LD_", "CMAKE_", "PKG_CONFIG", "CUDA_"))}
+
+    def shell(script: str, where: pathlib.Path) -> None:
+        subprocess.run(["sh", "-ec", script.replace("/opt/berth", str(prefix))], cwd=where, env=clean, check=True, stdout=subprocess.DEVNULL)
+
+    def on_gpu(*words: object) -> str:
+        done = subprocess.run([prefix / "bin/berth", "sim", "--machine", "workstation-4090", "--", *words], env=clean, capture_output=True,
+                              text=True, timeout=100)
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+        return done.stdout
+
+    project = folder / "project"
+    shutil.copytree(share / "examples/cpp", project)
+    shell(cpp_block(page, "sh", "CMAKE_PREFIX_PATH"), project)
+    said = on_gpu(project / "build/average")
+    for words in ("job 1 has NVIDIA GeForce RTX 4090\n", "average of 1000000 numbers: 2.50\n", "berth  done in "):
+        assert words in said, said
+    first = cpp_block(page, "cpp", "int main()")
+    (folder / "program.cpp").write_text(first)
+    if shutil.which("pkg-config"):
+        shell(cpp_block(page, "sh", "pkg-config"), folder)
+        assert on_gpu(folder / "program") == "NVIDIA GeForce RTX 4090\n"
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libberth"], check=True, capture_output=True, text=True,
+                               env={**clean, "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig"}).stdout.split()
+        (folder / "one.c").write_text("#include <berth/berth.h>\nint main(void) { return berth_abi() - BERTH_ABI; }\n")
+        subprocess.run(["cc", "-o", folder / "one", folder / "one.c", *flags, f"-Wl,-rpath,{prefix}/lib"], check=True)
+        subprocess.run([folder / "one"], env=clean, check=True)
+    (folder / "both").mkdir()
+    shutil.copy(folder / "one.c", folder / "both") if (folder / "one.c").exists() else None
+    (folder / "both/program.cpp").write_text((folder / "program.cpp").read_text())
+    (folder / "both/CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(both LANGUAGES C CXX)\n" + cpp_block(page, "cmake", "find_package").replace(
+            "find_package(berth REQUIRED)\n", "find_package(berth 0.1 REQUIRED)\nadd_executable(program program.cpp)\nadd_executable(one one.c)\n"
+            "target_link_libraries(one PRIVATE berth::c)\n"))
+    moved = prefix.with_name("moved")  # the package finds its files from its own place
+    prefix.rename(moved)
+    try:
+        shell(f"cmake -S . -B build -DCMAKE_PREFIX_PATH={moved} && cmake --build build && build/one", folder / "both")
+    finally:
+        moved.rename(prefix)
+    gone = subprocess.run([folder / "both/build/program"], env=clean, capture_output=True, text=True)  # built for a prefix that is not there now
+    assert gone.returncode != 0 and "E0550" in gone.stderr, gone.stderr
+
+
 def main() -> int:
     build_folder = sys.argv[1]
     check_package(build_folder)
@@ -44,6 +100,7 @@ def main() -> int:
                      "fish/vendor_completions.d/berth.fish", "doc/berth/copyright",
                      "doc/berth/libraries.LICENSE", "doc/berth/docs/json.md"):
             assert (prefix / "share" / name).stat().st_size > 0, name
+        check_cpp(prefix, pathlib.Path(folder))
         if shutil.which("systemd-analyze"):
             unit = prefix / "lib/systemd/system/berth.service"
             said = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, timeout=60)
