@@ -5,6 +5,7 @@ and without libberth, with another one, and without a broker.
 usage: cpp_test.py BERTH LIBRARY
 """
 import contextlib
+import functools
 import inspect
 import io
 import json
@@ -45,18 +46,23 @@ def said(output):
     return found
 
 
-class Built(unittest.TestCase):
-    """The consumer, once with exceptions and once without."""
+@functools.lru_cache(maxsize=None)
+def consumers():
+    """The folder of the consumer, once with exceptions and once without."""
+    holder = tempfile.TemporaryDirectory(prefix="berth-cpp-")
+    unittest.addModuleCleanup(holder.cleanup)
+    folder, source = pathlib.Path(holder.name), ROOT / "tests/library/consumer.cpp"
+    compiled(folder / "consumer", source, compiler=COMPILERS[0])
+    compiled(folder / "plain", source, *PLAIN, compiler=COMPILERS[-1])
+    return folder
 
+
+class Built(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        holder = tempfile.TemporaryDirectory(prefix="berth-cpp-")
-        cls.addClassCleanup(holder.cleanup)
-        cls.built = pathlib.Path(holder.name)
-        source = ROOT / "tests/library/consumer.cpp"
-        cls.program = compiled(cls.built / "consumer", source, compiler=COMPILERS[0])
-        cls.plain = compiled(cls.built / "plain", source, *PLAIN, compiler=COMPILERS[-1])
+        cls.built = consumers()
+        cls.program, cls.plain = cls.built / "consumer", cls.built / "plain"
 
     def use(self, *words, program=None, given=None, env=None):
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("BERTH_", "CUDA_", "LC_", "LANG"))}
@@ -169,12 +175,14 @@ class LikePython(Built):
         self.assertEqual(set(found) - set(before) - set(environment._HIDES), set())
 
 
-class OnAMachine(Built, Machine):
-    machine = "workstation-4090"
-
+class Simulated(Built, Machine):
     def run_on(self, *words, program=None, **more):
         env = {**self.variables, "LC_ALL": "C.UTF-8", "BERTH_LIBRARY": LIBRARY, "BERTH_PROGRAM": self.berth, **more}
         return self.use(*words, program=program, env={key: value for key, value in env.items() if value is not None})
+
+
+class OnAMachine(Simulated):
+    machine = "workstation-4090"
 
     def settings(self):
         document = json.loads(self.run_berth("env", "--gpus", "1", "--json").stdout)
@@ -275,6 +283,31 @@ class OnAMachine(Built, Machine):
     def test_without_the_program(self):
         done = self.run_on("devices", BERTH_PROGRAM="/nowhere/berth")
         self.assertEqual((done.returncode, said(done.stdout)["id"]), (1, ["E0550"]))
+
+
+    def test_a_driver_that_has_read_all_devices_may_go_on_with_all(self):
+        self.assertEqual(said(self.run_on("late").stdout), {"lease": ["granted"]})
+
+
+class OnFourGpus(Simulated):
+    machine = "lab-4x3090"
+
+    def test_a_driver_that_has_read_all_devices_would_not_see_which_one_is_leased(self):
+        self.assertEqual(said(self.run_on("late").stdout), {"lease": ["E0572"], "cpu": ["granted"]})
+
+    def test_the_devices_that_are_named(self):
+        found = said(self.run_on("lease", "device", "3", "device", "1").stdout)
+        self.assertEqual((len(found["device"]), sorted(found["within"][0].split(","))), (2, ["1", "3"]))
+
+
+class WithoutAGpu(Simulated):
+    machine = "none"
+
+    def test_the_lease_is_on_the_cpu(self):
+        found = said(self.run_on("lease").stdout)
+        self.assertEqual((found.get("device"), found["within"], found["after"]), (None, ["-1"], ["null"]))
+        done = self.run_on("lease", "gpus", "1")
+        self.assertEqual((done.returncode, said(done.stdout)["id"], said(done.stdout)["kind"]), (1, ["E0411"], ["3"]), done.stderr)
 
 
 class WithoutTheLibrary(Built):

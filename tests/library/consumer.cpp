@@ -134,6 +134,20 @@ static int cuda() {
   return 0;
 }
 
+/// A lease after the driver has read its devices.
+static int late() {
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  if (driver == nullptr) return 2;
+  const auto init = reinterpret_cast<CUresult (*)(unsigned)>(::dlsym(driver, "cuInit"));
+  if (init == nullptr || init(0) != CUDA_SUCCESS) return 2;
+  const auto lease = berth::try_lease();
+  print("lease", lease ? "granted" : lease.error().id());
+  berth::Request cpu;
+  cpu.gpus = 0;
+  if (!lease) print("cpu", berth::try_lease(cpu) ? "granted" : "refused");
+  return 0;
+}
+
 static const char* name_of(berth::detail::Verdict verdict) {
   constexpr const char* kNames[] = {"other", "out_of_memory", "context_lost"};
   return kNames[static_cast<int>(verdict)];
@@ -334,6 +348,7 @@ int main(int argc, char** argv) {
   }
   if (what == "nested") return nested();
   if (what == "cuda") return cuda();
+  if (what == "late") return late();
   if (what == "verdicts") return verdicts();
   if (what == "codes") return codes();
   if (what == "defaults") return defaults();
