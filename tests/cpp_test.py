@@ -33,7 +33,7 @@ PLAIN = ["-fno-exceptions", "-fno-rtti"]
 
 
 def compiled(into, source, *flags, compiler="g++"):
-    subprocess.run([compiler, "-std=c++17", *WARNINGS, *flags, f"-I{ROOT}/include", "-o", into, source, "-ldl"], check=True)
+    subprocess.run([compiler, "-std=c++17", *WARNINGS, f"-I{ROOT}/include", "-o", into, source, *flags, "-ldl"], check=True)
     return into
 
 
@@ -88,6 +88,20 @@ class Headers(unittest.TestCase):
             two.write_text("#include <berth/berth.hpp>\nlong other() { return berth::report().retries; }\n")
             program = compiled(pathlib.Path(folder, "program"), one, two)
             self.assertEqual(subprocess.run([program], timeout=60).returncode, 0)
+
+    def test_a_library_with_hidden_symbols_shares_the_state_of_the_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            one, two = pathlib.Path(folder, "one.cpp"), pathlib.Path(folder, "two.cpp")
+            one.write_text("#include <berth/berth.hpp>\nvoid other();\nint main() {\n"
+                           "  try { other(); } catch (const berth::Error&) { return berth::report().retries == 1 ? 0 : 1; }\n  return 2;\n}\n")
+            two.write_text("#include <berth/berth.hpp>\n__attribute__((visibility(\"default\"))) void other();\nvoid other() {\n"
+                           "  berth::RetryPolicy policy;\n  policy.tries = 2;\n  policy.most = std::chrono::seconds(0);\n"
+                           "  static_cast<void>(berth::try_retry(policy, [] { return std::errc::not_enough_memory; }));\n"
+                           "  throw berth::Error(berth::Kind::refused, \"E0412\", \"x\");\n}\n")
+            for flags in ([], ["-fno-gnu-unique"]):
+                library = compiled(pathlib.Path(folder, "libtwo.so"), two, "-shared", "-fPIC", "-fvisibility=hidden", *flags)
+                program = compiled(pathlib.Path(folder, "program"), one, library, "-fvisibility=hidden", f"-Wl,-rpath,{folder}", *flags)
+                self.assertEqual(subprocess.run([program], timeout=60, stderr=subprocess.DEVNULL).returncode, 0)
 
     def test_a_wrong_use_does_not_compile(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -324,6 +338,7 @@ class WithoutTheLibrary(Built):
                 self.assertEqual((done.returncode, said(done.stdout)["id"], said(done.stdout)["kind"]), (1, ["E0550"], ["5"]), done.stderr)
                 self.assertIn(words, done.stderr)
                 self.assertIn("hint: ", done.stderr)
+                self.assertEqual("this program was built with" in done.stderr, "is older" in words or "speaks version" in words)
 
     def test_no_library(self):
         self.refused("libberth cannot be loaded: libberth.so.1: ", LD_LIBRARY_PATH=str(self.built))

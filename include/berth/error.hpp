@@ -26,7 +26,7 @@ enum class Kind {
 };
 
 /// An error that Berth reports. docs/errors.md lists the identifiers.
-class Error : public std::runtime_error {
+class __attribute__((visibility("default"))) Error : public std::runtime_error {
  public:
   Error(Kind kind, std::string id, std::string message, std::string hint = {})
       : std::runtime_error(whole(id, message, hint)),

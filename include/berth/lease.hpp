@@ -77,7 +77,7 @@ struct Leases {
   std::mutex guard;
   std::vector<Held*> held;
 };
-inline Leases& leases() {
+__attribute__((visibility("default"))) inline Leases& leases() {
   static Leases all;
   return all;
 }

@@ -44,13 +44,17 @@ bool find_function(void* from, const char* name, Function& into) {
   return into != nullptr;
 }
 
-inline Error no_library(std::string message) {
+inline Error no_library(std::string message, std::string hint) {
   if (const char* const named = ::secure_getenv("BERTH_LIBRARY");
       named != nullptr && *named != '\0')
-    return {Kind::unavailable, "E0550", std::move(message), "unset BERTH_LIBRARY"};
-  return {Kind::unavailable, "E0550", std::move(message),
-          text("install Berth here, or set BERTH_LIBRARY to the path of libberth.so.1",
-               "在此安装 Berth，或把 BERTH_LIBRARY 设为 libberth.so.1 的路径")};
+    hint = "unset BERTH_LIBRARY\n" + hint;
+  return {Kind::unavailable, "E0550", std::move(message), std::move(hint)};
+}
+
+/// A hint for a library that does not fit the header.
+inline std::string of_this_header() {
+  return text("install the version of Berth that this program was built with, or a newer one",
+              "安装构建本程序时所用版本的 Berth，或更新的版本");
 }
 
 /// The name of the first function that the library lacks; a null pointer if it has all.
@@ -92,20 +96,25 @@ inline Result<Library> load_library() {
   std::string why;
   void* const found = open_library(why);
   if (found == nullptr)
-    return no_library(text("libberth cannot be loaded: ", "无法加载 libberth：") + why);
+    return no_library(text("libberth cannot be loaded: ", "无法加载 libberth：") + why,
+                      text("install Berth here, or set BERTH_LIBRARY to the path of libberth.so.1",
+                           "在此安装 Berth，或把 BERTH_LIBRARY 设为 libberth.so.1 的路径"));
   Library library;
   if (!find_function(found, "berth_abi", library.abi) ||
       !find_function(found, "berth_version", library.version))
-    return no_library(text("this is another library, not libberth", "这是另一个库，不是 libberth"));
+    return no_library(text("this is another library, not libberth", "这是另一个库，不是 libberth"),
+                      text("install Berth here", "在此安装 Berth"));
   if (const int abi = library.abi(); abi != BERTH_ABI)
     return no_library(
         text("libberth speaks version ", "libberth 的接口版本是 ") + std::to_string(abi) +
-        text(" of its interface, this program ", "，本程序的是 ") + std::to_string(BERTH_ABI));
+            text(" of its interface, this program ", "，本程序的是 ") + std::to_string(BERTH_ABI),
+        of_this_header());
   if (const char* const missing = find_functions(found, library))
     return no_library(std::string("libberth ") + library.version() +
-                      text(" is older than the header of this program; it lacks ",
-                           " 比本程序所用的头文件旧；它没有 ") +
-                      missing);
+                          text(" is older than the header of this program; it lacks ",
+                               " 比本程序所用的头文件旧；它没有 ") +
+                          missing,
+                      of_this_header());
   if (const char* const program = ::secure_getenv("BERTH_PROGRAM")) library.use_program(program);
   return library;
 }

@@ -49,7 +49,7 @@ struct RetryCounts {
   std::atomic<long> out_of_memory{0}, retries{0};
   std::atomic<std::int64_t> waited_microseconds{0};
 };
-inline RetryCounts& retry_counts() {
+__attribute__((visibility("default"))) inline RetryCounts& retry_counts() {
   static RetryCounts counts;
   return counts;
 }
