@@ -199,6 +199,7 @@ void Broker::turn_to_cpu(Now now) {
 void Broker::restore(const Job& job, Now now) {
   next_ = std::max(next_, job.id + 1);
   Job& kept = jobs_.insert_or_assign(job.id, job).first->second;
+  all_jobs_.clear();
   if (kept.task) arrays_.add(kept);
   remember_key(kept);
   if (model::has_ended(kept.state)) return;
@@ -502,7 +503,9 @@ JobId Broker::enter(Job job, const policy::Demand& demand, Now now) {
   job.submitted_unix_milliseconds = now.unix_milliseconds;
   if (demand.devices == 0)
     job.request = policy::on_cpu(job.request);  // does not count as a GPU job
+  const bool is_listed = all_jobs_.size() == jobs_.size();
   const Job& kept = jobs_.emplace(job.id, std::move(job)).first->second;
+  if (is_listed) all_jobs_.push_back(&kept);  // it has the highest number
   if (kept.task) arrays_.add(kept);
   remember_key(kept);
   pending_[kept.id] = {demand, now.steady};
@@ -589,6 +592,7 @@ std::optional<Job> Broker::withdraw(JobId id, Now now) {
   changed_.erase(id);
   Job job = std::move(found->second);
   jobs_.erase(found);
+  all_jobs_.clear();
   job.state = JobState::kCancelled;
   job.ended_unix_milliseconds = now.unix_milliseconds;
   return job;
@@ -614,7 +618,16 @@ std::vector<JobId> Broker::forget_ended_before(std::int64_t unix_milliseconds,
     at = is_old ? jobs_.erase(at) : std::next(at);
   }
   for (const JobId id : gone) changed_.erase(id);
+  if (!gone.empty()) all_jobs_.clear();
   return gone;
+}
+
+const std::vector<const Job*>& Broker::all_jobs() const {
+  if (all_jobs_.size() == jobs_.size()) return all_jobs_;
+  all_jobs_.clear();
+  all_jobs_.reserve(jobs_.size());
+  for (const auto& [id, job] : jobs_) all_jobs_.push_back(&job);
+  return all_jobs_;
 }
 
 }  // namespace berth::broker

@@ -132,6 +132,9 @@ class Broker {
   /// The id of the next submitted job.
   [[nodiscard]] JobId next_id() const { return next_; }
   [[nodiscard]] const std::map<JobId, Job>& jobs() const { return jobs_; }
+  /// The same by number. Reading all of them is much faster than by the map, whose nodes can only
+  /// be loaded one after the other. Valid until the next change.
+  [[nodiscard]] const std::vector<const Job*>& all_jobs() const;
   [[nodiscard]] const model::Ledger& ledger() const { return ledger_; }
   [[nodiscard]] const model::Snapshot& snapshot() const { return snapshot_; }
   [[nodiscard]] const policy::Queue& queue() const { return queue_; }
@@ -184,6 +187,7 @@ class Broker {
   std::vector<std::string> units_, drained_, elsewhere_;
   policy::Queue queue_;
   std::map<JobId, Job> jobs_;
+  mutable std::vector<const Job*> all_jobs_;  // of jobs_, or empty after a job was removed
   UserLoad user_load_;
   std::map<JobId, Pending> pending_;            // waiting jobs, in the queue or not
   std::map<JobId, std::set<JobId>> followers_;  // by the job they depend on

@@ -239,3 +239,31 @@ TEST_CASE("times move with a clock that is set, but for those of before the mach
   CHECK(broker.job(waits)->submitted_unix_milliseconds == time(30 - 3600));
   CHECK(broker.job(7)->ended_unix_milliseconds == 3000);
 }
+
+TEST_CASE("the list of all jobs follows each change") {
+  Broker broker = on(gpus(1));
+  const auto is_whole = [&] {
+    const auto& all = broker.all_jobs();
+    return std::equal(all.begin(), all.end(), broker.jobs().begin(), broker.jobs().end(),
+                      [](const Job* a, const auto& b) { return a == &b.second; });
+  };
+  std::vector<JobId> ids;
+  for (int i = 0; i < 5; ++i) {
+    ids.push_back(submit(broker, wants(1)));
+    CHECK(is_whole());
+  }
+  REQUIRE(broker.start_what_fits(at(1)) == std::vector{ids[0]});
+  REQUIRE(broker.withdraw(ids[2], at(1)));
+  CHECK(is_whole());
+  ids.push_back(submit(broker, wants(1)));
+  CHECK(is_whole());
+  broker.end(ids[0], JobState::kDone, {}, "", at(2));
+  CHECK(broker.forget_ended_before(at(100).unix_milliseconds) == std::vector{ids[0]});
+  ids.push_back(submit(broker, wants(1)));
+  CHECK(is_whole());
+  Job restored = wants(1);
+  restored.id = 3;
+  broker.restore(restored, at(3));
+  CHECK(is_whole());
+  CHECK(broker.all_jobs().size() == 6);
+}

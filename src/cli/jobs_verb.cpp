@@ -19,7 +19,7 @@ namespace {
 using model::Job;
 
 /// Limit of rows on a terminal; a program gets all.
-constexpr int kRowsOnAScreen = 500;
+constexpr int kRowsOnAScreen = 100;
 
 /// One or more of "12" and "7-12".
 Result<std::string> numbers_of(const std::vector<std::string>& words) {

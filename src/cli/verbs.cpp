@@ -169,7 +169,7 @@ constexpr auto kJobsOptions = std::to_array<Option>({
     {"-u,--user", "NAME", "only those of this user (name or uid)"},
     {"--state", "STATE,…", "only waiting, held, running, done, failed, cancelled or lost ones"},
     {"--since", "DURATION", "what ended within that time (1w; default: 1d)"},
-    {"--limit", "N", "maximum number of rows; none: all (default: 500; with --json all)"},
+    {"--limit", "N", "maximum number of rows; none: all (default: 100; with --json all)"},
 });
 constexpr auto kReportExamples = std::to_array<Example>({
     {"berth report 7", "how long job 7 waited and ran, and what it used"},

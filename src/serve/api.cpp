@@ -199,7 +199,7 @@ void Api::answer_all() {
 }
 
 void Api::list(const Call& call, const Answer& answer) {
-  const auto selected = select_jobs(execution_.broker().jobs(), call.query, call.peer.uid,
+  const auto selected = select_jobs(execution_.broker().all_jobs(), call.query, call.peer.uid,
                                     execution_.now().unix_milliseconds);
   if (!selected) return answer.send(refusal(selected.error()));
   std::vector<output::ShownJob> all;

@@ -1,6 +1,7 @@
 #include "serve/selection.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <optional>
 #include <set>
@@ -149,15 +150,16 @@ class Groups {
   Group* group_ = nullptr;
 };
 
-int rank_of(const Job& job) {
+/// Running jobs are shown first, then waiting ones, then those that ended last.
+std::size_t rank_of(const Job& job) {
   return job.state == JobState::kRunning ? 0 : model::has_ended(job.state) ? 2 : 1;
 }
 
 /// The job queued last; a terminal job only if there are no queued ones.
-const Job* last_of(const std::map<JobId, Job>& jobs, std::uint32_t caller) {
+const Job* last_of(const std::vector<const Job*>& jobs, std::uint32_t caller) {
   const Job* last = nullptr;
   for (auto at = jobs.rbegin(); at != jobs.rend(); ++at) {
-    const Job& job = at->second;
+    const Job& job = **at;
     if (job.uid != caller) continue;
     if (job.queued) return &job;
     if (last == nullptr) last = &job;
@@ -167,7 +169,7 @@ const Job* last_of(const std::map<JobId, Job>& jobs, std::uint32_t caller) {
 
 }  // namespace
 
-Result<Selection> select_jobs(const std::map<JobId, Job>& jobs, const Query& query,
+Result<Selection> select_jobs(const std::vector<const Job*>& jobs, const Query& query,
                               std::uint32_t caller, std::int64_t now) {
   const auto wanted = wanted_by(query, caller, now);
   if (!wanted) return wanted.error();
@@ -177,21 +179,30 @@ Result<Selection> select_jobs(const std::map<JobId, Job>& jobs, const Query& que
     return out;
   }
   const bool is_compact = query.contains("compact");
+  const std::size_t limit = wanted->limit.value_or(jobs.size());
   Groups groups;
-  for (const auto& [id, job] : jobs)
-    if (wanted->takes(job) && (!is_compact || groups.is_first(job))) out.jobs.push_back(&job);
+  std::array<std::vector<const Job*>, 3> by_rank;
+  std::size_t count = 0;
+  for (const Job* job : jobs) {
+    if (!wanted->takes(*job) || (is_compact && !groups.is_first(*job))) continue;
+    if (++count <= limit) out.jobs.push_back(job);
+    // Unfinished jobs come in the order of their ids, so the first ones are enough.
+    auto& of_rank = by_rank.at(rank_of(*job));
+    if (of_rank.size() < limit || model::has_ended(job->state)) of_rank.push_back(job);
+  }
   out.alike = groups.alike();
-  if (!wanted->limit || out.jobs.size() <= *wanted->limit) return out;
-  const auto most = static_cast<std::ptrdiff_t>(*wanted->limit);
-  std::partial_sort(out.jobs.begin(), out.jobs.begin() + most, out.jobs.end(),
-                    [](const Job* a, const Job* b) {
-                      const int rank = rank_of(*a);
-                      if (rank != rank_of(*b)) return rank < rank_of(*b);
-                      if (rank < 2) return a->id < b->id;
-                      return a->ended_unix_milliseconds > b->ended_unix_milliseconds;
-                    });
-  out.not_shown = out.jobs.size() - *wanted->limit;
-  out.jobs.resize(*wanted->limit);
+  if (count <= limit) return out;
+  out.not_shown = count - limit;
+  out.jobs.clear();
+  for (auto& of_rank : by_rank) {
+    const std::size_t room = std::min(limit - out.jobs.size(), of_rank.size());
+    const auto end = of_rank.begin() + static_cast<std::ptrdiff_t>(room);
+    if (&of_rank == &by_rank.back())
+      std::partial_sort(of_rank.begin(), end, of_rank.end(), [](const Job* a, const Job* b) {
+        return a->ended_unix_milliseconds > b->ended_unix_milliseconds;
+      });
+    out.jobs.insert(out.jobs.end(), of_rank.begin(), end);
+  }
   return out;
 }
 

@@ -19,9 +19,9 @@ struct Selection {
   std::map<model::JobId, std::string> alike;
 };
 
-/// With a limit: running jobs, then waiting ones, then ended ones, latest first. Without a limit:
-/// by number. Fails with kInvalidArgument (E0919).
-[[nodiscard]] Result<Selection> select_jobs(const std::map<model::JobId, model::Job>& jobs,
+/// Of jobs by ascending number. With a limit: running jobs, then waiting ones, then ended ones,
+/// latest first. Without a limit: by number. Fails with kInvalidArgument (E0919).
+[[nodiscard]] Result<Selection> select_jobs(const std::vector<const model::Job*>& jobs,
                                             const std::map<std::string, std::string>& query,
                                             std::uint32_t caller, std::int64_t now);
 

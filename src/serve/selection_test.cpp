@@ -33,9 +33,15 @@ std::map<JobId, Job> some_jobs() {
   return jobs;
 }
 
+std::vector<const Job*> pointers_to(const std::map<JobId, Job>& jobs) {
+  std::vector<const Job*> out;
+  for (const auto& [id, job] : jobs) out.push_back(&job);
+  return out;
+}
+
 std::vector<JobId> ids(std::map<std::string, std::string> query) {
   const auto jobs = some_jobs();
-  const auto selected = select_jobs(jobs, query, 1, kNow);
+  const auto selected = select_jobs(pointers_to(jobs), query, 1, kNow);
   REQUIRE(selected);
   std::vector<JobId> out;
   for (const Job* job : selected->jobs) out.push_back(job->id);
@@ -63,14 +69,14 @@ TEST_CASE("jobs are chosen by user, state, number, name and time") {
 TEST_CASE("a queued job is the last one before a job in a terminal is") {
   auto jobs = some_jobs();
   jobs[4].queued = true;
-  const auto selected = select_jobs(jobs, {{"last", ""}}, 1, kNow);
+  const auto selected = select_jobs(pointers_to(jobs), {{"last", ""}}, 1, kNow);
   REQUIRE(selected);
   CHECK(selected->jobs.at(0)->id == 4);
 }
 
 TEST_CASE("of more than are wanted those that run come first, and the rest is counted") {
   const auto jobs = some_jobs();
-  const auto selected = select_jobs(jobs, {{"limit", "4"}}, 1, kNow);
+  const auto selected = select_jobs(pointers_to(jobs), {{"limit", "4"}}, 1, kNow);
   REQUIRE(selected);
   CHECK(selected->not_shown == 2);
   CHECK(ids({{"limit", "5"}}) == std::vector<JobId>{6, 4, 5, 8, 3});
@@ -84,7 +90,7 @@ TEST_CASE("one job stands for all of its array that are alike, and those that ru
     job.task = {100, static_cast<int>(id) * 10, 0};
     job.state = id <= 2 ? JobState::kRunning : id % 3 == 0 ? JobState::kHeld : JobState::kWaiting;
   }
-  const auto selected = select_jobs(jobs, {{"compact", ""}, {"limit", "4"}}, 1, kNow);
+  const auto selected = select_jobs(pointers_to(jobs), {{"compact", ""}, {"limit", "4"}}, 1, kNow);
   REQUIRE(selected);
   std::vector<JobId> ids;
   for (const Job* job : selected->jobs) ids.push_back(job->id);
@@ -100,5 +106,5 @@ TEST_CASE("a query that is no query is refused") {
                                                                     {"number", "x"},
                                                                     {"limit", "-1"},
                                                                     {"since", "now"}})
-    CHECK(select_jobs(jobs, {{key, word}}, 1, kNow).error().id == "E0919");
+    CHECK(select_jobs(pointers_to(jobs), {{key, word}}, 1, kNow).error().id == "E0919");
 }
