@@ -201,11 +201,15 @@ Result<std::string> set_aside(const std::string& file) {
       std::strftime(when.data(), when.size(), "%Y-%m-%dT%H-%M-%S", &utc) == 0)
     return cannot(file, error_words(EINVAL));
   std::string folder = file.substr(0, file.rfind('/')) + "/damaged-" + when.data();
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return cannot(file, error_words(errno));
+  // A second journal of the same second must not be mistaken for the first.
+  const std::string first = folder;
+  for (int number = 2; ::mkdir(folder.c_str(), 0700) != 0; ++number) {
+    if (errno != EEXIST || number > 1000) return cannot(file, error_words(errno));
+    folder = first + "-" + std::to_string(number);
+  }
   for (const char* name : {"/journal.db", "/journal.db-wal"}) {
     const std::string from = file.substr(0, file.rfind('/')) + name;
-    if (::link(from.c_str(), (folder + name).c_str()) != 0 && errno != ENOENT && errno != EEXIST)
+    if (::link(from.c_str(), (folder + name).c_str()) != 0 && errno != ENOENT)
       return cannot(file, error_words(errno));
   }
   return folder;

@@ -193,6 +193,21 @@ TEST_CASE("what is no journal at all is kept aside, and the newest copy takes it
   CHECK(journal->jobs()->size() == 1);
 }
 
+TEST_CASE("two damaged journals of one second are both kept") {
+  const Folder folder;
+  std::set<std::string> kept;
+  for (const char* bytes : {"first nonsense", "second nonsense", "third nonsense"}) {
+    put(folder.path + "/journal.db", bytes);
+    fs::remove(folder.path + "/journal.db-wal");
+    auto journal = Journal::open(folder.path);
+    REQUIRE(journal);
+    REQUIRE(journal->salvaged());
+    CHECK(slurp(journal->salvaged()->folder + "/journal.db") == bytes);
+    kept.insert(journal->salvaged()->folder);
+  }
+  CHECK(kept.size() == 3);
+}
+
 TEST_CASE("a WAL whose database was moved away or emptied is read") {
   const Killed killed;
   for (const bool is_there : {false, true}) {
