@@ -13,8 +13,7 @@ LINE, CELL, SUBJECT = 160, 120, 72
 PAGES = ("*.md", "docs/**/*.md", "examples/*.md", "benchmarks/*.md")
 GENERATED = {"docs/cli.md"}
 SOURCES = {".hpp", ".cpp", ".h", ".c", ".py", ".sh", ".js", ".cmake", ".txt"}
-LENGTH_HELD = ("src", "simulator", "preload", "scripts", "examples", "include", "fuzz", "cmake")
-WORDS_HELD = ("cmake", "dashboard", "examples", "fuzz", "include", "preload", "python", "scripts", "simulator", "src", "tests")
+HELD = ("cmake", "dashboard", "examples", "fuzz", "include", "preload", "python", "scripts", "simulator", "src", "tests")
 # Subjects of older commits stay as they are.
 SUBJECTS_SINCE = "2026-11-24T03:00:00Z"
 
@@ -100,12 +99,11 @@ def prose_lines(name, code):
     return lines
 
 
-def source_problems(name, code, folder):
-    prose = prose_lines(name, code) if folder in LENGTH_HELD else ()
+def source_problems(name, code):
+    prose = prose_lines(name, code)
     for number, line in enumerate(code.splitlines(), 1):
         where = f"{name}:{number}"
-        if folder in WORDS_HELD:
-            yield from word_problems(where, line)
+        yield from word_problems(where, line)
         if number in prose and len(WEB_ADDRESS.sub("", line)) > LINE:
             yield f"{where}: a line of {len(line)} characters, at most {LINE}"
 
@@ -135,10 +133,10 @@ def check(arguments):
             if name not in GENERATED:
                 yield from page_problems(name, path.read_text())
                 yield from path_problems(root, name, path.read_text())
-    for folder in sorted({*LENGTH_HELD, *WORDS_HELD}):
+    for folder in HELD:
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in SOURCES and path.is_file() and path.resolve() != pathlib.Path(__file__).resolve():
-                yield from source_problems(str(path.relative_to(root)), path.read_text(), folder)
+                yield from source_problems(str(path.relative_to(root)), path.read_text())
     yield from subject_problems(git_log(root))
 
 
