@@ -219,7 +219,7 @@ def compare_outputs(a: Any, b: Any, *, rtol: Optional[float] = None, atol: Optio
     >>> bool(compare_outputs({"loss": 1.0}, {"loss": 1.0 + 1e-9}))
     True
     >>> compare_outputs({"loss": 1.0}, {"lost": 1.0})
-    different: the keys of the results: ['loss', 'lost'] are in one alone
+    different: the keys of the results: ['loss', 'lost'] are only in one of them
     """
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value is not None:
