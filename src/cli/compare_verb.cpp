@@ -244,8 +244,7 @@ class Rounds {
       if (!result.out_of_race.empty()) continue;
       if (reference == nullptr) reference = &outputs_[i];
       result.output = compare::check_output(*reference, outputs_[i], output_.tolerance);
-      if (result.output->difference)
-        result.out_of_race = output::difference_words(*result.output->difference);
+      if (result.output->difference) result.out_of_race = output::difference_words(*result.output);
     }
   }
 

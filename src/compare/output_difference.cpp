@@ -322,6 +322,7 @@ model::OutputCheck check_output(const OutputSeries& reference, const OutputSerie
     if (reference.first()[i].kind == Kind::kWord) continue;
     ++(ignored[i] ? check.varying : check.compared);
   }
+  check.repeats = check.varying == 0 && reference.runs() > 1 && series.runs() > 1;
   check.difference = difference_of(reference.first(), series.first(), tolerance, ignored);
   if (check.difference) check.state = model::OutputCheck::State::kDiffers;
   return check;

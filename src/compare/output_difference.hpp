@@ -49,6 +49,7 @@ class OutputSeries {
  public:
   void add(Output output, Tolerance tolerance);
   [[nodiscard]] bool empty() const { return runs_ == 0; }
+  [[nodiscard]] std::size_t runs() const { return runs_; }
   /// The runs differ in nothing but numbers.
   [[nodiscard]] bool is_stable() const { return stable_; }
   [[nodiscard]] const Output& first() const { return first_; }

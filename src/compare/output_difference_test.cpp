@@ -111,6 +111,9 @@ TEST_CASE("a setting is compared without the numbers that vary from run to run")
   const auto differs = check_output(reference, series({"loss 1.50 in 9.5 s"}), {});
   CHECK(differs.state == State::kDiffers);
   CHECK(differs.difference->found == "1.50");
+  CHECK_FALSE(differs.repeats);
+  CHECK(check_output(series({"1", "1"}), series({"2", "2"}), {}).repeats);
+  CHECK_FALSE(check_output(series({"1", "1"}), series({"2"}), {}).repeats);
   CHECK(check_output(reference, series({"a", "b"}), {}).state == State::kUnstable);
   CHECK(check_output(reference, series({}), {}).state == State::kUnstable);
 }

@@ -53,6 +53,7 @@ struct OutputCheck {
   enum class State { kSame, kDiffers, kUnstable } state = State::kSame;
   // kUnstable: its own runs differ in more than numbers
   std::optional<OutputDifference> difference;
+  bool repeats = false;      // both settings ran several times, with the same results each time
   std::size_t compared = 0;  // numbers
   std::size_t varying = 0;   // numbers that differ between runs of one setting: not compared
 };

@@ -18,8 +18,9 @@ namespace berth::output {
 [[nodiscard]] std::string show_ratio(double ratio);
 /// "CPU, 4 threads", "1 GPU, NAME=value".
 [[nodiscard]] std::string setting_words(const model::RunSetting& setting);
-/// How an output differs from that of the first setting, and what usually makes it so.
-[[nodiscard]] std::string difference_words(const model::OutputDifference& difference);
+/// How an output differs from that of the first setting, and what usually makes it so. `check` has
+/// a difference.
+[[nodiscard]] std::string difference_words(const model::OutputCheck& check);
 /// A table, the verdict, and the command of the best setting.
 [[nodiscard]] std::string comparison_text(const model::Comparison& comparison,
                                           const Terminal& terminal);

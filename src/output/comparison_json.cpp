@@ -41,6 +41,7 @@ void add_output(JsonWriter& json, const std::optional<model::OutputCheck>& check
   if (!check) return json.value(nullptr);
   json.open('{');
   json.field("state", name_of(check->state));
+  json.field("repeats", check->repeats);
   json.field("numbers_compared", check->compared);
   json.field("numbers_varying", check->varying);
   json.key("difference");

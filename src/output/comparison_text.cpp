@@ -101,7 +101,7 @@ std::string winner_sentence(const Comparison& comparison) {
   if (const std::string alike = names_of_alike(comparison); !alike.empty())
     return text("Best: {}. These are no faster, and need no less: {}.", name, alike);
   const SettingResult* next = next_best(comparison);
-  if (next == nullptr) return text("Only one setting finished: {}.", name);
+  if (next == nullptr) return text("Only this setting is left: {}.", name);
   return text("Best: {}, {} times as fast as the next one ({}).", name,
               show_ratio(next->wall_seconds->median / winner.wall_seconds->median),
               setting_words(next->setting));
@@ -128,15 +128,26 @@ std::string gpu_sentence(const Comparison& comparison) {
               show_seconds(with), show_seconds(without));
 }
 
+/// 1.46 → "146", 0.00125 → "0.13"
+std::string percent_of(double part) {
+  return 100 * part < 1 ? fmt::format("{:.2g}", 100 * part) : fmt::format("{:.0f}", 100 * part);
+}
+
 /// What usually makes numbers so different.
-std::string_view cause_of(const model::OutputDifference& difference) {
+std::string_view cause_of(const model::OutputDifference& difference, bool repeats) {
   constexpr double kOfOrder = 1e-5, kOfPrecision = 2e-2;
   if (difference.largest_relative <= kOfOrder)
     return tr("so little comes from sums in another order, as with other threads or on a GPU");
   if (difference.largest_relative <= kOfPrecision)
     return tr(
         "so much comes from TF32 or half precision, or from rounding that training amplifies");
-  return tr("this is more than rounding: other random numbers, another algorithm, or an error");
+  if (repeats)
+    return tr(
+        "each setting repeats its own result, so it computes in another order or by another "
+        "algorithm, and the program amplifies the difference");
+  return tr(
+      "so much comes from other random numbers, another algorithm, an error, or a program that "
+      "amplifies rounding");
 }
 
 /// What was compared of the outputs, and what would make them repeat.
@@ -145,11 +156,11 @@ std::vector<std::string> output_sentences(const Comparison& comparison) {
   std::vector<std::string> sentences;
   if (comparison.compared_output.empty()) return sentences;
   std::size_t same = 0, compared = 0, varying = 0;
-  bool differs = false, unstable = false;
+  bool unsure = false, unstable = false;
   for (const SettingResult& one : comparison.settings) {
     if (!one.output) continue;
     same += one.output->state == State::kSame ? 1 : 0;
-    differs = differs || one.output->state == State::kDiffers;
+    unsure = unsure || (one.output->state == State::kDiffers && !one.output->repeats);
     unstable = unstable || one.output->state == State::kUnstable;
     compared = std::max(compared, one.output->compared);
     varying = std::max(varying, one.output->varying);
@@ -168,7 +179,7 @@ std::vector<std::string> output_sentences(const Comparison& comparison) {
         text("The output varies from run to run in more than numbers: compare only "
              "lines with results, for example {}.",
              "--output-lines loss"));
-  if (differs || varying > 0)
+  if (unsure || varying > 0)
     sentences.push_back(text("To make runs repeat: {}, and seeds in the program ({} in Python).",
                              "--preset deterministic", "berth.reproducible(0)"));
   return sentences;
@@ -212,15 +223,16 @@ std::string setting_words(const model::RunSetting& setting) {
   return words;
 }
 
-std::string difference_words(const model::OutputDifference& difference) {
+std::string difference_words(const model::OutputCheck& check) {
+  const model::OutputDifference& difference = *check.difference;
   const std::string at = text("line {} has '{}' instead of '{}'", difference.line, difference.found,
                               difference.expected);
   if (difference.in_shape) return text("other output than the first setting: {}", at);
-  return text_n("{} number differs from the first setting, by {:.2g} %: {}",
-                "{} numbers differ from the first setting, by up to {:.2g} %: {}",
+  return text_n("{} number differs from the first setting, by {} %: {}",
+                "{} numbers differ from the first setting, by up to {} %: {}",
                 static_cast<long long>(difference.numbers), difference.numbers,
-                100 * difference.largest_relative, at) +
-         std::string(tr("; ")) + std::string(cause_of(difference));
+                percent_of(difference.largest_relative), at) +
+         std::string(tr("; ")) + std::string(cause_of(difference, check.repeats));
 }
 
 std::vector<std::string> verdict_sentences(const Comparison& comparison) {
