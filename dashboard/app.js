@@ -6,6 +6,7 @@ const ENGLISH = {
   skip: "Skip to the devices", devices: "Devices", alerts: "Alerts", processes: "Processes", jobs: "Jobs", theme: "Theme",
   token: "Token of this broker", send: "Open", use: "use", memory: "memory", live: "live", lost: "no connection; trying again",
   refused: "the token is not the right one", needsToken: "a token is needed", noProcesses: "No process is on a device.",
+  noKnownProcesses: "No process is known to be on a device.",
   noJobs: "No job runs or waits.", job: "job", device: "device", user: "user", pid: "pid", sm: "SM", cpu: "CPU", rss: "host memory",
   command: "command", notListed: "and {} more", age: "age", unknownUsers: "users not known", graph: "Use and memory of device {} in the last minutes",
   health: { ok: "ok", degraded: "degraded", lost: "lost", asleep: "asleep", "no answer": "no answer", "not checked": "not checked" },
@@ -16,6 +17,7 @@ const CHINESE = {
   skip: "跳到设备列表", devices: "设备", alerts: "告警", processes: "进程", jobs: "作业", theme: "主题",
   token: "本机 broker 的令牌", send: "打开", use: "利用率", memory: "显存", live: "实时", lost: "连接断开，正在重试",
   refused: "令牌不对", needsToken: "需要令牌", noProcesses: "没有进程在使用设备。",
+  noKnownProcesses: "未发现使用设备的进程，但有设备的进程列表读不到。",
   noJobs: "没有正在运行或排队的作业。", job: "作业", device: "设备", user: "用户", pid: "pid", sm: "SM", cpu: "CPU", rss: "主机内存",
   command: "命令", notListed: "另有 {} 个", age: "时长", unknownUsers: "用户未知", graph: "设备 {} 最近几分钟的利用率和显存",
   health: { ok: "正常", degraded: "异常", lost: "掉线", asleep: "休眠", "no answer": "无响应", "not checked": "未检查" },
@@ -160,7 +162,8 @@ function show(frame) {
   at("processes").replaceChildren(...rows);
   const more = frame.processes_not_listed;
   at("no-processes").hidden = rows.length > 0 && more === 0;
-  at("no-processes").textContent = more > 0 ? words.notListed.replace("{}", more) : words.noProcesses;
+  const none = frame.devices.some((device) => !device.users) ? words.noKnownProcesses : words.noProcesses;
+  at("no-processes").textContent = more > 0 ? words.notListed.replace("{}", more) : none;
 }
 
 function showJob(job) {

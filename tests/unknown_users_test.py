@@ -32,6 +32,16 @@ class UnknownUsers(unittest.TestCase):
                 self.assertIsNone(device["process_count"])
                 self.assertIn(device["processes_unknown"], ("not supported", "no permission", "failed"))
 
+    def test_neither_the_live_view_nor_the_metrics_say_that_nobody_uses_it(self):
+        for library in LIBRARIES:
+            with self.subTest(library=library):
+                top = run(library, "top", "--once").stdout
+                self.assertIn("users not known", top)
+                self.assertNotIn("no process is on a device", top)
+                metrics = run(library, "exporter", "--once").stdout
+                known = [line for line in metrics.splitlines() if line.startswith("berth_device_processes_known{")]
+                self.assertEqual([line[-2:] for line in known[:2]], [" 0", " 0"], known)
+
     def test_no_job_gets_it_unasked(self):
         for library in LIBRARIES:
             for words in ([], ["--gpus", "1"]):

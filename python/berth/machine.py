@@ -55,7 +55,7 @@ class Device:
     power_milliwatts: Optional[int]
     temperature_celsius: Optional[float]
     compute_capability: Optional[str]
-    users: Tuple[str, ...]
+    users: Optional[Tuple[str, ...]]
     data: Mapping[str, Any] = dataclasses.field(repr=False, compare=False, default_factory=dict)
 
     @property
@@ -71,7 +71,7 @@ class Device:
     def _cells(self) -> List[str]:
         load = "?" if self.utilization_percent is None else f"{self.utilization_percent:.0f} %"
         return [str(self.index), self.name or "?", f"{_size(self.memory_used_bytes)} / {_size(self.memory_total_bytes)}", load, self.health,
-                ", ".join(self.users)]
+                "?" if self.users is None else ", ".join(self.users)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +141,8 @@ class Snapshot:
 def _device(row: Dict[str, Any]) -> Device:
     wanted = {one.name for one in dataclasses.fields(Device)} - {"data", "users"}
     known: Dict[str, Any] = {name: row.get(name) for name in wanted}
-    return Device(users=tuple(row.get("users") or ()), data=row, **known)
+    users = row.get("users")
+    return Device(users=None if users is None else tuple(users), data=row, **known)
 
 
 def _process(row: Dict[str, Any]) -> Process:

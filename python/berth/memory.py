@@ -121,6 +121,8 @@ def _rows(seen: Optional[Snapshot]) -> List[MemoryRow]:
         users = [process for process in seen.processes if process.device == one.index]
         own = [process.memory_bytes for process in users if process.pid == os.getpid()]
         others = [process.memory_bytes for process in users if process.pid != os.getpid()]
+        if one.data.get("process_count") is None:  # the list of processes could not be read
+            own, others = [None], [None]
         in_use, held, pieces = framework.get(one.index, (None, None, None))
         rows.append(MemoryRow(f"{one.index} {one.name or '?'}", one.memory_total_bytes, one.memory_used_bytes,
                               _sum(own), in_use, held, _sum(others), pieces))

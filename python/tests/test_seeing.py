@@ -118,6 +118,23 @@ class OnOne(OnAMachine):
         self.assertEqual(self.prints(code), "3 5 0.2 0 True True True\ndevice True\n")
         self.assertEqual(self.prints("print([row.name for row in berth.memory_summary()])", BERTH_LIBRARY="/nowhere"), "['host']\n")
 
+    def test_a_device_with_an_unreadable_process_list_is_not_unused(self):
+        code = """
+            from berth import _library
+            given = _library.document
+            def document(kind):
+                seen = given(kind)
+                if kind == 'ls':
+                    seen['devices'][0].update(users=None, process_count=None, processes_unknown='no permission')
+                else:
+                    seen['processes'] = []
+                return seen
+            _library.document = document
+            row = berth.memory_summary()[0]
+            print(row.own, row.others, berth.devices()[0].users, repr(berth.devices()).splitlines()[1].split()[-1])
+            """
+        self.assertEqual(self.prints(code), "None None None ?\n")
+
     def test_no_driver_is_loaded_for_it(self):
         code = """
             import types

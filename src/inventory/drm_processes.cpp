@@ -1,5 +1,7 @@
 #include "inventory/drm_processes.hpp"
 
+#include "base/text.hpp"
+
 namespace berth::inventory {
 
 namespace {
@@ -54,12 +56,16 @@ void add_drm_processes(const system::DrmSearch& search, bool everybody,
     const auto& used = device.readings.memory_used_bytes;
     if (device.memory_unified || used || used.why != model::Absence::kNotSupported) continue;
     if (sum > device.readings.memory_total_bytes.value_or(sum)) continue;
-    if (!search.finished)
+    if (!search.finished) {
       device.readings.memory_used_bytes = model::Absence::kNoAnswer;
-    else if (!everybody)
+    } else if (!everybody) {
+      // Neither a process nor its memory would show that somebody else uses the device.
       device.readings.memory_used_bytes = model::Absence::kNoPermission;
-    else if (all_told)
+      device.processes_unknown = model::Absence::kNoPermission;
+      device.note = text("only root sees which processes of other users use it");
+    } else if (all_told) {
       device.readings.memory_used_bytes = sum;
+    }
   }
 }
 

@@ -79,6 +79,20 @@ TEST_CASE("memory in use is the sum of the clients only where all could be seen 
   CHECK(used({}, true, asleep).why == Absence::kAsleep);
 }
 
+TEST_CASE(
+    "a device is not unused where neither other users' processes nor its memory can be read") {
+  std::vector<Device> devices = {gpu(Vendor::kIntel, kFirst), gpu(Vendor::kAmd, kSecond)};
+  devices[1].readings.memory_used_bytes = 10U;
+  std::vector<DeviceProcess> rows;
+  add_drm_processes({}, false, devices, rows);
+  CHECK(devices[0].processes_unknown == Absence::kNoPermission);
+  CHECK_FALSE(devices[1].processes_unknown);  // memory that no process accounts for shows others
+  devices[0].processes_unknown.reset();
+  devices[0].readings.memory_used_bytes = Absence::kNotSupported;
+  add_drm_processes({}, true, devices, rows);
+  CHECK_FALSE(devices[0].processes_unknown);
+}
+
 TEST_CASE("graphics inside a processor uses the host's memory") {
   Device integrated = gpu(Vendor::kIntel, kFirst);
   integrated.memory_unified = true;

@@ -171,7 +171,10 @@ class Look {
     }
     if (options_.processes && !clients_.finished)
       for (Device& device : snapshot_.devices)
-        if (has_drm_clients(device)) device.processes_unknown = model::Absence::kNoAnswer;
+        if (has_drm_clients(device)) {
+          device.processes_unknown = model::Absence::kNoAnswer;
+          device.note = text("its processes could not be found in time");
+        }
     note_gap();
     number_devices(snapshot_.devices, snapshot_.processes);
     sort_processes(snapshot_.processes);

@@ -88,6 +88,8 @@ Line device_line(const Device& device, const std::map<int, output::Use>& uses,
   }
   if (const auto found = uses.find(device.index); found != uses.end())
     put(line, width, Style::kCyan, output::show_users(found->second) + "  ");
+  else if (model::users_unknown(device) && !model::mute(device))
+    put(line, width, Style::kYellow, text("users not known") + "  ");
   put(line, width, Style::kDim, output::short_name(device));
   return line;
 }
@@ -250,6 +252,15 @@ Line process_line(const DeviceProcess& process, int width) {
   return line;
 }
 
+/// An empty list means "no process" only if every device answered.
+std::string nobody(const model::Snapshot& snapshot) {
+  if (!snapshot.processes.empty()) return text("no process matches");
+  const auto& devices = snapshot.devices;
+  return std::any_of(devices.begin(), devices.end(), model::users_unknown)
+             ? text("no process is known to use a device")
+             : text("no process is on a device");
+}
+
 std::vector<Line> process_lines(const watch::Frame& frame, const Settings& settings, int width,
                                 int most) {
   const auto rows = shown_processes(frame, settings);
@@ -262,9 +273,7 @@ std::vector<Line> process_lines(const watch::Frame& frame, const Settings& setti
     lines.push_back(process_line(*rows[static_cast<std::size_t>(i)], width));
   if (rows.empty() && (room > 0 || most == 0)) {
     Line none;
-    put(none, width, Style::kDim,
-        frame.snapshot.processes.empty() ? text("no process is on a device")
-                                         : text("no process matches"));
+    put(none, width, Style::kDim, nobody(frame.snapshot));
     lines.push_back(std::move(none));
   }
   return lines;

@@ -118,6 +118,16 @@ TEST_CASE("what is not known is a dash, and a process of another namespace is ma
   CHECK(text.find("0 %") == std::string::npos);
 }
 
+TEST_CASE("an unreadable process list is not an unused device") {
+  watch::Frame frame = busy_frame(1, 0);
+  CHECK(text_of(draw(frame, {}, {}, 100, 0)).find("no process is on a device") !=
+        std::string::npos);
+  frame.snapshot.devices[0].processes_unknown = model::Absence::kNoPermission;
+  const std::string text = text_of(draw(frame, {}, {}, 100, 0));
+  CHECK(text.find("users not known") != std::string::npos);
+  CHECK(text.find("no process is known to use a device") != std::string::npos);
+}
+
 TEST_CASE("control characters of a process do not reach the terminal") {
   watch::Frame frame = busy_frame(1, 1);
   frame.snapshot.processes[0].user = "a\x1b[2Jb";

@@ -51,7 +51,10 @@ void join(const inventory::DeviceSample& sample, Device& device) {
 #define BERTH_ROW(type, member) take(sample.device.readings.member, device.readings.member);
   BERTH_DEVICE_READINGS(BERTH_ROW)
 #undef BERTH_ROW
-  if (sample.has_all) device.partitions = sample.device.partitions;
+  if (sample.has_all) {
+    device.partitions = sample.device.partitions;
+    device.partitions_unknown = sample.device.partitions_unknown;
+  }
   device.age_seconds.reset();
   join_health(sample, device);
 }

@@ -37,6 +37,16 @@ TEST_CASE("a fast sample replaces what it read and leaves the rest") {
   CHECK(device.health == Health::kOk);
 }
 
+TEST_CASE("partitions that can't be read any more are unknown, not none") {
+  model::Device device = gpu();
+  device.partitions.emplace_back();
+  auto one = sample();
+  one.has_all = true;
+  one.device.partitions_unknown = Absence::kNoPermission;
+  join(one, device);
+  CHECK(device.partitions_unknown == Absence::kNoPermission);
+}
+
 TEST_CASE("a reading that the driver refuses now is absent") {
   model::Device device = gpu();
   auto one = sample();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text_parts.hpp"
+#include "model/device_use.hpp"
 #include "watch/join.hpp"
 #include "watch/usage_meter.hpp"
 
@@ -207,6 +208,11 @@ void add_states(Writer& out, const Frame& frame, const std::vector<Values>& devi
   out.family("berth_device_up", "", "gauge", "1: the device answers; 0: lost, or no answer.");
   for (const Values& one : devices)
     out.sample("berth_device_up", labels(one), answers(*one.device) ? 1 : 0);
+  out.family("berth_device_processes_known", "", "gauge",
+             "1: the processes of the device could be read; 0: nobody knows who uses it.");
+  for (const Values& one : devices)
+    out.sample("berth_device_processes_known", labels(one),
+               model::users_unknown(*one.device) ? 0 : 1);
   out.family("berth_device_degraded", "", "gauge",
              "1: errors or throttling by hardware; no series if nothing could be checked.");
   for (const Values& one : devices)

@@ -76,6 +76,15 @@ TEST_CASE("OpenMetrics says units and its end, and names counters without _total
   CHECK(text.ends_with("# EOF\n"));
 }
 
+TEST_CASE("a device with an unreadable process list is not one without processes") {
+  Frame frame = sample_frame();
+  const std::string labels = "{device=\"0\",uuid=\"GPU-abc\"} ";
+  CHECK(has(render_metrics(frame, {}), "berth_device_processes_known" + labels + "1"));
+  frame.snapshot.processes.clear();
+  frame.snapshot.devices[0].processes_unknown = Absence::kFailed;
+  CHECK(has(render_metrics(frame, {}), "berth_device_processes_known" + labels + "0"));
+}
+
 TEST_CASE("processes are listed by user, job and program, and only on request") {
   CHECK(render_metrics(sample_frame(), {}).find("berth_process_") == std::string::npos);
   MetricsOptions options;

@@ -181,8 +181,11 @@ class Sampler::Work {
       sampled_at_[key_of(device)] = read_at_[key_of(device)] = now;
       join(sample, device);
       // Samples of other vendors have no process list; keep the one from the last full snapshot.
-      const bool is_listed = is_sampled_by_driver(device) && !sample.no_process_list;
-      if (!is_listed) continue;
+      const bool is_asked =
+          is_sampled_by_driver(device) && sample.no_process_list != model::Absence::kNotAsked;
+      if (!is_asked) continue;
+      // If the list can't be read any more, the old rows would show processes that may have ended.
+      device.processes_unknown = sample.no_process_list;
       for (model::DeviceProcess& row : sample.processes) row.device = device.index;
       rows_[device.index] = std::move(sample.processes);
       lists_are_new_ = true;

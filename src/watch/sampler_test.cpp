@@ -52,6 +52,19 @@ TEST_CASE("the jobs are told to the sampler, in its own thread") {
   CHECK(frame->snapshot.processes[0].job == 7);
 }
 
+TEST_CASE(
+    "when a process list can't be read any more, its old processes are gone and it is not known") {
+  SamplerOptions options;
+  options.interval = 20ms;
+  Sampler sampler(sources_with("list_ends"), options);
+  FramePtr frame = sampler.wait(0, 60s);
+  for (int i = 0; i < 500 && frame && !frame->snapshot.devices[0].processes_unknown; ++i)
+    frame = sampler.wait(frame->number + 1, 60s);
+  REQUIRE(frame);
+  CHECK(frame->snapshot.devices[0].processes_unknown == model::Absence::kNoPermission);
+  CHECK(frame->snapshot.processes.empty());
+}
+
 TEST_CASE("without a driver there are frames of the CPU") {
   inventory::Sources sources;
   sources.nvml_library = "";

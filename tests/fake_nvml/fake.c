@@ -7,6 +7,8 @@
  * SIGSEGV in every second device FAKE_HANG_DEVICE, FAKE_CRASH_DEVICE, FAKE_LOST_DEVICE,
  * FAKE_REFUSED_DEVICE   the number of one device FAKE_INIT_CODE    what nvmlInit_v2 answers
  * FAKE_LIST_CODE    what the list of compute processes answers
+ * FAKE_LIST_GROWS   there is always one process more than there is room for
+ * FAKE_LIST_ENDS    after so many answers in one program, that list is refused
  * FAKE_NO_ATTACH    only initialisation without attaching works; only even addresses may be asked
  */
 #include <signal.h>
@@ -194,6 +196,15 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Device* device, unsigned* cou
   return FAKE_LIST_CODE;
 #endif
   const unsigned have = *count;
+#ifdef FAKE_LIST_GROWS
+  (void)device, (void)out;
+  *count = have + 1;
+  return 7;
+#endif
+#ifdef FAKE_LIST_ENDS
+  static int answers = 0;
+  if (++answers > FAKE_LIST_ENDS) return 4;
+#endif
   *count = 3;
   if (have < 3 || out == NULL) return 7;
   for (unsigned i = 0; i < 3; ++i) {
@@ -215,7 +226,7 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Device* device, unsigned* cou
   return 0;
 }
 
-#ifdef FAKE_LIST_CODE
+#if defined(FAKE_LIST_CODE) || defined(FAKE_LIST_GROWS)
 /* Nobody draws, which says nothing of who computes. */
 EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(Device* device, unsigned* count, void* out) {
   (void)device, (void)out;
