@@ -39,7 +39,8 @@ constexpr auto kOverviewOptions = std::to_array<Option>({
 constexpr auto kOverviewExamples = std::to_array<Example>({
     {"berth", "devices, who uses them, what is wrong, and what to do next"},
     {"berth --json", "the same for a program"},
-    {"berth run -- python train.py", "on a free GPU, or the CPU where there is none"},
+    {"berth run -- python train.py",
+     "one free GPU; waits if all are busy; the CPU if there is none"},
     {"berth doctor -- python train.py", "why it does not find the GPU"},
     {"berth sim --machine dgx-h100-8 -- berth", "a simulated machine"},
 });
@@ -116,10 +117,10 @@ constexpr auto kLeaseOptions = join(kRequestOptions, kRunOnlyOptions);
 constexpr auto kRunOptions = join(join(kLeaseOptions, kRankOptions), kQueueOptions);
 constexpr auto kRunExamples = std::to_array<Example>({
     {"berth run -- python train.py",
-     "on a free GPU (waits for one), or the CPU where there is none"},
+     "one free GPU; waits if all are busy; the CPU if there is none"},
     {"berth run --gpus 2 -- python train.py", "on two"},
     {"berth run --memory 8GiB -- python infer.py",
-     "on a free or the least used GPU with that much free"},
+     "part of a GPU: a free one, else the least used"},
     {"berth run --cpu -- python train.py", "on the CPU, with the GPUs hidden"},
     {"berth run --ranks 4 -- python train.py", "four processes with a GPU each, as torchrun would"},
     {"berth run --retries 3 -- python train.py",

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "model/access.hpp"
+#include "model/busy.hpp"
 #include "model/device.hpp"
 #include "model/device_use.hpp"
 #include "model/diagnosis.hpp"
@@ -225,6 +226,34 @@ bool mute(const Device& device) {
 
 bool users_unknown(const Device& device) {
   return mute(device) || device.processes_unknown.has_value();
+}
+
+namespace {
+
+/// Less memory than this is a desktop's graphics, or what drivers keep.
+std::uint64_t work_bytes(const Device& device) {
+  constexpr std::uint64_t kGiB = 1ULL << 30U;
+  return std::max(kGiB, device.readings.memory_total_bytes.value_or(0) / 10);
+}
+
+}  // namespace
+
+bool makes_busy(const DeviceProcess& process, const Device& device) {
+  return process.kind.compute || process.kind.mps || !process.kind.graphics ||
+         process.memory_bytes.value_or(0) >= work_bytes(device);
+}
+
+bool holds_unaccounted(const Device& device, const Snapshot& snapshot) {
+  if (device.memory_unified) return false;
+  return std::any_of(snapshot.unattributed.begin(), snapshot.unattributed.end(),
+                     [&](const Unattributed& memory) {
+                       return memory.device == device.index && memory.cause != "driver_reserve" &&
+                              memory.memory_bytes >= work_bytes(device);
+                     });
+}
+
+bool has_unseen_users(const Device& device, const Snapshot& snapshot) {
+  return !snapshot.host.wsl && holds_unaccounted(device, snapshot);
 }
 
 bool is_gpu(const Device& device) {

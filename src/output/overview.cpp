@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "model/busy.hpp"
 #include "model/device_use.hpp"
 #include "output/words.hpp"
 
@@ -18,15 +19,10 @@ using model::Health;
 
 constexpr std::size_t kSteps = 3;
 
-bool has_process(const model::Snapshot& snapshot, int device) {
-  return std::any_of(snapshot.processes.begin(), snapshot.processes.end(),
-                     [&](const auto& process) { return process.device == device; });
-}
-
-bool has_unexplained_memory(const model::Snapshot& snapshot, int device) {
-  return std::any_of(
-      snapshot.unattributed.begin(), snapshot.unattributed.end(),
-      [&](const auto& memory) { return memory.device == device && !is_usual(memory); });
+bool is_used(const model::Snapshot& snapshot, const Device& device) {
+  return std::any_of(snapshot.processes.begin(), snapshot.processes.end(), [&](const auto& one) {
+    return one.device == device.index && model::makes_busy(one, device);
+  });
 }
 
 std::string device_label(const Device& device) {
@@ -123,7 +119,7 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
     steps.offer("run",
                 fmt::format("berth run --memory {}GiB -- python train.py",
                             std::min<std::uint64_t>(8, room.roomiest / kGiB)),
-                std::string(tr("share the least used GPU")));
+                std::string(tr("part of the least used GPU")));
   const bool ill = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), unwell);
   if (driver_fails(snapshot) || ill)
     steps.offer("doctor", "berth doctor", std::string(tr("why, and what mends it")));
@@ -172,8 +168,8 @@ DeviceState state_of(const Device& device, const model::Snapshot& snapshot) {
   if (model::out_of_reach(device)) return DeviceState::kProblem;
   if (!device.managed) return DeviceState::kNotManaged;
   if (unwell(device)) return DeviceState::kProblem;
-  if (has_process(snapshot, device.index) ||
-      (has_unexplained_memory(snapshot, device.index) && !device.processes_unknown))
+  if (is_used(snapshot, device) ||
+      (model::has_unseen_users(device, snapshot) && !device.processes_unknown))
     return DeviceState::kBusy;
   const auto leases = leases_of(device, snapshot);
   if (std::any_of(leases.begin(), leases.end(), [](const auto& one) { return !is_drained(one); }))

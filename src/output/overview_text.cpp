@@ -65,6 +65,7 @@ Cell first_cell(const Device& device, DeviceState state) {
   if (state == DeviceState::kDrained) return {std::string(tr("drained")), Style::kYellow};
   const auto& utilization = device.readings.utilization_percent;
   if (utilization) return bar_of(*utilization);
+  if (state == DeviceState::kNotKnown) return {std::string(tr("not known")), Style::kYellow};
   return device.mig_enabled.value_or(false) ? "MIG" : std::string(tr("busy"));
 }
 
@@ -128,6 +129,13 @@ bool several_models(const model::Snapshot& snapshot) {
   return false;
 }
 
+bool has_unexplained_memory(const model::Snapshot& snapshot, int device) {
+  return std::any_of(snapshot.unattributed.begin(), snapshot.unattributed.end(),
+                     [&](const model::Unattributed& memory) {
+                       return memory.device == device && !is_usual(memory);
+                     });
+}
+
 /// One row for each busy or faulty device. If there are many free devices, they share one line.
 std::string device_lines(const model::Snapshot& snapshot, const Terminal& terminal) {
   const auto uses = uses_of(snapshot);
@@ -154,7 +162,8 @@ std::string device_lines(const model::Snapshot& snapshot, const Terminal& termin
     const DeviceState state = state_of(device, snapshot);
     const bool quiet = state == DeviceState::kFree || state == DeviceState::kAsleep;
     const auto use = uses.find(device.index);
-    if (quiet && gpus > kRowsForFree)
+    if (quiet && use == uses.end() && !has_unexplained_memory(snapshot, device.index) &&
+        gpus > kRowsForFree)
       idle.push_back(fmt::format("{:>{}}  {}", device.index, index_width,
                                  state == DeviceState::kFree ? tr("free") : tr("asleep")));
     else

@@ -205,6 +205,29 @@ TEST_CASE("how many processors there are is said only where it is known") {
   CHECK(shown.find("1 core") == std::string::npos);
 }
 
+TEST_CASE("a desktop's graphics leave a GPU free in the overview, as for berth run") {
+  model::Snapshot snapshot;
+  snapshot.driver.state = "ok";
+  model::Device device;
+  device.index = 0;
+  device.health = model::Health::kOk;
+  device.readings.memory_total_bytes = std::uint64_t{24} << 30U;
+  snapshot.devices.push_back(device);
+  model::DeviceProcess desktop;
+  desktop.device = 0;
+  desktop.kind.graphics = true;
+  desktop.memory_bytes = std::uint64_t{300} << 20U;
+  snapshot.processes.push_back(desktop);
+  CHECK(name(state_of(device, snapshot)) == "free");
+  snapshot.processes[0].memory_bytes = std::uint64_t{3} << 30U;
+  CHECK(name(state_of(device, snapshot)) == "busy");
+  snapshot.processes.clear();
+  snapshot.unattributed.push_back({0, std::uint64_t{1} << 30U, "not_readable", {}});
+  CHECK(name(state_of(device, snapshot)) == "free");
+  snapshot.unattributed[0].memory_bytes = std::uint64_t{3} << 30U;
+  CHECK(name(state_of(device, snapshot)) == "busy");
+}
+
 TEST_CASE("a GPU whose processes could not be read is on no screen free, or nobody's") {
   model::Snapshot snapshot;
   snapshot.driver.state = "ok";

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "model/busy.hpp"
 #include "model/device_use.hpp"
 #include "policy/placement.hpp"
 
@@ -22,15 +23,9 @@ using model::Partition;
 using model::Vendor;
 
 constexpr std::uint64_t kMiB = 1ULL << 20;
-constexpr std::uint64_t kGiB = 1ULL << 30;
 
 bool computes(const model::DeviceProcess& process) {
   return process.kind.compute || process.kind.mps || !process.kind.graphics;
-}
-
-/// Memory use above this makes a device busy.
-std::uint64_t threshold(const Device& device) {
-  return std::max(kGiB, device.readings.memory_total_bytes.value_or(0) / 10);
 }
 
 /// A process without a known partition may be in any of them; then the partition's own memory
@@ -252,14 +247,6 @@ auto cost_of_set(const std::vector<Candidate>& set, std::optional<std::uint64_t>
 
 }  // namespace
 
-bool holds_unaccounted(const Device& device, const model::Snapshot& snapshot) {
-  return std::any_of(snapshot.unattributed.begin(), snapshot.unattributed.end(),
-                     [&](const model::Unattributed& memory) {
-                       return memory.device == device.index && memory.cause != "driver_reserve" &&
-                              !device.memory_unified && memory.memory_bytes >= threshold(device);
-                     });
-}
-
 const model::Holding* holding_of(const model::DeviceProcess& process, const std::string& unit,
                                  const model::Ledger& ledger) {
   if (!process.pid) return nullptr;
@@ -278,11 +265,9 @@ bool busy(const Device& device, const model::Snapshot& snapshot, const model::Le
   const std::string unit = unit_id(device, nullptr);
   for (const model::DeviceProcess& process : snapshot.processes) {
     if (process.device != device.index || holding_of(process, unit, ledger) != nullptr) continue;
-    if (computes(process) || process.memory_bytes.value_or(0) >= threshold(device)) return true;
+    if (model::makes_busy(process, device)) return true;
   }
-  // A dying process or one in another container holds this memory. In WSL, the desktop of Windows
-  // always holds some and the driver lists no process, so every WSL machine would look busy.
-  return !snapshot.host.wsl && holds_unaccounted(device, snapshot);
+  return model::has_unseen_users(device, snapshot);
 }
 
 bool processor_graphics(const Device& device) {

@@ -64,9 +64,6 @@ struct Candidate {
                                                const std::string& unit,
                                                const model::Ledger& ledger);
 
-/// Whether the device holds as much memory as real work needs that belongs to no visible process.
-[[nodiscard]] bool holds_unaccounted(const model::Device& device, const model::Snapshot& snapshot);
-
 /// "GPU 3", "TPU 0", "GPU 0, MIG 1g.10gb (MIG-4f2a…)".
 [[nodiscard]] std::string label(const Candidate& candidate);
 /// "zhao (pid 4121, python train.py) 34.0 GiB": the device's users, largest first, at most `most`

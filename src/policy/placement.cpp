@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "model/busy.hpp"
 #include "model/device_selector.hpp"
 #include "model/device_use.hpp"
 #include "policy/affinity.hpp"
@@ -234,7 +235,7 @@ std::string why(const Candidate& c, const Search& search) {
   if (c.device->processes_unknown)
     return text("{}: who uses it is not known: {}", what, printable(c.device->note));
   if (c.busy && !users.empty()) return text("{}: shared with {}", what, users);
-  if (c.busy || (c.partition == nullptr && holds_unaccounted(*c.device, search.snapshot)))
+  if (c.busy || (c.partition == nullptr && model::holds_unaccounted(*c.device, search.snapshot)))
     return text("{}: memory is in use that no process here accounts for", what);
   if (c.device->health == model::Health::kDegraded)
     return text("{}: free, but degraded: see berth ls", what);
