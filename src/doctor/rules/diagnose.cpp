@@ -11,6 +11,7 @@
 #include "doctor/rules/diagnose.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <map>
 #include <tuple>
@@ -155,19 +156,47 @@ bool has_gpu_on_bus(const Facts& facts) {
                                   [](const PciFunction& one) { return one.is_gpu(); });
 }
 
+constexpr std::array<std::string_view, 5> kFrameworks{"torch", "tensorflow", "jax", "onnxruntime",
+                                                      "cupy"};
+
+/// Whether the Python has each framework that the message's line names; at least one if it names
+/// none.
+bool has_frameworks(const Recognised& message, const Facts& facts) {
+  const auto is_named = [&](std::string_view framework) {
+    const auto is_same = [](char a, char b) { return (a | 0x20) == b; };
+    return std::search(message.text.begin(), message.text.end(), framework.begin(), framework.end(),
+                       is_same) != message.text.end();
+  };
+  const auto is_there = [&](std::string_view framework) {
+    const auto packages = facts.python.distributions.value_or({});
+    return std::any_of(packages.begin(), packages.end(), [&](const Distribution& one) {
+      return one.name == framework || one.name.starts_with(std::string(framework) + "-") ||
+             (framework == "jax" && one.name == "jaxlib");
+    });
+  };
+  std::vector<std::string_view> named;
+  std::copy_if(kFrameworks.begin(), kFrameworks.end(), std::back_inserter(named), is_named);
+  return named.empty() ? std::any_of(kFrameworks.begin(), kFrameworks.end(), is_there)
+                       : std::all_of(named.begin(), named.end(), is_there);
+}
+
+/// Whether this rule had something to compare: a framework, or a toolkit with a framework.
+bool had_subject(const std::string& rule, const Recognised& message, const Facts& facts) {
+  const bool about_toolkit = rule == "ENV10" || rule == "ENV11";
+  if (about_toolkit && !facts.toolchain.building) return false;
+  return !(about_toolkit || rule.starts_with("FW")) || has_frameworks(message, facts);
+}
+
 /// Whether everything that can cause the message was compared. All its rules must have run, with a
-/// GPU and, for rules about packages, a Python with packages.
+/// GPU and something to compare.
 bool was_compared(const Recognised& message, const Diagnosis& diagnosis, const Facts& facts) {
   if (message.rules.empty() || !(shows_gpu(facts) || has_gpu_on_bus(facts))) return false;
-  const auto has_packages = [&] {
-    return facts.python.distributions && !facts.python.distributions->empty();
-  };
   return std::all_of(message.rules.begin(), message.rules.end(), [&](const std::string& rule) {
     const bool looked = std::any_of(diagnosis.checked.begin(), diagnosis.checked.end(),
                                     [&](const std::string& id) { return matches(rule, id); }) ||
                         std::any_of(diagnosis.findings.begin(), diagnosis.findings.end(),
                                     [&](const Finding& one) { return matches(rule, one.id); });
-    return looked && (!rule.starts_with("FW") || has_packages());
+    return looked && had_subject(rule, message, facts);
   });
 }
 

@@ -175,6 +175,45 @@ TEST_CASE("nothing shows a message only where all that would show it was compare
   CHECK_FALSE(compared(facts, ptx));
 }
 
+TEST_CASE("a message about a framework was not compared with a Python that does not have it") {
+  const std::vector<Rule> rules{{"FW1", kLow, Severity::kFatal, true, "", "", never}};
+  Facts facts;
+  facts.driver.gpus = std::vector<GpuAnswer>{{}};
+  RequestFacts asked;
+  asked.error = std::vector<Recognised>{{"x", 1, "Torch not compiled with CUDA", 2, {"FW1"}, ""}};
+  const auto compared = [&](const char* package) {
+    Distribution one;
+    one.name = package;
+    facts.python.distributions = std::vector<Distribution>{one};
+    const auto diagnosis = diagnose_with(rules, facts, {}, asked);
+    return parts_of(asked, diagnosis, &facts).error->front().compared;
+  };
+  CHECK(compared("torch"));
+  CHECK_FALSE(compared("numpy"));
+  asked.error = std::vector<Recognised>{{"x", 1, "no kernel image is available", 2, {"FW1"}, ""}};
+  CHECK(compared("torch"));
+  CHECK_FALSE(compared("numpy"));
+}
+
+TEST_CASE("a message about a toolkit was not compared on a machine without one") {
+  const std::vector<Rule> rules{{"ENV11", kLow, Severity::kFatal, true, "", "", never}};
+  Facts facts;
+  facts.driver.gpus = std::vector<GpuAnswer>{{}};
+  Distribution torch;
+  torch.name = "torch";
+  facts.python.distributions = std::vector<Distribution>{torch};
+  RequestFacts asked;
+  asked.error =
+      std::vector<Recognised>{{"x", 1, "the CUDA that compiled PyTorch", 2, {"ENV11"}, ""}};
+  const auto compared = [&] {
+    const auto diagnosis = diagnose_with(rules, facts, {}, asked);
+    return parts_of(asked, diagnosis, &facts).error->front().compared;
+  };
+  CHECK_FALSE(compared());
+  facts.toolchain.building = Toolkit{};
+  CHECK(compared());
+}
+
 TEST_CASE("a pasted error says what became of it") {
   const std::vector<Rule> rules{{"A1", kLow, Severity::kFatal, true, "", "", always},
                                 {"B1", kLow, Severity::kFatal, true, "", "", blind},
@@ -279,8 +318,10 @@ TEST_CASE("a pasted out-of-memory error is a finding only where the GPUs show it
                                   ". GPU 0 has a total capacity of 23.64 GiB of which 1.21 GiB is "
                                   "free.");
     std::string all;
-    for (const auto& one : diagnose(facts, Knowledge{}, {"RT02"}, asked).findings)
+    for (const auto& one : diagnose(facts, Knowledge{}, {"RT02"}, asked).findings) {
       all += one.title + "\n";
+      for (const auto& fix : one.fix) all += fix.says + "\n";
+    }
     return all;
   };
   Facts facts;
@@ -293,6 +334,7 @@ TEST_CASE("a pasted out-of-memory error is a finding only where the GPUs show it
   CHECK(titles(facts, "2.00 GiB").find("GPU 0000:02:00.0 has 23.0 GiB") != std::string::npos);
   facts.driver.gpus = std::vector{gpu("0000:01:00.0", 23), gpu("0000:02:00.0", 23)};
   CHECK(titles(facts, "2.00 GiB").find("the best one has 1.0 GiB") != std::string::npos);
+  CHECK(titles(facts, "2.00 GiB").find("halve the batch") != std::string::npos);
   facts.driver.gpus = Unreadable{"gpus", 0};
   CHECK(titles(facts, "95.00 GiB").empty());
   RequestFacts none;

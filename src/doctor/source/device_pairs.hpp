@@ -27,6 +27,10 @@ inline constexpr Pair kPythonDevices[] = {
     {"rank_as_device", 2, "import torch.distributed as dist\nm.to(f'cuda:{dist.get_rank()}')\n",
      "import torch\nimport torch.distributed as dist\n"
      "m.to(dist.get_rank() % torch.cuda.device_count())\n"},
+    {"rank_as_device", 3,
+     "import os, torch\nlocal_rank = int(os.environ['RANK'])\ntorch.cuda.set_device(local_rank)\n",
+     "import os, torch\nlocal_rank = int(os.environ['LOCAL_RANK'])\n"
+     "torch.cuda.set_device(local_rank)\n"},
     {"cuda_in_worker", 4,
      "from torch.utils.data import DataLoader, Dataset\nclass D(Dataset):\n"
      "  def __getitem__(self, i):\n    return self.x[i].cuda()\nl = DataLoader(D(), "

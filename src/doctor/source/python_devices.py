@@ -77,8 +77,14 @@ def has_global_rank(source, node, depth=0):
 
 
 def ranks(source):
-    """No mark if the file uses the local rank, or divides by the number of GPUs: then it is intended."""
-    if re.search(r"local_rank|device_count", source.text, re.I):
+    """No mark if the file uses the local rank, or divides by the number of GPUs: then it is intended.
+
+    A variable that is called local_rank and has the global rank is not the local rank."""
+    text = source.text
+    for name, value in source.values.items():
+        if is_global_rank(source, value):
+            text = re.sub(rf"\b{re.escape(name)}\b", "", text)
+    if re.search(r"local_rank|device_count", text, re.I):
         return
     for call, name in source.calls:
         given = []

@@ -62,6 +62,11 @@ TEST_CASE("a replacement serves the driver that served the line, and starts what
                 "SRC02") == "berth run --gpus none -- jupyter lab train.py");
 }
 
+TEST_CASE("a replacement names the tensor on both sides of the assignment") {
+  CHECK(instead(Kind::kPython, "import torch\nx = torch.ones(3)\nx.to('cuda')\n", "SRC42") ==
+        "x = x.to(\"cuda\")");
+}
+
 TEST_CASE("a replacement keeps what else a call was given") {
   const auto old = [](const std::string& call) {
     return instead(Kind::kPython, "import torch\nx = " + call + "\n", "SRC09");

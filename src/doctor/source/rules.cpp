@@ -333,7 +333,8 @@ std::string filled(std::string all, const Source& source, const Mark& mark) {
     all.replace(at, kScript.size(), "-- jupyter lab {file}");
   for (const auto& [place, value] : {std::pair("{file}", shell_word(printable(source.path))),
                                      std::pair("{0}", mark.value), std::pair("{2}", meant)})
-    if (const auto at = all.find(place); at != std::string::npos)
+    for (auto at = all.find(place); at != std::string::npos;
+         at = all.find(place, at + value.size()))
       all.replace(at, std::strlen(place), value);
   return all;
 }
