@@ -90,6 +90,7 @@ class Look(unittest.TestCase):
             with open("/dev/full", "wb") as full:
                 done = subprocess.run([BERTH, *words], stdout=full, stderr=subprocess.PIPE, timeout=60)
             self.assertIn(done.returncode, (1, 125), words)
+            self.assertIn(b"E0008", done.stderr, words)
 
     def test_a_locale_that_is_not_utf8_gets_ascii(self):
         for words in ([], ["ls"], ["--help"], ["help", "ls"], ["sl"]):

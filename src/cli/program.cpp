@@ -152,8 +152,10 @@ void Context::err(std::string_view text) const {
 
 int main_of(int argc, char** argv) try {
   reserve_standard_streams();
-  if (argc == 2 && (std::string_view(argv[1]) == "--version" || std::string_view(argv[1]) == "-V"))
-    return write_all(STDOUT_FILENO, version_text()) == 0 ? kDone : kNothing;
+  if (argc == 2 &&
+      (std::string_view(argv[1]) == "--version" || std::string_view(argv[1]) == "-V") &&
+      write_all(STDOUT_FILENO, version_text()) == 0)
+    return kDone;
   const Call call = split_call(std::vector<std::string>(argv + 1, argv + std::max(1, argc)));
   set_language(language_for(call));
   Context context;
