@@ -80,14 +80,16 @@ std::string comparison_svg(const Comparison& comparison) {
       y += kLineHeight;
     }
   if (comparison.winner) {
-    const std::string line =
+    std::string line =
         model::run_line(comparison.settings[*comparison.winner].setting, comparison.command);
+    std::replace(line.begin(), line.end(), '\n', ' ');
     body +=
         text_at(kMargin, y + 6, clip(printable(line), kTextColumns), " font-family=\"monospace\"");
     y += kLineHeight + 6;
   }
   std::string command;
   for (const std::string& word : comparison.command) command += (command.empty() ? "" : " ") + word;
+  std::replace(command.begin(), command.end(), '\n', ' ');
   const std::string runs = text_n("time, the median of {} run; the line is the range",
                                   "time, the median of {} runs; the line is the range",
                                   comparison.runs, comparison.runs);

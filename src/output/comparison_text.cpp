@@ -185,6 +185,14 @@ std::vector<std::string> output_sentences(const Comparison& comparison) {
   return sentences;
 }
 
+/// A word of the command may have line breaks; in quotes a shell accepts them.
+std::string pasteable(const std::string& command) {
+  std::string out;
+  for (const std::string_view line : split(command, '\n'))
+    out += (out.empty() ? "" : "\n") + printable(line);
+  return out;
+}
+
 /// Its last lines that are not blank.
 std::string last_lines(const std::string& words) {
   constexpr std::size_t kMost = 3;
@@ -267,7 +275,7 @@ std::string comparison_text(const Comparison& comparison, const Terminal& termin
     const model::RunSetting& best = comparison.settings[*comparison.winner].setting;
     if (!best.statement.empty())
       out += text("In the program, after import torch: {}", best.statement) + "\n";
-    out += "\n" + printable(model::run_line(best, comparison.command)) + "\n";
+    out += "\n" + pasteable(model::run_line(best, comparison.command)) + "\n";
   }
   return terminal.spell(out);
 }

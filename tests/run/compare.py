@@ -52,6 +52,13 @@ class Settings(unittest.TestCase):
         self.assertGreater(found["settings"][0]["ratio"], 1.2)
         self.assertIn("SLEEP=0.05 berth run --cpu -- sh -c ", found["settings"][1]["command"])
 
+    def test_the_last_line_can_be_pasted(self):
+        done = compare("--cpu", "--set", "WORD=it's", "--runs", "1", "--warmup", "0", "--", "sh", "-c", '[ "$WORD" ] &&\nprintf "%s %s" "$WORD" "$1"', "x",
+                       "a\nb")
+        line = done.stdout.partition("\n\nWORD=")[2].rstrip()
+        again = subprocess.run(["sh", "-c", "WORD=" + line.replace("berth run", f"'{BERTH}' run", 1)], capture_output=True, text=True, env=environment())
+        self.assertEqual(again.stdout, "it's a\nb", done)
+
     def test_rounds_interleave_and_the_first_one_warms_up(self):
         log = os.path.join(environment()["BERTH_RUNTIME_DIR"], "order")
         found = compared("--cpu", "--set", "WHO=b", "--runs", "2", "--", "sh", "-c", f"echo ${{WHO:-a}} >> {log}")
