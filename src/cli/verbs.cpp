@@ -296,6 +296,22 @@ constexpr auto kCompareExamples = std::to_array<Example>({
     {"berth compare --svg times.svg -- python train.py", "a picture to share"},
 });
 
+constexpr auto kBenchOptions = std::to_array<Option>({
+    kDevice,
+    {"--cpu", nullptr, "only the CPU"},
+    {"--precision", "fp32|fp64", "only this precision"},
+    {"--seconds", "N", "how long each case is repeated (default: 1)"},
+    {"--save", "FILE", "write the results to a file, as --json prints them"},
+    {"--against", "FILE", "compare with the results of an earlier --save; exit 1 if slower"},
+    kOpenCl,
+    kNoOpenCl,
+});
+constexpr auto kBenchExamples = std::to_array<Example>({
+    {"berth bench gemm --cpu", "matrix products per second on the CPU"},
+    {"berth bench --save fast.json", "every case on every idle device, kept as a baseline"},
+    {"berth bench --against fast.json", "whether something has become slower since"},
+});
+
 constexpr auto kSlurmOptions = std::to_array<Option>({
     {"--conf", "DIR", "the folder of slurm.conf (default: the one that Slurm uses)"},
     {"--node", "NAME", "the node's name in slurm.conf (default: the host's)"},
@@ -525,6 +541,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      "", false, kExporterOptions, kExporterExamples, run_exporter},
     {"help", Group::kLook, "explain a verb", "[VERB]", false, kHelpOptions, kHelpExamples,
      run_help},
+    {"bench", Group::kMeasure, "measure how fast the devices are", "[gemm|memory|copy|launch|all]",
+     false, kBenchOptions, kBenchExamples, run_bench},
     {"plan", Group::kMeasure, "estimate the GPU memory that a model takes", "fit [MODEL]", false,
      kPlanOptions, kPlanExamples, run_plan},
     {"compare", Group::kMeasure, "run a program in several settings, and say which is best",

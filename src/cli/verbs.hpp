@@ -33,6 +33,7 @@ Result<int> run_usage(const Context& context);
 Result<int> run_health(const Context& context);
 Result<int> run_alerts(const Context& context);
 Result<int> run_top(const Context& context);
+Result<int> run_bench(const Context& context);
 Result<int> run_plan(const Context& context);
 Result<int> run_compare(const Context& context);
 Result<int> run_setup(const Context& context);

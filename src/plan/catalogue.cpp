@@ -92,6 +92,12 @@ Gpu gpu_in(const Json& row) {
   if (row.contains("nvml_names"))
     gpu.other_names = row.at("nvml_names").get<std::vector<std::string>>();
   gpu.memory_bytes = row.value("memory_gb", 0.0) * kGiB;
+  const auto peak = [&](const char* key, double unit) {
+    return row.contains(key) ? std::optional(row.at(key).get<double>() * unit) : std::nullopt;
+  };
+  gpu.fp32_flop_per_second = peak("fp32_tflops", 1e12);
+  gpu.fp64_flop_per_second = peak("fp64_tflops", 1e12);
+  gpu.memory_bytes_per_second = peak("bandwidth_gb_s", 1e9);
   return gpu;
 }
 

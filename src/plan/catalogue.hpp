@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,8 @@ struct Gpu {
   std::string name;
   std::vector<std::string> other_names;  // as NVML writes them
   double memory_bytes = 0;
+  // Peaks as the vendor publishes them; absent if the catalogue has none.
+  std::optional<double> fp32_flop_per_second, fp64_flop_per_second, memory_bytes_per_second;
 };
 
 /// Ignores case, "nvidia", and an owner before a slash. Fails with kNotFound (E0970: unknown;

@@ -10,6 +10,12 @@ namespace berth::opencl {
 
 using Platform = struct OpaquePlatform*;
 using DeviceId = struct OpaqueDevice*;
+using Context = struct OpaqueContext*;
+using Queue = struct OpaqueQueue*;
+using Program = struct OpaqueProgram*;
+using Kernel = struct OpaqueKernel*;
+using Buffer = struct OpaqueBuffer*;
+using Event = struct OpaqueEvent*;
 
 constexpr std::int32_t kSuccess = 0;
 constexpr std::uint64_t kDeviceTypeAll = 0xFFFFFFFF;
@@ -18,6 +24,8 @@ constexpr std::uint64_t kDeviceTypeCpu = 1U << 1;
 constexpr std::uint32_t kPlatformName = 0x0902;
 constexpr std::uint32_t kDeviceType = 0x1000;
 constexpr std::uint32_t kDeviceMaxComputeUnits = 0x1002;
+constexpr std::uint32_t kDeviceMaxMemAllocSize = 0x1010;
+constexpr std::uint32_t kDeviceExtensions = 0x1030;
 constexpr std::uint32_t kDeviceMaxClockFrequency = 0x100C;  // MHz
 constexpr std::uint32_t kDeviceGlobalMemSize = 0x101F;
 constexpr std::uint32_t kDeviceAvailable = 0x1027;
@@ -30,6 +38,16 @@ constexpr std::uint32_t kDevicePciBusIdNv = 0x4008;     // cl_nv_device_attribut
 constexpr std::uint32_t kDevicePciSlotIdNv = 0x4009;
 constexpr std::uint32_t kDevicePciDomainIdNv = 0x400A;
 constexpr std::uint32_t kDeviceTopologyAmd = 0x4037;  // cl_amd_device_attribute_query: TopologyAmd
+
+constexpr std::uint64_t kQueueProfilingEnable = 1U << 1;
+constexpr std::uint64_t kMemReadWrite = 1U << 0;
+constexpr std::uint64_t kMemAllocHostPtr = 1U << 4;
+constexpr std::uint64_t kMapReadWrite = 1U << 0 | 1U << 1;
+constexpr std::uint32_t kProfilingStart = 0x1282;  // nanoseconds
+constexpr std::uint32_t kProfilingEnd = 0x1283;
+constexpr std::int32_t kMemObjectAllocationFailure = -4;
+constexpr std::int32_t kOutOfResources = -5;
+constexpr std::int32_t kOutOfHostMemory = -6;
 
 struct PciBusInfo {
   std::uint32_t domain, bus, device, function;

@@ -90,6 +90,7 @@ DeviceFacts facts_of(const Library& library, DeviceId device) {
     });
   };
   DeviceFacts facts;
+  facts.handle = device;
   facts.name = text(kDeviceName);
   facts.vendor = text(kDeviceVendor);
   facts.driver_version = text(kDriverVersion);

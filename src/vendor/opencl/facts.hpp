@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "vendor/opencl/abi.hpp"
+
 namespace berth::opencl {
 
 struct DeviceFacts {
@@ -15,7 +17,8 @@ struct DeviceFacts {
   std::uint64_t memory_bytes = 0;
   std::uint32_t compute_units = 0, clock_mhz = 0;
   bool available = false, unified = false;
-  std::string pci_address;  // "" unknown
+  std::string pci_address;    // "" unknown
+  DeviceId handle = nullptr;  // only in the process that asked; encode() leaves it out
 };
 
 struct Facts {

@@ -1,0 +1,27 @@
+// A BLAS of the CPU, opened at run time and never linked. Only a child process opens it.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+
+namespace berth::bench {
+
+/// The Fortran interface, which OpenBLAS, MKL, BLIS, Accelerate and the reference BLAS share.
+/// Integers are 32-bit (LP64).
+template <typename T>
+using Gemm = void (*)(const char* trans_a, const char* trans_b, const int* m, const int* n,
+                      const int* k, const T* alpha, const T* a, const int* lda, const T* b,
+                      const int* ldb, const T* beta, T* c, const int* ldc);
+
+struct Blas {
+  Gemm<float> sgemm = nullptr;
+  Gemm<double> dgemm = nullptr;
+  std::string file;  // the library's real path
+};
+
+/// The first of `files` that has both functions. BERTH_BLAS_LIBRARY, if set, is the only one tried.
+/// Fails with kUnavailable: E1052.
+[[nodiscard]] Result<Blas> open_blas();
+
+}  // namespace berth::bench

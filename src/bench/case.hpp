@@ -1,0 +1,68 @@
+// A benchmark case: a key, what it measures and where, and the function that runs it. The function
+// runs in a child process (bench/child.hpp), because it calls vendors' code.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace berth::bench {
+
+enum class Kind : unsigned char { kGemm, kMemory, kCopy, kLaunch };
+enum class Backend : unsigned char { kCpu, kOpenCl };
+
+[[nodiscard]] std::string_view name(Kind kind);        // "gemm", "memory", "copy", "launch"
+[[nodiscard]] std::string_view name(Backend backend);  // "cpu", "opencl"
+[[nodiscard]] std::optional<Kind> kind_of(std::string_view name);
+
+/// What a case runs on.
+struct Target {
+  Backend backend = Backend::kCpu;
+  std::string opencl_library;  // soname or path
+  std::string opencl_name;     // CL_DEVICE_NAME as `berth ls` shows it; "": any at pci_address
+  std::string pci_address;     // "": not on PCI
+  int threads = 1;             // CPUs that this process may use
+  std::uint64_t cpu_memory_bytes = 0;  // available to this process; 0: unknown
+};
+
+struct Effort {
+  double seconds = 1;      // how long to repeat
+  std::uint64_t size = 0;  // matrix rows, or bytes; 0: the case chooses
+};
+
+/// What a case measured. Figures follow from it (bench/figure.hpp).
+struct Measured {
+  std::string library;          // what computed: a path, or a sentence about our own kernel
+  std::uint64_t size = 0;       // rows of the square matrices, or bytes of one array
+  double work = 0;              // flop or bytes in a run; 0: only the time matters
+  std::vector<double> seconds;  // of each run, after the warm-up
+  /// Until the asynchronous call returned, which is too early; absent if the call is synchronous.
+  std::optional<double> naive_seconds;
+  /// Largest relative error of the checked samples, and how large it may be.
+  std::optional<double> max_error, allowed_error;
+};
+
+struct Case {
+  const char* key;  // "gemm.fp32"
+  Kind kind;
+  Backend backend;
+  const char* precision;  // "fp32"; "": none
+  Result<Measured> (*run)(const Target&, const Effort&);
+};
+
+/// All cases, in the order of reports.
+[[nodiscard]] std::vector<Case> cases();
+/// Tables of the back ends; cases() joins them.
+[[nodiscard]] std::span<const Case> cpu_cases();
+[[nodiscard]] std::span<const Case> opencl_cases();
+
+/// The error of a case that this device or library does not support, such as fp64 in OpenCL.
+/// A report leaves such a case out unless the user asked for its precision.
+inline constexpr const char* kUnsupportedId = "E1055";
+
+}  // namespace berth::bench

@@ -1,0 +1,228 @@
+#include "bench/child.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "base/descriptor.hpp"
+#include "base/environment_variables.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+
+namespace berth::bench {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t kMostBytes = 4 << 20;
+
+/// A folder for files that OpenCL platforms write, such as compiled kernels. The destructor removes
+/// it; "" if there is no place for one.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    for (const std::string& place :
+         {env_nonempty("TMPDIR").value_or("/tmp"), std::string("/tmp")}) {
+      path_ = place + "/berth-bench-XXXXXX";
+      if (::mkdtemp(path_.data()) != nullptr) return;
+    }
+    path_.clear();
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Keeps only the pipe open, as descriptor 3; discards what libraries print; ends the child if the
+/// parent dies.
+void isolate(int pipe, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  if (pipe != 3) ::dup2(pipe, 3);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int standard : {0, 1, 2})
+    if (null >= 0) ::dup2(null, standard);
+  ::syscall(SYS_close_range, 4U, ~0U, 0U);
+}
+
+// NOLINTBEGIN(concurrency-mt-unsafe): the child has one thread.
+void set_variables(const Target& target, const std::string& scratch) {
+  const std::string threads = std::to_string(target.threads);
+  // A BLAS counts the machine's CPUs, not the quota of a container. The user's own value stays.
+  for (const char* variable : {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"})
+    ::setenv(variable, threads.c_str(), 0);
+  if (!scratch.empty())
+    for (const char* variable : {"XDG_CACHE_HOME", "POCL_CACHE_DIR"})
+      ::setenv(variable, scratch.c_str(), 1);
+}
+// NOLINTEND(concurrency-mt-unsafe)
+
+[[noreturn]] void be_the_child(int pipe, pid_t parent, const Case& one, const Target& target,
+                               const Effort& effort, const std::string& scratch) {
+  isolate(pipe, parent);
+  set_variables(target, scratch);
+  const std::string answer = encode(one.run(target, effort));
+  std::string_view left = answer;
+  while (!left.empty()) {
+    const ssize_t n = ::write(3, left.data(), left.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) ::_exit(1);
+    left.remove_prefix(static_cast<std::size_t>(n));
+  }
+  // Skips exit handlers: the platforms' would wait for their threads.
+  ::_exit(0);
+}
+
+/// Everything until the child closes the pipe; nullopt at the deadline.
+std::optional<std::string> read_until(int fd, Clock::time_point end) {
+  std::string bytes;
+  std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  while (bytes.size() <= kMostBytes) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd waiting{fd, POLLIN, 0};
+    const int ready = ::poll(
+        &waiting, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, std::int64_t{1} << 30)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return std::nullopt;
+    const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return bytes;
+    bytes.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+  return bytes;
+}
+
+/// Kills the child and returns its wait status; -1 if it is not known.
+int end(pid_t child) {
+  ::kill(child, SIGKILL);
+  int status = -1;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+/// As end(), but gives a child that closed its pipe a moment to end with its own status.
+int reap(pid_t child) {
+  int status = -1;
+  for (int tries = 0; tries < 100; ++tries) {
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child) return status;
+    if (ended < 0 && errno != EINTR) return -1;
+    ::poll(nullptr, 0, 10);
+  }
+  return end(child);
+}
+
+Error not_started(int problem) {
+  return {ErrorCode::kUnavailable, "E1051",
+          text("a process for the benchmark cannot be started: {}",
+               std::generic_category().message(problem)),
+          "ulimit -u"};
+}
+
+}  // namespace
+
+std::string encode(const Result<Measured>& answer) {
+  Json json;
+  if (answer) {
+    json = {{"library", answer->library},
+            {"size", answer->size},
+            {"work", answer->work},
+            {"seconds", answer->seconds}};
+    const auto put = [&](const char* key, const std::optional<double>& number) {
+      if (number) json[key] = *number;
+    };
+    put("naive_seconds", answer->naive_seconds);
+    put("max_error", answer->max_error);
+    put("allowed_error", answer->allowed_error);
+  } else {
+    const Error& error = answer.error();
+    json = {{"error", name(error.code)},
+            {"id", error.id},
+            {"message", error.message},
+            {"hint", error.hint}};
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<Result<Measured>> decode(std::string_view bytes) {
+  const Json json = Json::parse(bytes, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  try {
+    if (json.contains("error")) {
+      const auto code = error_code(json.at("error").get<std::string>());
+      if (!code) return std::nullopt;
+      return Result<Measured>(Error{*code, json.at("id").get<std::string>(),
+                                    json.at("message").get<std::string>(),
+                                    json.at("hint").get<std::string>()});
+    }
+    const auto maybe = [&](const char* key) {
+      return json.contains(key) ? std::optional(json.at(key).get<double>()) : std::nullopt;
+    };
+    Measured measured;
+    measured.library = json.at("library").get<std::string>();
+    measured.size = json.at("size").get<std::uint64_t>();
+    measured.work = json.at("work").get<double>();
+    measured.seconds = json.at("seconds").get<std::vector<double>>();
+    measured.naive_seconds = maybe("naive_seconds");
+    measured.max_error = maybe("max_error");
+    measured.allowed_error = maybe("allowed_error");
+    if (measured.seconds.empty()) return std::nullopt;
+    return Result<Measured>(std::move(measured));
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+Result<Measured> run_in_child(const Case& one, const Target& target, const Effort& effort,
+                              std::chrono::milliseconds deadline) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return not_started(errno);
+  const Descriptor reading(ends[0]);
+  Descriptor writing(ends[1]);
+  std::optional<ScratchFolder> scratch;
+  if (target.backend == Backend::kOpenCl) scratch.emplace();
+  const std::string folder = scratch ? scratch->path() : std::string();
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) return not_started(errno);
+  if (child == 0) be_the_child(writing.get(), parent, one, target, effort, folder);
+  writing.reset();
+  const auto bytes = read_until(reading.get(), Clock::now() + deadline);
+  const int status = bytes ? reap(child) : end(child);
+  if (!bytes)
+    return Error{ErrorCode::kUnavailable, "E1050",
+                 text("did not finish within {} and was ended", show_duration(deadline)),
+                 "berth doctor"};
+  if (auto answer = decode(*bytes)) return std::move(*answer);
+  return Error{ErrorCode::kUnavailable, "E1051",
+               WIFSIGNALED(status)
+                   ? text("the library crashed (signal {})", WTERMSIG(status))
+                   : text("the library ended the process before there was a result"),
+               "berth doctor"};
+}
+
+}  // namespace berth::bench

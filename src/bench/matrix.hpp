@@ -1,0 +1,56 @@
+// Matrices of a GEMM, and the check of its product in fp64 on samples. Pure.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace berth::bench {
+
+/// The same numbers at every run, in [-1, 1), with digits in the whole mantissa.
+template <typename T>
+[[nodiscard]] std::vector<T> matrix(std::uint64_t rows, std::uint64_t seed) {
+  std::vector<T> values(rows * rows);
+  std::uint64_t state = seed * 2654435761U + 88172645463325252U;
+  for (T& value : values) {
+    // xorshift64, Marsaglia 2003.
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    value = static_cast<T>(static_cast<double>(state >> 11) * 0x1p-52 - 1.0);
+  }
+  return values;
+}
+
+/// The largest error of 256 samples of C = A·B, relative to the sum of the magnitudes added up.
+/// NaN and infinity count as infinite. Matrices are in row order.
+template <typename T>
+[[nodiscard]] double sampled_error(std::uint64_t rows, const std::vector<T>& a,
+                                   const std::vector<T>& b, const std::vector<T>& c) {
+  constexpr std::uint64_t kSamples = 256;
+  double worst = 0;
+  for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
+    // Spread over all rows and columns, with the corners.
+    const std::uint64_t row = sample * (rows - 1) / (kSamples - 1);
+    const std::uint64_t column = sample * 7919 % rows;
+    double sum = 0;
+    double magnitude = 0;
+    for (std::uint64_t k = 0; k < rows; ++k) {
+      const double term =
+          static_cast<double>(a[row * rows + k]) * static_cast<double>(b[k * rows + column]);
+      sum += term, magnitude += std::abs(term);
+    }
+    const double error = std::abs(static_cast<double>(c[row * rows + column]) - sum) / magnitude;
+    if (!(error < std::numeric_limits<double>::infinity()))
+      return std::numeric_limits<double>::infinity();
+    worst = std::max(worst, error);
+  }
+  return worst;
+}
+
+/// A right product of any summation order stays below this; a wrong element does not.
+template <typename T>
+[[nodiscard]] double allowed_error(std::uint64_t rows) {
+  return std::numeric_limits<T>::epsilon() * std::sqrt(static_cast<double>(rows)) * 4;
+}
+
+}  // namespace berth::bench

@@ -1,0 +1,270 @@
+#include "cli/bench_results.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "output/json_writer.hpp"
+#include "output/table.hpp"
+#include "output/words.hpp"
+
+namespace berth::cli {
+namespace {
+
+using Json = nlohmann::json;
+constexpr std::size_t kLargestFile = 16 << 20;
+constexpr double kSlowerPercent = 5;
+constexpr double kLargestSize = 1ULL << 40;
+
+/// 148e9 → "148 G"; three significant digits and a decimal prefix.
+std::string show_metric(double value) {
+  constexpr std::string_view kPrefixes = " kMGTPE";
+  std::size_t prefix = 0;
+  while (value >= 999.5 && prefix + 1 < kPrefixes.size()) value /= 1000, ++prefix;
+  const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  const std::string number = fmt::format("{:.{}f} ", value, digits);
+  return prefix == 0 ? number : number + kPrefixes[prefix];
+}
+
+std::string show_seconds(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} µs", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+const char* unit_of(bench::Kind kind) {
+  return kind == bench::Kind::kGemm ? "FLOP/s" : "B/s";
+}
+
+/// The figure for people: a rate, or the time of a launch.
+std::string show_figure(const BenchRow& row, double seconds) {
+  const double work = row.measured->work;
+  if (work <= 0 || seconds <= 0) return show_seconds(seconds);
+  return show_metric(work / seconds) + unit_of(row.one.kind);
+}
+
+std::string file_name(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+/// `peak`, `naive`: whether any row has one; a column without any is left out.
+void add_row(output::Table& table, const BenchRow& row, bool peak, bool naive) {
+  const std::string device = fmt::format("{}", row.device->index);
+  if (!row.times) {
+    table.add({device, row.one.key, {std::string(tr("failed")), output::Style::kRed}});
+    return;
+  }
+  const auto rate = row.work_per_second();
+  const auto right = row.is_right();
+  const auto change = row.change_percent();
+  using output::Style;
+  table.add({device, row.one.key, show_figure(row, row.times->median),
+             fmt::format("{:.1f} %", row.times->spread_percent),
+             rate && row.peak_per_second
+                 ? fmt::format("{:.0f} %", 100 * *rate / *row.peak_per_second)
+                 : std::string(peak ? "-" : ""),
+             right ? output::Cell(std::string(tr(*right ? msgid("right") : msgid("wrong"))),
+                                  *right ? Style::kPlain : Style::kRed)
+                   : output::Cell("-"),
+             row.measured->naive_seconds ? show_figure(row, *row.measured->naive_seconds)
+                                         : std::string(naive ? "-" : ""),
+             change ? output::Cell(fmt::format("{:+.1f} %", *change),
+                                   row.is_slower() ? Style::kRed : Style::kPlain)
+                    : output::Cell(""),
+             printable(file_name(row.measured->library))});
+}
+
+void write_row(output::JsonWriter& json, const BenchRow& row) {
+  const bool gemm = row.one.kind == bench::Kind::kGemm;
+  const auto rate = row.work_per_second();
+  const auto number = [&](const char* key, std::optional<double> value) { json.field(key, value); };
+  json.field("device", row.device->index);
+  json.text_field("name", row.device->name);
+  json.text_field("uuid", row.device->uuid);
+  json.text_field("pci_address", row.device->pci_address);
+  json.field("backend", bench::name(row.one.backend));
+  json.field("case", row.one.key);
+  json.text_field("precision", row.one.precision);
+  const bench::Measured* measured = row.times ? &*row.measured : nullptr;
+  json.text_field("library", measured == nullptr ? "" : measured->library);
+  json.field("size", measured != nullptr && measured->size > 0 ? std::optional(measured->size)
+                                                               : std::nullopt);
+  json.field("runs", measured == nullptr ? std::nullopt : std::optional(measured->seconds.size()));
+  const auto of_times = [&](double bench::Statistics::*member) {
+    return row.times ? std::optional((*row.times).*member) : std::nullopt;
+  };
+  number("median_seconds", of_times(&bench::Statistics::median));
+  number("least_seconds", of_times(&bench::Statistics::least));
+  number("most_seconds", of_times(&bench::Statistics::most));
+  number("spread_percent", of_times(&bench::Statistics::spread_percent));
+  number("flop_per_second", gemm ? rate : std::nullopt);
+  number("bytes_per_second", gemm ? std::nullopt : rate);
+  number("peak_per_second", row.peak_per_second);
+  number("share_of_peak_percent", rate && row.peak_per_second
+                                      ? std::optional(100 * *rate / *row.peak_per_second)
+                                      : std::nullopt);
+  number("naive_seconds", measured == nullptr ? std::nullopt : measured->naive_seconds);
+  number("max_error", measured == nullptr ? std::nullopt : measured->max_error);
+  number("allowed_error", measured == nullptr ? std::nullopt : measured->allowed_error);
+  json.field("right", row.is_right());
+  number("earlier_seconds", row.earlier ? std::optional(row.earlier->seconds) : std::nullopt);
+  number("change_percent", row.change_percent());
+  json.field("slower", row.change_percent() ? std::optional(row.is_slower()) : std::nullopt);
+  json.key("error");
+  if (row.times) {
+    json.value(nullptr);
+    return;
+  }
+  json.open('{');
+  json.field("id", row.measured.error().id);
+  json.field("message", row.measured.error().message);
+  json.text_field("hint", row.measured.error().hint);
+  json.close('}');
+}
+
+std::optional<double> number_in(const Json& row, const char* key, double most) {
+  const auto found = row.find(key);
+  if (found == row.end() || !found->is_number()) return std::nullopt;
+  const double value = found->get<double>();
+  return value >= 0 && value <= most ? std::optional(value) : std::nullopt;
+}
+
+std::string text_in(const Json& row, const char* key) {
+  const auto found = row.find(key);
+  return found != row.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::string key_of(std::string_view uuid, std::string_view address, std::string_view name,
+                   std::string_view case_key) {
+  const std::string_view device = !uuid.empty() ? uuid : !address.empty() ? address : name;
+  return fmt::format("{}\n{}", device, case_key);
+}
+
+}  // namespace
+
+std::optional<double> BenchRow::work_per_second() const {
+  if (!times || times->median <= 0 || measured->work <= 0) return std::nullopt;
+  return measured->work / times->median;
+}
+
+std::optional<bool> BenchRow::is_right() const {
+  if (!times || !measured->max_error || !measured->allowed_error) return std::nullopt;
+  return *measured->max_error <= *measured->allowed_error;
+}
+
+std::optional<double> BenchRow::change_percent() const {
+  if (!times || !earlier || times->median <= 0 || earlier->seconds <= 0) return std::nullopt;
+  // A rate where both have one, because the sizes may differ.
+  if (measured->work > 0 && earlier->work > 0)
+    return 100 * (measured->work / times->median / (earlier->work / earlier->seconds) - 1);
+  return 100 * (earlier->seconds / times->median - 1);
+}
+
+bool BenchRow::is_slower() const {
+  const auto change = change_percent();
+  return change &&
+         *change < -std::max({kSlowerPercent, times->spread_percent, earlier->spread_percent});
+}
+
+std::string result_key(const model::Device& device, std::string_view case_key) {
+  return key_of(device.uuid, device.pci_address, device.name, case_key);
+}
+
+Result<EarlierResults> read_results(const std::string& file) {
+  const auto bytes = read_file(file, kLargestFile);
+  if (!bytes) return bytes.error();
+  const Json json = Json::parse(*bytes, nullptr, false);
+  const auto results = json.is_object() ? json.find("results") : json.end();
+  if (!json.is_object() || json.value("schema", Json()) != 1 || results == json.end() ||
+      !results->is_array())
+    return Error{ErrorCode::kInvalidArgument, "E1057",
+                 text("{} has no results of `berth bench --save`", printable(file)),
+                 "berth bench --save FILE"};
+  EarlierResults earlier;
+  for (const Json& row : *results) {
+    if (!row.is_object()) continue;
+    const auto seconds = number_in(row, "median_seconds", 1e6);
+    if (!seconds || *seconds <= 0) continue;  // the case failed then
+    EarlierResult one;
+    one.seconds = *seconds;
+    one.spread_percent = number_in(row, "spread_percent", 1e6).value_or(0);
+    one.size = static_cast<std::uint64_t>(number_in(row, "size", kLargestSize).value_or(0));
+    for (const char* rate : {"flop_per_second", "bytes_per_second"})
+      if (const auto value = number_in(row, rate, 1e30)) one.work = *value * one.seconds;
+    earlier[key_of(text_in(row, "uuid"), text_in(row, "pci_address"), text_in(row, "name"),
+                   text_in(row, "case"))] = one;
+  }
+  return earlier;
+}
+
+std::string bench_json(const BenchReport& report) {
+  output::JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.field("at", output::show_time(report.unix_milliseconds));
+  json.field("seconds", report.seconds);
+  json.field("cpu_threads", report.threads);
+  json.rows("results", report.rows, [&](const BenchRow& row) { write_row(json, row); });
+  json.rows("skipped", report.skipped, [&](const SkippedDevice& one) {
+    json.field("device", one.device->index);
+    json.text_field("name", one.device->name);
+    json.field("reason", one.reason);
+  });
+  json.close('}');
+  return json.finish();
+}
+
+std::string bench_text(const BenchReport& report, const output::Terminal& terminal) {
+  std::string out;
+  std::vector<const model::Device*> named;
+  for (const BenchRow& row : report.rows) {
+    if (std::find(named.begin(), named.end(), row.device) != named.end()) continue;
+    named.push_back(row.device);
+    out += text("device {0}: {1}", row.device->index, printable(row.device->name)) + "\n";
+  }
+  for (const SkippedDevice& one : report.skipped)
+    out += text("device {0}: {1}, not measured: {2}", one.device->index,
+                printable(one.device->name), one.reason) +
+           "\n";
+  if (report.rows.empty()) return out;
+  output::Table table({{std::string(tr("device")), true},
+                       {std::string(tr("case"))},
+                       {std::string(tr("result")), true},
+                       {std::string(tr("spread")), true},
+                       {std::string(tr("of peak")), true},
+                       {std::string(tr("checked"))},
+                       {std::string(tr("naive")), true},
+                       {std::string(tr("change")), true},
+                       {std::string(tr("computed by")), false, output::kLeastText, 1}});
+  const auto any = [&](auto has) {
+    return std::any_of(report.rows.begin(), report.rows.end(),
+                       [&](const BenchRow& row) { return row.times && has(row); });
+  };
+  const bool peak =
+      any([](const BenchRow& row) { return row.work_per_second() && row.peak_per_second; });
+  const bool naive =
+      any([](const BenchRow& row) { return row.measured->naive_seconds.has_value(); });
+  for (const BenchRow& row : report.rows) add_row(table, row, peak, naive);
+  out += "\n" + table.render(terminal) + "\n";
+  out +=
+      text("Medians of {} s for each case; the spread is between the quartiles.", report.seconds) +
+      "\n";
+  if (naive)
+    out += text(
+               "naive: the clock stopped when the call returned, before the device was done. This "
+               "figure is wrong.") +
+           "\n";
+  for (const BenchRow& row : report.rows) {
+    if (row.times) continue;
+    const Error& error = row.measured.error();
+    out += text("device {0}, {1}: {2} ({3})", row.device->index, row.one.key, error.message,
+                error.id) +
+           "\n";
+    if (!error.hint.empty()) out += "  " + error.hint + "\n";
+  }
+  return out;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,64 @@
+// The results of `berth bench`: figures, the comparison with earlier ones, and both as text and
+// JSON.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "bench/case.hpp"
+#include "bench/timing.hpp"
+#include "model/device.hpp"
+#include "output/terminal.hpp"
+
+namespace berth::cli {
+
+/// An earlier result of the same case on the same device.
+struct EarlierResult {
+  double seconds = 0, work = 0, spread_percent = 0;
+  std::uint64_t size = 0;
+};
+using EarlierResults = std::map<std::string, EarlierResult, std::less<>>;
+
+struct BenchRow {
+  const model::Device* device = nullptr;
+  bench::Case one{};
+  Result<bench::Measured> measured{bench::Measured{}};
+  std::optional<bench::Statistics> times;   // absent: it failed
+  std::optional<double> peak_per_second{};  // from the catalogue: flop or bytes
+  std::optional<EarlierResult> earlier{};
+
+  [[nodiscard]] std::optional<double> work_per_second() const;
+  /// Absent: not checked.
+  [[nodiscard]] std::optional<bool> is_right() const;
+  /// Of the speed: -10 is a tenth slower than earlier.
+  [[nodiscard]] std::optional<double> change_percent() const;
+  /// By more than 5 % and by more than both spreads.
+  [[nodiscard]] bool is_slower() const;
+};
+
+struct SkippedDevice {
+  const model::Device* device = nullptr;
+  std::string reason;  // translated
+};
+
+struct BenchReport {
+  std::vector<BenchRow> rows;
+  std::vector<SkippedDevice> skipped;
+  std::int64_t unix_milliseconds = 0;
+  double seconds = 1;
+  int threads = 1;
+};
+
+/// Identifies a case on a device across runs.
+[[nodiscard]] std::string result_key(const model::Device& device, std::string_view case_key);
+/// The results in a file of --save. Fails with kInvalidArgument: E1057.
+[[nodiscard]] Result<EarlierResults> read_results(const std::string& file);
+
+[[nodiscard]] std::string bench_json(const BenchReport& report);
+[[nodiscard]] std::string bench_text(const BenchReport& report, const output::Terminal& terminal);
+
+}  // namespace berth::cli

@@ -1,0 +1,236 @@
+// `berth bench`: runs the cases that fit on the devices of this machine, each in its own process.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "base/descriptor.hpp"
+#include "base/error_words.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "bench/child.hpp"
+#include "cli/bench_results.hpp"
+#include "cli/look.hpp"
+#include "cli/verbs.hpp"
+#include "model/device_selector.hpp"
+#include "model/device_use.hpp"
+#include "plan/catalogue.hpp"
+
+namespace berth::cli {
+namespace {
+
+constexpr std::int64_t kMostSeconds = 600;
+/// Starting a platform and compiling takes seconds; probing and checking take as long as measuring.
+constexpr std::chrono::seconds kStartTime(60);
+constexpr int kTimesSeconds = 4;
+
+struct Choice {
+  std::optional<bench::Kind> kind;  // nullopt: all
+  std::string precision;            // "": all
+  double seconds = 1;
+};
+
+Result<Choice> choice_of(const Arguments& arguments) {
+  Choice choice;
+  const auto& words = arguments.positional;
+  const std::string word = words.empty() ? "all" : words.front();
+  choice.kind = bench::kind_of(word);
+  if (words.size() > 1 || (word != "all" && !choice.kind))
+    return Error{ErrorCode::kInvalidArgument, "E1056",
+                 text("'{}' is no benchmark; possible: {}", printable(words.back()),
+                      "gemm, memory, copy, launch, all"),
+                 "berth bench gemm"};
+  choice.precision = arguments.value("--precision").value_or("");
+  if (const auto seconds = arguments.value("--seconds")) {
+    const auto number = parse_integer(*seconds, 1, kMostSeconds);
+    if (!number) return Error(number.error()).during("--seconds");
+    choice.seconds = static_cast<double>(*number);
+  }
+  if (arguments.has("--cpu") && arguments.has("--device"))
+    return contradiction("--cpu", "--device");
+  return choice;
+}
+
+/// Why a device that the user did not name is left alone; "": it is not.
+std::string busy_reason(const model::Snapshot& snapshot, const model::Device& device) {
+  if (device.kind != model::DeviceKind::kGpu) return {};
+  if (model::users_unknown(device)) return text("who uses it is not known");
+  for (const model::DeviceProcess& process : snapshot.processes)
+    if (process.device == device.index && process.kind.compute)
+      return text("in use; --device {} measures it nevertheless", device.index);
+  return {};
+}
+
+/// The devices to measure, and why others are not.
+Result<std::vector<const model::Device*>> devices_of(const model::Snapshot& snapshot,
+                                                     const Arguments& arguments,
+                                                     std::vector<SkippedDevice>& skipped) {
+  std::vector<const model::Device*> chosen;
+  if (arguments.has("--device")) {
+    const auto selected = model::select_devices(snapshot.devices, arguments.values("--device"));
+    if (!selected) return selected.error();
+    for (const model::Selected& one : *selected)
+      for (const model::Device& device : snapshot.devices) {
+        if (device.index != one.device) continue;
+        if (one.partition_uuid.empty())
+          chosen.push_back(&device);
+        else
+          skipped.push_back({&device, text("partitions cannot be measured")});
+      }
+    return chosen;
+  }
+  for (const model::Device& device : snapshot.devices) {
+    if (arguments.has("--cpu") && device.kind != model::DeviceKind::kCpu) continue;
+    if (std::string reason = busy_reason(snapshot, device); !reason.empty())
+      skipped.push_back({&device, std::move(reason)});
+    else
+      chosen.push_back(&device);
+  }
+  return chosen;
+}
+
+/// nullopt: no back end reaches the device.
+std::optional<bench::Target> target_of(const model::Device& device, const model::Host& host) {
+  bench::Target target;
+  target.threads = std::max(host.cpu.cores_usable, 1);
+  target.cpu_memory_bytes = host.cpu.memory_available_bytes.value_or(0);
+  if (device.kind == model::DeviceKind::kCpu) return target;
+  target.backend = bench::Backend::kOpenCl;
+  target.opencl_library = inventory::Sources::from_environment().opencl_library;
+  target.pci_address = device.pci_address;
+  if (device.kind == model::DeviceKind::kOpenCl) target.opencl_name = device.name;
+  const bool reachable = !target.pci_address.empty() || !target.opencl_name.empty();
+  if (target.opencl_library.empty() || !reachable) return std::nullopt;
+  return target;
+}
+
+/// The published peak that the case can reach at most; absent if the catalogue has none.
+std::optional<double> peak_of(const model::Device& device, const bench::Case& one) {
+  if (device.kind == model::DeviceKind::kCpu) return std::nullopt;
+  const auto gpu = plan::find_gpu(device.name);
+  if (!gpu) return std::nullopt;
+  if (one.kind == bench::Kind::kMemory) return gpu->memory_bytes_per_second;
+  if (one.kind != bench::Kind::kGemm) return std::nullopt;
+  return std::string_view(one.precision) == "fp64" ? gpu->fp64_flop_per_second
+                                                   : gpu->fp32_flop_per_second;
+}
+
+/// A file beside the wanted one, which it replaces when it is complete.
+class Draft {
+ public:
+  Status open(std::string path) {
+    path_ = std::move(path);
+    file_.reset(::open(part().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    return file_ ? Status(Done{}) : Status(failure());
+  }
+  Status write(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(file_.get(), bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return failure();
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    }
+    if (::rename(part().c_str(), path_.c_str()) != 0) return failure();
+    file_.reset();
+    return Done{};
+  }
+  Draft() = default;
+  ~Draft() {
+    if (file_) ::unlink(part().c_str());
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+ private:
+  [[nodiscard]] std::string part() const { return path_ + ".part"; }
+  [[nodiscard]] Error failure() const {
+    const int problem = errno;
+    return {problem == EACCES || problem == EPERM ? ErrorCode::kPermissionDenied
+                                                  : ErrorCode::kInvalidArgument,
+            "E1058", text("{0} cannot be written: {1}", printable(path_), error_words(problem)),
+            "berth bench --save ~/bench.json"};
+  }
+
+  std::string path_;
+  Descriptor file_;
+};
+
+/// Runs one case; nullopt if the device cannot do it and the user did not ask for it by name.
+std::optional<BenchRow> run_case(const model::Device& device, const bench::Target& target,
+                                 const bench::Case& one, const Choice& choice,
+                                 const EarlierResults& earlier) {
+  BenchRow row;
+  row.device = &device, row.one = one;
+  if (const auto found = earlier.find(result_key(device, one.key)); found != earlier.end())
+    row.earlier = found->second;
+  // The same size as before, so that the comparison is fair.
+  const bench::Effort effort{choice.seconds, row.earlier ? row.earlier->size : 0};
+  const auto deadline =
+      kStartTime + std::chrono::seconds(kTimesSeconds * static_cast<int>(choice.seconds));
+  row.measured = bench::run_in_child(one, target, effort, deadline);
+  if (row.measured)
+    row.times = bench::statistics_of(row.measured->seconds);
+  else if (choice.precision.empty() && row.measured.error().id == bench::kUnsupportedId)
+    return std::nullopt;
+  row.peak_per_second = peak_of(device, one);
+  return row;
+}
+
+bool has_failed(const BenchRow& row) {
+  return !row.times || !row.is_right().value_or(true) || row.is_slower();
+}
+
+}  // namespace
+
+Result<int> run_bench(const Context& context) {
+  const Arguments& arguments = context.arguments;
+  const auto choice = choice_of(arguments);
+  if (!choice) return choice.error();
+  EarlierResults earlier;
+  if (const auto file = arguments.value("--against")) {
+    auto read = read_results(*file);
+    if (!read) return std::move(read).error();
+    earlier = *std::move(read);
+  }
+  Draft draft;
+  if (const auto file = arguments.value("--save"))
+    if (auto opened = draft.open(*file); !opened) return std::move(opened).error();
+  const auto snapshot = look(context, Processes::kUsers, !arguments.has("--cpu"));
+  if (!snapshot) return snapshot.error();
+  BenchReport report;
+  report.unix_milliseconds = snapshot->unix_milliseconds;
+  report.seconds = choice->seconds;
+  report.threads = std::max(snapshot->host.cpu.cores_usable, 1);
+  const auto devices = devices_of(*snapshot, arguments, report.skipped);
+  if (!devices) return devices.error();
+  for (const model::Device* device : *devices) {
+    const auto target = target_of(*device, snapshot->host);
+    if (!target) {
+      report.skipped.push_back({device, text("OpenCL does not reach it")});
+      continue;
+    }
+    for (const bench::Case& one : bench::cases()) {
+      if (one.backend != target->backend || (choice->kind && one.kind != *choice->kind) ||
+          (!choice->precision.empty() && one.precision != choice->precision))
+        continue;
+      if (context.err_terminal.tty && !context.json)
+        context.err(text("measuring {0} on device {1} …", one.key, device->index) + "\n");
+      if (auto row = run_case(*device, *target, one, *choice, earlier))
+        report.rows.push_back(*std::move(row));
+    }
+  }
+  if (report.rows.empty() && report.skipped.empty())
+    return Error{ErrorCode::kNotFound, "E1059", text("no case measures that on these devices"),
+                 "berth bench gemm --cpu"};
+  const std::string json = bench_json(report);
+  if (arguments.has("--save"))
+    if (auto written = draft.write(json); !written) return std::move(written).error();
+  context.out(context.json ? json : bench_text(report, context.out_terminal));
+  const bool failed = std::any_of(report.rows.begin(), report.rows.end(), has_failed);
+  return failed || report.rows.empty() ? 1 : 0;
+}
+
+}  // namespace berth::cli

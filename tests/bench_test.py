@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""`berth bench` as a user calls it, on the CPU of this machine and on its OpenCL devices.
+
+usage: bench_test.py BERTH
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BERTH = ""
+
+
+def bench(*words, **variables):
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", **variables}
+    return subprocess.run([BERTH, "bench", *words], capture_output=True, text=True, timeout=110, env=environment)
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_a_product_on_the_cpu(self):
+        done = bench("gemm", "--cpu", "--precision", "fp32", "--json")
+        row, = json.loads(done.stdout)["results"]
+        if row["error"]:
+            self.assertEqual((row["error"]["id"], done.returncode, row["median_seconds"]), ("E1052", 1, None))
+            self.skipTest(row["error"]["message"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((row["case"], row["backend"], row["precision"], row["right"]), ("gemm.fp32", "cpu", "fp32", True))
+        self.assertAlmostEqual(row["flop_per_second"] * row["median_seconds"] / (2 * row["size"] ** 3), 1)
+        self.assertLessEqual(row["least_seconds"], row["median_seconds"])
+        self.assertGreaterEqual(row["runs"], 5)
+        for unknown in ("peak_per_second", "share_of_peak_percent", "naive_seconds", "bytes_per_second", "change_percent", "slower"):
+            self.assertIsNone(row[unknown], unknown)
+
+    def test_the_table_for_people(self):
+        done = bench("memory", "--cpu")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^ *\d+  memory\.triad +[\d.]+ [GT]B/s +[\d.]+ % +right")
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 120)
+        self.assertEqual(done.stderr, "")
+        chinese = bench("memory", "--cpu", LC_ALL="zh_CN.UTF-8")
+        self.assertRegex(chinese.stdout, "项目.*结果.*波动")
+
+    def test_without_a_blas_the_other_cases_run(self):
+        done = bench("--cpu", "--json", BERTH_BLAS_LIBRARY="libc.so.6")
+        rows = {row["case"]: row for row in json.loads(done.stdout)["results"]}
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual({row["error"]["id"] for case, row in rows.items() if case.startswith("gemm")}, {"E1052"})
+        self.assertTrue(rows["memory.triad"]["right"])
+        people = bench("gemm", "--cpu", BERTH_BLAS_LIBRARY="libc.so.6")
+        self.assertIn("failed", people.stdout)
+        self.assertIn("(E1052)", people.stdout)
+
+    def test_a_device_that_became_slower_is_exit_code_1(self):
+        file = self.folder / "old.json"
+        self.assertEqual(bench("memory", "--cpu", "--save", str(file)).returncode, 0)
+        document = json.loads(file.read_text())
+        self.assertEqual(os.listdir(self.folder), ["old.json"])
+        row, = document["results"]
+        for factor, code in ((100, 1), (0.01, 0)):
+            changed = {**row, "bytes_per_second": row["bytes_per_second"] * factor, "median_seconds": row["median_seconds"] / factor}
+            file.write_text(json.dumps({**document, "results": [changed]}))
+            done = bench("memory", "--cpu", "--against", str(file), "--json")
+            now, = json.loads(done.stdout)["results"]
+            self.assertEqual((done.returncode, now["slower"]), (code, bool(code)), done.stderr)
+            self.assertEqual(now["size"], row["size"])
+            self.assertEqual(now["change_percent"] < 0, bool(code))
+
+    def test_files_that_are_no_results(self):
+        row = {"uuid": 7, "name": [], "case": "memory.triad", "median_seconds": "x"}
+        for content in ("", "[]", "{", '{"schema":1}', '{"schema":2,"results":[]}', '{"schema":1,"results":{}}', "\0" * 100):
+            file = self.folder / "bad.json"
+            file.write_text(content)
+            done = bench("memory", "--cpu", "--against", str(file))
+            self.assertEqual((done.returncode, done.stdout), (2, ""), content)
+            self.assertIn("E1057", done.stderr)
+        device = json.loads(bench("memory", "--cpu", "--json").stdout)["results"][0]["name"]
+        for rows in ([row], [None, 3, []], [{"name": device, "case": "memory.triad", "median_seconds": 1, "size": 1e300}],
+                     [{"name": device, "case": "memory.triad", "median_seconds": -1, "bytes_per_second": -5}]):
+            file.write_text(json.dumps({"schema": 1, "results": rows}))
+            done = bench("memory", "--cpu", "--against", str(file), "--json")
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+            self.assertTrue(json.loads(done.stdout)["results"][0]["right"])
+        # A size that does not fit is an error of its case.
+        file.write_text(json.dumps({"schema": 1, "results": [{"name": device, "case": "memory.triad", "median_seconds": 1, "size": 1 << 40}]}))
+        done = bench("memory", "--cpu", "--against", str(file), "--json")
+        self.assertEqual((done.returncode, json.loads(done.stdout)["results"][0]["error"]["id"]), (1, "E1054"))
+        self.assertEqual(bench("--against", str(self.folder / "none.json")).returncode, 1)
+
+    def test_wrong_usage(self):
+        for words, code, error in ((["train"], 2, "E1056"), (["gemm", "copy"], 2, "E1056"), (["--seconds", "0"], 2, "E0104"), (["--seconds", "1s"], 2, "E0104"),
+                                   (["--precision", "fp8"], 2, "E0003"), (["--cpu", "--device", "0"], 2, "E0010"), (["--device", "99"], 1, "E0413"),
+                                   (["copy", "--cpu"], 1, "E1059"), (["launch", "--precision", "fp32", "--cpu"], 1, "E1059"),
+                                   (["--save", "/nonexistent/x.json"], 2, "E1058")):
+            done = bench(*words)
+            self.assertEqual((done.returncode, done.stdout), (code, ""), (words, done.stderr))
+            self.assertIn(error, done.stderr, words)
+            self.assertIn("hint: ", done.stderr, words)
+
+    def test_opencl_devices_beside_the_cpu(self):
+        done = bench("launch", "--opencl", "--json")
+        document = json.loads(done.stdout) if done.stdout else {"results": []}
+        rows = [row for row in document["results"] if row["backend"] == "opencl"]
+        if not rows:
+            self.skipTest("no OpenCL device is here")
+        for row in rows:
+            self.assertIsNone(row["error"])
+            self.assertLess(row["naive_seconds"], row["median_seconds"])
+            self.assertIsNone(row["flop_per_second"])
+
+    def test_a_simulated_gpu_is_not_measured_and_said_so(self):
+        done = subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--", BERTH, "bench", "launch", "--json"],
+                              capture_output=True, text=True, timeout=110, env={**os.environ, "LC_ALL": "C.UTF-8"})
+        document = json.loads(done.stdout)
+        self.assertEqual(document["results"], [])
+        self.assertIn("RTX 4090", document["skipped"][0]["name"])
+        self.assertEqual(done.returncode, 1)
+
+
+if __name__ == "__main__":
+    BERTH = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
