@@ -39,6 +39,9 @@ if TYPE_CHECKING:  # for type checkers; at run time names are looked up when the
     from .running import Finished as Finished, run as run, run_async as run_async
     from .notebook import load_ipython_extension as load_ipython_extension, unload_ipython_extension as unload_ipython_extension
     from .oom import is_oom as is_oom, is_sticky as is_sticky
+    from .kernels import (
+        Array as Array, DeviceOutOfMemory as DeviceOutOfMemory, Event as Event, Kernel as Kernel, KernelCompileError as KernelCompileError,
+        asarray as asarray, empty as empty, kernel as kernel)
     from .diagnosis import doctor as doctor, Diagnosis as Diagnosis, Finding as Finding
 
 _WHERE = {
@@ -66,6 +69,7 @@ _WHERE = {
     "running": ("Finished", "run", "run_async"),
     "notebook": ("load_ipython_extension", "unload_ipython_extension"),
     "oom": ("is_oom", "is_sticky"),
+    "kernels": ("Array", "DeviceOutOfMemory", "Event", "Kernel", "KernelCompileError", "asarray", "empty", "kernel"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
 }
 _MODULES = ("keras", "torch")  # our own; `torch` loads PyTorch

@@ -40,3 +40,8 @@ if found is not None:
     number = found
 berth.run(["true"], devices=0, memory=1.5e9)
 berth.not_there()  # type: ignore[attr-defined]
+
+twice: berth.Kernel = berth.kernel("KERNEL void twice(GLOBAL float* x, int n) { }")
+x: berth.Array = berth.asarray([1, 2])
+seconds: float = twice(x, 2, size=2).wait().seconds
+twice(x, 2)  # type: ignore[call-arg]

@@ -1,0 +1,115 @@
+"""DLPack by ctypes: reads the capsules of other libraries, and makes capsules of our arrays. Layouts as in dlpack.h (Apache-2.0), version 0.8."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Dict, NamedTuple, Optional, Tuple
+
+from .errors import InvalidRequest, Unsupported
+from .language import text
+
+__all__ = ["BY_CODE", "CPU", "HostData", "capsule_of", "device_of", "from_capsule", "DTYPES"]
+
+CPU, _CUDA_HOST = 1, 3
+_DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA (managed)", 14: "oneAPI"}
+
+# name: DLPack's (code, bits), size in bytes, format of array and memoryview
+DTYPES: Dict[str, Tuple[Tuple[int, int], int, str]] = {
+    "int8": ((0, 8), 1, "b"), "int16": ((0, 16), 2, "h"), "int32": ((0, 32), 4, "i"), "int64": ((0, 64), 8, "q"),
+    "uint8": ((1, 8), 1, "B"), "uint16": ((1, 16), 2, "H"), "uint32": ((1, 32), 4, "I"), "uint64": ((1, 64), 8, "Q"),
+    "float32": ((2, 32), 4, "f"), "float64": ((2, 64), 8, "d"),
+}
+BY_CODE = {row[0]: name for name, row in DTYPES.items()}
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+
+
+class _DType(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device", _Device), ("ndim", ctypes.c_int32), ("dtype", _DType),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+class _Managed(ctypes.Structure):
+    pass
+
+
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
+_Managed._fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER)]
+
+_NAME = b"dltensor"
+_python = ctypes.pythonapi
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", _python))
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _python))
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
+
+_exported: Dict[int, Any] = {}  # what each exported tensor needs, until its consumer drops it
+
+
+class HostData(NamedTuple):
+    address: int
+    nbytes: int
+    shape: Tuple[int, ...]
+    dtype: str
+    owner: Any  # keeps the memory
+
+
+def device_of(x: Any) -> Optional[str]:
+    """The device of an object with DLPack, if the host cannot read its memory."""
+    asks = getattr(x, "__dlpack_device__", None)
+    if asks is None:
+        return None
+    kind, number = (int(one) for one in asks())
+    return None if kind in (CPU, _CUDA_HOST) else f"{_DEVICES.get(kind, kind)} {number}"
+
+
+def from_capsule(capsule: Any) -> HostData:
+    """The tensor of a capsule on the CPU. The capsule keeps its tensor, and frees it when it is dropped."""
+    managed = ctypes.cast(_pointer_of(capsule, _NAME), ctypes.POINTER(_Managed)).contents
+    tensor = managed.tensor
+    dtype = BY_CODE.get((tensor.dtype.code, tensor.dtype.bits))
+    if dtype is None or tensor.dtype.lanes != 1:
+        raise Unsupported(text("numbers of {} bits of this kind (DLPack {}) have no kernel type", tensor.dtype.bits, tensor.dtype.code), "E0582",
+                          "float32, float64, int8 … uint64")
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    size = DTYPES[dtype][1]
+    expected = 1
+    for axis in reversed(range(tensor.ndim)):
+        if tensor.strides and shape[axis] > 1 and tensor.strides[axis] != expected:
+            raise not_contiguous()
+        expected *= shape[axis]
+    return HostData((tensor.data or 0) + tensor.byte_offset, expected * size, shape, dtype, capsule)
+
+
+def not_contiguous() -> InvalidRequest:
+    return InvalidRequest(text("the array's elements are not one after the other in memory"), "E0582", "numpy.ascontiguousarray(x); x.contiguous()")
+
+
+def _delete(managed: Any) -> None:
+    _exported.pop(ctypes.addressof(managed.contents), None)
+
+
+def _drop(capsule: int) -> None:
+    """Frees a tensor that nobody took: a consumer renames the capsule."""
+    if _is_valid(capsule, _NAME):
+        _exported.pop(_pointer(capsule, _NAME), None)
+
+
+_DELETE = _DELETER(_delete)
+_DROP = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
+
+
+def capsule_of(address: int, shape: Tuple[int, ...], dtype: str, owner: Any) -> Any:
+    """A capsule of memory of the host. `owner` lives until the consumer drops the tensor."""
+    (code, bits), _, _ = DTYPES[dtype]
+    sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+    managed = _Managed(_Tensor(address, _Device(CPU, 0), len(shape), _DType(code, bits, 1), sizes, None, 0), None, _DELETE)
+    key = ctypes.addressof(managed)
+    _exported[key] = (managed, sizes, owner)
+    return _new(key, _NAME, ctypes.cast(_DROP, ctypes.c_void_p))

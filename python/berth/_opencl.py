@@ -1,0 +1,319 @@
+"""Calls an OpenCL library by ctypes: one device, one queue in order. Loaded at the first use of berth.kernel or berth.empty."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+from ctypes import POINTER, byref, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any, List, Optional, Sequence, Tuple
+
+from .errors import BerthError, NoDevice
+from .kernel_source import OPENCL_HEADER, compile_error
+from .language import text
+
+__all__ = ["OpenClDevice"]
+
+_DEVICE_TYPE_CPU, _DEVICE_TYPE_GPU, _DEVICE_TYPE_ALL = 1 << 1, 1 << 2, 0xFFFFFFFF
+_DEVICE_TYPE, _DEVICE_MAX_GROUP, _DEVICE_AVAILABLE, _DEVICE_NAME = 0x1000, 0x1004, 0x1027, 0x102B
+_KERNEL_WORK_GROUP_SIZE = 0x11B0
+_PROGRAM_BUILD_LOG = 0x1183
+_QUEUE_PROFILING = 1 << 1
+_MEM_READ_WRITE, _MEM_USE_HOST_PTR = 1 << 0, 1 << 3
+_MAP_READ_WRITE = 1 << 0 | 1 << 1
+_EVENT_STATUS, _PROFILING_START, _PROFILING_END = 0x11D3, 0x1282, 0x1283
+_COMPLETE = 0
+_PAGE = 4096
+_INSTALL = "sudo apt install ocl-icd-libopencl1 pocl-opencl-icd"
+# Names of the numbers that users meet.
+_NAMES = {-4: "CL_MEM_OBJECT_ALLOCATION_FAILURE", -5: "CL_OUT_OF_RESOURCES", -6: "CL_OUT_OF_HOST_MEMORY", -11: "CL_BUILD_PROGRAM_FAILURE",
+          -14: "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST", -54: "CL_INVALID_WORK_GROUP_SIZE", -61: "CL_INVALID_BUFFER_SIZE",
+          -1001: "CL_PLATFORM_NOT_FOUND_KHR"}
+_OUT_OF_MEMORY = (-4, -6, -61)
+
+# name: result, parameters. An `int` result is the error; other functions take a pointer for it as their last parameter.
+_FUNCTIONS: List[Tuple[str, Any, Sequence[Any]]] = [
+    ("clGetPlatformIDs", c_int32, [c_uint32, c_void_p, POINTER(c_uint32)]),
+    ("clGetDeviceIDs", c_int32, [c_void_p, c_uint64, c_uint32, c_void_p, POINTER(c_uint32)]),
+    ("clGetDeviceInfo", c_int32, [c_void_p, c_uint32, c_size_t, c_void_p, POINTER(c_size_t)]),
+    ("clCreateContext", c_void_p, [c_void_p, c_uint32, c_void_p, c_void_p, c_void_p, POINTER(c_int32)]),
+    ("clCreateCommandQueue", c_void_p, [c_void_p, c_void_p, c_uint64, POINTER(c_int32)]),
+    ("clCreateProgramWithSource", c_void_p, [c_void_p, c_uint32, POINTER(c_char_p), POINTER(c_size_t), POINTER(c_int32)]),
+    ("clBuildProgram", c_int32, [c_void_p, c_uint32, c_void_p, c_char_p, c_void_p, c_void_p]),
+    ("clGetProgramBuildInfo", c_int32, [c_void_p, c_void_p, c_uint32, c_size_t, c_void_p, POINTER(c_size_t)]),
+    ("clReleaseProgram", c_int32, [c_void_p]),
+    ("clCreateKernel", c_void_p, [c_void_p, c_char_p, POINTER(c_int32)]),
+    ("clGetKernelWorkGroupInfo", c_int32, [c_void_p, c_void_p, c_uint32, c_size_t, c_void_p, POINTER(c_size_t)]),
+    ("clReleaseKernel", c_int32, [c_void_p]),
+    ("clSetKernelArg", c_int32, [c_void_p, c_uint32, c_size_t, c_void_p]),
+    ("clCreateBuffer", c_void_p, [c_void_p, c_uint64, c_size_t, c_void_p, POINTER(c_int32)]),
+    ("clReleaseMemObject", c_int32, [c_void_p]),
+    ("clEnqueueNDRangeKernel", c_int32, [c_void_p, c_void_p, c_uint32, c_void_p, c_void_p, c_void_p, c_uint32, c_void_p, c_void_p]),
+    ("clEnqueueReadBuffer", c_int32, [c_void_p, c_void_p, c_uint32, c_size_t, c_size_t, c_void_p, c_uint32, c_void_p, c_void_p]),
+    ("clEnqueueWriteBuffer", c_int32, [c_void_p, c_void_p, c_uint32, c_size_t, c_size_t, c_void_p, c_uint32, c_void_p, c_void_p]),
+    ("clEnqueueMapBuffer", c_void_p,
+     [c_void_p, c_void_p, c_uint32, c_uint64, c_size_t, c_size_t, c_uint32, c_void_p, c_void_p, POINTER(c_int32)]),
+    ("clEnqueueUnmapMemObject", c_int32, [c_void_p, c_void_p, c_void_p, c_uint32, c_void_p, c_void_p]),
+    ("clFlush", c_int32, [c_void_p]),
+    ("clFinish", c_int32, [c_void_p]),
+    ("clWaitForEvents", c_int32, [c_uint32, c_void_p]),
+    ("clGetEventInfo", c_int32, [c_void_p, c_uint32, c_size_t, c_void_p, POINTER(c_size_t)]),
+    ("clGetEventProfilingInfo", c_int32, [c_void_p, c_uint32, c_size_t, c_void_p, POINTER(c_size_t)]),
+    ("clReleaseEvent", c_int32, [c_void_p]),
+]
+
+
+class DeviceOutOfMemory(BerthError, MemoryError):
+    """The device has no memory for an array."""
+
+    usual_id = "E0584"
+
+
+def failed(call: str, code: int) -> BerthError:
+    """The exception for an error of a driver's call."""
+    said = text("{} failed: {}", call, _NAMES.get(code, code))
+    return DeviceOutOfMemory(said, hint="berth ps") if code in _OUT_OF_MEMORY else BerthError(said, "E0585", "berth doctor")
+
+
+def _library() -> ctypes.CDLL:
+    path = os.environ.get("BERTH_OPENCL_LIBRARY", "libOpenCL.so.1")
+    try:
+        library = ctypes.CDLL(path)
+        for name, result, parameters in _FUNCTIONS:
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, parameters
+    except (OSError, AttributeError) as why:
+        raise NoDevice(text("OpenCL cannot be used: {}", why), "E0581", _INSTALL) from why
+    return library
+
+
+_serials = itertools.count(1)  # a new memory may get the handle of a freed one, but never its number
+
+
+class Memory:
+    """Memory of the device. A CPU's is memory of this process too, at `address`; others have no address."""
+
+    def __init__(self, device: "OpenClDevice", nbytes: int) -> None:
+        self.device = device
+        self.nbytes = nbytes
+        self.address: Optional[int] = None
+        self.mapped = False  # the host may use it between kernels
+        self.launched = False  # a kernel may still use it
+        self.handle: Optional[int] = None
+        flags, host = _MEM_READ_WRITE, None
+        if device.is_cpu:
+            try:
+                self._host = (ctypes.c_char * (nbytes + _PAGE))()
+            except (MemoryError, OverflowError, ValueError) as why:
+                raise DeviceOutOfMemory(text("there is no memory for {} bytes", nbytes), hint="free -h") from why
+            host = self.address = -(-ctypes.addressof(self._host) // _PAGE) * _PAGE
+            flags |= _MEM_USE_HOST_PTR
+        problem = c_int32()
+        self.handle = device.cl.clCreateBuffer(device.context, flags, max(nbytes, 1), host, byref(problem))
+        if problem.value:
+            raise failed("clCreateBuffer", problem.value)
+        self._argument = c_void_p(self.handle)
+        self.pointer = byref(self._argument)  # as an argument of a kernel
+        self.serial = next(_serials)
+
+    def __del__(self) -> None:
+        if self.handle and self.device.is_own_process():
+            if self.launched and self.address is not None:  # the memory of this process is freed next
+                self.device.cl.clFinish(self.device.queue)
+            if self.mapped:
+                self.unmap()
+            self.device.cl.clReleaseMemObject(self.handle)
+
+    def write(self, address: int) -> None:
+        """Copies from the host, and returns when that is done."""
+        mapped = self.mapped
+        if mapped:
+            self.unmap()
+        self.device.check("clEnqueueWriteBuffer", self.device.cl.clEnqueueWriteBuffer(
+            self.device.queue, self.handle, 1, 0, self.nbytes, address, 0, None, None))
+        if mapped:
+            self.map(wait=True)
+
+    def read(self, address: int) -> None:
+        """Copies to the host, after all kernels that were launched before."""
+        self.device.check("clEnqueueReadBuffer", self.device.cl.clEnqueueReadBuffer(
+            self.device.queue, self.handle, 1, 0, self.nbytes, address, 0, None, None))
+
+    def map(self, wait: bool) -> None:
+        """Gives the host the memory at `address`. A launch takes it back for as long as the kernel runs."""
+        problem = c_int32()
+        self.device.cl.clEnqueueMapBuffer(self.device.queue, self.handle, int(wait), _MAP_READ_WRITE, 0, max(self.nbytes, 1), 0, None, None,
+                                          byref(problem))
+        self.device.check("clEnqueueMapBuffer", problem.value)
+        self.mapped = True
+
+    def unmap(self) -> None:
+        self.device.cl.clEnqueueUnmapMemObject(self.device.queue, self.handle, self.address, 0, None, None)
+        self.mapped = False
+
+
+class Event:
+    """A launched kernel. `wait()` returns when it is done; `seconds` is how long it ran on the device."""
+
+    __slots__ = ("_device", "_handle", "_kept")
+
+    def __init__(self, device: "OpenClDevice", handle: c_void_p, kept: Any) -> None:
+        self._device, self._handle, self._kept = device, handle, kept
+
+    def __del__(self) -> None:
+        if self._device.is_own_process():
+            self._device.cl.clReleaseEvent(self._handle)
+
+    def wait(self) -> "Event":
+        """Waits until the kernel is done. Other threads go on."""
+        self._device.check("clWaitForEvents", self._device.cl.clWaitForEvents(1, byref(self._handle)))
+        self._kept = None
+        return self
+
+    @property
+    def done(self) -> bool:
+        """Whether the kernel is done; does not wait."""
+        status = c_int32()
+        self._device.check("clGetEventInfo", self._device.cl.clGetEventInfo(self._handle, _EVENT_STATUS, 4, byref(status), None))
+        if status.value < 0:
+            raise failed("clEnqueueNDRangeKernel", status.value)
+        return status.value == _COMPLETE
+
+    @property
+    def seconds(self) -> float:
+        """How long the kernel ran, by the device's clock. Waits until it is done."""
+        self.wait()
+        times = [c_uint64(), c_uint64()]
+        for key, one in zip((_PROFILING_START, _PROFILING_END), times):
+            self._device.check("clGetEventProfilingInfo", self._device.cl.clGetEventProfilingInfo(self._handle, key, 8, byref(one), None))
+        return (times[1].value - times[0].value) * 1e-9
+
+
+class Function:
+    """A compiled kernel. Its arguments stay set, so one thread at a time sets and launches."""
+
+    def __init__(self, device: "OpenClDevice", program: int, name: str) -> None:
+        problem = c_int32()
+        self._device = device
+        self._handle = device.cl.clCreateKernel(program, name.encode(), byref(problem))
+        device.check("clCreateKernel", problem.value)
+        self._set, self._enqueue = device.cl.clSetKernelArg, device.cl.clEnqueueNDRangeKernel
+        most = c_size_t()
+        device.check("clGetKernelWorkGroupInfo", device.cl.clGetKernelWorkGroupInfo(
+            self._handle, device.handle, _KERNEL_WORK_GROUP_SIZE, 8, byref(most), None))
+        self.most_in_group = most.value
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) and self._device.is_own_process():
+            self._device.cl.clReleaseKernel(self._handle)
+
+    def set_argument(self, index: int, size: int, pointer: Any) -> None:
+        problem = self._set(self._handle, index, size, pointer)
+        if problem:
+            raise failed("clSetKernelArg", problem)
+
+    def launch(self, memories: Sequence[Memory], axes: int, total: Any, group: Any) -> Event:
+        """`total` and `group` come from `sizes`."""
+        device = self._device
+        if not device.is_own_process():
+            raise BerthError(text("this process was forked after its first kernel: {} does not work in it", "OpenCL"), "E0585",
+                             "multiprocessing.set_start_method('spawn')")
+        event = c_void_p()
+        shared = [one for one in memories if one.mapped]
+        for one in shared:
+            one.unmap()
+        problem = self._enqueue(device.queue, self._handle, axes, None, total, group, 0, None, byref(event))
+        for one in memories:
+            one.launched = True
+        for one in shared:
+            one.map(wait=False)
+        if problem:
+            raise failed("clEnqueueNDRangeKernel", problem)
+        device.cl.clFlush(device.queue)
+        return Event(device, event, memories)
+
+    @staticmethod
+    def sizes(numbers: Tuple[int, ...]) -> Any:
+        return (c_size_t * len(numbers))(*numbers)
+
+
+class OpenClDevice:
+    """The first GPU of the OpenCL platforms, else the first device, such as PoCL's CPU. A CPU only if the job's GPUs are hidden."""
+
+    backend = "opencl"
+
+    def __init__(self) -> None:
+        self.cl = _library()
+        self._process = os.getpid()
+        self.handle, self.kind = self._choose()
+        self.is_cpu = bool(self.kind & _DEVICE_TYPE_CPU)
+        self.name = self._info(self.handle, _DEVICE_NAME).rstrip(b"\0").decode("utf-8", "replace").strip()
+        self.most_in_group = int.from_bytes(self._info(self.handle, _DEVICE_MAX_GROUP), "little")
+        problem = c_int32()
+        self.context = self.cl.clCreateContext(None, 1, byref(c_void_p(self.handle)), None, None, byref(problem))
+        self.check("clCreateContext", problem.value)
+        self.queue = self.cl.clCreateCommandQueue(self.context, self.handle, _QUEUE_PROFILING, byref(problem))
+        self.check("clCreateCommandQueue", problem.value)
+
+    def __str__(self) -> str:
+        return f"{self.name} (OpenCL)"
+
+    def is_own_process(self) -> bool:
+        """False in a forked child, where nothing of OpenCL works any more."""
+        return os.getpid() == self._process
+
+    def check(self, call: str, code: int) -> None:
+        if code:
+            raise failed(call, code)
+
+    def _list(self, function: Any, *before: Any) -> List[int]:
+        count = c_uint32()
+        if function(*before, 0, None, byref(count)) or not count.value:
+            return []
+        found = (c_void_p * min(count.value, 64))()
+        return [one for one in found if one] if function(*before, len(found), found, None) == 0 else []
+
+    def _info(self, device: int, key: int) -> bytes:
+        size = c_size_t()
+        self.check("clGetDeviceInfo", self.cl.clGetDeviceInfo(device, key, 0, None, byref(size)))
+        answer = ctypes.create_string_buffer(size.value)
+        self.check("clGetDeviceInfo", self.cl.clGetDeviceInfo(device, key, size.value, answer, None))
+        return answer.raw
+
+    def _choose(self) -> Tuple[int, int]:
+        found = []
+        for platform in self._list(self.cl.clGetPlatformIDs):
+            for device in self._list(self.cl.clGetDeviceIDs, platform, _DEVICE_TYPE_ALL):
+                kind = int.from_bytes(self._info(device, _DEVICE_TYPE), "little")
+                if any(self._info(device, _DEVICE_AVAILABLE)):
+                    found.append((device, kind))
+        # No variable hides GPUs from OpenCL, so a job without a GPU must not take one here.
+        if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+            found = [one for one in found if one[1] & _DEVICE_TYPE_CPU]
+        if not found:
+            raise NoDevice(text("no OpenCL platform has a device here"), "E0581", _INSTALL)
+        return min(found, key=lambda one: not one[1] & _DEVICE_TYPE_GPU)
+
+    def compile(self, source: str, names: Sequence[str]) -> List[Function]:
+        """The kernels with these names."""
+        whole = (OPENCL_HEADER + source).encode()
+        problem = c_int32()
+        program = self.cl.clCreateProgramWithSource(self.context, 1, byref(c_char_p(whole)), byref(c_size_t(len(whole))), byref(problem))
+        self.check("clCreateProgramWithSource", problem.value)
+        try:
+            if self.cl.clBuildProgram(program, 1, byref(c_void_p(self.handle)), None, None, None):
+                raise compile_error(source, self._build_log(program))
+            return [Function(self, program, name) for name in names]
+        finally:
+            self.cl.clReleaseProgram(program)
+
+    def _build_log(self, program: int) -> str:
+        size = c_size_t()
+        if self.cl.clGetProgramBuildInfo(program, self.handle, _PROGRAM_BUILD_LOG, 0, None, byref(size)):
+            return ""
+        log = ctypes.create_string_buffer(size.value + 1)
+        self.cl.clGetProgramBuildInfo(program, self.handle, _PROGRAM_BUILD_LOG, size.value, log, None)
+        return log.value.decode("utf-8", "replace")
+
+    def allocate(self, nbytes: int) -> Memory:
+        return Memory(self, nbytes)

@@ -1,0 +1,423 @@
+"""Kernels of your own: compiled, launched and timed through CUDA or OpenCL. There are no operators and no gradients."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import functools
+import importlib
+import math
+import operator
+import threading
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+from . import _dlpack
+from ._cuda import CudaDevice
+from ._opencl import DeviceOutOfMemory, Event, OpenClDevice
+from .errors import BerthError, InvalidRequest, Unsupported
+from .kernel_source import KernelCompileError, Parameter, kernels_of
+from .language import text
+
+__all__ = ["Array", "DeviceOutOfMemory", "Event", "Kernel", "KernelCompileError", "asarray", "empty", "kernel"]
+
+_KINDS = {**dict.fromkeys("bhilq", 0), **dict.fromkeys("BHILQ", 1), **dict.fromkeys("fd", 2)}  # memoryview's format: DLPack's kind
+_GROUPS = {1: (256,), 2: (16, 16), 3: (8, 8, 4)}
+Shape = Union[int, Sequence[int]]
+
+
+# What kernels.py needs of a backend; OpenClDevice and CudaDevice have the same shape.
+_Device = Union[OpenClDevice, CudaDevice]
+_starting = threading.Lock()
+
+
+@functools.lru_cache(maxsize=None)
+def _opencl() -> OpenClDevice:
+    return OpenClDevice()
+
+
+@functools.lru_cache(maxsize=None)
+def _cuda() -> CudaDevice:
+    return CudaDevice()
+
+
+@functools.lru_cache(maxsize=None)
+def _auto() -> _Device:
+    try:
+        return _cuda()
+    except BerthError:  # no driver, no GPU or no compiler
+        return _opencl()
+
+
+_BACKENDS: Dict[str, Callable[[], _Device]] = {"auto": _auto, "cuda": _cuda, "opencl": _opencl}
+
+
+def _device(backend: str) -> _Device:
+    if backend not in _BACKENDS:
+        raise InvalidRequest(text("{}: {!r} is none of {}", "backend", backend, ", ".join(_BACKENDS)), "E0003")
+    with _starting:  # two threads would start two devices
+        return _BACKENDS[backend]()
+
+
+def _sizes(name: str, given: Shape, least: int) -> Tuple[int, ...]:
+    try:
+        sizes = tuple(operator.index(one) for one in given) if isinstance(given, (tuple, list)) else (operator.index(given),)  # type: ignore[arg-type]
+    except TypeError:
+        raise InvalidRequest(text("{}: {!r} is not a whole number", name, given), "E0104") from None
+    if any(one < least or one >= 1 << 62 for one in sizes):
+        raise InvalidRequest(text("{}: {!r} is not a whole number of at least {}", name, given, least), "E0104")
+    return sizes
+
+
+class Array:
+    """Numbers in the memory of a device: a flat block with a shape and a type. Make one with `berth.empty` or `berth.asarray`."""
+
+    __slots__ = ("_memory", "shape", "dtype", "__weakref__")
+
+    def __init__(self, memory: Any, shape: Tuple[int, ...], dtype: str) -> None:
+        self._memory = memory
+        self.shape: Tuple[int, ...] = shape
+        self.dtype: str = dtype
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._memory.nbytes)
+
+    @property
+    def device(self) -> str:
+        """The name of the device."""
+        return str(self._memory.device)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without axes")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<berth.Array {self.dtype} {self.shape} on {self.device}>"
+
+    def tobytes(self) -> bytes:
+        """A copy of all bytes, after the kernels that were launched before."""
+        host = ctypes.create_string_buffer(max(self.nbytes, 1))
+        if self.nbytes:
+            self._memory.read(ctypes.addressof(host))
+        return host.raw[:self.nbytes]
+
+    def tolist(self) -> List[Any]:
+        """A copy as a flat list of numbers."""
+        return array.array(_dlpack.DTYPES[self.dtype][2], self.tobytes()).tolist()
+
+    def numpy(self) -> Any:
+        """A copy as a NumPy array."""
+        numpy = importlib.import_module("numpy")
+        out = numpy.empty(self.shape, self.dtype)
+        if self.nbytes:
+            self._memory.read(out.ctypes.data)
+        return out
+
+    def copy_from(self, x: Any) -> "Array":
+        """Overwrites all numbers with those of `x`, which has the same shape and type."""
+        data = _host_data(x, self.dtype)
+        if data.shape != self.shape or data.dtype != self.dtype:
+            raise InvalidRequest(text("an array of {} {} cannot take one of {} {}", self.dtype, self.shape, data.dtype, data.shape), "E0582")
+        if self.nbytes:
+            self._memory.write(data.address)
+        return self
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        self._address()
+        return (_dlpack.CPU, 0)
+
+    def __dlpack__(self, **_: Any) -> Any:
+        """The same memory for NumPy and other libraries. A kernel that runs later changes it: wait for its event before you read."""
+        address = self._address()
+        if not self._memory.mapped:
+            self._memory.map(wait=True)
+        return _dlpack.capsule_of(address, self.shape, self.dtype, self._memory)
+
+    def _address(self) -> int:
+        address: Optional[int] = self._memory.address
+        if address is None:
+            raise BufferError(text("the memory of {} cannot be shared through DLPack: x.numpy() copies it", self.device))
+        return address
+
+
+def _host_data(x: Any, dtype: Optional[str]) -> _dlpack.HostData:
+    """The numbers of an array of another library, without a copy where that is possible."""
+    if isinstance(x, Array):
+        return _of_bytes(x.tobytes(), x.shape, x.dtype)
+    elsewhere = _dlpack.device_of(x)
+    if elsewhere:
+        raise InvalidRequest(text("the array is on another device: {}", elsewhere), "E0583", "x.cpu(); x.get(); jax.device_get(x)")
+    try:
+        view = memoryview(x)
+    except TypeError:
+        return _without_buffer(x, dtype)
+    name = _dlpack.BY_CODE.get((_KINDS.get(view.format.lstrip("@=<"), -1), 8 * view.itemsize))
+    if name is None:
+        raise Unsupported(text("numbers of the format {!r} have no kernel type", view.format), "E0582", "x.astype('float32')")
+    if not view.c_contiguous:
+        raise _dlpack.not_contiguous()
+    shape = tuple(view.shape or ())
+    if view.readonly or not view.nbytes:
+        return _of_bytes(view.tobytes(), shape, name)
+    whole = (ctypes.c_char * view.nbytes).from_buffer(view.cast("B"))
+    return _dlpack.HostData(ctypes.addressof(whole), view.nbytes, shape, name, whole)
+
+
+def _of_bytes(copy: bytes, shape: Tuple[int, ...], dtype: str) -> _dlpack.HostData:
+    held = ctypes.create_string_buffer(copy, max(len(copy), 1))
+    return _dlpack.HostData(ctypes.addressof(held), len(copy), tuple(shape), dtype, held)
+
+
+def _without_buffer(x: Any, dtype: Optional[str]) -> _dlpack.HostData:
+    if hasattr(x, "__dlpack__"):
+        try:
+            return _dlpack.from_capsule(x.__dlpack__())
+        except (RuntimeError, BufferError, TypeError, ValueError) as why:
+            if isinstance(why, (InvalidRequest, Unsupported)):
+                raise
+            raise InvalidRequest(text("the array gives no DLPack: {}", why), "E0582", "x.detach()") from why
+    if isinstance(x, (list, tuple, range)):
+        try:
+            numbers = array.array(_dlpack.DTYPES[dtype or "float32"][2], x)
+        except (TypeError, OverflowError) as why:
+            raise InvalidRequest(text("the list cannot become {}: {}", dtype or "float32", why), "E0582") from why
+        return _of_bytes(numbers.tobytes(), (len(numbers),), dtype or "float32")
+    raise InvalidRequest(text("a {} is no array", type(x).__name__), "E0582", "berth.asarray(numpy.asarray(x))")
+
+
+def _known(dtype: Any) -> str:
+    name = str(getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or dtype).rsplit(".", 1)[-1]
+    if name not in _dlpack.DTYPES:
+        raise InvalidRequest(text("{}: {!r} is none of {}", "dtype", dtype, ", ".join(_dlpack.DTYPES)), "E0003")
+    return name
+
+
+def empty(shape: Shape, dtype: Any = "float32", backend: str = "auto") -> Array:
+    """An array whose numbers are not set yet.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+        The sizes of the axes.
+    dtype : str or NumPy type
+        int8 to uint64, float32 or float64.
+    backend : {"auto", "cuda", "opencl"}
+        As for `kernel`.
+    """
+    sizes, name = _sizes("shape", shape, 0), _known(dtype)
+    nbytes = math.prod(sizes) * _dlpack.DTYPES[name][1]
+    if nbytes >= 1 << 62:
+        raise DeviceOutOfMemory(text("there is no memory for {} bytes", nbytes))
+    return Array(_device(backend).allocate(nbytes), sizes, name)
+
+
+def asarray(x: Any, dtype: Any = None, backend: str = "auto") -> Array:
+    """A copy of an array on the device: of NumPy, of PyTorch on the CPU, of anything with a buffer or DLPack, or of a list of numbers.
+
+    Parameters
+    ----------
+    x : array or sequence of numbers
+        In C order. An `Array` is returned as it is.
+    dtype : str, optional
+        For lists of numbers (default: float32). Other arrays keep their type.
+    backend : {"auto", "cuda", "opencl"}
+        As for `kernel`.
+
+    Raises
+    ------
+    InvalidRequest
+        `x` is on another device (E0583), has gaps in memory or is no array (E0582).
+    """
+    if isinstance(x, Array):
+        return x
+    data = _host_data(x, None if dtype is None else _known(dtype))
+    if dtype is not None and data.dtype != _known(dtype):
+        raise InvalidRequest(text("the array has numbers of {}, not of {}", data.dtype, _known(dtype)), "E0582", f"x.astype({_known(dtype)!r})")
+    out = empty(data.shape, data.dtype, backend)
+    if data.nbytes:
+        out._memory.write(data.address)
+    return out
+
+
+_POINTER_SIZE = ctypes.sizeof(ctypes.c_void_p)
+
+
+class _Slot:
+    """A parameter, and the argument that is set for it."""
+
+    __slots__ = ("parameter", "is_array", "kind", "value", "pointer", "size", "serial")
+
+    def __init__(self, parameter: Parameter) -> None:
+        self.parameter, self.is_array = parameter, parameter.is_array
+        self.kind = float if parameter.dtype.startswith("float") else int
+        self.value = parameter.ctype()
+        self.pointer, self.size = ctypes.byref(self.value), ctypes.sizeof(self.value)
+        self.serial = 0  # of the memory that is set
+
+
+class Kernel:
+    """A compiled kernel. Calling it launches it and returns at once with an `Event`.
+
+    Attributes
+    ----------
+    name : str
+    parameters : list of Parameter
+        As the source declares them.
+    """
+
+    def __init__(self, name: str, parameters: List[Parameter], function: Any, device: _Device) -> None:
+        self.name, self.parameters = name, parameters
+        self._function, self._device = function, device
+        self._most: int = min(function.most_in_group, device.most_in_group) or 1
+        self._defaults: Dict[int, Tuple[int, ...]] = {axes: self._fitting(group) for axes, group in _GROUPS.items()}
+        self._slots = [_Slot(one) for one in parameters]
+        self._lock = threading.Lock()  # arguments are the kernel's own until it is launched
+        self._sized: Tuple[Any, Any, Any] = (None, None, None)
+
+    def __repr__(self) -> str:
+        return f"<berth.Kernel {self.name}({', '.join(one.type + ('*' if one.is_array else '') + ' ' + one.name for one in self.parameters)})>"
+
+    def _fitting(self, group: Tuple[int, ...]) -> Tuple[int, ...]:
+        while math.prod(group) > self._most:
+            largest = max(range(len(group)), key=group.__getitem__)
+            group = tuple(one // 2 if axis == largest else one for axis, one in enumerate(group))
+        return group
+
+    def __call__(self, *arguments: Any, size: Shape, group: Optional[Shape] = None) -> Event:
+        """Launches the kernel.
+
+        Parameters
+        ----------
+        *arguments
+            One for each parameter: an `Array` for `GLOBAL float* x`, a number for `float x`.
+        size : int or sequence of up to three int
+            How many work-items on each axis. It is rounded up to whole groups, so the kernel compares its `GLOBAL_ID` with the true size.
+        group : int or sequence of int, optional
+            How many work-items share LOCAL memory and BARRIER() (default: 256, 16×16 or 8×8×4, or fewer if the device takes fewer).
+        """
+        if len(arguments) != len(self._slots):
+            raise InvalidRequest(text("kernel {} takes {} arguments, not {}", self.name, len(self._slots), len(arguments)), "E0582", repr(self))
+        last_size, last_group, sizes = self._sized
+        if size != last_size or group != last_group or type(size) is not type(last_size):
+            sizes = self._launch_sizes(size, group)
+            self._sized = (size, group, sizes)
+        function, device = self._function, self._device
+        memories = []
+        with self._lock:
+            for index, (slot, value) in enumerate(zip(self._slots, arguments)):
+                if slot.is_array:
+                    if type(value) is not Array or value.dtype != slot.parameter.dtype or value._memory.device is not device:
+                        raise self._no_array(slot.parameter, value)
+                    memory = value._memory
+                    memories.append(memory)
+                    if slot.serial != memory.serial:
+                        slot.serial = 0
+                        function.set_argument(index, _POINTER_SIZE, memory.pointer)
+                        slot.serial = memory.serial
+                    continue
+                if type(value) is not slot.kind:
+                    value = self._number(slot.parameter, value)
+                slot.value.value = value
+                if slot.kind is int and slot.value.value != value:
+                    raise self._mismatch(slot.parameter, str(value))
+                function.set_argument(index, slot.size, slot.pointer)
+            event: Event = function.launch(memories, *sizes)
+            return event
+
+    def _launch_sizes(self, size: Shape, group: Optional[Shape]) -> Tuple[int, Any, Any]:
+        total = _sizes("size", size, 1)
+        groups = self._defaults.get(len(total)) if group is None else _sizes("group", group, 1)
+        if groups is None or len(groups) != len(total) or len(total) > 3:
+            raise InvalidRequest(text("size {} and group {} have not the same one, two or three axes", size, group), "E0582")
+        if math.prod(groups) > self._most:
+            raise InvalidRequest(text("group: {!r} is more than the {} work-items that fit the device", group, self._most), "E0582")
+        rounded = tuple(-(-one // by) * by for one, by in zip(total, groups))
+        return len(total), self._function.sizes(rounded), self._function.sizes(groups)
+
+    def _no_array(self, parameter: Parameter, value: Any) -> InvalidRequest:
+        if type(value) is Array:
+            return self._mismatch(parameter, text("an array of {} on {}", value.dtype, value.device))
+        elsewhere = _dlpack.device_of(value)
+        if not elsewhere:
+            return self._mismatch(parameter, text("a {}", type(value).__name__))
+        return InvalidRequest(text("kernel {}, argument {}: the array is on another device: {}", self.name, parameter.name, elsewhere), "E0583",
+                              f"{parameter.name} = berth.asarray({parameter.name}.cpu())")
+
+    def _number(self, parameter: Parameter, value: Any) -> Any:
+        """A number of another type, such as NumPy's."""
+        if isinstance(value, (bool, str, bytes)) or getattr(value, "shape", ()) != ():
+            raise self._mismatch(parameter, text("a {}", type(value).__name__))
+        try:
+            return float(value) if parameter.dtype.startswith("float") else operator.index(value)
+        except (TypeError, ValueError, OverflowError):
+            raise self._mismatch(parameter, text("a {}", type(value).__name__)) from None
+
+    def _mismatch(self, parameter: Parameter, given: str) -> InvalidRequest:
+        hint = text("{} = berth.asarray({}): an array of {}", parameter.name, parameter.name, parameter.dtype) if parameter.is_array else ""
+        wanted = parameter.type + ("*" if parameter.is_array else "")
+        return InvalidRequest(text("kernel {}, argument {}: it takes {}, not {}", self.name, parameter.name, wanted, given), "E0582", hint)
+
+
+def kernel(source: str, name: Optional[str] = None, backend: str = "auto") -> Kernel:
+    """Compiles a kernel of your own.
+
+    The source is C with a few macros, so that it is the same for OpenCL and CUDA:
+
+    =====================================  ==========================================================
+    macro                                  meaning
+    =====================================  ==========================================================
+    ``KERNEL void f(…)``                   a function that runs once for each work-item
+    ``GLOBAL float* x``                    an array of the device, as a parameter
+    ``LOCAL float x[64];``                 memory that the work-items of a group share
+    ``DEVICE``                             before a function that kernels call
+    ``GLOBAL_ID(0)``                       this work-item's place on axis 0, 1 or 2
+    ``LOCAL_ID(0)``, ``GROUP_ID(0)``       its place in its group, and the place of its group
+    ``LOCAL_SIZE(0)``, ``GLOBAL_SIZE(0)``  the sizes of a group and of the whole
+    ``BARRIER()``                          waits for all work-items of the group
+    =====================================  ==========================================================
+
+    Parameters
+    ----------
+    source : str
+        One or more kernels.
+    name : str, optional
+        Which of them; not needed if there is one.
+    backend : {"auto", "cuda", "opencl"}
+        CUDA needs a driver and NVRTC; "auto" is CUDA if it can be used, else OpenCL. Arrays and kernels of two backends do not go together.
+
+    Raises
+    ------
+    KernelCompileError
+        With the line of your source and the compiler's log.
+    NoDevice
+        No device of the backend is here (E0581).
+
+    Examples
+    --------
+    >>> twice = berth.kernel('''
+    ... KERNEL void twice(GLOBAL const float* x, GLOBAL float* y, int n) {
+    ...     int i = GLOBAL_ID(0);
+    ...     if (i < n) y[i] = 2 * x[i];
+    ... }''')                                                       # doctest: +SKIP
+    >>> x = berth.asarray([1, 2, 3]); y = berth.empty(3)            # doctest: +SKIP
+    >>> twice(x, y, 3, size=3).wait(); y.tolist()                   # doctest: +SKIP
+    [2.0, 4.0, 6.0]
+    """
+    if not isinstance(source, str) or "\0" in source:
+        raise InvalidRequest(text("{}: {!r} is no text", "source", source), "E0104")
+    found = kernels_of(source)
+    if name is None and len(found) == 1:
+        name = next(iter(found))
+    if name not in found:
+        said = text("the source has no kernel {!r}; it has: {}", name, ", ".join(found)) if name is not None and found else \
+            text("the source has no kernel") if not found else text("the source has several kernels: {}", ", ".join(found))
+        raise InvalidRequest(said, "E0582", f"name={next(iter(found))!r}" if found else "KERNEL void f(GLOBAL float* x, int n) { … }")
+    assert name is not None
+    device = _device(backend)
+    return Kernel(name, found[name], device.compile(source, [name])[0], device)
