@@ -6,9 +6,11 @@ usage: bench_test.py BERTH
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BERTH = ""
@@ -17,6 +19,14 @@ BERTH = ""
 def bench(*words, **variables):
     environment = {**os.environ, "LC_ALL": "C.UTF-8", **variables}
     return subprocess.run([BERTH, "bench", *words], capture_output=True, text=True, timeout=110, env=environment)
+
+
+def measures(pid):
+    """Whether the child runs a case: it then has several threads."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
 
 
 class Bench(unittest.TestCase):
@@ -114,6 +124,20 @@ class Bench(unittest.TestCase):
             self.assertIsNone(row["error"])
             self.assertLess(row["naive_seconds"], row["median_seconds"])
             self.assertIsNone(row["flop_per_second"])
+
+    def test_ctrl_c_ends_the_child_and_leaves_nothing(self):
+        for words in (["memory", "--cpu"], ["memory", "--opencl"]):
+            running = subprocess.Popen([BERTH, "bench", *words, "--seconds", "100", "--save", str(self.folder / "x.json")], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(self.folder)})
+            children = pathlib.Path(f"/proc/{running.pid}/task/{running.pid}/children")
+            until = time.monotonic() + 60
+            while time.monotonic() < until and not (found := [one for one in children.read_text().split() if measures(one)]):
+                time.sleep(0.1)
+            running.send_signal(signal.SIGINT)
+            self.assertEqual(running.wait(30), -signal.SIGINT)
+            running.communicate()
+            self.assertFalse(os.path.exists(f"/proc/{found[0]}"))
+            self.assertEqual(os.listdir(self.folder), [])
 
     def test_a_simulated_gpu_is_not_measured_and_said_so(self):
         done = subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--", BERTH, "bench", "launch", "--json"],

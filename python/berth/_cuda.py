@@ -119,14 +119,16 @@ class Event:
 
     def wait(self) -> "Event":
         """Waits until the kernel is done. Other threads go on."""
-        self._device.check("cuEventSynchronize", self._device.driver.cuEventSynchronize(self._end))
+        with self._device:
+            self._device.check("cuEventSynchronize", self._device.driver.cuEventSynchronize(self._end))
         self._kept = None
         return self
 
     @property
     def done(self) -> bool:
         """Whether the kernel is done; does not wait."""
-        status = self._device.driver.cuEventQuery(self._end)
+        with self._device:
+            status = self._device.driver.cuEventQuery(self._end)
         self._device.check("cuEventQuery", 0 if status == _NOT_READY else status)
         return bool(status != _NOT_READY)
 
@@ -135,7 +137,8 @@ class Event:
         """How long the kernel ran, by the device's clock. Waits until it is done."""
         self.wait()
         milliseconds = c_float()
-        self._device.check("cuEventElapsedTime", self._device.driver.cuEventElapsedTime(byref(milliseconds), self._start, self._end))
+        with self._device:
+            self._device.check("cuEventElapsedTime", self._device.driver.cuEventElapsedTime(byref(milliseconds), self._start, self._end))
         return milliseconds.value * 1e-3
 
 

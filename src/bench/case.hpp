@@ -35,9 +35,12 @@ struct Effort {
   std::uint64_t size = 0;  // matrix rows, or bytes; 0: the case chooses
 };
 
+/// Measured::library of our own loops and kernels.
+inline constexpr const char* kOwnCode = "berth";
+
 /// What a case measured. Figures follow from it (bench/figure.hpp).
 struct Measured {
-  std::string library;          // what computed: a path, or a sentence about our own kernel
+  std::string library;          // what computed: a path, a name, or kOwnCode
   std::uint64_t size = 0;       // rows of the square matrices, or bytes of one array
   double work = 0;              // flop or bytes in a run; 0: only the time matters
   std::vector<double> seconds;  // of each run, after the warm-up

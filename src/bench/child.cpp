@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +55,29 @@ class ScratchFolder {
   std::string path_;
 };
 
+/// Holds back the signals that end this process, so that it can first end the child and remove its
+/// folder. They stay pending, and the destructor lets them in.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigset_t ends;
+    ::sigemptyset(&ends);
+    for (const int one : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&ends, one);
+    ::sigprocmask(SIG_BLOCK, &ends, &before_);
+    came_.reset(::signalfd(-1, &ends, SFD_CLOEXEC));
+  }
+  ~HeldSignals() { let_in(); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+  void let_in() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  /// Readable if one came.
+  [[nodiscard]] int descriptor() const { return came_.get(); }
+
+ private:
+  sigset_t before_{};
+  Descriptor came_;
+};
+
 /// Keeps only the pipe open, as descriptor 3; discards what libraries print; ends the child if the
 /// parent dies.
 void isolate(int pipe, pid_t parent) {
@@ -96,17 +120,18 @@ void set_variables(const Target& target, const std::string& scratch) {
   ::_exit(0);
 }
 
-/// Everything until the child closes the pipe; nullopt at the deadline.
-std::optional<std::string> read_until(int fd, Clock::time_point end) {
+/// Everything until the child closes the pipe; nullopt at the deadline or after a signal.
+std::optional<std::string> read_until(int fd, const HeldSignals& signals, Clock::time_point end) {
   std::string bytes;
   std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   while (bytes.size() <= kMostBytes) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-    pollfd waiting{fd, POLLIN, 0};
-    const int ready = ::poll(
-        &waiting, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, std::int64_t{1} << 30)));
+    std::array<pollfd, 2> waiting{{{fd, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}}};
+    const int ready =
+        ::poll(waiting.data(), waiting.size(),
+               static_cast<int>(std::clamp<std::int64_t>(left, 0, std::int64_t{1} << 30)));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return std::nullopt;
+    if (ready <= 0 || waiting[1].revents != 0) return std::nullopt;
     const ssize_t n = ::read(fd, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return bytes;
@@ -203,15 +228,20 @@ Result<Measured> run_in_child(const Case& one, const Target& target, const Effor
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return not_started(errno);
   const Descriptor reading(ends[0]);
   Descriptor writing(ends[1]);
+  // Declared before the folder, so that it is destroyed after it.
+  const HeldSignals signals;
   std::optional<ScratchFolder> scratch;
   if (target.backend == Backend::kOpenCl) scratch.emplace();
   const std::string folder = scratch ? scratch->path() : std::string();
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) return not_started(errno);
-  if (child == 0) be_the_child(writing.get(), parent, one, target, effort, folder);
+  if (child == 0) {
+    signals.let_in();
+    be_the_child(writing.get(), parent, one, target, effort, folder);
+  }
   writing.reset();
-  const auto bytes = read_until(reading.get(), Clock::now() + deadline);
+  const auto bytes = read_until(reading.get(), signals, Clock::now() + deadline);
   const int status = bytes ? reap(child) : end(child);
   if (!bytes)
     return Error{ErrorCode::kUnavailable, "E1050",

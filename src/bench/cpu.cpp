@@ -130,7 +130,7 @@ Result<Measured> memory_triad(const Target& target, const Effort& effort) {
   double worst = 0;
   for (std::uint64_t i = 0; i < count; i += std::max<std::uint64_t>(count / 4096, 1))
     worst = std::max(worst, std::abs(a[i] - (static_cast<double>(i) + 6)));
-  measured.library = text("Berth's own loop");
+  measured.library = kOwnCode;
   measured.size = bytes;
   measured.work = 3.0 * static_cast<double>(count * sizeof(double));
   measured.max_error = worst;

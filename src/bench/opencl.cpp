@@ -302,8 +302,7 @@ Result<Measured> gemm(const Target& target, const Effort& effort) {
     return Error{ErrorCode::kUnsupported, "E1054",
                  text("size {} does not fit the device's memory", rows), "berth ls --details"};
   auto measured = product_of(product, rows, effort.seconds);
-  if (measured)
-    measured->library = product.library != nullptr ? "CLBlast" : text("Berth's own simple kernel");
+  if (measured) measured->library = product.library != nullptr ? "CLBlast" : kOwnCode;
   return measured;
 }
 
@@ -348,7 +347,7 @@ Result<Measured> triad(const Target& target, const Effort& effort) {
   if (auto copied = session.read(arrays[0], a.data(), bytes); !copied)
     return std::move(copied).error();
   const bool right = std::all_of(a.begin(), a.end(), [](float one) { return one == 3.0F; });
-  measured.library = text("Berth's own kernel");
+  measured.library = kOwnCode;
   measured.size = bytes;
   measured.work = 3.0 * static_cast<double>(bytes);
   measured.naive_seconds = naive_median(std::move(naive));
@@ -427,7 +426,7 @@ Result<Measured> launch(const Target& target, const Effort& effort) {
     });
   });
   if (problem != kSuccess) return call_failed("clEnqueueNDRangeKernel", problem);
-  measured.library = text("an empty kernel");
+  measured.library = kOwnCode;
   measured.naive_seconds = naive_median(std::move(naive));
   return measured;
 }

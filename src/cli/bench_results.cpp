@@ -45,8 +45,9 @@ std::string show_figure(const BenchRow& row, double seconds) {
   return show_metric(work / seconds) + unit_of(row.one.kind);
 }
 
-std::string file_name(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
+std::string computed_by(const std::string& library) {
+  if (library == bench::kOwnCode) return text("Berth's own code");
+  return printable(library.substr(library.rfind('/') + 1));
 }
 
 /// `peak`, `naive`: whether any row has one; a column without any is left out.
@@ -73,7 +74,7 @@ void add_row(output::Table& table, const BenchRow& row, bool peak, bool naive) {
              change ? output::Cell(fmt::format("{:+.1f} %", *change),
                                    row.is_slower() ? Style::kRed : Style::kPlain)
                     : output::Cell(""),
-             printable(file_name(row.measured->library))});
+             computed_by(row.measured->library)});
 }
 
 void write_row(output::JsonWriter& json, const BenchRow& row) {

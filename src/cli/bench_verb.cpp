@@ -118,45 +118,39 @@ std::optional<double> peak_of(const model::Device& device, const bench::Case& on
                                                    : gpu->fp32_flop_per_second;
 }
 
-/// A file beside the wanted one, which it replaces when it is complete.
-class Draft {
- public:
-  Status open(std::string path) {
-    path_ = std::move(path);
-    file_.reset(::open(part().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    return file_ ? Status(Done{}) : Status(failure());
-  }
-  Status write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(file_.get(), bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return failure();
+Error not_written(const std::string& path, int problem) {
+  const bool denied = problem == EACCES || problem == EPERM;
+  return {denied ? ErrorCode::kPermissionDenied : ErrorCode::kInvalidArgument, "E1058",
+          text("{0} cannot be written: {1}", printable(path), error_words(problem)),
+          "berth bench --save ~/bench.json"};
+}
+
+/// Whether the file can be created, before minutes of measuring.
+Status check_folder(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return not_written(path, errno);
+  return Done{};
+}
+
+/// Writes a file beside the wanted one, which it replaces when it is complete.
+Status save(const std::string& path, std::string_view bytes) {
+  const std::string draft = path + ".part";
+  const Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) return not_written(path, errno);
+  int problem = 0;
+  while (!bytes.empty() && problem == 0) {
+    const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
+    if (n > 0)
       bytes.remove_prefix(static_cast<std::size_t>(n));
-    }
-    if (::rename(part().c_str(), path_.c_str()) != 0) return failure();
-    file_.reset();
-    return Done{};
+    else if (n == 0 || errno != EINTR)
+      problem = n == 0 ? EIO : errno;
   }
-  Draft() = default;
-  ~Draft() {
-    if (file_) ::unlink(part().c_str());
-  }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
-
- private:
-  [[nodiscard]] std::string part() const { return path_ + ".part"; }
-  [[nodiscard]] Error failure() const {
-    const int problem = errno;
-    return {problem == EACCES || problem == EPERM ? ErrorCode::kPermissionDenied
-                                                  : ErrorCode::kInvalidArgument,
-            "E1058", text("{0} cannot be written: {1}", printable(path_), error_words(problem)),
-            "berth bench --save ~/bench.json"};
-  }
-
-  std::string path_;
-  Descriptor file_;
-};
+  if (problem == 0 && ::rename(draft.c_str(), path.c_str()) != 0) problem = errno;
+  if (problem == 0) return Done{};
+  ::unlink(draft.c_str());
+  return not_written(path, problem);
+}
 
 /// Runs one case; nullopt if the device cannot do it and the user did not ask for it by name.
 std::optional<BenchRow> run_case(const model::Device& device, const bench::Target& target,
@@ -195,9 +189,9 @@ Result<int> run_bench(const Context& context) {
     if (!read) return std::move(read).error();
     earlier = *std::move(read);
   }
-  Draft draft;
-  if (const auto file = arguments.value("--save"))
-    if (auto opened = draft.open(*file); !opened) return std::move(opened).error();
+  const auto saved = arguments.value("--save");
+  if (saved)
+    if (auto writable = check_folder(*saved); !writable) return std::move(writable).error();
   const auto snapshot = look(context, Processes::kUsers, !arguments.has("--cpu"));
   if (!snapshot) return snapshot.error();
   BenchReport report;
@@ -226,8 +220,8 @@ Result<int> run_bench(const Context& context) {
     return Error{ErrorCode::kNotFound, "E1059", text("no case measures that on these devices"),
                  "berth bench gemm --cpu"};
   const std::string json = bench_json(report);
-  if (arguments.has("--save"))
-    if (auto written = draft.write(json); !written) return std::move(written).error();
+  if (saved)
+    if (auto written = save(*saved, json); !written) return std::move(written).error();
   context.out(context.json ? json : bench_text(report, context.out_terminal));
   const bool failed = std::any_of(report.rows.begin(), report.rows.end(), has_failed);
   return failed || report.rows.empty() ? 1 : 0;
