@@ -251,7 +251,7 @@ _POINTER_SIZE = ctypes.sizeof(ctypes.c_void_p)
 class _Slot:
     """A parameter, and the argument that is set for it."""
 
-    __slots__ = ("parameter", "is_array", "kind", "value", "pointer", "size", "serial")
+    __slots__ = ("parameter", "is_array", "kind", "value", "pointer", "size", "serial", "last")
 
     def __init__(self, parameter: Parameter) -> None:
         self.parameter, self.is_array = parameter, parameter.is_array
@@ -259,6 +259,7 @@ class _Slot:
         self.value = parameter.ctype()
         self.pointer, self.size = ctypes.byref(self.value), ctypes.sizeof(self.value)
         self.serial = 0  # of the memory that is set
+        self.last: Any = None  # the number that is set
 
 
 class Kernel:
@@ -323,10 +324,14 @@ class Kernel:
                     continue
                 if type(value) is not slot.kind:
                     value = self._number(slot.parameter, value)
+                if value == slot.last and value:  # not 0, which may be -0.0
+                    continue
+                slot.last = None
                 slot.value.value = value
                 if slot.kind is int and slot.value.value != value:
                     raise self._mismatch(slot.parameter, str(value))
                 function.set_argument(index, slot.size, slot.pointer)
+                slot.last = value
             event: Event = function.launch(memories, *sizes)
             return event
 

@@ -216,6 +216,13 @@ class Kernels(unittest.TestCase):
             put(x, i, size=1)
             self.assertEqual(x.tolist(), [i])
 
+    def test_every_launch_gets_its_own_number(self):
+        put = berth.kernel("KERNEL void put(GLOBAL float* x, float a) { if (GLOBAL_ID(0) == 0) x[0] = 1 / a; }")
+        x = berth.empty(1)
+        for a in (1.0, 1.0, 2, 0.0, -0.0, 0.0, float("inf"), 1.0):
+            put(x, a, size=1)
+            self.assertEqual(x.tolist(), [1 / a if a else float("inf") * (-1 if str(a) == "-0.0" else 1)])
+
     def test_an_array_that_is_dropped_while_a_kernel_uses_it(self):
         slow = berth.kernel("KERNEL void slow(GLOBAL float* x, int n) { float s = 0; for (int i = 0; i < n; ++i) s = s * 0.5f + x[i % 64]; x[GLOBAL_ID(0)] = s; }")
         for _ in range(20):

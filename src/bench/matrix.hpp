@@ -22,7 +22,8 @@ template <typename T>
 }
 
 /// The largest error of 256 samples of C = A·B, relative to the sum of the magnitudes added up.
-/// NaN and infinity count as infinite. Matrices are in row order.
+/// NaN and infinity count as the largest double, because JSON has no infinity. Matrices are in row
+/// order.
 template <typename T>
 [[nodiscard]] double sampled_error(std::uint64_t rows, const std::vector<T>& a,
                                    const std::vector<T>& b, const std::vector<T>& c) {
@@ -40,8 +41,7 @@ template <typename T>
       sum += term, magnitude += std::abs(term);
     }
     const double error = std::abs(static_cast<double>(c[row * rows + column]) - sum) / magnitude;
-    if (!(error < std::numeric_limits<double>::infinity()))
-      return std::numeric_limits<double>::infinity();
+    if (!std::isfinite(error)) return std::numeric_limits<double>::max();
     worst = std::max(worst, error);
   }
   return worst;
