@@ -102,7 +102,7 @@ def check_python(record):
         record.add("the Python package on the GPU", None, "no Python here has a PyTorch that sees the GPU")
         return
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BERTH_PROGRAM": str(BERTH), "BERTH_LIBRARY": str(BERTH.parent / "libberth.so")}
-    scripts = [ROOT / "python/tests/test_on_gpu.py", *sorted((ROOT / "examples").glob("[01][0-9]_*.py"))]
+    scripts = [ROOT / "python/tests/test_on_gpu.py", ROOT / "python/tests/test_kernels.py", *sorted((ROOT / "examples").glob("[01][0-9]_*.py"))]
     for script in scripts:
         if script.name < "08" and script.parent.name == "examples":
             continue  # the demo has its own check
@@ -114,6 +114,23 @@ def check_python(record):
         held = None if done.returncode == 77 or (script.name.startswith("14_") and done.returncode == 2) else done.returncode == 0
         said = [line for line in (done.stdout or done.stderr).splitlines() if line.strip()]
         record.add(f"{script.name} on the GPU", held, " | ".join(said[-3:]) if held else (done.stderr.strip().splitlines() or [""])[-1])
+
+
+def check_bench(record):
+    """Every benchmark case of every GPU: its result is right, and its share of the published peak is below 100 %."""
+    gpus = [str(device["index"]) for device in berth_json("ls")["devices"] if device["kind"] == "gpu"]
+    done = output(BERTH, "bench", "--device", ",".join(gpus), "--json", seconds=300)
+    document = json.loads(done.stdout or '{"results": [], "skipped": [{"reason": "no answer"}]}')
+    for one in document["skipped"]:
+        record.add("bench on the GPU", None, one["reason"])
+    for row in document["results"]:
+        name = f"bench {row['case']} on GPU {row['device']}"
+        if row["error"]:
+            missing = row["error"]["id"] == "E1053"  # no OpenCL platform of the vendor is installed
+            record.add(name, None if missing else False, row["error"]["message"])
+            continue
+        share = row["share_of_peak_percent"]
+        record.add(name, row["right"] is not False and (share is None or share < 100), f"{row['median_seconds']:.3g} s, {share and round(share)} % of the peak")
 
 
 def check_holder(record):
@@ -204,6 +221,7 @@ def main() -> int:
     check_readings(record)
     report = check_training(record)
     check_python(record)
+    check_bench(record)
     check_holder(record)
     check_no_orphans(record)
     spent = costs(record)

@@ -7,7 +7,7 @@ packages_for() {
     build) echo g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev \
       libsqlite3-dev libncurses-dev libboost-dev python3 python3-polib ;;
     test) echo doctest-dev clang-14 libclang-rt-14-dev clang-format-14 python3-venv ocl-icd-libopencl1 \
-      pocl-opencl-icd python3-torch python3-sklearn debootstrap ;;
+      pocl-opencl-icd libopenblas0 python3-torch python3-sklearn debootstrap ;;
     torch) echo python3-torch ;;
     digits) echo python3-sklearn ;;
     package) echo dpkg-dev file git ;;

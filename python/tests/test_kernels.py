@@ -60,6 +60,7 @@ def device_here():
 
 
 DEVICE = device_here()
+IS_SHARED = bool(DEVICE) and berth.empty(1)._memory.address is not None  # else the device is a GPU
 on_a_device = unittest.skipUnless(DEVICE, "no OpenCL device is here")
 
 
@@ -177,10 +178,11 @@ class Kernels(unittest.TestCase):
             berth.kernel(AXPY.replace("x[i]", "z[i]"))
         self.assertEqual(caught.exception.line, 4)
         said = str(caught.exception).splitlines()
-        self.assertIn("line 4: use of undeclared identifier 'z' (E0580)", said[0])
+        self.assertRegex(said[0], "line 4: .*\\bz\\b.*E0580")
         self.assertEqual(said[1][4:], "    if (i < n) y[i] = a * z[i] + y[i];")
-        self.assertEqual(said[1][said[2].index("^")], "z")
-        self.assertIn("undeclared", caught.exception.log)
+        if len(said) > 2:  # NVRTC names no column
+            self.assertEqual(said[1][said[2].index("^")], "z")
+        self.assertRegex(caught.exception.log, "undeclared|undefined")
         self.assertFalse(berth.is_oom(caught.exception))
 
     def test_which_kernel(self):
@@ -312,7 +314,7 @@ class Arrays(unittest.TestCase):
             ours = berth.asarray(given)
             self.assertEqual((ours.shape, ours.dtype), ((2, 3), dtype))
             numpy.testing.assert_array_equal(ours.numpy(), given)
-            if hasattr(numpy, "from_dlpack"):
+            if IS_SHARED and hasattr(numpy, "from_dlpack"):
                 numpy.testing.assert_array_equal(numpy.from_dlpack(ours), given)
         self.assertEqual(berth.asarray(numpy.float64(3)).shape, ())
         self.assertEqual(berth.asarray(numpy.float64(3)).numpy(), 3)
@@ -327,7 +329,7 @@ class Arrays(unittest.TestCase):
         n(x, numpy.int64(2), size=numpy.int64(2)).wait()
         self.assertEqual(x.tolist(), [2, 2])
 
-    @unittest.skipUnless(numpy and hasattr(numpy, "from_dlpack"), "no NumPy with from_dlpack")
+    @unittest.skipUnless(IS_SHARED and numpy and hasattr(numpy, "from_dlpack"), "no NumPy with from_dlpack, or a GPU")
     def test_a_view_shows_what_later_kernels_write_and_outlives_the_array(self):
         x = berth.asarray([1, 2, 3])
         view = numpy.from_dlpack(x)
@@ -346,7 +348,7 @@ class Arrays(unittest.TestCase):
         gc.collect()
         self.assertEqual(_dlpack._exported, {})
 
-    @unittest.skipUnless(torch, "no PyTorch")
+    @unittest.skipUnless(IS_SHARED and torch, "no PyTorch, or a GPU")
     def test_pytorch_both_ways(self):
         given = torch.arange(6, dtype=torch.float32).reshape(2, 3)
         ours = berth.asarray(given)
