@@ -1,45 +1,21 @@
 #!/usr/bin/env python3
-"""`berth setup`: a new environment exists completely or not at all. Packages come from a folder, not from the network.
+"""`berth setup` chooses: builds for drivers, GPUs and Pythons, several frameworks at once, indices, and files. Nothing is installed here.
 
 usage: setup_test.py BERTH
 """
 import json
 import os
 import pathlib
-import signal
+import re
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
-import zipfile
 
-BERTH = sys.argv[1]
-TORCH = """class _Sum(float):
-    pass
-class _Ones:
-    def __init__(self, n, x=1.0): self.n, self.x = n, x
-    def __mul__(self, k): return _Ones(self.n, self.x * k)
-    def sum(self): return _Sum(self.n * self.x)
-ones = _Ones
-from torch.version import __version__
-"""
-VERSION = "__version__ = '{0}+cpu'\ncuda = None\nhip = None\nxpu = None\ndebug = False\n"
+import setup_fakes
 
-
-def wheel(folder: pathlib.Path, version: str, init: str = TORCH):
-    """A wheel of that name with a few lines in it."""
-    info = f"torch-{version}.dist-info"
-    folder.mkdir(parents=True)
-    with zipfile.ZipFile(folder / f"torch-{version}-py3-none-any.whl", "w") as file:
-        file.writestr("torch/__init__.py", init)
-        file.writestr("torch/version.py", VERSION.format(version))
-        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
-        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        file.writestr(f"{info}/entry_points.txt", "[console_scripts]\ntorch-hello = torch:ones\n")
-        file.writestr(f"{info}/RECORD", "")
-    name = next(folder.glob("*.whl")).name
-    (folder / "index.html").write_text(f'<!DOCTYPE html><a href="{name}">{name}</a>')
+BERTH = os.path.abspath(sys.argv[1])
+FRAMEWORKS = ("torch", "tensorflow", "jax", "cupy", "onnxruntime")
 
 
 class Setup(unittest.TestCase):
@@ -47,140 +23,155 @@ class Setup(unittest.TestCase):
         self.home = tempfile.TemporaryDirectory()
         self.work = pathlib.Path(self.home.name) / "a place"
         self.work.mkdir()
-        self.environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": self.home.name,
-                            "PIP_CONFIG_FILE": "/dev/null"}
+        programs = pathlib.Path(self.home.name) / "bin"
+        setup_fakes.programs(programs, pathlib.Path(self.home.name) / "envs")
+        self.environment = {"PATH": f"{programs}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "HOME": self.home.name,
+                            "PIP_CONFIG_FILE": "/dev/null", "FAKE_LOG": "/dev/null"}
 
     def tearDown(self):
+        self.assertEqual(list(self.work.iterdir()), [])
         self.home.cleanup()
 
     def setup(self, *words, **more):
         return subprocess.run([BERTH, "setup", *words], cwd=self.work, env={**self.environment, **more},
                               capture_output=True, text=True, timeout=110)
 
-    def planned(self, *words):
-        done = self.setup("torch", "--dry-run", "--json", *words)
+    def planned(self, *words, **more):
+        done = self.setup(*words, "--dry-run", "--json", **more)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
-    def index(self, **wheel_words):
-        folder = pathlib.Path(self.home.name) / "index"
-        wheel(folder / "torch", self.planned("--cpu")["release"] + ".0", **wheel_words)
-        return f"file://{folder}"
-
-    def names(self):
-        return sorted(path.name for path in self.work.iterdir())
-
-    def test_a_new_environment_computes_and_knows_its_own_place(self):
-        done = self.setup("torch", "--cpu", "--index", self.index())
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"^PyTorch \S+ on the CPU; a kernel ran\n$")
-        self.assertEqual(self.names(), [".venv"])
-        for path in [self.work / ".venv/pyvenv.cfg", *(self.work / ".venv/bin").iterdir()]:
-            if not path.is_symlink():
-                self.assertNotIn(b".part-", path.read_bytes(), path)
-        pip = subprocess.run([self.work / ".venv/bin/pip", "--version"], capture_output=True, text=True)
-        self.assertIn(str(self.work / ".venv"), pip.stdout + pip.stderr)
-        again = self.setup("torch", "--cpu")
-        self.assertEqual(again.returncode, 2)
-        self.assertIn("E0841", again.stderr)
-
-    def test_a_framework_that_does_not_start_is_a_failure_with_a_next_step(self):
-        done = self.setup("torch", "--cpu", "--json", "--index", self.index(init="raise ImportError('libfoo.so')\n"))
-        self.assertEqual(done.returncode, 1, done.stderr)
-        document = json.loads(done.stdout)
-        self.assertEqual(document["state"], "failed")
-        self.assertTrue(document["says"])
-        self.assertTrue(document["hint"])
-        self.assertIsNone(document["devices"])
-
-    def test_nothing_is_left_where_pip_finds_no_package(self):
-        empty = pathlib.Path(self.home.name) / "empty"
-        empty.mkdir()
-        done = self.setup("torch", "--cpu", "--index", f"file://{empty}")
-        self.assertEqual(done.returncode, 4, done.stderr)
-        self.assertIn("E0845", done.stderr)
-        self.assertEqual(self.names(), [])
-
-    def test_nothing_is_left_where_somebody_ends_it(self):
-        child = subprocess.Popen([BERTH, "setup", "torch", "--cpu"], cwd=self.work, env=self.environment,
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while not self.names() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        child.send_signal(signal.SIGTERM)
-        self.assertEqual(child.wait(60), -signal.SIGTERM)
-        self.assertEqual(self.names(), [])
-
-    def test_what_is_there_is_left_as_it_is(self):
-        for make in (lambda path: path.mkdir(), lambda path: path.write_text("mine"), lambda path: path.symlink_to("gone")):
-            path = self.work / "mine"
-            make(path)
-            done = self.setup("torch", "--cpu", "--venv", "mine")
-            self.assertEqual(done.returncode, 2)
-            self.assertIn("E0841", done.stderr)
-            self.assertEqual(self.names(), ["mine"])
-            path.rmdir() if path.is_dir() else path.unlink()
-
-    def test_a_folder_that_cannot_be_made(self):
-        done = self.setup("torch", "--cpu", "--venv", "no/such/parent")
-        self.assertEqual(done.returncode, 5)
-        self.assertIn("E0842", done.stderr)
-        if os.geteuid() != 0:
-            self.work.chmod(0o555)
-            done = self.setup("torch", "--cpu")
-            self.work.chmod(0o755)
-            self.assertEqual(done.returncode, 5)
-        self.assertEqual(self.names(), [])
-
-    def test_a_python_that_is_none(self):
-        done = self.setup("torch", "--cpu", "--python", str(self.work / "python3"))
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("E0846", done.stderr)
+    def refused(self, *words, code=1, **more):
+        done = self.setup(*words, "--dry-run", **more)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "")
+        return done.stderr
 
     def test_words_that_make_no_sense(self):
-        for words in ([], ["numpy"], ["torch", "latest"], ["torch", "jax"], ["torch", "2.7", "x"], ["torch", "2"],
-                      ["torch", "--venv", ""], ["torch", "--cpu", "--gpu", "H100"], ["torch", "--cpu", "--driver", "550"]):
+        for words in ([], ["numpy"], ["torch", "latest"], ["torch", "torch"], ["torch", "2.7", "2.8"], ["2.7", "torch"], ["torch", "2"],
+                      ["torch", "2.7x"], ["torch", "--venv", ""], ["torch", "--cpu", "--gpu", "H100"], ["torch", "--cpu", "--driver", "550"],
+                      ["torch", "--venv", "a", "--conda", "b"], ["torch", "--check", "--upgrade"], ["torch", "--format", "yaml"],
+                      ["torch", "--conda", "a b"]):
             done = self.setup(*words)
             self.assertEqual(done.returncode, 2, (words, done.stderr))
-        self.assertEqual(self.names(), [])
-
-    def test_each_driver_and_gpu_gets_a_build_that_serves_it(self):
-        # The highest CUDA that a build for this driver can have: by minor-version compatibility that of its major.
-        rows = {"470.82": ("11", ("A100", "V100", "RTX 3090", "T4", "A10")),
-                "535.161": ("12", ("H100", "A100", "RTX 4090", "RTX 3090", "T4", "L4")),
-                "550.54": ("12", ("H100", "A100", "RTX 4090", "L40S", "V100")),
-                "580.65": ("13", ("H100", "RTX 5090", "B200", "A100", "RTX 4090"))}
-        for driver, (cuda, gpus) in rows.items():
-            for gpu in gpus:
-                document = self.planned("--driver", driver, "--gpu", gpu)
-                self.assertLessEqual(int(document["cuda"].split(".")[0]), int(cuda), (driver, gpu, document))
-                self.assertEqual(document["state"], "planned")
-                self.assertIsNone(document["devices"])
-                self.assertIn(document["packages"][0], document["commands"][1])
-        self.assertEqual(self.names(), [])
+            self.assertIn("hint: ", done.stderr)
 
     def test_a_driver_that_is_too_old_is_named_first(self):
-        done = self.setup("torch", "--dry-run", "--driver", "390.82", "--gpu", "A100")
-        self.assertIn("E0831", done.stderr)
-        self.assertIn("450.80.02", done.stderr)
-        self.assertIn("berth setup torch --cpu", done.stderr)
+        said = self.refused("torch", "--driver", "390.82", "--gpu", "A100")
+        self.assertIn("E0831", said)
+        self.assertIn("450.80.02", said)
+        self.assertIn("berth setup torch --cpu", said)
+
+    def test_a_driver_of_this_machine_comes_with_the_distributions_command(self):
+        for machine, code, error in ((("--machine", "driver-470"), 1, "E0831"),
+                                     (("--machine", "lab-4x3090", "--fault", "no-driver"), 3, "E0844")):
+            done = subprocess.run([BERTH, "sim", *machine, "--", BERTH, "setup", "jax"], cwd=self.work, env=self.environment,
+                                  capture_output=True, text=True, timeout=100)
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            self.assertIn(error, done.stderr)
+            self.assertRegex(done.stderr.split("hint: ")[1].splitlines()[0], "driver|nvidia")
 
     def test_a_release_is_what_was_asked_for_or_is_refused(self):
         machine = ("--driver", "580.65", "--gpu", "A100")
-        release = self.planned(*machine)["release"]
+        release = self.planned("torch", *machine)["frameworks"][0]["release"]
         exact = self.setup("torch", release + ".7", "--dry-run", *machine)
         self.assertIn(f"torch=={release}.7", exact.stdout)
-        refused = self.setup("torch", "0.3", "--dry-run", *machine)
-        self.assertEqual(refused.returncode, 1)
-        self.assertIn("E0843", refused.stderr)
+        self.assertIn("E0843", self.refused("torch", "0.3", *machine))
+
+    def test_several_frameworks_share_one_cuda(self):
+        for driver, names in (("580.95", FRAMEWORKS[:1] + FRAMEWORKS[2:]), ("550.54.14", FRAMEWORKS), ("580.95", ("torch", "tensorflow"))):
+            document = self.planned(*names, "--driver", driver, "--gpu", "A100", "--uv", "--python", "3.12")
+            self.assertEqual([one["framework"] for one in document["frameworks"]], list(names))
+            majors = {one["cuda"].split(".")[0] for one in document["frameworks"]}
+            self.assertEqual(len(majors), 1, document["frameworks"])
+            # The last step has every requirement, so that pip keeps what the steps before it installed.
+            for one in document["frameworks"]:
+                for package in one["packages"]:
+                    self.assertIn(package, document["commands"][-1])
+
+    def test_a_pair_that_does_not_go_together_is_named(self):
+        machine = ("--driver", "580.95", "--gpu", "A100", "--uv", "--python", "3.12")
+        for words, why in ((("torch", "2.15", "tensorflow"), "majors"), (("jax", "tensorflow", "2.19"), "cuDNN"),
+                           (("cupy", "torch", "2.6", "tensorflow", "2.19"), "PyTorch 2.6")):
+            said = self.refused(*words, *machine)
+            self.assertIn("E0847", said)
+            self.assertIn("TensorFlow 2.", said)
+            self.assertIn(why, said)
+            self.assertEqual(said.count("berth setup "), 2, said)
+
+    def test_uv_and_conda_get_commands_of_their_own(self):
+        uv = self.planned("torch", "--cpu", "--uv", "--python", "3.12")
+        self.assertEqual(uv["installer"], "uv")
+        self.assertRegex(uv["commands"][0], r"/uv venv --python 3\.12 ")
+        self.assertRegex(uv["commands"][1], r"/uv pip install --python ")
+        conda = self.planned("torch", "--cpu", "--conda", "train", "--python", "3.12")
+        self.assertEqual(conda["environment"], f"{self.home.name}/envs/train")
+        self.assertRegex(conda["commands"][0], r"/conda create --yes --prefix \S+/envs/train python=3\.12 pip$")
+
+    def test_the_configured_index_is_used(self):
+        mirror = "https://mirror.lab/simple"
+        for words, more in ((("--index", mirror), {}), ((), {"PIP_INDEX_URL": mirror})):
+            document = self.planned("torch", *words, "--driver", "580.95", "--gpu", "A100", **more)
+            text = json.dumps(document)
+            self.assertNotIn("pytorch.org", text)
+            self.assertIn("mirror.lab", text)
+        settings = pathlib.Path(self.home.name) / "pip.conf"
+        settings.write_text(f"[global]\nindex-url = {mirror}\n")
+        document = self.planned("jax", "--cpu", PIP_CONFIG_FILE=str(settings))
+        self.assertIn(f"packages come from {mirror} ({settings})", document["reasons"])
+        # pip reads its configuration itself; uv reads only its own, and gets pip's address.
+        self.assertNotIn("--index-url", document["commands"][1])
+        uv = self.planned("jax", "--cpu", "--uv", PIP_CONFIG_FILE=str(settings))
+        self.assertIn(f"--index-url {mirror}", uv["commands"][1])
+        own = self.planned("jax", "--cpu", "--uv", PIP_CONFIG_FILE=str(settings), UV_DEFAULT_INDEX="https://uv.lab/simple")
+        self.assertNotIn("--index-url", own["commands"][1])
+        self.assertIn("https://uv.lab/simple", json.dumps(own["reasons"]))
+        # A lab's copy of PyTorch's own index.
+        document = self.planned("torch", "--cpu", "--torch-index", "https://lab/whl/")
+        self.assertIn("--index-url https://lab/whl/cpu", document["commands"][1])
 
     def test_a_password_in_an_address_is_not_shown(self):
-        done = self.setup("torch", "--cpu", "--dry-run", "--index", "https://me:geheim@mirror.lab/simple")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("mirror.lab", done.stdout)
-        self.assertNotIn("geheim", done.stdout + done.stderr)
-        self.assertNotIn("pytorch.org", done.stdout)
+        address = "https://me:geheim@mirror.lab/simple"
+        for words, more in ((("--index", address), {}), ((), {"PIP_INDEX_URL": address}), (("--uv",), {"PIP_INDEX_URL": address})):
+            for form in ((), ("--json",), ("--format", "dockerfile"), ("--format", "devcontainer"), ("--format", "pyproject")):
+                done = self.setup("torch", "--cpu", "--dry-run", *words, *form, **more)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertNotIn("geheim", done.stdout + done.stderr)
+
+    def test_files_instead_of_an_environment(self):
+        machine = ("--driver", "550.54.14", "--gpu", "H100", "--python", "3.12")
+        chosen = {one["framework"]: one for one in self.planned("torch", "jax", *machine, "--uv")["frameworks"]}
+        files = {}
+        for form in ("dockerfile", "devcontainer", "environment.yml", "pyproject"):
+            done = self.setup("torch", "jax", "--format", form, *machine)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            files[form] = done.stdout
+            for one in chosen.values():
+                for package in one["packages"]:
+                    self.assertIn(package, done.stdout, form)
+            self.assertIn("https://download.pytorch.org/whl/cu126", done.stdout)
+            document = json.loads(self.setup("torch", "jax", "--format", form, *machine, "--json").stdout)
+            self.assertEqual((document["format"], document["text"]), (form, done.stdout))
+        self.assertRegex(files["dockerfile"], r"\nFROM python:3\.12\S+\n")
+        container = json.loads("\n".join(line for line in files["devcontainer"].splitlines() if not line.startswith("//")))
+        self.assertEqual(container["runArgs"], ["--gpus", "all"])
+        self.assertEqual(container["postCreateCommand"].count("pip install"), 2)
+        self.assertIn("  - python=3.12\n", files["environment.yml"])
+        try:
+            import tomllib
+        except ImportError:
+            return
+        project = tomllib.loads(files["pyproject"])
+        self.assertEqual(project["project"]["requires-python"], ">=3.12,<3.13")
+        self.assertEqual(project["project"]["dependencies"], [package for one in chosen.values() for package in one["packages"]])
+        self.assertEqual(project["tool"]["uv"]["sources"]["torch"]["index"], project["tool"]["uv"]["index"][0]["name"])
+
+    def test_files_for_the_cpu_ask_for_no_gpu(self):
+        for form in ("dockerfile", "devcontainer"):
+            text = self.setup("onnxruntime", "--cpu", "--format", form, "--python", "3.12").stdout
+            self.assertIn("onnxruntime==", text)
+            self.assertNotRegex(text, "gpu|cuda|NVIDIA")
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

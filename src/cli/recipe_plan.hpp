@@ -23,11 +23,11 @@ struct RecipePlan {
 };
 
 /// Reads --driver, --gpu, --compute-capability, --python-version, --torch-index, --cpu and --gpus.
-/// `release`: a preferred release, "2.7", but not guaranteed; "": the newest. Fails with E0831 to
-/// E0836.
+/// `release`: a preferred release, "2.7", but not guaranteed; "": the newest. `cuda_major`: only
+/// builds of that CUDA; 0: any. Fails with E0831 to E0836.
 [[nodiscard]] Result<RecipePlan> plan_recipe(const Context& context, const doctor::Facts& facts,
                                              doctor::Framework framework,
                                              doctor::RecipeFormat format, const RecipeAsker& asker,
-                                             const std::string& release = "");
+                                             const std::string& release = "", int cuda_major = 0);
 
 }  // namespace berth::cli

@@ -326,6 +326,9 @@ std::vector<std::string> reasons(const RecipeMachine& machine, const doctor::Rec
     out.push_back(text(
         "{} {} uses the machine's CUDA: a toolkit {}.x must be in /usr/local/cuda or in CUDA_PATH",
         name, build.release, build.cuda.substr(0, build.cuda.find('.'))));
+  if (wish.framework == Framework::kOnnxruntime && !build.cuda.empty())
+    out.push_back(text("call {} before the first session, so that it finds pip's CUDA libraries",
+                       "onnxruntime.preload_dlls()"));
   if (!wish.python.empty())
     out.push_back(text("Python {}: this release is for {}", wish.python, build.python));
   if (recipe.packages.size() > 1)
@@ -376,7 +379,7 @@ Error no_image(const std::string& python) {
 
 Result<RecipePlan> plan_recipe(const Context& context, const doctor::Facts& facts,
                                Framework framework, RecipeFormat format, const RecipeAsker& asker,
-                               const std::string& release) {
+                               const std::string& release, int cuda_major) {
   const bool cpu = context.arguments.has("--cpu") || context.arguments.has("--gpus");
   RecipePlan plan;
   RecipeMachine& machine = plan.machine = doctor::machine_for_recipe(facts, framework, cpu);
@@ -396,7 +399,10 @@ Result<RecipePlan> plan_recipe(const Context& context, const doctor::Facts& fact
              printable(uv.main->url), uv.main->from));
   doctor::keep_to(order.index, machine.wish);
   machine.wish.keep = release;
-  machine.wish.no_toolkit = format == RecipeFormat::kDockerfile;
+  machine.wish.cuda_major = cuda_major;
+  const bool is_image =
+      format == RecipeFormat::kDockerfile || format == RecipeFormat::kDevcontainer;
+  machine.wish.no_toolkit = is_image;
   std::string torch_index = context.arguments.value("--torch-index").value_or("");
   while (torch_index.ends_with('/')) torch_index.pop_back();
   if (!torch_index.empty()) machine.wish.pypi_only = false;
@@ -409,7 +415,7 @@ Result<RecipePlan> plan_recipe(const Context& context, const doctor::Facts& fact
   order.channels = facts.packages.conda;
   if (machine.is_another || context.arguments.has("--python-version")) order.target = {};
   order.reasons = reasons(machine, *recipe);
-  if (format == RecipeFormat::kDockerfile) {
+  if (is_image) {
     const auto& images = doctor::shipped_compatibility().images;
     const auto image = std::find_if(images.begin(), images.end(), [&](const auto& row) {
       return order.python.empty() ? doctor::in_range(row.python, recipe->build.python)

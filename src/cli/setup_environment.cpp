@@ -1,5 +1,7 @@
 #include "cli/setup_environment.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,13 +10,17 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "cli/install_failure.hpp"
 #include "system/spawn.hpp"
 
 namespace berth::cli {
@@ -55,7 +61,7 @@ class NotedSignals {
   std::array<struct sigaction, kEnding.size()> before_{};
 };
 
-/// Removes the folder unless it was renamed.
+/// Removes the folder. The environment is made in a folder inside it, which is renamed at the end.
 struct UnfinishedFolder {
   std::string path;
   ~UnfinishedFolder() {
@@ -99,28 +105,196 @@ Status name_new_place(const std::string& unfinished, const std::string& folder) 
   return Done{};
 }
 
-Error step_failed(const std::vector<std::string>& words, int code, const std::string& folder) {
-  std::string command;
-  for (const std::string& word : words) command += (command.empty() ? "" : " ") + shell_word(word);
-  const bool is_venv = words[1] == "-m" && words[2] == "venv";
-  return {ErrorCode::kUnavailable, "E0845",
-          (is_venv ? text("the environment could not be made: exit code {}", code)
-                   : text("pip could not install the packages: exit code {}", code)) +
-              "\n  " + text("the lines above say why; {} was not made", printable(folder)),
-          is_venv ? text("install Python's venv module, as {} on Debian and Ubuntu",
-                         "sudo apt install python3-venv")
-                  : text("check the network, or name your mirror: {}", "--index URL")};
+/// venv hides why its own pip failed, so a disk with hardly any space left counts as the reason.
+InstallFailure full_disk(const std::string& folder) {
+  constexpr std::uintmax_t kFew = 64 << 20;       // less than an environment without packages needs
+  const char* temporary = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
+  for (const std::string& one : {folder, std::string(temporary == nullptr ? "/tmp" : temporary)}) {
+    std::error_code problem;
+    const fs::space_info space = fs::space(one, problem);
+    if (!problem && space.available < kFew)
+      return {text("a disk is full: {} MiB are free in {}", space.available >> 20, printable(one)),
+              "df -h " + shell_word(one)};
+  }
+  return {};
+}
+
+Error step_failed(const std::vector<std::string>& words, int code, const SetupEnvironment& wanted,
+                  std::string_view last_words) {
+  const std::string parent = fs::path(wanted.folder).parent_path().string();
+  InstallFailure failure = install_failure(last_words, parent);
+  if (failure.says.empty()) failure = full_disk(parent);
+  std::string program = words[0].substr(words[0].rfind('/') + 1);
+  if (words.size() > 2 && words[1] == "-m") program += " -m " + words[2];
+  const bool is_venv = words.size() > 2 && words[2] == "venv";
+  std::string says =
+      failure.says.empty()
+          ? text("{} failed with exit code {}; the lines above say why", program, code)
+          : text("{} failed: {}", program, failure.says);
+  says += "\n  " + (wanted.is_upgrade ? text("{} is unchanged", printable(wanted.folder))
+                                      : text("{} was not made", printable(wanted.folder)));
+  if (failure.hint.empty())
+    failure.hint = is_venv ? "sudo apt install python3-venv   " + text("(on Debian and Ubuntu)")
+                           : text("check the network, or name your mirror: {}", "--index URL");
+  return {ErrorCode::kUnavailable, "E0845", std::move(says), std::move(failure.hint)};
+}
+
+constexpr std::size_t kLastWords = 64 * 1024;
+constexpr std::size_t kMostOutput = 8 << 20;
+
+/// Reads a pipe until the child has ended, and calls `more` with what it says.
+void read_until_end(int pipe, pid_t child, std::optional<int>& status,
+                    const std::function<void(std::string_view)>& more) {
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    pollfd wait{pipe, POLLIN, 0};
+    if (::poll(&wait, 1, 200) > 0) {
+      const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) return;
+      more({buffer.data(), static_cast<std::size_t>(count)});
+      continue;
+    }
+    // A grandchild may keep the pipe open.
+    if (status) return;
+    int ended = 0;
+    if (::waitpid(child, &ended, WNOHANG) == child) status = ended;
+  }
+}
+
+/// Runs a program. `last_words` receives the end of its stderr, which is also copied to ours;
+/// `output` its stdout. At most one of them is given.
+int run(const std::vector<std::string>& words, std::string* last_words, std::string* output) {
+  const bool is_captured = last_words != nullptr || output != nullptr;
+  std::array<int, 2> pipe{-1, -1};
+  if (is_captured && ::pipe2(pipe.data(), O_CLOEXEC) != 0) return 127;
+  std::vector<std::string> all = words;
+  // Also finds a program in PATH.
+  if (words[0].find('/') == std::string::npos) all.insert(all.begin(), "/usr/bin/env");
+  const auto child = system::spawn({.program = all[0],
+                                    .words = all,
+                                    .out = output == nullptr ? 2 : pipe[1],
+                                    .err = last_words == nullptr ? 2 : pipe[1]});
+  if (is_captured) ::close(pipe[1]);
+  std::optional<int> status;
+  if (child.pid >= 0) {
+    running = child.pid;
+    if (ended_by != 0) ::kill(child.pid, SIGTERM);
+    if (is_captured)
+      read_until_end(pipe[0], child.pid, status, [&](std::string_view more) {
+        if (output != nullptr) {
+          if (output->size() < kMostOutput) output->append(more);
+          return;
+        }
+        if (::write(2, more.data(), more.size()) < 0) return;
+        last_words->append(more);
+        if (last_words->size() > 2 * kLastWords)
+          last_words->erase(0, last_words->size() - kLastWords);
+      });
+    for (int ended = 0; !status;)
+      if (::waitpid(child.pid, &ended, 0) >= 0 || errno != EINTR) status = ended;
+    running = 0;
+  }
+  if (is_captured) ::close(pipe[0]);
+  if (child.pid < 0) return 127;
+  return WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
+}
+
+/// Swaps the new environment with the old one, which then is in `made`.
+Status exchange(const std::string& made, const std::string& folder) {
+  if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0)
+    return Done{};
+  // Some file systems cannot exchange: two steps, and back if the second one fails.
+  const std::string old = made + ".old";
+  if (::rename(folder.c_str(), old.c_str()) != 0) return no_place(folder, errno);
+  if (::rename(made.c_str(), folder.c_str()) == 0) return Done{};
+  const int problem = errno;
+  if (::rename(old.c_str(), folder.c_str()) != 0)
+    return Error{
+        ErrorCode::kPermissionDenied, "E0842",
+        text("{} is now at {}: {}", printable(folder), printable(old), error_words(problem)),
+        "mv " + shell_word(old) + " " + shell_word(folder)};
+  return no_place(folder, problem);
+}
+
+/// The command as it is run: pip also writes a log, which has more than its last lines.
+std::vector<std::string> with_log(std::vector<std::string> words, const std::string& log) {
+  if (words.size() > 3 && words[2] == "pip" && words[3] == "install")
+    words.insert(words.begin() + 4, {"--log", log});
+  return words;
+}
+
+Status run_steps(const SetupEnvironment& wanted, const std::string& folder,
+                 const SetupSteps& steps) {
+  const std::string log = folder + ".log";
+  for (const auto& words : commands_for(wanted, folder)) {
+    steps.before(words);
+    std::string last_words;
+    const int code = run_program(with_log(words, log), &last_words);
+    if (code == 0 && ended_by == 0) continue;
+    if (const auto more = read_file(log, std::size_t{8} << 20)) last_words += *more;
+    return step_failed(words, code, wanted, last_words);
+  }
+  return Done{};
+}
+
+/// conda's environments contain their own path, so a new one is made in its place.
+Status make_in_place(const SetupEnvironment& wanted, const SetupSteps& steps) {
+  UnfinishedFolder unfinished{wanted.folder};
+  if (auto made = run_steps(wanted, wanted.folder, steps); !made) {
+    std::error_code ignored;
+    fs::remove(wanted.folder + ".log", ignored);
+    return made;
+  }
+  std::error_code ignored;
+  fs::remove(wanted.folder + ".log", ignored);
+  unfinished.path.clear();
+  return Done{};
 }
 
 }  // namespace
 
-std::vector<std::vector<std::string>> commands_for(const NewEnvironment& wanted,
+const char* word_of(Installer installer) {
+  return installer == Installer::kPip ? "pip" : installer == Installer::kUv ? "uv" : "conda";
+}
+
+std::vector<std::vector<std::string>> commands_for(const SetupEnvironment& wanted,
                                                    const std::string& folder) {
   const std::string name = wanted.folder.substr(wanted.folder.rfind('/') + 1);
-  std::vector<std::string> install{
-      folder + "/bin/python", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"};
-  install.insert(install.end(), wanted.install.begin(), wanted.install.end());
-  return {{wanted.python, "-m", "venv", "--prompt", name, folder}, install};
+  const std::string python = folder + "/bin/python";
+  const bool by_uv = wanted.installer == Installer::kUv;
+  std::vector<std::vector<std::string>> commands;
+  if (wanted.is_upgrade)
+    commands.push_back({"cp", "-a", "--reflink=auto", wanted.folder, folder});
+  else if (wanted.installer == Installer::kConda)
+    commands.push_back(
+        {wanted.program, "create", "--yes", "--prefix", folder,
+         wanted.python_version.empty() ? "python" : "python=" + wanted.python_version, "pip"});
+  else if (by_uv)
+    commands.push_back(
+        {wanted.program, "venv", "--python", wanted.python, "--prompt", name, folder});
+  else
+    commands.push_back({wanted.python, "-m", "venv", "--prompt", name, folder});
+  if (!wanted.removed.empty()) {
+    commands.push_back(
+        by_uv ? std::vector<std::string>{wanted.program, "pip", "uninstall", "--python", python}
+              : std::vector<std::string>{python, "-m", "pip", "uninstall", "--yes"});
+    commands.back().insert(commands.back().end(), wanted.removed.begin(), wanted.removed.end());
+  }
+  for (const InstallStep& step : wanted.steps) {
+    std::vector<std::string> install =
+        by_uv ? std::vector<std::string>{wanted.program, "pip", "install", "--python", python}
+              : std::vector<std::string>{python,    "-m",         "pip",
+                                         "install", "--no-input", "--disable-pip-version-check"};
+    if (wanted.is_upgrade) install.emplace_back("--upgrade");
+    install.insert(install.end(), step.packages.begin(), step.packages.end());
+    if (!step.index_url.empty()) {
+      install.emplace_back("--index-url");
+      install.push_back(step.index_url);
+    }
+    commands.push_back(std::move(install));
+  }
+  return commands;
 }
 
 Status check_place(const std::string& folder) {
@@ -128,47 +302,54 @@ Status check_place(const std::string& folder) {
   if (::lstat(folder.c_str(), &about) == 0)
     return Error{ErrorCode::kInvalidArgument, "E0841",
                  text("{} is there already, and is left as it is", printable(folder)),
-                 "berth doctor --deep --venv " + shell_word(folder) + "   " +
-                     text("(check it), or {} for a new one", "--venv DIR")};
+                 "berth setup --check --venv " + shell_word(folder) + "\n" +
+                     text("change it: {}", "--upgrade") + "\n" +
+                     text("or a new one: {}", "--venv DIR")};
   if (errno != ENOENT) return no_place(folder, errno);
   const std::string parent = fs::path(folder).parent_path().string();
   if (::access(parent.c_str(), W_OK | X_OK) != 0) return no_place(folder, errno);
   return Done{};
 }
 
-int run_program(const std::vector<std::string>& words) {
-  const auto child = system::spawn({.program = words[0], .words = words, .out = 2, .err = 2});
-  if (child.pid < 0) return 127;
-  running = child.pid;
-  if (ended_by != 0) ::kill(child.pid, SIGTERM);
-  int status = 0;
-  while (::waitpid(child.pid, &status, 0) < 0)
-    if (errno != EINTR) return 127;
-  running = 0;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+Status check_existing(const std::string& folder) {
+  const auto has = [&](const char* name) { return ::access((folder + name).c_str(), F_OK) == 0; };
+  const bool is_environment = has("/pyvenv.cfg") || has("/conda-meta");
+  // conda's own installation has all other environments in it.
+  if (!is_environment || !has("/bin/python") || has("/condabin"))
+    return Error{ErrorCode::kInvalidArgument, "E0848",
+                 text("{} is no Python environment that can be changed", printable(folder)),
+                 "berth setup torch --venv DIR"};
+  const std::string parent = fs::path(folder).parent_path().string();
+  for (const std::string& one : {parent, folder})
+    if (::access(one.c_str(), W_OK | X_OK) != 0) return no_place(one, errno);
+  return Done{};
 }
 
-Status make_environment(const NewEnvironment& wanted,
-                        const std::function<void(const std::vector<std::string>&)>& before) {
-  if (const auto fit = check_place(wanted.folder); !fit) return fit.error();
-  const NotedSignals
-      signals;  // outlives `unfinished`, so that the folder is removed before this process ends
+int run_program(const std::vector<std::string>& words, std::string* last_words) {
+  return run(words, last_words, nullptr);
+}
+
+int run_for_output(const std::vector<std::string>& words, std::string& output) {
+  return run(words, nullptr, &output);
+}
+
+Status make_environment(const SetupEnvironment& wanted, const SetupSteps& steps) {
+  if (auto fit = wanted.is_upgrade ? check_existing(wanted.folder) : check_place(wanted.folder);
+      !fit)
+    return fit;
+  // Outlives `unfinished`, so that the folder is removed before this process ends.
+  const NotedSignals signals;
+  if (wanted.installer == Installer::kConda && !wanted.is_upgrade)
+    return make_in_place(wanted, steps);
   std::string name = wanted.folder + ".part-XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) return no_place(wanted.folder, errno);
-  UnfinishedFolder unfinished{name};
-  for (const auto& words : commands_for(wanted, unfinished.path)) {
-    before(words);
-    if (const int code = run_program(words); code != 0 || ended_by != 0)
-      return step_failed(words, code, wanted.folder);
-  }
-  if (const auto named = name_new_place(unfinished.path, wanted.folder); !named)
-    return named.error();
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (::chmod(unfinished.path.c_str(), 0777 & ~mask) != 0 ||
-      ::rename(unfinished.path.c_str(), wanted.folder.c_str()) != 0)
-    return no_place(wanted.folder, errno);
-  unfinished.path.clear();
+  const UnfinishedFolder unfinished{name};
+  const std::string made = name + "/env";
+  if (auto done = run_steps(wanted, made, steps); !done) return done;
+  if (auto named = name_new_place(made, wanted.folder); !named) return named;
+  if (wanted.is_upgrade)
+    return steps.may_replace(made) ? exchange(made, wanted.folder) : Status(Done{});
+  if (::rename(made.c_str(), wanted.folder.c_str()) != 0) return no_place(wanted.folder, errno);
   return Done{};
 }
 

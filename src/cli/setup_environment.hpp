@@ -1,5 +1,5 @@
-// Creates a virtual environment atomically: builds it in a folder beside its place and renames it
-// after all steps have succeeded.
+// Creates or upgrades a Python environment as a whole: all work is done in a copy or a new folder
+// beside its place, which takes the place only after all steps have succeeded.
 #pragma once
 
 #include <functional>
@@ -10,29 +10,56 @@
 
 namespace berth::cli {
 
-struct NewEnvironment {
-  std::string python;                // the interpreter to create it with
-  std::string folder;                // absolute, without a trailing slash
-  std::vector<std::string> install;  // arguments of `pip install`
+enum class Installer : unsigned char { kPip, kUv, kConda };
+/// "pip", "uv", "conda".
+[[nodiscard]] const char* word_of(Installer installer);
+
+/// One call of `pip install`.
+struct InstallStep {
+  std::vector<std::string> packages;
+  std::string index_url;  // "": as the installer is configured
 };
 
-/// The two commands to create an environment in `folder`.
-[[nodiscard]] std::vector<std::vector<std::string>> commands_for(const NewEnvironment& wanted,
+struct SetupEnvironment {
+  Installer installer = Installer::kPip;
+  std::string program;               // of uv or conda
+  std::string python;                // the interpreter to create it with
+  std::string python_version;        // for conda: "3.12"
+  std::string folder;                // absolute, without a trailing slash
+  bool is_upgrade = false;           // it exists, and a copy is changed
+  std::vector<std::string> removed;  // packages that an upgrade removes first
+  std::vector<InstallStep> steps;
+};
+
+/// The commands that create or change the environment in `folder`.
+[[nodiscard]] std::vector<std::vector<std::string>> commands_for(const SetupEnvironment& wanted,
                                                                  const std::string& folder);
 
-/// Whether it can be created there. Fails with E0841: something exists already; E0842: the parent
-/// is not writable.
+/// Whether a new one can be created there. Fails with E0841: something exists already; E0842: the
+/// parent is not writable.
 [[nodiscard]] Status check_place(const std::string& folder);
+/// Whether the folder is an environment that can be replaced by a changed copy. Fails with E0842,
+/// E0848.
+[[nodiscard]] Status check_existing(const std::string& folder);
 
-/// Runs the commands with their output on stderr; calls `before` before each. Fails with E0842, or
-/// with E0845 if a command fails; then nothing is left. If a signal ends this process, the folder
-/// is removed first.
-[[nodiscard]] Status make_environment(
-    const NewEnvironment& wanted,
-    const std::function<void(const std::vector<std::string>&)>& before);
+struct SetupSteps {
+  /// Called before each command.
+  std::function<void(const std::vector<std::string>&)> before;
+  /// Called with the complete new environment's folder before an upgrade replaces the old one; if
+  /// it returns false, the old one stays.
+  std::function<bool(const std::string&)> may_replace;
+};
+
+/// Runs the commands with their output on stderr. Fails with E0842, or with E0845 if a command
+/// fails; then nothing is left, and an existing environment is unchanged. If a signal ends this
+/// process, the unfinished folder is removed first.
+[[nodiscard]] Status make_environment(const SetupEnvironment& wanted, const SetupSteps& steps);
 
 /// Runs a program with its output on stderr and waits. Returns its exit code, 128 + N after a
-/// signal, or 127.
-[[nodiscard]] int run_program(const std::vector<std::string>& words);
+/// signal, or 127. `last_words`: receives the end of its stderr.
+[[nodiscard]] int run_program(const std::vector<std::string>& words,
+                              std::string* last_words = nullptr);
+/// The same, with its stdout in `output`.
+[[nodiscard]] int run_for_output(const std::vector<std::string>& words, std::string& output);
 
 }  // namespace berth::cli

@@ -145,7 +145,7 @@ constexpr auto kEnvOptions = join(
         {"--format", "shell|json|dotenv|docker|cdi|k8s|pip|conda|dockerfile",
          "for eval, a program, --env-file, docker run, podman run, a cluster; or what to install "
          "(default: shell)"},
-        {"--framework", "torch|tensorflow|jax|cupy",
+        {"--framework", "torch|tensorflow|jax|cupy|onnxruntime",
          "with pip, conda, dockerfile: what to install, as proven for this driver, GPU and "
          "Python"},
         {"--driver", "VERSION", "a recipe for another machine: its NVIDIA driver (550.54)"},
@@ -407,19 +407,29 @@ constexpr auto kDoctorExamples = std::to_array<Example>({
 
 constexpr auto kSetupOptions = std::to_array<Option>({
     {"--venv", "DIR", "the new virtual environment (default: .venv)"},
-    {"--python", "PATH", "the Python that it is made with (default: the active environment's)"},
+    {"--conda", "NAME", "a new conda environment; conda installs Python, and pip the frameworks"},
+    {"--uv", nullptr, "let uv create the environment and install, instead of venv and pip"},
+    {"--python", "PATH", "the Python to use: a path, or 3.12 (default: the active environment's)"},
     {"--cpu", nullptr, "install for the CPU, whatever GPUs there are"},
     {"--gpu", "NAME", "choose the build for this GPU (H100) instead of those here", true},
     {"--driver", "VERSION", "choose the build for this NVIDIA driver (550.54)"},
     {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
     {"--index", "URL", "take packages only from this mirror of PyPI"},
     {"--torch-index", "URL", "where your mirror of PyTorch's own index is"},
-    {"--dry-run", nullptr, "only print the commands"},
+    {"--upgrade", nullptr, "change an existing environment: a changed copy takes its place"},
+    {"--check", nullptr, "only try the frameworks of an existing environment"},
+    {"--format", "dockerfile|devcontainer|environment.yml|pyproject",
+     "print this file instead of installing"},
+    {"--dry-run", nullptr, "only print the commands; with --upgrade, the changes"},
 });
 constexpr auto kSetupExamples = std::to_array<Example>({
     {"berth setup torch", "PyTorch for this driver, GPU and Python in .venv, and a test of it"},
     {"berth setup tensorflow 2.20 --venv ~/tf", "one release, in a folder of its own"},
+    {"berth setup torch jax --uv", "two that go together, installed by uv"},
     {"berth setup jax --cpu", "JAX without a GPU"},
+    {"berth setup torch 2.14 --upgrade", "another release in .venv, or none if it fails"},
+    {"berth setup --check", "whether the frameworks in .venv run a kernel"},
+    {"berth setup torch --format dockerfile >Dockerfile", "the same as an image"},
     {"berth setup torch --dry-run --driver 550.54 --gpu H100", "what it would do elsewhere"},
 });
 
@@ -547,8 +557,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kPlanOptions, kPlanExamples, run_plan},
     {"compare", Group::kMeasure, "run a program in several settings, and say which is best",
      "-- COMMAND…", true, kCompareOptions, kCompareExamples, run_compare},
-    {"setup", Group::kUse, "make a Python environment with a framework that runs here",
-     "FRAMEWORK [VERSION]", false, kSetupOptions, kSetupExamples, run_setup},
+    {"setup", Group::kUse, "make a Python environment with frameworks that run here",
+     "FRAMEWORK [VERSION]…", false, kSetupOptions, kSetupExamples, run_setup},
     {"slurm", Group::kOperate, "print and check the Slurm configuration of this machine's GPUs",
      "gres|check|plugin|prolog|epilog|health", false, kSlurmOptions, kSlurmExamples, run_slurm},
     {"k8s", Group::kOperate, "offer this machine's GPUs to Kubernetes, whole or in shares",

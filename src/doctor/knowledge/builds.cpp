@@ -19,6 +19,7 @@ constexpr auto kNames = std::to_array<FrameworkName>({
     {Framework::kTensorflow, "tensorflow", "TensorFlow"},
     {Framework::kJax, "jax", "JAX"},
     {Framework::kCupy, "cupy", "CuPy"},
+    {Framework::kOnnxruntime, "onnxruntime", "ONNX Runtime"},
 });
 
 /// "torch==2.14.*", or the exact release if the tables give three parts. Excludes releases known to
@@ -96,6 +97,19 @@ std::vector<Build> cupy_builds(const Compatibility& known, Platform platform) {
   return builds;
 }
 
+std::vector<Build> onnx_builds(const Compatibility& known, Platform platform) {
+  std::vector<Build> builds;
+  for (const OnnxWheel& row : known.onnx_wheels) {
+    if (platform == Platform::kCpu)
+      builds.push_back(
+          {row.version, row.python, "", pinned(known, "onnxruntime", row.version), "", true});
+    if (platform == Platform::kNvidia)
+      builds.push_back({row.version, row.python, row.cuda,
+                        pinned(known, "onnxruntime-gpu[cuda,cudnn]", row.version), "", true});
+  }
+  return builds;
+}
+
 const JaxPlugin* jax_plugin(const Compatibility& known, const std::string& cuda) {
   for (const JaxPlugin& row : known.jax)
     if (row.cuda_major == version_of(cuda)[0]) return &row;
@@ -114,7 +128,9 @@ Kernels kernels_in(const Compatibility& known, Framework framework, const Build&
                          is_older(capability, plugin->capability);
     return too_old ? Kernels::kLacks : possible;
   }
-  for (const WheelArch& wheel : known.tensorflow_archs)
+  const auto& wheels =
+      framework == Framework::kTensorflow ? known.tensorflow_archs : known.onnx_archs;
+  for (const WheelArch& wheel : wheels)
     if (wheel.cuda == build.cuda && in_range(build.release, wheel.versions))
       return kernels_of(wheel, capability);
   return Kernels::kUnknown;
@@ -140,6 +156,12 @@ const char* name_of(Framework framework) {
   return kNames[static_cast<std::size_t>(framework)].name;
 }
 
+std::string framework_words() {
+  std::string all;
+  for (const FrameworkName& row : kNames) all += (all.empty() ? "" : ", ") + std::string(row.word);
+  return all;
+}
+
 std::vector<Build> builds_of(const Compatibility& known, Framework framework, Platform platform,
                              bool aarch64) {
   if (framework == Framework::kTorch) return torch_builds(known, platform, aarch64);
@@ -148,6 +170,7 @@ std::vector<Build> builds_of(const Compatibility& known, Framework framework, Pl
   if (aarch64 && platform != Platform::kCpu && framework != Framework::kJax) return {};
   if (framework == Framework::kTensorflow) return tensorflow_builds(known, platform);
   if (framework == Framework::kJax) return jax_builds(known, platform);
+  if (framework == Framework::kOnnxruntime) return onnx_builds(known, platform);
   return cupy_builds(known, platform);
 }
 

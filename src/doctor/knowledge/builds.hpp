@@ -11,12 +11,14 @@
 
 namespace berth::doctor {
 
-enum class Framework : unsigned char { kTorch, kTensorflow, kJax, kCupy };
+enum class Framework : unsigned char { kTorch, kTensorflow, kJax, kCupy, kOnnxruntime };
 enum class Platform : unsigned char { kNvidia, kRocm, kXpu, kCpu };
 
-/// "torch", "tensorflow", "jax", "cupy".
+/// "torch", "tensorflow", "jax", "cupy", "onnxruntime".
 [[nodiscard]] std::optional<Framework> framework_of(std::string_view word);
 [[nodiscard]] const char* word_of(Framework framework);
+/// All words, for messages: "torch, tensorflow, …".
+[[nodiscard]] std::string framework_words();
 /// The name in sentences: "PyTorch".
 [[nodiscard]] const char* name_of(Framework framework);
 

@@ -73,6 +73,10 @@ struct CupyWheel {
 struct OnnxRelease {
   std::string version, cuda, cudnn;
 };
+/// A release of onnxruntime-gpu whose extras bring this CUDA from pip, and of onnxruntime.
+struct OnnxWheel {
+  std::string version, python, cuda;
+};
 struct KnownBad {
   std::string package, version, what, use, source;
 };
@@ -218,6 +222,10 @@ struct Compatibility {
     std::string python, image;
   };
   std::vector<BaseImage> images;
+  std::vector<OnnxWheel> onnx_wheels;  // newest first
+  std::vector<WheelArch> onnx_archs;
+  /// Releases whose extra [and-cuda] requires one exact version of each CUDA package: "2.15-2.19".
+  std::string tensorflow_with_pins;
 
   /// The newest toolkit that a driver was released for or after; "" if it is older than all rows.
   [[nodiscard]] std::string cuda_of_driver(std::string_view driver) const;

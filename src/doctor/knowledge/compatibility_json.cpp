@@ -103,6 +103,7 @@ void read_torch(const json& document, Compatibility& known) {
   archs("compat/pytorch_arch/aarch64", known.torch_archs);
   archs("compat/pytorch_arch/conda_forge", known.conda_archs);
   archs("compat/tensorflow/wheels/rows", known.tensorflow_archs);
+  archs("compat/onnxruntime/wheels/archs", known.onnx_archs);
 }
 
 JaxPlugin jax_plugin(const json& row, int cuda_major) {
@@ -120,6 +121,7 @@ void read_frameworks(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/tensorflow/rows"))
     known.tensorflow.push_back(
         {word(row, "v"), word(row, "python"), word(row, "cuda"), word(row, "cudnn")});
+  known.tensorflow_with_pins = word(at(document, "compat/tensorflow"), "exact");
   for (const int major : {12, 13})
     if (const json& row = at(document, "compat/jax/cuda" + std::to_string(major)); row.is_object())
       known.jax.push_back(jax_plugin(row, major));
@@ -142,6 +144,8 @@ void read_frameworks(const json& document, Compatibility& known) {
     known.images.push_back({word(row, "python"), word(row, "image")});
   for (const json& row : at(document, "compat/onnxruntime/rows"))
     known.onnx.push_back({word(row, "v"), word(row, "cuda"), word(row, "cudnn")});
+  for (const json& row : at(document, "compat/onnxruntime/wheels/rows"))
+    known.onnx_wheels.push_back({word(row, "v"), word(row, "python"), word(row, "built")});
 }
 
 void read_packages(const json& document, Compatibility& known) {

@@ -47,6 +47,8 @@ std::optional<Recipe> recipe_of(const Compatibility& known, const Wish& wish, co
 
 bool is_open_to(const Wish& wish, const Build& build) {
   return !(wish.no_toolkit && build.needs_toolkit) &&
+         (wish.cuda_major == 0 || build.cuda.empty() ||
+          version_of(build.cuda)[0] == wish.cuda_major) &&
          (wish.python.empty() || in_range(wish.python, build.python)) &&
          (!wish.pypi_only || (build.on_pypi && !wish.tags_only) ||
           std::find(wish.tags.begin(), wish.tags.end(), build.tag) != wish.tags.end());
@@ -89,6 +91,59 @@ std::string lowest_driver(const Compatibility& known, Wish wish) {
   return lowest;
 }
 
+/// The releases of cuDNN that a build accepts: from `first`, before `end`; "" no limit.
+struct CudnnRange {
+  std::string first, end;
+  bool exact = false;
+};
+
+CudnnRange cudnn_of(const Compatibility& known, Framework framework, const Build& build,
+                    const std::vector<std::string>& capabilities) {
+  const auto before_next = [](const std::string& version) {
+    return version.empty() ? std::string() : std::to_string(version_of(version)[0] + 1);
+  };
+  CudnnRange range;
+  if (framework == Framework::kTorch) {
+    range.first = range.end = known.cudnn_of_torch(build.release, build.cuda);
+    range.exact = true;
+    return range;
+  }
+  if (framework == Framework::kTensorflow) {
+    if (const TensorflowRelease* row = known.tensorflow_of(build.release)) {
+      range.first = row->cudnn;
+      range.exact = in_range(build.release, known.tensorflow_with_pins);
+      range.end = range.exact ? row->cudnn : before_next(row->cudnn);
+    }
+  } else if (framework == Framework::kJax) {
+    for (const JaxPlugin& row : known.jax)
+      if (row.cuda_major == version_of(build.cuda)[0]) range.first = row.cudnn;
+    range.end = before_next(range.first);
+  }
+  if (const std::string pin = cudnn_pin(known, framework, build, capabilities);
+      !pin.empty() && !range.exact) {
+    range.first = range.end = beginning(pin.substr(pin.find("==") + 2));
+    range.exact = true;
+  }
+  return range;
+}
+
+bool share_a_cudnn(const CudnnRange& one, const CudnnRange& other) {
+  if (one.first.empty() || other.first.empty()) return true;
+  if (one.exact && other.exact) return may_be_same(one.first, other.first);
+  if (one.exact != other.exact) {
+    const CudnnRange& exact = one.exact ? one : other;
+    const CudnnRange& range = one.exact ? other : one;
+    return !is_older(exact.first, range.first) && is_older(exact.first, range.end);
+  }
+  return is_older(one.first, other.end) && is_older(other.first, one.end);
+}
+
+/// All CUDA packages in exact versions, not only cuDNN.
+bool pins_all(const Compatibility& known, Framework framework, const Build& build) {
+  if (framework == Framework::kTorch) return true;
+  return framework == Framework::kTensorflow && in_range(build.release, known.tensorflow_with_pins);
+}
+
 int last_branch(const Compatibility& known, const Wish& wish) {
   int last = 0;
   for (const std::string& capability : wish.capabilities)
@@ -114,6 +169,17 @@ std::optional<Recipe> recipe_for(const Compatibility& known, const Wish& wish) {
     }
   }
   return best;
+}
+
+Clash clash_of(const Compatibility& known, Framework one, const Build& build, Framework other,
+               const Build& others, const std::vector<std::string>& capabilities) {
+  if (build.cuda.empty() || others.cuda.empty()) return Clash::kNone;
+  if (version_of(build.cuda)[0] != version_of(others.cuda)[0]) return Clash::kCudaMajor;
+  if (!share_a_cudnn(cudnn_of(known, one, build, capabilities),
+                     cudnn_of(known, other, others, capabilities)))
+    return Clash::kCudnn;
+  return pins_all(known, one, build) && pins_all(known, other, others) ? Clash::kPins
+                                                                       : Clash::kNone;
 }
 
 Changes changes_for(const Compatibility& known, const Wish& wish) {

@@ -24,6 +24,7 @@ struct Wish {
   bool tags_only = false;         // and PyPI's own builds are unavailable
   bool no_toolkit = false;        // a container image without a toolkit
   std::string keep;               // the release to keep if one of its builds works
+  int cuda_major = 0;             // only builds of this CUDA major; 0: any
 };
 
 struct Recipe {
@@ -34,6 +35,18 @@ struct Recipe {
 };
 
 [[nodiscard]] std::optional<Recipe> recipe_for(const Compatibility& known, const Wish& wish);
+
+/// Why two builds cannot be in one environment.
+enum class Clash : unsigned char {
+  kNone,
+  kCudaMajor,  // the CUDA packages of two majors have files of the same name
+  kCudnn,      // no release of cuDNN suits both
+  kPins,       // each requires its own exact version of the same CUDA packages
+};
+/// `capabilities`: of the GPUs, which can limit cuDNN.
+[[nodiscard]] Clash clash_of(const Compatibility& known, Framework one, const Build& build,
+                             Framework other, const Build& others,
+                             const std::vector<std::string>& capabilities = {});
 
 /// Single changes that would allow a recipe if there is none. All empty: only the CPU works.
 struct Changes {

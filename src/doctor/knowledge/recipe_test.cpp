@@ -92,8 +92,8 @@ void check_changes(const Wish& wish, const Changes& changes) {
 
 TEST_CASE("a recipe keeps to every row of the tables, or names what stops it") {
   int recipes = 0, stopped = 0;
-  for (const Framework framework :
-       {Framework::kTorch, Framework::kTensorflow, Framework::kJax, Framework::kCupy})
+  for (const Framework framework : {Framework::kTorch, Framework::kTensorflow, Framework::kJax,
+                                    Framework::kCupy, Framework::kOnnxruntime})
     for (const char* driver : {"470.256.02", "525.147.05", "535.183.01", "550.54.14", "570.124.06",
                                "580.95.05", "595.71.05"})
       for (const char* capability : {"5.2", "7.0", "8.6", "9.0", "10.0", "10.3", "12.0"})
@@ -304,4 +304,46 @@ TEST_CASE("an older CuPy for an older driver or Python, with the toolkit that it
   Wish image = wish_for(Framework::kCupy, "3.9", "550.54.14", "8.6");
   image.no_toolkit = true;
   CHECK_FALSE(recipe_for(known(), image));
+}
+
+namespace {
+
+Build build_of(Framework framework, const char* release, int major) {
+  for (const Build& one : builds_of(known(), framework, Platform::kNvidia, false))
+    if (one.release == release && version_of(one.cuda)[0] == major) return one;
+  FAIL("no build of ", word_of(framework), " ", release);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("frameworks go together if one CUDA and one cuDNN suit both") {
+  using enum Framework;
+  const auto clash = [](Framework one, const char* release, Framework other, const char* others,
+                        int major, int others_major = 0) {
+    return clash_of(known(), one, build_of(one, release, major), other,
+                    build_of(other, others, others_major == 0 ? major : others_major));
+  };
+  CHECK(clash(kTorch, "2.14", kJax, "0.10", 12) == Clash::kNone);
+  CHECK(clash(kTorch, "2.14", kTensorflow, "2.21", 12) == Clash::kNone);
+  CHECK(clash(kJax, "0.10", kTensorflow, "2.20", 12) == Clash::kNone);
+  CHECK(clash(kTorch, "2.14", kOnnxruntime, "1.26", 12) == Clash::kNone);
+  CHECK(clash(kTorch, "2.15", kTensorflow, "2.21", 13, 12) == Clash::kCudaMajor);
+  // 2.19 requires cuDNN 9.3.0.75, and JAX at least 9.8.
+  CHECK(clash(kJax, "0.10", kTensorflow, "2.19", 12) == Clash::kCudnn);
+  CHECK(clash(kTorch, "2.3", kJax, "0.10", 12) == Clash::kCudnn);
+  // Both orders give the same answer.
+  CHECK(clash(kTensorflow, "2.19", kJax, "0.10", 12) == Clash::kCudnn);
+  const Build cpu = builds_of(known(), kTorch, Platform::kCpu, false).front();
+  CHECK(clash_of(known(), kTorch, cpu, kTensorflow, build_of(kTensorflow, "2.19", 12)) ==
+        Clash::kNone);
+}
+
+TEST_CASE("a recipe keeps to one CUDA major") {
+  Wish wish = wish_for(Framework::kTorch, "3.12", "580.95.05", "8.0");
+  CHECK(version_of(recipe_for(known(), wish)->build.cuda)[0] == 13);
+  wish.cuda_major = 12;
+  CHECK(version_of(recipe_for(known(), wish)->build.cuda)[0] == 12);
+  wish.cuda_major = 14;
+  CHECK_FALSE(recipe_for(known(), wish));
 }

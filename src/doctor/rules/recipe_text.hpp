@@ -1,5 +1,6 @@
-// A recipe as text to paste: a shell command for pip, an environment.yml, or a Dockerfile. Comments
-// contain the reasons; everything else is input for the tool.
+// A recipe as text to paste: a shell command for pip, or a file for conda, Docker, an editor with
+// development containers, or a Python project. Comments contain the reasons; everything else is
+// input for the tool.
 #pragma once
 
 #include <optional>
@@ -14,9 +15,11 @@
 
 namespace berth::doctor {
 
-enum class RecipeFormat : unsigned char { kPip, kConda, kDockerfile };
-/// "pip", "conda", "dockerfile".
+enum class RecipeFormat : unsigned char { kPip, kConda, kDockerfile, kDevcontainer, kPyproject };
+/// Of `berth env`: "pip", "conda", "dockerfile".
 [[nodiscard]] std::optional<RecipeFormat> recipe_format_of(std::string_view word);
+/// Of `berth setup`: "dockerfile", "devcontainer", "environment.yml", "pyproject".
+[[nodiscard]] std::optional<RecipeFormat> setup_format_of(std::string_view word);
 
 struct RecipeOrder {
   Recipe recipe;
@@ -30,5 +33,8 @@ struct RecipeOrder {
   PythonFacts target;  // for pip: the environment to install into
 };
 [[nodiscard]] std::string recipe_text(RecipeFormat format, const RecipeOrder& order);
+/// One text for several frameworks, which must go together. They share the first one's Python,
+/// image, indices and channels.
+[[nodiscard]] std::string recipe_text(RecipeFormat format, const std::vector<RecipeOrder>& orders);
 
 }  // namespace berth::doctor

@@ -1,0 +1,33 @@
+// Decides which builds `berth setup` installs: one per framework, all for one environment.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/recipe_plan.hpp"
+#include "cli/setup_request.hpp"
+
+namespace berth::cli {
+
+struct SetupPart {
+  AskedFramework asked;
+  RecipePlan plan;
+  std::vector<std::string> packages;  // with the exact version, if one was asked for
+};
+
+struct SetupPlan {
+  std::vector<SetupPart> parts;
+  SetupEnvironment environment;
+  std::vector<std::string> reasons;
+  std::vector<std::string> notes;
+};
+
+/// Fails with E0831 to E0836, E0843, E0844, and E0847 if two frameworks cannot be in one
+/// environment.
+[[nodiscard]] Result<SetupPlan> plan_setup(const Context& context, const SetupRequest& request,
+                                           const doctor::Facts& facts);
+
+/// As typed in a shell; without passwords in addresses.
+[[nodiscard]] std::string shown_command(const std::vector<std::string>& words);
+
+}  // namespace berth::cli

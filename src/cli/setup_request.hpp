@@ -1,0 +1,42 @@
+// What `berth setup` was asked for: frameworks, the environment and who installs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/setup_environment.hpp"
+#include "cli/verb.hpp"
+#include "doctor/knowledge/builds.hpp"
+#include "doctor/read/collect.hpp"
+
+namespace berth::cli {
+
+struct AskedFramework {
+  doctor::Framework framework = doctor::Framework::kTorch;
+  std::string version;  // "": the newest possible
+};
+
+struct SetupRequest {
+  std::vector<AskedFramework> frameworks;
+  Installer installer = Installer::kPip;
+  std::string program;         // of uv or conda
+  std::string folder;          // absolute
+  std::string python;          // an interpreter; "" the default
+  std::string python_version;  // "3.12", if only a version was given
+  bool is_upgrade = false, is_check = false, is_dry = false;
+  std::optional<std::string> format;
+};
+
+/// Fails with E0840, E0846, E0848, E0849.
+[[nodiscard]] Result<SetupRequest> read_setup_request(const Context& context);
+
+/// The facts of this machine and the environment's Python, or the one to create it with. Fails with
+/// E0846.
+[[nodiscard]] Result<doctor::Facts> facts_for_setup(const Context& context,
+                                                    const SetupRequest& request);
+
+/// "berth setup torch jax", as a beginning of hints.
+[[nodiscard]] std::string command_of(const SetupRequest& request);
+
+}  // namespace berth::cli
