@@ -17,6 +17,11 @@ import checking  # noqa: E402
 ROW = re.compile(r"^\| `([^`]+)` \| (\w+) \| (.+?) \| .*\|$")
 TYPES = {"integer": int, "number": (int, float), "string": str, "boolean": bool, "array": list, "object": dict}
 
+# With a driver, a toolkit, ROCm, cuDNN, NCCL and frameworks, together.
+SOFTWARE = ("F049-driver-470-cuda-12-wheel",)
+# What an upgrade changed: tests/setup_install_test.py has a real one.
+CHANGED = {"changes": [{"package": "torch", "before": "2.13.0", "after": "2.14.0"}, {"package": "old", "before": "1", "after": None},
+                       {"package": "new", "before": None, "after": "1"}]}
 A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "odd_ranks": [1], "sentence": "no rank has moved",
           "ranks": [{"rank": 1, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread"}]}
 
@@ -127,6 +132,11 @@ def check(arguments):
     recipes = [printed(berth, *words, "pip", "--cpu"),
                printed(berth, *words, "dockerfile", "--driver", "550.54", "--gpu", "H100")]
     yield from problems_of(recipe, rows[recipe], recipes)
+    software = [printed(berth, "ls", "--details"), *(printed(berth, "doctor", "--from", str(arguments.root / "tests/machines" / f"{name}.machine"))
+                                                     for name in SOFTWARE)]
+    yield from problems_of("inventory", rows["inventory"], [{"inventory": one["inventory"]} for one in software])
+    setups = [printed(berth, "setup", *words, "--dry-run") for words in (["torch", "--cpu"], ["jax", "--driver", "580.95", "--gpu", "H100"])]
+    yield from problems_of("berth setup --json", rows["berth setup --json"], [*setups, CHANGED])
     runs = [printed(berth, "run", "--json", "--", "true", stream="stderr", **variables) for variables in machines]
     runs.append(json.loads(subprocess.run([berth, "run", "--json", "--", "sh", "-c", "setsid sleep 1000 & exit 0"],
                                           capture_output=True, text=True, timeout=60).stderr))

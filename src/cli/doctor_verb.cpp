@@ -16,6 +16,7 @@
 #include "doctor/record/record.hpp"
 #include "doctor/rules/diagnose.hpp"
 #include "doctor/rules/rule_words.hpp"
+#include "doctor/rules/software.hpp"
 #include "doctor/rules/unread_words.hpp"
 #include "doctor/source/source.hpp"
 #include "output/diagnosis.hpp"
@@ -338,6 +339,7 @@ Result<int> examine(const Context& context, const DoctorTarget& target,
   model::DiagnosisParts parts = doctor::parts_of(asked, diagnosis, &facts);
   if (parts.error) note_builds(facts.python, *parts.error);
   parts.command = target.command;
+  if (only.empty()) parts.software = doctor::software_of(facts, {});
   parts.python = {facts.python.interpreter.value_or(""), facts.python.release,
                   why_no_python(target.sources, facts.python)};
   return show(context, diagnosis, parts);

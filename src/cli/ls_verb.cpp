@@ -1,9 +1,23 @@
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
+#include "doctor/read/collect.hpp"
+#include "doctor/rules/software.hpp"
 #include "output/json.hpp"
 #include "output/screens.hpp"
+#include "output/software.hpp"
 
 namespace berth::cli {
+namespace {
+
+/// From files; the driver has already answered for the snapshot.
+model::Software software_here(const model::Driver& driver) {
+  doctor::Sources sources = doctor::this_machine(doctor::Depth::kStatic);
+  if (!driver.version.empty()) sources.driver.driver_version = driver.version;
+  if (!driver.cuda_version.empty()) sources.driver.cuda_version = driver.cuda_version;
+  return doctor::software_of(doctor::collect(sources), {});
+}
+
+}  // namespace
 
 Result<int> run_ls(const Context& context) {
   auto seen = look(context, Processes::kUsers);
@@ -11,10 +25,13 @@ Result<int> run_ls(const Context& context) {
   add_leases(*seen);
   const auto shown = output::devices_in(view_of(context.arguments), *std::move(seen));
   if (!shown) return shown.error();
+  const bool details = context.arguments.has("--details");
+  const auto software = details ? software_here(shown->driver) : model::Software{};
   if (context.json)
-    context.out(output::ls_json(*shown));
-  else if (context.arguments.has("--details"))
-    context.out(output::details_text(*shown, context.out_terminal));
+    context.out(output::ls_json(*shown, details ? &software : nullptr));
+  else if (details)
+    context.out(output::details_text(*shown, context.out_terminal) + "\n" +
+                output::software_text(software, context.out_terminal));
   else
     context.out(output::ls_text(*shown, context.out_terminal, context.arguments.has("--wide")));
   return 0;

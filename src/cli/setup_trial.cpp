@@ -50,7 +50,7 @@ class Trial {
     options.on_slow = [&](const std::string& names) {
       context.err(text("trying to run a kernel with {}: at most {} s", names, 15) + "\n");
     };
-    sources_.asked.probe = doctor::probe_target(sources_, options);
+    sources_.request.probe = doctor::probe_target(sources_, options);
   }
 
   TrialResult result(const TriedFramework& tried) {
@@ -84,8 +84,8 @@ class Trial {
 
  private:
   [[nodiscard]] const ProbeAnswer* answer_of(Framework framework) const {
-    if (sources_.asked.probe)
-      for (const ProbeAnswer& one : *sources_.asked.probe)
+    if (sources_.request.probe)
+      for (const ProbeAnswer& one : *sources_.request.probe)
         if (one.framework == doctor::word_of(framework)) return &one;
     return nullptr;
   }
@@ -95,7 +95,7 @@ class Trial {
                           const std::string& version) {
     TrialResult result{tried.framework, "failed", version, "", "", {}};
     if (!diagnosis_)
-      diagnosis_ = doctor::diagnose(doctor::collect(sources_), {}, {}, sources_.asked);
+      diagnosis_ = doctor::diagnose(doctor::collect(sources_), {}, {}, sources_.request);
     for (const model::Finding& finding : diagnosis_->findings) {
       if (finding.severity < model::Severity::kError) continue;
       result.says = finding.title;

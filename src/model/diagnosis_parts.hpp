@@ -1,4 +1,5 @@
-// The other parts of a diagnosis: the inspected command, the probes that ran, and known messages in
+// The other parts of a diagnosis: the inspected command, the software in use, the probes
+// that ran, and known messages in
 // a pasted error. Plain values; all text is translated.
 #pragma once
 
@@ -6,6 +7,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "model/software.hpp"
 
 namespace berth::model {
 
@@ -61,6 +64,7 @@ struct DiagnosisParts {
   std::optional<PythonSeen> python;
   std::optional<CommandSeen> command;
   std::optional<std::vector<Probed>> probe;
+  std::optional<Software> software;
   std::optional<std::vector<KnownMessage>> error;
 };
 

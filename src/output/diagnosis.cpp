@@ -7,6 +7,7 @@
 #include "base/text_parts.hpp"
 #include "output/diagnosis_parts.hpp"
 #include "output/json_writer.hpp"
+#include "output/software.hpp"
 
 namespace berth::output {
 namespace {
@@ -249,8 +250,9 @@ std::string diagnosis_text(const model::Diagnosis& diagnosis, const Terminal& te
   }
   if (!sources.empty()) out += (out.empty() ? "" : "\n") + source_text(sources, terminal);
   const std::string rest = (brief.empty() ? "" : the_rest(brief, 0, terminal)) +
-                           python_text(parts, terminal) + probe_text(parts, terminal) +
-                           error_text(parts, diagnosis, terminal) +
+                           python_text(parts, terminal) +
+                           (parts.software ? software_text(*parts.software, terminal) : "") +
+                           probe_text(parts, terminal) + error_text(parts, diagnosis, terminal) +
                            not_checked(diagnosis, terminal);
   if (!rest.empty()) out += "\n" + rest;
   return terminal.spell(out);

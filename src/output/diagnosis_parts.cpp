@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "output/software.hpp"
 
 namespace berth::output {
 namespace {
@@ -188,6 +189,7 @@ void add_parts(JsonWriter& json, const model::DiagnosisParts& parts) {
   parts.command ? add_command(json, *parts.command) : json.field("command", nullptr);
   parts.probe ? add_probe(json, *parts.probe) : json.field("probe", nullptr);
   parts.error ? add_error(json, *parts.error) : json.field("error", nullptr);
+  parts.software ? add_software(json, *parts.software) : json.field("inventory", nullptr);
 }
 
 }  // namespace berth::output

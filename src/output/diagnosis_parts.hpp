@@ -25,7 +25,7 @@ namespace berth::output {
 /// Which Python was inspected; "" if a command determines it.
 [[nodiscard]] std::string python_text(const model::DiagnosisParts& parts, const Terminal& terminal);
 
-/// The keys "python", "command", "probe" and "error"; null if not requested.
+/// The keys "python", "command", "probe", "error" and "inventory"; null if not requested.
 void add_parts(JsonWriter& json, const model::DiagnosisParts& parts);
 
 }  // namespace berth::output

@@ -7,6 +7,7 @@
 #include "model/device_use.hpp"
 #include "output/json_writer.hpp"
 #include "output/screens.hpp"
+#include "output/software.hpp"
 #include "output/words.hpp"
 
 namespace berth::output {
@@ -253,10 +254,11 @@ void add_machine(JsonWriter& json, const Snapshot& snapshot) {
 
 }  // namespace
 
-std::string ls_json(const Snapshot& snapshot) {
+std::string ls_json(const Snapshot& snapshot, const model::Software* software) {
   JsonWriter json;
   begin(json, snapshot);
   add_machine(json, snapshot);
+  if (software != nullptr) add_software(json, *software);
   json.close('}');
   return json.finish();
 }

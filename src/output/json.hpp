@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "model/snapshot.hpp"
+#include "model/software.hpp"
 #include "output/overview.hpp"
 
 namespace berth::output {
 
-[[nodiscard]] std::string ls_json(const model::Snapshot& snapshot);
+/// `software`: with --details; nullptr: without that key.
+[[nodiscard]] std::string ls_json(const model::Snapshot& snapshot,
+                                  const model::Software* software = nullptr);
 /// The machine for programs that place jobs: ls_json() plus the use of each process. Contains no
 /// command lines.
 [[nodiscard]] std::string machine_json(const model::Snapshot& snapshot);

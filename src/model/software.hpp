@@ -1,0 +1,48 @@
+// The GPU software that a program of the target uses: driver, toolkit, libraries and frameworks.
+// Plain values; "" is not known.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace berth::model {
+
+struct Software {
+  /// NVIDIA's driver and the newest CUDA that it supports.
+  struct Driver {
+    std::string version, cuda;
+  };
+  /// The CUDA toolkit that compiles extensions.
+  struct Toolkit {
+    std::string version, folder, nvcc;
+  };
+  struct Rocm {
+    std::string version, folder;
+  };
+  struct Library {
+    std::string version;  // "9.1.0"
+    std::string path;     // "/…/nvidia/cudnn/lib/libcudnn.so.9"
+    std::string from;     // "wheel", "conda", "system": the distribution's package, "variable"
+                          // (LD_LIBRARY_PATH), "system"
+  };
+  struct Framework {
+    std::string name;     // "PyTorch"
+    std::string word;     // "torch", as for `import`
+    std::string version;  // "2.4.1+cu121"
+    std::string build;    // what tells its build: "cu121", "cpu", "jax-cuda12-plugin 0.4.30"
+    std::string cuda;     // "12.1": the CUDA it was built with
+    std::string path;     // what shows its version
+    std::string from;     // "wheel", "conda"
+  };
+
+  /// Absent: there is none. With an empty version: it is not known.
+  std::optional<Driver> driver;
+  std::optional<Toolkit> toolkit;
+  std::optional<Rocm> rocm;
+  /// Absent: they could not be read.
+  std::optional<std::vector<Library>> cudnn, nccl;
+  std::optional<std::vector<Framework>> frameworks;
+};
+
+}  // namespace berth::model
