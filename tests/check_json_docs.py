@@ -18,7 +18,7 @@ ROW = re.compile(r"^\| `([^`]+)` \| (\w+) \| (.+?) \| .*\|$")
 TYPES = {"integer": int, "number": (int, float), "string": str, "boolean": bool, "array": list, "object": dict}
 
 # With a driver, a toolkit, ROCm, cuDNN, NCCL and frameworks, together.
-SOFTWARE = ("F049-driver-470-cuda-12-wheel",)
+SOFTWARE = ("unseen-c-healthy-ngc-20-10-on-460", "healthy-amd")
 # What an upgrade changed: tests/setup_install_test.py has a real one.
 CHANGED = {"changes": [{"package": "torch", "before": "2.13.0", "after": "2.14.0"}, {"package": "old", "before": "1", "after": None},
                        {"package": "new", "before": None, "after": "1"}]}

@@ -93,7 +93,8 @@ InstallFailure install_failure(std::string_view words, const std::string& folder
     return {host.empty() ? text("there is no connection to the package index")
                          : text("there is no connection to {}", host),
             text("check the network and the proxy ({}), or name your mirror: {}",
-                 "env | grep -i _proxy", "--index URL")};
+                 "env | grep -i _proxy",
+                 host.find("pytorch") == std::string::npos ? "--index URL" : "--torch-index URL")};
   }
   if (has_any(words, {"No matching distribution found", "no versions of", "was not found in"})) {
     const std::string name = between(words, "No matching distribution found for ", "\n");
