@@ -42,7 +42,7 @@ class Recipe(unittest.TestCase):
         self.assertIn("550.54.14", text)
 
     def test_each_format_and_framework_says_what_it_is(self):
-        for framework in ("torch", "tensorflow", "jax", "cupy"):
+        for framework in ("torch", "tensorflow", "jax", "cupy", "onnxruntime"):
             machine = ["--driver", "580.95.05", "--gpu", "A100", "--python-version", "3.12"]
             document = json.loads(self.recipe("--json", *machine, framework=framework))
             self.assertEqual(document["framework"], framework)

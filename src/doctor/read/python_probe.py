@@ -203,11 +203,21 @@ def probe_onnxruntime():
     turn()
     import numpy
 
-    def run(i):
+    def add(i):
         session = ort.InferenceSession(addition(), providers=[(wanted[0], {"device_id": str(i)})])
         if wanted[0] not in session.get_providers():
             raise RuntimeError(wanted[0] + " could not be used; it fell back to the CPU")
         return session.run(None, {"x": numpy.ones(1, numpy.float32)})[0][0]
+
+    def run(i):
+        try:
+            return add(i)
+        except Exception:
+            # Finds the CUDA libraries in pip's packages, as programs are told to do.
+            if not hasattr(ort, "preload_dlls"):
+                raise
+            ort.preload_dlls()
+            return add(i)
 
     on_each(1, lambda i: wanted[0], run)
 
