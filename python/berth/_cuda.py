@@ -218,7 +218,7 @@ class CudaDevice:
         self.driver.cuCtxPopCurrent_v2(byref(c_void_p()))
 
     def is_own_process(self) -> bool:
-        """False in a forked child, where nothing of CUDA works any more."""
+        """False in a forked child: CUDA does not work there."""
         return os.getpid() == self._process
 
     def check(self, call: str, code: int) -> None:

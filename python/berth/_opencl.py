@@ -259,7 +259,7 @@ class OpenClDevice:
         return f"{self.name} (OpenCL)"
 
     def is_own_process(self) -> bool:
-        """False in a forked child, where nothing of OpenCL works any more."""
+        """False in a forked child: OpenCL does not work there."""
         return os.getpid() == self._process
 
     def check(self, call: str, code: int) -> None:

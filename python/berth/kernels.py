@@ -53,7 +53,7 @@ _BACKENDS: Dict[str, Callable[[], _Device]] = {"auto": _auto, "cuda": _cuda, "op
 
 def _device(backend: str) -> _Device:
     if backend not in _BACKENDS:
-        raise InvalidRequest(text("{}: {!r} is none of {}", "backend", backend, ", ".join(_BACKENDS)), "E0003")
+        raise InvalidRequest(text("{}: {!r} is not one of {}", "backend", backend, ", ".join(_BACKENDS)), "E0003")
     with _starting:  # two threads would start two devices
         return _BACKENDS[backend]()
 
@@ -194,7 +194,7 @@ def _without_buffer(x: Any, dtype: Optional[str]) -> _dlpack.HostData:
 def _known(dtype: Any) -> str:
     name = str(getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or dtype).rsplit(".", 1)[-1]
     if name not in _dlpack.DTYPES:
-        raise InvalidRequest(text("{}: {!r} is none of {}", "dtype", dtype, ", ".join(_dlpack.DTYPES)), "E0003")
+        raise InvalidRequest(text("{}: {!r} is not one of {}", "dtype", dtype, ", ".join(_dlpack.DTYPES)), "E0003")
     return name
 
 
@@ -415,7 +415,7 @@ def kernel(source: str, name: Optional[str] = None, backend: str = "auto") -> Ke
     [2.0, 4.0, 6.0]
     """
     if not isinstance(source, str) or "\0" in source:
-        raise InvalidRequest(text("{}: {!r} is no text", "source", source), "E0104")
+        raise InvalidRequest(text("{}: {!r} is not text", "source", source), "E0104")
     found = kernels_of(source)
     if name is None and len(found) == 1:
         name = next(iter(found))
