@@ -25,7 +25,7 @@ TEST_CASE("numbers of GPUs come from Slurm alone, and nothing else passes") {
 TEST_CASE("the reason names each GPU that is unfit, by Slurm's number") {
   auto seen = machine_of(3);
   CHECK(unfit_reason(seen, {0, 1, 2}).empty());
-  CHECK(unfit_reason(seen, {0, 7}) == "berth: GPU 7: not there");
+  CHECK(unfit_reason(seen, {0, 7}) == "berth: GPU 7: missing");
   seen.devices[1].health = model::Health::kLost;
   CHECK(unfit_reason(seen, {0, 1, 7}).starts_with("berth: GPU 1: "));
   CHECK(unfit_reason(seen, {0, 2}).empty());

@@ -83,7 +83,7 @@ TEST_CASE("where no rule could look, none is counted") {
   diagnosis.verdict = "nothing could be checked";
   diagnosis.not_checked = {{"SRC05", "a.py: line 1 is not Python"}};
   CHECK(output::diagnosis_text(diagnosis, {}) ==
-        "nothing could be checked\n\nnot checked   1 of 1 rule: a.py: line 1 is no Python\n");
+        "nothing could be checked\n\nnot checked   1 of 1 rule: a.py: line 1 is not Python\n");
 }
 
 TEST_CASE("that there is no GPU is said once, and everything with --all") {

@@ -41,14 +41,25 @@ TEST_CASE("what is no fault is refused with a reason") {
   struct Row {
     std::string text, says;
   };
-  const std::vector<Row> rows{
-      {"", "no fault"},          {"lots", "no fault"},    {"lost:8", "'8'"},
-      {"lost:x", "'x'"},         {"lost:-1", "'-1'"},     {"lost@", "seconds"},
-      {"lost@-1", "seconds"},    {"lost@nan", "seconds"}, {"lost=1", "no value"},
-      {"slow=fast", "no value"}, {"slow=", "no value"},   {"slow=2h", "no value"},
-      {"xid=0", "no value"},     {"ecc=-1", "no value"},  {"zombie=3", "no value"},
-      {"hung=1s", "no value"},   {"remap=0", "no value"}, {"mismatch:0", "driver"},
-      {"no-driver:1", "driver"}};
+  const std::vector<Row> rows{{"", "no fault"},
+                              {"lots", "no fault"},
+                              {"lost:8", "'8'"},
+                              {"lost:x", "'x'"},
+                              {"lost:-1", "'-1'"},
+                              {"lost@", "seconds"},
+                              {"lost@-1", "seconds"},
+                              {"lost@nan", "seconds"},
+                              {"lost=1", "is not a value"},
+                              {"slow=fast", "is not a value"},
+                              {"slow=", "no value"},
+                              {"slow=2h", "no value"},
+                              {"xid=0", "is not a value"},
+                              {"ecc=-1", "no value"},
+                              {"zombie=3", "no value"},
+                              {"hung=1s", "is not a value"},
+                              {"remap=0", "no value"},
+                              {"mismatch:0", "driver"},
+                              {"no-driver:1", "driver"}};
   for (const Row& row : rows) {
     CAPTURE(row.text);
     const auto fault = sim::parse_fault(row.text, 8);
