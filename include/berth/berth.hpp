@@ -42,7 +42,8 @@ inline Result<Done> try_hide() {
                                                             {"HIP_VISIBLE_DEVICES", "-1"},
                                                             {"ROCR_VISIBLE_DEVICES", "-1"},
                                                             {"ONEAPI_DEVICE_SELECTOR", "*:cpu"},
-                                                            {"JAX_PLATFORMS", "cpu"}};
+                                                            {"JAX_PLATFORMS", "cpu"},
+                                                            {"PJRT_DEVICE", "CPU"}};
   for (const auto& [name, value] : kHides) ::setenv(name, value, 1);
   return Done();
 }
