@@ -51,13 +51,13 @@ TEST_CASE("what is no fault is refused with a reason") {
                               {"lost@nan", "seconds"},
                               {"lost=1", "is not a value"},
                               {"slow=fast", "is not a value"},
-                              {"slow=", "no value"},
-                              {"slow=2h", "no value"},
+                              {"slow=", "is not a value"},
+                              {"slow=2h", "is not a value"},
                               {"xid=0", "is not a value"},
-                              {"ecc=-1", "no value"},
-                              {"zombie=3", "no value"},
+                              {"ecc=-1", "is not a value"},
+                              {"zombie=3", "is not a value"},
                               {"hung=1s", "is not a value"},
-                              {"remap=0", "no value"},
+                              {"remap=0", "is not a value"},
                               {"mismatch:0", "driver"},
                               {"no-driver:1", "driver"}};
   for (const Row& row : rows) {
