@@ -22,8 +22,8 @@ SOFTWARE = ("unseen-c-healthy-ngc-20-10-on-460", "healthy-amd")
 # What an upgrade changed: tests/setup_install_test.py has a real one.
 CHANGED = {"changes": [{"package": "torch", "before": "2.13.0", "after": "2.14.0"}, {"package": "old", "before": "1", "after": None},
                        {"package": "new", "before": None, "after": "1"}]}
-A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "odd_ranks": [1], "sentence": "no rank has moved",
-          "ranks": [{"rank": 1, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread"}]}
+A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "slow": False, "odd_ranks": [1], "sentence": "no rank has moved",
+          "ranks": [{"rank": 1, "ended": False, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread"}]}
 
 A_SPREAD = {"median": 2.0, "least": 1.0, "most": 3.0, "runs": 3}
 

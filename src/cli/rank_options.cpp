@@ -7,17 +7,21 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "policy/placement.hpp"
+#include "run/node_place.hpp"
+#include "run/other_launcher.hpp"
 #include "run/tries_record.hpp"
 
 namespace berth::cli {
 namespace {
 
 constexpr int kMostRanks = 1024;
+constexpr int kMostNodes = 4096;
 
 Result<run::RankWish> parse_ranks(const Arguments& arguments, const std::string& given) {
   run::RankWish wish;
@@ -71,6 +75,41 @@ Status read_retries(const Arguments& arguments, SupervisionWish& wish) {
   return backoff ? read_backoff(*backoff, wish) : Status(Done{});
 }
 
+/// Each rank would start ranks itself.
+Status check_command(const Arguments& arguments, const run::RankWish& wish) {
+  const auto launcher = run::other_launcher(arguments.command);
+  if (!launcher || wish.count == 1) return Done{};
+  std::string instead;
+  for (const std::string& word : launcher->instead) instead += (instead.empty() ? "" : " ") + word;
+  return Error{ErrorCode::kInvalidArgument, "E0537",
+               text("--ranks: {} starts ranks itself, and would be started once for each rank",
+                    launcher->name),
+               instead.empty() ? "berth run --ranks 2 -- python train.py" : printable(instead)};
+}
+
+Status read_places(const Arguments& arguments, SupervisionWish& wish) {
+  std::optional<int> nodes;
+  if (const auto given = arguments.value("--nodes")) {
+    const auto number = parse_integer(*given, 1, kMostNodes);
+    if (!number) return Error(number.error()).during("--nodes");
+    nodes = static_cast<int>(*number);
+  }
+  // A queued job reads its own variables when it starts.
+  if (!arguments.has("--queue")) {
+    auto place = run::node_place(whole_environment(), nodes, slurp("/etc/hosts").value_or(""));
+    if (!place) return std::move(place).error();
+    wish.node = *std::move(place);
+  }
+  wish.ranks->node = wish.node.rank;
+  wish.ranks->nodes = wish.node.count;
+  const auto given = arguments.value("--stdin-rank");
+  if (!given) return Done{};
+  const auto rank = parse_integer(*given, 0, kMostRanks * kMostNodes - 1);
+  if (!rank) return Error(rank.error()).during("--stdin-rank");
+  wish.input_rank = static_cast<int>(*rank);
+  return Done{};
+}
+
 Error no_folder(const std::string& folder, int problem) {
   return {ErrorCode::kUnavailable, "E0531",
           text("the output of the ranks cannot be written to {}: {}", printable(folder),
@@ -83,8 +122,8 @@ Error no_folder(const std::string& folder, int problem) {
 Result<SupervisionWish> parse_supervision(const Arguments& arguments) {
   SupervisionWish wish;
   const auto ranks = arguments.value("--ranks");
-  for (const char* option :
-       {"--gpus-per-rank", "--tee", "--log-dir", "--hang-action", "--hang-timeout"})
+  for (const char* option : {"--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir",
+                             "--hang-action", "--hang-timeout"})
     if (!ranks && arguments.has(option))
       return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", option, "--ranks"),
                    fmt::format("berth run --ranks 2 {} {} -- python train.py", option,
@@ -94,6 +133,8 @@ Result<SupervisionWish> parse_supervision(const Arguments& arguments) {
   auto parsed = parse_ranks(arguments, *ranks);
   if (!parsed) return std::move(parsed).error();
   wish.ranks = *parsed;
+  if (auto sound = check_command(arguments, *parsed); !sound) return std::move(sound).error();
+  if (auto read = read_places(arguments, wish); !read) return std::move(read).error();
   wish.ends_hangs = arguments.value("--hang-action") == "kill";
   if (const auto given = arguments.value("--hang-timeout")) {
     if (!wish.ends_hangs)
@@ -110,7 +151,7 @@ Result<SupervisionWish> parse_supervision(const Arguments& arguments) {
   const auto shown = arguments.value("--tee");
   if (!shown || *shown == "all") return wish;
   for (const std::string_view word : split(*shown, ',')) {
-    const auto rank = parse_integer(word, 0, kMostRanks - 1);
+    const auto rank = parse_integer(word, 0, kMostRanks * kMostNodes - 1);
     if (!rank) return Error(rank.error()).during("--tee");
     wish.shown.push_back(static_cast<int>(*rank));
   }
@@ -156,7 +197,17 @@ Result<std::shared_ptr<run::Supervision>> supervision_of(const SupervisionWish& 
   ranks.own_cores = request.cpus.has_value();
   auto planned = run::plan_ranks(ranks, placement, snapshot, environment);
   if (!planned) return std::move(planned).error();
+  const auto all = static_cast<int>(planned->size()) * wish.node.count;
+  if (wish.input_rank >= all)
+    return Error{
+        ErrorCode::kInvalidArgument, "E0536",
+        text_n("--stdin-rank {}: there is only {} rank, and its number is 0",
+               "--stdin-rank {}: there are only {} ranks, from number 0", all, wish.input_rank,
+               all),
+        fmt::format("berth run --ranks {} --stdin-rank {} -- python train.py", all, all - 1)};
   made->has_ranks = true;
+  made->node = wish.node;
+  made->input_rank = wish.input_rank;
   made->hang_timeout = wish.hang_timeout;
   made->ends_hangs = wish.ends_hangs;
   made->ranks = *std::move(planned);
@@ -182,8 +233,8 @@ std::vector<std::string> command_in_queue(const Arguments& arguments,
   else if (request.gpus || request.all_gpus || request.memory_bytes || !request.devices.empty())
     command.insert(command.end(), {"--gpus", "all"});
   for (const char* option :
-       {"--cpus", "--ranks", "--gpus-per-rank", "--tee", "--log-dir", "--retries", "--backoff",
-        "--hang-action", "--hang-timeout", "--report", "--grace"})
+       {"--cpus", "--ranks", "--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir",
+        "--retries", "--backoff", "--hang-action", "--hang-timeout", "--report", "--grace"})
     if (const auto value = arguments.value(option)) command.insert(command.end(), {option, *value});
   command.emplace_back("--");
   command.insert(command.end(), arguments.command.begin(), arguments.command.end());

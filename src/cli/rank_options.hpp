@@ -14,12 +14,16 @@
 
 namespace berth::cli {
 
-inline constexpr std::array<Option, 8> kRankOptions{{
+inline constexpr std::array<Option, 10> kRankOptions{{
     {"--ranks", "N|gpu",
      "start it N times, or once for each GPU, with RANK and the rest as torchrun sets"},
     {"--gpus-per-rank", "K",
      "with --ranks: each rank has K GPUs, and with K above 1 sees only them"},
+    {"--nodes", "N",
+     "with --ranks: N nodes start it, each with as many ranks; default: what Slurm or PET_NNODES "
+     "says, else 1"},
     {"--tee", "LIST", "with --ranks: show the output of these ranks only (0,2); default: of all"},
+    {"--stdin-rank", "N", "with --ranks: this rank has standard input (default: 0)"},
     {"--retries", "N", "start it again, up to N times, unless the program itself is wrong"},
     {"--backoff", "TIME..MOST",
      "with --retries: wait so long, twice as long each time (default: 1s..60s)"},
@@ -33,7 +37,9 @@ inline constexpr std::array<Option, 8> kRankOptions{{
 /// The values of these options.
 struct SupervisionWish {
   std::optional<run::RankWish> ranks;
+  run::NodePlace node;
   std::vector<int> shown;
+  int input_rank = 0;
   std::string log_folder;
   int retries = 0;
   std::chrono::milliseconds hang_timeout{600'000};
@@ -43,14 +49,15 @@ struct SupervisionWish {
   [[nodiscard]] bool is_needed() const { return ranks || retries > 0; }
 };
 
-/// Fails with kInvalidArgument (E0104, E0013, E0010).
+/// Fails with kInvalidArgument (E0104, E0013, E0010; E0537: the command is another launcher), and
+/// as run::node_place.
 [[nodiscard]] Result<SupervisionWish> parse_supervision(const Arguments& arguments);
 /// What the ranks need together. Without device options: one free GPU for each GPU that they need,
 /// or the CPU if this machine has no usable GPU.
 [[nodiscard]] model::Request request_for_ranks(model::Request request, const SupervisionWish& wish,
                                                const model::Snapshot& snapshot);
-/// nullptr for a job that needs no supervision. Fails as run::plan_ranks, and with E0531 if the log
-/// folder cannot be used.
+/// nullptr for a job that needs no supervision. Fails as run::plan_ranks, with E0531 if the log
+/// folder cannot be used, and with E0536 if there is no rank for --stdin-rank.
 [[nodiscard]] Result<std::shared_ptr<run::Supervision>> supervision_of(
     const SupervisionWish& wish, const model::Request& request, const model::Placement& placement,
     const model::Snapshot& snapshot, const model::Environment& environment);

@@ -53,9 +53,12 @@ std::string hang_sentence(const HangSeen& hang) {
     if (std::find(hang.odd_ranks.begin(), hang.odd_ranks.end(), one.rank) == hang.odd_ranks.end())
       continue;
     odd += odd.empty() ? "" : ", ";
-    odd += one.where.empty() ? text("rank {} has ended, or is not known", one.rank)
-                             : text("rank {} is at {}", one.rank, printable(one.where));
+    odd += one.has_ended       ? text("rank {} has ended with exit code 0", one.rank)
+           : one.where.empty() ? text("where rank {} is, is not known", one.rank)
+           : hang.is_slow      ? text("rank {} is busy at {}", one.rank, printable(one.where))
+                               : text("rank {} is at {}", one.rank, printable(one.where));
   }
+  if (hang.is_slow) return text("the other ranks have waited for {}: {}", silent, odd);
   return text("no rank has moved for {}: {}; the others wait for it", silent, odd);
 }
 

@@ -49,16 +49,18 @@ struct RankEnd {
   std::string log;                      // the file of its output; "" none
 };
 
-/// What was seen when no rank made progress.
+/// What was seen when no rank made progress, or when busy ranks let the others wait for long.
 struct HangSeen {
   std::chrono::milliseconds after{0};   // since the try began
   std::chrono::milliseconds silent{0};  // how long nothing had moved by then
   std::vector<int> odd_ranks;           // those that do something else than most
+  bool is_slow = false;  // no hang: the odd ranks are busy, and the others wait for them
   struct Rank {
     int rank = 0;
-    std::string waits_in;  // kernel function or system call of its main thread; "" unknown
-    std::string stack;     // Python's, the most recent call first; "" none
-    std::string where;     // "train.py:12 in step": its innermost line of user code
+    std::string waits_in;    // kernel function or system call of its main thread; "" unknown
+    std::string stack;       // Python's, the most recent call first; "" none
+    std::string where;       // "train.py:12 in step": its innermost line of user code
+    bool has_ended = false;  // with exit code 0
   };
   std::vector<Rank> ranks;
 };
@@ -72,6 +74,7 @@ struct Try {
   std::chrono::milliseconds waited{0};  // before it, after the try before
   std::vector<RankEnd> ranks;           // of a job without --ranks: one
   std::vector<HangSeen> hangs;
+  std::vector<int> left_early;  // ended with 0, and then another rank failed because it was gone
 };
 
 struct Tries {

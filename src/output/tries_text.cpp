@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "model/cpu_list.hpp"
 #include "output/words.hpp"
 
 namespace berth::output {
@@ -47,9 +48,11 @@ std::vector<std::string> lines_of(const RankEnd& end) {
   return lines;
 }
 
-long long count_of(const model::Try& one, RankPart part) {
-  return std::count_if(one.ranks.begin(), one.ranks.end(),
-                       [&](const RankEnd& end) { return end.part == part; });
+std::vector<int> with_part(const model::Try& one, RankPart part) {
+  std::vector<int> ranks;
+  for (const RankEnd& end : one.ranks)
+    if (end.part == part) ranks.push_back(end.rank);
+  return ranks;
 }
 
 Json rank_json(const RankEnd& end) {
@@ -75,11 +78,13 @@ Json hang_json(const model::HangSeen& hang) {
   Json ranks = Json::array();
   for (const auto& one : hang.ranks)
     ranks.push_back({{"rank", one.rank},
+                     {"ended", one.has_ended},
                      {"where", text_or_null(printable(one.where))},
                      {"waits_in", text_or_null(one.waits_in)},
                      {"stack", text_or_null(one.stack)}});
   return {{"after_seconds", seconds(hang.after)},
           {"silent_seconds", seconds(hang.silent)},
+          {"slow", hang.is_slow},
           {"odd_ranks", hang.odd_ranks},
           {"sentence", model::hang_sentence(hang)},
           {"ranks", std::move(ranks)}};
@@ -114,14 +119,20 @@ std::vector<std::string> failure_sentences(const model::Tries& tries) {
   for (const model::HangSeen& hang : last.hangs)
     out.push_back(text("after {}: {}", show_duration(hang.after), model::hang_sentence(hang)));
   if (const RankEnd* first = model::first_failed(last)) {
-    const long long victims = count_of(last, RankPart::kVictim);
+    const std::vector<int> victims = with_part(last, RankPart::kVictim);
     out.push_back(text("rank {} failed first, {}, after {}", first->rank, how(*first),
                        show_duration(first->wall)) +
-                  (victims == 0 ? ""
-                                : text_n("; Berth ended {} other rank",
-                                         "; Berth ended {} other ranks", victims, victims)));
+                  (victims.empty() ? ""
+                                   : text_n("; its victim: rank {}", "; its victims: ranks {}",
+                                            static_cast<long long>(victims.size()),
+                                            model::show_cpu_list(victims))));
     if (const auto lines = lines_of(*first); !lines.empty())
       out.push_back(text("rank {}: {}", first->rank, printable(lines.back())));
+    if (!last.left_early.empty())
+      out.push_back(text_n("rank {} had ended with exit code 0 while others still needed it",
+                           "ranks {} had ended with exit code 0 while others still needed them",
+                           static_cast<long long>(last.left_early.size()),
+                           model::show_cpu_list(last.left_early)));
   }
   for (const RankEnd& end : last.ranks)
     if (end.part == RankPart::kUnkillable)
@@ -163,6 +174,7 @@ std::string tries_json(const model::Tries* tries) {
                    {"failed_first", first == nullptr ? Json(nullptr) : Json(first->rank)},
                    {"wall_seconds", seconds(one.wall)},
                    {"waited_seconds", seconds(one.waited)},
+                   {"left_early", one.left_early},
                    {"hangs", std::move(hangs)}});
   }
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);

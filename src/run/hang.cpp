@@ -51,7 +51,7 @@ std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks) {
     const auto threads = parse_stacks(one.stack);
     const PythonThread main_thread = threads.empty() ? PythonThread() : threads.back();
     const std::string where = innermost_user_line(main_thread);
-    hang.ranks.push_back({one.rank, one.waits_in, one.stack, where});
+    hang.ranks.push_back({one.rank, one.waits_in, one.stack, where, one.has_ended});
     if (!one.has_ended && is_in_collective(main_thread)) {
       ++waiting;
       ++lines[where];
@@ -67,6 +67,25 @@ std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks) {
   for (const auto& one : hang.ranks)
     if (one.where != most->first) hang.odd_ranks.push_back(one.rank);
   return hang;
+}
+
+std::optional<model::HangSeen> find_slow_ranks(const std::vector<RankState>& ranks) {
+  model::HangSeen slow;
+  slow.is_slow = true;
+  bool has_waiting = false;
+  for (const RankState& one : ranks) {
+    const auto threads = parse_stacks(one.stack);
+    const PythonThread main_thread = threads.empty() ? PythonThread() : threads.back();
+    slow.ranks.push_back(
+        {one.rank, one.waits_in, one.stack, innermost_user_line(main_thread), one.has_ended});
+    if (one.has_ended) continue;
+    const bool waits = is_in_collective(main_thread);
+    if (!one.is_busy && !waits) return std::nullopt;
+    has_waiting = has_waiting || !one.is_busy;
+    if (one.is_busy && !waits && !main_thread.frames.empty()) slow.odd_ranks.push_back(one.rank);
+  }
+  if (!has_waiting || slow.odd_ranks.empty()) return std::nullopt;
+  return slow;
 }
 
 Movement movement_of(pid_t pid) {

@@ -19,11 +19,16 @@ struct RankState {
   bool has_ended = false;  // with exit code 0; others may wait for it
   std::string stack;       // in faulthandler's format
   std::string waits_in;
+  bool is_busy = false;  // uses the CPU, reads or writes
 };
 
 /// The odd ranks are those that do not wait for others while others do. If all ranks wait, the odd
 /// ones wait at another line than most. nullopt if no rank is known to wait: they may just be idle.
 [[nodiscard]] std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks);
+
+/// The busy ranks, if all others wait for them in a collective: slow, not hung. nullopt otherwise,
+/// and if no busy rank's stack is known.
+[[nodiscard]] std::optional<model::HangSeen> find_slow_ranks(const std::vector<RankState>& ranks);
 
 /// What a process and its children have used so far: processor time, bytes read and written.
 struct Movement {

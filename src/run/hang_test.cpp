@@ -59,3 +59,28 @@ TEST_CASE("ranks that wait for nobody do not hang") {
   CHECK_FALSE(find_hang({{0, false, stack("", 7), ""}, {1, false, stack("", 7), ""}}));
   CHECK_FALSE(find_hang({{0, false, "", ""}, {1, false, "", ""}}));
 }
+
+TEST_CASE("a busy rank that lets the others wait is slow, not hung") {
+  RankState waits{0, false, stack(kReduce, 12), "futex_do_wait"};
+  RankState spins{1, false, stack("", 7), ""};
+  spins.is_busy = true;
+  const auto slow = find_slow_ranks({waits, spins});
+  REQUIRE(slow);
+  CHECK(slow->is_slow);
+  CHECK(slow->odd_ranks == std::vector<int>{1});
+  CHECK(berth::model::hang_sentence(*slow).find("rank 1 is busy at train.py:7 in step") !=
+        std::string::npos);
+  spins.stack.clear();
+  CHECK_FALSE(find_slow_ranks({waits, spins}));  // where it is, is not known
+  RankState idles{2, false, stack("", 40), ""};
+  spins.stack = stack("", 7);
+  CHECK_FALSE(find_slow_ranks({waits, spins, idles}));  // it waits for nobody
+  CHECK_FALSE(find_slow_ranks({spins}));
+}
+
+TEST_CASE("a rank that has ended is named as such") {
+  const auto hang = find_hang({{0, false, stack(kReduce, 12), ""}, {1, true, "", ""}});
+  REQUIRE(hang);
+  CHECK(berth::model::hang_sentence(*hang).find("rank 1 has ended with exit code 0") !=
+        std::string::npos);
+}

@@ -15,11 +15,12 @@ Descriptor reusable(int family) {
 }
 
 /// On every address of both families, because programs listen there.
-HeldPort hold_both() {
+HeldPort hold_both(std::uint16_t wanted) {
   Descriptor made = reusable(AF_INET6);
   const int no = 0;
   sockaddr_in6 any{};
   any.sin6_family = AF_INET6;
+  any.sin6_port = htons(wanted);
   socklen_t size = sizeof any;
   auto* const address = reinterpret_cast<sockaddr*>(&any);
   if (!made || ::setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) != 0 ||
@@ -28,10 +29,11 @@ HeldPort hold_both() {
   return {std::move(made), ntohs(any.sin6_port)};
 }
 
-HeldPort hold_ipv4() {
+HeldPort hold_ipv4(std::uint16_t wanted) {
   Descriptor made = reusable(AF_INET);
   sockaddr_in any{};
   any.sin_family = AF_INET;
+  any.sin_port = htons(wanted);
   socklen_t size = sizeof any;
   auto* const address = reinterpret_cast<sockaddr*>(&any);
   if (!made || ::bind(made.get(), address, size) != 0 ||
@@ -42,9 +44,9 @@ HeldPort hold_ipv4() {
 
 }  // namespace
 
-HeldPort hold_port() {
-  HeldPort held = hold_both();
-  return held.socket ? std::move(held) : hold_ipv4();
+HeldPort hold_port(std::uint16_t wanted) {
+  HeldPort held = hold_both(wanted);
+  return held.socket ? std::move(held) : hold_ipv4(wanted);
 }
 
 }  // namespace berth::run

@@ -14,6 +14,7 @@ struct HeldPort {
   std::uint16_t number = 0;
 };
 
-[[nodiscard]] HeldPort hold_port();
+/// Port `wanted`; 0: any free one.
+[[nodiscard]] HeldPort hold_port(std::uint16_t wanted = 0);
 
 }  // namespace berth::run

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -85,17 +86,30 @@ void show_own_devices(RankSpec& rank, std::size_t number, std::size_t each, std:
   }
 }
 
-void set_numbers(RankSpec& rank, std::size_t number, std::size_t count) {
-  const std::string local = std::to_string(number);
-  const std::string all = std::to_string(count);
-  for (const char* name : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) rank.variables[name] = local;
-  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"})
-    rank.variables[name] = all;
-  for (const char* name : {"GROUP_RANK", "NODE_RANK"}) rank.variables[name] = "0";
-  rank.variables["GROUP_WORLD_SIZE"] = "1";
+void set_numbers(RankSpec& rank, std::size_t number, std::size_t count, const RankWish& wish) {
+  const std::string global = std::to_string(static_cast<std::size_t>(wish.node) * count + number);
+  const std::string all = std::to_string(static_cast<std::size_t>(wish.nodes) * count);
+  rank.variables["LOCAL_RANK"] = std::to_string(number);
+  rank.variables["LOCAL_WORLD_SIZE"] = std::to_string(count);
+  for (const char* name : {"RANK", "ROLE_RANK"}) rank.variables[name] = global;
+  for (const char* name : {"WORLD_SIZE", "ROLE_WORLD_SIZE"}) rank.variables[name] = all;
+  for (const char* name : {"GROUP_RANK", "NODE_RANK"})
+    rank.variables[name] = std::to_string(wish.node);
+  rank.variables["GROUP_WORLD_SIZE"] = std::to_string(wish.nodes);
   rank.variables["ROLE_NAME"] = "default";
   // Rank 0 hosts the store, so it must not wait for an agent's store.
   rank.variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+}
+
+/// jax.distributed.initialize() takes its devices from there. Otherwise each rank would use all
+/// that it sees.
+void set_devices_of_jax(RankSpec& rank, std::size_t number, std::size_t each) {
+  std::string own = std::to_string(number);
+  if (each > 1) {
+    own.clear();
+    for (std::size_t i = 0; i < each; ++i) own += (i == 0 ? "" : ",") + std::to_string(i);
+  }
+  if (each > 0) rank.variables["JAX_LOCAL_DEVICE_IDS"] = own;
 }
 
 }  // namespace
@@ -120,12 +134,29 @@ Result<std::vector<RankSpec>> plan_ranks(const RankWish& wish, const model::Plac
     divide_cores(ranks, model::parse_cpu_list(environment.cpus).value_or(Cpus()), snapshot);
   for (std::size_t i = 0; i < count; ++i) {
     RankSpec& rank = ranks[i];
-    set_numbers(rank, i, count);
+    set_numbers(rank, i, count, wish);
+    set_devices_of_jax(rank, i, each);
     rank.threads = std::max(1, environment.threads / static_cast<int>(count));
     set_threads(rank, environment);
     if (each > 1) show_own_devices(rank, i, each, devices, environment);
   }
   return ranks;
+}
+
+void add_meeting(const Meeting& meeting, int rank, int world_size,
+                 std::map<std::string, std::string>& variables) {
+  variables["MASTER_ADDR"] = meeting.address;
+  variables["MASTER_PORT"] = std::to_string(meeting.port);
+  if (meeting.jax_port != 0) {
+    variables["JAX_COORDINATOR_ADDRESS"] = meeting.address + ":" + std::to_string(meeting.jax_port);
+    variables["JAX_NUM_PROCESSES"] = std::to_string(world_size);
+    variables["JAX_PROCESS_ID"] = std::to_string(rank);
+  }
+  if (meeting.workers.empty()) return;
+  const nlohmann::ordered_json config{{"cluster", {{"worker", meeting.workers}}},
+                                      {"task", {{"type", "worker"}, {"index", rank}}}};
+  variables["TF_CONFIG"] =
+      config.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace berth::run

@@ -1,7 +1,10 @@
 // Divides a placement among ranks: devices, cores, threads, variables. Pure.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.hpp"
@@ -14,7 +17,8 @@ namespace berth::run {
 struct RankWish {
   int count = 1;                     // 0: as many as the devices allow
   std::optional<int> gpus_per_rank;  // nullopt: devices / ranks
-  bool own_cores = false;  // the job has processors of its own, which are divided among the ranks
+  bool own_cores = false;   // the job has processors of its own, which are divided among the ranks
+  int node = 0, nodes = 1;  // of a job on several nodes, each with as many ranks
 };
 
 /// One spec per rank, in order. Rank r has the devices r*K to r*K+K-1 of the placement. With one
@@ -25,5 +29,17 @@ struct RankWish {
                                                        const model::Placement& placement,
                                                        const model::Snapshot& snapshot,
                                                        const model::Environment& environment);
+
+/// Where the ranks of a job meet.
+struct Meeting {
+  std::string address;                   // of rank 0
+  std::uint16_t port = 0, jax_port = 0;  // on it; 0: none is free
+  std::vector<std::string> workers;  // "host:port" of each rank, for TensorFlow; empty: not known
+};
+
+/// MASTER_ADDR and MASTER_PORT; for JAX the variable that it reads and those that its users read by
+/// convention; for TensorFlow TF_CONFIG with one worker a rank.
+void add_meeting(const Meeting& meeting, int rank, int world_size,
+                 std::map<std::string, std::string>& variables);
 
 }  // namespace berth::run

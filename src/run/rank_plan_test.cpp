@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+#include <string>
+
 using namespace berth;
 using run::plan_ranks;
 using run::RankWish;
@@ -64,6 +67,46 @@ TEST_CASE("with a device each every rank sees all, and LOCAL_RANK is the index o
   REQUIRE(ranks->size() == 4);
   CHECK((*ranks)[3].devices == std::vector<int>{3});
   CHECK_FALSE((*ranks)[3].variables.contains("CUDA_VISIBLE_DEVICES"));
+}
+
+TEST_CASE("JAX gets the devices of its own rank") {
+  const auto one =
+      plan_ranks({0, std::nullopt, false}, on({0, 1, 2, 3}), machine(), variables("0,1,2,3", 8));
+  REQUIRE(one);
+  CHECK((*one)[3].variables.at("JAX_LOCAL_DEVICE_IDS") == "3");
+  const auto two = plan_ranks({0, 2, false}, on({0, 1, 2, 3}), machine(), variables("0,1,2,3", 8));
+  REQUIRE(two);
+  CHECK((*two)[1].variables.at("JAX_LOCAL_DEVICE_IDS") == "0,1");
+  const auto none = plan_ranks({2, std::nullopt, false}, on({}), {}, variables("-1", 8));
+  REQUIRE(none);
+  CHECK_FALSE((*none)[0].variables.contains("JAX_LOCAL_DEVICE_IDS"));
+}
+
+TEST_CASE("on the second of three nodes ranks count on") {
+  const auto ranks = plan_ranks({2, std::nullopt, false, 1, 3}, on({}), {}, variables("-1", 8));
+  REQUIRE(ranks);
+  const auto& second = (*ranks)[1].variables;
+  CHECK(second.at("RANK") == "3");
+  CHECK(second.at("LOCAL_RANK") == "1");
+  CHECK(second.at("WORLD_SIZE") == "6");
+  CHECK(second.at("LOCAL_WORLD_SIZE") == "2");
+  CHECK(second.at("GROUP_RANK") == "1");
+  CHECK(second.at("GROUP_WORLD_SIZE") == "3");
+}
+
+TEST_CASE("PyTorch, JAX and TensorFlow are told where the ranks meet") {
+  std::map<std::string, std::string> own;
+  run::add_meeting({"127.0.0.1", 4000, 4001, {"127.0.0.1:5000", "127.0.0.1:5001"}}, 1, 2, own);
+  CHECK(own.at("MASTER_ADDR") == "127.0.0.1");
+  CHECK(own.at("MASTER_PORT") == "4000");
+  CHECK(own.at("JAX_COORDINATOR_ADDRESS") == "127.0.0.1:4001");
+  CHECK(own.at("JAX_NUM_PROCESSES") == "2");
+  CHECK(own.at("JAX_PROCESS_ID") == "1");
+  CHECK(own.at("TF_CONFIG") == R"({"cluster":{"worker":["127.0.0.1:5000","127.0.0.1:5001"]},)"
+                               R"("task":{"type":"worker","index":1}})");
+  std::map<std::string, std::string> less;
+  run::add_meeting({"127.0.0.1", 4000, 0, {}}, 1, 2, less);
+  CHECK(less.size() == 2);
 }
 
 TEST_CASE("with several devices each a rank sees its own") {

@@ -16,6 +16,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 #include <optional>
 #include <random>
 
@@ -26,11 +27,13 @@
 #include "model/cpu_list.hpp"
 #include "model/tries.hpp"
 #include "run/ending.hpp"
+#include "run/error_file.hpp"
 #include "run/failure.hpp"
 #include "run/hang.hpp"
 #include "run/held_port.hpp"
 #include "run/own_name.hpp"
 #include "run/rank_lines.hpp"
+#include "run/rank_plan.hpp"
 #include "run/signal_probe.hpp"
 #include "run/stacks.hpp"
 #include "run/tries_record.hpp"
@@ -51,7 +54,9 @@ constexpr milliseconds kUnkillable(5'000);     // after SIGKILL
 constexpr milliseconds kLook(1'000);           // between two checks of the ranks' activity
 constexpr milliseconds kHangSeen(10'000);      // without any activity: inspect the ranks' stacks
 constexpr std::size_t kMostWaiting = 1 << 20;  // bytes buffered for a terminal that does not read
+constexpr milliseconds kSlowSeen(20'000);      // a busy rank lets the others wait so long
 constexpr std::size_t kLinesKept = 8;
+constexpr std::size_t kErrorBytes = 1 << 20;
 
 /// How many processes of our control group the kernel's OOM killer has ended; 0 if the kernel does
 /// not count them.
@@ -134,6 +139,10 @@ struct Rank {
   std::string log_path;
   Movement movement;
   std::uint64_t written = 0;  // bytes of output
+  std::string error_path;     // its TORCHELASTIC_ERROR_FILE
+  std::string error_text;     // what it wrote there
+  std::optional<ErrorFile> error;
+  Time moved{};  // when it was last active
   bool was_ended_by_us = false, is_unkillable = false;
 
   [[nodiscard]] bool is_running() const { return pid > 0 && !ended && !is_unkillable; }
@@ -154,7 +163,7 @@ class Supervisor {
   int run() {
     listen();
     tries_.has_ranks = plan_.has_ranks;
-    tries_.world_size = static_cast<int>(plan_.ranks.size());
+    tries_.world_size = world_size();
     tries_.most_tries = plan_.most_tries;
     int status = run_try(1, milliseconds(0));
     for (int number = 2; number <= plan_.most_tries && may_try_again(); ++number) {
@@ -169,6 +178,7 @@ class Supervisor {
       }
       status = run_try(number, pause);
     }
+    pass_error_on();
     // A slow reader gets the remaining output, but a user who wants the job to end does not wait
     // for it.
     const auto no_more = [&] { return is_stopped_ && since(begun_) > kUnkillable; };
@@ -227,6 +237,7 @@ class Supervisor {
     one.number = number;
     one.waited = waited;
     begun_ = moved_ = looked_ = Clock::now();
+    slow_looked_at_.clear();
     hang_.reset();
     is_hang_ended_ = false;
     first_.reset();
@@ -249,7 +260,7 @@ class Supervisor {
     }
     if (first_) end_what_is_left();
     for (Rank& rank : ranks_) finish_output(rank);
-    port_ = {};
+    ports_.clear();
     return fill(one);
   }
 
@@ -259,14 +270,61 @@ class Supervisor {
     ranks_.clear();
     if (stack_folder_.empty()) stack_folder_ = make_stack_folder();
     if (plan_.has_ranks) {
-      port_ = hold_port();
-      tries_.master = fmt::format("127.0.0.1:{}", port_.number);
+      meet();
+      tries_.master = fmt::format("{}:{}", meeting_.address, meeting_.port);
     }
     ranks_.reserve(plan_.ranks.size());
     for (std::size_t i = 0; i < plan_.ranks.size(); ++i) {
-      Rank& rank = ranks_.emplace_back(static_cast<int>(i));
+      Rank& rank = ranks_.emplace_back(first_number() + static_cast<int>(i));
       start(rank, number);
     }
+  }
+
+  /// The number of the first rank on this node.
+  [[nodiscard]] int first_number() const {
+    return plan_.node.rank * static_cast<int>(plan_.ranks.size());
+  }
+  [[nodiscard]] int world_size() const {
+    return plan_.node.count * static_cast<int>(plan_.ranks.size());
+  }
+  [[nodiscard]] const RankSpec& spec_of(const Rank& rank) const {
+    return plan_.ranks[static_cast<std::size_t>(rank.number - first_number())];
+  }
+
+  void meet() {
+    ports_.clear();
+    meeting_ = {};
+    if (plan_.node.count > 1) return meet_other_nodes();
+    meeting_.address = "127.0.0.1";
+    meeting_.port = hold();
+    meeting_.jax_port = hold();
+    for (std::size_t i = 0; i < plan_.ranks.size(); ++i) {
+      const std::uint16_t port = hold();
+      if (port == 0) return meeting_.workers.clear();
+      meeting_.workers.push_back(fmt::format("127.0.0.1:{}", port));
+    }
+  }
+
+  /// 0 if none is free.
+  std::uint16_t hold(std::uint16_t wanted = 0) {
+    HeldPort held = hold_port(wanted);
+    if (held.socket) ports_.push_back(std::move(held.socket));
+    return held.number;
+  }
+
+  /// All nodes know the port of node 0, and count on from there.
+  void meet_other_nodes() {
+    constexpr std::size_t kMostWorkers = 14;  // NodePlace::port leaves room for so many
+    const NodePlace& node = plan_.node;
+    meeting_.address = node.address;
+    meeting_.port = node.port;
+    meeting_.jax_port = static_cast<std::uint16_t>(node.port + 1);
+    if (node.rank == 0 && hold(node.port) == 0)
+      say(text("port {} is in use on this node; MASTER_PORT sets another", node.port));
+    if (plan_.ranks.size() > kMostWorkers) return;
+    for (const std::string& peer : node.peers)
+      for (std::size_t i = 0; i < plan_.ranks.size(); ++i)
+        meeting_.workers.push_back(fmt::format("{}:{}", peer, node.port + 2 + i));
   }
 
   [[nodiscard]] bool is_shown(int rank) const {
@@ -297,9 +355,49 @@ class Supervisor {
     rank.log.reset();
   }
 
+  /// In the folder of the logs it stays there, as torchrun's does.
+  void choose_error_file(Rank& rank) {
+    if (!plan_.has_ranks || (plan_.log_folder.empty() && stack_folder_.empty())) return;
+    rank.error_path = plan_.log_folder.empty()
+                          ? fmt::format("{}/{}-{}.json", stack_folder_, ::getpid(), rank.number)
+                          : fmt::format("{}/rank-{}.error.json", plan_.log_folder, rank.number);
+    ::unlink(rank.error_path.c_str());
+  }
+
+  void read_error_file(Rank& rank) {
+    if (rank.error_path.empty()) return;
+    struct stat about = {};
+    if (::lstat(rank.error_path.c_str(), &about) == 0 && S_ISREG(about.st_mode))
+      rank.error_text = slurp(rank.error_path, kErrorBytes).value_or("");
+    rank.error = parse_error_file(rank.error_text);
+    if (plan_.log_folder.empty()) ::unlink(rank.error_path.c_str());
+  }
+
+  /// `berth run` may itself have a TORCHELASTIC_ERROR_FILE, from torchx or a script of the user.
+  void pass_error_on() {
+    std::string path;
+    for (const std::string& one : launch_.environment)
+      if (one.starts_with("TORCHELASTIC_ERROR_FILE=")) path = one.substr(one.find('=') + 1);
+    if (!plan_.has_ranks || path.empty() || tries_.all.empty()) return;
+    const model::RankEnd* const first = model::first_failed(tries_.all.back());
+    if (first == nullptr) return;
+    const Rank& rank = ranks_[static_cast<std::size_t>(first->rank - first_number())];
+    const std::string last = first->last_lines.empty() ? "" : first->last_lines.back();
+    const ErrorFile made{
+        first->traceback.empty() ? last : first->traceback.substr(first->traceback.rfind('\n') + 1),
+        first->traceback, std::time(nullptr)};
+    const int code = first->exit_code.value_or(-first->signal.value_or(0));
+    const Descriptor file(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+    if (!file || !write_all(file.get(), error_file_text(rank.error_text, made, code)))
+      say(text("the error of rank {} is not written to {}: {}", first->rank, printable(path),
+               error_words(errno)));
+  }
+
   void start(Rank& rank, int number) {
     open_log(rank, number);
-    rank.started = Clock::now();
+    choose_error_file(rank);
+    rank.started = rank.moved = Clock::now();
     Descriptor out;
     Descriptor err;
     const bool takes_output = plan_.has_ranks;
@@ -321,29 +419,31 @@ class Supervisor {
   }
 
   [[nodiscard]] std::vector<std::string> variables_of(const Rank& rank, int number) const {
-    std::map<std::string, std::string> own =
-        plan_.ranks[static_cast<std::size_t>(rank.number)].variables;
+    std::map<std::string, std::string> own = spec_of(rank).variables;
     own["BERTH_TRY"] = std::to_string(number);
     if (plan_.has_ranks) {
-      own["MASTER_ADDR"] = "127.0.0.1";
-      own["MASTER_PORT"] = std::to_string(port_.number);
+      add_meeting(meeting_, rank.number, world_size(), own);
       own["TORCHELASTIC_RESTART_COUNT"] = std::to_string(number - 1);
       own["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(plan_.most_tries - 1);
       own["TORCHELASTIC_RUN_ID"] = fmt::format("berth-{}", ::getpid());
+      if (!rank.error_path.empty()) own["TORCHELASTIC_ERROR_FILE"] = rank.error_path;
     }
     std::string python_path;
     for (const std::string& one : launch_.environment)
       if (one.starts_with("PYTHONPATH=")) python_path = one.substr(one.find('=') + 1);
     if (!stack_folder_.empty()) add_stack_variables(stack_folder_, own, python_path);
     std::vector<std::string> all;
-    bool says_unbuffered = false;
+    // Unless the user has set them. Python buffers output to a pipe in blocks: lines would appear
+    // late, and the last ones never. The other is torchrun's: an error of NCCL ends the rank.
+    std::map<std::string, std::string> unless_set;
+    if (plan_.has_ranks)
+      unless_set = {{"PYTHONUNBUFFERED", "1"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}};
     for (const std::string& one : launch_.environment) {
       const std::string name = one.substr(0, one.find('='));
-      says_unbuffered = says_unbuffered || name == "PYTHONUNBUFFERED";
+      unless_set.erase(name);
       if (!own.contains(name)) all.push_back(one);
     }
-    // Python buffers output to a pipe in blocks. Lines would appear late, and the last ones never.
-    if (plan_.has_ranks && !says_unbuffered) own["PYTHONUNBUFFERED"] = "1";
+    own.merge(unless_set);
     for (const auto& [name, value] : own) all.push_back(name + "=" + value);
     return all;
   }
@@ -352,11 +452,10 @@ class Supervisor {
                            int out, int err) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != self) ::_exit(125);
-    if (plan_.has_ranks && rank.number != 0) redirect_standard_streams(0, 0);
+    if (plan_.has_ranks && rank.number != plan_.input_rank) redirect_standard_streams(0, 0);
     if (out >= 0) ::dup2(out, 1);
     ::dup2(err, 2);
-    if (!pin(plan_.ranks[static_cast<std::size_t>(rank.number)].cpus))
-      say_trouble(trouble_.get(), StartTrouble::Step::kPinning);
+    if (!pin(spec_of(rank).cpus)) say_trouble(trouble_.get(), StartTrouble::Step::kPinning);
     std::vector<char*> words = pointers(launch_.command);
     std::vector<char*> environment = pointers(variables);
     for (const int stop : {SIGTSTP, SIGTTIN, SIGTTOU}) ::signal(stop, SIG_DFL);
@@ -508,6 +607,7 @@ class Supervisor {
         rank.status = status;
         rank.used = used;
         drain(rank);
+        read_error_file(rank);
       }
     }
   }
@@ -522,21 +622,50 @@ class Supervisor {
     for (Rank& rank : ranks_) {
       if (!rank.is_running()) continue;
       const Movement seen = movement_of(rank.pid);
-      moved = moved || rank.written > 0 || has_moved(rank.movement, seen, passed);
+      if (rank.written > 0 || has_moved(rank.movement, seen, passed)) rank.moved = now;
+      moved = moved || rank.moved == now;
       rank.movement = seen;
       rank.written = 0;
     }
     if (moved || end_began_ || is_stopped_) {
       moved_ = now;
       hang_.reset();
+      if (!end_began_ && !is_stopped_) look_for_slow_rank(now);
       return;
     }
     if (!hang_ && now - moved_ >= kHangSeen) see_hang();
     if (hang_ && *hang_ && plan_.ends_hangs && now - moved_ >= plan_.hang_timeout) end_hang();
   }
 
+  /// Some ranks are busy, and the others have waited for long. That is no hang, but worth knowing.
+  void look_for_slow_rank(Time now) {
+    std::vector<int> idle;
+    milliseconds shortest = milliseconds::max();
+    for (const Rank& rank : ranks_) {
+      const auto silent = std::chrono::duration_cast<milliseconds>(now - rank.moved);
+      if (!rank.is_running() || silent < kSlowSeen) continue;
+      idle.push_back(rank.number);
+      shortest = std::min(shortest, silent);
+    }
+    if (idle.empty() || idle == slow_looked_at_) {
+      if (idle.empty()) slow_looked_at_.clear();
+      return;
+    }
+    slow_looked_at_ = idle;
+    auto states = states_of_ranks();
+    for (RankState& state : states)
+      state.is_busy = std::find(idle.begin(), idle.end(), state.rank) == idle.end();
+    if (auto slow = find_slow_ranks(states)) add_hang(*std::move(slow), shortest);
+  }
+
   /// Once until a rank is active again, because it costs the ranks some time.
   void see_hang() {
+    auto hang = find_hang(states_of_ranks());
+    hang_ = hang.has_value();
+    if (hang) add_hang(*std::move(hang), since(moved_));
+  }
+
+  [[nodiscard]] std::vector<RankState> states_of_ranks() const {
     std::vector<pid_t> processes;
     for (const Rank& rank : ranks_)
       if (rank.is_running()) processes.push_back(rank.pid);
@@ -551,13 +680,14 @@ class Supervisor {
       const auto threads = threads_of(rank.pid);
       if (!threads.empty()) state.waits_in = threads.front().waits_in;
     }
-    auto hang = find_hang(states);
-    hang_ = hang.has_value();
-    if (!hang) return;
-    hang->silent = since(moved_);
-    hang->after = since(begun_);
-    say(model::hang_sentence(*hang));
-    tries_.all.back().hangs.push_back(*std::move(hang));
+    return states;
+  }
+
+  void add_hang(model::HangSeen hang, milliseconds silent) {
+    hang.silent = silent;
+    hang.after = since(begun_);
+    say(model::hang_sentence(hang));
+    tries_.all.back().hangs.push_back(std::move(hang));
     write_record(plan_.record, tries_);
   }
 
@@ -580,7 +710,8 @@ class Supervisor {
 
   static bool only_lost_a_peer(const Rank& rank) {
     return WIFEXITED(rank.status) &&
-           (mentions_lost_peer(rank.err.tail.bytes()) || mentions_lost_peer(rank.out.tail.bytes()));
+           ((rank.error && mentions_lost_peer(rank.error->message)) ||
+            mentions_lost_peer(rank.err.tail.bytes()) || mentions_lost_peer(rank.out.tail.bytes()));
   }
 
   /// The rank that failed first, as far as that is known.
@@ -588,6 +719,9 @@ class Supervisor {
     Rank* found = nullptr;
     const auto is_better = [](const Rank& a, const Rank& b) {
       if (only_lost_a_peer(a) != only_lost_a_peer(b)) return only_lost_a_peer(b);
+      // A rank may take long to end after its error.
+      if (a.error && b.error && a.error->when && b.error->when && *a.error->when != *b.error->when)
+        return *a.error->when < *b.error->when;
       return *a.ended < *b.ended;
     };
     for (Rank& rank : ranks_)
@@ -664,7 +798,7 @@ class Supervisor {
   }
 
   [[nodiscard]] model::RankEnd end_of(const Rank& rank) const {
-    const RankSpec& spec = plan_.ranks[static_cast<std::size_t>(rank.number)];
+    const RankSpec& spec = spec_of(rank);
     const auto as_time = [](const timeval& t) {
       return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
     };
@@ -685,7 +819,8 @@ class Supervisor {
     end.log = rank.log ? rank.log_path : "";
     if (end.part == model::RankPart::kOk) return end;
     const auto err = rank.err.tail.bytes();
-    end.traceback = traceback_in(err);
+    end.traceback =
+        rank.error && !rank.error->traceback.empty() ? rank.error->traceback : traceback_in(err);
     end.last_lines = last_lines(err, kLinesKept);
     if (end.last_lines.empty()) end.last_lines = last_lines(rank.out.tail.bytes(), kLinesKept);
     return end;
@@ -700,6 +835,10 @@ class Supervisor {
     }
     one.wall = since(begun_);
     const int status = ended_with == nullptr ? 0 : ended_with->status;
+    if (ended_with != nullptr && only_lost_a_peer(*ended_with))
+      for (const Rank& rank : ranks_)
+        if (rank.ended && rank.status == 0 && *rank.ended <= *ended_with->ended)
+          one.left_early.push_back(rank.number);
     if (WIFEXITED(status)) one.exit_code = WEXITSTATUS(status);
     if (WIFSIGNALED(status)) one.signal = WTERMSIG(status);
     if (is_hang_ended_) {
@@ -708,8 +847,9 @@ class Supervisor {
     } else if (is_stopped_) {
       one.kind = model::TryClass::kStopped;
     } else if (ended_with != nullptr) {
-      const std::string output = std::string(ended_with->out.tail.bytes()) + "\n" +
-                                 std::string(ended_with->err.tail.bytes());
+      std::string output = std::string(ended_with->out.tail.bytes()) + "\n" +
+                           std::string(ended_with->err.tail.bytes());
+      if (ended_with->error) output += "\n" + ended_with->error->traceback;
       auto classified =
           classify({one.exit_code, one.signal, output, oom_kills() - oom_kills_before_});
       one.kind = classified.kind;
@@ -728,7 +868,8 @@ class Supervisor {
   Descriptor trouble_, signals_;
   std::optional<SignalProbe> probe_;
   Sink out_, err_;
-  HeldPort port_;
+  Meeting meeting_;
+  std::vector<Descriptor> ports_;  // kept free for the ranks
   std::vector<Rank> ranks_;
   model::Tries tries_;
   Time begun_{};
@@ -737,6 +878,8 @@ class Supervisor {
   std::string stack_folder_;
   Time moved_{}, looked_{};   // time of the ranks' last activity; time of our last check
   std::optional<bool> hang_;  // whether the stacks show a hang since then; nullopt: not inspected
+  std::vector<int>
+      slow_looked_at_;  // idle ranks whose stacks were inspected while others were busy
   bool is_hang_ended_ = false;
   int stop_signal_ = 0;
   std::optional<Time> suspect_until_, end_began_, kill_at_;

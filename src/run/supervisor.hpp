@@ -11,6 +11,7 @@
 
 #include "base/descriptor.hpp"
 #include "run/launch.hpp"
+#include "run/node_place.hpp"
 
 namespace berth::run {
 
@@ -25,8 +26,10 @@ struct RankSpec {
 struct Supervision {
   bool has_ranks = false;       // false: one process with the job's streams and variables
   std::vector<RankSpec> ranks;  // at least one
-  std::vector<int> shown;       // ranks whose output is shown; empty: all
-  std::string log_folder;       // folder for one log file per rank; "": none
+  NodePlace node;  // of a job on several nodes; rank R here has number node.rank * ranks + R
+  std::vector<int> shown;  // ranks whose output is shown; empty: all
+  int input_rank = 0;      // it has standard input
+  std::string log_folder;  // folder for one log file per rank; "": none
   int most_tries = 1;
   std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};
   std::chrono::milliseconds hang_timeout{

@@ -58,10 +58,12 @@ Json json_of(const model::HangSeen& hang) {
     ranks.push_back({{"rank", one.rank},
                      {"waits_in", one.waits_in},
                      {"stack", one.stack},
-                     {"where", one.where}});
+                     {"where", one.where},
+                     {"ended", one.has_ended}});
   return {{"after", hang.after.count()},
           {"silent", hang.silent.count()},
           {"odd", hang.odd_ranks},
+          {"slow", hang.is_slow},
           {"ranks", std::move(ranks)}};
 }
 
@@ -70,9 +72,11 @@ model::HangSeen hang_of(const Json& json) {
   hang.after = milliseconds(json.at("after").get<std::int64_t>());
   hang.silent = milliseconds(json.at("silent").get<std::int64_t>());
   json.at("odd").get_to(hang.odd_ranks);
+  json.at("slow").get_to(hang.is_slow);
   for (const Json& one : json.at("ranks"))
     hang.ranks.push_back({one.at("rank").get<int>(), one.at("waits_in").get<std::string>(),
-                          one.at("stack").get<std::string>(), one.at("where").get<std::string>()});
+                          one.at("stack").get<std::string>(), one.at("where").get<std::string>(),
+                          one.at("ended").get<bool>()});
   return hang;
 }
 
@@ -89,7 +93,8 @@ Json json_of(const model::Try& one) {
           {"wall", one.wall.count()},
           {"waited", one.waited.count()},
           {"ranks", std::move(ranks)},
-          {"hangs", std::move(hangs)}};
+          {"hangs", std::move(hangs)},
+          {"left_early", one.left_early}};
 }
 
 model::Try try_of(const Json& json) {
@@ -103,6 +108,7 @@ model::Try try_of(const Json& json) {
   one.waited = milliseconds(json.at("waited").get<std::int64_t>());
   for (const Json& rank : json.at("ranks")) one.ranks.push_back(rank_of(rank));
   for (const Json& hang : json.at("hangs")) one.hangs.push_back(hang_of(hang));
+  json.at("left_early").get_to(one.left_early);
   return one;
 }
 

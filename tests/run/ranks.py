@@ -60,9 +60,19 @@ class Start(WithFolder):
                 self.assertEqual(variables[name], "3", name)
             self.assertEqual((variables["GROUP_RANK"], variables["NODE_RANK"], variables["GROUP_WORLD_SIZE"]), ("0", "0", "1"))
             self.assertEqual((variables["MASTER_ADDR"], variables["TORCHELASTIC_RESTART_COUNT"]), ("127.0.0.1", "0"))
+            for name, value in (("TORCHELASTIC_MAX_RESTARTS", "0"), ("TORCHELASTIC_USE_AGENT_STORE", "False"), ("ROLE_NAME", "default"),
+                                ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"), ("JAX_NUM_PROCESSES", "3"), ("JAX_PROCESS_ID", str(rank))):
+                self.assertEqual(variables[name], value, name)
+            self.assertTrue(variables["TORCHELASTIC_RUN_ID"] and variables["TORCHELASTIC_ERROR_FILE"])
+            self.assertEqual(json.loads(variables["TF_CONFIG"])["task"], {"type": "worker", "index": rank})
+            self.assertEqual(len(json.loads(variables["TF_CONFIG"])["cluster"]["worker"]), 3)
             self.assertEqual(variables["CUDA_VISIBLE_DEVICES"], "-1")
             self.assertGreaterEqual(int(variables["OMP_NUM_THREADS"]), 1)
-        self.assertEqual(len({variables["MASTER_PORT"] for variables in seen.values()}), 1)
+        for name in ("MASTER_PORT", "JAX_COORDINATOR_ADDRESS", "TORCHELASTIC_RUN_ID"):
+            self.assertEqual(len({variables[name] for variables in seen.values()}), 1, name)
+        first = seen[0]
+        addresses = [f"127.0.0.1:{first['MASTER_PORT']}", first["JAX_COORDINATOR_ADDRESS"], *json.loads(first["TF_CONFIG"])["cluster"]["worker"]]
+        self.assertEqual(len(set(addresses)), 5, "no two servers get one port")
         report = self.report()
         self.assertEqual([(one["rank"], one["part"], one["exit_code"]) for one in report["ranks"]], [(0, "ok", 0), (1, "ok", 0), (2, "ok", 0)])
         self.assertTrue(all(one["peak_rss_bytes"] > 1_000_000 for one in report["ranks"]))
@@ -95,6 +105,36 @@ class Start(WithFolder):
     def test_rank_0_has_the_input(self):
         done = self.ranks(3, "sh", "-c", "cat", input="from the terminal\n")
         self.assertEqual(done.stdout, "[rank 0] from the terminal\n")
+
+    def test_another_rank_has_the_input(self):
+        done = self.ranks(3, "sh", "-c", "cat", options=["--stdin-rank", "2"], input="from the terminal\n")
+        self.assertEqual(done.stdout, "[rank 2] from the terminal\n")
+        wrong = self.ranks(3, "true", options=["--stdin-rank", "3"])
+        self.assertEqual((wrong.returncode, "E0536" in wrong.stderr), (2, True), wrong.stderr)
+
+    def test_the_second_of_two_nodes(self):
+        show = "echo $RANK $LOCAL_RANK $WORLD_SIZE $GROUP_RANK $MASTER_ADDR:$MASTER_PORT $JAX_PROCESS_ID $JAX_COORDINATOR_ADDRESS"
+        slurm = environment(SLURM_JOB_ID="3", SLURM_STEP_ID="0", SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="1", SLURM_STEP_NODELIST="n[1-2]",
+                            MASTER_PORT="4000")
+        for options, variables in (([], slurm), (["--nodes", "2"], environment(NODE_RANK="1", MASTER_ADDR="n1", MASTER_PORT="4000"))):
+            done = self.ranks(2, "sh", "-c", show, options=["--cpu", *options], env=variables)
+            self.assertEqual(sorted(done.stdout.splitlines()), ["[rank 2] 2 0 4 1 n1:4000 2 n1:4001", "[rank 3] 3 1 4 1 n1:4000 3 n1:4001"], done.stderr)
+        wrong = self.ranks(2, "true", options=["--cpu", "--nodes", "2"], env=environment(NODE_RANK=None, MASTER_ADDR=None))
+        self.assertEqual((wrong.returncode, "E0534" in wrong.stderr), (2, True), wrong.stderr)
+
+    def test_other_launchers(self):
+        torchrun = os.path.join(self.folder, "torchrun")
+        with open(torchrun, "w") as file:
+            file.write("#!/bin/sh\necho $RANK ran\n")
+        os.chmod(torchrun, 0o755)
+        words = [torchrun, "--standalone", "--nproc_per_node=2", "train.py"]
+        done = run(*words, options=["--cpu"], env=environment(RANK=None))
+        self.assertEqual((done.returncode, done.stdout), (0, "ran\n"))
+        self.assertIn("--standalone, --nproc_per_node=2", done.stderr)
+        self.assertIn("berth run --ranks 2 -- python train.py", done.stderr)
+        twice = self.ranks(2, *words)
+        self.assertEqual((twice.returncode, "E0537" in twice.stderr), (2, True), twice.stderr)
+        self.assertIn("berth run --ranks 2 -- python train.py", twice.stderr)
 
     def test_a_port_for_each_of_many_starts(self):
         # Each rank 0 listens as a program does, while all the others ask for a port as well.
@@ -143,6 +183,56 @@ class End(WithFolder):
         self.assertTrue(trace.startswith("Traceback"), trace)
         self.assertTrue(trace.endswith("ValueError: no data here"), trace)
 
+    def test_the_error_file_of_the_program(self):
+        # As PyTorch's record() writes it. Standard error has no traceback, and rank 0 ends first, but its error came later.
+        words = ("import json, os, sys, time\nrank = int(os.environ['RANK'])\ntime.sleep(0.4 * rank)\n"
+                 "error = {'message': 'ValueError: of %d' % rank, 'extraInfo': {'py_callstack': 'Traceback (most recent call last):\\nValueError: of %d\\n' % rank,"
+                 " 'timestamp': str(1700000009 - rank)}}\n"
+                 "json.dump({'message': error}, open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w'))\nos._exit(7)\n")
+        mine = os.path.join(self.folder, "mine.json")
+        done = self.ranks(1, "python3", "-c", words, env=environment(TORCHELASTIC_ERROR_FILE=mine))
+        self.assertEqual(done.returncode, 7)
+        self.assertIn("rank 0: ValueError: of 0", done.stderr)
+        self.assertEqual(self.report()["ranks"][0]["traceback"], "Traceback (most recent call last):\nValueError: of 0")
+        with open(mine) as file:
+            passed = json.load(file)["message"]
+        self.assertEqual((passed["message"], passed["errorCode"], passed["extraInfo"]["timestamp"]), ("ValueError: of 0", 7, "1700000009"))
+
+    def test_an_error_file_for_a_program_that_writes_none(self):
+        mine = os.path.join(self.folder, "mine.json")
+        self.ranks(2, "python3", "-c", "import os\nif os.environ['RANK'] == '1': raise KeyError('x')\n", env=environment(TORCHELASTIC_ERROR_FILE=mine))
+        with open(mine) as file:
+            passed = json.load(file)["message"]
+        self.assertEqual((passed["message"], passed["errorCode"]), ("KeyError: 'x'", 1))
+        self.assertTrue(passed["extraInfo"]["py_callstack"].startswith("Traceback"))
+
+    def test_error_files_do_not_stay(self):
+        self.ranks(2, "sh", "-c", "echo '{' > $TORCHELASTIC_ERROR_FILE; exit 3")
+        left = [name for _, _, files in os.walk(environment()["BERTH_RUNTIME_DIR"]) for name in files if name.endswith(".json")]
+        self.assertEqual(left, [])
+
+    def test_a_rank_that_left_early_is_named(self):
+        words = "[ $RANK = 1 ] && exit 0; sleep 0.3; echo 'RuntimeError: Connection closed by peer' >&2; exit 1"
+        done = self.ranks(2, "sh", "-c", words)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("rank 1 had ended with exit code 0 while others still needed it", done.stderr)
+        self.assertEqual(self.report()["tries"][0]["left_early"], [1])
+
+    def test_the_victims_are_named(self):
+        done = self.ranks(4, "sh", "-c", "[ $RANK = 1 ] && { sleep 0.2; exit 5; }; exec sleep 600")
+        self.assertIn("its victims: ranks 0,2-3", done.stderr)
+
+    def test_the_others_are_gone_at_once(self):
+        # The goal is 20 ms; a busy machine gets more.
+        log = os.path.join(self.folder, "end")
+        begun = f"date +%s.%N > {log}; exit 5"
+        done = self.ranks(3, "bash", "-c", f"[ $RANK = 1 ] && {{ sleep 0.3; {begun}; }}; setsid sleep 600.7{os.getpid()} & wait")
+        ended = time.time()
+        self.assertEqual(done.returncode, 5)
+        self.assertEqual(holding(f"600.7{os.getpid()}"), [])
+        with open(log) as file:
+            self.assertLess(ended - float(file.read()), 2.0)
+
     def test_a_rank_that_only_lost_its_peer_is_no_culprit(self):
         # Rank 0 ends first, but only because its peer had gone: its words say so.
         words = "[ $RANK = 0 ] && { echo 'RuntimeError: Connection closed by peer' >&2; exit 1; }; sleep 0.2; exit 7"
@@ -189,7 +279,9 @@ class End(WithFolder):
             job.stdout.readline()
         wait_until(lambda: len(holding(f"600.{os.getpid()}")) >= 6, "all run")
         job.kill()
+        begun = time.monotonic()
         wait_until(lambda: not holding(f"600.{os.getpid()}"), "all ranks and their children are gone")
+        self.assertLess(time.monotonic() - begun, 1.0 if os.getloadavg()[0] < 2 else 5.0)
 
     def test_what_a_victim_started_is_ended_without_words(self):
         done = self.ranks(2, "sh", "-c", "[ $RANK = 0 ] && { sleep 0.2; exit 5; }; sleep 600 & wait")
