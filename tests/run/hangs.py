@@ -1,13 +1,16 @@
 """A hang is seen from outside and the odd rank is named; `berth stacks` says where a process is, and stops nothing."""
+import concurrent.futures
 import json
 import os
+import re
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
 from ranks import python_with_torch
-from support import BERTH, environment, main, run, start
+from support import BERTH, HERE, environment, main, run, start
 
 SLEEPS = """
 import time
@@ -138,6 +141,58 @@ class Hang(unittest.TestCase):
         done = run(python_with_torch(), self.program, "healthy", options=["--ranks", "2", "--cpu", "--report", self.file])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.report()["tries"][0]["hangs"], [])
+
+
+# The function in which the odd rank is, or None: its stack cannot be had, or it has ended.
+SEEDS = {seed: seed for seed in (
+    "sleeps", "waits_on_pipe", "waits_on_socket", "accepts", "opens_fifo", "locks_twice", "waits_for_event", "waits_on_queue", "joins_thread",
+    "waits_for_child", "waits_on_file_lock", "waits_on_loader", "waits_on_pool", "spins", "spins_in_native_code", "gathers",
+    "dead_locks", "swaps_collectives")}
+SEEDS |= {"skips": "end", "stops_itself": None, "leaves": None, "leaves_before_the_start": None}
+SAMPLE = ("dead_locks", "skips", "spins", "leaves")
+
+
+@unittest.skipUnless(python_with_torch(), "no PyTorch with torch.distributed")
+class Seeded(unittest.TestCase):
+    def named(self, seed, odd, folder):
+        """What the report says of the odd rank; None: nothing, or another rank."""
+        file = os.path.join(folder, f"{seed}.json")
+        job = start(python_with_torch(), os.path.join(HERE, "seeded_hangs.py"), seed, str(odd), stderr=subprocess.PIPE,
+                    options=["--ranks", "3", "--cpu", "--grace", "500ms", "--report", file])
+        late = threading.Timer(90, job.terminate)
+        late.start()
+        said = []
+        for line in job.stderr:
+            said.append(line)
+            if re.search("no rank has moved|other ranks have waited", line):
+                job.terminate()
+        late.cancel()
+        job.wait(timeout=60)
+        job.stdout.close()
+        job.stderr.close()
+        with open(file) as report:
+            one, = json.load(report)["tries"]
+        if one["left_early"] == [odd]:
+            return {"where": None, "slow": False, "after": one["wall_seconds"]}
+        if not one["hangs"] or one["hangs"][0]["odd_ranks"] != [odd]:
+            return {"wrong": one, "said": said[-9:]}
+        hang = one["hangs"][0]
+        return {"where": hang["ranks"][odd]["where"], "slow": hang["slow"], "after": hang["after_seconds"]}
+
+    def test_seeded_hangs_are_named(self):
+        seeds = SEEDS if "BERTH_SOAK" in os.environ else {seed: SEEDS[seed] for seed in SAMPLE}
+        wrong, late = {}, {}
+        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(4) as pool:
+            found = dict(zip(seeds, pool.map(lambda one: self.named(one[1], one[0] % 3, folder), enumerate(seeds))))
+        for seed, function in seeds.items():
+            if "wrong" in found[seed] or (found[seed]["where"] or "").partition(" in ")[2] != (function or ""):
+                wrong[seed] = found[seed]
+            elif found[seed]["slow"] != seed.startswith("spins"):
+                wrong[seed] = found[seed]
+            elif found[seed]["after"] > 60:
+                late[seed] = found[seed]["after"]
+        print(f"{len(seeds) - len(wrong)} of {len(seeds)} seeded hangs named right", flush=True)
+        self.assertEqual((wrong, late), ({}, {}))
 
 
 if __name__ == "__main__":
