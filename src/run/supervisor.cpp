@@ -50,6 +50,7 @@ using Time = Clock::time_point;
 constexpr milliseconds kRestShown(500);  // when a partial line is shown
 constexpr milliseconds kPeerLoss(
     500);  // how long a rank that lost another is not taken for the cause
+constexpr milliseconds kErrorEnds(5'000);      // how long a rank takes to end after its error
 constexpr milliseconds kUnkillable(5'000);     // after SIGKILL
 constexpr milliseconds kLook(1'000);           // between two checks of the ranks' activity
 constexpr milliseconds kHangSeen(10'000);      // without any activity: inspect the ranks' stacks
@@ -366,11 +367,23 @@ class Supervisor {
 
   void read_error_file(Rank& rank) {
     if (rank.error_path.empty()) return;
-    struct stat about = {};
-    if (::lstat(rank.error_path.c_str(), &about) == 0 && S_ISREG(about.st_mode))
-      rank.error_text = slurp(rank.error_path, kErrorBytes).value_or("");
+    rank.error_text = error_text_of(rank);
     rank.error = parse_error_file(rank.error_text);
     if (plan_.log_folder.empty()) ::unlink(rank.error_path.c_str());
+  }
+
+  /// A rank that has described its error, but takes its time to end.
+  [[nodiscard]] bool has_error_of_running_rank() const {
+    return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+      return rank.is_running() && parse_error_file(error_text_of(rank));
+    });
+  }
+
+  static std::string error_text_of(const Rank& rank) {
+    struct stat about = {};
+    const bool is_file = !rank.error_path.empty() &&
+                         ::lstat(rank.error_path.c_str(), &about) == 0 && S_ISREG(about.st_mode);
+    return is_file ? slurp(rank.error_path, kErrorBytes).value_or("") : "";
   }
 
   /// `berth run` may itself have a TORCHELASTIC_ERROR_FILE, from torchx or a script of the user.
@@ -738,6 +751,8 @@ class Supervisor {
       // A rank that lost its peer may end before the peer does, so wait a moment for the peer.
       if (!suspect_until_) suspect_until_ = now + kPeerLoss;
       const bool may_be_other = only_lost_a_peer(*failed) && any_running() && !is_stopped_;
+      if (may_be_other && has_error_of_running_rank())
+        suspect_until_ = std::max(*suspect_until_, *failed->ended + kErrorEnds);
       if (!may_be_other || now >= *suspect_until_) {
         first_ = failed->number;
         suspect_until_.reset();

@@ -33,6 +33,14 @@ for i in range(5):
     step(i)
 if sys.argv[1] == "healthy":
     time.sleep(14)
+def evaluate():
+    end = time.monotonic() + 24
+    while time.monotonic() < end:
+        torch.ones(100).sum()
+if sys.argv[1] == "evaluates":
+    if dist.get_rank() == 0:
+        evaluate()
+    dist.all_reduce(total)
 """
 
 
@@ -141,6 +149,14 @@ class Hang(unittest.TestCase):
         done = run(python_with_torch(), self.program, "healthy", options=["--ranks", "2", "--cpu", "--report", self.file])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.report()["tries"][0]["hangs"], [])
+
+    def test_a_long_evaluation_on_one_rank_is_no_hang_and_ends_well(self):
+        done = run(python_with_torch(), self.program, "evaluates",
+                   options=["--ranks", "2", "--cpu", "--hang-action", "kill", "--hang-timeout", "11s", "--report", self.file])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        slow, = self.report()["tries"][0]["hangs"]
+        self.assertEqual((slow["slow"], slow["odd_ranks"]), (True, [0]))
+        self.assertIn("in evaluate", slow["ranks"][0]["where"])
 
 
 # The function in which the odd rank is, or None: its stack cannot be had, or it has ended.

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -184,19 +185,26 @@ class End(WithFolder):
         self.assertTrue(trace.endswith("ValueError: no data here"), trace)
 
     def test_the_error_file_of_the_program(self):
-        # As PyTorch's record() writes it. Standard error has no traceback, and rank 0 ends first, but its error came later.
-        words = ("import json, os, sys, time\nrank = int(os.environ['RANK'])\ntime.sleep(0.4 * rank)\n"
-                 "error = {'message': 'ValueError: of %d' % rank, 'extraInfo': {'py_callstack': 'Traceback (most recent call last):\\nValueError: of %d\\n' % rank,"
-                 " 'timestamp': str(1700000009 - rank)}}\n"
-                 "json.dump({'message': error}, open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w'))\nos._exit(7)\n")
+        # As PyTorch's record() writes it; standard error has no traceback. The rank takes a while to end, and its peer fails in the meantime.
+        words = """import json, os, sys, time
+if os.environ["RANK"] == "0":
+    time.sleep(0.5)
+    sys.exit("RuntimeError: Connection closed by peer")
+error = {"message": "ValueError: seeded", "extraInfo": {"py_callstack": "Traceback (most recent call last):\\nValueError: seeded\\n", "timestamp": "1700000009"}}
+with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+    json.dump({"message": error}, file)
+time.sleep(2.5)
+os._exit(7)
+"""
         mine = os.path.join(self.folder, "mine.json")
-        done = self.ranks(1, "python3", "-c", words, env=environment(TORCHELASTIC_ERROR_FILE=mine))
-        self.assertEqual(done.returncode, 7)
-        self.assertIn("rank 0: ValueError: of 0", done.stderr)
-        self.assertEqual(self.report()["ranks"][0]["traceback"], "Traceback (most recent call last):\nValueError: of 0")
+        done = self.ranks(2, "python3", "-c", words, env=environment(TORCHELASTIC_ERROR_FILE=mine))
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertIn("rank 1: ValueError: seeded", done.stderr)
+        self.assertEqual([one["part"] for one in self.report()["ranks"]], ["victim", "failed first"])
+        self.assertEqual(self.report()["ranks"][1]["traceback"], "Traceback (most recent call last):\nValueError: seeded")
         with open(mine) as file:
             passed = json.load(file)["message"]
-        self.assertEqual((passed["message"], passed["errorCode"], passed["extraInfo"]["timestamp"]), ("ValueError: of 0", 7, "1700000009"))
+        self.assertEqual((passed["message"], passed["errorCode"], passed["extraInfo"]["timestamp"]), ("ValueError: seeded", 7, "1700000009"))
 
     def test_an_error_file_for_a_program_that_writes_none(self):
         mine = os.path.join(self.folder, "mine.json")
@@ -335,6 +343,15 @@ class Gloo(WithFolder):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(done.stdout.splitlines()), ["[rank 0] sum 3.0", "[rank 1] sum 3.0"])
         self.assertEqual([one["part"] for one in self.report()["ranks"]], ["ok", "ok"])
+
+    def test_two_nodes_find_each_other(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        nodes = [start(python_with_torch(), self.program(), options=["--ranks", "1", "--nodes", "2", "--cpu"],
+                       env=environment(NODE_RANK=str(node), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)) for node in range(2)]
+        said = [node.communicate(timeout=60)[0] for node in nodes]
+        self.assertEqual(said, ["[rank 0] sum 3.0\n", "[rank 1] sum 3.0\n"])
 
     def test_the_rank_that_failed_is_named_and_not_its_peer(self):
         for seeded in (0, 1):
