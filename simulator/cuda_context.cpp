@@ -79,6 +79,7 @@ CUresult end_primary(CUdevice device, bool all) {
     if (context->uses > 0) return CUDA_SUCCESS;
   }
   drop_memory_of(context);
+  drop_graph_memory(device);
   return count_context(device, false);
 }
 

@@ -24,9 +24,17 @@ namespace wire = berth::wire::sim;
 
 #define CUDA(name) extern "C" __attribute__((visibility("default"))) CUresult name
 
-/// A second exported name for the same function.
-#define CUDA_ALIAS(name, target) \
-  extern "C" __attribute__((visibility("default"), alias(#target))) decltype(target) name
+/// A second exported function that does the same: a jump, because it must have its own address, as
+/// in NVIDIA's library.
+#if defined(__x86_64__)
+#define CUDA_JUMP "jmp "
+#else
+#define CUDA_JUMP "b "
+#endif
+#define CUDA_ALIAS(name, target)                                                    \
+  extern "C" __attribute__((visibility("default"))) decltype(target) name;          \
+  __asm__(".text\n.p2align 4\n.globl " #name "\n.type " #name ", %function\n" #name \
+          ":\n" CUDA_JUMP #target "\n.size " #name ", .-" #name "\n")
 
 [[nodiscard]] std::uint64_t clock_now();
 [[nodiscard]] wire::CudaShared& shared();
@@ -49,18 +57,47 @@ namespace wire = berth::wire::sim;
 [[nodiscard]] bool is_context(CUcontext context);
 
 /// Memory must be freed by the function for its kind.
-enum class Kind : std::uint32_t { kLinear, kManaged, kPhysical, kArray, kMipmap, kMapped };
+enum class Kind : std::uint32_t {
+  kLinear,
+  kManaged,
+  kPhysical,
+  kArray,
+  kMipmap,
+  kMapped,
+  kImported,
+  kGraph
+};
 struct Allocation {
-  std::uint64_t bytes;  // as charged
+  std::uint64_t bytes;  // as charged; of kMapped: the handle
   CUdevice device;
   Kind kind;
   CUcontext context;  // nullptr: belongs to no context
   std::uint32_t references;
+  bool foreign = false;      // charged elsewhere: to its exporter, or to the graphs' memory
+  std::uint64_t mapped = 0;  // size of a mapping
 };
 /// Takes memory from the device; OUT_OF_MEMORY if there is not enough.
 [[nodiscard]] CUresult charge(CUdevice device, std::uint64_t bytes);
 void give_back(CUdevice device, std::uint64_t bytes);
 void drop_memory_of(CUcontext context);
+/// An address range without memory; 0: none left.
+[[nodiscard]] std::uint64_t take_range(std::uint64_t bytes);
+void drop_range(std::uint64_t address, std::uint64_t bytes);
+/// Records memory that is not charged; false if there is no room for it.
+[[nodiscard]] bool keep_foreign(std::uint64_t address, const Allocation& allocation);
+/// What is at this address; false if nothing of that kind.
+[[nodiscard]] bool find_memory(std::uint64_t address, Kind kind, Allocation& found);
+/// The same, and removes the record.
+[[nodiscard]] bool forget_memory(std::uint64_t address, Kind kind, Allocation& found);
+void forget_all_of_graphs(CUdevice device);
+/// Memory that a graph allocated: false if the address is none.
+[[nodiscard]] bool free_graph_memory(std::uint64_t address);
+/// The device's primary context is gone, and all memory of its graphs.
+void drop_graph_memory(CUdevice device);
+/// Calls that a stream captures become nodes of its graph.
+[[nodiscard]] CUresult capture_allocation(CUgraph graph, CUdeviceptr* out, std::size_t bytes,
+                                          CUdevice device);
+[[nodiscard]] CUresult capture_free(CUgraph graph, CUdeviceptr address);
 /// A stream that the program created, not the null stream or a thread's default stream.
 [[nodiscard]] inline bool is_stream(CUstream stream) {
   return reinterpret_cast<std::uintptr_t>(stream) > 2;

@@ -107,9 +107,13 @@ CUresult release(std::uint64_t address, Kind a, Kind b) {
   if (--found->references > 0) return CUDA_SUCCESS;
   Allocation gone = {};
   g_allocations.take(address, gone);
-  give_back(gone.device, gone.bytes);
+  if (!gone.foreign) give_back(gone.device, gone.bytes);
   drop_address(address, gone.bytes);
   return CUDA_SUCCESS;
+}
+
+CUgraph captured_by(CUstream stream) {
+  return is_stream(stream) ? stream->capturing : nullptr;
 }
 
 std::uint64_t bytes_of(unsigned format, unsigned channels) {
@@ -177,9 +181,45 @@ void drop_memory_of(CUcontext context) {
       if (one == 0) return;
       Allocation gone = {};
       g_allocations.take(one, gone);
-      give_back(gone.device, gone.bytes);
+      if (!gone.foreign) give_back(gone.device, gone.bytes);
       drop_address(one, gone.bytes);
     }
+  }
+}
+
+std::uint64_t take_range(std::uint64_t bytes) {
+  const Locked lock;
+  return take_address(bytes);
+}
+void drop_range(std::uint64_t address, std::uint64_t bytes) {
+  const Locked lock;
+  drop_address(address, bytes);
+}
+bool keep_foreign(std::uint64_t address, const Allocation& allocation) {
+  const Locked lock;
+  return g_allocations.put(address, allocation);
+}
+bool find_memory(std::uint64_t address, Kind kind, Allocation& found) {
+  const Locked lock;
+  const Allocation* at = g_allocations.find(address);
+  if (at == nullptr || at->kind != kind) return false;
+  found = *at;
+  return true;
+}
+bool forget_memory(std::uint64_t address, Kind kind, Allocation& found) {
+  const Locked lock;
+  const Allocation* at = g_allocations.find(address);
+  return at != nullptr && at->kind == kind && g_allocations.take(address, found);
+}
+void forget_all_of_graphs(CUdevice device) {
+  for (;;) {
+    const Locked lock;
+    std::uint64_t one = 0;
+    g_allocations.for_each([&](std::uint64_t address, const Allocation& allocation) {
+      if (allocation.kind == Kind::kGraph && allocation.device == device) one = address;
+    });
+    Allocation gone = {};
+    if (one == 0 || !g_allocations.take(one, gone)) return;
   }
 }
 
@@ -208,6 +248,7 @@ CUDA(cuMemFree_v2)(CUdeviceptr address) {
   NEED_CONTEXT();
   if (address == 0) return CUDA_SUCCESS;
   wait_for_all(current_context()->device);
+  if (free_graph_memory(address)) return CUDA_SUCCESS;
   return release(address, Kind::kLinear, Kind::kManaged);
 }
 CUDA(cuMemGetInfo_v2)(std::size_t* free_bytes, std::size_t* total) {
@@ -228,19 +269,26 @@ CUDA(cuDeviceTotalMem_v2)(std::size_t* bytes, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUDA(cuMemAllocAsync)(CUdeviceptr* out, std::size_t bytes, CUstream) {
+CUDA(cuMemAllocAsync)(CUdeviceptr* out, std::size_t bytes, CUstream stream) {
   NEED_CONTEXT();
+  if (const CUgraph graph = captured_by(stream))
+    return capture_allocation(graph, out, bytes, current_context()->device);
   return allocate(out, round_up(bytes, kGrain), Kind::kLinear, here());
 }
 CUDA_ALIAS(cuMemAllocAsync_ptsz, cuMemAllocAsync);
-CUDA(cuMemAllocFromPoolAsync)(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool, CUstream) {
+CUDA(cuMemAllocFromPoolAsync)
+(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool, CUstream stream) {
   NEED_CONTEXT();
   if (!is_device(device_of_pool(pool))) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUgraph graph = captured_by(stream))
+    return capture_allocation(graph, out, bytes, device_of_pool(pool));
   return allocate(out, round_up(bytes, kGrain), Kind::kLinear, {device_of_pool(pool), nullptr});
 }
 CUDA_ALIAS(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync);
-CUDA(cuMemFreeAsync)(CUdeviceptr address, CUstream) {
+CUDA(cuMemFreeAsync)(CUdeviceptr address, CUstream stream) {
   NEED_CONTEXT();
+  if (const CUgraph graph = captured_by(stream)) return capture_free(graph, address);
+  if (free_graph_memory(address)) return CUDA_SUCCESS;
   return release(address, Kind::kLinear, Kind::kLinear);
 }
 CUDA_ALIAS(cuMemFreeAsync_ptsz, cuMemFreeAsync);
@@ -317,20 +365,23 @@ CUDA(cuMemMap)
   if (found == nullptr || found->kind != Kind::kPhysical || bytes > found->bytes)
     return CUDA_ERROR_INVALID_VALUE;
   ++found->references;
-  return g_allocations.put(address, {handle, found->device, Kind::kMapped, nullptr, 1})
+  return g_allocations.put(address,
+                           {handle, found->device, Kind::kMapped, nullptr, 1, false, bytes})
              ? CUDA_SUCCESS
              : CUDA_ERROR_OUT_OF_MEMORY;
 }
-CUDA(cuMemUnmap)(CUdeviceptr address, std::size_t) {
+/// One call may remove several mappings that follow each other.
+CUDA(cuMemUnmap)(CUdeviceptr address, std::size_t bytes) {
   NEED_DRIVER();
-  Allocation gone = {};
-  {
-    const Locked lock;
-    const Allocation* found = g_allocations.find(address);
-    if (found == nullptr || found->kind != Kind::kMapped) return CUDA_ERROR_INVALID_VALUE;
-    g_allocations.take(address, gone);
+  for (CUdeviceptr at = address; at == address || at < address + bytes;) {
+    Allocation gone = {};
+    if (!forget_memory(at, Kind::kMapped, gone)) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult result = release(gone.bytes, Kind::kPhysical, Kind::kPhysical);
+        result != CUDA_SUCCESS)
+      return result;
+    at += gone.mapped;
   }
-  return release(gone.bytes, Kind::kPhysical, Kind::kPhysical);
+  return CUDA_SUCCESS;
 }
 CUDA(cuMemSetAccess)(CUdeviceptr, std::size_t, const void* access, std::size_t) {
   NEED_DRIVER();

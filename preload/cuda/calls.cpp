@@ -19,13 +19,9 @@ using namespace berth::guard;
     end_wait();                                   \
     return result;                                \
   }
-/// In these functions, a null stream means the thread's default stream.
-#define OWN(stream) ((stream) == nullptr ? reinterpret_cast<CUstream>(2) : (stream))
 
 WAITS(cuCtxSynchronize, (), ())
 WAITS(cuEventSynchronize, (CUevent a), (a))
-SENDS(cuGraphLaunch, (CUgraphExec a, CUstream b), (a, b), b, false)
-SENDS(cuGraphLaunch_ptsz, (CUgraphExec a, CUstream b), (a, b), OWN(b), false)
 SENDS(cuLaunchCooperativeKernel,
       (CUfunction a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g,
        unsigned h, CUstream i, void** j),
@@ -56,28 +52,30 @@ SENDS(cuMemcpyDtoDAsync_v2, (CUdeviceptr a, CUdeviceptr b, std::size_t c, CUstre
 SENDS(cuMemcpyDtoDAsync_v2_ptsz, (CUdeviceptr a, CUdeviceptr b, std::size_t c, CUstream d),
       (a, b, c, d), d, true)
 SENDS(cuMemcpyDtoD_v2, (CUdeviceptr a, CUdeviceptr b, std::size_t c), (a, b, c), nullptr, true)
-SENDS(cuMemcpyDtoD_v2_ptds, (CUdeviceptr a, CUdeviceptr b, std::size_t c), (a, b, c), OWN(nullptr),
-      true)
+SENDS(cuMemcpyDtoD_v2_ptds, (CUdeviceptr a, CUdeviceptr b, std::size_t c), (a, b, c),
+      per_thread(nullptr), true)
 SENDS(cuMemcpyDtoHAsync_v2, (void* a, CUdeviceptr b, std::size_t c, CUstream d), (a, b, c, d), d,
       true)
 SENDS(cuMemcpyDtoHAsync_v2_ptsz, (void* a, CUdeviceptr b, std::size_t c, CUstream d), (a, b, c, d),
       d, true)
 SENDS(cuMemcpyDtoH_v2, (void* a, CUdeviceptr b, std::size_t c), (a, b, c), nullptr, true)
-SENDS(cuMemcpyDtoH_v2_ptds, (void* a, CUdeviceptr b, std::size_t c), (a, b, c), OWN(nullptr), true)
+SENDS(cuMemcpyDtoH_v2_ptds, (void* a, CUdeviceptr b, std::size_t c), (a, b, c), per_thread(nullptr),
+      true)
 SENDS(cuMemcpyHtoDAsync_v2, (CUdeviceptr a, const void* b, std::size_t c, CUstream d), (a, b, c, d),
       d, true)
 SENDS(cuMemcpyHtoDAsync_v2_ptsz, (CUdeviceptr a, const void* b, std::size_t c, CUstream d),
       (a, b, c, d), d, true)
 SENDS(cuMemcpyHtoD_v2, (CUdeviceptr a, const void* b, std::size_t c), (a, b, c), nullptr, true)
-SENDS(cuMemcpyHtoD_v2_ptds, (CUdeviceptr a, const void* b, std::size_t c), (a, b, c), OWN(nullptr),
+SENDS(cuMemcpyHtoD_v2_ptds, (CUdeviceptr a, const void* b, std::size_t c), (a, b, c),
+      per_thread(nullptr), true)
+SENDS(cuMemcpy_ptds, (CUdeviceptr a, CUdeviceptr b, std::size_t c), (a, b, c), per_thread(nullptr),
       true)
-SENDS(cuMemcpy_ptds, (CUdeviceptr a, CUdeviceptr b, std::size_t c), (a, b, c), OWN(nullptr), true)
 SENDS(cuMemsetD8Async, (CUdeviceptr a, unsigned char b, std::size_t c, CUstream d), (a, b, c, d), d,
       true)
 SENDS(cuMemsetD8Async_ptsz, (CUdeviceptr a, unsigned char b, std::size_t c, CUstream d),
       (a, b, c, d), d, true)
 SENDS(cuMemsetD8_v2, (CUdeviceptr a, unsigned char b, std::size_t c), (a, b, c), nullptr, true)
-SENDS(cuMemsetD8_v2_ptds, (CUdeviceptr a, unsigned char b, std::size_t c), (a, b, c), OWN(nullptr),
-      true)
+SENDS(cuMemsetD8_v2_ptds, (CUdeviceptr a, unsigned char b, std::size_t c), (a, b, c),
+      per_thread(nullptr), true)
 WAITS(cuStreamSynchronize, (CUstream a), (a))
 WAITS(cuStreamSynchronize_ptsz, (CUstream a), (a))

@@ -61,8 +61,20 @@ struct Here {
 void end_work(int at, bool sent, bool is_copy);
 /// Addresses of contexts may have been reused.
 void forget_contexts();
-/// In a child after fork(): the turns belong to the parent.
+/// In a child after fork(): turns, memory and graphs belong to the parent.
 void forget_turns();
+void forget_memory();
+void forget_graphs();
+/// Work captured into a graph is not sent yet, and recording our events would break the capture.
+[[nodiscard]] bool is_captured(CUstream stream);
+/// In functions *_ptsz and *_ptds, a null stream means the thread's default stream.
+[[nodiscard]] inline CUstream per_thread(CUstream stream) {
+  return stream == nullptr ? reinterpret_cast<CUstream>(2) : stream;
+}
+/// Graphs may have lost memory: their contexts or addresses were freed.
+void recount_graphs();
+void tell_refused(int place, std::uint64_t bytes);
+void tell_device_full(int place, std::uint64_t bytes);
 /// Called around a call in which the program waits for its work: another job may take the device
 /// after that.
 void begin_wait();

@@ -21,8 +21,11 @@ struct Held {
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 constinit berth::wire::AddressTable<Held> g_held;
-constinit berth::wire::AddressTable<std::uint64_t> g_mapped;  // address → handle
-constinit berth::wire::AddressTable<CUdevice> g_pools;        // -1: in host memory
+struct Mapped {
+  std::uint64_t handle, bytes;
+};
+constinit berth::wire::AddressTable<Mapped> g_mapped;   // by address
+constinit berth::wire::AddressTable<CUdevice> g_pools;  // -1: in host memory
 constinit CUcontext g_primary[wire::kMaxDevices] = {};
 
 struct Locked {
@@ -45,24 +48,6 @@ std::uint64_t round_up(std::uint64_t bytes) {
 
 wire::Counters& counters(int place) {
   return region()->process->device[place];
-}
-
-void tell_refused(int place, std::uint64_t bytes) {
-  const std::uint64_t used = wire::sum_of(*region()->usage, static_cast<std::uint32_t>(place)).used,
-                      own = wire::read_word(counters(place).used);
-  say_once(2,
-           "berth: out of memory by the job's quota: %s asked for, %s of %s in use (%s by this "
-           "process, %s by others of the job)",
-           show(bytes).text, show(used).text, show(memory_limit(place)).text, show(own).text,
-           show(used > own ? used - own : 0).text);
-}
-
-void tell_device_full(int place, std::uint64_t bytes) {
-  const std::uint64_t used = wire::sum_of(*region()->usage, static_cast<std::uint32_t>(place)).used;
-  say_once(3,
-           "berth: out of memory on the device, not by the job's quota: %s asked for, the job has "
-           "%s of %s; others use the rest",
-           show(bytes).text, show(used).text, show(memory_limit(place)).text);
 }
 
 /// One allocation in progress: charged first, given back if it fails.
@@ -130,7 +115,10 @@ CUresult free_one(std::uint64_t address, Real&& real_free) {
     known = g_held.take(address, held);
   }
   const CUresult result = real_free();
-  if (!known) return result;
+  if (!known) {
+    if (result == CUDA_SUCCESS && address != 0) recount_graphs();
+    return result;
+  }
   if (result == CUDA_SUCCESS) {
     drop(held);
   } else {
@@ -142,6 +130,7 @@ CUresult free_one(std::uint64_t address, Real&& real_free) {
 
 void drop_all_of(CUcontext context) {
   forget_contexts();
+  recount_graphs();
   if (context == nullptr) return;
   for (;;) {
     Held held = {};
@@ -167,7 +156,10 @@ bool drop_use(std::uint64_t handle, Held& held) {
 }
 
 template <typename Real>
-CUresult allocate_async(Real real_function, CUdeviceptr* out, std::size_t bytes, CUstream stream) {
+CUresult allocate_async(Real real_function, CUdeviceptr* out, std::size_t bytes, CUstream stream,
+                        CUstream own) {
+  // A captured request becomes a node of the graph.
+  if (is_captured(own)) return real_function(out, bytes, stream);
   const Here at = here();
   Charge charge(at.device, at.context, round_up(bytes));
   if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -176,7 +168,8 @@ CUresult allocate_async(Real real_function, CUdeviceptr* out, std::size_t bytes,
 
 template <typename Real>
 CUresult allocate_from_pool(Real real_function, CUdeviceptr* out, std::size_t bytes,
-                            CUmemoryPool pool, CUstream stream) {
+                            CUmemoryPool pool, CUstream stream, CUstream own) {
+  if (is_captured(own)) return real_function(out, bytes, pool, stream);
   CUdevice device = here().device;
   {
     const Locked lock;
@@ -245,6 +238,16 @@ std::uint64_t array_bytes(CUDA_ARRAY3D_DESCRIPTOR d, unsigned levels) {
 }
 
 }  // namespace
+
+void forget_memory() {
+  g_held = {};
+  g_mapped = {};
+  g_pools = {};
+  for (CUcontext& context : g_primary) context = nullptr;
+  const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+  g_lock = fresh;
+}
+
 }  // namespace berth::guard
 
 using namespace berth::guard;
@@ -306,21 +309,22 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
 }
 CUresult cuMemAllocAsync(CUdeviceptr* out, std::size_t bytes, CUstream stream) {
   NEED_REAL(cuMemAllocAsync);
-  return allocate_async(real::cuMemAllocAsync, out, bytes, stream);
+  return allocate_async(real::cuMemAllocAsync, out, bytes, stream, stream);
 }
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t bytes, CUstream stream) {
   NEED_REAL(cuMemAllocAsync_ptsz);
-  return allocate_async(real::cuMemAllocAsync_ptsz, out, bytes, stream);
+  return allocate_async(real::cuMemAllocAsync_ptsz, out, bytes, stream, per_thread(stream));
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool,
                                  CUstream stream) {
   NEED_REAL(cuMemAllocFromPoolAsync);
-  return allocate_from_pool(real::cuMemAllocFromPoolAsync, out, bytes, pool, stream);
+  return allocate_from_pool(real::cuMemAllocFromPoolAsync, out, bytes, pool, stream, stream);
 }
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool,
                                       CUstream stream) {
   NEED_REAL(cuMemAllocFromPoolAsync_ptsz);
-  return allocate_from_pool(real::cuMemAllocFromPoolAsync_ptsz, out, bytes, pool, stream);
+  return allocate_from_pool(real::cuMemAllocFromPoolAsync_ptsz, out, bytes, pool, stream,
+                            per_thread(stream));
 }
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   NEED_REAL(cuMemFreeAsync);
@@ -347,16 +351,6 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* props) {
   const bool on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   g_pools.put(key_of(*pool), on_device ? props->location.id : -1);
   return result;
-}
-
-/// A graph allocates inside the driver when it is launched. That is not counted, and the report
-/// says so.
-CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before,
-                                std::size_t count, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
-  NEED_REAL(cuGraphAddMemAllocNode);
-  if (const Region* here = region())
-    __atomic_store_n(&here->usage->trouble, wire::kGraphMemory, __ATOMIC_RELAXED);
-  return real::cuGraphAddMemAllocNode(node, graph, before, count, params);
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
@@ -388,23 +382,25 @@ CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
   const CUresult result = real::cuMemMap(address, bytes, offset, handle, flags);
   if (result != CUDA_SUCCESS) return result;
   const Locked lock;
-  if (Held* held = g_held.find(handle)) {
-    ++held->uses;
-    g_mapped.put(address, handle);
-  }
+  if (Held* held = g_held.find(handle)) ++held->uses;
+  g_mapped.put(address, {handle, bytes});
   return result;
 }
+/// One call may remove several mappings that follow each other.
 CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   NEED_REAL(cuMemUnmap);
   const CUresult result = real::cuMemUnmap(address, bytes);
   if (result != CUDA_SUCCESS) return result;
-  std::uint64_t handle = 0;
-  {
-    const Locked lock;
-    if (!g_mapped.take(address, handle)) return result;
+  for (std::uint64_t done = 0; done < bytes;) {
+    Mapped mapped = {};
+    {
+      const Locked lock;
+      if (!g_mapped.take(address + done, mapped) || mapped.bytes == 0) return result;
+    }
+    Held held = {};
+    if (drop_use(mapped.handle, held)) drop(held);
+    done += mapped.bytes;
   }
-  Held held = {};
-  if (drop_use(handle, held)) drop(held);
   return result;
 }
 

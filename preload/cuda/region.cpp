@@ -25,6 +25,8 @@ void after_fork() {
   if (g_state > 0) g_region.process = nullptr;
   g_state = 0;
   forget_turns();
+  forget_memory();
+  forget_graphs();
   const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
   g_lock = fresh;
 }

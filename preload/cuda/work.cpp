@@ -71,13 +71,6 @@ const Driver& driver() {
   return all;
 }
 
-/// Work captured into a graph is not sent yet, and recording our events would break the capture.
-bool is_captured(CUstream stream) {
-  int status = 0;
-  return stream != nullptr && driver().is_capturing != nullptr &&
-         driver().is_capturing(stream, &status) == CUDA_SUCCESS && status != 0;
-}
-
 turns::Turns* map_turns(const wire::DeviceLimit& device) {
   const char* folder = getenv("BERTH_GUARD");  // NOLINT(concurrency-mt-unsafe)
   char path[4096], hex[33] = {};
@@ -108,7 +101,9 @@ void bury(turns::Turns& shared) {
   for (std::uint32_t i = 0; i < places_of(shared); ++i) {
     turns::Place& place = shared.place[i];
     std::uint32_t state = state_of(place);
-    if (state != turns::kLives || berth::wire::lives(place.pid, place.start)) continue;
+    const bool is_dead = state == turns::kLives ? !berth::wire::lives(place.pid, place.start)
+                                                : berth::wire::is_abandoned(state);
+    if (!is_dead) continue;
     __atomic_compare_exchange_n(&place.state, &state, turns::kFree, false, __ATOMIC_ACQ_REL,
                                 __ATOMIC_RELAXED);
   }
@@ -135,18 +130,16 @@ void join(Gate& gate, std::uint64_t weight) {
   for (std::uint32_t i = 0; i < turns::kPlaces; ++i) {
     turns::Place& place = shared.place[i];
     std::uint32_t state = turns::kFree;
-    if (!__atomic_compare_exchange_n(&place.state, &state, turns::kTaken, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_RELAXED))
+    if (state_of(place) != state) continue;
+    berth::wire::raise_count(shared.places, i + 1);
+    if (!__atomic_compare_exchange_n(&place.state, &state, berth::wire::taken_by(getpid()), false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
       continue;
     place.pid = getpid();
     place.start = berth::wire::stat_of(place.pid).start;
     place.weight = weight;
     place.waiting = 0;
     place.busy_until = 0;
-    std::uint32_t places = places_of(shared);
-    while (places < i + 1 && !__atomic_compare_exchange_n(&shared.places, &places, i + 1, true,
-                                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-    }
     place.had = least_had(shared, &place);
     __atomic_store_n(&place.state, turns::kLives, __ATOMIC_RELEASE);
     gate.own = &place;
@@ -403,6 +396,12 @@ int place_here() {
 }
 
 }  // namespace
+
+bool is_captured(CUstream stream) {
+  int status = 0;
+  return stream != nullptr && driver().is_capturing != nullptr &&
+         driver().is_capturing(stream, &status) == CUDA_SUCCESS && status != 0;
+}
 
 int begin_work(CUstream stream) {
   const int at = place_here();

@@ -43,6 +43,17 @@ bool write_all(int file, std::string_view bytes) {
   return true;
 }
 
+bool read_all(int file, void* into, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t n =
+        ::pread(file, static_cast<char*>(into) + done, bytes - done, static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
 /// Writes a temporary file and renames it, so that readers never see a partial one.
 Status put_file(const std::string& path, std::string_view bytes, mode_t mode) {
   const std::string draft = path + "." + std::to_string(::getpid());
@@ -283,17 +294,14 @@ model::Guarded Setup::outcome() const {
   model::Guarded out;
   out.set_up = true;
   out.devices = devices_;
+  // Read, not mapped: the job may change the file's size at any time.
   const Descriptor file(::open((folder_ + "/usage").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  struct stat status = {};
-  void* where = MAP_FAILED;
-  if (file && ::fstat(file.get(), &status) == 0 &&
-      status.st_size == static_cast<off_t>(sizeof(wire::Usage)))
-    where = ::mmap(nullptr, sizeof(wire::Usage), PROT_READ, MAP_SHARED, file.get(), 0);
-  if (where == MAP_FAILED) {
+  const auto copy = std::make_unique<wire::Usage>();
+  if (!file || !read_all(file.get(), copy.get(), sizeof(wire::Usage))) {
     out.not_enforced = text("what the guard counted cannot be read");
     return out;
   }
-  const auto& usage = *static_cast<const wire::Usage*>(where);
+  const wire::Usage& usage = *copy;
   out.programs = wire::valid(usage) ? usage.started : 0;
   for (std::size_t d = 0; d < out.devices.size(); ++d) {
     model::GuardedDevice& device = out.devices[d];
@@ -313,7 +321,6 @@ model::Guarded Setup::outcome() const {
                             std::uint32_t{wire::kMaxProcesses});
   if (usage.trouble == wire::kGraphMemory)
     out.not_counted = text("memory that its CUDA graphs allocate");
-  ::munmap(where, sizeof(wire::Usage));
   return out;
 }
 

@@ -47,7 +47,6 @@ struct Counters {
 static_assert(sizeof(Counters) == 128);
 
 enum State : std::uint32_t { kFree = 0, kTaken = 1, kLives = 2, kDead = 3 };
-
 struct Process {
   std::uint64_t start;
   std::int64_t pid;
@@ -123,7 +122,8 @@ inline void bury_the_dead(Usage& usage) {
   for (std::uint32_t i = 0; i < places; ++i) {
     Process& process = usage.process[i];
     std::uint32_t state = __atomic_load_n(&process.state, __ATOMIC_ACQUIRE);
-    if (state != kLives || lives(process.pid, process.start)) continue;
+    const bool is_dead = state == kLives ? !lives(process.pid, process.start) : is_abandoned(state);
+    if (!is_dead) continue;
     __atomic_compare_exchange_n(&process.state, &state, kDead, false, __ATOMIC_SEQ_CST,
                                 __ATOMIC_RELAXED);
   }
@@ -148,16 +148,14 @@ inline Process* take_place(Usage& usage, std::int64_t pid) {
       // First use only places that are still free, so that reports keep the counters of dead
       // processes.
       std::uint32_t state = turn == 0 ? kFree : kDead;
-      if (!__atomic_compare_exchange_n(&process.state, &state, kTaken, false, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_RELAXED))
+      if (__atomic_load_n(&process.state, __ATOMIC_ACQUIRE) != state) continue;
+      raise_count(usage.places, i + 1);
+      if (!__atomic_compare_exchange_n(&process.state, &state, taken_by(pid), false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         continue;
       process.pid = pid;
       process.start = start;
       for (Counters& counters : process.device) counters.used = counters.asked = 0;
-      std::uint32_t places = __atomic_load_n(&usage.places, __ATOMIC_RELAXED);
-      while (places < i + 1 && !__atomic_compare_exchange_n(&usage.places, &places, i + 1, true,
-                                                            __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-      }
       __atomic_store_n(&process.state, kLives, __ATOMIC_SEQ_CST);
       return &process;
     }

@@ -114,3 +114,13 @@ TEST_CASE("a place is taken by its process alone, and told apart by when it star
   bury_the_dead(*usage);
   CHECK(sum_of(*usage, 0).used == 0);
 }
+
+TEST_CASE("a place is free again if its process died before it had written anything there") {
+  const auto usage = shared_usage();
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  for (Process& process : usage->process) process.state = berth::wire::taken_by(child);
+  usage->places = kMaxProcesses;
+  waitpid(child, nullptr, 0);
+  CHECK(take_place(*usage, getpid()) != nullptr);
+}

@@ -79,4 +79,22 @@ inline bool lives(std::int64_t pid, std::uint64_t start) {
   return (now.state != 'Z' && now.state != 'X') || now.threads > 1;
 }
 
+/// State of a place in shared memory that a process is about to use: it contains the pid from the
+/// first moment, because the process may die before it writes more.
+inline constexpr std::uint32_t kTakenState = 1;
+inline std::uint32_t taken_by(std::int64_t pid) {
+  return kTakenState | static_cast<std::uint32_t>(pid) << 4U;
+}
+inline bool is_abandoned(std::uint32_t state) {
+  if ((state & 15U) != kTakenState) return false;
+  const std::int64_t pid = state >> 4U;
+  return !lives(pid, stat_of(pid).start);
+}
+inline void raise_count(std::uint32_t& count, std::uint32_t to) {
+  std::uint32_t was = __atomic_load_n(&count, __ATOMIC_RELAXED);
+  while (was < to &&
+         !__atomic_compare_exchange_n(&count, &was, to, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+  }
+}
+
 }  // namespace berth::wire

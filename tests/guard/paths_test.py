@@ -11,6 +11,7 @@ import unittest
 
 BERTH, DIRECT = (os.path.abspath(sys.argv.pop(1)) for _ in range(2)) if len(sys.argv) > 2 else ("", "")
 HERE = os.path.abspath(__file__)
+RUNTIME_ASKS = os.path.join(os.path.dirname(HERE), "..", "data", "cuda", "cudart_queries.csv")
 VERSIONS = os.path.join(os.path.dirname(HERE), "..", "..", "src", "vendor", "cuda", "versions.inc")
 GIB = 1 << 30
 
@@ -29,20 +30,25 @@ def queries():
                 yield name, asked, flags
 
 
-def print_answers():
+def runtime_queries():
+    """What a program of CUDA 13.0 with the static runtime asks for when it starts: name, version, flags."""
+    with open(RUNTIME_ASKS) as file:
+        for name, version, flags in (line.split(",") for line in file):
+            yield name, int(version), int(flags)
+
+
+def print_answers(asked):
     """In the simulation: what the driver, or the guard, says to each."""
     cuda, libc = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
     cuda.cuInit(0)
     answers = []
-    for name, version, flags in queries():
+    for name, version, flags in asked:
         function, status = ctypes.c_void_p(), ctypes.c_int(-1)
         result = cuda.cuGetProcAddress_v2(name.encode(), ctypes.byref(function), version, ctypes.c_uint64(flags), ctypes.byref(status))
         info = DlInfo()
         if function.value:
             libc.dladdr(function, ctypes.byref(info))
-        # Names of one function that is exported twice: which of them is told, is chance.
-        found = re.sub(r"(_v\d)?(_ptsz|_ptds)?$", "", (info.name or b"").decode())
-        answers.append([name, version, flags, result, status.value, found, os.path.basename((info.file or b"").decode())])
+        answers.append([name, version, flags, result, status.value, (info.name or b"").decode(), os.path.basename((info.file or b"").decode())])
     print(json.dumps(answers))
 
 
@@ -59,23 +65,32 @@ class Paths(unittest.TestCase):
         held = simulated(BERTH, "run", "--memory", "2GiB", "--", DIRECT, str(2 * GIB))
         self.assertEqual(held.stdout, "2 2 0\n", held.stderr)
 
-    def test_every_query_gets_the_same_answer(self):
-        plain = simulated(sys.executable, HERE)
-        held = simulated(BERTH, "run", "--memory", "2GiB", "--", sys.executable, HERE)
+    def answers(self, which):
+        """Result, status, the function's full name (with its version and variant, so its ABI), and its library: without and with
+        the guard. Only the library may differ."""
+        plain = simulated(sys.executable, HERE, which)
+        held = simulated(BERTH, "run", "--memory", "2GiB", "--", sys.executable, HERE, which)
         before, after = json.loads(plain.stdout), json.loads(held.stdout)
-        self.assertEqual(len(before), len(after))
-        replaced = set()
-        for one, other in zip(before, after):
-            # Result, status and the function's own name; only the library that it is in may differ.
-            self.assertEqual(one[:6], other[:6])
-            if one[6] != other[6]:
-                replaced.add(other[5])
-        self.assertIn("cuMemAlloc", replaced)
+        self.assertEqual([one[:6] for one in before], [other[:6] for other in after])
+        return len(after), {other[5] for one, other in zip(before, after) if one[6] != other[6]}
+
+    def test_every_query_gets_the_same_answer(self):
+        count, replaced = self.answers("all")
+        self.assertGreater(count, 5000)
+        self.assertIn("cuMemAlloc_v2", replaced)
         self.assertIn("cuLaunchKernel", replaced)
         self.assertNotIn("cuDeviceGetCount", replaced)
+
+    def test_what_the_static_runtime_asks_gets_the_same_answer(self):
+        count, replaced = self.answers("runtime")
+        self.assertEqual(count, 439)
+        # Memory and work of both kinds of default stream go through the guard.
+        for name in ("cuMemAlloc_v2", "cuMemAllocAsync_ptsz", "cuArrayCreate_v2", "cuGraphLaunch", "cuGraphLaunch_ptsz",
+                     "cuLaunchKernel_ptsz", "cuMemcpyHtoDAsync_v2_ptsz", "cuMemGetInfo_v2"):
+            self.assertIn(name, replaced)
 
 
 if __name__ == "__main__":
     if BERTH:
         unittest.main(verbosity=2)
-    print_answers()
+    print_answers(runtime_queries() if sys.argv[1] == "runtime" else queries())

@@ -46,6 +46,26 @@ CUresult cuArray3DCreate_v2(CUarray*, const CUDA_ARRAY3D_DESCRIPTOR*);
 CUresult cuArrayDestroy(CUarray);
 CUresult cuMipmappedArrayCreate(CUmipmappedArray*, const CUDA_ARRAY3D_DESCRIPTOR*, unsigned);
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray);
+CUresult cuGraphCreate(CUgraph*, unsigned);
+CUresult cuGraphDestroy(CUgraph);
+CUresult cuGraphAddMemAllocNode(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t,
+                                CUDA_MEM_ALLOC_NODE_PARAMS*);
+CUresult cuGraphAddMemFreeNode(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUdeviceptr);
+CUresult cuGraphAddNode(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUgraphNodeParams*);
+CUresult cuGraphInstantiateWithFlags(CUgraphExec*, CUgraph, unsigned long long);
+CUresult cuGraphLaunch(CUgraphExec, CUstream);
+CUresult cuGraphExecDestroy(CUgraphExec);
+CUresult cuDeviceGraphMemTrim(CUdevice);
+CUresult cuStreamCreate(CUstream*, unsigned);
+CUresult cuStreamDestroy_v2(CUstream);
+CUresult cuStreamBeginCapture_v2(CUstream, int);
+CUresult cuStreamEndCapture(CUstream, CUgraph*);
+CUresult cuMemExportToShareableHandle(void*, CUmemGenericAllocationHandle, int, unsigned long long);
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle*, void*, int);
+CUresult cuImportExternalMemory(CUexternalMemory*, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC*);
+CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr*, CUexternalMemory,
+                                         const CUDA_EXTERNAL_MEMORY_BUFFER_DESC*);
+CUresult cuDestroyExternalMemory(CUexternalMemory);
 }
 
 namespace {
@@ -62,11 +82,15 @@ const T* map(const char* variable, const char* name) {
   return static_cast<const T*>(where);
 }
 
-enum class What { kLinear, kAsync, kArray, kMipmap, kPhysical, kMapped };
+enum class What { kLinear, kAsync, kArray, kMipmap, kPhysical, kMapped, kTwoMapped };
 struct One {
   What what;
   std::uint64_t handle, address;
   bool of_context;
+};
+struct Graph {
+  CUgraphExec exec;
+  std::vector<CUdeviceptr> addresses;  // which a launch leaves allocated
 };
 
 class Program {
@@ -86,11 +110,15 @@ class Program {
       const std::uint64_t given = berth::wire::sim::cuda_memory_used(*truth_, 0),
                           counted = berth::wire::guard::sum_of(*usage_, 0).used;
       if (given == counted && given <= limits_->device[0].memory_bytes) continue;
-      std::printf("step %d: the driver gave %llu, the guard counted %llu\n", i,
+      std::printf("step %d, choice %d: the driver gave %llu, the guard counted %llu\n", i, choice_,
                   static_cast<unsigned long long>(given), static_cast<unsigned long long>(counted));
       return 1;
     }
-    std::printf("%d refused\n", refused_);
+    free_all();
+    std::printf("%d refused, %d graphs launched, %d of them refused, %llu bytes left\n", refused_,
+                launched_, graphs_refused_,
+                static_cast<unsigned long long>(berth::wire::guard::sum_of(*usage_, 0).used +
+                                                berth::wire::sim::cuda_memory_used(*truth_, 0)));
     return 0;
   }
 
@@ -110,18 +138,33 @@ class Program {
     const std::uint64_t choice = number(1000);
     if (choice == 0) {
       drop_context();
-    } else if (choice < 480 && !held_.empty()) {
+    } else if (choice < 300 && !held_.empty()) {
       const std::size_t at = number(held_.size());
       const One one = held_[at];
       held_[at] = held_.back();
       held_.pop_back();
+      choice_ = 100 + static_cast<int>(one.what);
       drop(one);
     } else {
       take();
     }
   }
 
+  void free_all() {
+    for (const One& one : held_) drop(one);
+    held_.clear();
+    while (!graphs_.empty()) drop_graph(0);
+    cuDeviceGraphMemTrim(0);
+    if (primary_)
+      cuDevicePrimaryCtxReset_v2(0);
+    else
+      cuCtxDestroy_v2(context_);
+  }
+
   void drop_context() {
+    choice_ = 50;
+    // The memory of graphs outlives contexts that are not primary.
+    while (!graphs_.empty()) drop_graph(0);
     if (primary_)
       cuDevicePrimaryCtxReset_v2(0);
     else
@@ -152,6 +195,10 @@ class Program {
         cuMemUnmap(one.address, kPage);
         cuMemAddressFree(one.address, kPage);
         return;
+      case What::kTwoMapped:
+        cuMemUnmap(one.address, 2 * kPage);
+        cuMemAddressFree(one.address, 2 * kPage);
+        return;
     }
   }
 
@@ -177,7 +224,8 @@ class Program {
                       height = 1 + number(999);
     const CUDA_ARRAY3D_DESCRIPTOR cube = {width, number(300), number(5), 0x20, 1U << number(3), 0};
     const CUDA_ARRAY_DESCRIPTOR plane = {width, number(999), 0x10, 2};
-    switch (number(9)) {
+    choice_ = static_cast<int>(number(14));
+    switch (choice_) {
       case 0:
         return keep(cuMemAlloc_v2(&address, size), What::kLinear, address, true);
       case 1:
@@ -197,8 +245,116 @@ class Program {
       case 7:
         return keep(cuMipmappedArrayCreate(&mipmap, &cube, 1 + static_cast<unsigned>(number(9))),
                     What::kMipmap, mipmap, true);
+      case 8:
+        return make_graph();
+      case 9:
+        return launch_graph();
+      case 10:
+        return end_graph();
+      case 11:
+        return import_memory();
       default:
         return take_physical();
+    }
+  }
+
+  /// One or two allocations; one may be freed by the graph itself. Made by each of the three ways.
+  void make_graph() {
+    if (graphs_.size() > 20) return;
+    Graph made = {};
+    CUgraph graph = nullptr;
+    CUgraphNode node = nullptr;
+    const std::uint64_t way = number(3);
+    CUstream stream = nullptr;
+    if (way == 2) {
+      cuStreamCreate(&stream, 1);
+      cuStreamBeginCapture_v2(stream, 0);
+    } else {
+      cuGraphCreate(&graph, 0);
+    }
+    for (std::uint64_t i = 0; i <= number(2); ++i) {
+      CUDA_MEM_ALLOC_NODE_PARAMS params = {};
+      params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+      params.bytesize = 1 + number(64U << 20U);
+      if (way == 0) {
+        cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &params);
+      } else if (way == 1) {
+        CUgraphNodeParams any = {};
+        any.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+        any.alloc = params;
+        cuGraphAddNode(&node, graph, nullptr, 0, &any);
+        params = any.alloc;
+      } else {
+        cuMemAllocAsync(&params.dptr, params.bytesize, stream);
+      }
+      if (number(3) > 0)
+        made.addresses.push_back(params.dptr);
+      else if (way == 2)
+        cuMemFreeAsync(params.dptr, stream);
+      else
+        cuGraphAddMemFreeNode(&node, graph, nullptr, 0, params.dptr);
+    }
+    if (way == 2) {
+      cuStreamEndCapture(stream, &graph);
+      cuStreamDestroy_v2(stream);
+    }
+    cuGraphInstantiateWithFlags(&made.exec, graph, number(2));
+    cuGraphDestroy(graph);
+    graphs_.push_back(made);
+  }
+
+  void launch_graph() {
+    if (graphs_.empty()) return;
+    ++launched_;
+    if (cuGraphLaunch(graphs_[number(graphs_.size())].exec, nullptr) == CUDA_ERROR_OUT_OF_MEMORY)
+      ++graphs_refused_;
+  }
+
+  void free_memory_of(const Graph& graph) {
+    for (const CUdeviceptr address : graph.addresses)
+      number(2) == 0 ? cuMemFree_v2(address) : cuMemFreeAsync(address, nullptr);
+  }
+  void drop_graph(std::size_t at) {
+    free_memory_of(graphs_[at]);
+    cuGraphExecDestroy(graphs_[at].exec);
+    graphs_[at] = graphs_.back();
+    graphs_.pop_back();
+  }
+  void end_graph() {
+    if (number(3) == 0) cuDeviceGraphMemTrim(0);
+    if (graphs_.empty()) return;
+    const std::size_t at = number(graphs_.size());
+    if (number(2) == 0)
+      free_memory_of(graphs_[at]);
+    else
+      drop_graph(at);
+  }
+
+  /// A buffer of another API, and physical memory through a file: both are charged to their maker.
+  void import_memory() {
+    if (number(2) == 0) {
+      CUexternalMemory memory = nullptr;
+      CUdeviceptr address = 0;
+      CUDA_EXTERNAL_MEMORY_HANDLE_DESC from = {};
+      from.type = 1;
+      from.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+      from.size = 64U << 20U;
+      if (cuImportExternalMemory(&memory, &from) != CUDA_SUCCESS) return;
+      CUDA_EXTERNAL_MEMORY_BUFFER_DESC part = {};
+      part.size = 1 + number(from.size);
+      keep(cuExternalMemoryGetMappedBuffer(&address, memory, &part), What::kLinear, address, true);
+      cuDestroyExternalMemory(memory);
+      return;
+    }
+    for (const One& one : held_) {
+      if (one.what != What::kPhysical) continue;
+      int file = -1;
+      CUmemGenericAllocationHandle handle = 0;
+      if (cuMemExportToShareableHandle(&file, one.handle, 1, 0) != CUDA_SUCCESS) return;
+      const CUresult result = cuMemImportFromShareableHandle(
+          &handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(file)), 1);
+      close(file);
+      return keep(result, What::kPhysical, handle, false);
     }
   }
 
@@ -212,12 +368,22 @@ class Program {
     const CUresult made = cuMemCreate(&handle, kPage * (1 + number(8)), &prop, 0);
     keep(made, What::kPhysical, handle, false);
     if (made != CUDA_SUCCESS || number(2) == 0) return;
+    if (number(3) == 0) return map_twice(handle);
     if (cuMemAddressReserve(&address, kPage, 0, 0, 0) != CUDA_SUCCESS) return;
     if (cuMemMap(address, kPage, 0, handle, 0) != CUDA_SUCCESS) return;
     held_.push_back({What::kMapped, handle, address, false});
     if (number(2) == 0 &&
         cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(address)) == CUDA_SUCCESS)
       held_.push_back({What::kPhysical, again, 0, false});
+  }
+
+  /// Two mappings that follow each other; one call removes both.
+  void map_twice(CUmemGenericAllocationHandle handle) {
+    CUdeviceptr address = 0;
+    if (cuMemAddressReserve(&address, 2 * kPage, 0, 0, 0) != CUDA_SUCCESS) return;
+    if (cuMemMap(address, kPage, 0, handle, 0) == CUDA_SUCCESS &&
+        cuMemMap(address + kPage, kPage, 0, handle, 0) == CUDA_SUCCESS)
+      held_.push_back({What::kTwoMapped, handle, address, false});
   }
 
   std::mt19937_64 random_;
@@ -227,8 +393,9 @@ class Program {
   CUmemoryPool pool_ = nullptr;
   CUcontext context_ = nullptr;
   bool primary_ = false;
-  int refused_ = 0;
+  int refused_ = 0, launched_ = 0, graphs_refused_ = 0, choice_ = 0;
   std::vector<One> held_;
+  std::vector<Graph> graphs_;
 };
 
 }  // namespace

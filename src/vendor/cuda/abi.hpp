@@ -109,6 +109,55 @@ struct CUDA_MEM_ALLOC_NODE_PARAMS {
 };
 static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) == 120);
 
+/// cuGraphNodeGetType: the types that concern memory, and kernels.
+inline constexpr int CU_GRAPH_NODE_TYPE_KERNEL = 0, CU_GRAPH_NODE_TYPE_GRAPH = 4,
+                     CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10, CU_GRAPH_NODE_TYPE_MEM_FREE = 11;
+/// cuGraphAddNode: only the parameters of memory nodes.
+struct CUgraphNodeParams {
+  int type, reserved0[3];
+  union {
+    CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+    CUdeviceptr free;
+    long long reserved1[29];
+  };
+  long long reserved2;
+};
+static_assert(offsetof(CUgraphNodeParams, alloc) == 16 && sizeof(CUgraphNodeParams) == 256);
+
+inline constexpr unsigned long long CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1,
+                                    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2;
+struct CUDA_GRAPH_INSTANTIATE_PARAMS {
+  std::uint64_t flags;
+  CUstream hUploadStream;
+  CUgraphNode hErrNode_out;
+  int result_out;
+};
+static_assert(sizeof(CUDA_GRAPH_INSTANTIATE_PARAMS) == 32);
+
+/// cuDeviceGetGraphMemAttribute
+inline constexpr int CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT = 0,
+                     CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2;
+
+struct CUipcMemHandle {
+  unsigned char reserved[64];
+};
+struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
+  int type;
+  union {
+    int fd;
+    void* handles[2];
+  };
+  unsigned long long size;
+  unsigned flags, reserved[16];
+};
+static_assert(offsetof(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size) == 24 &&
+              sizeof(CUDA_EXTERNAL_MEMORY_HANDLE_DESC) == 104);
+struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC {
+  unsigned long long offset, size;
+  unsigned flags, reserved[16];
+};
+static_assert(sizeof(CUDA_EXTERNAL_MEMORY_BUFFER_DESC) == 88);
+
 struct CUlaunchConfig {
   unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
   CUstream hStream;

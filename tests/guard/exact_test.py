@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""The guard's sums on the simulated driver: equal to what the driver gave after every random request, never above the quota when processes
+race, and back to nothing after kills at any moment. A sample; BERTH_SOAK=1 runs the full counts."""
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+BERTH, RANDOM_MEMORY, RACE = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
+SOAK = "BERTH_SOAK" in os.environ
+
+
+def simulated_job(*command):
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_"))}
+    return subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--", BERTH, "run", "--memory", "1GiB", "--", *command],
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL, env={**env, "LANG": "C"},
+                          timeout=3000 if SOAK else 100)
+
+
+class Exact(unittest.TestCase):
+    def numbers(self, *command):
+        done = simulated_job(*command)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return [int(number) for number in re.findall(r"\d+", done.stdout)]
+
+    def test_what_is_counted_is_what_the_driver_gave_over_all_kinds_of_memory(self):
+        for seed in ("1", "2", "3"):
+            refused, launched, graphs_refused, left = self.numbers(RANDOM_MEMORY, "1000000" if SOAK else "20000", seed)
+            self.assertGreater(refused, 100)
+            self.assertGreater(launched, 500)
+            self.assertGreater(graphs_refused, 20)
+            self.assertEqual(left, 0)
+
+    def test_processes_that_race_never_get_more_than_the_quota(self):
+        for processes in (2, 4, 16):
+            granted, refused, over = self.numbers(RACE, "pairs", "1000000" if SOAK else "20000", str(processes))
+            self.assertGreater(granted, 100)
+            self.assertGreater(refused, 100)
+            self.assertEqual(over, 0)
+
+    def test_a_kill_at_any_moment_leaves_nothing_behind_and_blocks_nobody(self):
+        count = 10000 if SOAK else 200
+        probes, failed, slowest, slowest_call = self.numbers(RACE, "kills", str(count))
+        self.assertEqual((probes, failed), (count, 0))
+        # Goals: 20 ms, and no waiter blocked for 50 ms. This machine may be busy.
+        self.assertLess(max(slowest, slowest_call), 1_000_000)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
