@@ -7,6 +7,7 @@ usage: source_test.py BERTH [healthy]       (healthy: only the well-kept files)
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -104,6 +105,51 @@ def cost(berth, folder):
     assert medians[0] - medians[1] < 2000, medians  # the goal is 100; this is where something is broken
 
 
+# What surrounds a line of docs/from-tutorials.md where it misleads: (file, text). Other lines mislead alone.
+PAGE = "from-tutorials.md"
+IN_HANDLER = "import torch\ndef train(batch_size):\n  for tries in range(9):\n    try:\n      return fit(batch_size)\n    except {}\n      {}\n"
+AROUND = {
+    "SRC05": ("a.py", "import os, torch\nnet().cuda()\n{}\n"),
+    "SRC06": ("a.ipynb", '{{"cells": [{{"cell_type": "code", "source": ["{}"]}}]}}'),
+    "SRC07": ("Dockerfile", "FROM ubuntu\n{}\n"),
+    "SRC12": ("a.py", "import torch\n{}\n"),
+    "SRC13": ("a.py", IN_HANDLER.format("torch.OutOfMemoryError:", "{}")),
+    "SRC14": ("a.py", IN_HANDLER.format("torch.OutOfMemoryError:", "{}")),
+    "SRC15": ("a.py", IN_HANDLER.format("RuntimeError as e:", "{}\n        continue\n      raise")),
+    "SRC24": ("a.py", "import timeit\nmodel = net().cuda()\ndef step():\n  model(x)\n{}\n"),
+    "SRC25": ("a.py", "from torch import nn\n{}\n"),
+    "SRC32": ("a.py", "from torch.nn.utils import prune\n{}\n"),
+    "SRC34": ("a.py", "import multiprocessing, torch\ndef work():\n  net().cuda()\nnet().cuda()\n{}\n"),
+    "SRC35": ("a.py", "for x in data:\n  loss = f(x)\n  loss.backward()\n  {}\n"),
+    "SRC36": ("a.py", "for x in data:\n  loss = f(x)\n  loss.backward()\n  {}\n"),
+    "SRC38": ("a.yaml", "kind: Pod\nspec:\n  resources:\n    {}\n"),
+    "SRC42": ("a.py", "import torch\nx = torch.ones(3)\n{}\n"),
+    "SRC45": ("a.py", "import os, torch\n{}\n"),
+    "SRC47": ("Dockerfile", "FROM ubuntu\n{}\n"),
+    "SRC49": ("a.py", "import os, torch\n{}\n"),
+}
+
+
+def page_rows(page):
+    """(line, rule, command) of each row that has a rule."""
+    return re.findall(r"^\| `([^|]+)` \| [^|]+ \| (SRC\d\d) \| (`[^|]+`) \|$", page, re.M)
+
+
+def tutorial_page(berth, folder):
+    """Every line that docs/from-tutorials.md calls misleading is found by the rule beside it."""
+    docs = DATA.parent.parent.parent / "docs"
+    rows = page_rows((docs / PAGE).read_text())
+    rules = {rule["id"] for rule in json.loads(doctor(berth, "--json", "--list").stdout)["rules"]}
+    assert len(rows) > 30 and len({rule for _, rule, _ in rows}) == len(rows), rows
+    assert rows == page_rows((docs / PAGE.replace(".md", ".zh-CN.md")).read_text()), "the two languages have different rows"
+    for line, rule, _ in rows:
+        assert rule in rules, rule
+        name, text = AROUND.get(rule, ("a.py" if "(" in line or " = " in line else "a.sh", "{}\n"))
+        (folder / name).write_text(text.format(line))
+        found = [one["id"] for one in findings(berth, folder / name)]
+        assert rule in found, (rule, text.format(line), found)
+
+
 def evenly(files, most):
     return files if "BERTH_SOAK" in os.environ else files[::max(1, len(files) // most)]
 
@@ -156,6 +202,7 @@ def main():
         seen_by_a_user(berth)
         refused(berth, folder)
         cost(berth, folder)
+        tutorial_page(berth, folder)
         never_executed(berth, folder)
 
 

@@ -28,7 +28,7 @@ constexpr auto kSourceRows = std::to_array<Row>({
      {"", "", msgid("the variable's effect is visible; for LD_LIBRARY_PATH in /proc/self/maps")}},
     {"SRC09 SRC10 SRC16 SRC18 SRC19 SRC20 SRC23 SRC28",
      {"", "", msgid("the older release is intended, with a GPU and driver of its time")}},
-    {"SRC12 SRC13 SRC14 SRC15 SRC32 SRC36",
+    {"SRC12 SRC13 SRC14 SRC15 SRC32 SRC36 SRC49",
      {"", "", msgid("torch.cuda.max_memory_allocated() is as high without the line")}},
     {"SRC17",
      {"", "",

@@ -6,8 +6,8 @@ def main():
         sys.exit(3)  # older syntax trees differ; a newer interpreter can also parse older code
     gc.disable()  # a tree has no garbage, and the process ends soon
     looks = [plain_calls, assignments, unread_settings, apex, half_without_scaler, empty_cache, visible_devices,
-             library_path, forks, handlers, each_step, distributed, timings, workers, prunes, dropped_moves,
-             device_counts, ranks, cuda_in_workers, settings_and_commands]
+             library_path, forks, handlers, each_step, distributed, timings, workers, batches, current_device, prunes,
+             dropped_moves, device_counts, ranks, cuda_in_workers, settings_and_commands]
     try:
         data = sys.stdin.buffer.read()
         try:

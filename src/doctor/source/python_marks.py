@@ -126,6 +126,14 @@ class Source:
         above = self.lines[line - 2].strip() if line > 1 else ""
         return said + " " + (above if above.startswith("#") else "")
 
+    def comments_above(self, line):
+        """All comment lines directly above this line, and the comment on it."""
+        said, above = [self.lines[line - 1].partition("#")[2]], line - 2
+        while above >= 0 and self.lines[above].strip().startswith("#"):
+            said.insert(0, self.lines[above].strip().lstrip("#"))
+            above -= 1
+        return " ".join(said)
+
     def environment_settings(self):
         """(node, name, value or None) of every environment variable that this process sets for itself."""
         for node in self.all(ast.Assign, ast.AnnAssign):
@@ -278,6 +286,12 @@ def attributes_set(source):
             yield call, source.dotted(call.args[0]) + "." + constant(call.args[1]), call.args[2]
 
 
+def claims_less_memory(said):
+    """"to save GPU memory", "节省显存"; not "faster, but needs more memory"."""
+    costs = r"(more|extra|additional|higher)[^.]{0,20}(memory|vram)|(更多|额外|增加)[^。]{0,8}[内显]存|[内显]存[^。]{0,8}(更多|增加|变大)"
+    return bool(re.search(r"memory|vram|\boom\b|内存|显存", said)) and not re.search(costs, said)
+
+
 def assignments(source):
     for node, name, value in attributes_set(source):
         if name == "torch.cuda.is_available" and always_false(source, value):
@@ -287,7 +301,7 @@ def assignments(source):
             hides = re.search(r"(disabl|turn off|without|avoid|not use|no )[^.]*\b(gpu|cuda)\b|\b(use|force)[^.]*\bcpu\b", said)
             source.mark(node, "cudnn_off_for_cpu" if hides else "cudnn_off")
         elif name == "torch.backends.cudnn.benchmark" and isinstance(value, ast.Constant) and value.value is True:
-            if re.search(r"memory|内存|显存", source.comment(node.lineno).lower()):
+            if claims_less_memory(source.comments_above(node.lineno).lower()):
                 source.mark(node, "benchmark_for_memory")
 
 

@@ -288,6 +288,58 @@ def moved_to_the_processor(handler):
     return moved
 
 
+def passes_any_cuda(test, error):
+    """The text, such as "CUDA", if the condition is true for every error of CUDA; else None.
+
+    "CUDA" in str(e) and tries < 3 is, but not with "out of memory" in str(e) beside it."""
+    if isinstance(test, ast.BoolOp):
+        found = [passes_any_cuda(one, error) for one in test.values]
+        narrow = isinstance(test.op, ast.And) and any(
+            text is None and any(isinstance(node, ast.Name) and node.id == error for node in ast.walk(one))
+            for one, text in zip(test.values, found))
+        return None if narrow else next((text for text in found if text is not None), None)
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.In):
+        return None
+    text = constant(test.left)
+    return text if text is not None and text.lower().strip() in ("cuda", "cuda error") else None
+
+
+def gpu_names(source):
+    """Names of tensors and modules that the file creates on a GPU or moves to one."""
+    if hasattr(source, "gpu_names"):
+        return source.gpu_names
+    names = source.gpu_names = set()
+    for call, name in source.calls:
+        device = call.args[0] if method(call) == "to" and call.args else keyword(call, "device")
+        likely = device is not None and (names_cuda(source, device) or may_name_cuda(source, device))
+        if not (likely and (method(call) == "to" or name.startswith("torch.")) or method(call) == "cuda" and not name.startswith("torch.")):
+            continue
+        if method(call) in ("to", "cuda") and isinstance(call.func.value, ast.Name):
+            names.add(call.func.value.id)
+        for _, parent in climb(call):
+            if isinstance(parent, ast.Assign):
+                names.update(one.id for target in parent.targets for one in ast.walk(target) if isinstance(one, ast.Name))
+    return names
+
+
+def work_in_handler(source, handler, inside):
+    """The first call that starts the function again, or certainly needs GPU memory; None if the handler moves to the CPU."""
+    if any(isinstance(node, ast.Call) and (method(node) == "cpu" or any(constant(given) == "cpu" for given in node.args))
+           for node in inside):
+        return None
+    scope, moved = scope_of(handler), gpu_names(source)
+    for node in inside:
+        if not isinstance(node, ast.Call) or scope_of(node) is not scope:
+            continue
+        name = source.dotted(node.func)
+        again = isinstance(scope, ast.FunctionDef) and (
+            name == scope.name or name == "self." + scope.name and isinstance(scope.parent, ast.ClassDef))
+        if again or method(node) == "backward" or isinstance(node.func, ast.Name) and node.func.id in moved or \
+                not name.startswith("torch.cuda.") and starts_cuda(source, node, name):
+            return node
+    return None
+
+
 def look_at_handler(source, handler, tried, memory):
     inside = list(ast.walk(handler))
     for node in inside:
@@ -300,15 +352,15 @@ def look_at_handler(source, handler, tried, memory):
                       not any(isinstance(given, ast.Name) and given.id in moved for given in node.args)), None)
         if again is not None:
             source.mark(again, "retry_inside_except", "", handler.lineno)
+        else:
+            work = work_in_handler(source, handler, inside)
+            if work is not None:
+                source.mark(work, "work_inside_except", "", handler.lineno)
     for node in inside:
-        if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare) or \
-                not isinstance(node.test.ops[0], ast.In):
-            continue
-        text = (constant(node.test.left) or "").lower().strip()
-        goes_on = isinstance(node.body[-1], ast.Continue) or \
-            loop_of(handler) is not None and not isinstance(node.body[-1], LEAVES)
-        if text in ("cuda", "cuda error") and goes_on and loop_of(handler) is not None:
-            source.mark(node, "retry_on_any_cuda", node.test.left.value)
+        text = passes_any_cuda(node.test, handler.name) if isinstance(node, ast.If) else None
+        goes_on = text is not None and (isinstance(node.body[-1], ast.Continue) or not isinstance(node.body[-1], LEAVES))
+        if goes_on and loop_of(handler) is not None:
+            source.mark(node, "retry_on_any_cuda", text)
 
 
 def distributed(source):
@@ -332,22 +384,32 @@ def distributed(source):
             source.mark(call, "loader_without_sampler", "", wraps[0].lineno)
 
 
+WAITS = ("synchronize", "item", "cpu", "tolist", "numpy")  # these methods wait for the GPU
+
+
 def timings(source):
-    if "synchronize" in source.text:
-        return
     uses = any(starts_cuda(source, call, name) for call, name in source.calls)
+    functions = {one.name: one for one in source.all(ast.FunctionDef)}
     for call, name in source.calls:
         if name not in ("timeit.timeit", "timeit.repeat", "timeit.Timer") or not call.args:
             continue
-        text = constant(call.args[0]) or ""
-        if uses and (isinstance(call.args[0], ast.Lambda) or text and keyword(call, "globals") is not None) or "cuda" in text:
-            source.mark(call, "timed_launch")
+        given = call.args[0]
+        if isinstance(given, ast.Name) and given.id in functions:
+            inside = list(ast.walk(functions[given.id]))
+            on_gpu = any(isinstance(one, ast.Name) and one.id in gpu_names(source) or
+                         isinstance(one, ast.Call) and starts_cuda(source, one, source.dotted(one.func)) for one in inside)
+            if on_gpu and not any(isinstance(one, ast.Attribute) and one.attr in WAITS for one in inside):
+                source.mark(call, "timed_launch")
+        elif "synchronize" not in source.text:
+            text = constant(given) or ""
+            if uses and (isinstance(given, ast.Lambda) or text and keyword(call, "globals") is not None) or "cuda" in text:
+                source.mark(call, "timed_launch")
 
 
 def counts_cores(source, node, depth=0):
-    if isinstance(node, ast.Name) and node.id in source.values and depth < 4:
-        return counts_cores(source, source.values[node.id], depth + 1)
     for one in ast.walk(node):
+        if isinstance(one, ast.Name) and one.id in source.values and depth < 4 and counts_cores(source, source.values[one.id], depth + 1):
+            return True
         if isinstance(one, ast.Call):
             name = source.dotted(one.func)
             if name in ("os.cpu_count", "multiprocessing.cpu_count"):
@@ -366,6 +428,62 @@ def workers(source):
         target = node.targets[0]
         if isinstance(target, ast.Name) and target.id == "num_workers" and counts_cores(source, node.value):
             source.mark(node, "workers_from_cores")
+
+
+BATCHES = re.compile(r"(per_device_)?(train_|eval_|test_)?batch(_?size)?", re.I)
+
+
+def batches(source):
+    """GPU memory limits a batch; the number of cores does not."""
+    if not re.search(r"\b(torch|tensorflow|keras|jax|transformers)\b", source.text):
+        return
+    given = [(word.value, word.value) for call, _ in source.calls for word in call.keywords if BATCHES.fullmatch(word.arg or "")]
+    for node in source.all(ast.Assign):
+        target = node.targets[0]
+        name = target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
+        if BATCHES.fullmatch(name):
+            given.append((node, node.value))
+    for node, value in given:
+        if not (isinstance(value, ast.Name) and BATCHES.fullmatch(value.id)) and counts_cores(source, value):
+            source.mark(node, "batch_from_cores")
+
+
+def asks_for_gpu(node):
+    return bool(re.search(r"is_available|device_count|cuda|gpu", ast.unparse(node), re.I))
+
+
+def leaves(node):
+    last = node.body[-1]
+    return isinstance(last, LEAVES) or isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and \
+        re.fullmatch(r"(sys\.|os\.)?_?(exit|quit)", ast.unparse(last.value.func)) is not None
+
+
+def is_guarded(call, checks):
+    """A condition, a try or an earlier check keeps the call from running without a GPU."""
+    for child, parent in climb(call):
+        if isinstance(parent, ast.Try) and any(child is one for one in parent.body):
+            return True
+        tested = parent if isinstance(parent, ast.BoolOp) else getattr(parent, "test", None)
+        if isinstance(parent, (ast.If, ast.IfExp, ast.BoolOp, ast.While)) and child is not tested and asks_for_gpu(tested):
+            return True
+    return any(node.lineno < call.lineno for node in checks.get(id(scope_of(call)), ()))
+
+
+def current_device(source):
+    """torch.cuda.current_device() raises an error if there is no GPU. Programs that need a GPU anyway may call it."""
+    found = [call for call, name in source.calls if name == "torch.cuda.current_device"]
+    if not found or re.search(r"nccl|local_rank|set_device|distributed", source.text, re.I) or any(
+            method(call) == "cuda" for call, _ in source.calls):
+        return
+    checks = by_scope([node for node in source.all(ast.If, ast.Assert)
+                       if asks_for_gpu(node.test) and (isinstance(node, ast.Assert) or leaves(node))])
+    unguarded = {name for call, name in source.calls if name and not is_guarded(call, checks)}
+    for call in found:
+        scope = scope_of(call)
+        runs = isinstance(scope, ast.Module) or isinstance(scope, ast.FunctionDef) and scope.name in unguarded
+        if runs and not is_guarded(call, checks):
+            source.mark(call, "current_device_unguarded")
+            return
 
 
 def prunes(source):

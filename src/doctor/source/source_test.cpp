@@ -57,6 +57,15 @@ constexpr Pair kPython[] = {
     {"benchmark_for_memory", 2,
      "import torch\ntorch.backends.cudnn.benchmark = True  # optimise memory\n",
      "import torch\ntorch.backends.cudnn.benchmark = True  # shapes are fixed\n"},
+    {"benchmark_for_memory", 4,
+     "import torch\n# the autotuner reduces the use of\n# GPU memory\n"
+     "torch.backends.cudnn.benchmark = True\n",
+     "import torch\n# the autotuner is faster,\n# but may need more GPU memory\n"
+     "torch.backends.cudnn.benchmark = True\n"},
+    {"benchmark_for_memory", 3,
+     "import torch\nfrom torch.backends import cudnn\ncudnn.benchmark = True  # 节省显存\n",
+     "import torch\nfrom torch.backends import cudnn\ncudnn.benchmark = True  # "
+     "更快，但会占用更多显存\n"},
     {"empty_cache_every_step", 4,
      "import torch\nfor x in data:\n    step(x).backward()\n    torch.cuda.empty_cache()\n",
      "import torch\nfor x in data:\n    step(x).backward()\ntorch.cuda.empty_cache()\n"},
@@ -144,12 +153,71 @@ constexpr Pair kPythonOrder[] = {
      " continue\n    raise\n",
      "while True:\n  try:\n    step()\n  except RuntimeError as e:\n    if 'CUDA' in str(e):\n     "
      " log(e)\n      raise\n"},
+    {"retry_on_any_cuda", 5,
+     "for i in range(3):\n  try:\n    step()\n  except RuntimeError as e:\n    if 'CUDA' in str(e) "
+     "and i < 2:\n      continue\n    raise\n",
+     "for i in range(3):\n  try:\n    step()\n  except RuntimeError as e:\n    if 'CUDA' in str(e) "
+     "and 'out of memory' in str(e):\n      continue\n    raise\n"},
+    {"retry_on_any_cuda", 5,
+     "while True:\n  try:\n    step()\n  except RuntimeError as e:\n    if 'timed out' in str(e) "
+     "or "
+     "'CUDA error' in str(e):\n      continue\n    raise\n",
+     "while True:\n  try:\n    step()\n  except RuntimeError as e:\n    if 'CUDA' in str(e) and "
+     "is_oom(e):\n      continue\n    raise\n"},
+    {"work_inside_except", 5,
+     "import torch\ndef train(n):\n  try:\n    return fit(n)\n  except torch.OutOfMemoryError: "
+     "return train(n // 2)\n",
+     "import torch\ndef train(n):\n  while n:\n    try:\n      return fit(n)\n    except "
+     "torch.OutOfMemoryError:\n      n //= 2\n"},
+    {"work_inside_except", 7,
+     "import torch\nm = net().cuda()\ntry:\n  y = whole(x)\nexcept RuntimeError as e:\n  if 'out "
+     "of "
+     "memory' in str(e):\n    y = [m(part) for part in x.chunk(2)]\n",
+     "import torch\nm = net().cuda()\ny = None\ntry:\n  y = whole(x)\nexcept RuntimeError as e:\n  "
+     "if 'out of memory' not in str(e):\n    raise\nif y is None:\n  y = [m(part) for part in "
+     "x.chunk(2)]\n"},
+    {"work_inside_except", 5,
+     "import torch\ntry:\n  step(x)\nexcept torch.OutOfMemoryError:\n  y = torch.zeros(9, "
+     "device='cuda')\n",
+     "import torch\nm = net().cuda()\ntry:\n  step(x)\nexcept torch.OutOfMemoryError:\n  m = "
+     "m.to('cpu')\n  y = m(x.cpu())\n"},
     {"tensorflow_gpu", 2, "import os\nos.system('pip install tensorflow-gpu')\n",
      "import os\nos.system('pip install tensorflow')\n"},
     {"timed_launch", 4,
      "import timeit, torch\nx = torch.ones(9).cuda()\n\nt = timeit.timeit(lambda: x @ x)\n",
      "import timeit, torch\nx = torch.ones(9).cuda()\ndef f():\n  x @ x\n  "
      "torch.cuda.synchronize()\nt = timeit.timeit(lambda: f())\n"},
+    {"timed_launch", 5,
+     "import timeit, torch\nm = net().cuda()\ndef step():\n  m(x)\nt = timeit.timeit(step, "
+     "number=9)\n",
+     "import timeit, torch\nm = net().cuda()\ndef step():\n  m(x)\n  torch.cuda.synchronize()\nt = "
+     "timeit.timeit(step, number=9)\n"},
+    {"timed_launch", 6,
+     "import timeit, torch\ndev = 'cuda' if torch.cuda.is_available() else 'cpu'\na = "
+     "torch.rand(9, "
+     "device=dev)\ndef f():\n  return a @ a\nt = timeit.repeat(f)\n",
+     "import timeit, torch\ndev = 'cuda' if torch.cuda.is_available() else 'cpu'\na = "
+     "torch.rand(9, "
+     "device=dev)\nb = torch.rand(9)\ndef f():\n  return b @ b\nt = timeit.repeat(f)\n"},
+    {"batch_from_cores", 2, "import os, torch\nbatch_size = 8 * os.cpu_count()\n",
+     "import os, joblib\nbatch_size = 8 * os.cpu_count()\n"},
+    {"batch_from_cores", 4,
+     "import multiprocessing as mp\nfrom torch.utils.data import DataLoader\nn = mp.cpu_count()\nl "
+     "= "
+     "DataLoader(d, batch_size=n * 4)\n",
+     "import multiprocessing as mp\nfrom torch.utils.data import DataLoader\nn = mp.cpu_count()\nl "
+     "= "
+     "DataLoader(d, batch_size=64, prefetch_factor=n)\n"},
+    {"current_device_unguarded", 3,
+     "import torch\nprint(torch.cuda.is_available())\nprint(torch.cuda.current_device())\n",
+     "import torch\nif torch.cuda.is_available():\n  print(torch.cuda.current_device())\n"},
+    {"current_device_unguarded", 3,
+     "import torch\ndef show():\n  print(torch.cuda.current_device())\nshow()\n",
+     "import torch\ndef show():\n  if not torch.cuda.is_available():\n    return\n  "
+     "print(torch.cuda.current_device())\nshow()\n"},
+    {"current_device_unguarded", 2, "import torch\ni = torch.cuda.current_device()\n",
+     "import torch\nassert torch.cuda.is_available()\ni = torch.cuda.current_device()\ntry:\n  j = "
+     "torch.cuda.current_device()\nexcept RuntimeError:\n  j = None\n"},
     {"data_parallel", 2, "from torch import nn\nm = nn.DataParallel(m)\n",
      "from mine import nn\nm = nn.DataParallel(m)\n"},
     {"ddp_without_device", 3,
@@ -315,6 +383,28 @@ constexpr Pair kYaml[] = {
      "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - image: nvidia/cuda:12.4.1-base\n",
      "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - image: nvidia/cuda:12.4.1-base\n    "
      "resources: {limits: {nvidia.com/gpu: 1}}\n"},
+    {"pod_without_gpu", 5,
+     "kind: Deployment\nspec:\n  nodeSelector:\n    nvidia.com/gpu.present: \"true\"\n  image: "
+     "vllm/vllm-openai:v1\n  tolerations:\n  - key: nvidia.com/gpu\n    operator: Exists\n",
+     "kind: Deployment\nspec:\n  nodeSelector:\n    nvidia.com/gpu.present: \"true\"\n  image: "
+     "vllm/vllm-openai:v1\n  resources:\n    limits:\n      memory: 4Gi\n      nvidia.com/gpu: "
+     "1\n"},
+    {"request_without_limit", 7,
+     "kind: Deployment\nspec:\n  resources:\n    limits:\n      memory: 4Gi\n    requests:\n      "
+     "nvidia.com/gpu: 1\n",
+     "kind: Deployment\nspec:\n  resources:\n    limits:\n      nvidia.com/gpu: 1\n    requests:\n "
+     " "
+     "    nvidia.com/gpu: 1\n"},
+    {"node_without_gpu", 5,
+     "kind: Deployment\nspec:\n  image: mine:1\n  tolerations:\n  - key: nvidia.com/gpu\n",
+     "kind: Deployment\nmetadata:\n  annotations:\n    nvidia.com/note: x\nspec:\n  image: "
+     "mine:1\n"},
+    {"program_without_gpu", 3, "kind: Deployment\nspec:\n  command: [\"vllm serve model\"]\n",
+     "kind: Deployment\nspec:\n  command: [\"vllm serve model\"]\n  resources: {limits: "
+     "{nvidia.com/gpu: 1}}\n"},
+    {"program_without_gpu", 4,
+     "kind: Pod\nspec:\n  env:\n  - name: NVIDIA_VISIBLE_DEVICES\n    value: all\n",
+     "kind: Pod\nspec:\n  env:\n  - name: NVIDIA_VISIBLE_DEVICES\n    value: \"none\"\n"},
     {"training_deployment", 2,
      "apiVersion: apps/v1\nkind: Deployment\nspec:\n  command: [python, train.py]\n  limits:\n    "
      "nvidia.com/gpu: 1\n",

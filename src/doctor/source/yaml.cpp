@@ -171,10 +171,71 @@ void compose_marks(Marks& marks, const Lines& lines) {
   }
 }
 
+/// Where a manifest names GPUs; 0: nowhere.
+struct GpuLines {
+  int limit = 0;
+  int request = 0;
+  int node = 0;  // a node selector, affinity or toleration: it selects nodes, and gives no GPU
+};
+
+/// "limits" for a line below `limits:`, and for `limits: {nvidia.com/gpu: 1}`; "key" for a
+/// toleration or an affinity.
+std::string_view section_of(std::span<const Line> document, std::size_t at) {
+  const std::size_t indent = document[at].indent;
+  const std::string_view text = document[at].text;
+  for (const std::string_view name : {"limits:", "requests:", "nodeSelector:", "key:"})
+    if (contains(text, name)) return name.substr(0, name.size() - 1);
+  while (at-- > 0) {
+    if (document[at].indent >= indent) continue;
+    std::string_view parent = document[at].text;
+    if (parent.starts_with("- ")) parent = trim(parent.substr(2));
+    return unquoted(parent.substr(0, parent.find(':')));
+  }
+  return {};
+}
+
+GpuLines gpu_lines(std::span<const Line> document) {
+  GpuLines found;
+  constexpr std::string_view names[] = {"nvidia.com/", "amd.com/gpu", "gpu.intel.com/"};
+  for (std::size_t i = 0; i < document.size(); ++i) {
+    if (!contains_any(document[i].text, names)) continue;
+    const std::string_view section = section_of(document, i);
+    int unused = 1;  // such as an annotation
+    int& line = section == "limits"                             ? found.limit
+                : section == "requests"                         ? found.request
+                : section == "nodeSelector" || section == "key" ? found.node
+                                                                : unused;
+    if (line == 0) line = document[i].number;
+  }
+  return found;
+}
+
+/// A command or variable that only makes sense with a GPU.
+const Line* gpu_program(std::span<const Line> document) {
+  constexpr std::string_view words[] = {"vllm serve",
+                                        "vllm.entrypoints",
+                                        "--gpu-memory-utilization",
+                                        "--tensor-parallel-size",
+                                        "--tensor_parallel_size",
+                                        "--n-gpu-layers",
+                                        "nvidia-smi"};
+  constexpr std::string_view none[] = {"", "none", "void", "-1"};
+  for (std::size_t i = 0; i < document.size(); ++i) {
+    const std::string_view text = document[i].text;
+    if (contains_any(text, words)) return &document[i];
+    const bool is_variable = text.ends_with("name: NVIDIA_VISIBLE_DEVICES") ||
+                             text.ends_with("name: CUDA_VISIBLE_DEVICES");
+    if (!is_variable || i + 1 == document.size() || !document[i + 1].text.starts_with("value:"))
+      continue;
+    const std::string_view value = unquoted(document[i + 1].text.substr(6));
+    if (std::find(std::begin(none), std::end(none), value) == std::end(none)) return &document[i];
+  }
+  return nullptr;
+}
+
 void kubernetes_marks(Marks& marks, std::span<const Line> document) {
-  constexpr std::string_view given[] = {"nvidia.com/", "resourceClaims", "runtimeClassName",
-                                        "amd.com/"};
-  constexpr std::string_view limit[] = {"nvidia.com/gpu"};
+  // A reference ("*gpu") or another way to get a GPU.
+  constexpr std::string_view given[] = {"resourceClaims", "runtimeClassName", ": *", "<<:"};
   constexpr std::string_view training[] = {"train.py", "torchrun", "accelerate launch",
                                            "deepspeed"};
   constexpr std::string_view kinds[] = {"kind: Deployment", "kind: Pod", "kind: Job",
@@ -185,9 +246,21 @@ void kubernetes_marks(Marks& marks, std::span<const Line> document) {
   });
   if (kind == document.end()) return;
   const Line* image = gpu_image(document);
-  if (image != nullptr && !any(document, given))
-    marks.push_back({image->number, "pod_without_gpu", {}, 0, {}, {}, {}});
-  if (kind->text == "kind: Deployment" && any(document, limit) && any(document, training))
+  const GpuLines gpus = gpu_lines(document);
+  const auto add = [&](int line, const char* what) {
+    marks.push_back({line, what, {}, 0, {}, {}, {}});
+  };
+  if (gpus.limit == 0 && !any(document, given)) {
+    if (gpus.request != 0)
+      add(gpus.request, "request_without_limit");
+    else if (image != nullptr)
+      add(image->number, "pod_without_gpu");
+    else if (gpus.node != 0)
+      add(gpus.node, "node_without_gpu");
+    else if (const Line* program = gpu_program(document); program != nullptr)
+      add(program->number, "program_without_gpu");
+  }
+  if (kind->text == "kind: Deployment" && gpus.limit != 0 && any(document, training))
     marks.push_back({kind->number, "training_deployment", {}, 0, {}, {}, {}});
 }
 
