@@ -266,7 +266,8 @@ Result<std::vector<doctor::source::Source>> read_files(const std::vector<std::st
   std::vector<doctor::source::Source> sources;
   const doctor::Tree tree = doctor::answering_tree();
   for (const std::string& path : paths) {
-    if (auto fit = check_answers(tree, path); !fit) return fit.error();
+    if (path != "-")
+      if (auto fit = check_answers(tree, path); !fit) return fit.error();
     auto source = doctor::source::read(path, python);
     if (!source) return std::move(source).error();
     sources.push_back(std::move(*source));

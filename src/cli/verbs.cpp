@@ -397,6 +397,7 @@ constexpr auto kDoctorExamples = std::to_array<Example>({
     {"berth doctor --venv ~/train",
      "the same for a Python environment; none of its programs are run"},
     {"berth doctor train.py Dockerfile", "lines that do not do what they look like"},
+    {"berth doctor article.md", "the same for the code in an article; - reads a pasted one"},
     {"berth doctor -- torchrun train.py", "what this command would see; it is not run"},
     {"python train.py 2>&1 | berth doctor --error -", "begin with what the error mentions"},
     {"berth doctor --deep", "run one kernel with each framework, too"},

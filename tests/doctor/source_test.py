@@ -51,6 +51,33 @@ def seen_by_a_user(berth):
     assert "ValueError，" in chinese, chinese
 
 
+def articles(berth, folder):
+    """Tutorial texts: "=== NAME RULE:LINE …" and the text, as a file and as standard input."""
+    parts = re.split(r"^=== (.+)\n", (DATA / "articles.txt").read_text(), flags=re.M)[1:]
+    assert len(parts) == 20, len(parts)
+    for head, text in zip(parts[::2], parts[1::2]):
+        name, *expected = head.split()
+        (folder / name).write_text(text)
+        document = json.loads(doctor(berth, "--json", name, cwd=folder).stdout)
+        found = [f"{one['id']}:{one['line']}" for one in document["findings"]]
+        assert found == expected and not document["not_checked"], (name, found, expected, document["not_checked"])
+        pasted = json.loads(doctor(berth, "--json", "-", input=text).stdout)["findings"]
+        assert [one["line"] for one in pasted] == [one["line"] for one in document["findings"]], (name, pasted)
+    # A replacement names no article; what is not Python is not checked; a text without code is an error.
+    done = doctor(berth, "-", code=(1,), input="```python\ntorch.cuda.set_device('cpu')\n```\n")
+    assert "-:2" in done.stdout and "berth run --gpus none -- python train.py" in done.stdout, done.stdout
+    document = json.loads(doctor(berth, "--json", "-", input="```python\nx = 1\nthis is prose\nx.cuda(\n```\n").stdout)
+    assert document["not_checked"] and not document["findings"], document
+    assert json.loads(doctor(berth, "--json", "-", input="print(hello world)\n").stdout)["not_checked"]
+    for text in ("", "Some words about GPUs.\n\n1. First, import the data.\n2. If it fails: ask.\n", "只有文字，没有代码。\n"):
+        done = doctor(berth, "-", code=(2,), input=text)
+        assert "(E0860)" in done.stderr and "hint:" in done.stderr, done.stderr
+    # A script or notebook in the pipe is read as what it is.
+    for name, rule in (("train.py", "SRC02"), ("notebook.ipynb", "SRC06")):
+        found = json.loads(doctor(berth, "--json", "-", input=(DATA / name).read_text()).stdout)["findings"]
+        assert found[0]["id"] == rule, (name, found)
+
+
 def refused(berth, folder):
     os.mkfifo(folder / "pipe.py")
     with open(folder / "large.py", "wb") as file:
@@ -200,6 +227,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         seen_by_a_user(berth)
+        articles(berth, folder)
         refused(berth, folder)
         cost(berth, folder)
         tutorial_page(berth, folder)

@@ -338,6 +338,14 @@ bool is_notebook(std::string_view bytes) {
   return has_cells(parsed(bytes));
 }
 
+Marks cell_marks(const std::vector<std::string>& lines, const std::string& python,
+                 std::string* no_tree) {
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    places.push_back({1, static_cast<int>(i) + 1, static_cast<int>(i) + 1, lines[i]});
+  return NotebookMarks(std::move(places)).of(python, no_tree);
+}
+
 Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree) {
   const json document = parsed(bytes);
   if (!has_cells(document)) {

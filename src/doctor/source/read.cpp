@@ -13,6 +13,7 @@
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "doctor/source/article.hpp"
 #include "doctor/source/shell.hpp"
 
 namespace berth::doctor::source {
@@ -25,7 +26,7 @@ Error refused(const std::string& path, const std::string& why) {
   return {ErrorCode::kInvalidArgument, "E0807", text("{}: {}", printable(path), why),
           std::string(
               tr("a script, notebook, Dockerfile, requirements, environment.yml, batch or compose "
-                 "file: berth doctor train.py"))};
+                 "file, or an article: berth doctor train.py"))};
 }
 
 /// The error for a folder. Its hint is --venv for an environment, otherwise the Python files in it.
@@ -71,16 +72,21 @@ Kind kind_by_name(std::string_view path) {
   if ((ends(".txt") || ends(".in")) && is_list) return Kind::kRequirements;
   if (ends(".sh") || ends(".bash") || ends(".sbatch") || ends(".slurm") || ends(".zsh"))
     return Kind::kShell;
+  if (ends(".md") || ends(".markdown") || ends(".rst")) return Kind::kArticle;
   return Kind::kUnknown;
 }
 
 Result<std::string> bytes_of(const std::string& path) {
   // Non-blocking, so that a FIFO without a writer does not block us.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const bool is_input = path == "-";
+  const Descriptor file(is_input
+                            ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                            : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat about {};
   if (!file || ::fstat(file.get(), &about) != 0) return refused(path, error_words(errno));
   if (S_ISDIR(about.st_mode)) return a_folder(path);
-  if (!S_ISREG(about.st_mode)) return refused(path, std::string(tr("no regular file")));
+  if (!is_input && !S_ISREG(about.st_mode))
+    return refused(path, std::string(tr("no regular file")));
   std::string bytes;
   std::array<char, 65536> buffer{};
   while (bytes.size() <= kMostBytes) {
@@ -107,6 +113,8 @@ Marks marks_of(Kind kind, std::string_view bytes, const std::string& python, std
       return requirements_marks(bytes);
     case Kind::kYaml:
       return yaml_marks(bytes);
+    case Kind::kArticle:
+      return article_marks(bytes, python, no_tree);
     case Kind::kUnknown:
       break;
   }
@@ -134,6 +142,8 @@ Kind kind_of(std::string_view path, std::string_view bytes) {
   const Kind named = kind_by_name(path);
   if (named != Kind::kUnknown) return named;
   const std::string_view first = bytes.substr(0, bytes.find('\n'));
+  if (path == "-" && !first.starts_with("#!"))
+    return is_notebook(bytes) ? Kind::kNotebook : Kind::kArticle;
   if (!first.starts_with("#!")) return Kind::kUnknown;
   return has(first, "python") ? Kind::kPython : has(first, "sh") ? Kind::kShell : Kind::kUnknown;
 }
@@ -168,6 +178,11 @@ Result<Source> read(const std::string& path, const std::string& python) {
         "jupyter nbconvert --to notebook --nbformat 4 --inplace " + shell_word(printable(path))};
   if (bytes->find('\0') != std::string::npos)
     return refused(path, std::string(tr("it is not text")));
+  if (kind == Kind::kArticle && code_blocks(*bytes).empty())
+    return Error{ErrorCode::kInvalidArgument, "E0860",
+                 text("{}: there is no code in this text", printable(path)),
+                 std::string(tr("mark code with ```python or ```sh, or save it as a file: berth "
+                                "doctor train.py"))};
   return read_bytes(path, kind, *bytes, python);
 }
 

@@ -19,6 +19,9 @@ Marks python_marks(std::string_view code, const std::string& python, std::string
                    int* bad_line = nullptr);
 /// The code cells and their `!` and `%` lines.
 Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree);
+/// One cell of a notebook: Python with `!` and `%` lines.
+Marks cell_marks(const std::vector<std::string>& lines, const std::string& python,
+                 std::string* no_tree);
 /// Whether it is JSON with cells in notebook format 4.
 bool is_notebook(std::string_view bytes);
 /// Only finds unambiguous lines; skips comments and multi-line strings.

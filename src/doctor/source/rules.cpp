@@ -342,6 +342,7 @@ char letter(Kind kind) {
       return 'r';
     case Kind::kYaml:
       return 'y';
+    case Kind::kArticle:
     case Kind::kUnknown:
       break;
   }
@@ -349,6 +350,7 @@ char letter(Kind kind) {
 }
 
 bool applies(const Row& row, Kind kind) {
+  if (kind == Kind::kArticle) return true;  // it can have code of every kind
   return std::string_view(row.kinds).find(letter(kind)) != std::string_view::npos;
 }
 
@@ -358,8 +360,10 @@ std::string filled(std::string all, const Source& source, const Mark& mark) {
   constexpr std::string_view kScript = "-- python {file}";
   if (const auto at = all.find(kScript); source.kind == Kind::kNotebook && at != std::string::npos)
     all.replace(at, kScript.size(), "-- jupyter lab {file}");
-  for (const auto& [place, value] : {std::pair("{file}", shell_word(printable(source.path))),
-                                     std::pair("{0}", mark.value), std::pair("{2}", meant)})
+  const std::string file =
+      source.kind == Kind::kArticle ? "train.py" : shell_word(printable(source.path));
+  for (const auto& [place, value] :
+       {std::pair("{file}", file), std::pair("{0}", mark.value), std::pair("{2}", meant)})
     for (auto at = all.find(place); at != std::string::npos;
          at = all.find(place, at + value.size()))
       all.replace(at, std::strlen(place), value);

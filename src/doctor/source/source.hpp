@@ -18,7 +18,8 @@ enum class Kind {
   kShell,  // and batch scripts
   kDockerfile,
   kRequirements,
-  kYaml,  // environment.yml, compose.yaml, Kubernetes
+  kYaml,     // environment.yml, compose.yaml, Kubernetes
+  kArticle,  // Markdown, or pasted text with code
   kUnknown,
 };
 
@@ -61,8 +62,9 @@ struct Row {
 /// Determined by the name, otherwise by the first bytes.
 [[nodiscard]] Kind kind_of(std::string_view path, std::string_view bytes);
 
-/// Fails with kInvalidArgument (E0807): missing, not a regular file, unreadable, too large, or of
-/// unknown kind. `python` only parses Python code: a path or a name in PATH.
+/// `path`: "-" is standard input. Fails with kInvalidArgument (E0807): missing, not a regular file,
+/// unreadable, too large, or of unknown kind; or E0860: an article without code. `python` only
+/// parses Python code: a path or a name in PATH.
 [[nodiscard]] Result<Source> read(const std::string& path, const std::string& python = "python3");
 /// The same for bytes in memory.
 [[nodiscard]] Source read_bytes(std::string path, Kind kind, std::string_view bytes,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "doctor/source/article.hpp"
 #include "doctor/source/device_pairs.hpp"
 #include "doctor/source/pairs.hpp"
 #include "doctor/source/readers.hpp"
@@ -508,10 +509,47 @@ TEST_CASE("LD_LIBRARY_PATH in a notebook is too late for it, and not for the com
   CHECK(marks_of_cells({"%env LD_LIBRARY_PATH=/usr/lib64-nvidia", "!python train.py"}).empty());
 }
 
+std::string code_of(std::string_view text) {
+  std::string all;
+  for (const CodeBlock& block : code_blocks(text))
+    for (const auto& [number, line] : block.lines)
+      all += std::to_string(number) + ":" + line + "\n";
+  return all;
+}
+
+TEST_CASE("the code of an article is taken out of its text") {
+  CHECK(code_of("Text.\n```python\n  x = 1\n    y = 2\n```\nmore\n```c++\nint x;\n```\n") ==
+        "3:x = 1\n4:  y = 2\n");
+  CHECK(code_of("~~~~sh\n~~~\nls\n~~~~\nls is a command\n") == "2:~~~\n3:ls\n");
+  // Line numbers before the code, and in lines of their own.
+  CHECK(code_of("```\n1 import torch\n2 if a:\n3     b()\n```\n") ==
+        "2:import torch\n3:if a:\n4:    b()\n");
+  CHECK(code_of("import torch\nx = 1\n1\n2\n3\n\nThe end.\n") ==
+        "1:import torch\n2:x = 1\n3:\n4:\n5:\n");
+  // Numbers that do not count are code.
+  CHECK(code_of("```python\n1 + 2\n7\n```\n") == "2:1 + 2\n3:7\n");
+  // Prose is not code, even if it begins like code.
+  CHECK(code_of("If you want to import it: wait.\nfor example\n1. pick one\n").empty());
+}
+
+TEST_CASE("indentation that was lost is guessed, and other indentation stays") {
+  CHECK(code_of("```python\ndef f(x):\nfor i in x:\ntry:\ng(i)\nbreak\nexcept E:\npass\nelse:\nh("
+                "1,\n2)\n\nreturn x\nf(3)\n```\n") ==
+        "2:def f(x):\n3:    for i in x:\n4:        try:\n5:            g(i)\n6:            break\n"
+        "7:        except E:\n8:            pass\n9:        else:\n10:            h(1,\n"
+        "11:                2)\n12:\n13:    return x\n14:f(3)\n");
+  CHECK(
+      code_of("```python\nclass A:\ndef f(self):\nif a:\nreturn 1\nelse:\nb()\ndef g(self):\nc()\n"
+              "import d\n```\n") ==
+      "2:class A:\n3:    def f(self):\n4:        if a:\n5:            return 1\n6:        else:\n"
+      "7:            b()\n8:    def g(self):\n9:        c()\n10:import d\n");
+  CHECK(code_of("```python\nif a:\n  b()\nc()\n```\n") == "2:if a:\n3:  b()\n4:c()\n");
+}
+
 TEST_CASE("hostile files of every kind are read without a crash") {
   const std::string zeros("\0\0'\"\\\n", 6);
   for (const Kind kind : {Kind::kPython, Kind::kNotebook, Kind::kShell, Kind::kDockerfile,
-                          Kind::kRequirements, Kind::kYaml}) {
+                          Kind::kRequirements, Kind::kYaml, Kind::kArticle}) {
     for (const std::string& bytes :
          {std::string(), zeros, std::string("\\"), std::string("cat <<"), std::string("cat <<'"),
           std::string("'"), std::string(1 << 20, '['), std::string(1 << 20, '\n'),

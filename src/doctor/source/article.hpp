@@ -1,0 +1,24 @@
+// The code of an article or an answer, taken out of its text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "doctor/source/readers.hpp"
+
+namespace berth::doctor::source {
+
+struct CodeBlock {
+  Kind kind = Kind::kUnknown;
+  bool is_fenced = false;
+  std::vector<std::pair<int, std::string>> lines;  // number in the article, code
+};
+
+/// Without line numbers and prompts. Lost indentation of Python is guessed from its keywords.
+std::vector<CodeBlock> code_blocks(std::string_view text);
+
+Marks article_marks(std::string_view text, const std::string& python, std::string* no_tree);
+
+}  // namespace berth::doctor::source
