@@ -1,190 +1,33 @@
-// The page of the daemon: devices and processes from /v1/watch, jobs from /v1/events. Everything that comes
-// from outside is put into text nodes, never into markup.
-"use strict";
+// The page of the daemon: asks for the token, follows /v1/watch and /v1/events, and shows the page that the address names.
+import { at, link, make, state } from "./base.js";
+import { chinese, word } from "./words.js";
+import * as device from "./device.js";
+import * as health from "./health.js";
+import * as jobs from "./jobs.js";
+import * as machine from "./machine.js";
+import * as users from "./users.js";
 
-const ENGLISH = {
-  skip: "Skip to the devices", devices: "Devices", alerts: "Alerts", processes: "Processes", jobs: "Jobs", theme: "Theme",
-  token: "Token of this broker", send: "Open", use: "use", memory: "memory", live: "live", lost: "no connection; trying again",
-  refused: "the token is not the right one", needsToken: "a token is needed", noProcesses: "No process is on a device.",
-  noKnownProcesses: "No process is known to be on a device.",
-  noJobs: "No job runs or waits.", job: "job", device: "device", user: "user", pid: "pid", sm: "SM", cpu: "CPU", rss: "host memory",
-  command: "command", notListed: "and {} more", age: "age", unknownUsers: "users not known", graph: "Use and memory of device {} in the last minutes",
-  health: { ok: "ok", degraded: "degraded", lost: "lost", asleep: "asleep", "no answer": "no answer", "not checked": "not checked" },
-  states: { waiting: "waiting", held: "held", running: "running" },
-  severities: { critical: "critical", warning: "warning", info: "info" },
-};
-const CHINESE = {
-  skip: "跳到设备列表", devices: "设备", alerts: "告警", processes: "进程", jobs: "作业", theme: "主题",
-  token: "本机 broker 的令牌", send: "打开", use: "利用率", memory: "显存", live: "实时", lost: "连接断开，正在重试",
-  refused: "令牌不对", needsToken: "需要令牌", noProcesses: "没有进程在使用设备。",
-  noKnownProcesses: "未发现使用设备的进程，但有设备的进程列表读不到。",
-  noJobs: "没有正在运行或排队的作业。", job: "作业", device: "设备", user: "用户", pid: "pid", sm: "SM", cpu: "CPU", rss: "主机内存",
-  command: "命令", notListed: "另有 {} 个", age: "时长", unknownUsers: "用户未知", graph: "设备 {} 最近几分钟的利用率和显存",
-  health: { ok: "正常", degraded: "异常", lost: "掉线", asleep: "休眠", "no answer": "无响应", "not checked": "未检查" },
-  states: { waiting: "排队", held: "暂缓", running: "运行" },
-  severities: { critical: "严重", warning: "警告", info: "提示" },
-};
-const chinese = (navigator.language || "").startsWith("zh");
-const words = chinese ? CHINESE : ENGLISH;
-const POINTS = 300; // of a graph: five minutes
-const at = (id) => document.getElementById(id);
-const seen = new Map(); // by device: what its graph shows
-const jobs = new Map();
-let sort = "memory_bytes";
-let token = "";
+// Name in the address → its module, and the entry of the menu that it belongs to.
+const PAGES = { machine: [machine, "machine"], device: [device, "machine"], jobs: [jobs, "jobs"], job: [jobs, "jobs"], users: [users, "users"], health: [health, "health"] };
+const MENU = ["machine", "jobs", "users", "health"];
+let shown = null;
 
-function make(tag, className, text) {
-  const one = document.createElement(tag);
-  if (className) one.className = className;
-  if (text !== undefined) one.textContent = text;
-  return one;
+function route() {
+  if (!state.token) return;
+  const [, name, argument] = location.hash.split("/");
+  const [page, entry] = PAGES[name] || PAGES.machine;
+  if (shown && shown.close) shown.close();
+  const root = make("div", "page");
+  at("page").replaceChildren(root);
+  for (const one of at("pages").children) {
+    if (one.dataset.page === entry) one.setAttribute("aria-current", "page");
+    else one.removeAttribute("aria-current");
+  }
+  shown = page.open(root, argument);
 }
 
-function draw(tag, className, attributes) {
-  const one = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  if (className) one.setAttribute("class", className);
-  for (const [name, value] of Object.entries(attributes)) one.setAttribute(name, value);
-  return one;
-}
-
-const known = (value) => value !== null && value !== undefined;
-const percent = (value) => (known(value) ? `${Math.round(value)} %` : "-");
-function bytes(value) {
-  if (!known(value)) return "-";
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let step = 0;
-  while (value >= 1000 && step < units.length - 1) { value /= 1024; ++step; }
-  return `${value >= 100 || step === 0 ? Math.round(value) : value.toFixed(1)} ${units[step]}`;
-}
-function duration(seconds) {
-  if (!known(seconds)) return "-";
-  const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60;
-  if (h >= 48) return `${Math.floor(h / 24)} d ${h % 24} h`;
-  return h > 0 ? `${h} h ${m} m` : m > 0 ? `${m} m ${Math.floor(seconds % 60)} s` : `${Math.floor(seconds)} s`;
-}
-
-function meter(kind, name, share, number) {
-  const row = make("div", "meter");
-  const track = make("div", "track");
-  track.setAttribute("aria-hidden", "true"); // the number says it
-  const picture = draw("svg", "", { viewBox: "0 0 100 1", preserveAspectRatio: "none" });
-  picture.append(draw("rect", `fill ${kind}`, { x: 0, y: 0, height: 1, width: known(share) ? Math.max(0, Math.min(100, share)) : 0 }));
-  track.append(picture);
-  row.append(make("span", "what", name), track, make("span", "number", number));
-  return row;
-}
-
-// Where a value is missing the line has a gap.
-function line(values, key) {
-  let path = "", pen = "M";
-  values.forEach((one, index) => {
-    if (!known(one[key])) { pen = "M"; return; }
-    path += `${pen}${POINTS - values.length + index} ${(100 - one[key]).toFixed(1)}`;
-    pen = "L";
-  });
-  return path;
-}
-
-function memoryShare(device) {
-  return known(device.memory_used_bytes) && device.memory_total_bytes ? (100 * device.memory_used_bytes) / device.memory_total_bytes : null;
-}
-
-function remember(device) {
-  const values = seen.get(device.index) || [];
-  values.push({ use: device.utilization_percent, memory: memoryShare(device) });
-  if (values.length > POINTS) values.shift();
-  seen.set(device.index, values);
-  return values;
-}
-
-function card(device, values) {
-  const one = make("li", "card");
-  const well = ["ok", "not checked", "asleep"].includes(device.health);
-  if (!well) one.dataset.bad = "";
-  const title = make("h3");
-  const health = make("span", device.health === "ok" ? "health" : well ? "health quiet" : "health",
-    (well ? "" : "⚠ ") + (words.health[device.health] || device.health));
-  title.append(make("span", "index", String(device.index)), make("span", "name", device.name || device.kind), health);
-  const graph = draw("svg", "graph", { viewBox: `0 0 ${POINTS} 100`, preserveAspectRatio: "none", role: "img",
-    "aria-label": words.graph.replace("{}", device.index) });
-  graph.append(draw("path", "memory", { d: line(values, "memory") }), draw("path", "use", { d: line(values, "use") }));
-  const facts = make("p", "facts");
-  // null: who uses it is not known.
-  if (!device.users) facts.append(make("span", "users", words.unknownUsers));
-  else if (device.users.length) facts.append(make("span", "users", device.users.join(", ")));
-  if (known(device.power_milliwatts)) facts.append(make("span", "", `${Math.round(device.power_milliwatts / 1000)} W`));
-  if (known(device.temperature_celsius))
-    facts.append(make("span", device.temperature_celsius >= 85 ? "hot" : "", `${device.temperature_celsius} °C`));
-  if (known(device.clock_sm_mhz)) facts.append(make("span", "", `${device.clock_sm_mhz} MHz`));
-  for (const reason of device.health_reasons) facts.append(make("span", "hot", reason));
-  one.append(title, meter("use", words.use, device.utilization_percent, percent(device.utilization_percent)),
-    meter("memory", words.memory, memoryShare(device), `${bytes(device.memory_used_bytes)} / ${bytes(device.memory_total_bytes)}`),
-    graph, facts);
-  return one;
-}
-
-const COLUMNS = [["device", "device", String], ["pid", "pid", (v) => (known(v) ? String(v) : "-")], ["user", "user", (v) => v || "-"],
-  ["job", "job", (v) => (known(v) ? String(v) : "-")], ["memory", "memory_bytes", bytes], ["sm", "sm_percent", percent],
-  ["cpu", "cpu_percent", percent], ["rss", "rss_bytes", bytes], ["age", "age_seconds", duration], ["command", "command", (v) => v || "-"]];
-const NUMBERS = new Set(["pid", "memory_bytes", "sm_percent", "cpu_percent", "rss_bytes", "age_seconds", "job"]);
-
-function columns() {
-  at("columns").replaceChildren(...COLUMNS.map(([name, key]) => {
-    const head = make("th", NUMBERS.has(key) ? "number" : "");
-    head.scope = "col";
-    if (key === sort) head.setAttribute("aria-sort", NUMBERS.has(key) ? "descending" : "ascending");
-    const button = make("button", "", words[name] + (key === sort ? (NUMBERS.has(key) ? " ▾" : " ▴") : ""));
-    button.type = "button";
-    button.addEventListener("click", () => { sort = key; columns(); });
-    head.append(button);
-    return head;
-  }));
-}
-
-function compare(a, b) {
-  const x = a[sort], y = b[sort];
-  if (known(x) !== known(y)) return known(x) ? -1 : 1;
-  if (!known(x)) return 0;
-  return typeof x === "number" ? (sort === "device" ? x - y : y - x) : String(x).localeCompare(String(y));
-}
-
-function show(frame) {
-  const host = frame.host;
-  document.title = `Berth · ${host.hostname || ""}`;
-  const driver = frame.driver.version ? `NVIDIA ${frame.driver.version}` : "";
-  at("host").textContent = [host.hostname, driver, frame.driver.message].filter(Boolean).join(" · ");
-  at("devices").replaceChildren(...frame.devices.map((device) => card(device, remember(device))));
-  const rows = [...frame.processes].sort(compare).map((process) => {
-    const row = make("tr");
-    for (const [, key, text] of COLUMNS) row.append(make("td", NUMBERS.has(key) ? "number" : key, text(process[key])));
-    return row;
-  });
-  at("processes").replaceChildren(...rows);
-  const more = frame.processes_not_listed;
-  at("no-processes").hidden = rows.length > 0 && more === 0;
-  const none = frame.devices.some((device) => !device.users) ? words.noKnownProcesses : words.noProcesses;
-  at("no-processes").textContent = more > 0 ? words.notListed.replace("{}", more) : none;
-}
-
-function showJob(job) {
-  if (["waiting", "held", "running"].includes(job.state)) jobs.set(job.id, job);
-  else jobs.delete(job.id);
-  at("jobs").replaceChildren(...[...jobs.values()].map((one) => {
-    const row = make("li");
-    const name = one.name || (one.command || []).join(" ");
-    row.append(make("span", "state", `${one.id} ${words.states[one.state]}`), make("span", "", [one.user, name].filter(Boolean).join(" · ")));
-    return row;
-  }));
-  at("no-jobs").hidden = jobs.size > 0;
-}
-
-function showAlerts(alerts) {
-  at("alerts-part").hidden = alerts.length === 0;
-  at("alerts").replaceChildren(...alerts.map((one) => {
-    const row = make("li", one.severity === "critical" ? "critical" : "");
-    row.append(make("span", "state", words.severities[one.severity] || one.severity), make("span", "", one.message), make("code", "", one.hint));
-    return row;
-  }));
+function tell(what) {
+  if (shown && shown[what]) shown[what]();
 }
 
 function say(text, bad) {
@@ -192,9 +35,39 @@ function say(text, bad) {
   if (bad) at("state").dataset.bad = ""; else delete at("state").dataset.bad;
 }
 
+function showMenu() {
+  at("pages").replaceChildren(...MENU.map((name) => {
+    const one = link(word(name), `#/${name}`);
+    one.dataset.page = name;
+    return one;
+  }));
+}
+
+function onWatch(kind, data) {
+  if (kind === "alerts") {
+    state.alerts = data.alerts;
+    at("pages").querySelector("[data-page=health]").dataset.count = data.alerts.length || "";
+    return tell("alerts");
+  }
+  if (kind !== "frame") return;
+  state.frame = data;
+  document.title = `Berth · ${data.host.hostname || ""}`;
+  at("host").textContent = [data.host.hostname, data.driver.version ? `NVIDIA ${data.driver.version}` : "", data.driver.message].filter(Boolean).join(" · ");
+  say(word("live"));
+  machine.remember(data);
+  tell("frame");
+}
+
+let isReady = false;
+function onEvent(kind, data) {
+  if (kind === "job") state.jobs.set(data.job.id, data.job);
+  if (kind === "ready") isReady = true;
+  if (isReady) tell("jobs"); // the first events list all jobs
+}
+
 // EventSource cannot send a token, so the stream is read by fetch.
 async function listen(path, take) {
-  const answer = await fetch(path, { headers: { Authorization: `Bearer ${token}` }, cache: "no-store" });
+  const answer = await fetch(path, { headers: { Authorization: `Bearer ${state.token}` }, cache: "no-store" });
   if (answer.status === 401) return "refused";
   if (!answer.ok) return "lost";
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -203,8 +76,7 @@ async function listen(path, take) {
     const { value, done } = await reader.read();
     if (done) return "lost";
     text += value;
-    let end = text.indexOf("\n\n");
-    for (; end >= 0; end = text.indexOf("\n\n")) {
+    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
       const lines = text.slice(0, end).split("\n");
       text = text.slice(end + 2);
       const data = lines.filter((one) => one.startsWith("data: ")).map((one) => one.slice(6)).join("\n");
@@ -222,14 +94,18 @@ async function follow(path, take, begin) {
     let came = false;
     const ended = await listen(path, (kind, data) => { came = true; take(kind, data); }).catch(() => "lost");
     if (came) wait = 500;
-    if (ended === "refused") return askForToken(words.refused);
-    say(words.lost, true);
+    if (ended === "refused") return askForToken(word("refused"));
+    say(word("lost"), true);
     await pause(wait);
   }
 }
 
 function askForToken(why) {
   sessionStorage.removeItem("token");
+  state.token = "";
+  if (shown && shown.close) shown.close();
+  shown = null;
+  at("page").replaceChildren();
   at("login").hidden = false;
   at("token").value = "";
   at("token").focus();
@@ -238,13 +114,18 @@ function askForToken(why) {
 
 let follows = false;
 function open() {
-  if (!token) return askForToken(words.needsToken);
-  sessionStorage.setItem("token", token);
+  if (!state.token) return askForToken(word("needsToken"));
+  sessionStorage.setItem("token", state.token);
   at("login").hidden = true;
   if (follows) return location.reload();
   follows = true;
-  follow("/v1/watch", (kind, frame) => { if (kind === "frame") { say(words.live); show(frame); } else if (kind === "alerts") showAlerts(frame.alerts); }, () => {});
-  follow("/v1/events", (kind, job) => { if (kind === "job") showJob(job); }, () => { jobs.clear(); at("no-jobs").hidden = false; });
+  route();
+  follow("/v1/watch", onWatch, () => {});
+  follow("/v1/events", onEvent, () => {
+    // The stream begins with all active jobs; what it leaves out has ended.
+    for (const job of state.jobs.values()) if (!job.ended) state.jobs.delete(job.id);
+    isReady = false;
+  });
 }
 
 function theme(name) {
@@ -252,12 +133,20 @@ function theme(name) {
   else delete document.documentElement.dataset.theme;
 }
 
+/** "#/jobs" names a page; anything else after # is the token, which stays out of the address bar. */
+function takeAddress() {
+  const after = location.hash.slice(1);
+  if (!after || after.startsWith("/")) return false;
+  state.token = after;
+  history.replaceState(null, "", `${location.pathname}#/machine`);
+  return true;
+}
+
 function begin() {
   document.documentElement.lang = chinese ? "zh-CN" : "en";
-  const texts = { skip: "skip", "devices-title": "devices", "alerts-title": "alerts", "processes-title": "processes", "jobs-title": "jobs", theme: "theme",
-    "token-label": "token", "token-send": "send", "no-processes": "noProcesses", "no-jobs": "noJobs" };
-  for (const [id, word] of Object.entries(texts)) at(id).textContent = words[word];
-  columns();
+  for (const [id, key] of Object.entries({ skip: "skip", theme: "theme", "token-label": "token", "token-send": "send" })) at(id).textContent = word(key);
+  at("skip").addEventListener("click", (event) => { event.preventDefault(); at("main").focus(); });
+  showMenu();
   theme(localStorage.getItem("theme"));
   at("theme").addEventListener("click", () => {
     const dark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -266,9 +155,10 @@ function begin() {
     localStorage.setItem("theme", next);
     theme(next);
   });
-  at("login").addEventListener("submit", (event) => { event.preventDefault(); token = at("token").value.trim(); open(); });
-  token = location.hash.slice(1) || sessionStorage.getItem("token") || "";
-  if (location.hash) history.replaceState(null, "", location.pathname); // the token stays out of the address bar
+  at("login").addEventListener("submit", (event) => { event.preventDefault(); state.token = at("token").value.trim(); open(); });
+  addEventListener("hashchange", () => { if (takeAddress()) open(); else route(); });
+  state.token = sessionStorage.getItem("token") || "";
+  takeAddress();
   open();
 }
 begin();

@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/verbs.hpp"
-#include "output/json_writer.hpp"
 #include "output/table.hpp"
 #include "output/words.hpp"
+#include "serve/watch_json.hpp"
 #include "system/runtime_folder.hpp"
 #include "top/graph.hpp"
 #include "watch/history.hpp"
@@ -19,17 +18,14 @@
 namespace berth::cli {
 namespace {
 
+using serve::Period;
 using watch::DeviceHistory;
 using watch::Moment;
 using watch::Series;
 using watch::UsageRow;
 
-struct Asked {
-  std::int64_t from = 0, to = 0, step = 0;
-};
-
-Result<Asked> asked_of(const Arguments& arguments, std::chrono::milliseconds usual) {
-  Asked asked;
+Result<Period> asked_of(const Arguments& arguments, std::chrono::milliseconds usual) {
+  Period asked;
   asked.to = std::chrono::duration_cast<std::chrono::seconds>(
                  std::chrono::system_clock::now().time_since_epoch())
                  .count() +
@@ -59,18 +55,8 @@ Result<watch::HistoryReader> open_history() {
   return watch::HistoryReader::open(!has_own && ::access(shared.c_str(), F_OK) == 0 ? shared : own);
 }
 
-/// Means over `step` seconds.
-std::vector<std::pair<std::int64_t, Moment>> in_steps(const DeviceHistory& device,
-                                                      std::int64_t step) {
-  std::map<std::int64_t, watch::Mean> means;
-  for (const auto& [time, moment] : device.moments) means[time - time % step].add(moment);
-  std::vector<std::pair<std::int64_t, Moment>> steps;
-  for (auto& [time, mean] : means) steps.emplace_back(time, mean.take());
-  return steps;
-}
-
 /// A step for a table with about thirty rows.
-std::int64_t table_step(const Asked& asked) {
+std::int64_t table_step(const Period& asked) {
   constexpr std::int64_t kRows = 30;
   for (const std::int64_t step : {1, 10, 30, 60, 300, 600, 1800, 3600, 10'800, 21'600, 86'400})
     if ((asked.to - asked.from) / step <= kRows) return step;
@@ -86,7 +72,7 @@ const std::optional<double>& value_of(const Moment& moment, Series series) {
   return moment[static_cast<std::size_t>(series)];
 }
 
-std::string history_table(const std::vector<DeviceHistory>& devices, const Asked& asked,
+std::string history_table(const std::vector<DeviceHistory>& devices, const Period& asked,
                           const output::Terminal& terminal) {
   output::Table table({{text("time (UTC)")},
                        {text("device"), true},
@@ -97,7 +83,7 @@ std::string history_table(const std::vector<DeviceHistory>& devices, const Asked
                        {"SM MHz", true}});
   const std::int64_t step = asked.step != 0 ? asked.step : table_step(asked);
   for (const DeviceHistory& device : devices)
-    for (const auto& [time, moment] : in_steps(device, std::max(step, device.step))) {
+    for (const auto& [time, moment] : serve::in_steps(device, std::max(step, device.step))) {
       const auto number = [&m = moment](Series series, const char* unit) {
         const auto& value = value_of(m, series);
         return value ? fmt::format("{:.0f}{}", *value, unit) : std::string("-");
@@ -113,13 +99,13 @@ std::string history_table(const std::vector<DeviceHistory>& devices, const Asked
   return table.render(terminal);
 }
 
-std::string history_csv(const std::vector<DeviceHistory>& devices, const Asked& asked) {
+std::string history_csv(const std::vector<DeviceHistory>& devices, const Period& asked) {
   std::string csv = "time,device,uuid";
   for (std::size_t i = 0; i < watch::kSeriesCount; ++i)
     csv += fmt::format(",{}", watch::name(static_cast<Series>(i)));
   csv += "\n";
   for (const DeviceHistory& device : devices)
-    for (const auto& [time, moment] : in_steps(device, std::max(asked.step, device.step))) {
+    for (const auto& [time, moment] : serve::in_steps(device, std::max(asked.step, device.step))) {
       csv += fmt::format("{},{},{}", output::show_time(time * 1000), device.index, device.key);
       for (const auto& value : moment) csv += value ? fmt::format(",{:.10g}", *value) : ",";
       csv += "\n";
@@ -127,33 +113,7 @@ std::string history_csv(const std::vector<DeviceHistory>& devices, const Asked& 
   return csv;
 }
 
-void begin_json(output::JsonWriter& json, const Asked& asked) {
-  json.open('{');
-  json.field("schema", 1);
-  json.field("from", output::show_time(asked.from * 1000));
-  json.field("to", output::show_time(asked.to * 1000));
-}
-
-std::string history_json(const std::vector<DeviceHistory>& devices, const Asked& asked) {
-  output::JsonWriter json;
-  begin_json(json, asked);
-  json.rows("devices", devices, [&](const DeviceHistory& device) {
-    const std::int64_t step = std::max(asked.step, device.step);
-    json.field("device", device.index);
-    json.field("uuid", device.key);
-    json.text_field("name", device.name);
-    json.field("step_seconds", step);
-    json.rows("points", in_steps(device, step), [&](const auto& point) {
-      json.field("time", output::show_time(point.first * 1000));
-      for (std::size_t i = 0; i < watch::kSeriesCount; ++i)
-        json.field(watch::name(static_cast<Series>(i)), point.second[i]);
-    });
-  });
-  json.close('}');
-  return json.finish();
-}
-
-std::string history_plot(const std::vector<DeviceHistory>& devices, const Asked& asked,
+std::string history_plot(const std::vector<DeviceHistory>& devices, const Period& asked,
                          const output::Terminal& terminal) {
   constexpr int kRows = 4, kMargin = 6;
   const int columns = std::max(10, terminal.width - kMargin);
@@ -180,37 +140,11 @@ std::string history_plot(const std::vector<DeviceHistory>& devices, const Asked&
   return plot + "      " + time_of(asked.from) + "  –  " + time_of(asked.to) + " UTC\n";
 }
 
-bool is_wanted(const UsageRow& row, const Arguments& arguments) {
-  const auto user = arguments.value("--user");
-  const auto job = arguments.value("--job");
-  return (!user || row.key.user == *user) && (!job || std::to_string(row.key.job) == *job);
-}
-
-/// The key by which a usage row is summed.
-std::string group_of(const UsageRow& row, const std::string& by) {
-  if (by == "job") return row.key.job == 0 ? "-" : std::to_string(row.key.job);
-  if (by == "command") return row.key.program.empty() ? "?" : row.key.program;
-  return row.key.user.empty() ? "?" : row.key.user;
-}
-
-std::vector<std::pair<std::string, watch::Usage>> sums_of(const std::vector<UsageRow>& rows,
-                                                          const Arguments& arguments,
-                                                          const std::string& by) {
-  std::map<std::string, watch::Usage> groups;
-  for (const UsageRow& row : rows)
-    if (is_wanted(row, arguments)) groups[group_of(row, by)].add(row.usage);
-  std::vector<std::pair<std::string, watch::Usage>> sums(groups.begin(), groups.end());
-  std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) {
-    return a.second.held_seconds > b.second.held_seconds;
-  });
-  return sums;
-}
-
 std::string hours(double seconds) {
   return fmt::format("{:.2f}", seconds / 3600);
 }
 
-std::string usage_table(const std::vector<std::pair<std::string, watch::Usage>>& sums,
+std::string usage_table(const serve::UsageSums& sums,
                         const std::string& by, const output::Terminal& terminal) {
   output::Table table({{std::string(tr(by == "job"       ? msgid("job")
                                        : by == "command" ? msgid("command")
@@ -232,35 +166,19 @@ std::string usage_table(const std::vector<std::pair<std::string, watch::Usage>>&
   return table.render(terminal);
 }
 
-std::string usage_json(const std::vector<std::pair<std::string, watch::Usage>>& sums,
-                       const std::string& by, const Asked& asked) {
-  output::JsonWriter json;
-  begin_json(json, asked);
-  json.field("by", by);
-  json.rows("usage", sums, [&](const auto& one) {
-    const watch::Usage& usage = one.second;
-    const bool is_known = usage.known_seconds > 0;
-    json.field("name", one.first);
-    json.field("held_seconds", usage.held_seconds);
-    json.field("known_seconds", usage.known_seconds);
-    json.field("used_seconds", is_known ? std::optional(usage.used_seconds) : std::nullopt);
-    json.field("idle_seconds", is_known ? std::optional(usage.idle_seconds) : std::nullopt);
-    json.field("memory_byte_seconds", usage.memory_byte_seconds);
-    json.field("energy_joules", usage.energy_joules);
-  });
-  json.close('}');
-  return json.finish();
-}
-
 Error nothing_kept(const std::string& what) {
   return {ErrorCode::kNotFound, "E0986", what, "berth history --since 24h"};
 }
 
 Result<int> print_usage(const Context& context, const watch::HistoryReader& reader,
-                        const Asked& asked, const std::string& by) {
-  const auto sums = sums_of(reader.usage(asked.from, asked.to), context.arguments, by);
+                        const Period& asked, const std::string& by) {
+  const auto user = context.arguments.value("--user"), job = context.arguments.value("--job");
+  const auto sums =
+      serve::usage_sums(reader.usage(asked.from, asked.to), by, [&](const UsageRow& row) {
+        return (!user || row.key.user == *user) && (!job || std::to_string(row.key.job) == *job);
+      });
   if (context.json) {
-    context.out(usage_json(sums, by, asked));
+    context.out(serve::usage_json(sums, by, asked));
     return 0;
   }
   if (sums.empty()) return nothing_kept(text("no use of a device is recorded for that time"));
@@ -284,7 +202,7 @@ Result<int> run_history(const Context& context) {
   const auto devices = reader->devices({asked->from, asked->to, asked->step, names});
   const std::string format = context.json ? "json" : arguments.value("--format").value_or("table");
   if (format == "json") {
-    context.out(history_json(devices, *asked));
+    context.out(serve::history_json(devices, *asked));
     return 0;
   }
   const bool is_empty = std::all_of(devices.begin(), devices.end(),

@@ -15,9 +15,9 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "output/error.hpp"
+#include "serve/page_files.hpp"
 #include "serve/tcp_address.hpp"
 #include "serve/token.hpp"
-#include "serve/watch_feed.hpp"
 #include "system/runtime_folder.hpp"
 
 namespace berth::serve {
@@ -54,6 +54,13 @@ std::string_view token_of(const Header& header) {
   for (std::size_t i = 0; i < kScheme.size(); ++i)
     if ((value[i] | (i + 1 < kScheme.size() ? 0x20 : 0)) != kScheme[i]) return {};
   return value.substr(kScheme.size());
+}
+
+/// A browser names the page that calls. Ours is at the same address as the call; no other page is.
+bool is_from_other_page(const Header& header) {
+  if (header.find(http::field::origin) == header.end()) return false;
+  const std::string_view host = field(header, http::field::host);
+  return field(header, http::field::origin) != "http://" + std::string(host);
 }
 
 /// A browser opens the page before the page can send a token.
@@ -151,7 +158,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
     if (problem) return close();
     const Header& header = parser_.get();
     if (!is_own_host(field(header, http::field::host), door_->port) ||
-        header.find(http::field::origin) != header.end())
+        is_from_other_page(header))
       return refuse("403 Forbidden",
                     Error{ErrorCode::kPermissionDenied, "E0918",
                           text("the call is for another host, or comes from a web page"), ""});

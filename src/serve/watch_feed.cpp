@@ -3,21 +3,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio.hpp>
+#include <chrono>
 #include <map>
+#include <utility>
 
 #include "base/text.hpp"
 #include "output/json.hpp"
 #include "output/json_writer.hpp"
 #include "output/words.hpp"
+#include "serve/doctor_call.hpp"
+#include "serve/history_calls.hpp"
+#include "serve/page_files.hpp"
 #include "serve/refusal.hpp"
-
-extern "C" {
-extern const unsigned char berth_page_html[], berth_page_html_end[];
-extern const unsigned char berth_page_js[], berth_page_js_end[];
-extern const unsigned char berth_page_css[], berth_page_css_end[];
-}
 
 namespace berth::serve {
 
@@ -26,24 +24,9 @@ namespace {
 /// Per user: a page needs one, and each costs a copy of every frame.
 constexpr std::ptrdiff_t kMostListeners = 64;
 constexpr std::size_t kMostProcesses = 200;
-constexpr const char* kPolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-struct PageFile {
-  std::string_view path;
-  const char* type;
-  const unsigned char *begin, *end;
-};
-
-const std::array<PageFile, 3>& page_files() {
-  static const std::array<PageFile, 3> kFiles = {{
-      {"/", "text/html; charset=utf-8", berth_page_html, berth_page_html_end},
-      {"/app.js", "text/javascript; charset=utf-8", berth_page_js, berth_page_js_end},
-      {"/app.css", "text/css; charset=utf-8", berth_page_css, berth_page_css_end},
-  }};
-  return kFiles;
-}
+/// Readings of the history that wait for their turn.
+constexpr int kMostLookups = 64;
+constexpr std::chrono::minutes kDoctorKept(1);
 
 std::string alerts_json(const std::vector<watch::Alert>& alerts) {
   output::JsonWriter json;
@@ -69,11 +52,6 @@ std::string alerts_event(const std::vector<watch::Alert>& alerts) {
 
 }  // namespace
 
-bool is_page(std::string_view path) {
-  return std::any_of(page_files().begin(), page_files().end(),
-                     [&](const PageFile& one) { return one.path == path; });
-}
-
 WatchFeed::WatchFeed(boost::asio::io_context& loop, inventory::Sources sources,
                      const std::string& version, std::function<watch::QueueNumbers()> queue)
     : loop_(loop), sources_(std::move(sources)), queue_(std::move(queue)), rendered_([&] {
@@ -83,6 +61,9 @@ WatchFeed::WatchFeed(boost::asio::io_context& loop, inventory::Sources sources,
       }()) {}
 
 WatchFeed::~WatchFeed() {
+  is_over_ = true;
+  lookups_.join();
+  doctor_.join();
   sampler_.reset();
 }
 
@@ -90,6 +71,7 @@ void WatchFeed::keep_history(const std::string& state_folder,
                              const std::function<void(const std::string&)>& note) {
   auto history = watch::History::open(watch::history_file(state_folder), note);
   note_ = note;
+  history_file_ = watch::history_file(state_folder);
   if (history)
     history_ = *std::move(history);
   else if (note)
@@ -129,29 +111,87 @@ void WatchFeed::set_roots(std::vector<JobRoot> roots) {
 
 bool WatchFeed::act(const Call& call, const Answer& answer) {
   if (call.method != "GET") return false;
-  for (const PageFile& file : page_files())
-    if (file.path == call.path) {
-      const auto* bytes = reinterpret_cast<const char*>(file.begin);
-      answer.send({200, std::string(bytes, static_cast<std::size_t>(file.end - file.begin)),
-                   file.type, kPolicy});
-      return true;
-    }
-  const bool is_stream = call.path == "/v1/watch";
+  if (auto page = page_reply(call.path)) {
+    answer.send(*std::move(page));
+    return true;
+  }
+  const Asker asker{{call.method, call.path, call.query, "", call.peer, call.accept}, answer};
+  if (call.path == "/v1/history" || call.path == "/v1/usage") {
+    read_history(asker);
+    return true;
+  }
+  if (call.path == "/v1/doctor") {
+    ask_doctor(asker);
+    return true;
+  }
   if (call.path == "/v1/alerts") {
     start();
     answer.send({200, alerts_json(alerts_.active())});
     return true;
   }
-  if (!is_stream && call.path != "/metrics") return false;
+  const bool is_stream = call.path == "/v1/watch";
+  if (!is_stream && call.path != "/metrics" && call.path != "/v1/health") return false;
   start();
-  const Asker asker{{call.method, call.path, call.query, "", call.peer, call.accept}, answer};
   if (is_stream)
     begin_stream(asker);
   else if (frame_)
-    send_metrics(asker);
+    answer_from_frame(asker);
   else
     early_.push_back(asker);
   return true;
+}
+
+void WatchFeed::answer_from_frame(const Asker& asker) {
+  if (asker.call.path == "/metrics") return send_metrics(asker);
+  const auto checked = watch::check_health(frame_->snapshot, {});
+  asker.answer.send(checked ? Reply{200, health_json(*checked)} : refusal(checked.error()));
+}
+
+/// Reads the file in a thread of its own: months of readings would delay every other answer.
+void WatchFeed::read_history(const Asker& asker) {
+  if (pending_lookups_ >= kMostLookups)
+    return asker.answer.send(
+        refusal({ErrorCode::kUnavailable, "E0990",
+                 text("{} calls for the history wait already: call again later", kMostLookups),
+                 ""}));
+  ++pending_lookups_;
+  const uid_t uid = asker.call.peer.uid;
+  const auto only = is_for_all(uid) ? std::nullopt : std::optional(users_.of(uid));
+  boost::asio::post(lookups_, [this, asker, only, alive = std::weak_ptr(alive_)] {
+    const std::int64_t now = std::chrono::duration_cast<std::chrono::seconds>(
+                                 std::chrono::system_clock::now().time_since_epoch())
+                                 .count();
+    Reply reply = is_over_ ? Reply{503, ""}
+                  : asker.call.path == "/v1/history"
+                      ? history_reply(history_file_, asker.call, now)
+                      : usage_reply(history_file_, asker.call, now, only);
+    boost::asio::post(loop_, [this, asker, alive, reply = std::move(reply)]() mutable {
+      if (!alive.lock()) return;
+      --pending_lookups_;
+      asker.answer.send(std::move(reply));
+    });
+  });
+}
+
+/// Doctor sees the daemon's variables and files, which other users may not.
+void WatchFeed::ask_doctor(const Asker& asker) {
+  if (!is_for_all(asker.call.peer.uid))
+    return asker.answer.send(
+        refusal({ErrorCode::kPermissionDenied, "E0991",
+                 text("only the user of this broker may run its doctor"), "berth doctor"}));
+  if (diagnosis_ && std::chrono::steady_clock::now() - diagnosed_at_ < kDoctorKept)
+    return asker.answer.send(*diagnosis_);
+  patients_.push_back(asker);
+  if (patients_.size() > 1) return;
+  boost::asio::post(doctor_, [this, alive = std::weak_ptr(alive_)] {
+    Reply reply = doctor_reply(is_over_);
+    boost::asio::post(loop_, [this, alive, reply = std::move(reply)]() mutable {
+      if (!alive.lock()) return;
+      for (const Asker& one : std::exchange(patients_, {})) one.answer.send(reply);
+      diagnosed_at_ = std::chrono::steady_clock::now();
+      if (reply.status == 200) diagnosis_ = std::move(reply);
+    });
+  });
 }
 
 void WatchFeed::send_metrics(const Asker& asker) {
@@ -203,7 +243,7 @@ void WatchFeed::take(const watch::FramePtr& frame) {
   frame_ = frame;
   note_alerts(*frame);
   for (const Asker& one : early_)
-    if (one.answer.is_wanted()) send_metrics(one);
+    if (one.answer.is_wanted()) answer_from_frame(one);
   early_.clear();
   listeners_.remove_if([](const Asker& one) { return !one.answer.is_wanted(); });
   std::map<uid_t, std::string> events;

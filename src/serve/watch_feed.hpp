@@ -1,8 +1,11 @@
-// The daemon's part of watching: owns the sampler, answers `/metrics`, `/v1/watch` and
-// `/v1/alerts`, and serves the web page. Everything except the sampler's thread runs in the
-// daemon's loop.
+// The daemon's part of watching: owns the sampler, answers `/metrics`, `/v1/watch`, `/v1/alerts`,
+// `/v1/health`, `/v1/history`, `/v1/usage` and `/v1/doctor`, and serves the web page. The sampler,
+// readings of the history and doctor have threads; the rest runs in the daemon's loop.
 #pragma once
 
+#include <atomic>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
 #include <functional>
 #include <list>
 #include <memory>
@@ -14,6 +17,7 @@
 #include "inventory/observe.hpp"
 #include "serve/observer.hpp"
 #include "serve/server.hpp"
+#include "system/process.hpp"
 #include "watch/alerts.hpp"
 #include "watch/history.hpp"
 #include "watch/rendered.hpp"
@@ -48,6 +52,9 @@ class WatchFeed {
   void take(const watch::FramePtr& frame);
   void note_alerts(const watch::Frame& frame);
   void send_metrics(const Asker& asker);
+  void answer_from_frame(const Asker& asker);
+  void read_history(const Asker& asker);
+  void ask_doctor(const Asker& asker);
   void begin_stream(const Asker& asker);
   [[nodiscard]] std::string event_for(uid_t uid) const;
   [[nodiscard]] bool is_for_all(uid_t uid) const;
@@ -64,11 +71,16 @@ class WatchFeed {
   std::mutex mutex_;            // protects roots_
   std::vector<JobRoot> roots_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::string history_file_;  // "": none is kept
+  system::UserNames users_{"/etc"};
+  int pending_lookups_ = 0;
+  std::list<Asker> patients_;  // wait for doctor
+  std::optional<Reply> diagnosis_;
+  std::chrono::steady_clock::time_point diagnosed_at_;
+  std::atomic<bool> is_over_ = false;
+  boost::asio::thread_pool lookups_{1}, doctor_{1};
   std::optional<watch::History> history_;    // used by the sampler's thread
   std::unique_ptr<watch::Sampler> sampler_;  // last: its thread uses the others
 };
-
-/// Whether the path is a file of the web page, which contains no data and needs no token.
-[[nodiscard]] bool is_page(std::string_view path);
 
 }  // namespace berth::serve

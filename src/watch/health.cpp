@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "model/device_selector.hpp"
+#include "model/device_use.hpp"
 
 namespace berth::watch {
 
@@ -93,6 +95,35 @@ Verdict verdict_of(const std::vector<HealthCheck>& checks) {
   for (const HealthCheck& one : checks)
     if (one.verdict == Verdict::kFailed) return Verdict::kFailed;
   return checks.empty() ? Verdict::kNotChecked : checks.front().verdict;
+}
+
+Result<std::vector<CheckedDevice>> check_health(const model::Snapshot& snapshot,
+                                                const std::vector<std::string>& named) {
+  std::vector<int> wanted;
+  if (!named.empty()) {
+    const auto selected = model::select_devices(snapshot.devices, named);
+    if (!selected) return selected.error();
+    for (const model::Selected& one : *selected) wanted.push_back(one.device);
+  }
+  std::vector<CheckedDevice> checked;
+  for (const Device& device : snapshot.devices) {
+    const bool is_wanted =
+        wanted.empty() ? model::is_gpu(device) && (device.managed || model::out_of_reach(device))
+                       : std::find(wanted.begin(), wanted.end(), device.index) != wanted.end();
+    if (is_wanted) checked.push_back({&device, health_of(device)});
+  }
+  if (checked.empty())
+    return Error{ErrorCode::kNoDevice, "E0987",
+                 snapshot.driver.message.empty() ? text("there is no GPU to check")
+                                                 : snapshot.driver.message,
+                 snapshot.driver.hint.empty() ? "berth doctor" : snapshot.driver.hint};
+  return checked;
+}
+
+bool is_well(const std::vector<CheckedDevice>& devices) {
+  return std::none_of(devices.begin(), devices.end(), [](const CheckedDevice& one) {
+    return verdict_of(one.checks) == Verdict::kFailed;
+  });
 }
 
 }  // namespace berth::watch

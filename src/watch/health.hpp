@@ -5,7 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/device.hpp"
+#include "base/result.hpp"
+#include "model/snapshot.hpp"
 
 namespace berth::watch {
 
@@ -22,6 +23,16 @@ struct HealthCheck {
 [[nodiscard]] std::vector<HealthCheck> health_of(const model::Device& device);
 /// Failed if a check failed; ok if none did and the device answers.
 [[nodiscard]] Verdict verdict_of(const std::vector<HealthCheck>& checks);
+
+struct CheckedDevice {
+  const model::Device* device;  // of the snapshot
+  std::vector<HealthCheck> checks;
+};
+/// The named devices, or all GPUs. Fails as model::select_devices, and with kNoDevice (E0987).
+[[nodiscard]] Result<std::vector<CheckedDevice>> check_health(
+    const model::Snapshot& snapshot, const std::vector<std::string>& named);
+/// Whether no check failed.
+[[nodiscard]] bool is_well(const std::vector<CheckedDevice>& devices);
 
 /// Above this a device is too hot, whatever its own limit is.
 inline constexpr double kTooHot = 90;

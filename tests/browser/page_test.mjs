@@ -1,4 +1,4 @@
-// The page of the daemon in a real Chromium, on a simulated machine: what it shows live, a fault, hostile names, a wrong token, a
+// The pages of the daemon in a real Chromium, on a simulated machine: what each shows, a fault, hostile names, a wrong token, a
 // daemon that restarts, themes, widths, and what axe finds. Screenshots go to OUT.
 //
 // usage: node page_test.mjs BERTH OUT
@@ -25,7 +25,7 @@ async function freePort() {
 }
 
 // The simulated machine is a shell; what is started with its variables is on it.
-const shell = spawn(berth, ["sim", "--machine", "dgx-h100-8", "--processes", "14", "--fault", "lost:5@45", "--", "sh", "-c", "env -0; cat"]);
+const shell = spawn(berth, ["sim", "--machine", "dgx-h100-8", "--processes", "14", "--fault", "lost:5@150", "--", "sh", "-c", "env -0; cat"]);
 let said = "";
 while (!(said.endsWith("\0") && said.includes("BERTH_SIM_DIR"))) said += await new Promise((done) => shell.stdout.once("data", (bytes) => done(String(bytes))));
 const variables = { ...Object.fromEntries(said.split("\0").filter(Boolean).map((one) => [one.slice(0, one.indexOf("=")), one.slice(one.indexOf("=") + 1)])),
@@ -49,6 +49,7 @@ const page = await context.newPage();
 const elsewhere = [], wrong = [];
 page.on("request", (request) => { if (!request.url().startsWith(address) && !request.url().startsWith("data:")) elsewhere.push(request.url()); });
 page.on("pageerror", (error) => wrong.push(String(error)));
+page.on("console", (message) => { if (/Content Security Policy/.test(message.text())) wrong.push(message.text()); });
 page.on("dialog", (dialog) => { wrong.push("a dialog: " + dialog.message()); dialog.dismiss(); });
 
 async function step(name, work) {
@@ -67,46 +68,97 @@ try {
   await step("with the address that berth prints it shows eight GPUs and the processes, live", async () => {
     await page.goto("about:blank");
     await page.goto(`${address}#${token}`);
-    await page.waitForSelector(".card >> nth=8");
-    assert.equal(await page.locator(".card").count(), 9); // and the CPU
-    await page.waitForSelector("#processes tr >> nth=13");
+    await page.waitForSelector(".cards .card >> nth=8");
+    assert.equal(await page.locator(".cards .card").count(), 9); // and the CPU
+    await page.waitForSelector("#processes tbody tr >> nth=13");
     assert.ok(!(await page.url()).includes(token), "the token stays out of the address bar");
     await page.waitForFunction(() => (document.querySelector(".graph .use").getAttribute("d") || "").split("L").length > 3);
   });
-  await step("a hostile name is only text", async () => {
-    await run("run", "--queue", "--hold", "--name", "<img src=x onerror=alert(1)>", "--", "true");
-    await page.waitForFunction(() => document.getElementById("jobs").textContent.includes("<img src=x onerror"));
-    assert.equal(await page.locator("#jobs img").count(), 0);
-  });
-  await step("a job that is cancelled leaves the list", async () => {
-    await run("cancel", "1");
-    await page.waitForFunction(() => !document.getElementById("jobs").textContent.includes("onerror"));
+  await step("it draws the history of each device, and arrow keys read it", async () => {
+    await page.waitForFunction(() => document.querySelectorAll("#history .plot .line[d*=M]").length >= 8, null, { timeout: 60000 });
+    await page.focus("#history .chart");
+    await page.keyboard.press("ArrowLeft");
+    await page.waitForSelector("#history .reading.now");
+    await page.keyboard.press("Escape");
+    await page.click("#history button:text-is('power')");
+    await page.waitForFunction(() => /W/.test(document.querySelector("#history .reading").textContent));
   });
   await step("it sorts by the column that is pressed", async () => {
-    await page.click("#columns th:nth-child(3) button");
+    await page.click("#processes th:nth-child(3) button");
     await page.waitForFunction(() => {
       const users = [...document.querySelectorAll("#processes td:nth-child(3)")].map((cell) => cell.textContent);
       return users.length > 0 && users.every((one, at) => at === 0 || users[at - 1].localeCompare(one) <= 0);
     });
   });
+  await step("a device has a page with its readings, checks and facts", async () => {
+    await page.click(".cards .card >> nth=2 >> a");
+    await page.waitForFunction(() => document.querySelectorAll(".chart .plot").length >= 4);
+    await page.waitForFunction(() => document.querySelectorAll("#checks tbody tr").length === 1);
+    assert.match(await page.textContent(".pairs"), /GPU-/);
+  });
+  await step("a hostile name is only text", async () => {
+    await page.click("#pages a[href='#/jobs']");
+    await run("run", "--queue", "--hold", "--name", "<img src=x onerror=alert(1)>", "--", "true");
+    await page.waitForFunction(() => document.getElementById("jobs").textContent.includes("<img src=x onerror"));
+    assert.equal(await page.locator("#page img").count(), 0);
+  });
+  await step("a job is cancelled by a button that asks once", async () => {
+    await page.click("#jobs a[href='#/job/1']");
+    await page.click("#job button.danger");
+    assert.match(await page.textContent("#job"), /held/);
+    await page.click("#job button.danger");
+    await page.waitForFunction(() => !document.getElementById("jobs").textContent.includes("onerror"));
+    await page.waitForFunction(() => document.getElementById("job").textContent.includes("cancelled"));
+  });
+  await step("the output of a running job comes as it is written, without its colours", async () => {
+    await run("run", "--queue", "--gpus", "1", "--", "sh", "-c", "printf '\\033[31mepoch 1\\033[0m\\n'; sleep 3; echo epoch 2; sleep 600");
+    await page.goto(`${address}#/job/2`);
+    await page.waitForFunction(() => document.querySelector("#job pre.log")?.textContent.trim() === "epoch 1", null, { timeout: 60000 });
+    await page.waitForFunction(() => document.querySelector("#job pre.log").textContent.includes("epoch 2"), null, { timeout: 60000 });
+    assert.match(await page.textContent("#job"), /running/);
+  });
+  await step("a waiting job says why", async () => {
+    await run("run", "--queue", "--gpus", "8", "--", "true");
+    await page.goto(`${address}#/job/3`);
+    await page.waitForFunction(() => document.querySelector("#job .why")?.textContent.includes("No suitable device"));
+  });
+  await step("users shows who held GPUs", async () => {
+    await page.click("#pages a[href='#/users']");
+    await page.waitForSelector("#usage tbody tr", { timeout: 90000 });
+    await page.click("#usage button:text-is('by program')");
+    await page.waitForFunction(() => document.querySelector("#usage th").textContent === "command");
+  });
+  await step("health shows checks and what doctor finds", async () => {
+    await page.click("#pages a[href='#/health']");
+    await page.waitForFunction(() => document.querySelectorAll("#checks tbody tr").length === 8);
+    await page.waitForFunction(() => document.querySelector("#doctor p") && !document.querySelector("#doctor p").textContent.includes("…"), null, { timeout: 90000 });
+    assert.equal(await page.locator("#doctor .problem").count(), 0);
+  });
   await step("a lost GPU shows, with an alert", async () => {
     await page.waitForSelector("#alerts li", { timeout: 120000 });
     assert.match(await page.textContent("#alerts"), /GPU 5 is lost/);
-    assert.equal(await page.locator(".card[data-bad]").count(), 1);
+    assert.equal(await page.getAttribute("#pages a[href='#/health']", "data-count"), "1");
+    await page.click("#pages a[href='#/machine']");
+    await page.waitForFunction(() => document.querySelectorAll(".card[data-bad]").length === 1);
   });
-  for (const scheme of ["light", "dark"])
-    for (const width of [360, 900, 1440])
-      await step(`${scheme}, ${width} px: nothing is cut off, and axe finds nothing serious`, async () => {
-        await page.emulateMedia({ colorScheme: scheme });
-        await page.setViewportSize({ width, height: 900 });
-        await page.waitForTimeout(400);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-        assert.ok(wide <= 0, `the page is ${wide} px too wide`);
-        await page.screenshot({ path: join(out, `page-${scheme}-${width}.png`), fullPage: width === 1440 });
-        const found = await page.evaluate(`(() => { ${AXE}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
-        const serious = found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes[0].html}`);
-        assert.deepEqual(serious, []);
-      });
+  for (const [name, path, ready] of [["machine", "machine", "#history .plot"], ["device", "device/1", ".chart .plot"], ["jobs", "job/2", "#job pre.log"],
+    ["users", "users", "#usage tbody tr"], ["health", "health", "#checks tbody tr"]])
+    await step(`${name}: nothing is cut off and axe finds nothing serious, light and dark, at three widths`, async () => {
+      await page.goto(`${address}#/${path}`);
+      await page.waitForSelector(ready, { timeout: 60000 });
+      for (const scheme of ["light", "dark"])
+        for (const width of [360, 900, 1600]) {
+          await page.emulateMedia({ colorScheme: scheme });
+          await page.setViewportSize({ width, height: 900 });
+          await page.waitForTimeout(300);
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+          assert.ok(wide <= 0, `${scheme} ${width}: the page is ${wide} px too wide`);
+          await page.screenshot({ path: join(out, `${name}-${scheme}-${width}.png`), fullPage: true });
+          const found = await page.evaluate(`(() => { ${AXE}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
+          const serious = found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes[0].html}`);
+          assert.deepEqual(serious, [], `${scheme} ${width}`);
+        }
+    });
   await step("it goes on when the daemon was restarted", async () => {
     daemon.kill("SIGKILL");
     await ended(daemon);
@@ -118,8 +170,8 @@ try {
     const other = await browser.newContext({ locale: "zh-CN" });
     const chinese = await other.newPage();
     await chinese.goto(`${address}#${token}`);
-    await chinese.waitForSelector(".card");
-    assert.equal(await chinese.textContent("#devices-title"), "设备");
+    await chinese.waitForSelector(".cards .card");
+    assert.equal(await chinese.textContent("#devices h2"), "设备");
     await chinese.screenshot({ path: join(out, "page-zh.png") });
     await other.close();
   });

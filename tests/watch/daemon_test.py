@@ -5,6 +5,7 @@ usage: daemon_test.py BERTH"""
 import http.client
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -61,14 +62,20 @@ class Watching(unittest.TestCase):
         self.assertEqual(answer.status, 200)
         self.assertIn("default-src 'none'", answer.getheader("Content-Security-Policy"))
         self.assertEqual(answer.getheader("X-Content-Type-Options"), "nosniff")
-        for name in ("app.js", "app.css"):
-            self.assertIn(name, page)
-            self.assertEqual(self.get("/" + name, token=False)[0].status, 200)
+        files = {"app.css", *re.findall(r'src="([a-z.]+)"', page)}
+        while files:  # the page, and what its modules import
+            answer, body = self.get("/" + files.pop(), token=False)
+            self.assertEqual(answer.status, 200)
+            self.assertNotIn("http://", body.replace("http://www.w3.org/2000/svg", ""))
+            files |= set(re.findall(r'from "\./([a-z]+\.js)"', body))
         self.assertNotIn("http", page.replace("http-equiv", ""))  # nothing of another host
-        for path in ("/metrics", "/v1/watch", "/v1/jobs", "/app.js/../v1/jobs"):
+        for path in ("/metrics", "/v1/watch", "/v1/jobs", "/v1/history", "/v1/usage", "/v1/health", "/v1/doctor", "/app.js/../v1/jobs"):
             self.assertEqual(self.get(path, token=False)[0].status, 401, path)
         self.assertEqual(self.get("/", token=False, Host="attacker.example")[0].status, 403)
         self.assertEqual(self.get("/", token=False, Origin="http://attacker.example")[0].status, 403)
+        for origin, status in ((f"http://127.0.0.1:{self.port}", 200), (f"http://127.0.0.1:{self.port + 1}", 403), (f"http://localhost:{self.port}", 403),
+                               (f"https://127.0.0.1:{self.port}", 403), ("null", 403), ("", 403)):
+            self.assertEqual(self.get("/v1/jobs", Origin=origin)[0].status, status, origin)
 
     def test_metrics_tell_of_devices_and_of_the_queue(self):
         answer, text = self.get("/metrics")
@@ -93,6 +100,25 @@ class Watching(unittest.TestCase):
         caller.close()
         self.assertLess(frames[0]["frame"], frames[1]["frame"])
         self.assertEqual(len(frames[1]["processes"]), 4)
+
+    def test_the_pages_get_what_the_verbs_print(self):
+        def document(path, status=200):
+            answer, body = self.get(path)
+            self.assertEqual(answer.status, status, body)
+            return json.loads(body)
+
+        self.assertTrue(wait_until(lambda: any(one["points"] for one in document("/v1/history?step=1s")["devices"]), 60))
+        verb = json.loads(self.berth("history", "--json", "--step", "1s").stdout)
+        self.assertEqual([one["uuid"] for one in document("/v1/history")["devices"]], [one["uuid"] for one in verb["devices"]])
+        self.assertEqual({one["device"] for one in document("/v1/history?device=2")["devices"]}, {2})
+        self.assertTrue(wait_until(lambda: document("/v1/usage?by=command&since=1h")["usage"], 90))
+        self.assertEqual(document("/v1/usage?colour=red", 400)["error"]["id"], "E0919")
+        health = document("/v1/health")
+        self.assertEqual(len(health["devices"]), 4)
+        self.assertEqual([one["check"] for one in health["devices"][0]["checks"]],
+                         [one["check"] for one in json.loads(self.berth("health", "--json").stdout)["devices"][0]["checks"]])
+        findings = [one["id"] for one in document("/v1/doctor")["findings"]]
+        self.assertEqual(findings, [one["id"] for one in json.loads(self.berth("doctor", "--json").stdout)["findings"]])
 
     def test_history_survives_a_kill_and_is_read_while_it_is_written(self):
         def points():

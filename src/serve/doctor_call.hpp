@@ -1,0 +1,13 @@
+// `GET /v1/doctor`: runs `berth doctor --json` with the daemon's variables and returns its document.
+#pragma once
+
+#include <atomic>
+
+#include "serve/server.hpp"
+
+namespace berth::serve {
+
+/// Waits for the child at most a minute; ends it earlier once `is_over`. Never throws.
+[[nodiscard]] Reply doctor_reply(const std::atomic<bool>& is_over);
+
+}  // namespace berth::serve
