@@ -50,11 +50,13 @@ function onWatch(kind, data) {
     return tell("alerts");
   }
   if (kind !== "frame") return;
+  const isFirst = !state.frame;
   state.frame = data;
   document.title = `Berth · ${data.host.hostname || ""}`;
   at("host").textContent = [data.host.hostname, data.driver.version ? `NVIDIA ${data.driver.version}` : "", data.driver.message].filter(Boolean).join(" · ");
   say(word("live"));
   machine.remember(data);
+  if (isFirst) machine.recall().catch(() => {}); // without a history the graphs begin now
   tell("frame");
 }
 

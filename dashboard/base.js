@@ -48,7 +48,7 @@ export function section(title, ...beside) {
 }
 let headings = 0;
 
-/** Buttons of which one is pressed. */
+/** A group of buttons; exactly one is pressed. */
 export function choice(label, values, chosen, text, action) {
   const group = make("div", "choice");
   group.setAttribute("role", "group");

@@ -4,7 +4,7 @@ import { word } from "./words.js";
 
 const HOUR = 3600, DAY = 24 * HOUR;
 const TICKS = [60, 300, 600, 900, 1800, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 5 * DAY, 10 * DAY];
-const LEAST_TICK = 90; // pixels
+const LEAST_TICK = 90, LABELLED = 60; // pixels
 
 const two = (number) => String(number).padStart(2, "0");
 function timeText(seconds, isLong) {
@@ -82,7 +82,7 @@ export function drawChart(root, chart) {
         ...marks.all.map((time) => draw("path", "tick", { d: `M${x(time).toFixed(1)} 0V${height}` })),
         draw("path", "tick", { d: `M0 1H${width}` }), draw("path", "base", { d: `M0 ${height - .5}H${width}` }),
         draw("path", `area ${row.kind}`, { d: area }), draw("path", `line ${row.kind}`, { d: line }),
-        draw("path", "cursor", { d: "" }), draw("text", "scale", { x: 3, y: 11 }, row.text(row.max)));
+        draw("path", "cursor", { d: "" }), ...(height < LABELLED ? [] : [draw("text", "scale", { x: 3, y: 13 }, row.text(row.max))]));
     }
     axis.setAttribute("viewBox", `0 0 ${width} 16`);
     axis.setAttribute("height", 16);
@@ -129,12 +129,15 @@ export const READINGS = {
   clock: { key: "clock_sm_mhz", kind: "clock", max: () => null },
 };
 
+/** Whether a device of a frame is this one of the history. */
+export const isSame = (device, past) => (past.uuid === "cpu" ? device.kind === "cpu" : past.uuid === (device.uuid || device.pci_address));
+
 /** One row of a device in an answer of /v1/history; null if it has no such reading. */
 export function historyRow(device, reading, label, name, text) {
   const { key, kind, max } = READINGS[reading];
   const points = device.points.map((point) => [Date.parse(point.time) / 1000, point[key]]);
   const values = points.map(([, value]) => value).filter(known);
   if (values.length === 0) return null;
-  const now = state.frame && state.frame.devices.find((one) => device.uuid === (one.uuid || one.pci_address) || (device.uuid === "cpu" && one.kind === "cpu"));
+  const now = state.frame && state.frame.devices.find((one) => isSame(one, device));
   return { label, name, kind, points, step: device.step_seconds, text, max: Math.max((now && max(now)) || max(null) || 1, ...values) };
 }

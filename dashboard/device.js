@@ -29,7 +29,7 @@ export function open(root, argument) {
   const index = Number(argument);
   let range = "1h", asked = 0, stop = () => {}, unwatch = () => {};
   const title = make("h2"), now = make("div", "tiles"), chart = make("div", "chart tall"), note = make("p", "soft", word("loading"));
-  const about = section(word("facts")), list = make("div");
+  const about = section(word("facts")), list = make("div", "card");
   about.append(list);
   const processes = processTable((one) => one.device === argument || String(one.device).split(":")[0] === argument);
   const checks = checkTable((one) => one.device === index);
@@ -56,7 +56,7 @@ export function open(root, argument) {
   }
   const past = section(word("history"), choice(word("range"), Object.keys(RANGES), range, (one) => word(one), (one) => { range = one; restart(); }));
   past.append(note, chart);
-  root.append(make("p", "", link(`← ${word("back")}`, "#/machine")), make("div", "head", title), now, past, processes.part, checks.part, about);
+  root.append(make("div", "head", title, link(`← ${word("back")}`, "#/machine")), now, past, processes.part, checks.part, about);
   function show() {
     if (!state.frame) return;
     const device = state.frame.devices.find((one) => one.index === index);

@@ -1,7 +1,7 @@
 // The machine: what is in use now, each device, its history, and the processes.
 import { bytes, button, celsius, choice, deviceName, draw, duration, get, isGpu, known, link, make, megahertz, memoryShare, percent, problem, repeat, section, state, table, tile,
   bar, watts } from "./base.js";
-import { drawChart, historyRow } from "./chart.js";
+import { drawChart, historyRow, isSame } from "./chart.js";
 import { word, wordOf } from "./words.js";
 
 const POINTS = 300; // of a live graph: five minutes
@@ -15,6 +15,24 @@ export function remember(frame) {
     values.push({ use: device.utilization_percent, memory: memoryShare(device) });
     if (values.length > POINTS) values.shift();
     state.graphs.set(device.index, values);
+  }
+}
+
+/** Puts the seconds before the page was opened into the live graphs. */
+export async function recall() {
+  const answer = await get(`/v1/history?since=${POINTS}s&step=1s`);
+  const to = Date.parse(answer.to) / 1000;
+  for (const past of answer.devices) {
+    const device = state.frame.devices.find((one) => isSame(one, past));
+    if (!device) continue;
+    const seen = state.graphs.get(device.index) || [];
+    const values = Array.from({ length: POINTS - seen.length }, () => ({ use: null, memory: null }));
+    for (const point of past.points) {
+      const place = POINTS - Math.round(to - Date.parse(point.time) / 1000);
+      const memory = memoryShare({ memory_used_bytes: point.memory_used_bytes, memory_total_bytes: device.memory_total_bytes });
+      if (place >= 0 && place < values.length) values[place] = { use: point.utilization_percent, memory };
+    }
+    state.graphs.set(device.index, [...values, ...seen]);
   }
 }
 

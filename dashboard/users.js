@@ -29,7 +29,7 @@ function row(one, most) {
 
 function legend() {
   const all = make("p", "legend");
-  for (const [kind, name] of [["use", "used"], ["rest", "held"], ["idle", "idle"]]) all.append(bar([[kind, 100]]), make("span", "", word(name)));
+  for (const [kind, name] of [["use", "used"], ["rest", "rest"], ["idle", "idle"]]) all.append(bar([[kind, 100]]), make("span", "", word(name)));
   return all;
 }
 

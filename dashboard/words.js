@@ -45,6 +45,7 @@ const TEXTS = {
 
   held: ["GPU-hours held", "占用 GPU 小时"], used: ["used", "实际使用"], idle: ["held without use", "占而未用"], idleShare: ["idle share", "空占比例"], energy: ["energy", "能耗"],
   meanMemory: ["mean memory", "平均显存"], share: ["share", "占比"], noUsage: ["No use of a device is recorded for this period.", "这段时间没有设备使用记录。"],
+  rest: ["held, not computing or not known", "占用，未计算或未知"],
   byUser: ["by user", "按用户"], byJob: ["by job", "按作业"], byCommand: ["by program", "按程序"], grouped: ["Sum", "汇总"], unknownShare: ["share not known", "利用率未知"],
   noJob: ["without a job", "不属于作业"], notKnown: ["not known", "未知"],
 

@@ -144,8 +144,8 @@ std::string hours(double seconds) {
   return fmt::format("{:.2f}", seconds / 3600);
 }
 
-std::string usage_table(const serve::UsageSums& sums,
-                        const std::string& by, const output::Terminal& terminal) {
+std::string usage_table(const serve::UsageSums& sums, const std::string& by,
+                        const output::Terminal& terminal) {
   output::Table table({{std::string(tr(by == "job"       ? msgid("job")
                                        : by == "command" ? msgid("command")
                                                          : msgid("user")))},

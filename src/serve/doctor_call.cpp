@@ -40,7 +40,8 @@ bool read_all(int from, const std::atomic<bool>& is_over, std::string& into) {
 
 Reply doctor_reply(const std::atomic<bool>& is_over) {
   const auto failed = [] {
-    return refusal({ErrorCode::kUnavailable, "E0992", text("doctor gave no answer"), "berth doctor"});
+    return refusal(
+        {ErrorCode::kUnavailable, "E0992", text("doctor gave no answer"), "berth doctor"});
   };
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return failed();

@@ -1,4 +1,5 @@
-// `GET /v1/doctor`: runs `berth doctor --json` with the daemon's variables and returns its document.
+// `GET /v1/doctor`: runs `berth doctor --json` with the daemon's variables and returns its
+// document.
 #pragma once
 
 #include <atomic>

@@ -98,10 +98,9 @@ Reply usage_reply(const std::string& file, const Call& call, std::int64_t now,
   if (!period) return refusal(period.error());
   const auto reader = watch::HistoryReader::open(file);
   if (!reader) return refusal(reader.error());
-  const auto sums = usage_sums(reader->usage(period->from, period->to), by,
-                               [&](const watch::UsageRow& row) {
-                                 return by == "user" || !only || row.key.user == *only;
-                               });
+  const auto sums = usage_sums(
+      reader->usage(period->from, period->to), by,
+      [&](const watch::UsageRow& row) { return by == "user" || !only || row.key.user == *only; });
   return {200, usage_json(sums, by, *period)};
 }
 

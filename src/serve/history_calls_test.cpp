@@ -86,7 +86,8 @@ TEST_CASE("history is the document of the verb, in steps") {
   const system::TemporaryTree tree;
   const std::string file = tree.path + "/history.db";
   write_history(file);
-  const auto reply = history_reply(file, call_with({{"device", "0"}, {"step", "10s"}}), kStart + 120);
+  const auto reply =
+      history_reply(file, call_with({{"device", "0"}, {"step", "10s"}}), kStart + 120);
   REQUIRE(reply.status == 200);
   const Json device = Json::parse(reply.body)["devices"][0];
   CHECK(device["step_seconds"] == 10);

@@ -157,8 +157,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
       return refuse("400 Bad Request");
     if (problem) return close();
     const Header& header = parser_.get();
-    if (!is_own_host(field(header, http::field::host), door_->port) ||
-        is_from_other_page(header))
+    if (!is_own_host(field(header, http::field::host), door_->port) || is_from_other_page(header))
       return refuse("403 Forbidden",
                     Error{ErrorCode::kPermissionDenied, "E0918",
                           text("the call is for another host, or comes from a web page"), ""});

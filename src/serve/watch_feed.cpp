@@ -150,10 +150,9 @@ void WatchFeed::answer_from_frame(const Asker& asker) {
 /// Reads the file in a thread of its own: months of readings would delay every other answer.
 void WatchFeed::read_history(const Asker& asker) {
   if (pending_lookups_ >= kMostLookups)
-    return asker.answer.send(
-        refusal({ErrorCode::kUnavailable, "E0990",
-                 text("{} calls for the history wait already: call again later", kMostLookups),
-                 ""}));
+    return asker.answer.send(refusal(
+        {ErrorCode::kUnavailable, "E0990",
+         text("{} calls for the history wait already: call again later", kMostLookups), ""}));
   ++pending_lookups_;
   const uid_t uid = asker.call.peer.uid;
   const auto only = is_for_all(uid) ? std::nullopt : std::optional(users_.of(uid));

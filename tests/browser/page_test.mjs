@@ -25,7 +25,7 @@ async function freePort() {
 }
 
 // The simulated machine is a shell; what is started with its variables is on it.
-const shell = spawn(berth, ["sim", "--machine", "dgx-h100-8", "--processes", "14", "--fault", "lost:5@150", "--", "sh", "-c", "env -0; cat"]);
+const shell = spawn(berth, ["sim", "--machine", "dgx-h100-8", "--processes", "7", "--fault", "lost:5@90", "--", "sh", "-c", "env -0; cat"]);
 let said = "";
 while (!(said.endsWith("\0") && said.includes("BERTH_SIM_DIR"))) said += await new Promise((done) => shell.stdout.once("data", (bytes) => done(String(bytes))));
 const variables = { ...Object.fromEntries(said.split("\0").filter(Boolean).map((one) => [one.slice(0, one.indexOf("=")), one.slice(one.indexOf("=") + 1)])),
@@ -70,9 +70,19 @@ try {
     await page.goto(`${address}#${token}`);
     await page.waitForSelector(".cards .card >> nth=8");
     assert.equal(await page.locator(".cards .card").count(), 9); // and the CPU
-    await page.waitForSelector("#processes tbody tr >> nth=13");
+    await page.waitForSelector("#processes tbody tr >> nth=6");
     assert.ok(!(await page.url()).includes(token), "the token stays out of the address bar");
     await page.waitForFunction(() => (document.querySelector(".graph .use").getAttribute("d") || "").split("L").length > 3);
+  });
+  await step("it is small, and paints soon", async () => {
+    const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime);
+    const sizes = await page.evaluate(async () => {
+      const files = performance.getEntriesByType("resource").map((one) => one.name).filter((one) => /\.(js|css)$/.test(one));
+      return Promise.all(["/", ...files].map(async (one) => (await (await fetch(one)).arrayBuffer()).byteLength));
+    });
+    const size = sizes.reduce((all, one) => all + one, 0);
+    console.log(`    first paint after ${Math.round(paint)} ms, ${sizes.length} files, ${Math.round(size / 1000)} kB`);
+    assert.ok(size > 20000 && size < 150000, `${size} bytes`);
   });
   await step("it draws the history of each device, and arrow keys read it", async () => {
     await page.waitForFunction(() => document.querySelectorAll("#history .plot .line[d*=M]").length >= 8, null, { timeout: 60000 });
@@ -135,7 +145,7 @@ try {
     assert.equal(await page.locator("#doctor .problem").count(), 0);
   });
   await step("a lost GPU shows, with an alert", async () => {
-    await page.waitForSelector("#alerts li", { timeout: 120000 });
+    await page.waitForSelector("#alerts li", { timeout: 180000 });
     assert.match(await page.textContent("#alerts"), /GPU 5 is lost/);
     assert.equal(await page.getAttribute("#pages a[href='#/health']", "data-count"), "1");
     await page.click("#pages a[href='#/machine']");
@@ -150,6 +160,7 @@ try {
         for (const width of [360, 900, 1600]) {
           await page.emulateMedia({ colorScheme: scheme });
           await page.setViewportSize({ width, height: 900 });
+          await page.evaluate(() => scrollTo(0, 0));
           await page.waitForTimeout(300);
           const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
           assert.ok(wide <= 0, `${scheme} ${width}: the page is ${wide} px too wide`);
