@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -343,6 +344,23 @@ class Gloo(WithFolder):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(done.stdout.splitlines()), ["[rank 0] sum 3.0", "[rank 1] sum 3.0"])
         self.assertEqual([one["part"] for one in self.report()["ranks"]], ["ok", "ok"])
+
+    def test_the_error_that_pytorch_records(self):
+        mine, program = os.path.join(self.folder, "mine.json"), os.path.join(self.folder, "records.py")
+        with open(program, "w") as file:
+            file.write("import os\nfrom torch.distributed.elastic.multiprocessing.errors import record\n@record\ndef main():\n"
+                       "    if os.environ['RANK'] == '1':\n        raise ValueError('seeded')\nmain()\n")
+        done = self.ranks(2, python_with_torch(), program, options=["--cpu", "--log-dir", self.folder], env=environment(TORCHELASTIC_ERROR_FILE=mine))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        for path in (mine, os.path.join(self.folder, "rank-1.error.json")):
+            with open(path) as file:
+                self.assertEqual(json.load(file)["message"]["message"], "ValueError: seeded")
+
+    @unittest.skipUnless(shutil.which("torchrun"), "no torchrun")
+    def test_torchrun_inside(self):
+        done = run("torchrun", "-r", "1", "-t", "1", "--log_dir", self.folder, "--standalone", "--nproc_per_node=2", self.program(), options=["--cpu"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--ranks 2 -- python " + self.program(), done.stderr)
 
     def test_two_nodes_find_each_other(self):
         with socket.socket() as free:
