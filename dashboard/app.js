@@ -56,7 +56,7 @@ function onWatch(kind, data) {
   at("host").textContent = [data.host.hostname, data.driver.version ? `NVIDIA ${data.driver.version}` : "", data.driver.message].filter(Boolean).join(" · ");
   say(word("live"));
   machine.remember(data);
-  if (isFirst) machine.recall().catch(() => {}); // without a history the graphs begin now
+  if (isFirst) for (const seconds of [0, 12]) setTimeout(() => machine.recall().catch(() => {}), seconds * 1000); // without a history the graphs begin now
   tell("frame");
 }
 

@@ -18,7 +18,7 @@ export function remember(frame) {
   }
 }
 
-/** Puts the seconds before the page was opened into the live graphs. */
+/** Fills the seconds before the page was opened into the live graphs. The history has them ten seconds later. */
 export async function recall() {
   const answer = await get(`/v1/history?since=${POINTS}s&step=1s`);
   const to = Date.parse(answer.to) / 1000;
@@ -26,15 +26,21 @@ export async function recall() {
     const device = state.frame.devices.find((one) => isSame(one, past));
     if (!device) continue;
     const seen = state.graphs.get(device.index) || [];
-    const values = Array.from({ length: POINTS - seen.length }, () => ({ use: null, memory: null }));
+    const values = [...Array.from({ length: POINTS - seen.length }, () => ({ use: null, memory: null })), ...seen];
     for (const point of past.points) {
       const place = POINTS - Math.round(to - Date.parse(point.time) / 1000);
+      if (place < 0 || place >= POINTS || known(values[place].use) || known(values[place].memory)) continue;
       const memory = memoryShare({ memory_used_bytes: point.memory_used_bytes, memory_total_bytes: device.memory_total_bytes });
-      if (place >= 0 && place < values.length) values[place] = { use: point.utilization_percent, memory };
+      values[place] = { use: point.utilization_percent, memory };
     }
-    state.graphs.set(device.index, [...values, ...seen]);
+    state.graphs.set(device.index, values);
   }
 }
+
+const idOf = (device) => device.uuid || device.pci_address;
+
+/** Running jobs with a lease on the device. */
+const jobsOn = (device) => [...state.jobs.values()].filter((job) => job.state === "running" && job.devices.some((one) => one.uuid === idOf(device)));
 
 // Where a value is missing the line has a gap.
 function line(values, key) {
@@ -68,10 +74,12 @@ function card(device) {
   if (badge.classList.contains("bad")) one.dataset.bad = "";
   const title = make("h3", "", link(deviceName(device), `#/device/${device.index}`, "index"), make("span", "name", device.name || device.kind), badge);
   const facts = make("p", "facts");
+  const leases = jobsOn(device);
+  for (const job of leases) facts.append(make("span", "users", link(`${word("job")} ${job.id}`, `#/job/${job.id}`), job.user ? ` ${job.user}` : ""));
   // null: who uses it is not known.
   if (!device.users) facts.append(make("span", "soft", word("unknownUsers")));
   else if (device.users.length) facts.append(make("span", "users", device.users.join(", ")));
-  else if (isGpu(device) && device.process_count === 0) facts.append(make("span", "soft", word("free")));
+  else if (isGpu(device) && device.process_count === 0 && leases.length === 0) facts.append(make("span", "soft", word("free")));
   if (known(device.power_milliwatts)) facts.append(make("span", "", watts(device.power_milliwatts)));
   if (known(device.temperature_celsius)) facts.append(make("span", device.temperature_celsius >= 85 ? "hot" : "", celsius(device.temperature_celsius)));
   if (known(device.clock_sm_mhz)) facts.append(make("span", "", megahertz(device.clock_sm_mhz)));
@@ -85,8 +93,7 @@ const sum = (values) => (values.some(known) ? values.filter(known).reduce((all, 
 
 function tiles(frame) {
   const gpus = frame.devices.filter((one) => isGpu(one) && one.managed);
-  const leased = new Set([...state.jobs.values()].filter((job) => job.state === "running").flatMap((job) => job.devices.map((one) => one.uuid)));
-  const busy = gpus.filter((one) => leased.has(one.uuid || one.pci_address) || (one.users && (one.users.length || one.process_count)));
+  const busy = gpus.filter((one) => jobsOn(one).length || (one.users && (one.users.length || one.process_count)));
   const unknown = gpus.filter((one) => !busy.includes(one) && !one.users);
   const used = sum(gpus.map((one) => one.memory_used_bytes)), total = sum(gpus.map((one) => one.memory_total_bytes));
   const power = sum(gpus.map((one) => one.power_milliwatts)), limit = sum(gpus.map((one) => one.power_limit_milliwatts));

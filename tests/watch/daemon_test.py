@@ -2,6 +2,7 @@
 """Watching through `berth serve`: history, metrics with the queue, the stream, and the web page.
 
 usage: daemon_test.py BERTH"""
+import concurrent.futures
 import http.client
 import json
 import pathlib
@@ -119,6 +120,18 @@ class Watching(unittest.TestCase):
                          [one["check"] for one in json.loads(self.berth("health", "--json").stdout)["devices"][0]["checks"]])
         findings = [one["id"] for one in document("/v1/doctor")["findings"]]
         self.assertEqual(findings, [one["id"] for one in json.loads(self.berth("doctor", "--json").stdout)["findings"]])
+
+    def test_many_calls_for_the_history_hold_nobody_up(self):
+        self.assertTrue(wait_until(lambda: self.get("/v1/history")[0].status == 200, 60))
+        with concurrent.futures.ThreadPoolExecutor(100) as callers:
+            calls = [callers.submit(self.get, "/v1/history?since=92d&step=1s") for _ in range(100)]
+            begun = time.monotonic()
+            self.assertEqual(self.get("/v1/ping")[0].status, 200)
+            self.assertLess(time.monotonic() - begun, 5)
+            answers = [one.result() for one in calls]
+        refused = [json.loads(body)["error"]["id"] for answer, body in answers if answer.status != 200]
+        self.assertLess(len(refused), 100)
+        self.assertLessEqual(set(refused), {"E0990"})
 
     def test_history_survives_a_kill_and_is_read_while_it_is_written(self):
         def points():
