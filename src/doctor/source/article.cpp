@@ -361,6 +361,13 @@ void indent(CodeBlock& block) {
   }
 }
 
+/// An excerpt may end with "def f():".
+void add_body(CodeBlock& block) {
+  if (block.lines.empty() || !opens_block(block.lines.back().second)) return;
+  const auto [number, line] = block.lines.back();
+  block.lines.emplace_back(number, std::string(indent_of(line) + 4, ' ') + "pass");
+}
+
 // ---- blocks
 
 class Blocks {
@@ -390,7 +397,7 @@ class Blocks {
       fence_mark_ = text.front();
       const auto kind = kind_of_language(trim(text.substr(marks)));
       skips_ = !kind;
-      block_ = {kind.value_or(Kind::kUnknown), true, {}};
+      block_ = {kind.value_or(Kind::kUnknown), kind.value_or(Kind::kUnknown) != Kind::kUnknown, {}};
     } else {
       add_bare(number, line);
     }
@@ -429,6 +436,7 @@ class Blocks {
     drop_prompts(block_);
     drop_indent(block_);
     if (block_.kind == Kind::kPython && lost_indentation(block_)) indent(block_);
+    if (block_.kind == Kind::kPython) add_body(block_);
     if (!block_.lines.empty() && block_.kind != Kind::kUnknown && !skips_)
       all.push_back(std::move(block_));
     block_ = {Kind::kUnknown, false, {}};
@@ -454,14 +462,15 @@ class ArticleMarks {
 
   void add(const CodeBlock& block) {
     if (block.kind == Kind::kPython)
-      add_python(block.lines, block.is_fenced, kMostTries);
+      add_python(block.lines, block.is_named, kMostTries);
     else
       take(block.lines, 0, marks_of_text(block.kind, joined(block.lines)));
+    if (block.kind != Kind::kPython) has_code_ = true;
   }
 
   /// Call after the last block. Bare lines that are not Python may be prose, unless they are all.
   void finish() {
-    if (no_tree.empty() && !has_tree_ && bad_line_ != 0)
+    if (no_tree.empty() && !has_code_ && bad_line_ != 0)
       no_tree = text("the code at line {} is not valid Python", bad_line_);
   }
 
@@ -498,7 +507,7 @@ class ArticleMarks {
     }
   }
 
-  void add_python(const Lines& lines, bool is_fenced, int tries) {
+  void add_python(const Lines& lines, bool is_named, int tries) {
     if (lines.empty()) return;
     const bool has_commands = std::any_of(lines.begin(), lines.end(), [](const auto& line) {
       const std::string_view text = trim(line.second);
@@ -524,18 +533,19 @@ class ArticleMarks {
     const auto at = static_cast<std::size_t>(std::max(0, bad - before - 1));
     if (!why.empty() && bad > before && at < lines.size() && lines.size() > 1 && tries > 0) {
       // The lines before and after the bad one may be code.
-      add_python({lines.begin(), lines.begin() + static_cast<long>(at)}, is_fenced, tries - 1);
-      add_python({lines.begin() + static_cast<long>(at) + 1, lines.end()}, is_fenced, tries - 1);
-      if (is_fenced && no_tree.empty())
+      add_python({lines.begin(), lines.begin() + static_cast<long>(at)}, is_named, tries - 1);
+      add_python({lines.begin() + static_cast<long>(at) + 1, lines.end()}, is_named, tries - 1);
+      if (is_named && no_tree.empty())
         no_tree = text("the code at line {} is not valid Python", lines[at].first);
       return;
     }
     if (!why.empty() && bad == 0) ++unanswered_;
-    if (why.empty()) has_tree_ = true;
+    if (why.empty()) has_code_ = true;
     if (!why.empty() && bad_line_ == 0) bad_line_ = lines[0].first;
-    if (!why.empty() && is_fenced && no_tree.empty())
-      no_tree =
-          has_commands ? text("the code at line {} is not valid Python", lines[0].first) : why;
+    if (!why.empty() && is_named && no_tree.empty())
+      no_tree = has_commands || bad > 0 ? text("the code at line {} is not valid Python",
+                                               lines[std::min(at, lines.size() - 1)].first)
+                                        : why;
     take(lines, before, std::move(found));
     if (why.empty())
       for (const auto& [number, line] : lines)
@@ -546,7 +556,7 @@ class ArticleMarks {
 
   std::string python_;
   std::vector<std::string> imports_;  // of earlier blocks
-  bool has_tree_ = false;             // of at least one block
+  bool has_code_ = false;             // at least one block was read
   int bad_line_ = 0;                  // the first bare block that is not Python
   int unanswered_ = 0;                // blocks for which the interpreter gave no tree
 };

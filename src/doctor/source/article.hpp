@@ -12,7 +12,7 @@ namespace berth::doctor::source {
 
 struct CodeBlock {
   Kind kind = Kind::kUnknown;
-  bool is_fenced = false;
+  bool is_named = false;  // the fence names the language; otherwise the kind is a guess
   std::vector<std::pair<int, std::string>> lines;  // number in the article, code
 };
 

@@ -526,6 +526,8 @@ TEST_CASE("the code of an article is taken out of its text") {
         "2:import torch\n3:if a:\n4:    b()\n");
   CHECK(code_of("import torch\nx = 1\n1\n2\n3\n\nThe end.\n") ==
         "1:import torch\n2:x = 1\n3:\n4:\n5:\n");
+  // An excerpt that ends with the head of a function.
+  CHECK(code_of("```python\n@a\ndef f():\n```\n") == "2:@a\n3:def f():\n3:    pass\n");
   // Numbers that do not count are code.
   CHECK(code_of("```python\n1 + 2\n7\n```\n") == "2:1 + 2\n3:7\n");
   // Prose is not code, even if it begins like code.
