@@ -1,15 +1,15 @@
 // `berth env`: the variables that `berth run` with the same options would set, for eval, .env files
-// and containers. stdout contains nothing else. The choice and its reasons go to stderr as
-// comments, so that the user sees them even if stdout is evaluated.
+// and containers. It makes the same plan as `berth run --dry-run`. stdout contains nothing else.
+// The choice and its reasons go to stderr as comments, so that the user sees them even if stdout is
+// evaluated.
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/request_options.hpp"
 #include "cli/verbs.hpp"
 #include "inventory/observe.hpp"
+#include "job/plan.hpp"
 #include "output/environment_text.hpp"
-#include "policy/environment.hpp"
-#include "policy/placement.hpp"
 
 namespace berth::cli {
 namespace {
@@ -76,29 +76,32 @@ Result<int> run_env(const Context& context) {
 
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
-  inventory::Options options;
-  options.opencl = inventory::OpenCl::kNever;  // no variable selects an OpenCL device
-  options.on_slow = [&](std::string_view sentence) {
-    context.err(commented(std::string(sentence)));
+  const job::Note note = [&](const std::string& sentence, const std::vector<std::string>& hints) {
+    context.err(commented(sentence));
+    for (const std::string& hint : hints) context.err(commented(text("hint: {}", hint)));
   };
-  const auto snapshot = inventory::observe(inventory::Sources::from_environment(), options);
-  const auto placement = policy::place(*request, snapshot);
-  if (!placement) return placement.error();
-  const auto environment =
-      policy::environment_for(*placement, snapshot, user, environment_options(context.arguments));
+  job::Spec spec;
+  spec.job.request = *std::move(request);
+  spec.variables = user;
+  spec.environment = environment_options(context.arguments);
+  spec.dry_run = true;
+  job::ThisMachine machine(false, note);  // no variable selects an OpenCL device
+  auto plan = job::make_plan(spec, machine, note);
+  if (!plan) return std::move(plan).error();
+  const model::Environment& environment = plan->environment;
 
   const std::string format =
       context.json ? "json" : context.arguments.value("--format").value_or("shell");
   if (format == "json") {
-    context.out(output::environment_json(environment, *placement, snapshot));
+    context.out(output::environment_json(environment, plan->placement, plan->snapshot));
     return 0;
   }
-  context.err(comments(*placement, environment));
+  context.err(comments(plan->placement, environment));
   if (format == "dotenv")
     context.out(output::environment_dotenv(environment));
   else if (format == "docker" || format == "cdi")
     context.out(output::environment_container(
-        environment, *placement, snapshot,
+        environment, plan->placement, plan->snapshot,
         format == "cdi" ? output::ContainerTool::kCdi : output::ContainerTool::kDocker));
   else
     context.out(output::environment_shell(environment));

@@ -2,15 +2,13 @@
 #pragma once
 
 #include <array>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "cli/verb.hpp"
+#include "job/ranks.hpp"
 #include "model/run.hpp"
-#include "model/snapshot.hpp"
-#include "run/rank_plan.hpp"
 
 namespace berth::cli {
 
@@ -34,33 +32,9 @@ inline constexpr std::array<Option, 10> kRankOptions{{
     {"--log-dir", "DIR", "with --ranks: write the output of each rank to a file in DIR"},
 }};
 
-/// The values of these options.
-struct SupervisionWish {
-  std::optional<run::RankWish> ranks;
-  run::NodePlace node;
-  std::vector<int> shown;
-  int input_rank = 0;
-  std::string log_folder;
-  int retries = 0;
-  std::chrono::milliseconds hang_timeout{600'000};
-  bool ends_hangs = false;
-  std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};
-
-  [[nodiscard]] bool is_needed() const { return ranks || retries > 0; }
-};
-
 /// Fails with kInvalidArgument (E0104, E0013, E0010; E0537: the command is another launcher), and
 /// as run::node_place.
-[[nodiscard]] Result<SupervisionWish> parse_supervision(const Arguments& arguments);
-/// What the ranks need together. Without device options: one free GPU for each GPU that they need,
-/// or the CPU if this machine has no usable GPU.
-[[nodiscard]] model::Request request_for_ranks(model::Request request, const SupervisionWish& wish,
-                                               const model::Snapshot& snapshot);
-/// nullptr for a job that needs no supervision. Fails as run::plan_ranks, with E0531 if the log
-/// folder cannot be used, and with E0536 if there is no rank for --stdin-rank.
-[[nodiscard]] Result<std::shared_ptr<run::Supervision>> supervision_of(
-    const SupervisionWish& wish, const model::Request& request, const model::Placement& placement,
-    const model::Snapshot& snapshot, const model::Environment& environment);
+[[nodiscard]] Result<job::SupervisionWish> parse_supervision(const Arguments& arguments);
 /// The command of a queued job: `berth run` with these options. Inside the job it uses the job's
 /// devices and takes no lease itself.
 [[nodiscard]] std::vector<std::string> command_in_queue(const Arguments& arguments,

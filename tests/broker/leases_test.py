@@ -53,6 +53,23 @@ class Leases(Machine):
         self.assertIn("waiting: 0 of 4 GPUs are free", second.stderr)
         self.assertEqual(first.wait(20), 0)
 
+    def test_env_chooses_what_no_job_holds(self):
+        first = self.start("run", "--devices", "0", "--", "sh", "-c", "echo started; read line")
+        first.stdout.readline()
+        chosen = self.run_berth("env", "--gpus", "1", "--json")
+        self.assertEqual([one["device"] for one in json.loads(chosen.stdout)["devices"]], [1])
+        named = self.run_berth("env", "--devices", "0")
+        self.assertEqual((named.returncode, named.stdout), (6, ""))
+        self.assertIn("GPU 0: job 1", named.stderr)
+        self.assertNotIn("berth run", named.stderr)
+        first.communicate("\n", timeout=60)
+
+    def test_env_and_a_dry_run_inside_a_job_show_the_jobs_devices(self):
+        for words in (["env", "--json"], ["run", "--dry-run", "--json", "--", "true"]):
+            shown = self.run_berth("run", "--devices", "2", "--", self.berth, *words)
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            self.assertEqual([one["device"] for one in json.loads(shown.stdout)["devices"]], [2], words)
+
     def test_who_waits_is_told_what_does_not_wait(self):
         first = self.start("run", "--gpus", "4", "--", "sh", "-c", "echo started; sleep 3")
         first.stdout.readline()

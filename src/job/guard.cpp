@@ -1,4 +1,4 @@
-#include "cli/job_guard.hpp"
+#include "job/guard.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "run/job_folder.hpp"
 
-namespace berth::cli {
+namespace berth::job {
 namespace {
 
 std::string value_in(const std::vector<std::string>& environment, const std::string& name) {
@@ -22,24 +22,18 @@ void set_in(std::vector<std::string>& environment, const std::string& name,
   environment.push_back(name + "=" + value);
 }
 
-std::string isolation_of(const Arguments& arguments) {
-  return arguments.value("--isolation").value_or("auto");
-}
-
 }  // namespace
 
-Status JobGuard::check(const Arguments& arguments) {
-  const std::string given = isolation_of(arguments);
-  if (given == "auto" || given == "guard" || given == "none") return Done{};
+Status Guard::check(const std::string& isolation) {
+  if (isolation == "auto" || isolation == "guard" || isolation == "none") return Done{};
   return Error{ErrorCode::kInvalidArgument, "E0106",
-               text("--isolation: '{}' is not auto, guard or none", printable(given)), ""};
+               text("--isolation: '{}' is not auto, guard or none", printable(isolation)), ""};
 }
 
-Result<JobGuard> JobGuard::begin(const Arguments& arguments, const model::Request& request,
-                                 const model::Placement& placement, const model::Snapshot& snapshot,
-                                 const std::string& job_folder,
-                                 std::vector<std::string>& environment) {
-  JobGuard guard;
+Result<Guard> Guard::begin(const std::string& isolation, const model::Request& request,
+                           const model::Placement& placement, const model::Snapshot& snapshot,
+                           const std::string& job_folder, std::vector<std::string>& environment) {
+  Guard guard;
   if (placement.devices.empty() || (!request.memory_bytes && !request.share_permille)) return guard;
   guard.guarded_.emplace();
   // Inside a job, keep the job's own guard: a second one would replace it and its limits.
@@ -47,7 +41,7 @@ Result<JobGuard> JobGuard::begin(const Arguments& arguments, const model::Reques
     guard.guarded_->not_enforced = text("the limits of the surrounding job apply");
     return guard;
   }
-  if (isolation_of(arguments) == "none") {
+  if (isolation == "none") {
     guard.guarded_->not_enforced = text("switched off by {}", "--isolation none");
     return guard;
   }
@@ -57,7 +51,7 @@ Result<JobGuard> JobGuard::begin(const Arguments& arguments, const model::Reques
   }
   auto setup = guard::Setup::make(job_folder, request, placement, snapshot);
   if (!setup) {
-    if (isolation_of(arguments) == "guard") {
+    if (isolation == "guard") {
       run::remove_job_folder(job_folder);
       return std::move(setup).error();
     }
@@ -71,7 +65,7 @@ Result<JobGuard> JobGuard::begin(const Arguments& arguments, const model::Reques
   return guard;
 }
 
-void JobGuard::fill(model::Report& report) const {
+void Guard::fill(model::Report& report) const {
   report.guarded = guarded_;
   if (!guarded_) return;
   const bool used = std::any_of(
@@ -83,11 +77,11 @@ void JobGuard::fill(model::Report& report) const {
   report.suggestions.clear();
 }
 
-void JobGuard::end() {
+void Guard::end() {
   if (!setup_) return;
   guarded_ = setup_->outcome();
   setup_->remove();
   setup_.reset();
 }
 
-}  // namespace berth::cli
+}  // namespace berth::job

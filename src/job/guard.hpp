@@ -1,0 +1,37 @@
+// The guard of one job: set up before the command starts, read after it has ended.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "guard/setup.hpp"
+#include "model/run.hpp"
+#include "model/snapshot.hpp"
+
+namespace berth::job {
+
+class Guard {
+ public:
+  /// Checks an isolation: auto, guard or none. Fails with kInvalidArgument (E0106).
+  [[nodiscard]] static Status check(const std::string& isolation);
+  /// Adds the guard's variables to `environment`. Fails only with isolation "guard" (E0520),
+  /// and then removes the job's folder.
+  [[nodiscard]] static Result<Guard> begin(const std::string& isolation,
+                                           const model::Request& request,
+                                           const model::Placement& placement,
+                                           const model::Snapshot& snapshot,
+                                           const std::string& job_folder,
+                                           std::vector<std::string>& environment);
+  /// After the job's end: reads the counters and removes the files.
+  void end();
+  /// Reports what was enforced, and whether the guard saw GPU use that the snapshots missed.
+  void fill(model::Report& report) const;
+
+ private:
+  std::optional<guard::Setup> setup_;
+  std::optional<model::Guarded> guarded_;
+};
+
+}  // namespace berth::job

@@ -1,0 +1,215 @@
+#include "job/job.hpp"
+
+#include "base/error_words.hpp"
+#include "base/exit_code.hpp"
+#include "base/text.hpp"
+#include "inventory/observe.hpp"
+#include "job/guard.hpp"
+#include "model/cpu_list.hpp"
+#include "model/tries.hpp"
+#include "policy/environment.hpp"
+#include "run/front.hpp"
+#include "run/job_folder.hpp"
+#include "run/sampler.hpp"
+#include "run/tries_record.hpp"
+
+namespace berth::job {
+namespace {
+
+using std::chrono::milliseconds;
+
+model::Outcome outcome_of(const Error& error) {
+  model::Outcome outcome;
+  outcome.kind = error.id == "E0510"   ? model::OutcomeClass::kNotFound
+                 : error.id == "E0511" ? model::OutcomeClass::kNotExecutable
+                                       : model::OutcomeClass::kLost;
+  outcome.exit_code = exit_code_of(error, true);
+  return outcome;
+}
+
+/// The sampler. It also passes the lease on to the keeper, which may outlive us by a moment.
+class LeasedJob : public run::Watcher {
+ public:
+  LeasedJob(run::Watcher& watcher, std::optional<client::Lease>& lease)
+      : watcher_(watcher), lease_(lease) {}
+  void born(pid_t keeper) override {
+    const auto entered = lease_->enter(keeper);
+    if (entered)
+      shared_ = true;
+    else
+      trouble_ = entered.error();
+  }
+  void started(pid_t keeper, pid_t workload) override {
+    watcher_.started(keeper, workload);
+    if (lease_ && !shared_) lease_->share_with(keeper);
+  }
+  /// Why the job could not be moved to its control group.
+  [[nodiscard]] const std::optional<Error>& trouble() const { return trouble_; }
+  [[nodiscard]] std::chrono::steady_clock::time_point due() const override {
+    return watcher_.due();
+  }
+  void look() override { watcher_.look(); }
+  void ended() override { watcher_.ended(); }
+  [[nodiscard]] int descriptor() const override { return watcher_.descriptor(); }
+
+ private:
+  run::Watcher& watcher_;
+  std::optional<client::Lease>& lease_;
+  std::optional<Error> trouble_;
+  bool shared_ = false;
+};
+
+run::Launch launch_of(const Spec& spec, const Plan& plan) {
+  run::Launch launch;
+  launch.command = spec.job.command;
+  auto variables = spec.variables;
+  policy::set_variables(plan.environment, variables);
+  // Otherwise a `berth run` inside the job would request another lease, and wait for this one for
+  // ever.
+  if (plan.lease) variables["BERTH_JOB"] = std::to_string(plan.lease->job());
+  launch.enclosed = plan.lease && plan.lease->is_enclosed();
+  launch.supervision = plan.supervision;
+  for (const auto& [name, value] : variables)
+    launch.environment.push_back(fmt::format("{}={}", name, value));
+  if (!plan.environment.cpus.empty())
+    launch.cpus = model::parse_cpu_list(plan.environment.cpus).value_or(std::vector<int>{});
+  if (spec.job.grace) launch.grace = *spec.job.grace;
+  return launch;
+}
+
+/// The job also runs without its folder.
+std::string folder_or_note(const Note& note) {
+  auto folder = run::make_job_folder();
+  if (folder) return *std::move(folder);
+  const Error& error = folder.error();
+  note(text("{} ({}); the job runs all the same", error.message, error.id),
+       error.hint.empty() ? std::vector<std::string>() : std::vector{error.hint});
+  return "";
+}
+
+/// What is known before the start.
+model::Report report_of(const Spec& spec, const Plan& plan) {
+  model::Report report;
+  report.command = spec.job.command;
+  report.name = spec.job.name;
+  report.threads = plan.environment.threads;
+  report.cpus = plan.environment.cpus;
+  report.settings = plan.environment.settings;
+  report.on_cpu_by_request = spec.job.request.gpus == 0;
+  if (plan.lease) report.job = plan.lease->job();
+  report.engine = plan.engine;
+  report.started_unix_milliseconds =
+      std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  return report;
+}
+
+void add_ending(model::Report& report, const run::Ending& ending) {
+  report.outcome = ending.outcome;
+  report.wall = ending.wall;
+  report.cpu = ending.cpu;
+  report.peak_rss_bytes = ending.peak_rss_bytes;
+  report.left_behind = ending.left_behind;
+  if (ending.left > 0)
+    report.notes.push_back(
+        text_n("{} process of the job could not be ended: another user's, or in the kernel",
+               "{} processes of the job could not be ended: another user's, or in the kernel",
+               ending.left, ending.left));
+  if (ending.pin_error != 0)
+    report.notes.push_back(
+        text("the processors could not be set ({}); the job ran on all it may use",
+             error_words(ending.pin_error)));
+}
+
+/// Whether the kernel restricted the job to its devices, and whether that was required.
+void add_access(model::Report& report, const Plan& plan, const std::optional<Error>& trouble,
+                std::uint64_t refusals) {
+  if (plan.lease) report.access = plan.lease->access();
+  if (trouble)
+    report.notes.push_back(text("the job was kept from other devices by variables only: {} ({})",
+                                trouble->message, trouble->id));
+  if (refusals == 0 || !plan.placement.devices.empty() || report.gpu_use == model::GpuUse::kSeen)
+    return;
+  report.gpu_use = model::GpuUse::kDeniedByKernel;
+  report.gpu_use_method = text_n("the kernel refused it a GPU's device node once",
+                                 "the kernel refused it a GPU's device node {} times",
+                                 static_cast<long long>(refusals), refusals);
+  report.suggestions.clear();
+}
+
+/// If the broker ended the job, its outcome counts, not the exit code of the command.
+void settle_outcome(const Plan& plan, run::Ending& ending) {
+  const auto told = plan.lease ? plan.lease->outcome_if_told_to_end() : std::nullopt;
+  if (!told) return;
+  ending.outcome = *told;
+  ending.interrupted = false;
+}
+
+}  // namespace
+
+int exit_code_of(const Error& error, bool may_wait) {
+  if (error.id == "E0510") return kNotFound;
+  if (error.id == "E0511") return kNotExecutable;
+  if (error.id == "E0412" && !may_wait) return kRefused;
+  return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
+}
+
+Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
+                    run::Inherited& inherited) {
+  // Plan: a look at the machine, the lease, the placement and the environment.
+  auto plan = make_plan(spec, machine, caller.note);
+  if (!plan) return std::move(plan).error();
+  if (spec.dry_run) {
+    caller.show_plan(*plan);
+    return 0;
+  }
+  if (auto ready = caller.before_start(); !ready) return std::move(ready).error();
+
+  // Launch and watch, until none of the job's processes is left.
+  run::Launch launch = launch_of(spec, *plan);
+  launch.job_folder = folder_or_note(caller.note);
+  auto guard = Guard::begin(spec.isolation, plan->request, plan->placement, plan->snapshot,
+                            launch.job_folder, launch.environment);
+  if (!guard) return std::move(guard).error();
+  const model::Report begun = report_of(spec, *plan);
+  run::Sampler sampler(inventory::Sources::from_environment(), plan->snapshot, plan->placement);
+  LeasedJob watcher(sampler, plan->lease);
+  auto ending = run::run_job(launch, inherited, watcher);
+
+  // Outcome: the lease ends with it.
+  guard->end();
+  run::remove_job_folder(launch.job_folder);
+  const std::uint64_t refusals =
+      plan->lease ? plan->lease->end(ending ? ending->outcome : outcome_of(ending.error())) : 0;
+  if (!ending) {
+    caller.report_no_start(
+        [&] {
+          model::Report report = begun;
+          report.reasons = reasons_of(*plan);
+          report.outcome = outcome_of(ending.error());
+          return report;
+        },
+        ending.error());
+    return exit_code_of(ending.error(), spec.waits());
+  }
+  settle_outcome(*plan, *ending);
+
+  // Report.
+  caller.report([&] {
+    model::Report report = begun;
+    report.reasons = reasons_of(*plan);
+    add_ending(report, *ending);
+    if (plan->supervision)
+      report.tries = std::make_shared<model::Tries>(run::read_record(plan->supervision->record));
+    sampler.fill(report, plan->snapshot);
+    add_access(report, *plan, watcher.trouble(), refusals);
+    guard->fill(report);
+    if (const auto why = plan->lease ? plan->lease->ended_because() : ""; !why.empty())
+      report.notes.push_back(text("the job was ended: {}", why));
+    return report;
+  });
+  if (ending->interrupted) run::die_of_interrupt();
+  return ending->outcome.exit_code;
+}
+
+}  // namespace berth::job

@@ -1,0 +1,41 @@
+// One job from request to report. The command line parses its words into a Spec and calls
+// perform(); the Caller decides what the user sees.
+#pragma once
+
+#include <functional>
+
+#include "base/result.hpp"
+#include "job/machine.hpp"
+#include "job/plan.hpp"
+#include "job/spec.hpp"
+#include "model/run.hpp"
+#include "run/launch.hpp"
+
+namespace berth::job {
+
+/// Makes the report, in the language that is set when it is called. May be called several times.
+using MakeReport = std::function<model::Report()>;
+
+/// What the caller does at each step.
+struct Caller {
+  Note note;
+  /// A dry run ends with this.
+  std::function<void(const Plan&)> show_plan;
+  /// The plan is made, and nothing has started. A failure ends the job here.
+  std::function<Status()> before_start;
+  /// The job has ended.
+  std::function<void(const MakeReport&)> report;
+  /// The command could not be started, or its keeper was lost.
+  std::function<void(const MakeReport&, const Error&)> report_no_start;
+};
+
+/// request → plan → lease → launch → watch → outcome → report. Returns the exit code of the
+/// command, or of its failed start. Fails before the start as make_plan, Caller::before_start and
+/// Guard::begin. If Ctrl-C ended the command, this process dies of SIGINT too.
+[[nodiscard]] Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
+                                  run::Inherited& inherited);
+
+/// As exit_code_of, but 125 for anything except usage errors: small numbers are the command's.
+[[nodiscard]] int exit_code_of(const Error& error, bool may_wait);
+
+}  // namespace berth::job

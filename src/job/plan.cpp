@@ -1,0 +1,172 @@
+#include "job/plan.hpp"
+
+#include "base/file.hpp"
+#include "base/units.hpp"
+#include "engines/allocation.hpp"
+#include "policy/demand.hpp"
+#include "policy/environment.hpp"
+#include "policy/placement.hpp"
+
+namespace berth::job {
+namespace {
+
+using std::chrono::milliseconds;
+using Placed = Result<model::Placement>;
+
+bool is_held(const Placed& placement) {
+  return !placement && placement.error().id == "E0412";
+}
+
+/// Tells the user what the job waits for, and how to start without waiting.
+void note_waiting(const Note& note, const model::Request& request, const Error& held) {
+  std::vector<std::string> hints;
+  if (!held.hint.empty()) {
+    for (const std::string_view hint : split(held.hint, '\n')) hints.emplace_back(hint);
+    hints.push_back(fmt::format("berth {} --no-wait …", request.verb));
+  }
+  note(text("waiting: {}", held.message), hints);
+}
+
+/// In a Slurm job Slurm assigns the devices: take no lease, and do not wait.
+Status enter_allocation(const Spec& spec, Plan& plan) {
+  plan.engine = engines::slurm_job(spec.variables);
+  if (!plan.engine) return Done{};
+  auto inside = engines::within(
+      engines::allocation_of(*plan.engine, spec.variables, plan.request, plan.snapshot),
+      plan.request);
+  if (!inside) return std::move(inside).error();
+  plan.request = *std::move(inside);
+  return Done{};
+}
+
+/// What the machine could give if no job held anything. A job that may use the CPU does not wait
+/// for a device that does not exist.
+Placed could_get(const Spec& spec, Plan& plan) {
+  auto could = policy::place(plan.request, plan.snapshot);
+  if (could || !spec.job.or_cpu_after || could.error().code != ErrorCode::kNoDevice) return could;
+  plan.request = policy::on_cpu(plan.request);
+  return policy::place(plan.request, plan.snapshot);
+}
+
+/// The broker's leases. An unknown ledger counts as empty; a dry run then says that it is unknown.
+void read_ledger(const Spec& spec, Machine& machine, const Note& note, Plan& plan) {
+  auto ledger = machine.ledger();
+  plan.ledger = ledger ? *std::move(ledger) : model::Ledger();
+  if (ledger || !spec.dry_run) return;
+  const Error& error = ledger.error();
+  note(text("the devices of jobs are not known: {} ({})", error.message, error.id),
+       error.hint.empty() ? std::vector<std::string>() : std::vector{error.hint});
+}
+
+/// Without a broker nothing reports when a device becomes free, so this looks again periodically. A
+/// broker that cannot give leases, because its disk is full, still knows the leases that it gave.
+Placed place_without_lease(const Spec& spec, Machine& machine, const Note& note, Placed could,
+                           Plan& plan) {
+  const auto begun = std::chrono::steady_clock::now();
+  read_ledger(spec, machine, note, plan);
+  auto placement =
+      plan.ledger.kept ? policy::place(plan.request, plan.snapshot, plan.ledger) : std::move(could);
+  for (bool waited = false; is_held(placement); waited = true) {
+    plan.snapshot = machine.look(true);  // for the error: who holds which device
+    if (auto ledger = machine.ledger()) plan.ledger = *std::move(ledger);
+    placement = policy::place(plan.request, plan.snapshot, plan.ledger);
+    if (!is_held(placement) || !spec.waits()) break;
+    if (waited && spec.job.or_cpu_after &&
+        std::chrono::steady_clock::now() - begun >= *spec.job.or_cpu_after) {
+      plan.request = policy::on_cpu(plan.request);
+      return policy::place(plan.request, plan.snapshot, plan.ledger);
+    }
+    machine.pause(milliseconds(waited ? 2000 : 1000));
+    if (!waited) note_waiting(note, plan.request, placement.error());
+  }
+  return placement;
+}
+
+/// A job on a device, or with its own cores, takes a lease. A job on the CPU is only reported to a
+/// broker that already runs. Leaves plan.lease empty if no broker can be reached.
+Status take_lease(const Spec& spec, Machine& machine, const Note& note, bool needed, Plan& plan) {
+  model::Job asked = spec.job;
+  asked.request = plan.request;
+  const client::Lease::Wishes wishes{std::move(asked), spec.waits(), [&](const Error& held) {
+                                       note_waiting(note, plan.request, held);
+                                     }};
+  auto lease = machine.take_lease(wishes, plan.snapshot,
+                                  needed ? client::IfNone::kStart : client::IfNone::kGlance);
+  if (lease) {
+    plan.lease = *std::move(lease);
+    return Done{};
+  }
+  const Error& error = lease.error();
+  // If the broker does not answer, its leases are unknown, so take no devices.
+  const bool no_broker = (error.code == ErrorCode::kUnavailable || error.id == "E0921") &&
+                         (error.id != "E0922" || !needed);
+  if (!no_broker) return error;
+  if (needed && !client::is_another_machine())
+    note(text("no lease: {} ({}); another job may choose the same device", error.message, error.id),
+         {});
+  return Done{};
+}
+
+Placed place_leased(const Plan& plan) {
+  auto placement = plan.lease->placement(plan.request, plan.snapshot);
+  if (placement && plan.turned_after)
+    placement->reasons = {
+        text("on the CPU: its GPUs were not free for {}", show_duration(*plan.turned_after))};
+  return placement;
+}
+
+Placed place_with_lease(const Spec& spec, Machine& machine, const Note& note, Plan& plan) {
+  auto could = could_get(spec, plan);
+  auto around = machine.lease_around(plan.request);
+  if (!around) return std::move(around).error();
+  plan.lease = *std::move(around);
+  if (plan.lease) return place_leased(plan);
+  if (spec.dry_run) return place_without_lease(spec, machine, note, std::move(could), plan);
+  if (!could && !is_held(could)) return could;
+  const bool needed = !could || !could->devices.empty() || plan.request.cpus || spec.job.time_limit;
+  if (auto taken = take_lease(spec, machine, note, needed, plan); !taken)
+    return std::move(taken).error();
+  if (!plan.lease) return place_without_lease(spec, machine, note, std::move(could), plan);
+  if (const auto granted = plan.lease->request(plan.request); granted.gpus != plan.request.gpus) {
+    note(text("its GPUs were not free for {}: it runs on the CPU",
+              show_duration(*spec.job.or_cpu_after)),
+         {});
+    plan.request = granted;
+    plan.turned_after = spec.job.or_cpu_after;
+  }
+  if (plan.lease->waited()) plan.snapshot = machine.look(false);
+  return place_leased(plan);
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
+  Plan plan;
+  plan.language = language();
+  plan.snapshot = machine.look(false);
+  plan.request = request_for_ranks(spec.job.request, spec.supervision, plan.snapshot);
+  if (auto entered = enter_allocation(spec, plan); !entered) return std::move(entered).error();
+  auto placement = plan.engine
+                       ? place_without_lease(spec, machine, note, could_get(spec, plan), plan)
+                       : place_with_lease(spec, machine, note, plan);
+  if (!placement) return std::move(placement).error();
+  plan.placement = *std::move(placement);
+  plan.environment =
+      policy::environment_for(plan.placement, plan.snapshot, spec.variables, spec.environment);
+  auto supervision = supervision_of(spec.supervision, plan.request, plan.placement, plan.snapshot,
+                                    plan.environment);
+  if (!supervision) return std::move(supervision).error();
+  plan.supervision = *std::move(supervision);
+  if (plan.supervision) plan.supervision->quiet = spec.quiet;
+  return plan;
+}
+
+std::vector<std::string> reasons_of(const Plan& plan) {
+  if (language() == plan.language) return plan.placement.reasons;
+  // Sentences are made by place() in one language, so another language needs them made again.
+  const auto again =
+      plan.lease ? place_leased(plan) : policy::place(plan.request, plan.snapshot, plan.ledger);
+  return again ? again->reasons : plan.placement.reasons;
+}
+
+}  // namespace berth::job

@@ -1,0 +1,42 @@
+// The decisions about a job before anything starts: which devices and cores it gets, and with which
+// variables. `berth run` starts the plan; `--dry-run` and `berth env` print it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "base/text.hpp"
+#include "client/lease.hpp"
+#include "job/machine.hpp"
+#include "job/spec.hpp"
+#include "model/ledger.hpp"
+#include "model/run.hpp"
+#include "model/snapshot.hpp"
+
+namespace berth::job {
+
+struct Plan {
+  model::Request request;    // as placed: it may have moved to the CPU
+  model::Snapshot snapshot;  // the look that the placement is made from
+  model::Ledger ledger;      // what other jobs hold; only read for a placement without a lease
+  std::optional<client::Lease> lease;  // none: the job uses the CPU, or there is no broker
+  model::Placement placement;
+  model::Environment environment;
+  std::optional<std::chrono::milliseconds>
+      turned_after;  // its GPUs were not free for this long, so it runs on the CPU
+  std::optional<model::EngineJob> engine;  // set if a cluster's scheduler assigned the devices
+  std::shared_ptr<run::Supervision> supervision;  // for a job with ranks; else nullptr
+  Language language = Language::kEnglish;         // of the placement's reasons
+};
+
+/// request → look → lease → placement → environment. Looks at the machine once, and again after
+/// each wait. Waits until devices are free if the spec allows it. A dry run takes no lease and does
+/// not wait. Inside a job, the plan uses that job's devices. Fails as policy::place,
+/// client::Lease::take, engines::within and supervision_of.
+[[nodiscard]] Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note);
+
+/// The reasons for the placement, in the language that is set now.
+[[nodiscard]] std::vector<std::string> reasons_of(const Plan& plan);
+
+}  // namespace berth::job

@@ -1,0 +1,91 @@
+#include "job/ranks.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "base/error_words.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "policy/placement.hpp"
+#include "run/tries_record.hpp"
+
+namespace berth::job {
+namespace {
+
+Error no_folder(const std::string& folder, int problem) {
+  return {ErrorCode::kUnavailable, "E0531",
+          text("the output of the ranks cannot be written to {}: {}", printable(folder),
+               error_words(problem)),
+          "ls -ld \"$(dirname " + printable(folder) + ")\""};
+}
+
+}  // namespace
+
+model::Request request_for_ranks(model::Request request, const SupervisionWish& wish,
+                                 const model::Snapshot& snapshot) {
+  const bool says_devices = request.gpus || request.all_gpus || request.memory_bytes ||
+                            request.share_permille || !request.devices.empty();
+  if (!wish.ranks || says_devices) return request;
+  model::Request wanted = request;
+  if (wish.ranks->count == 0)
+    wanted.all_gpus = true;
+  else
+    wanted.gpus = wish.ranks->count * wish.ranks->gpus_per_rank.value_or(1);
+  const auto enough = policy::place(wanted, snapshot);
+  const bool asks_for_gpus = wish.ranks->count == 0 || wish.ranks->gpus_per_rank;
+  if (enough || enough.error().code != ErrorCode::kNoDevice || asks_for_gpus) return wanted;
+  // Fewer devices than ranks: an error that names them. No device: the CPU, as without ranks.
+  const auto any = policy::place(request, snapshot);
+  return any && any->devices.empty() ? request : wanted;
+}
+
+Result<std::shared_ptr<run::Supervision>> supervision_of(const SupervisionWish& wish,
+                                                         const model::Request& request,
+                                                         const model::Placement& placement,
+                                                         const model::Snapshot& snapshot,
+                                                         const model::Environment& environment) {
+  if (!wish.is_needed()) return std::shared_ptr<run::Supervision>();
+  auto made = std::make_shared<run::Supervision>();
+  made->record = run::make_record();
+  made->most_tries = wish.retries + 1;
+  made->backoff_least = wish.backoff_least;
+  made->backoff_most = wish.backoff_most;
+  if (!wish.ranks) {
+    made->ranks.resize(1);
+    made->ranks.front().devices = placement.devices;
+    made->ranks.front().threads = environment.threads;
+    return made;
+  }
+  run::RankWish ranks = *wish.ranks;
+  ranks.own_cores = request.cpus.has_value();
+  auto planned = run::plan_ranks(ranks, placement, snapshot, environment);
+  if (!planned) return std::move(planned).error();
+  const auto all = static_cast<int>(planned->size()) * wish.node.count;
+  if (wish.input_rank >= all)
+    return Error{
+        ErrorCode::kInvalidArgument, "E0536",
+        text_n("--stdin-rank {}: there is only {} rank, and its number is 0",
+               "--stdin-rank {}: there are only {} ranks, from number 0", all, wish.input_rank,
+               all),
+        fmt::format("berth run --ranks {} --stdin-rank {} -- python train.py", all, all - 1)};
+  made->has_ranks = true;
+  made->node = wish.node;
+  made->input_rank = wish.input_rank;
+  made->hang_timeout = wish.hang_timeout;
+  made->ends_hangs = wish.ends_hangs;
+  made->ranks = *std::move(planned);
+  made->shown = wish.shown;
+  if (!wish.log_folder.empty()) {
+    std::error_code problem;
+    made->log_folder = std::filesystem::absolute(wish.log_folder, problem).string();
+    std::filesystem::create_directories(made->log_folder, problem);
+    if (problem) return no_folder(wish.log_folder, problem.value());
+    if (::access(made->log_folder.c_str(), W_OK | X_OK) != 0)
+      return no_folder(wish.log_folder, errno);
+  }
+  return made;
+}
+
+}  // namespace berth::job

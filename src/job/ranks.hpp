@@ -1,0 +1,43 @@
+// What a job with several processes, or a retried job, needs; and its division among the ranks.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "model/run.hpp"
+#include "model/snapshot.hpp"
+#include "run/node_place.hpp"
+#include "run/rank_plan.hpp"
+
+namespace berth::job {
+
+/// The values of the options for ranks, retries and hangs.
+struct SupervisionWish {
+  std::optional<run::RankWish> ranks;
+  run::NodePlace node;
+  std::vector<int> shown;
+  int input_rank = 0;
+  std::string log_folder;
+  int retries = 0;
+  std::chrono::milliseconds hang_timeout{600'000};
+  bool ends_hangs = false;
+  std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};
+
+  [[nodiscard]] bool is_needed() const { return ranks || retries > 0; }
+};
+
+/// What the ranks need together. Without device options: one free GPU for each GPU that they need,
+/// or the CPU if this machine has no usable GPU.
+[[nodiscard]] model::Request request_for_ranks(model::Request request, const SupervisionWish& wish,
+                                               const model::Snapshot& snapshot);
+/// nullptr for a job that needs no supervision. Fails as run::plan_ranks, with E0531 if the log
+/// folder cannot be used, and with E0536 if there is no rank for --stdin-rank.
+[[nodiscard]] Result<std::shared_ptr<run::Supervision>> supervision_of(
+    const SupervisionWish& wish, const model::Request& request, const model::Placement& placement,
+    const model::Snapshot& snapshot, const model::Environment& environment);
+
+}  // namespace berth::job
