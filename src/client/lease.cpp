@@ -27,7 +27,7 @@ using model::Job;
 using model::JobState;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAtOnce(1000);  // shorter waits are not reported
+constexpr milliseconds kSilentWait(1000);  // shorter waits are not reported
 
 std::string path_of(model::JobId job, std::string_view rest = {}) {
   return "/v1/jobs/" + std::to_string(job) + std::string(rest);
@@ -135,7 +135,7 @@ void Lease::take_back() {
 
 Status Lease::wait(const Wishes& wishes, const model::Snapshot& snapshot) {
   waited_ = true;
-  auto granted = wait(kAtOnce);
+  auto granted = wait(kSilentWait);
   if (granted && !*granted) {
     wishes.on_waiting(who_holds(snapshot));
     granted = wait(milliseconds(0));
@@ -323,7 +323,7 @@ Status Lease::reconnect() {
   return Done{};
 }
 
-/// A broker that died has written its promises to the journal; the next one continues.
+/// Retries if the broker disconnects: its journal has this job, and the next broker continues.
 Result<Response> Lease::call(std::string_view method, const std::string& path,
                              const std::string& body) {
   Result<Response> answer = Response{};

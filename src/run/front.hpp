@@ -21,7 +21,7 @@ class Watcher {
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
   virtual ~Watcher() = default;
-  /// Called before the job has any process, if the job gets its own control group.
+  /// The keeper exists, and waits. Called only for a job that gets its own control group.
   virtual void born(pid_t) {}
   /// The command runs; all of the job's processes are below `keeper`.
   virtual void started(pid_t keeper, pid_t workload) = 0;

@@ -37,15 +37,16 @@ using std::chrono::milliseconds;
 
 constexpr int kNotStarted = 125;
 
-constexpr std::size_t kKeeperBytes = 64, kRoom = 256;  // size of the first line, and of both lines
+// Of the status file: its first line, its first two lines, and at most the broker's record.
+constexpr std::size_t kKeeperBytes = 64, kStatusBytes = 256;
 constexpr std::size_t kMostRecord = 1U << 20U;
 
 std::string status_file(const std::string& job_files) {
   return job_files + ".status";
 }
 
-/// Exactly one of several keepers of a job gets the file, and writes its pid before anything
-/// starts.
+/// Creates the status file. If several keepers start for one job, exactly one succeeds. It writes
+/// its pid before anything starts.
 Descriptor claim(const std::string& job_files, const std::string& job_record) {
   const auto self = read_stat("/proc", ::getpid());
   if (!self) return {};
@@ -55,7 +56,7 @@ Descriptor claim(const std::string& job_files, const std::string& job_record) {
   std::string words = std::to_string(::getpid()) + " " + std::to_string(self->start_ticks);
   words.resize(kKeeperBytes - 1, ' ');
   words += '\n';
-  words.resize(kRoom, ' ');
+  words.resize(kStatusBytes, ' ');
   if (job_record.size() <= kMostRecord) words += job_record;
   if (::write(file.get(), words.data(), words.size()) == static_cast<ssize_t>(words.size()))
     return file;
@@ -74,9 +75,10 @@ bool use_log(const std::string& job_files, const std::optional<Credentials>& use
 
 /// The line that the keeper wrote when the job ended.
 Json status_in(const std::string& job_files) {
-  const auto bytes = slurp(status_file(job_files), kRoom);
+  const auto bytes = slurp(status_file(job_files), kStatusBytes);
   if (!bytes || bytes->size() <= kKeeperBytes) return {};
-  const std::string_view line = std::string_view(*bytes).substr(kKeeperBytes, kRoom - kKeeperBytes);
+  const std::string_view line =
+      std::string_view(*bytes).substr(kKeeperBytes, kStatusBytes - kKeeperBytes);
   return Json::parse(line, nullptr, false);
 }
 
@@ -198,7 +200,7 @@ class LoneKeeper {
     static_cast<void>(reap_all());
   }
 
-  /// True if there are no children, so no processes below us.
+  /// Reaps ended children. True if no child is left, so the job has no process.
   bool reap_all() {
     for (;;) {
       int status = 0;
@@ -229,7 +231,7 @@ class LoneKeeper {
     return of_group.value_or(peak_rss_kib_ * 1024);
   }
 
-  /// Runs with the job's user, folder and variables, and appends its output to the job's.
+  /// Runs --on-end with the job's user, folder and variables. Its output goes to the job's log.
   void run_on_end() {
     constexpr milliseconds kMost = std::chrono::minutes(1);
     if (launch_.on_end.empty()) return;
@@ -287,7 +289,7 @@ void keep(const Launch& launch) {
 }  // namespace
 
 std::optional<model::ProcessId> keeper_of(const std::string& job_files) {
-  const auto bytes = slurp(status_file(job_files), kRoom);
+  const auto bytes = slurp(status_file(job_files), kStatusBytes);
   if (!bytes) return std::nullopt;
   const auto words = split(trim(std::string_view(*bytes).substr(0, bytes->find('\n'))), ' ');
   if (words.size() != 2) return std::nullopt;
@@ -343,8 +345,8 @@ std::string log_of(const std::string& job_files) {
 }
 
 std::string job_record_in(const std::string& job_files) {
-  const auto bytes = slurp(status_file(job_files), kRoom + kMostRecord);
-  return bytes && bytes->size() > kRoom ? bytes->substr(kRoom) : "";
+  const auto bytes = slurp(status_file(job_files), kStatusBytes + kMostRecord);
+  return bytes && bytes->size() > kStatusBytes ? bytes->substr(kStatusBytes) : "";
 }
 
 void remove_status(const std::string& job_files) {

@@ -26,7 +26,7 @@ namespace berth::run {
 [[nodiscard]] std::optional<model::ProcessId> keeper_of(const std::string& job_files);
 /// How it ended; nullopt if it has not ended, or the status could not be written.
 [[nodiscard]] std::optional<model::Outcome> outcome_of(const std::string& job_files);
-/// Whether the keeper was asked to end it before it ended: by the broker, or by a shutdown.
+/// Whether the broker or a shutdown asked the keeper to end the job before it ended by itself.
 [[nodiscard]] bool was_told_to_end(const std::string& job_files);
 /// Its resource usage; empty if it has not ended, or if an older keeper wrote the status.
 [[nodiscard]] model::JobUsage usage_of(const std::string& job_files);
@@ -39,8 +39,8 @@ namespace berth::run {
 void remove_status(const std::string& job_files);
 void remove_files(const std::string& job_files);
 
-/// Runs in a new process, whose standard streams are /dev/null, until it exits. Of several keepers
-/// of one job only the first keeps it.
+/// Runs in a new process, whose standard streams are /dev/null, until it exits. If several keepers
+/// start for one job, only the first runs it.
 [[noreturn]] void keep_queued(const Launch& launch);
 
 }  // namespace berth::run
