@@ -182,6 +182,9 @@ TEST_CASE("--or-cpu-after: a job without a broker turns to the CPU") {
   CHECK(plan->placement.devices.empty());
   CHECK(plan->request.gpus == 0);
   CHECK(machine.pauses.size() == 1);
+  CHECK(notes.sentences.back() == "its GPUs were not free for 0 ms: it runs on the CPU");
+  CHECK(plan->placement.reasons ==
+        std::vector<std::string>{"on the CPU: its GPUs were not free for 0 ms"});
 
   GivenMachine without({bare()});
   const auto at_once = make_plan(spec, without, notes.note);

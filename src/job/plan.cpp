@@ -58,23 +58,40 @@ void read_ledger(const Spec& spec, Machine& machine, const Note& note, Plan& pla
        error.hint.empty() ? std::vector<std::string>() : std::vector{error.hint});
 }
 
+/// The job has waited for GPUs as long as --or-cpu-after allows.
+void turn_to_cpu(const Spec& spec, const Note& note, Plan& plan) {
+  plan.request = policy::on_cpu(plan.request);
+  plan.turned_after = spec.job.or_cpu_after;
+  note(text("its GPUs were not free for {}: it runs on the CPU", show_duration(*plan.turned_after)),
+       {});
+}
+
+/// The placement on what the lease has, or on what the ledger leaves.
+Placed place_planned(const Plan& plan) {
+  auto placement = plan.lease ? plan.lease->placement(plan.request, plan.snapshot)
+                              : policy::place(plan.request, plan.snapshot, plan.ledger);
+  if (placement && plan.turned_after)
+    placement->reasons = {
+        text("on the CPU: its GPUs were not free for {}", show_duration(*plan.turned_after))};
+  return placement;
+}
+
 /// Without a broker nothing reports when a device becomes free, so this looks again periodically. A
 /// broker that cannot give leases, because its disk is full, still knows the leases that it gave.
 Placed place_without_lease(const Spec& spec, Machine& machine, const Note& note, Placed could,
                            Plan& plan) {
   const auto begun = std::chrono::steady_clock::now();
   read_ledger(spec, machine, note, plan);
-  auto placement =
-      plan.ledger.kept ? policy::place(plan.request, plan.snapshot, plan.ledger) : std::move(could);
+  auto placement = plan.ledger.kept ? place_planned(plan) : std::move(could);
   for (bool waited = false; is_held(placement); waited = true) {
     plan.snapshot = machine.look(true);  // for the error: who holds which device
     if (auto ledger = machine.ledger()) plan.ledger = *std::move(ledger);
-    placement = policy::place(plan.request, plan.snapshot, plan.ledger);
+    placement = place_planned(plan);
     if (!is_held(placement) || !spec.waits()) break;
     if (waited && spec.job.or_cpu_after &&
         std::chrono::steady_clock::now() - begun >= *spec.job.or_cpu_after) {
-      plan.request = policy::on_cpu(plan.request);
-      return policy::place(plan.request, plan.snapshot, plan.ledger);
+      turn_to_cpu(spec, note, plan);
+      return place_planned(plan);
     }
     machine.pause(milliseconds(waited ? 2000 : 1000));
     if (!waited) note_waiting(note, plan.request, placement.error());
@@ -107,35 +124,21 @@ Status take_lease(const Spec& spec, Machine& machine, const Note& note, bool nee
   return Done{};
 }
 
-Placed place_leased(const Plan& plan) {
-  auto placement = plan.lease->placement(plan.request, plan.snapshot);
-  if (placement && plan.turned_after)
-    placement->reasons = {
-        text("on the CPU: its GPUs were not free for {}", show_duration(*plan.turned_after))};
-  return placement;
-}
-
 Placed place_with_lease(const Spec& spec, Machine& machine, const Note& note, Plan& plan) {
   auto could = could_get(spec, plan);
   auto around = machine.lease_around(plan.request);
   if (!around) return std::move(around).error();
   plan.lease = *std::move(around);
-  if (plan.lease) return place_leased(plan);
+  if (plan.lease) return place_planned(plan);
   if (spec.dry_run) return place_without_lease(spec, machine, note, std::move(could), plan);
   if (!could && !is_held(could)) return could;
   const bool needed = !could || !could->devices.empty() || plan.request.cpus || spec.job.time_limit;
   if (auto taken = take_lease(spec, machine, note, needed, plan); !taken)
     return std::move(taken).error();
   if (!plan.lease) return place_without_lease(spec, machine, note, std::move(could), plan);
-  if (const auto granted = plan.lease->request(plan.request); granted.gpus != plan.request.gpus) {
-    note(text("its GPUs were not free for {}: it runs on the CPU",
-              show_duration(*spec.job.or_cpu_after)),
-         {});
-    plan.request = granted;
-    plan.turned_after = spec.job.or_cpu_after;
-  }
+  if (plan.lease->request(plan.request).gpus != plan.request.gpus) turn_to_cpu(spec, note, plan);
   if (plan.lease->waited()) plan.snapshot = machine.look(false);
-  return place_leased(plan);
+  return place_planned(plan);
 }
 
 }  // namespace
@@ -164,8 +167,7 @@ Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
 std::vector<std::string> reasons_of(const Plan& plan) {
   if (language() == plan.language) return plan.placement.reasons;
   // Sentences are made by place() in one language, so another language needs them made again.
-  const auto again =
-      plan.lease ? place_leased(plan) : policy::place(plan.request, plan.snapshot, plan.ledger);
+  const auto again = place_planned(plan);
   return again ? again->reasons : plan.placement.reasons;
 }
 
