@@ -38,12 +38,10 @@ inline Result<Done> try_hide() {
   if (const char* const driver = detail::initialised_driver())
     return detail::too_late(driver, detail::text(" is already initialised, and keeps its devices",
                                                  " 已初始化，并会继续使用其设备"));
-  constexpr std::pair<const char*, const char*> kHides[] = {{"CUDA_VISIBLE_DEVICES", "-1"},
-                                                            {"HIP_VISIBLE_DEVICES", "-1"},
-                                                            {"ROCR_VISIBLE_DEVICES", "-1"},
-                                                            {"ONEAPI_DEVICE_SELECTOR", "*:cpu"},
-                                                            {"JAX_PLATFORMS", "cpu"},
-                                                            {"PJRT_DEVICE", "CPU"}};
+  constexpr std::pair<const char*, const char*> kHides[] = {
+      {"CUDA_VISIBLE_DEVICES", "-1"}, {"HIP_VISIBLE_DEVICES", "-1"},
+      {"ROCR_VISIBLE_DEVICES", "-1"}, {"ONEAPI_DEVICE_SELECTOR", "*:cpu"},
+      {"JAX_PLATFORMS", "cpu"},       {"PJRT_DEVICE", "CPU"}};
   for (const auto& [name, value] : kHides) ::setenv(name, value, 1);
   return Done();
 }
