@@ -351,6 +351,10 @@ void close_pause(Gate& gate, int at, CUstream stream) {
 void pass_slowly(Gate& gate, int at, CUstream stream) {
   const Locked lock;
   if (!begin_gate(gate, at) || is_captured(stream)) return;
+  // `berth resize` may have changed it.
+  const std::uint32_t share =
+      __atomic_load_n(&region()->limits->device[at].permille, __ATOMIC_RELAXED);
+  if (share > 0 && share <= kWhole) gate.own->weight = share;
   std::uint32_t other = 0;
   const bool ours = gate.turn_ends != 0 && holds(gate);
   std::uint64_t now = clock_now(), quantum = kQuantum;

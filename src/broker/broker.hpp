@@ -45,6 +45,8 @@ struct Caller {
 /// What to change of a waiting job. A member without a value stays as it is.
 struct Changes {
   std::optional<int> priority, gpus;
+  std::optional<std::uint64_t> memory_bytes;            // on a shared device; also of a running job
+  std::optional<int> share_permille;                    // the same
   std::optional<std::chrono::milliseconds> time_limit;  // 0: none
   std::optional<std::vector<JobId>> after, after_any, after_not_ok;
   bool first = false;         // before all other jobs of its user
@@ -123,8 +125,9 @@ class Broker {
   [[nodiscard]] const Job* job(JobId id) const;
   /// The job or array that this user submitted with this key.
   [[nodiscard]] std::optional<JobId> submitted(std::uint32_t uid, const std::string& key) const;
-  /// Changes a waiting job, or the time limit of a running one. Fails as cancel() and submit(), and
-  /// with kInvalidArgument (E0948: this change is not possible).
+  /// Changes a waiting job; or the time limit, or memory and share, of a running one. Fails as
+  /// cancel() and submit(), with kInvalidArgument (E0948: this change is not possible), and with
+  /// kRefused (E0521: others have that memory or share).
   [[nodiscard]] Status edit(JobId id, const Changes& changes, Caller caller, Now now);
   /// The signal of --signal was sent.
   void set_warned(JobId id);
@@ -157,6 +160,7 @@ class Broker {
   [[nodiscard]] bool waits_for_another(const Job& job) const;
   /// Why this job can never start, given its dependencies. "": it can, or that is not known yet.
   [[nodiscard]] std::string never_after(const Job& job) const;
+  [[nodiscard]] Status resize(Job& job, const Changes& changes, Now now);
   [[nodiscard]] Status change_line(Job& job, const Changes& changes, Caller caller, Now now);
   void follow_all(const Job& job);
   [[nodiscard]] bool is_known(JobId job_or_array) const;

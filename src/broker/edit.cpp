@@ -18,7 +18,16 @@ Error cannot_change(const std::string& why) {
 
 bool is_only_time_limit(const Changes& changes) {
   return changes.time_limit && !changes.priority && !changes.gpus && !changes.after &&
-         !changes.after_any && !changes.after_not_ok && !changes.first && !changes.swap;
+         !changes.after_any && !changes.after_not_ok && !changes.first && !changes.swap &&
+         !changes.memory_bytes && !changes.share_permille;
+}
+bool is_only_size(const Changes& changes) {
+  Changes others = changes;
+  others.time_limit = milliseconds(0);
+  others.memory_bytes.reset();
+  others.share_permille.reset();
+  return !changes.time_limit && is_only_time_limit(others) &&
+         (changes.memory_bytes || changes.share_permille);
 }
 
 /// A job may depend only on older jobs, so no two jobs can wait for each other. `next` is unused.
@@ -39,6 +48,10 @@ Status Broker::edit(JobId id, const Changes& changes, Caller caller, Now now) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return no_such_job(id);
   Job& job = found->second;
+  if (job.state == JobState::kRunning && is_only_size(changes)) {
+    if (job.uid != caller.uid && !caller.admin) return not_yours(job);
+    return resize(job, changes, now);
+  }
   if (job.state != JobState::kRunning || !is_only_time_limit(changes)) {
     const auto waiting = changeable(id, caller);
     if (!waiting) return waiting.error();
@@ -61,6 +74,39 @@ Status Broker::edit(JobId id, const Changes& changes, Caller caller, Now now) {
   return Done{};
 }
 
+/// The job keeps its devices; only its part of them changes.
+Status Broker::resize(Job& job, const Changes& changes, Now now) {
+  const std::string number = model::job_number(job);
+  if (job.grants.empty() || job.grants.front().memory_bytes == 0)
+    return cannot_change(
+        text("job {} has no part of a shared device: it was started without --memory", number));
+  const model::Grant& has = job.grants.front();
+  if (changes.share_permille && has.share_permille == 0)
+    return cannot_change(text("job {} was started without --share", number));
+  const std::uint64_t memory = changes.memory_bytes.value_or(has.memory_bytes);
+  const int share = changes.share_permille.value_or(has.share_permille);
+  if (!queue_.resize(job.id, memory, share, now.steady))
+    return Error{ErrorCode::kRefused, "E0521",
+                 text("job {} cannot have that much: other jobs and processes have the rest of the "
+                      "device",
+                      number),
+                 "berth"};
+  for (model::Grant& grant : job.grants) {
+    grant.memory_bytes = memory;
+    grant.share_permille = share;
+  }
+  for (model::Holding& holding : ledger_.holdings) {
+    if (holding.job != job.id) continue;
+    holding.memory_bytes = memory;
+    holding.share_permille = share;
+  }
+  job.request.memory_bytes = memory;
+  if (share > 0) job.request.share_permille = share;
+  changed_.insert(job.id);
+  reconsider();
+  return Done{};
+}
+
 /// Applies all changes or none.
 Status Broker::change_line(Job& job, const Changes& changes, Caller caller, Now now) {
   Job other = job;
@@ -69,6 +115,8 @@ Status Broker::change_line(Job& job, const Changes& changes, Caller caller, Now 
   if (changes.time_limit)
     other.time_limit = changes.time_limit->count() == 0 ? std::nullopt : changes.time_limit;
   if (changes.gpus) other.request.gpus = *changes.gpus;
+  if (changes.memory_bytes) other.request.memory_bytes = changes.memory_bytes;
+  if (changes.share_permille) other.request.share_permille = changes.share_permille;
   if (changes.after) other.after = *changes.after;
   if (changes.after_any) other.after_any = *changes.after_any;
   if (changes.after_not_ok) other.after_not_ok = *changes.after_not_ok;

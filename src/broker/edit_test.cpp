@@ -38,6 +38,44 @@ TEST_CASE("a job that comes after the end of another starts however that ended")
   }
 }
 
+TEST_CASE("a running job gets more of its device if that is free, and gives back the rest") {
+  constexpr std::uint64_t kGiB = 1ULL << 30U;
+  Broker broker = on(gpus(1));
+  const std::uint64_t all = *broker.snapshot().devices[0].readings.memory_total_bytes;
+  const auto part = [](std::uint64_t bytes) {
+    Job job = wants(1);
+    job.request.gpus.reset();
+    job.request.memory_bytes = bytes;
+    return job;
+  };
+  const JobId a = submit(broker, part(all / 4));
+  const JobId b = submit(broker, part(all / 2));
+  REQUIRE(broker.start_what_fits(at(0)).size() == 2);
+  const JobId waits = submit(broker, part(all / 2));
+  CHECK(broker.start_what_fits(at(1)).empty());
+  Changes changes;
+  changes.memory_bytes = all / 2 + kGiB;
+  const auto refused = broker.edit(a, changes, kUser, at(1));
+  REQUIRE(!refused);
+  CHECK(refused.error().id == "E0521");
+  CHECK_FALSE(broker.edit(a, changes, Caller{2, false, "u2"}, at(1)));
+  CHECK(broker.job(a)->grants.at(0).memory_bytes == all / 4);
+  changes.memory_bytes = all / 2;
+  REQUIRE(broker.edit(a, changes, kUser, at(1)));
+  CHECK(broker.job(a)->grants.at(0).memory_bytes == all / 2);
+  CHECK(broker.ledger().holdings.at(0).memory_bytes == all / 2);
+  Changes share;
+  share.share_permille = 500;
+  CHECK_FALSE(broker.edit(a, share, kUser, at(1)));  // it was started without
+  broker.end(b, JobState::kDone, {}, "", at(2));
+  CHECK(broker.start_what_fits(at(2)) == std::vector{waits});
+  const JobId late = submit(broker, part(all / 4));
+  CHECK(broker.start_what_fits(at(3)).empty());
+  changes.memory_bytes = all / 4;
+  REQUIRE(broker.edit(a, changes, kUser, at(4)));
+  CHECK(broker.start_what_fits(at(4)) == std::vector{late});
+}
+
 TEST_CASE("a waiting job goes to the front, and two change places") {
   Broker broker = on(gpus(1));
   const JobId running = submit(broker, wants(1));

@@ -19,9 +19,11 @@ using model::Job;
 
 constexpr int kMostDevices = 1024;  // far above any machine, too small for any overflow
 constexpr int kMostCpus = 8192;
-constexpr std::array<std::string_view, 8> kChanges{
-    "priority", "gpus", "time_limit_milliseconds", "after", "after_any", "after_not_ok",
-    "first",    "swap"};
+constexpr std::array<std::string_view, 10> kChanges{
+    "priority",      "gpus",      "time_limit_milliseconds",
+    "after",         "after_any", "after_not_ok",
+    "first",         "swap",      "memory_bytes",
+    "share_permille"};
 // Lease sends a job's record, which always has the last five keys of these two.
 constexpr std::array<std::string_view, 6> kOwners{"owners",  "id",    "uid",
                                                   "request", "state", "submitted"};
@@ -498,6 +500,8 @@ Result<Changes> changes_of(std::string_view body) try {
   Changes out;
   take(json, "priority", out.priority);
   take(json, "gpus", out.gpus);
+  take(json, "memory_bytes", out.memory_bytes);
+  take(json, "share_permille", out.share_permille);
   take_milliseconds(json, "time_limit_milliseconds", out.time_limit);
   if (json.contains("time_limit_milliseconds") && json["time_limit_milliseconds"].is_null())
     out.time_limit = std::chrono::milliseconds(0);
@@ -508,6 +512,8 @@ Result<Changes> changes_of(std::string_view body) try {
   take(json, "swap", out.swap);
   Job checked;
   checked.request.gpus = out.gpus;
+  checked.request.memory_bytes = out.memory_bytes;
+  checked.request.share_permille = out.share_permille;
   if (out.time_limit && out.time_limit->count() != 0) checked.time_limit = out.time_limit;
   if (auto sound = check_numbers(checked); !sound) return std::move(sound).error();
   return out;

@@ -163,7 +163,7 @@ void set_up_guard(Begun& begun, const std::string& folder, const model::Request&
                                                    : text("the guard knows NVIDIA GPUs only");
     return;
   }
-  const auto setup = guard::Setup::make(folder, request, placement, snapshot);
+  const auto setup = guard::Setup::make(folder, 0, request, placement, snapshot);
   if (!setup) {
     begun.not_enforced = fmt::format("{} ({})", setup.error().message, setup.error().id);
     return;

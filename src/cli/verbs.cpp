@@ -190,6 +190,14 @@ constexpr auto kEditExamples = std::to_array<Example>({
     {"berth edit 9 --first", "job 9 goes next of your jobs"},
     {"berth edit 9 --swap 8", "jobs 8 and 9 change places"},
 });
+constexpr auto kResizeOptions = std::to_array<Option>({
+    {"--memory", "SIZE", "memory on each of its devices; less: waits until the job has freed it"},
+    {"--share", "SHARE", "part of the device's time when others want it"},
+});
+constexpr auto kResizeExamples = std::to_array<Example>({
+    {"berth resize 7 --memory 12GiB", "more, if the device has it"},
+    {"berth resize 7 --memory 4GiB --share 50%", "less memory, half of the time"},
+});
 constexpr auto kRerunExamples = std::to_array<Example>({
     {"berth rerun 7", "queue the same command again, with its folder and variables"},
     {"berth rerun", "your last job again"},
@@ -497,6 +505,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_report},
     {"edit", Group::kUse, "change a waiting job: its order, limits and request", "JOB", false,
      kEditOptions, kEditExamples, run_edit},
+    {"resize", Group::kUse, "change memory and share of a running job", "JOB", false,
+     kResizeOptions, kResizeExamples, run_resize},
     {"rerun", Group::kUse, "queue a job again", "[JOB]", false, {}, kRerunExamples, run_rerun},
     {"cancel", Group::kUse, "end jobs, or remove them from the queue", "[JOB…]", false,
      kCancelOptions, kCancelExamples, run_cancel},

@@ -19,6 +19,7 @@ Result<int> run_logs(const Context& context);
 Result<int> run_stacks(const Context& context);
 Result<int> run_wait(const Context& context);
 Result<int> run_cancel(const Context& context);
+Result<int> run_resize(const Context& context);
 Result<int> run_hold(const Context& context);
 Result<int> run_release(const Context& context);
 Result<int> run_report(const Context& context);

@@ -226,8 +226,9 @@ bool Setup::is_wanted(const model::Request& request, const model::Placement& pla
                      [&](int index) { return nvidia_gpu(snapshot, index) != nullptr; });
 }
 
-Result<Setup> Setup::make(const std::string& job_folder, const model::Request& request,
-                          const model::Placement& placement, const model::Snapshot& snapshot) {
+Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
+                          const model::Request& request, const model::Placement& placement,
+                          const model::Snapshot& snapshot) {
   const auto runtime = system::runtime_folder();
   if (!runtime) return runtime.error();
   if (job_folder.empty())
@@ -240,6 +241,7 @@ Result<Setup> Setup::make(const std::string& job_folder, const model::Request& r
   wire::Limits limits{};
   limits.magic = wire::kLimitsMagic;
   limits.version = wire::kVersion;
+  limits.job = job;
   if (::mkdir(setup.folder_.c_str(), 0700) != 0) return failed(setup.folder_);
   const auto give_up = [&](Error error) {
     setup.remove();

@@ -17,7 +17,8 @@ class Setup {
  public:
   /// Creates the files below the job's own folder. Fails with kUnavailable (E0520) if the folder or
   /// the library cannot be used; then leaves nothing behind.
-  [[nodiscard]] static Result<Setup> make(const std::string& job_folder,
+  /// `job`: the number of its lease; 0: it has none.
+  [[nodiscard]] static Result<Setup> make(const std::string& job_folder, std::uint64_t job,
                                           const model::Request& request,
                                           const model::Placement& placement,
                                           const model::Snapshot& snapshot);

@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "run/job_folder.hpp"
 
 namespace berth::job {
@@ -49,7 +50,9 @@ Result<Guard> Guard::begin(const std::string& isolation, const model::Request& r
     guard.guarded_->not_enforced = text("the guard knows NVIDIA GPUs only");
     return guard;
   }
-  auto setup = guard::Setup::make(job_folder, request, placement, snapshot);
+  const auto job = to_number(value_in(environment, "BERTH_JOB"));
+  auto setup = guard::Setup::make(job_folder, static_cast<std::uint64_t>(job.value_or(0)), request,
+                                  placement, snapshot);
   if (!setup) {
     if (isolation == "guard") {
       run::remove_job_folder(job_folder);

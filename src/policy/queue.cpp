@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/result.hpp"
+#include "model/run.hpp"
 
 namespace berth::policy {
 namespace {
@@ -167,6 +168,32 @@ Queue::Place Queue::place_of(const WaitingJob& job) {
 void Queue::set_time_limit(JobId id, std::optional<milliseconds> limit) {
   const auto entry = running_.find(id);
   if (entry != running_.end()) entry->second.time_limit = limit;
+}
+
+bool Queue::resize(JobId id, std::uint64_t memory_bytes, int share_permille, Instant now) {
+  const auto entry = running_.find(id);
+  BERTH_CHECK(entry != running_.end() && memory_bytes > 0);
+  RunningJob& job = entry->second;
+  Pool beside = pool_;
+  give_back(beside, job.demand, job.devices);
+  const double before = weight(pool_, job.demand, job.devices);
+  Demand demand = job.demand;
+  demand.memory_bytes = memory_bytes;
+  demand.share_permille = share_permille;
+  take(beside, demand, job.devices);
+  // Less is always possible, even if others have taken too much meanwhile.
+  for (const int at : job.devices) {
+    const Slot& slot = beside.devices.at(static_cast<std::size_t>(at));
+    if (memory_bytes > job.demand.memory_bytes && slot.memory_taken_bytes > slot.memory_bytes)
+      return false;
+    if (share_permille > job.demand.share_permille &&
+        slot.share_taken_permille > model::kWholePermille)
+      return false;
+  }
+  pool_ = std::move(beside);
+  job.demand = demand;
+  shares_.use(job.user, weight(pool_, demand, job.devices) - before, now);
+  return true;
 }
 
 void Queue::begin(const RunningJob& job) {

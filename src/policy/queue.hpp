@@ -98,6 +98,9 @@ class Queue {
   /// Changes the limit of a running job.
   void set_time_limit(JobId id, std::optional<std::chrono::milliseconds> limit);
 
+  /// Changes the memory and share of a running job. False, and nothing changes, if they do not fit
+  /// beside the other jobs.
+  [[nodiscard]] bool resize(JobId id, std::uint64_t memory_bytes, int share_permille, Instant now);
   /// The job to start now; nullopt: none. Call it again after started().
   [[nodiscard]] std::optional<Start> next(Instant now) const;
   /// Why a waiting job does not start, and which jobs are before it: all earlier jobs of its own

@@ -156,6 +156,59 @@ print(oct(mask), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), [str(sign
         self.assertIn("0o27", held.stdout)
         self.assertEqual(held.stderr, plain.stderr)
 
+    def test_a_running_job_is_resized(self):
+        # The job says what it can get each time that the test has resized it; what it holds is freed by its third line.
+        script = f"""
+import os, sys
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+import program
+program.begin()
+held = program.allocate({GIB})[1]
+print(os.environ["BERTH_JOB"], program.allocate(2 * {GIB})[0], flush=True)
+sys.stdin.readline()
+result, more = program.allocate(2 * {GIB})
+print(result, program.info()[1], flush=True)
+program.check(program.cuda.cuMemFree_v2(more))
+sys.stdin.readline()
+print(program.allocate(512)[0], flush=True)
+program.check(program.cuda.cuMemFree_v2(held))
+sys.stdin.readline()
+print(program.allocate({GIB} // 2)[0], program.allocate(512)[0], flush=True)
+"""
+        outer = f"""
+import subprocess, sys
+job = subprocess.Popen([{BERTH!r}, "run", "--memory", "2GiB", "--share", "30%", "--", sys.executable, "-c", {script!r}],
+                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def go():
+    job.stdin.write("\\n"); job.stdin.flush()
+    return job.stdout.readline().strip()
+def resize(*options):
+    done = subprocess.run([{BERTH!r}, "resize", number, *options], capture_output=True, text=True)
+    return done.returncode, (done.stdout + done.stderr).splitlines()[0]
+number, refused = job.stdout.readline().split()
+print(refused)
+print(*resize("--memory", "100GiB"))
+print(*resize("--memory", "3GiB", "--share", "50%"))
+print(go())
+waits = subprocess.Popen([{BERTH!r}, "resize", number, "--memory", "512MiB"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+print(waits.stderr.readline().strip())
+print(waits.poll(), go())
+print(waits.communicate(timeout=30)[0].strip())
+print(go())
+print(job.wait(), resize("--memory", "1GiB")[0])
+"""
+        done = simulated(sys.executable, "-c", outer)
+        self.assertEqual(done.stdout.splitlines(), [
+            "2",
+            "6 error: job 1 cannot have that much: other jobs and processes have the rest of the device (E0521)",
+            "0 job 1 now has 3.00 GiB, 50 % of the time",
+            f"0 {3 * GIB}",
+            "note: job 1 gets no new memory; waiting until it frees 512 MiB",
+            "None 2",
+            "job 1 now has 512 MiB",
+            "0 2",
+            "0 1"], done.stderr)
+
     def test_null_pointers_and_absurd_numbers_get_the_drivers_answers(self):
         folder = os.path.dirname(PROGRAM)
         command = [sys.executable, os.path.join(folder, "absurd.py"), os.path.join(folder, "..", "..", "preload", "cuda", "hooks.inc")]

@@ -1,0 +1,30 @@
+// The limits of a running job: found by the job's number and changed while its processes read them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace berth::guard {
+
+struct LiveLimits {
+  std::string folder;
+  std::uint64_t memory_bytes = 0;  // of each device; the largest value: no limit
+  int share_permille = 0;          // 0: none
+};
+struct NewLimits {
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<int> share_permille;
+};
+
+/// Fails with kNotFound (E0522) if no running job of this user with that number has the guard.
+[[nodiscard]] Result<LiveLimits> limits_of(std::uint64_t job);
+/// The next requests of the job see the new limits. Fails with kUnavailable (E0520).
+[[nodiscard]] Status set_limits(const LiveLimits& of, const NewLimits& to);
+/// What the job's living processes have on the device where they have most; nullopt: the job's
+/// counters cannot be read, because it has ended.
+[[nodiscard]] std::optional<std::uint64_t> used_memory(const LiveLimits& of);
+
+}  // namespace berth::guard
