@@ -157,7 +157,7 @@ std::optional<bool> BenchRow::is_right() const {
 
 std::optional<double> BenchRow::change_percent() const {
   if (!times || !earlier || times->median <= 0 || earlier->seconds <= 0) return std::nullopt;
-  // A rate where both have one, because the sizes may differ.
+  // Compares rates if both runs have one, because their sizes may differ.
   if (measured->work > 0 && earlier->work > 0)
     return 100 * (measured->work / times->median / (earlier->work / earlier->seconds) - 1);
   return 100 * (earlier->seconds / times->median - 1);

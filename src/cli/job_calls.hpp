@@ -19,9 +19,9 @@ namespace berth::cli {
 class JobCalls {
  public:
   /// Restarts this user's broker if it left when idle, because only a broker can read its journal.
-  /// nullopt: this user never had a broker. Fails as client::reach.
+  /// nullopt: this user never had a broker. Returns the errors of client::reach.
   [[nodiscard]] static Result<std::optional<JobCalls>> reach();
-  /// Starts a broker if there is none. Fails as client::reach.
+  /// Starts a broker if there is none. Returns the errors of client::reach.
   [[nodiscard]] static Result<JobCalls> reach_or_start();
   /// Like reach(), but a missing broker is an error: fails also with kNotFound (E0901).
   [[nodiscard]] static Result<JobCalls> reach_for(std::string_view word);

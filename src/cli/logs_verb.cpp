@@ -32,10 +32,10 @@ Error no_log(const Job& job) {
             text("job {} is another user's", model::job_number(job)), "berth jobs --mine"};
   if (job.queued)
     return {ErrorCode::kNotFound, "E0933",
-            text("job {} has no file of its output", model::job_number(job)),
+            text("job {} has no output file", model::job_number(job)),
             fmt::format("berth why {}", model::job_number(job))};
   return {ErrorCode::kNotFound, "E0933",
-          text("job {} has no file of its output: it writes where it was started",
+          text("job {} has no output file: its output went to where it was started",
                model::job_number(job)),
           text("{}    keeps the output of a job", "berth run --queue -- COMMAND")};
 }

@@ -21,7 +21,7 @@ namespace berth::cli {
 struct After {
   std::vector<model::JobId> ok, any, not_ok;
 };
-/// "7,sweep,any:8,not-ok:9". Fails as JobCalls::id_of.
+/// "7,sweep,any:8,not-ok:9". Returns the errors of JobCalls::id_of.
 [[nodiscard]] Result<After> jobs_before(const std::vector<std::string>& lists);
 
 /// Prints the number of the queued job: in a sentence on a terminal, otherwise alone.

@@ -187,7 +187,7 @@ constexpr auto kEditOptions = std::to_array<Option>({
 });
 constexpr auto kEditExamples = std::to_array<Example>({
     {"berth edit 7 --gpus 1 --time-limit 2h", "what job 7 asks for, while it waits"},
-    {"berth edit 9 --first", "job 9 goes next of your jobs"},
+    {"berth edit 9 --first", "run job 9 before your other waiting jobs"},
     {"berth edit 9 --swap 8", "jobs 8 and 9 change places"},
 });
 constexpr auto kResizeOptions = std::to_array<Option>({

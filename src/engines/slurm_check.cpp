@@ -127,8 +127,8 @@ class Comparison {
         ++here;
     if (here > 0 || count == 0 || machine_.node.gpus.empty()) return;
     add("gres_type",
-        text("slurm.conf calls the GPUs of {} {}; no GPU here is called that", node_->name,
-             printable(type)),
+        text("slurm.conf gives the GPUs of node {} the type {}; no GPU here has that type",
+             node_->name, printable(type)),
         text("in the NodeName line of {}: {}", node_->name,
              "Gres=" + gres_value(machine_.node, 0)));
   }

@@ -69,7 +69,7 @@ Status set_limits(const LiveLimits& of, const NewLimits& to) {
   };
   wire::Limits limits{};
   if (!read_whole(path, &limits, sizeof limits) || !wire::valid(limits)) return failed();
-  // Read-only for the job, and for its user's mistakes.
+  // The file is read-only, so that neither the job nor its user changes it by mistake.
   if (::chmod(path.c_str(), 0600) != 0) return failed();
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
   bool written = static_cast<bool>(file);

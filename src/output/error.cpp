@@ -9,7 +9,7 @@
 namespace berth::output {
 namespace {
 
-/// Otherwise a full disk would be reported as "unsupported".
+/// E0008 (output not writable) has the code kUnsupported, so it is reported by its id.
 std::string_view code_of(const Error& error) {
   return error.id == "E0008" ? "output_failed" : name(error.code);
 }

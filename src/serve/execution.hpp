@@ -79,11 +79,11 @@ class Execution {
   /// Returns the array's id. Fails as submit().
   [[nodiscard]] Result<model::JobId> submit_array(const broker::Submission& asked,
                                                   const model::ArrayRange& range, const Peer& peer);
-  /// Fails as Broker::cancel. A running job is told to end.
+  /// Returns the errors of Broker::cancel. A running job is told to end.
   [[nodiscard]] Status cancel(model::JobId id, broker::Caller caller);
   /// Like Broker::withdraw, if one of the job's own processes asks. Leaves no trace of the job.
   [[nodiscard]] std::optional<model::Job> withdraw(model::JobId id, const Peer& peer);
-  /// Fails as Broker::hold.
+  /// Returns the errors of Broker::hold.
   [[nodiscard]] Status hold(model::JobId id, bool held, broker::Caller caller);
   void set_owners(model::JobId id, const std::vector<model::ProcessId>& owners);
   /// Moves processes of this user into the job's control group; they become owners of the lease.
@@ -93,7 +93,7 @@ class Execution {
   /// Stops or resumes giving new jobs to a unit, and saves that at once. Fails as Broker::drain,
   /// Journal::set_value.
   [[nodiscard]] Status drain(const std::string& unit, bool drained);
-  /// Fails as Broker::edit.
+  /// Returns the errors of Broker::edit.
   [[nodiscard]] Status edit(model::JobId id, const broker::Changes& changes,
                             const broker::Caller& caller);
   /// Submits a copy of this job. Fails as submit(), and with kNotFound (E0517).

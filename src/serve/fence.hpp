@@ -32,7 +32,7 @@ class Fence {
   [[nodiscard]] static Result<Fence> open(const Roots& roots, const std::string& name,
                                           const std::string& state_folder);
 
-  /// Updates the state of the machine.
+  /// Takes a new snapshot of the machine.
   void see(const model::Snapshot& snapshot);
   [[nodiscard]] const model::GpuNodes& nodes() const { return nodes_; }
   /// Creates the job's group and filter, or takes over those of an earlier broker. Returns the

@@ -86,7 +86,8 @@ class Server {
   using Handle = std::function<void(Call, const Answer&)>;
   /// Called after all received calls were handled, for work that can be done once for many calls.
   using Rest = std::function<void()>;
-  /// For all users of the machine: the kernel identifies each client. Fails as SocketFile::make.
+  /// For all users of the machine: the kernel identifies each client. Returns the errors of
+  /// SocketFile::make.
   [[nodiscard]] static Result<std::unique_ptr<Server>> listen(boost::asio::io_context& loop,
                                                               const std::string& path, bool for_all,
                                                               Handle handle, Rest rest,

@@ -28,7 +28,7 @@ struct Settings {
 
 inline constexpr const char* kSettingsFile = "/etc/berth/berth.toml";
 
-/// Fails as TomlTable::read.
+/// Returns the errors of TomlTable::read.
 [[nodiscard]] Result<Settings> parse_settings(std::string_view document, const std::string& origin);
 /// A missing file means the defaults, unless it is required. Also fails with kUnavailable (E0925:
 /// it cannot be read, or users other than root can write it).

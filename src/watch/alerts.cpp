@@ -156,7 +156,7 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
     for (const auto& [user, part] : users->second)
       judge(
           {"idle_while_holding_memory", "info", key, device.index, user,
-           text("{} holds memory of GPU {} and has not used it for an hour", printable(user),
+           text("{} holds memory on GPU {} but has not used the GPU for an hour", printable(user),
                 device.index),
            "berth usage --by user"},
           part.is_known ? std::optional(part.bytes >= kIdleBytes && part.share == 0) : std::nullopt,

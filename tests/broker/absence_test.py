@@ -201,7 +201,7 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         self.assertEqual(json.loads(self.zhao("jobs", "--json", **own).stdout)["jobs"][-1]["state"], "waiting")
         why = self.zhao("why", "3", **own).stdout
         self.assertIn("job 3 waits: the broker of all users is running, so your own broker starts nothing", why)
-        self.assertIn("the broker of all users manages it", why)
+        self.assertIn("the system-wide broker manages it", why)
         # Asked about the job, the other broker says where it is.
         show = f"BERTH_RUNTIME_DIR={own['BERTH_RUNTIME_DIR']} berth jobs"
         self.assertIn(f"note: your own broker has jobs too, and starts none while this one runs: {show}\n", self.zhao("jobs").stderr)

@@ -105,7 +105,7 @@ constexpr const char* kNoFreeGpu =
 constexpr const char* kScheduler =
     msgid("the scheduler knows no such GPUs: sinfo -o '%N %G' lists its GPUs and their names");
 constexpr const char* kNvvm = msgid("Numba does not find CUDA's compiler (NVVM)");
-constexpr const char* kVllm = msgid("vLLM found neither a GPU nor a build for the processor");
+constexpr const char* kVllm = msgid("vLLM found no GPU, and this is not a CPU build");
 constexpr const char* kOlderThanFormat = msgid(
     "the GPU is too old for the number format or the kernel: use another --dtype or another GPU");
 constexpr const char* kNoHip = msgid("ROCm is installed, but shows this program no GPU");

@@ -427,7 +427,7 @@ class Resolver {
       target_ = std::move(*found);
       return;
     }
-    note(text("no command in {} was recognised that starts a Python", printable(shown)));
+    note(text("found no command in {} that starts Python", printable(shown)));
   }
 
   void assign_all_in(const Words& words) {

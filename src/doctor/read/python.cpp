@@ -274,7 +274,7 @@ std::optional<Unreadable> why_not_searched(const Tree& tree, const Fact<Environm
     if (python.is_unreadable()) return python.why();
     any = any || there.has_value();
   }
-  // None exists: a partial root, whose programs are elsewhere or missing.
+  // No PATH folder exists: the root is partial, and its programs are elsewhere or missing.
   if (!any) return Unreadable{path, ENOENT};
   return std::nullopt;
 }

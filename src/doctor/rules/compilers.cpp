@@ -204,8 +204,8 @@ void headers_clash(Examination& look) {
                           : "https://github.com/NVIDIA/cuda-samples/issues/378"};
   if (who != nullptr) finding.evidence.push_back(who->path);
   if (clash->function != "rsqrt")
-    finding.fix.push_back({"", text("use CUDA 13.0 or newer if it supports this GPU: it declares "
-                                    "them as the C library does")});
+    finding.fix.push_back({"", text("use CUDA 13.0 or newer if it supports this GPU: its "
+                                    "declarations match the C library's")});
   finding.fix.push_back(
       {fmt::format("sudo sed -i -E 's/((cospi|sinpi|rsqrt)\\(double x\\)|(cospif|sinpif|rsqrtf)"
                    "\\(float x\\));/\\1 noexcept (true);/' {}",

@@ -17,7 +17,7 @@ struct Row {
 /// For a line in a source file, its own row has the description and the fix.
 constexpr auto kSourceRows = std::to_array<Row>({
     {"SRC01",
-     {"", "", msgid("a node whose mode was changed on purpose, and users who are in its group")}},
+     {"", "", msgid("the node's mode was changed on purpose, and its users are in its group")}},
     {"SRC02 SRC03 SRC04 SRC43",
      {"", "", msgid("nvidia-smi does not list the program while it runs")}},
     {"SRC05 SRC07 SRC37 SRC41 SRC44",
@@ -132,7 +132,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"RT02",
      {msgid("the amount in the pasted message, and the GPUs' memory as it is now"),
       msgid("use a smaller batch or another GPU, or end the process that holds the memory"),
-      msgid("memory use that was different at that time")}},
+      msgid("GPU memory use was different when the error occurred")}},
     {"ERR01",
      {msgid("the messages in the pasted text, and what the other rules found"),
       msgid("the next step in the finding"),
