@@ -322,7 +322,7 @@ void cpu_builds(Examination& look) {
   older_llama_cpp(look);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kBuildsRules = std::to_array<Rule>({
     {"FW21", Layer::kFramework, Severity::kError, true,
      msgid("a package built for the processor on a machine with a GPU"), "", cpu_builds},
 });
@@ -486,7 +486,7 @@ void toolkit_for_building(Examination& look) {
 }
 
 std::span<const Rule> build_rules() {
-  return kRules;
+  return kBuildsRules;
 }
 
 }  // namespace berth::doctor

@@ -67,7 +67,7 @@ void collectives(Examination& look) {
   offered_peers(look);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kCollectivesRules = std::to_array<Rule>({
     {"RT16", Layer::kRuntime, Severity::kWarning, true,
      msgid("several GPUs that NCCL or the driver does not support together"), "", collectives},
 });
@@ -75,7 +75,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> collective_rules() {
-  return kRules;
+  return kCollectivesRules;
 }
 
 }  // namespace berth::doctor

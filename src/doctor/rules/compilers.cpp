@@ -438,7 +438,7 @@ void older_than_tested(Examination& look) {
   }
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kCompilersRules = std::to_array<Rule>({
     {"LIB11", Layer::kLibraries, Severity::kError, true,
      msgid("the driver's library where Triton does not search"), "", libcuda_for_triton},
     {"FW09", Layer::kFramework, Severity::kWarning, true,
@@ -457,7 +457,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> compiler_rules() {
-  return kRules;
+  return kCompilersRules;
 }
 
 }  // namespace berth::doctor

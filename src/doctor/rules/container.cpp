@@ -431,7 +431,7 @@ void shm_small(Examination& look) {
                            text("restart the container like this, or with --ipc=host")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kContainerRules = std::to_array<Rule>({
     {"CTR01", Layer::kContainer, Severity::kFatal, true, msgid("a container that was given no GPU"),
      "DRV11 DRV12 LIB* FW* ENV*", no_gpu_passed},
     {"CTR02", Layer::kContainer, Severity::kFatal, true, msgid("a device filter that lost the GPU"),
@@ -457,7 +457,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> container_rules() {
-  return kRules;
+  return kContainerRules;
 }
 
 }  // namespace berth::doctor

@@ -421,7 +421,7 @@ void cdi_path(Examination& look) {
                               "/etc/nvidia-container-runtime/config.toml")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kContainerHostRules = std::to_array<Rule>({
     {"CTR03", Layer::kContainer, Severity::kWarning, true,
      msgid("links without which containers lose their GPUs"), "", char_links},
     {"CTR04", Layer::kContainer, Severity::kError, true,
@@ -439,7 +439,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> container_host_rules() {
-  return kRules;
+  return kContainerHostRules;
 }
 
 }  // namespace berth::doctor

@@ -285,7 +285,7 @@ void faulty_package(Examination& look) {
   }
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kContainerSystemsRules = std::to_array<Rule>({
     {"CTR11", Layer::kContainer, Severity::kFatal, true,
      msgid("SELinux denying access to the GPU's nodes"), "DRV12 AMD01 CTR02", selinux},
     {"CTR12", Layer::kContainer, Severity::kFatal, true,
@@ -304,7 +304,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> container_system_rules() {
-  return kRules;
+  return kContainerSystemsRules;
 }
 
 }  // namespace berth::doctor

@@ -271,7 +271,7 @@ void unexplained(Examination& look) {
   advise_restart(finding);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kDriverAnswersRules = std::to_array<Rule>({
     {"DRV19", Layer::kDriver, Severity::kFatal, true, msgid("MIG on, without instances"),
      "ENV04 FW*", mig_empty},
     {"DRV20", Layer::kDriver, Severity::kError, true, msgid("a compute mode that rejects programs"),
@@ -291,7 +291,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> driver_answer_rules() {
-  return kRules;
+  return kDriverAnswersRules;
 }
 
 }  // namespace berth::doctor

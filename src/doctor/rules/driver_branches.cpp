@@ -254,7 +254,7 @@ void dropped_by_branch(Examination& look) {
   advise_branch(look, finding, working, branch);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kDriverBranchesRules = std::to_array<Rule>({
     {"DRV06", Layer::kDriver, Severity::kFatal, true,
      msgid("the open kernel module with a GPU that is too old for it"),
      "HW02 DRV01 DRV09 DRV10 DRV11 LIB01 FW*", open_module_old_gpu},
@@ -269,7 +269,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> driver_branch_rules() {
-  return kRules;
+  return kDriverBranchesRules;
 }
 
 }  // namespace berth::doctor

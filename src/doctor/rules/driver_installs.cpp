@@ -157,7 +157,7 @@ void unfinished(Examination& look) {
        text("continues the installation; if a module cannot be built, its message says why")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kDriverInstallsRules = std::to_array<Rule>({
     {"DRV17", Layer::kDriver, Severity::kWarning, false, msgid("two installs of the driver"),
      "DRV05", two_installs},
     {"DRV18", Layer::kDriver, Severity::kWarning, true,
@@ -169,7 +169,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> driver_install_rules() {
-  return kRules;
+  return kDriverInstallsRules;
 }
 
 }  // namespace berth::doctor

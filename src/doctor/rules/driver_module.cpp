@@ -332,7 +332,7 @@ void gsp_file_missing(Examination& look) {
                                   pasted(*version), std::to_string(branch_of(*version))));
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kDriverModuleRules = std::to_array<Rule>({
     {"DRV01", Layer::kDriver, Severity::kFatal, true, msgid("NVIDIA's module is not loaded"),
      "HW02 DRV05 DRV11 DRV15 LIB01 FW*", module_missing},
     {"DRV02", Layer::kDriver, Severity::kFatal, true,
@@ -355,7 +355,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> driver_module_rules() {
-  return kRules;
+  return kDriverModuleRules;
 }
 
 }  // namespace berth::doctor

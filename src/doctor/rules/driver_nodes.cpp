@@ -283,7 +283,7 @@ void hmm_kaslr(Examination& look) {
   finding.fix.push_back({"", text("start the kernel with nokaslr")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kDriverNodesRules = std::to_array<Rule>({
     {"DRV11", Layer::kDriver, Severity::kFatal, true,
      msgid("nvidia_uvm or its device node missing"), "DRV13 FW*", uvm_missing},
     {"DRV12", Layer::kDriver, Severity::kFatal, true, msgid("no permission for the device nodes"),
@@ -297,7 +297,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> driver_node_rules() {
-  return kRules;
+  return kDriverNodesRules;
 }
 
 }  // namespace berth::doctor

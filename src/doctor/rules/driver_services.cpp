@@ -197,7 +197,7 @@ void no_imex_channel(Examination& look) {
   finding.fix.push_back({"export NCCL_MNNVL_ENABLE=0", text("until then, use the network")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kDriverServicesRules = std::to_array<Rule>({
     {"DRV15", Layer::kDriver, Severity::kFatal, true,
      msgid("NVSwitches whose fabric manager does not run"), "DRV13 FW* RT*", fabric_manager},
     {"DRV16", Layer::kDriver, Severity::kInfo, false, msgid("persistence mode off on a server"), "",
@@ -211,7 +211,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> driver_service_rules() {
-  return kRules;
+  return kDriverServicesRules;
 }
 
 }  // namespace berth::doctor

@@ -109,7 +109,7 @@ void gpu_silent(Examination& look) {
   }
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kDriverSilenceRules = std::to_array<Rule>({
     {"DRV29", Layer::kDriver, Severity::kFatal, false,
      msgid("a driver library that cannot be used"), "", library_fails},
     {"DRV30", Layer::kDriver, Severity::kFatal, false, msgid("a GPU that does not answer"), "",
@@ -119,7 +119,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> driver_silence_rules() {
-  return kRules;
+  return kDriverSilenceRules;
 }
 
 }  // namespace berth::doctor

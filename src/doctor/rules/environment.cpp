@@ -418,7 +418,7 @@ void bitsandbytes_version(Examination& look) {
 }
 
 constexpr auto kLayer = Layer::kEnvironment;
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kEnvironmentRules = std::to_array<Rule>({
     {"ENV07", kLayer, Severity::kError, true, msgid("a stub of libcuda in LD_LIBRARY_PATH"), "",
      stub_path},
     {"ENV18", kLayer, Severity::kError, true, msgid("BNB_CUDA_VERSION without such a binary"), "",
@@ -447,7 +447,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> environment_rules() {
-  return kRules;
+  return kEnvironmentRules;
 }
 
 }  // namespace berth::doctor

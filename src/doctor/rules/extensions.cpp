@@ -298,7 +298,7 @@ void extension_build(Examination& look) {
   static_cast<void>(look.see(look.facts.imports.torch_extensions));
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kExtensionsRules = std::to_array<Rule>({
     {"FW06", Layer::kFramework, Severity::kFatal, true, msgid("an extension for another PyTorch"),
      "", extension_build},
 });
@@ -306,7 +306,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> extension_rules() {
-  return kRules;
+  return kExtensionsRules;
 }
 
 }  // namespace berth::doctor

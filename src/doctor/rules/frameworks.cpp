@@ -381,7 +381,7 @@ void torch_without_xpu(Examination& look) {
                                            "build back: configure this index there too")));
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kFrameworksRules = std::to_array<Rule>({
     {"FW02", Layer::kFramework, Severity::kFatal, true, msgid("a driver too old for a framework"),
      "CTR08 CTR14 FW03 FW04", driver_too_old},
     {"FW03", Layer::kFramework, Severity::kFatal, true,
@@ -399,7 +399,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> framework_rules() {
-  return kRules;
+  return kFrameworksRules;
 }
 
 }  // namespace berth::doctor

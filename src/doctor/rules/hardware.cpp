@@ -418,7 +418,7 @@ void runtime_pm(Examination& look) {
   }
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kHardwareRules = std::to_array<Rule>({
     {"HW01", Layer::kHardware, Severity::kFatal, true, msgid("no GPU on the PCI bus"),
      "DRV* CTR* ENV* LIB* FW*", no_gpu_on_bus},
     {"HW02", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without a driver"),
@@ -436,7 +436,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> hardware_rules() {
-  return kRules;
+  return kHardwareRules;
 }
 
 }  // namespace berth::doctor

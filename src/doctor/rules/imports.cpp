@@ -469,7 +469,7 @@ void stack_refused(Examination& look) {
     tell(files->front().package, files->front().file, files->front().file, nullptr);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kImportsRules = std::to_array<Rule>({
     {"LIB04", Layer::kLibraries, Severity::kFatal, true,
      msgid("a missing library that a framework needs"), "", soname_missing},
     {"LIB05", Layer::kLibraries, Severity::kFatal, true,
@@ -483,7 +483,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> import_rules() {
-  return kRules;
+  return kImportsRules;
 }
 
 }  // namespace berth::doctor

@@ -75,7 +75,7 @@ void missing_instructions(Examination& look) {
   }
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kInstructionsRules = std::to_array<Rule>({
     {"CPU06", Layer::kHardware, Severity::kError, true,
      msgid("a processor without instructions that a program was compiled with"), "FW08 FW10 FW24",
      missing_instructions},
@@ -84,7 +84,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> instruction_rules() {
-  return kRules;
+  return kInstructionsRules;
 }
 
 }  // namespace berth::doctor

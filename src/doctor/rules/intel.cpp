@@ -129,7 +129,7 @@ void level_zero(Examination& look) {
   if (look.findings().empty()) newer_than_gpu(look, driver->front(), build);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kIntelRules = std::to_array<Rule>({
     {"XPU02", Layer::kLibraries, Severity::kError, true,
      msgid("an Intel GPU without Level Zero, or with one that does not support it"), "FW*",
      level_zero},
@@ -160,7 +160,7 @@ void torch_too_old_for_xpu(Examination& look) {
 }
 
 std::span<const Rule> intel_rules() {
-  return kRules;
+  return kIntelRules;
 }
 
 }  // namespace berth::doctor

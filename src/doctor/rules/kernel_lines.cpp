@@ -206,7 +206,7 @@ void killed_for_memory(Examination& look) {
 }
 
 constexpr auto kDriver = Layer::kDriver;
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kKernelLinesRules = std::to_array<Rule>({
     {"AMD07", kDriver, Severity::kFatal, true,
      msgid("an AMD GPU that the kernel's driver could not start"),
      "HW02 AMD01 AMD02 AMD04 AMD05 AMD06 FW*", amd_not_started},
@@ -273,7 +273,7 @@ void add_build_failure(Examination& look, Finding& finding) {
 }
 
 std::span<const Rule> kernel_line_rules() {
-  return kRules;
+  return kKernelLinesRules;
 }
 
 }  // namespace berth::doctor

@@ -303,7 +303,7 @@ void no_video(Examination& look) {
 }
 
 constexpr auto kLayer = Layer::kEnvironment;
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kLaunchRules = std::to_array<Rule>({
     {"ENV24", kLayer, Severity::kWarning, true,
      msgid("a rank used as the number of a GPU that its task does not see"), "", rank_beyond_gpus},
     {"ENV25", kLayer, Severity::kError, true,
@@ -321,7 +321,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> launch_rules() {
-  return kRules;
+  return kLaunchRules;
 }
 
 }  // namespace berth::doctor

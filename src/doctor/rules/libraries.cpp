@@ -150,7 +150,7 @@ void libcuda_stub(Examination& look) {
        text("stubs are only for linking; the driver contains the real library")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kLibrariesRules = std::to_array<Rule>({
     {"LIB01", Layer::kLibraries, Severity::kFatal, true, msgid("libcuda.so.1 is not found"),
      "FW* RT*", libcuda_missing},
     {"LIB02", Layer::kLibraries, Severity::kFatal, true, msgid("a stub of libcuda.so.1 is loaded"),
@@ -160,7 +160,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> library_rules() {
-  return kRules;
+  return kLibrariesRules;
 }
 
 }  // namespace berth::doctor

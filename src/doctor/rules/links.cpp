@@ -289,7 +289,7 @@ void numa_remote(Examination& look) {
        text("or berth run, which does so automatically")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kLinksRules = std::to_array<Rule>({
     {"HW05", Layer::kHardware, Severity::kWarning, false, msgid("a PCIe link with lanes missing"),
      "", link_width},
     {"HW06", Layer::kHardware, Severity::kWarning, true,
@@ -309,7 +309,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> link_rules() {
-  return kRules;
+  return kLinksRules;
 }
 
 }  // namespace berth::doctor

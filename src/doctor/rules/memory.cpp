@@ -103,7 +103,7 @@ void servers_libraries(Examination& look) {
          text("wheels for JetPack, which use its own libraries")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kMemoryRules = std::to_array<Rule>({
     {"FW23", Layer::kFramework, Severity::kError, true,
      msgid("a package that manages memory in a way this GPU does not support"), "",
      unserved_memory},
@@ -127,7 +127,7 @@ ManagedMemory managed_memory(Examination& look) {
 }
 
 std::span<const Rule> memory_rules() {
-  return kRules;
+  return kMemoryRules;
 }
 
 }  // namespace berth::doctor

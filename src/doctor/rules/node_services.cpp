@@ -106,7 +106,7 @@ void no_device_plugin(Examination& look) {
       {install_device_plugin(), text("if there is none; or use NVIDIA's GPU operator")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kNodeServicesRules = std::to_array<Rule>({
     {"CTR25", Layer::kContainer, Severity::kWarning, true,
      msgid("a Slurm configured for other GPUs than exist"), "", slurm_gpus},
     {"CTR27", Layer::kContainer, Severity::kInfo, true,
@@ -116,7 +116,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> node_service_rules() {
-  return kRules;
+  return kNodeServicesRules;
 }
 
 }  // namespace berth::doctor

@@ -189,7 +189,7 @@ void pasted_error(Examination& look, const RequestFacts& request,
 /// Placeholder for a function in the table; it reads no facts.
 void elsewhere(Examination&) {}
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kOnRequestRules = std::to_array<Rule>({
     {"CMD01", Layer::kLibraries, Severity::kFatal, false,
      msgid("a command's program whose libraries are not found"), "", elsewhere},
     {"RT02", Layer::kRuntime, Severity::kError, false,
@@ -206,7 +206,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> on_request_rules() {
-  return kRules;
+  return kOnRequestRules;
 }
 
 bool is_on_request_rule(std::string_view id) {

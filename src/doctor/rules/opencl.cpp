@@ -70,7 +70,7 @@ void opencl(Examination& look) {
        text("makes it search the system's folder too")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kOpenclRules = std::to_array<Rule>({
     {"LIB14", Layer::kLibraries, Severity::kWarning, true,
      msgid("OpenCL without the file that names NVIDIA's library"), "", opencl},
 });
@@ -78,7 +78,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> opencl_rules() {
-  return kRules;
+  return kOpenclRules;
 }
 
 }  // namespace berth::doctor

@@ -447,7 +447,7 @@ void xpu_permission(Examination& look) {
 }
 
 constexpr auto kDriver = Layer::kDriver, kLibraries = Layer::kLibraries;
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kOtherPlatformsRules = std::to_array<Rule>({
     {"WSL01", kLibraries, Severity::kFatal, true, msgid("a driver inside WSL that is not Windows'"),
      "WSL03 LIB* DRV* FW*", wsl_driver_inside},
     {"WSL02", kDriver, Severity::kFatal, true, msgid("WSL without a way to the GPU"),
@@ -469,7 +469,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> other_platform_rules() {
-  return kRules;
+  return kOtherPlatformsRules;
 }
 
 }  // namespace berth::doctor

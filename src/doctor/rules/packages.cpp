@@ -386,7 +386,7 @@ void shadow_install(Examination& look) {
        text("first run pip uninstall torch until it finds none (usually twice)")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kPackagesRules = std::to_array<Rule>({
     {"FW18", Layer::kFramework, Severity::kError, true,
      msgid("a second copy of a framework that hides the environment's"),
      "FW01 FW02 FW03 FW04 FW05 FW06 LIB08", shadow_install},
@@ -407,7 +407,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> package_rules() {
-  return kRules;
+  return kPackagesRules;
 }
 
 }  // namespace berth::doctor

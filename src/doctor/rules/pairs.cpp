@@ -240,7 +240,7 @@ void not_whole(Examination& look) {
   not_as_named(look);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kPairsRules = std::to_array<Rule>({
     {"FW25", Layer::kFramework, Severity::kError, true,
      msgid("packages with incompatible releases"), "", wrong_pairs},
     {"FW26", Layer::kFramework, Severity::kError, true,
@@ -250,7 +250,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> pair_rules() {
-  return kRules;
+  return kPairsRules;
 }
 
 }  // namespace berth::doctor

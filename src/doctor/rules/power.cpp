@@ -77,7 +77,7 @@ void saves_power(Examination& look) {
   look.see(look.facts.machine.on_battery);  // whether it is one
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kPowerRules = std::to_array<Rule>({
     {"RT17", Layer::kRuntime, Severity::kInfo, true, msgid("a GPU slowed by power saving"), "",
      saves_power},
 });
@@ -85,7 +85,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> power_rules() {
-  return kRules;
+  return kPowerRules;
 }
 
 }  // namespace berth::doctor

@@ -167,7 +167,7 @@ void governor(Examination& look) {
       {"sudo cpupower frequency-set -g performance", text("until the next boot")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kProcessorRules = std::to_array<Rule>({
     {"CPU01", Layer::kRuntime, Severity::kWarning, true, msgid("more threads than cores"), "",
      threads_over_quota},
     {"CPU02", Layer::kRuntime, Severity::kInfo, true,
@@ -184,7 +184,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> processor_rules() {
-  return kRules;
+  return kProcessorRules;
 }
 
 }  // namespace berth::doctor

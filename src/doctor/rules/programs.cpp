@@ -86,7 +86,7 @@ void ollama_without_gpu(Examination& look) {
                               "CPU-only; on NixOS: services.ollama.acceleration")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kProgramsRules = std::to_array<Rule>({
     {"FW24", Layer::kFramework, Severity::kError, true,
      msgid("an Ollama without its libraries for the GPU"), "", ollama_without_gpu},
 });
@@ -94,7 +94,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> program_rules() {
-  return kRules;
+  return kProgramsRules;
 }
 
 }  // namespace berth::doctor

@@ -165,7 +165,7 @@ void no_verbs_in_container(Examination& look) {
                            text("in addition to the container's other options")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kRdmaRules = std::to_array<Rule>({
     {"CTR23", Layer::kContainer, Severity::kWarning, true,
      msgid("a container that may not use its RDMA adapters"), "", no_verbs_in_container},
     {"RT13", Layer::kRuntime, Severity::kWarning, true,
@@ -177,7 +177,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> rdma_rules() {
-  return kRules;
+  return kRdmaRules;
 }
 
 }  // namespace berth::doctor

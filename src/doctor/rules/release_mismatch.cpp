@@ -79,7 +79,7 @@ void rocm_driver_old(Examination& look) {
   }
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kReleaseMismatchRules = std::to_array<Rule>({
     {"FW20", Layer::kFramework, Severity::kError, true,
      msgid("a framework that was installed for another Python"), "", other_python},
     {"AMD03", Layer::kDriver, Severity::kWarning, false,
@@ -89,7 +89,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> fit_rules() {
-  return kRules;
+  return kReleaseMismatchRules;
 }
 
 }  // namespace berth::doctor

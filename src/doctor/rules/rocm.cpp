@@ -236,7 +236,7 @@ void servers_gpus(Examination& look) {
   two_pynvml(look, *server);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kRocmRules = std::to_array<Rule>({
     {"WSL05", Layer::kLibraries, Severity::kError, true,
      msgid("PyTorch's own runtime of ROCm inside WSL"), "", runtime_for_wsl},
     {"AMD09", Layer::kRuntime, Severity::kWarning, true,
@@ -250,7 +250,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> rocm_rules() {
-  return kRules;
+  return kRocmRules;
 }
 
 }  // namespace berth::doctor

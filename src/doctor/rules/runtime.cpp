@@ -375,7 +375,7 @@ void rendezvous(Examination& look) {
       {"sudoedit /etc/hosts", text("set the name to the machine's real address")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kRuntimeRules = std::to_array<Rule>({
     {"RT01", Layer::kRuntime, Severity::kError, true,
      msgid("GPU memory in use without a visible process"), "", memory_held},
     {"RT03", Layer::kRuntime, Severity::kWarning, true, msgid("a GPU slowed down by heat or power"),
@@ -401,7 +401,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> runtime_rules() {
-  return kRules;
+  return kRuntimeRules;
 }
 
 }  // namespace berth::doctor

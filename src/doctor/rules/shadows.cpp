@@ -160,7 +160,7 @@ void path_shadows(Examination& look) {
   }
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kShadowsRules = std::to_array<Rule>({
     {"ENV08", Layer::kEnvironment, Severity::kError, true,
      msgid("an older library that LD_LIBRARY_PATH puts before a wheel's"), "LIB04 LIB05 LIB08",
      path_shadows},
@@ -169,7 +169,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> shadow_rules() {
-  return kRules;
+  return kShadowsRules;
 }
 
 }  // namespace berth::doctor

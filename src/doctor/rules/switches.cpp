@@ -220,7 +220,7 @@ void allocator_settings(Examination& look) {
 }
 
 constexpr auto kLayer = Layer::kEnvironment;
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kSwitchesRules = std::to_array<Rule>({
     {"ENV19", kLayer, Severity::kError, false, msgid("variables that switch the GPU off"), "",
      platform_off},
     {"ENV20", kLayer, Severity::kError, true, msgid("variables that name missing files"), "",
@@ -232,7 +232,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> switch_rules() {
-  return kRules;
+  return kSwitchesRules;
 }
 
 }  // namespace berth::doctor

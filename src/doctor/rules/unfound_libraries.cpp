@@ -355,7 +355,7 @@ void onnx(Examination& look) {
   onnx_libraries(look, *gpu);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kUnfoundLibrariesRules = std::to_array<Rule>({
     {"FW08", Layer::kFramework, Severity::kFatal, true,
      msgid("TensorFlow without CUDA's libraries"), "LIB10", tensorflow_libraries},
     {"FW11", Layer::kFramework, Severity::kFatal, true,
@@ -367,7 +367,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> unfound_library_rules() {
-  return kRules;
+  return kUnfoundLibrariesRules;
 }
 
 }  // namespace berth::doctor

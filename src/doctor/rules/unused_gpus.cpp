@@ -207,7 +207,7 @@ void kernel_too_old(Examination& look) {
   }
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kUnusedGpusRules = std::to_array<Rule>({
     {"AMD06", Layer::kDriver, Severity::kFatal, true,
      msgid("an AMD GPU that the kernel does not offer for computing"),
      "HW02 AMD01 AMD02 AMD04 AMD05 FW*", left_out_by_kfd},
@@ -218,7 +218,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> left_out_rules() {
-  return kRules;
+  return kUnusedGpusRules;
 }
 
 }  // namespace berth::doctor

@@ -209,7 +209,7 @@ void lost_environment(Examination& look) {
          text("creates another one; its packages must be installed there again")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kVariablesRules = std::to_array<Rule>({
     {"ENV22", Layer::kEnvironment, Severity::kError, true,
      msgid("variables with values that break or slow down GPU programs"), "", wrong_values},
     {"ENV23", Layer::kEnvironment, Severity::kError, false,
@@ -219,7 +219,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> variable_rules() {
-  return kRules;
+  return kVariablesRules;
 }
 
 }  // namespace berth::doctor

@@ -86,7 +86,7 @@ void vgpu(Examination& look) {
   type_without_cuda(look);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kVgpuRules = std::to_array<Rule>({
     {"DRV35", Layer::kDriver, Severity::kFatal, true,
      msgid("a part of a GPU that this driver does not start, or that has no CUDA"),
      "HW02 DRV01 DRV09 DRV11 DRV28 DRV31 LIB01 FW*", vgpu},
@@ -95,7 +95,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> vgpu_rules() {
-  return kRules;
+  return kVgpuRules;
 }
 
 }  // namespace berth::doctor

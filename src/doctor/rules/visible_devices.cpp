@@ -459,7 +459,7 @@ void hip_visible_conflict(Examination& look) {
 }
 
 // These explain no FW rule: a package's build does not depend on a variable.
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kVisibleDevicesRules = std::to_array<Rule>({
     {"ENV01", Layer::kEnvironment, Severity::kFatal, true, msgid("a variable that hides every GPU"),
      "", visible_empty},
     {"ENV02", Layer::kEnvironment, Severity::kFatal, true,
@@ -477,7 +477,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> visible_device_rules() {
-  return kRules;
+  return kVisibleDevicesRules;
 }
 
 }  // namespace berth::doctor

@@ -430,7 +430,7 @@ void xla_cannot_compile(Examination& look) {
   if (look.findings().empty()) no_ptxas(look);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kWheelsRules = std::to_array<Rule>({
     {"LIB03", Layer::kLibraries, Severity::kFatal, true,
      msgid("overlapping NVIDIA wheels for two CUDA majors"), "LIB04 LIB05 LIB08", majors_mixed},
     {"LIB06", Layer::kLibraries, Severity::kFatal, true, msgid("cuDNN libraries from two copies"),
@@ -447,7 +447,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> wheel_rules() {
-  return kRules;
+  return kWheelsRules;
 }
 
 }  // namespace berth::doctor

@@ -180,7 +180,7 @@ void sxid(Examination& look) {
        text("with no program on the GPUs; if it happens again: ask the vendor's support")});
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kXidRules = std::to_array<Rule>({
     {"DRV23", Layer::kDriver, Severity::kError, true, msgid("Xids in the kernel's log"),
      "DRV09 DRV24 DRV25 DRV26 DRV30 FW* RT*", xid},
     {"DRV24", Layer::kDriver, Severity::kError, false, msgid("SXids in the kernel's log"), "DRV15",
@@ -190,7 +190,7 @@ constexpr auto kRules = std::to_array<Rule>({
 }  // namespace
 
 std::span<const Rule> xid_rules() {
-  return kRules;
+  return kXidRules;
 }
 
 }  // namespace berth::doctor
