@@ -70,7 +70,7 @@ class Report(WithFile):
 
     def test_memory_that_forked_children_share_counts_once(self):
         fork = ("import os, time\nx = bytearray(os.urandom(1)) * 100_000_000\n"
-                "for i in range(8):\n    if os.fork() == 0:\n        y = b'1' * 5_000_000; time.sleep(1.5); os._exit(0)\n"
+                "for i in range(8):\n    if os.fork() == 0:\n        y = b'1' * 5_000_000; time.sleep(3); os._exit(0)\n"
                 "for i in range(8): os.wait()")
         run(PYTHON, "-c", fork, options=["--report", self.file])
         report = self.read()
