@@ -5,7 +5,7 @@ function(berth_embed target symbol file)
   set(assembly "${CMAKE_CURRENT_BINARY_DIR}/${symbol}.S")
   file(WRITE "${assembly}.in" "\
     .section .rodata\n\
-    .global ${symbol}\n    .global ${symbol}_end\n    .balign 16\n\
+    .global ${symbol}\n    .global ${symbol}_end\n    .hidden ${symbol}\n    .hidden ${symbol}_end\n    .balign 16\n\
 ${symbol}:\n    .incbin \"${file}\"\n${symbol}_end:\n    .byte 0\n\
     .section .note.GNU-stack,\"\",%progbits\n")
   configure_file("${assembly}.in" "${assembly}" COPYONLY)
