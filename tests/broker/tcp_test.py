@@ -136,15 +136,17 @@ class Tcp(Machine):
             self.assertEqual(heard.count(b"HTTP/1.1 200"), 1)
             self.assertEqual(heard.count(b"HTTP/1.1 "), 1)
 
-    def test_a_page_in_a_browser_is_refused_though_it_had_the_token(self):
+    def test_another_page_in_a_browser_is_refused_though_it_had_the_token(self):
         self.serve()
         for host in ("evil.example", f"evil.example:{self.port}", f"127.0.0.1.evil.example:{self.port}", f"10.0.0.1:{self.port}",
                      f"127.0.0.1:{self.port + 1}"):
             status, said = self.ask(host=host)
             self.assertEqual((status, said["error"]["id"]), (403, "E0918"), host)
-        for origin in ("http://evil.example", "null", f"http://127.0.0.1:{self.port}"):
+        for origin in ("http://evil.example", "null", f"http://127.0.0.1:{self.port + 1}", f"http://localhost:{self.port}",
+                       f"https://127.0.0.1:{self.port}"):
             for method in ("GET", "POST", "OPTIONS"):
                 self.assertEqual(self.ask(method, Origin=origin)[0], 403, (origin, method))
+        self.assertEqual(self.ask("GET", Origin=f"http://127.0.0.1:{self.port}")[0], 200)  # our own page
         self.assertEqual(self.ask(host=f"localhost:{self.port}")[0], 200)
         with contextlib.closing(socket.create_connection(("127.0.0.1", self.port), 20)) as one:
             one.sendall(f"GET /v1/jobs HTTP/1.0\r\nAuthorization: Bearer {self.token}\r\n\r\n".encode())

@@ -119,7 +119,8 @@ class DevicePlugin(unittest.TestCase):
         self.assertEqual(code, 0)
         # A kubelet may ask before its answer to the registration has arrived.
         events = [one["event"] for one in said]
-        self.assertEqual((events[0], sorted(events[1:3]), events[3:]), ("offers", ["allocated", "registered"], ["refused", "ends"]))
+        self.assertEqual((events[0], sorted(events[1:4]), events[4:]), ("offers", ["allocated", "refused", "registered"], ["ends"]))
+        self.assertLess(events.index("allocated"), events.index("refused"))
         self.assertEqual([name for name in os.listdir(self.kubelet.folder) if name != "kubelet.sock"], [])
 
     def test_shares_of_one_gpu_are_held_to_their_memory(self):
