@@ -256,7 +256,7 @@ CUDA(cuMemGetInfo_v2)(std::size_t* free_bytes, std::size_t* total) {
   NEED(free_bytes != nullptr && total != nullptr);
   const std::uint32_t number = number_of(current_context()->device);
   const wire::CudaLock lock(shared());
-  wire::bury_now_and_then(shared(), clock_now());
+  wire::bury_the_dead(shared());
   *total = shared().device[number].room;
   *free_bytes = *total - wire::cuda_memory_used(shared(), number);
   return CUDA_SUCCESS;

@@ -62,8 +62,7 @@ struct Usage {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t places;  // places ever used
-  std::uint64_t
-      looked;  // time of the last search for dead processes: CLOCK_MONOTONIC in nanoseconds
+  std::uint64_t reserved;
   std::uint64_t peak[kMaxDevices];  // maximum of the job
   std::uint32_t started;            // processes with the guard that initialised CUDA
   std::uint32_t trouble;            // Trouble: why the guard could not enforce something
@@ -127,15 +126,6 @@ inline void bury_the_dead(Usage& usage) {
     __atomic_compare_exchange_n(&process.state, &state, kDead, false, __ATOMIC_SEQ_CST,
                                 __ATOMIC_RELAXED);
   }
-}
-
-inline constexpr std::uint64_t kLookEvery = 5'000'000;  // nanoseconds
-inline void bury_now_and_then(Usage& usage, std::uint64_t now) {
-  std::uint64_t last = read_word(usage.looked);
-  if (places_of(usage) < 2 || now - last < kLookEvery) return;
-  if (__atomic_compare_exchange_n(&usage.looked, &last, now, false, __ATOMIC_RELAXED,
-                                  __ATOMIC_RELAXED))
-    bury_the_dead(usage);
 }
 
 /// Takes a place for this process; nullptr if 512 processes are alive.

@@ -85,6 +85,23 @@ print(program.info()[0])
         done = simulated("env", f"SCRIPT={script}", BERTH, "run", "--memory", "2GiB", "--", sys.executable, "-c", script)
         self.assertEqual(done.stdout.split(), ["0", str(GIB), "0", "2", "0", "0", str(GIB)], done.stderr)
 
+    def test_memory_of_a_killed_process_is_free_as_soon_as_it_was_waited_for(self):
+        script = f"""
+import subprocess, sys
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+import program
+program.begin()
+for turn in range(5):
+    other = subprocess.Popen([sys.executable, {PROGRAM!r}, "hold", str({GIB})], stdout=subprocess.PIPE, text=True)
+    other.stdout.readline()
+    held = program.info()[0]
+    other.kill()
+    other.wait()
+    print(program.info()[0] - held)
+"""
+        done = self.run_script(script)
+        self.assertEqual(done.stdout.split(), 5 * [str(GIB)], done.stderr)
+
     def test_one_line_says_who_ran_out_and_why(self):
         script = f"""
 import subprocess, sys
