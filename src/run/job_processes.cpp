@@ -138,6 +138,7 @@ bool JobProcesses::weigh(pid_t pid, Member& member, Clock::time_point now) {
   if (!told && problem == ESRCH) return false;
   const double rss = told ? kib_of(*told, "Rss:").value_or(0) : 0;
   const double pss = told ? kib_of(*told, "Pss:").value_or(-1) : -1;
+  if (told && rss <= 0) return false;  // it is exiting and has no memory left
   if (rss > 0 && pss >= 0) member.own_part = std::min(1.0, pss / rss);
   member.weigh_at =
       now + std::max<Clock::duration>(milliseconds(200), 100 * (Clock::now() - begin));

@@ -122,6 +122,13 @@ TEST_CASE("pages that forked children share count once, and one process is as la
   job.look(now + std::chrono::seconds(1));
   CHECK(job.peak_memory_bytes() == 120 * kPage);
   CHECK(job.peak_is_pss());
+  // The kernel has freed the memory of an exiting process, but its stat may have been read before.
+  proc.process(25, 20, 100, 1, "");
+  proc.shares(25, 0, 0);
+  job.look(now + std::chrono::milliseconds(1500));
+  CHECK(job.peak_memory_bytes() == 120 * kPage);
+  CHECK(job.peak_is_pss());
+  proc.end(25);
   // One that may not be looked into counts whole, and the sum is no PSS any more.
   proc.process(24, 20, 50, 1, "");
   job.look(now + std::chrono::seconds(2));
