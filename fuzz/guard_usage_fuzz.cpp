@@ -34,6 +34,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     guard::give_back(counters, granted);
     BERTH_CHECK(counters.used == 0);
   }
-  guard::bury_now_and_then(*usage, ~std::uint64_t{0});
+  guard::bury_the_dead(*usage);
   return 0;
 }
