@@ -537,8 +537,8 @@ Result<policy::Demand> Broker::admit(Job& job, std::size_t count) const {
     return Error{ErrorCode::kRefused, "E0938", text("you may run no jobs here"), "berth jobs"};
   if (demand && rules.most_devices && demand->devices > *rules.most_devices)
     return Error{ErrorCode::kRefused, "E0938",
-                 text_n("one user may have {} device at a time, and {} were asked for",
-                        "one user may have {} devices at a time, and {} were asked for",
+                 text_n("one user may have {} device at a time, and {} were requested",
+                        "one user may have {} devices at a time, and {} were requested",
                         *rules.most_devices, *rules.most_devices, demand->devices),
                  *rules.most_devices == 0
                      ? "berth run --cpu …"

@@ -33,8 +33,8 @@ std::string word_of(const std::string& severity) {
 Result<int> run_alerts(const Context& context) {
   auto broker = client::broker_here(client::IfNone::kGlance);
   if (!broker)
-    return Error{ErrorCode::kUnavailable, "E0988",
-                 text("nobody watches for alerts: no broker runs"), "berth serve"};
+    return Error{ErrorCode::kUnavailable, "E0988", text("no broker runs, so no alerts are checked"),
+                 "berth serve"};
   const auto answer = broker->call("GET", "/v1/alerts");
   if (!answer) return answer.error();
   const Json document = Json::parse(answer->body, nullptr, false);

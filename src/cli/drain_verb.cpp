@@ -23,7 +23,7 @@ Result<std::vector<Named>> units_named(const Context& context) {
   const auto& words = context.arguments.positional;
   if (words.empty())
     return Error{ErrorCode::kInvalidArgument, "E0936",
-                 text("no device is named: its number, or the beginning of its uuid"), "berth ls"};
+                 text("name a device: its number, or the beginning of its uuid"), "berth ls"};
   const auto snapshot = look(context, Processes::kUsers, false);
   if (!snapshot) return snapshot.error();
   const auto selected = model::select_devices(snapshot->devices, words);

@@ -46,7 +46,7 @@ std::string done_words(std::string_view what, const Job& job) {
   const std::string number = output::job_number(job);
   if (what == "hold") return text("job {} held", number);
   if (what == "release") return text("job {} released", number);
-  return job.state == JobState::kRunning ? text("job {} is told to end", number)
+  return job.state == JobState::kRunning ? text("job {} was sent the signal to end", number)
                                          : text("job {} cancelled", number);
 }
 
@@ -64,8 +64,8 @@ std::string done_words(std::string_view what, const std::vector<Job>& jobs) {
   if (what == "release")
     return text("array {}: {} wait, {} running", array, count(JobState::kWaiting),
                 count(JobState::kRunning));
-  return text("array {}: {} cancelled, {} told to end", array, count(JobState::kCancelled),
-              count(JobState::kRunning));
+  return text("array {}: {} cancelled, {} sent the signal to end", array,
+              count(JobState::kCancelled), count(JobState::kRunning));
 }
 
 Result<client::Response> change(JobCalls& calls, JobId id, std::string_view what) {

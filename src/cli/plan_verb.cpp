@@ -255,7 +255,7 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
   const plan::Accuracy accuracy = plan::accuracy_of(answer.work.task);
   std::string out;
   if (!answer.model.shape_from.empty())
-    out += text("The shape is that of {}, scaled: the true model may differ.",
+    out += text("The shape is the scaled shape of {}: the true model may differ.",
                 answer.model.shape_from) +
            "\n";
   output::Table table({{std::string(tr("part"))}, {std::string(tr("memory")), true}});

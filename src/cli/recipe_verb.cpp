@@ -242,7 +242,7 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
   if (changes.driver_too_new) {
     error.id = "E0831";
     error.message +=
-        "\n  " + text("driver {} is the last branch that runs such a GPU", changes.last_branch);
+        "\n  " + text("driver branch {} is the last that supports this GPU", changes.last_branch);
   } else if (!changes.driver.empty()) {
     if (!changes.another_index) error.id = "E0831";
     error.message += "\n  " + text("the driver is too old: {} or newer would do", changes.driver);
@@ -332,7 +332,7 @@ std::vector<std::string> reasons(const RecipeMachine& machine, const doctor::Rec
   if (!wish.python.empty())
     out.push_back(text("Python {}: this release is for {}", wish.python, build.python));
   if (recipe.packages.size() > 1)
-    out.push_back(text("{}: newer releases no longer support such a GPU", recipe.packages.back()));
+    out.push_back(text("{}: newer releases no longer support this GPU", recipe.packages.back()));
   if (machine.index.is_mirror())
     out.push_back(text("packages come from {} ({})", machine.index.named(),
                        machine.index.main ? machine.index.main->from : "no-index"));

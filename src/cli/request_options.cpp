@@ -76,8 +76,7 @@ Status read_numbers(const Arguments& arguments, model::Request& request) {
     const auto size = parse_size(*given);
     if (!size) return about("--memory", size.error());
     if (*size == 0)
-      return Error{ErrorCode::kInvalidArgument, "E0011",
-                   text("--memory: no memory at all was asked for"),
+      return Error{ErrorCode::kInvalidArgument, "E0011", text("--memory: 0 bytes were requested"),
                    text("to run on the CPU: {}", "--cpu")};
     request.memory_bytes = *size;
   }

@@ -15,7 +15,8 @@
 namespace berth::cli {
 
 inline constexpr std::array<Option, 8> kRequestOptions{{
-    {"--gpus", "N|all|none", "N free GPUs for this job alone; all of them; 0 or none: the CPU"},
+    {"--gpus", "N|all|none",
+     "N free GPUs for this job alone; all: all of them; 0 or none: the CPU"},
     {"--cpu", nullptr, "run on the CPU, all GPUs hidden: the same as --gpus none"},
     {"--devices", "LIST", "exactly these: index (0, MIG 0:1), uuid or PCI address, comma separated",
      true},

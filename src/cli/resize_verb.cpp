@@ -23,8 +23,8 @@ Result<guard::NewLimits> wanted(const Arguments& arguments) {
     const auto size = parse_size(*given);
     if (!size) return Error(size.error()).during("--memory");
     if (*size == 0)
-      return Error{ErrorCode::kInvalidArgument, "E0011",
-                   text("--memory: no memory at all was asked for"), "berth cancel JOB"};
+      return Error{ErrorCode::kInvalidArgument, "E0011", text("--memory: 0 bytes were requested"),
+                   "berth cancel JOB"};
     out.memory_bytes = *size;
   }
   if (const auto given = arguments.value("--share")) {

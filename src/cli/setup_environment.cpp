@@ -301,7 +301,7 @@ Status check_place(const std::string& folder) {
   struct stat about {};
   if (::lstat(folder.c_str(), &about) == 0)
     return Error{ErrorCode::kInvalidArgument, "E0841",
-                 text("{} is there already, and is left as it is", printable(folder)),
+                 text("{} exists already and was not changed", printable(folder)),
                  "berth setup --check --venv " + shell_word(folder) + "\n" +
                      text("change it: {}", "--upgrade") + "\n" +
                      text("or a new one: {}", "--venv DIR")};

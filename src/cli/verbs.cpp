@@ -72,7 +72,7 @@ constexpr auto kPsOptions = std::to_array<Option>({
     kNoOpenCl,
 });
 constexpr auto kPsExamples = std::to_array<Example>({
-    {"berth ps", "every process on a device, and whose it is"},
+    {"berth ps", "every process on a device, and its user"},
     {"berth ps --mine --sort memory", "your own, the largest first"},
 });
 
@@ -167,7 +167,7 @@ constexpr auto kEnvExamples = std::to_array<Example>({
 constexpr auto kJobsOptions = std::to_array<Option>({
     {"-a,--all", nullptr, "also what ended more than a day ago"},
     {"-m,--mine", nullptr, "only your own"},
-    {"-u,--user", "NAME", "only those of this user (name or uid)"},
+    {"-u,--user", "NAME", "only the jobs of this user (name or uid)"},
     {"--state", "STATE,…", "only waiting, held, running, done, failed, cancelled or lost ones"},
     {"--since", "DURATION", "what ended within that time (1w; default: 1d)"},
     {"--limit", "N", "maximum number of rows; none: all (default: 100; with --json all)"},
@@ -186,7 +186,7 @@ constexpr auto kEditOptions = std::to_array<Option>({
     {"--swap", "JOB", "change places with this job"},
 });
 constexpr auto kEditExamples = std::to_array<Example>({
-    {"berth edit 7 --gpus 1 --time-limit 2h", "what job 7 asks for, while it waits"},
+    {"berth edit 7 --gpus 1 --time-limit 2h", "change the request of job 7 while it waits"},
     {"berth edit 9 --first", "run job 9 before your other waiting jobs"},
     {"berth edit 9 --swap 8", "jobs 8 and 9 change places"},
 });
@@ -221,7 +221,7 @@ constexpr auto kLogsOptions = std::to_array<Option>({
     {"-n,--lines", "N", "only the last N lines"},
 });
 constexpr auto kLogsExamples = std::to_array<Example>({
-    {"berth logs 7", "what job 7 has written so far"},
+    {"berth logs 7", "the output of job 7 until now"},
     {"berth logs -f 7", "the same, and what it writes until its end"},
     {"berth logs -n 50", "the last 50 lines of your last job"},
 });
@@ -232,7 +232,7 @@ constexpr auto kWaitExamples = std::to_array<Example>({
 constexpr auto kCancelExamples = std::to_array<Example>({
     {"berth cancel 7", "end job 7, or remove it from the queue"},
     {"berth cancel 8 9 training", "several at once"},
-    {"berth cancel 7-12 26_[3-4]", "those of your jobs, and these two of array 26"},
+    {"berth cancel 7-12 26_[3-4]", "those of your jobs, and two jobs of array 26"},
     {"berth cancel --mine", "all of yours"},
 });
 constexpr auto kHoldExamples = std::to_array<Example>({
@@ -261,7 +261,7 @@ constexpr auto kServeExamples = std::to_array<Example>({
 
 constexpr auto kPlanOptions = std::to_array<Option>({
     {"--params", "N", "instead of MODEL: a decoder of so many parameters (7B, 350M)"},
-    {"--gpu", "NAME|here", "whether it fits this GPU (A100-SXM4-80GB), or the one of this machine"},
+    {"--gpu", "NAME|here", "check this GPU (A100-SXM4-80GB), or the one of this machine"},
     {"--task", "inference|train|finetune|lora|qlora", "the task (default: inference)"},
     {"--batch", "N", "sequences at once (default: 1)"},
     {"--seq", "N", "tokens of a sequence (default: 2048)"},
@@ -291,7 +291,7 @@ constexpr auto kCompareOptions = std::to_array<Option>({
      "a setting with another result cannot win: standard output (-), or a file that it writes"},
     {"--output-lines", "TEXT", "of that output, only lines with this text (loss)", true},
     {"--tolerance", "NUMBER|TYPE",
-     "how far numbers of it may differ: 1e-3, float32, tf32, bfloat16 (default: 1e-4)"},
+     "largest relative difference of numbers: 1e-3, float32, tf32, bfloat16 (default: 1e-4)"},
     {"--svg", "FILE", "write a picture of the times"},
 });
 constexpr auto kCompareExamples = std::to_array<Example>({
@@ -388,7 +388,7 @@ constexpr auto kDoctorOptions = std::to_array<Option>({
     {"--python", "PATH", "the Python that the program runs in (default: the active environment's)"},
     {"--venv", "DIR", "the same by the folder of a virtual environment"},
     {"--conda", "NAME", "the same by the name of a conda environment"},
-    {"--static", nullptr, "read files only; ask no driver"},
+    {"--static", nullptr, "read files only; do not call drivers"},
     {"--deep", nullptr, "also let each framework of the target run one kernel (at most 15 s)"},
     {"--error", "FILE|-", "a pasted traceback or log: what it mentions is examined first"},
     {"--pid", "PID", "a running process: its files, variables and rights"},
@@ -433,7 +433,7 @@ constexpr auto kSetupOptions = std::to_array<Option>({
 });
 constexpr auto kSetupExamples = std::to_array<Example>({
     {"berth setup torch", "PyTorch for this driver, GPU and Python in .venv, and a test of it"},
-    {"berth setup tensorflow 2.20 --venv ~/tf", "one release, in a folder of its own"},
+    {"berth setup tensorflow 2.20 --venv ~/tf", "one release, in its own folder"},
     {"berth setup torch jax --uv", "two that go together, installed by uv"},
     {"berth setup jax --cpu", "JAX without a GPU"},
     {"berth setup torch 2.14 --upgrade", "another release in .venv, or none if it fails"},
@@ -455,7 +455,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kOverviewOptions, kOverviewExamples, run_overview},
     {"ls", Group::kLook, "the devices of this machine, of every vendor, and the CPU", "", false,
      kLsOptions, kLsExamples, run_ls},
-    {"ps", Group::kLook, "the processes on devices: whose, how much, where", "", false, kPsOptions,
+    {"ps", Group::kLook, "the processes on devices: user, memory, device", "", false, kPsOptions,
      kPsExamples, run_ps},
     {"top", Group::kLook, "watch devices and processes live", "", false, kTopOptions, kTopExamples,
      run_top},

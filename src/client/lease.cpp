@@ -225,11 +225,11 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
           : static_cast<std::size_t>(request.gpus.value_or(job->grants.empty() ? 0 : 1));
   if (wanted > job->grants.size())
     return Error{ErrorCode::kRefused, "E0421",
-                 text_n("this is job {}, which has {} GPU; {} were asked for",
-                        "this is job {}, which has {} GPUs; {} were asked for",
+                 text_n("this is job {}, which has {} GPU; {} were requested",
+                        "this is job {}, which has {} GPUs; {} were requested",
                         static_cast<long long>(job->grants.size()), model::job_number(*job),
                         job->grants.size(), wanted),
-                 text("ask for more where the job begins: berth lease --gpus {}", wanted)};
+                 text("request more when the job starts: berth lease --gpus {}", wanted)};
   job->grants.resize(wanted);
   Lease lease(*std::move(client), *std::move(job));
   lease.ours_ = false;

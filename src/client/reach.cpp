@@ -103,7 +103,7 @@ class Patience {
 
 Error is_away() {
   return {ErrorCode::kUnavailable, "E0929",
-          text("the broker of all users is away: nobody answers at {}", system::kSystemSocket),
+          text("the broker of all users does not answer at {}", system::kSystemSocket),
           "systemctl status berth"};
 }
 

@@ -77,7 +77,7 @@ Result<model::Request> within(const Allocation& allocation, const model::Request
   if (asks && !request.all_gpus.value_or(false) && static_cast<std::size_t>(*request.gpus) > has)
     return Error{
         ErrorCode::kRefused, "E1010",
-        text_n("{} has {} GPU here; {} were asked for", "{} has {} GPUs here; {} were asked for",
+        text_n("{} has {} GPU here; {} were requested", "{} has {} GPUs here; {} were requested",
                static_cast<long long>(has), words_for(allocation.job), has, *request.gpus),
         fmt::format("srun --gres=gpu:{} berth run …", *request.gpus)};
   if (has == 0) {

@@ -184,7 +184,7 @@ std::vector<std::string> preferred(const std::vector<KubeUnit>& units,
 
 Result<KubeAnswer> kube_answer(const std::vector<std::string>& ids,
                                const std::vector<KubeUnit>& units, const KubeConfig& config) {
-  if (ids.empty()) return Error{ErrorCode::kNotFound, "E1031", text("no device is asked for"), ""};
+  if (ids.empty()) return Error{ErrorCode::kNotFound, "E1031", text("no device is requested"), ""};
   KubeAnswer answer;
   std::vector<const KubeUnit*> given;
   for (const std::string& id : ids) {

@@ -66,7 +66,7 @@ TEST_CASE("a card that sleeps is not touched") {
   CHECK(found);
 }
 
-TEST_CASE("of the processes only those that were asked for are looked at") {
+TEST_CASE("of the processes only those that were requested are looked at") {
   const system::TemporaryTree tree;
   const auto client = [&](int pid, const std::string& kib) {
     tree.put("proc/" + std::to_string(pid) + "/fdinfo/5",

@@ -117,7 +117,7 @@ void add_ending(model::Report& report, const run::Ending& ending) {
                ending.left, ending.left));
   if (ending.pin_error != 0)
     report.notes.push_back(
-        text("the processors could not be set ({}); the job ran on all it may use",
+        text("the CPU affinity could not be set ({}); the job could run on all allowed cores",
              error_words(ending.pin_error)));
 }
 
@@ -126,8 +126,9 @@ void add_access(model::Report& report, const Plan& plan, const std::optional<Err
                 std::uint64_t refusals) {
   if (plan.lease) report.access = plan.lease->access();
   if (trouble)
-    report.notes.push_back(text("the job was kept from other devices by variables only: {} ({})",
-                                trouble->message, trouble->id));
+    report.notes.push_back(
+        text("only environment variables kept the job from other devices: {} ({})",
+             trouble->message, trouble->id));
   if (refusals == 0 || !plan.placement.devices.empty() || report.gpu_use == model::GpuUse::kSeen)
     return;
   report.gpu_use = model::GpuUse::kDeniedByKernel;

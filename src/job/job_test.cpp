@@ -206,7 +206,7 @@ TEST_CASE("the report's reasons are those of the placement, in the reader's lang
 }
 
 /// Runs perform() in a child, because it closes descriptors and blocks signals for good. Returns
-/// the steps that the caller was asked for, and its result, as "start report:ok 0".
+/// the steps that the caller was requested, and its result, as "start report:ok 0".
 std::string steps_of(const Spec& spec, bool may_start = true) {
   std::array<int, 2> pipe{-1, -1};
   REQUIRE(::pipe(pipe.data()) == 0);

@@ -47,7 +47,7 @@ std::string_view name(RankPart part) {
 std::string hang_sentence(const HangSeen& hang) {
   const std::string silent = show_duration(hang.silent);
   if (hang.odd_ranks.empty())
-    return text("no rank has moved for {}: all of them wait for each other", silent);
+    return text("no rank has made progress for {}: all wait for each other", silent);
   std::string odd;
   for (const HangSeen::Rank& one : hang.ranks) {
     if (std::find(hang.odd_ranks.begin(), hang.odd_ranks.end(), one.rank) == hang.odd_ranks.end())

@@ -113,7 +113,7 @@ std::string gpu_sentence(const Comparison& comparison) {
   const double without = comparison.settings[worth.cpu].wall_seconds->median;
   switch (worth.verdict) {
     case GpuWorth::Verdict::kUnused:
-      return text("The GPU is not worth it: the program had one, and no use of it was seen.");
+      return text("The GPU is not worth it: the program had one, but did not use it.");
     case GpuWorth::Verdict::kFaster:
       return text(
           "The GPU is worth it: {} instead of {}. Without it the program takes {} times as long.",

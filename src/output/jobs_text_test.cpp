@@ -244,7 +244,7 @@ TEST_CASE("why: how often it was restarted, whether it would be, and when it no 
               "restarts   restarted 2 times, because the machine was restarted\n"));
   story.job.state = JobState::kLost;
   story.job.ended_unix_milliseconds = kNow;
-  story.job.why = "its processes are gone, and nobody said how they ended";
+  story.job.why = "its processes ended, and how they ended is not known";
   CHECK(!holds(why_text(story, view, plain()), "not again"));
   story.job.restarts = 5;
   story.job.why = "the machine was restarted while it ran";

@@ -75,7 +75,7 @@ void steps_without_gpu(const model::Snapshot& snapshot, Steps& steps) {
                 std::string(tr("look at a simulated machine with GPUs")));
   steps.offer("ls", "berth ls --details",
               std::string(tr("all that is known about the devices here")));
-  steps.offer("env", "berth env", std::string(tr("what a job would find in its environment")));
+  steps.offer("env", "berth env", std::string(tr("the environment variables a job would get")));
   steps.offer("help", "berth help", std::string(tr("all verbs")));
 }
 
@@ -130,15 +130,15 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
     break;
   }
   if (snapshot.leases && !snapshot.leases->empty())
-    steps.offer("jobs", "berth jobs", std::string(tr("what runs and waits, and whose it is")));
+    steps.offer("jobs", "berth jobs", std::string(tr("running and waiting jobs, and their users")));
   if (!snapshot.processes.empty())
-    steps.offer("ps", "berth ps", std::string(tr("every process on a device, and whose it is")));
+    steps.offer("ps", "berth ps", std::string(tr("every process on a device, and its user")));
   if (room.free == 0)
     steps.offer("run", "berth run --cpu -- python train.py",
                 std::string(tr("run on the CPU meanwhile")));
   steps.offer("ls", "berth ls", std::string(tr("every device in one table")));
   steps.offer("env", "berth env --gpus 1",
-              std::string(tr("what a job would find in its environment")));
+              std::string(tr("the environment variables a job would get")));
   steps.offer("help", "berth help", std::string(tr("all verbs")));
 }
 

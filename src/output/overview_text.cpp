@@ -50,7 +50,7 @@ Cell doing(const Device& device, const Use* use, const model::Snapshot& snapshot
   std::string says = use == nullptr ? "" : command_of(*use);
   for (const model::Unattributed& memory : snapshot.unattributed)
     if (use == nullptr && memory.device == device.index && !is_usual(memory))
-      says = text("{} nobody accounts for", show_bytes(memory.memory_bytes));
+      says = text("{} used by no known process", show_bytes(memory.memory_bytes));
   if (device.health != Health::kDegraded) return says;
   const std::string slowed = slowed_by(device);
   const std::string why = slowed.empty() ? health_words(device) : text("slowed by: {}", slowed);

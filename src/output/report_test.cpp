@@ -161,7 +161,7 @@ TEST_CASE("the JSON holds every key, and null for what is not known") {
   CHECK(report_json(report).find('\n') == report_json(report).size() - 1);
 }
 
-TEST_CASE("why a job ran on the CPU beside a GPU is told, unless that was asked for") {
+TEST_CASE("why a job ran on the CPU beside a GPU is told, unless that was requested") {
   model::Report report = sample();
   report.gpus_here = true;
   report.reasons = {"on the CPU: CUDA_VISIBLE_DEVICES=9 was set before", "and this"};

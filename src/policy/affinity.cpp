@@ -88,9 +88,9 @@ void beside_devices(model::Placement& placement, const model::Request& request,
   const auto local = near_devices(placement, snapshot);
   auto close = model::intersection(local, allowed);
   if (!local.empty() && !allowed.empty() && close.empty())
-    placement.reasons.push_back(
-        text("none of the CPUs near the device ({}) may be used here: affinity stays as it is",
-             model::show_cpu_list(local)));
+    placement.reasons.push_back(text(
+        "this process may use none of the cores near the device ({}): affinity stays unchanged",
+        model::show_cpu_list(local)));
   if (request.cpus) {
     const auto count = static_cast<std::size_t>(*request.cpus);
     const auto begin = share_begins(placement, snapshot, close.size());
@@ -136,7 +136,7 @@ Status set_processors(model::Placement& placement, const model::Request& request
   if (request.cpus.value_or(0) > usable)
     return Error{
         ErrorCode::kRefused, "E0417",
-        text_n("{} core was asked for, {} can be used", "{} cores were asked for, {} can be used",
+        text_n("{} core was requested, {} can be used", "{} cores were requested, {} can be used",
                *request.cpus, *request.cpus, usable) +
             "\n  " + limits_of(cpu),
         call_with(request, fmt::format("--cpus {}", usable))};
@@ -144,8 +144,8 @@ Status set_processors(model::Placement& placement, const model::Request& request
   if (request.cpus.value_or(0) > left)
     return Error{
         ErrorCode::kRefused, "E0412",
-        text_n("{} core was asked for, jobs have left {}",
-               "{} cores were asked for, jobs have left {}", *request.cpus, *request.cpus, left),
+        text_n("{} core was requested, jobs have left {}",
+               "{} cores were requested, jobs have left {}", *request.cpus, *request.cpus, left),
         left > 0 ? call_with(request, fmt::format("--cpus {}", left)) : "berth jobs"};
   placement.threads = std::max(1, request.cpus.value_or(left));
   if (request.cpu_list) {

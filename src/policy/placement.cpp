@@ -161,7 +161,7 @@ Result<Candidates> by_name(const Search& search, const std::vector<Unit>& units)
   const int count = search.request.gpus.value_or(static_cast<int>(units.size()));
   if (static_cast<std::size_t>(count) > units.size())
     return Error{ErrorCode::kInvalidArgument, "E0418",
-                 text("{} GPUs were asked for, but {} named", count, units.size()),
+                 text("{} GPUs were requested, but {} named", count, units.size()),
                  text("leave {} out, or name more", "--gpus")};
   if (static_cast<std::size_t>(count) < units.size())
     return need ? by_memory(search, *chosen, count, *need) : for_itself(search, *chosen, count);
@@ -200,7 +200,7 @@ Result<Candidates> decide(const Search& search, std::vector<std::string>& reason
                  text("a share is a part of a shared GPU: use {} with {}", "--share", "--memory"),
                  call_with(request, "--memory 8GiB --share 30%")};
   if (request.gpus == 0) {
-    reasons.push_back(text("on the CPU: asked for"));
+    reasons.push_back(text("on the CPU: requested"));
     return Candidates{};
   }
   if (!request.devices.empty()) {
@@ -212,7 +212,7 @@ Result<Candidates> decide(const Search& search, std::vector<std::string>& reason
     if (units->size() == 1 &&
         std::any_of(search.snapshot.devices.begin(), search.snapshot.devices.end(), is_cpu) &&
         !request.memory_bytes && !request.gpus) {
-      reasons.push_back(text("on the CPU: asked for"));
+      reasons.push_back(text("on the CPU: requested"));
       return Candidates{};
     }
     return by_name(search, *units);

@@ -146,7 +146,7 @@ std::string as_many_as_are_here(const Search& search, const Candidates& visible,
 
 Error too_few(const Search& search, const Candidates& visible, std::size_t here, int count) {
   std::string message =
-      text_n("{} GPU is here, {} were asked for", "{} GPUs are here, {} were asked for",
+      text_n("{} GPU is here, {} were requested", "{} GPUs are here, {} were requested",
              static_cast<long long>(here), here, count);
   const auto parted = only(search.all, [](const Candidate& c) { return c.partition != nullptr; });
   if (!parted.empty() && count > 1)
@@ -158,8 +158,8 @@ Error too_few(const Search& search, const Candidates& visible, std::size_t here,
 
 Error hidden(const Search& search, const Candidates& visible, std::size_t left, int count) {
   return {ErrorCode::kRefused, "E0416",
-          text_n("{} leaves {} of {} GPUs, {} was asked for",
-                 "{} leaves {} of {} GPUs, {} were asked for", count, search.visible.variables,
+          text_n("{} leaves {} of {} GPUs, {} was requested",
+                 "{} leaves {} of {} GPUs, {} were requested", count, search.visible.variables,
                  left, search.all.size(), count),
           left > 0 ? instead(search, visible, count)
                    : text("unset the variable, or: {}", call_with(search.request, "--cpu"))};
@@ -180,8 +180,8 @@ std::optional<Error> too_few_usable(const Search& search, const Candidates& visi
   const auto possible = only(visible, may_come_free);
   if (!choose(possible, count, {}).empty()) return std::nullopt;
   return never(search,
-               text_n("{} GPU of this machine can be used, {} were asked for",
-                      "{} GPUs of this machine can be used, {} were asked for",
+               text_n("{} GPU of this machine can be used, {} were requested",
+                      "{} GPUs of this machine can be used, {} were requested",
                       static_cast<long long>(possible.size()), possible.size(), count) +
                    holders(visible, search),
                visible, count);
@@ -229,7 +229,7 @@ std::string held(const Candidate& c, const Search& search) {
 
 Error none_free(const Search& search, const Candidates& visible, int count) {
   if (choose(visible, count, {}).empty())
-    return never(search, text("several GPUs for one job must be whole ones of one vendor"), visible,
+    return never(search, text("several GPUs for one job must be whole GPUs of one vendor"), visible,
                  count);
   if (auto error = too_few_usable(search, visible, count)) return *std::move(error);
   const std::size_t idle = idle_of(usable_of(visible)).size();
@@ -237,7 +237,7 @@ Error none_free(const Search& search, const Candidates& visible, int count) {
       text_n("{} of {} GPUs is free, {} wanted", "{} of {} GPUs are free, {} wanted",
              static_cast<long long>(idle), idle, visible.size(), count);
   if (idle >= static_cast<std::size_t>(count))
-    message += "\n  " + text("several GPUs for one job must be whole ones of one vendor");
+    message += "\n  " + text("several GPUs for one job must be whole GPUs of one vendor");
   return {ErrorCode::kRefused, "E0412", message + holders(visible, search),
           instead_of_silence(search, visible, count)};
 }
@@ -245,7 +245,7 @@ Error none_free(const Search& search, const Candidates& visible, int count) {
 Error no_share(const Search& search, const Candidates& enough, int count) {
   const std::string share = show_share(*search.request.share_permille);
   const std::string message =
-      count == 1 ? text("no device with so much memory has {} of its time free", share)
+      count == 1 ? text("no device with that much memory has {} of its time free", share)
                  : text("fewer than {} devices with so much memory have {} of their time free",
                         count, share);
   return {ErrorCode::kRefused, "E0412", message + holders(enough, search),
@@ -259,8 +259,8 @@ Error no_memory(const Search& search, const Candidates& visible, int count, std:
   const auto enough =
       only(usable, [&](const Candidate& c) { return c.free_bytes.value_or(0) >= need; });
   std::string message = count == 1 ? text("no device has {} free", show_bytes(need))
-                                   : text_n("{} device has {} free, {} were asked for",
-                                            "{} devices have {} free, {} were asked for",
+                                   : text_n("{} device has {} free, {} were requested",
+                                            "{} devices have {} free, {} were requested",
                                             static_cast<long long>(enough.size()), enough.size(),
                                             show_bytes(need), count);
   if (usable.empty())

@@ -164,8 +164,8 @@ class LoneKeeper {
     const std::string why = error_words(trouble->error);
     switch (trouble->step) {
       case StartTrouble::Step::kPinning:
-        return say(
-            text("the processors could not be set ({}); the job ran on all it may use", why));
+        return say(text(
+            "the CPU affinity could not be set ({}); the job could run on all allowed cores", why));
       case StartTrouble::Step::kLimits:
         return say(
             text("not all limits could be set ({}); the job ran with those of its broker", why));

@@ -252,8 +252,8 @@ Status run_daemon(const DaemonOptions& options, const std::function<void()>& rea
     if (opened)
       fence = *std::move(opened);
     else if (options.note)
-      options.note(
-          text("jobs are kept from other devices by variables only: {}", opened.error().message));
+      options.note(text("only environment variables keep jobs from other devices: {}",
+                        opened.error().message));
     auto begun = ForeignProcesses::begin(options);
     if (!begun) return std::move(begun).error();
     foreign_processes = *std::move(begun);

@@ -74,7 +74,7 @@ void Execution::enclose(JobId id) {
   const Job& job = *broker_.job(id);
   auto group = fence_->enclose(job, broker_.snapshot());
   if (!group) {
-    notes_.push_back(text("job {} is kept from other devices by variables only: {}",
+    notes_.push_back(text("only environment variables keep job {} from other devices: {}",
                           model::job_number(job), group.error().message));
     return;
   }
@@ -334,7 +334,7 @@ void Execution::all_gone(JobId id) {
 }
 
 void Execution::end_lost(JobId id) {
-  const std::string why(tr("its processes are gone, and nobody said how they ended"));
+  const std::string why(tr("its processes ended, and how they ended is not known"));
   const auto how = how_stopped(id, {JobState::kLost, why});
   end(id, how.state, {}, how.why);
 }

@@ -114,7 +114,7 @@ std::optional<std::string> place_problem(const MachineDevices& d) {
     return text("numa and local_cpus: one for all, or one for each PCI address");
   for (const std::string& list : d.local_cpus)
     if (!model::parse_cpu_list(list))
-      return text("'{}' is not a list of processors such as 0-15,64-79", list);
+      return text("'{}' is not a list of CPU cores such as 0-15,64-79", list);
   return std::nullopt;
 }
 

@@ -178,7 +178,7 @@ Status check_effect(std::string_view given, const Fault& fault, const Machine& m
   if (!machine.driver) return bad_fault(given, text("this machine has no NVIDIA driver"));
   if (fault.kind == wire::kEcc) return bad_fault(given, text("the device has no ECC memory"));
   if (fault.kind == wire::kRemap)
-    return bad_fault(given, text("the device does not replace rows of its memory"));
+    return bad_fault(given, text("the device does not remap memory rows"));
   return bad_fault(given, text("the device cannot show it"));
 }
 

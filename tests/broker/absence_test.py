@@ -181,7 +181,7 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         for words, code in ((["jobs"], 4), (["wait", "1"], 125)):
             done = self.lin(*words)
             self.assertEqual(done.returncode, code, done.stderr)
-            self.assertIn("error: the broker of all users is away: nobody answers at /run/berth/berth.sock (E0929)", done.stderr)
+            self.assertIn("error: the broker of all users does not answer at /run/berth/berth.sock (E0929)", done.stderr)
             self.assertIn("hint: systemctl status berth", done.stderr)
         begun = time.monotonic()
         one = self.zhao("run", "--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")

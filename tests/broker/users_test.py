@@ -77,7 +77,7 @@ class Users(MachineOfAll):
         for words in (["run", "--queue", "--gpus", "3"], ["run", "--no-wait", "--gpus", "3"], ["run", "--queue", "--array", "1-2", "--gpus", "3"]):
             done = alice(*words, "--", "true")
             self.assertEqual(done.returncode, 125, words)
-            self.assertIn("one user may have 2 devices at a time, and 3 were asked for (E0938)", done.stderr)
+            self.assertIn("one user may have 2 devices at a time, and 3 were requested (E0938)", done.stderr)
             self.assertIn("hint: berth run --gpus 2 …", done.stderr)
         self.queue(alice, "--gpus", "2", "--time-limit", "1h", "--", "sleep", "1000")
         done = alice("run", "--no-wait", "--gpus", "1", "--", "true")

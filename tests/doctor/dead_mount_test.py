@@ -91,7 +91,7 @@ def check(home, top):
             assert where in unchecked["RT14"] and "time" in unchecked["RT14"].lower(), unchecked["RT14"]
     # What the home folder has nothing to do with is known all the same.
     assert "DRV01" in document["checked"] + [one["id"] for one in document["findings"]], document
-    # What was asked for lies there.
+    # What was requested lies there.
     for words in ([home + "/train.py"], ["--static", "--venv", home + "/venv"], ["--from", home + "/bundle"], ["--record", home + "/new"],
                   ["--error", home + "/log"]):
         said = run(*words, HOME="/").stderr

@@ -125,13 +125,13 @@ TEST_CASE("out of memory is told with the numbers that PyTorch gave") {
               "memory in use. Including non-PyTorch memory, this process has 14.90 GiB memory in "
               "use. Of the allocated memory 12.10 GiB is allocated by PyTorch, and 2.30 GiB is "
               "reserved by PyTorch but unallocated.") ==
-        "the GPU's memory ran out: 2.00 GiB was asked for and 1.21 GiB was free; other processes "
+        "the GPU's memory ran out: 2.00 GiB was requested and 1.21 GiB was free; other processes "
         "held 7.5 GiB: berth ps; PyTorch held 2.30 GiB in pieces too small: "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   CHECK(means("RuntimeError: CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 23.65 GiB "
               "total capacity; 20.53 GiB already allocated; 55.06 MiB free; 20.58 GiB reserved in "
               "total by PyTorch)") ==
-        "the GPU's memory ran out: 512.00 MiB was asked for and 55.06 MiB was free");
+        "the GPU's memory ran out: 512.00 MiB was requested and 55.06 MiB was free");
   CHECK(means("CUDA out of memory. Tried to allocate") == "the GPU's memory ran out");
   CHECK(means("CUDA out of memory. Tried to allocate 2..0.. GiB is free process 1 has") ==
         "the GPU's memory ran out");

@@ -75,8 +75,8 @@ MemoryText read_memory_text(std::string_view text) {
   auto free = amount_before(text, " is free");
   if (!free) free = amount_before(text, " free;");
   std::string sentence =
-      free ? berth::text("{} was asked for and {} was free", asked->shown, free->shown)
-           : berth::text("{} was asked for", asked->shown);
+      free ? berth::text("{} was requested and {} was free", asked->shown, free->shown)
+           : berth::text("{} was requested", asked->shown);
   const double others = held_by_others(text);
   if (others >= asked->bytes)
     sentence +=

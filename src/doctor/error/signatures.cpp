@@ -39,7 +39,7 @@ constexpr const char* kEngine = msgid("the container engine cannot pass a GPU to
 constexpr const char* kLegacyHook = msgid(
     "the container toolkit's legacy hook failed in ldconfig; its CDI mode does not need it: sudo "
     "nvidia-ctk config --set nvidia-container-runtime.mode=cdi --in-place");
-constexpr const char* kImage = msgid("the image asks for a newer driver than the machine has");
+constexpr const char* kImage = msgid("the image needs a newer driver than the machine has");
 constexpr const char* kCdi =
     msgid("the container engine's device description (CDI) is missing or outdated");
 constexpr const char* kPod = msgid("the container was not given its GPU by the cluster");
@@ -68,7 +68,8 @@ constexpr const char* kTensorflow = msgid("TensorFlow does not find all of CUDA'
 constexpr const char* kJax = msgid("JAX has no CUDA plugin, or one that does not fit");
 constexpr const char* kBitsandbytes = msgid("bitsandbytes has no binary for this CUDA");
 constexpr const char* kOrt = msgid("ONNX Runtime could not load its CUDA provider");
-constexpr const char* kToolkit = msgid("the toolkit on this machine is not that of PyTorch");
+constexpr const char* kToolkit =
+    msgid("the toolkit on this machine is not the one PyTorch was built with");
 constexpr const char* kPtx = msgid("the code is from a newer CUDA than the driver can compile");
 constexpr const char* kCompiler = msgid("a compiler or header for builds is missing");
 constexpr const char* kMemory = msgid("the GPU's memory ran out");

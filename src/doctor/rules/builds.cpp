@@ -41,7 +41,7 @@ bool is_listed(Examination& look, const Distribution& one) {
 }
 
 Finding& found_cpu_build(Examination& look, const Distribution& one, bool wanted) {
-  Finding& finding = look.found(text("{} is built for the processor alone: it does not use the {}",
+  Finding& finding = look.found(text("{} is built for the CPU only: it does not use the {}",
                                      named(one), seen_gpus(look).front().name));
   if (!wanted && has_gpu_framework(look)) finding.severity = Severity::kWarning;
   finding.evidence.push_back(one.path);
@@ -197,9 +197,8 @@ void processor_halves(Examination& look) {
   const Distribution* one = look.see(package);
   // Its version already shows it.
   if (one != nullptr && local_part(one->version).ends_with("cpu")) return;
-  Finding& finding =
-      look.found(text("{} is built for the processor alone, beside a PyTorch for CUDA {}",
-                      one == nullptr ? name : named(*one), torch_cuda(look)));
+  Finding& finding = look.found(text("{} is built for the CPU only, beside a PyTorch for CUDA {}",
+                                     one == nullptr ? name : named(*one), torch_cuda(look)));
   finding.evidence = {text("there is {}, but no such file for CUDA", file),
                       look.facts.python.torch->path + ": cuda = " + torch_cuda(look)};
   finding.fix.push_back(
@@ -297,16 +296,15 @@ void ggml_program(Examination& look) {
   for (const std::string& name : program->libraries)
     for (const std::string_view word : kGpu)
       if (name.find(word) != std::string::npos) return;
-  Finding& finding = look.found(text("{} is built for the processor alone: it does not use the {}",
+  Finding& finding = look.found(text("{} is built for the CPU only: it does not use the {}",
                                      program->program, seen_gpus(look).front().name));
   // Another framework uses the GPU, so this program may be unused.
   if (has_gpu_framework(look)) finding.severity = Severity::kWarning;
   finding.evidence.push_back(text("none of its libraries is for a GPU: {}",
                                   fmt::format("{}", fmt::join(program->libraries, ", "))));
-  finding.fix.push_back(
-      {"cmake -B build -DGGML_CUDA=ON && cmake --build build --config Release -j",
-       text("in its sources; or take an archive or an image of its releases that is made for "
-            "CUDA or Vulkan: a package manager's is for the processor")});
+  finding.fix.push_back({"cmake -B build -DGGML_CUDA=ON && cmake --build build --config Release -j",
+                         text("in its sources; or use a release archive or image built for CUDA or "
+                              "Vulkan: package managers have CPU builds")});
 }
 
 void cpu_builds(Examination& look) {
@@ -324,7 +322,7 @@ void cpu_builds(Examination& look) {
 
 constexpr auto kBuildsRules = std::to_array<Rule>({
     {"FW21", Layer::kFramework, Severity::kError, true,
-     msgid("a package built for the processor on a machine with a GPU"), "", cpu_builds},
+     msgid("a CPU-only package on a machine with a GPU"), "", cpu_builds},
 });
 
 }  // namespace

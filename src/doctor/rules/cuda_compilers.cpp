@@ -198,7 +198,7 @@ void older_ptxas_first(Examination& look) {
   finding.fix.push_back(
       {fmt::format("export PATH=$(echo \"$PATH\" | tr ':' '\\n' | grep -vx {} | paste -sd:)",
                    pasted(first->folder + "/bin")),
-       text("for programs with JAX, which then uses the ptxas of its wheels")});
+       text("for programs with JAX: JAX then uses the ptxas of its wheels")});
   finding.fix.push_back(
       {"", text("or a CUDA toolkit of {} or newer in PATH", beginning(wheel->version))});
 }

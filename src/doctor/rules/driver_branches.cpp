@@ -217,10 +217,9 @@ void advise_branch(Examination& look, Finding& finding,
                                   text("replaces the driver for all GPUs of this machine"),
                                   std::to_string(branch)));
   if (branch < kOldestPackaged)
-    finding.fix.push_back(
-        {"", text("NVIDIA ended branch {} years ago: newer distributions have no package of it, "
-                  "and its module does not compile for their kernels",
-                  branch)});
+    finding.fix.push_back({"", text("NVIDIA ended branch {} years ago: newer distributions do not "
+                                    "package it, and its module does not compile for their kernels",
+                                    branch)});
 }
 
 void dropped_by_branch(Examination& look) {

@@ -163,7 +163,7 @@ constexpr auto kDriverInstallsRules = std::to_array<Rule>({
     {"DRV18", Layer::kDriver, Severity::kWarning, true,
      msgid("an update of driver or kernel that waits for a reboot"), "DRV11", reboot_pending},
     {"DRV33", Layer::kDriver, Severity::kWarning, true,
-     msgid("a driver whose installation was not finished"), "", unfinished},
+     msgid("a driver installation that was not finished"), "", unfinished},
 });
 
 }  // namespace

@@ -199,7 +199,7 @@ void no_imex_channel(Examination& look) {
 
 constexpr auto kDriverServicesRules = std::to_array<Rule>({
     {"DRV15", Layer::kDriver, Severity::kFatal, true,
-     msgid("NVSwitches whose fabric manager does not run"), "DRV13 FW* RT*", fabric_manager},
+     msgid("NVSwitches without a running fabric manager"), "DRV13 FW* RT*", fabric_manager},
     {"DRV16", Layer::kDriver, Severity::kInfo, false, msgid("persistence mode off on a server"), "",
      persistence_off},
     {"DRV22", Layer::kDriver, Severity::kError, true, msgid("an MPS daemon that cannot be reached"),

@@ -421,8 +421,8 @@ constexpr auto kLayer = Layer::kEnvironment;
 constexpr auto kEnvironmentRules = std::to_array<Rule>({
     {"ENV07", kLayer, Severity::kError, true, msgid("a stub of libcuda in LD_LIBRARY_PATH"), "",
      stub_path},
-    {"ENV18", kLayer, Severity::kError, true, msgid("BNB_CUDA_VERSION without such a binary"), "",
-     bitsandbytes_version},
+    {"ENV18", kLayer, Severity::kError, true,
+     msgid("BNB_CUDA_VERSION names a binary that is not installed"), "", bitsandbytes_version},
     {"ENV09", kLayer, Severity::kWarning, false, msgid("CUDA libraries in LD_PRELOAD"), "LIB*",
      ld_preload},
     {"ENV10", kLayer, Severity::kWarning, true,

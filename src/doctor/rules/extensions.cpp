@@ -169,7 +169,7 @@ void extension_built_for(Examination& look, const std::string& name, const std::
     finding.fix.push_back(
         {install_command(look.facts.python, {"--force-reinstall", "--no-deps",
                                              "--no-build-isolation", name_on_pypi(name)}),
-         text("or take the wheel whose name has torch{} and cxx11abi{}", beginning(torch),
+         text("or use the wheel with torch{} and cxx11abi{} in its name", beginning(torch),
               is_older(torch, "2.7") ? "FALSE" : "TRUE")});
   advise_successor(look, finding, name);
 }

@@ -41,8 +41,7 @@ void ollama_without_avx(Examination& look, const Flags& flags) {
       });
   // Before 0.4 they were inside the program.
   if (runner == ollama->libraries.end() && !ollama->libraries.empty()) return;
-  Finding& finding =
-      look.found(text("the processor has no AVX, which this Ollama needs to use the GPU"));
+  Finding& finding = look.found(text("the CPU has no AVX, which this Ollama needs to use the GPU"));
   finding.evidence = {
       text("/proc/cpuinfo: no {}", "avx"),
       runner == ollama->libraries.end() ? ollama->program : ollama->folder + "/" + *runner,

@@ -109,7 +109,7 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
   if (names || (number && *number >= 0 && static_cast<std::size_t>(*number) < *gpus)) return;
   Finding& finding =
       look.found(text("Ollama's service sets CUDA_VISIBLE_DEVICES={}, which is not a GPU of this "
-                      "machine: its server computes on the processor",
+                      "machine: its server computes on the CPU",
                       value));
   // A usual way to disable GPUs on purpose.
   if (value.empty() || value == "-1") finding.severity = Severity::kInfo;

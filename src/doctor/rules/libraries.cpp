@@ -19,8 +19,8 @@ bool nvidia_module(Examination& look) {
 /// An image created from a running container keeps the mount points of the driver's files, as empty
 /// files that hide the driver's real ones.
 void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
-  Finding& finding = look.found(
-      text("{} is an empty file, at which every program's search for the driver stops", cuda.name));
+  Finding& finding = look.found(text(
+      "{} is an empty file, and every program's search for the driver stops there", cuda.name));
   finding.evidence = {text("{} → {}, found by {}", cuda.name, cuda.resolved, cuda.by),
                       "https://github.com/microsoft/WSL/issues/8274"};
   const bool inside = look.facts.machine.in_container;

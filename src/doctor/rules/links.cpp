@@ -282,8 +282,9 @@ void numa_remote(Examination& look) {
   if (far == nullptr || any_near) return;
   Finding& finding = look.found(
       text("this process may only run on cores that are far from the GPU at {}", far->address));
-  finding.evidence.push_back(text("the GPU is on NUMA node {}, and none of its {} cores is allowed",
-                                  *far->numa_node, far->near_cpus->size()));
+  finding.evidence.push_back(
+      text("the GPU is on NUMA node {}, and this process may use none of that node's {} cores",
+           *far->numa_node, far->near_cpus->size()));
   finding.fix.push_back(
       {fmt::format("numactl --cpunodebind={0} --membind={0} python …", *far->numa_node),
        text("or berth run, which does so automatically")});

@@ -100,8 +100,9 @@ void no_device_plugin(Examination& look) {
   finding.evidence = {
       fmt::format("/var/lib/kubelet/device-plugins/kubelet.sock; nvidia-*.sock: {}", tr("missing")),
       "https://github.com/NVIDIA/k8s-device-plugin/issues/36"};
-  finding.fix.push_back({"kubectl get pods -A -o wide | grep -i nvidia-device-plugin",
-                         text("one of them must run on this node; its log says why it does not")});
+  finding.fix.push_back(
+      {"kubectl get pods -A -o wide | grep -i nvidia-device-plugin",
+       text("one of these pods must run on this node; its log shows why it does not")});
   finding.fix.push_back(
       {install_device_plugin(), text("if there is none; or use NVIDIA's GPU operator")});
 }

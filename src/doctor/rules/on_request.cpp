@@ -191,7 +191,7 @@ void elsewhere(Examination&) {}
 
 constexpr auto kOnRequestRules = std::to_array<Rule>({
     {"CMD01", Layer::kLibraries, Severity::kFatal, false,
-     msgid("a command's program whose libraries are not found"), "", elsewhere},
+     msgid("a program of the command lacks libraries"), "", elsewhere},
     {"RT02", Layer::kRuntime, Severity::kError, false,
      msgid("a pasted out-of-memory error, compared with the GPUs' current memory (--error)"), "",
      elsewhere},

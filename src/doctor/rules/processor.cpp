@@ -159,8 +159,8 @@ void governor(Examination& look) {
   // With these drivers "powersave" is the default and follows the load.
   if (*driver == "intel_pstate" || driver->starts_with("amd-pstate") || *driver == "amd_pstate")
     return;
-  Finding& finding = look.found(
-      text("the processor is held at its lowest clock, which makes GPU work start late"));
+  Finding& finding =
+      look.found(text("the CPU is held at its lowest clock, which makes GPU work start late"));
   finding.evidence.push_back(
       fmt::format("/sys/devices/system/cpu/cpu0/cpufreq: {} {}", *driver, *governor));
   finding.fix.push_back(

@@ -65,9 +65,8 @@ void ollama_without_gpu(Examination& look) {
   const bool is_old_or_alone = ollama->libraries.empty();
   if (is_old_or_alone && (ollama->size == 0 || ollama->size >= kWithLibraries)) return;
   Finding& finding = look.found(
-      is_old_or_alone
-          ? text("Ollama is installed without its libraries, so it computes on the processor")
-          : text("Ollama only has CPU libraries, so it does not use the GPU"));
+      is_old_or_alone ? text("Ollama is installed without its libraries, so it computes on the CPU")
+                      : text("Ollama only has CPU libraries, so it does not use the GPU"));
   // A distribution may use an unknown folder. The installer does not, and neither does a copied
   // program.
   if (is_old_or_alone)
@@ -82,8 +81,8 @@ void ollama_without_gpu(Examination& look) {
       {"curl -fsSL https://ollama.com/install.sh | sh",
        text("its own installer, run on this machine, installs them for its GPU")});
   finding.fix.push_back({amd ? "sudo pacman -S ollama-rocm" : "sudo pacman -S ollama-cuda",
-                         text("on Arch Linux and similar systems, whose package ollama is "
-                              "CPU-only; on NixOS: services.ollama.acceleration")});
+                         text("on Arch Linux and similar systems the package ollama is CPU-only; "
+                              "on NixOS: services.ollama.acceleration")});
 }
 
 constexpr auto kProgramsRules = std::to_array<Rule>({

@@ -32,7 +32,7 @@ RecipeMachine machine_for_recipe(const Facts& facts, Framework framework, bool c
   if (!machine.gpus.empty() && !cpu) {
     if (machine.wish.driver.empty() && machine.wish.driver_cuda.empty())
       machine.notes.push_back(
-          text("no driver answers here, so any is taken for granted: berth doctor says why"));
+          text("no driver answers here, so the driver was not checked: berth doctor says why"));
     return machine;
   }
   machine.gpus.clear();

@@ -219,8 +219,8 @@ void two_pynvml(Examination& look, const Distribution& server) {
       !is_older(server.version, "0.7.3") || !machine_has_nvidia(look))
     return;
   Finding& finding =
-      look.found(text("{} and {} have a module of one name, and {} needs the latter's", named(*old),
-                      named(*nvidia), named(server)));
+      look.found(text("{} and {} contain a module of the same name, and {} needs the latter's",
+                      named(*old), named(*nvidia), named(server)));
   finding.severity = Severity::kWarning;
   finding.evidence = {old->path, nvidia->path, "https://github.com/vllm-project/vllm/issues/9319"};
   finding.fix.push_back(

@@ -27,7 +27,7 @@ constexpr auto kSourceRows = std::to_array<Row>({
     {"SRC06 SRC08 SRC40",
      {"", "", msgid("the variable's effect is visible; for LD_LIBRARY_PATH in /proc/self/maps")}},
     {"SRC09 SRC10 SRC16 SRC18 SRC19 SRC20 SRC23 SRC28",
-     {"", "", msgid("the older release is intended, with a GPU and driver of its time")}},
+     {"", "", msgid("the older release is intended, with a GPU and driver of the same age")}},
     {"SRC12 SRC13 SRC14 SRC15 SRC32 SRC36 SRC49",
      {"", "", msgid("torch.cuda.max_memory_allocated() is as high without the line")}},
     {"SRC17",
@@ -125,8 +125,8 @@ constexpr auto kRows = std::to_array<Row>({
       msgid("reinstall the package with the build in the finding"),
       msgid("a kernel runs on every GPU: --deep")}},
     {"CPU*",
-     {msgid("the cores that the process may use, its quota, threads' variables, the processor's "
-            "instructions, copies of OpenMP"),
+     {msgid("the cores that the process may use, its CPU quota, thread variables, the CPU's "
+            "instruction sets, copies of OpenMP"),
       msgid("the number of threads, the quota, or a build for this processor"),
       msgid("the report of berth run shows every core in use")}},
     {"RT02",

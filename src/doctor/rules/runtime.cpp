@@ -29,7 +29,7 @@ void add_stuck(Finding& finding, const StuckProcess& one) {
                  one.parent)
           : text("process {} is blocked in the kernel and cannot be killed (state D)", named(one));
   if (!one.node.empty())
-    line += ": " + (one.state == 'Z' ? text("a thread of it has {} open", one.node)
+    line += ": " + (one.state == 'Z' ? text("one of its threads has {} open", one.node)
                                      : text("it has opened {}", one.node));
   finding.evidence.push_back(std::move(line));
   if (one.state == 'Z' && one.node.empty() && one.parent > 1) {

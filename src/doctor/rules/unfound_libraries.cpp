@@ -332,8 +332,8 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
   finding.fix.push_back(
       {install_command(look.facts.python, {"-U", stays ? "onnxruntime-gpu[cuda,cudnn]<1.27"
                                                        : "onnxruntime-gpu[cuda,cudnn]"}),
-       text("brings CUDA's libraries as wheels, to 1.26 those of CUDA 12 and later those of 13; "
-            "call {} before the first session",
+       text("installs CUDA's libraries as wheels (CUDA 12 up to release 1.26, then CUDA 13); call "
+            "{} before the first session",
             "onnxruntime.preload_dlls()")});
 }
 

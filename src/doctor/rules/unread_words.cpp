@@ -20,7 +20,7 @@ constexpr auto kWords = std::to_array<Words>({
     {"sched_getaffinity", msgid("on which cores the process may run")},
     {"environment", msgid("the process's variables")},
     {"gcc", msgid("which compiler is here")},
-    {"gpus", msgid("what the driver says of its GPUs")},
+    {"gpus", msgid("the driver's list of GPUs")},
     {"kernel.log", msgid("the kernel's log")},
     {"nvcc", msgid("which nvcc is here")},
     {"ptxas", msgid("which ptxas is here")},

@@ -50,8 +50,8 @@ bool another_serves(const RocmFacts& rocm, const std::vector<std::string>& log,
 }
 
 void advise_atomics(Finding& finding) {
-  finding.fix.push_back({"", text("use a slot whose lanes come directly from the processor, not "
-                                  "the chipset, without a riser or an adapter")});
+  finding.fix.push_back({"", text("use a slot with lanes directly from the CPU, not the chipset, "
+                                  "without a riser or an adapter")});
   finding.fix.push_back({"sudo lspci -vvv | grep -iE 'bridge|atomicops'",
                          text("every bridge above the card has to route them; processors before "
                               "Haswell and Ryzen have none")});
@@ -72,7 +72,7 @@ void list_without_gpus(Examination& look, const std::vector<PciFunction>& cards)
       fmt::format("/sys/bus/pci/devices/{}/driver → amdgpu", cards.front().address)};
   finding.fix.push_back(
       {"sudo dmesg | grep -i kfd",
-       text("shows the reason: “PCI rejects atomics” means the slot or the processor")});
+       text("shows the reason: “PCI rejects atomics” means the slot or the CPU")});
   advise_atomics(finding);
 }
 
@@ -150,7 +150,7 @@ void left_out_by_kfd(Examination& look) {
     const bool another = another_serves(look.facts.rocm, *log, gpu);
     Finding& finding = look.found(
         atomics ? text("the kernel does not offer the AMD GPU at {} for computing: its path to the "
-                       "processor has no PCIe atomics",
+                       "CPU has no PCIe atomics",
                        gpu.address)
         : unknown ? text("the kernel does not support computing on the AMD GPU at {}, so ROCm "
                          "cannot use it",

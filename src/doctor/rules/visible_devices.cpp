@@ -452,8 +452,9 @@ void hip_visible_conflict(Examination& look) {
     }
   }
   if (hip.empty() || cuda.empty() || hip == cuda) return;
-  Finding& finding = look.found(text(
-      "HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES name different GPUs, and one of them wins"));
+  Finding& finding =
+      look.found(text("HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES name different GPUs; only one "
+                      "of them takes effect"));
   finding.evidence.push_back(evidence);
   finding.fix.push_back(unset("CUDA_VISIBLE_DEVICES"));
 }

@@ -169,15 +169,15 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
   const CudaLibrary* first = foreign(all, core.name, core.folder);
   const bool overridden = first != nullptr && first->from == From::kVariable;
   if (missing.empty() && !overridden) return;
-  Finding& finding =
-      look.found(missing.empty() ? text("two copies of cuDNN {} are mixed: the wheel's and that of "
-                                        "LD_LIBRARY_PATH",
-                                        row.major)
-                 : elsewhere.empty() ? text("the wheel of cuDNN {} is incomplete: {} is missing",
-                                            row.major, missing.front())
-                                     : text("two copies of cuDNN {} are mixed: the wheel lacks {}, "
-                                            "which is loaded from the system",
-                                            row.major, missing.front()));
+  Finding& finding = look.found(
+      missing.empty()
+          ? text("two copies of cuDNN {} are mixed: the wheel's and the one in LD_LIBRARY_PATH",
+                 row.major)
+      : elsewhere.empty()
+          ? text("the wheel of cuDNN {} is incomplete: {} is missing", row.major, missing.front())
+          : text("two copies of cuDNN {} are mixed: the wheel lacks {}, "
+                 "which is loaded from the system",
+                 row.major, missing.front()));
   finding.evidence.push_back(told(core));
   if (overridden) finding.evidence.push_back(told(*first));
   finding.evidence.insert(finding.evidence.end(), elsewhere.begin(), elsewhere.end());

@@ -117,7 +117,7 @@ bool mark_without_driver(model::Device& device, const std::vector<std::string_vi
   else if (device.kernel_driver == "vfio-pci")
     device.note = text("it is set aside for a virtual machine (vfio-pci)");
   else
-    device.note = text("its kernel driver is {}, which Berth cannot ask", device.kernel_driver);
+    device.note = text("its kernel driver is {}, which Berth cannot query", device.kernel_driver);
   return true;
 }
 
