@@ -108,7 +108,7 @@ MESSAGES: Dict[str, str] = {
         "把 with berth.lease(...): 放在首次使用设备之前，也要在 torch.cuda.is_available() 之前；或：berth run -- python …",
     "the surrounding lease of job {} does not contain {}": "外层租约的作业 {} 没有 {}",
     "the outer lease with these devices": "让外层租约取得这些设备",
-    "the processors {} could not be set: {}": "无法设置处理器 {}：{}",
+    "CPU affinity to cores {} could not be set: {}": "无法把 CPU 亲和性设为核心 {}：{}",
     "berth: waiting: {}": "berth：正在等待：{}",
 
     # commands
@@ -117,7 +117,7 @@ MESSAGES: Dict[str, str] = {
     "berth run failed with {} and started nothing: see standard error": "berth run 以 {} 失败，没有启动任何东西：原因见标准错误",
     "{!s}: there is no such command": "{!s}：没有这个命令",
     "{!s} cannot be executed": "无法执行 {!s}",
-    "{!s}: there is no such folder": "{!s}：没有这个文件夹",
+    "{!s}: there is no such folder": "{!s}：没有这个目录",
     "input: a {} is not text or bytes": "input：{} 既不是文本也不是字节串",
     "wait: {!r} is not True or False": "wait：{!r} 既不是 True 也不是 False",
 
@@ -352,14 +352,14 @@ MESSAGES: Dict[str, str] = {
     "{}: {!r} with the labels {} cannot be set: {}": "{}：无法设置 {!r}（标签 {}）：{}",
 
     # profiling
-    "{}: it is a folder": "{}：它是文件夹",
+    "{}: it is a folder": "{}：它是目录",
     "this profile has been used already: create another with berth.profile()": "该 profile 正在使用或已用过：请用 berth.profile() 另建一个",
     "another profile is active; PyTorch supports only one at a time": "另一个 profile 正在使用，而 PyTorch 一次只能有一个",
     "use one block for both": "用一个块包住两者",
-    "{}: there is no such folder, or it cannot be written": "{}：没有这个文件夹，或者不可写",
+    "{}: there is no such folder, or it cannot be written": "{}：没有这个目录，或者不可写",
     "{:.2f} s; trace in {}: https://ui.perfetto.dev opens it": "{:.2f} 秒；轨迹在 {}：可用 https://ui.perfetto.dev 打开",
-    "processor: {:.1f} of {} cores busy with this process": "处理器：本进程占用 {:.1f} 个核心（共 {} 个）",
-    "processor: -": "处理器：-",
+    "CPU: {:.1f} of {} cores busy with this process": "CPU：本进程占用 {:.1f} 个核心（共 {} 个）",
+    "CPU: -": "CPU：-",
     "host memory: {:.2f} GiB at most": "主机内存：最多 {:.2f} GiB",
     "no GPU was read": "没有读到 GPU",
     "busy {:.0f} %": "忙碌 {:.0f} %",
@@ -367,7 +367,7 @@ MESSAGES: Dict[str, str] = {
     "operators: {}": "算子：{}",
     "{:.2f} s {}": "{:.2f} 秒{}",
     "on the device": "（设备上）",
-    "on the processor": "（处理器上）",
+    "on the CPU": "（CPU 上）",
     ", which is {:.0%} of the time": "，占时间的 {:.0%}",
     "{:5.0%}  {}  ({} calls)": "{:5.0%}  {}  （{} 次调用）",
 

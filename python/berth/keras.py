@@ -59,7 +59,7 @@ def amp(precision: str = "auto") -> KerasAmp:
     Parameters
     ----------
     precision : {"auto", "bf16", "fp16", "fp32"}
-        "auto" on the CPU is fp32: most processors have no bf16 of their own, and are slower with it.
+        "auto" on the CPU is fp32: most CPUs do not support bf16 in hardware, and are slower with it.
 
     Raises
     ------

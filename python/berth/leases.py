@@ -207,7 +207,7 @@ class Lease:
                 os.sched_setaffinity(0, _cpus_in(cpus))
             except OSError as why:  # a cpuset that changed meanwhile
                 self._affinity = None
-                warnings.warn(text("the processors {} could not be set: {}", cpus, why), stacklevel=4)
+                warnings.warn(text("CPU affinity to cores {} could not be set: {}", cpus, why), stacklevel=4)
 
     def _set(self, name: str, value: Optional[str]) -> None:
         self._before.setdefault(name, os.environ.get(name))
@@ -291,7 +291,7 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
     share : float or str, optional
         With `memory`: the share of the device's time, 0.3 or "30%".
     cpus : int, optional
-        The number of processors, near the device.
+        The number of CPU cores, near the device.
     devices : sequence of int or str, or one of them, optional
         Exactly these devices: index, uuid or PCI address. A string may name several: "0,1".
     name : str

@@ -68,7 +68,7 @@ class Profile:
         torch = sys.modules.get("torch")
         if torch is not None:
             self._begin(torch)
-        self._processor = time.process_time()
+        self._cpu_seconds = time.process_time()
         self._begun = time.perf_counter()
         self._sampler = _Sampler(self._every)
         return self
@@ -98,7 +98,7 @@ class Profile:
             _in_use.remove(self)
         self._sampler.stop()
         self.seconds = time.perf_counter() - self._begun
-        self._processor = time.process_time() - self._processor
+        self._cpu_seconds = time.process_time() - self._cpu_seconds
         if self._profiler is not None:
             self._block.__exit__(None, None, None)
             self._profiler.__exit__(None, None, None)
@@ -150,8 +150,8 @@ class Profile:
         samples, cores = self._sampler.samples, len(os.sched_getaffinity(0))
         lines = [text("{:.2f} s; no trace: {}", self.seconds, lost) if lost else
                  text("{:.2f} s; trace in {}: https://ui.perfetto.dev opens it", self.seconds, self._path),
-                 text("processor: {:.1f} of {} cores busy with this process", self._processor / self.seconds,
-                      cores) if self.seconds else text("processor: -"),
+                 text("CPU: {:.1f} of {} cores busy with this process", self._cpu_seconds / self.seconds,
+                      cores) if self.seconds else text("CPU: -"),
                  text("host memory: {:.2f} GiB at most", max(one[2] for one in samples) / 2**30)]
         lines += _of_devices(samples) or [text("no GPU was read")]
         if self._profiler is not None:
@@ -186,16 +186,16 @@ def _of_devices(samples: List[Tuple[float, List[Reading], int]]) -> List[str]:
 
 
 def _of_operators(profiler: Any, seconds: float) -> List[str]:
-    """The five operators with the most time of their own, on the device if it was used, else on the processor."""
+    """The five operators with the most time of their own, on the device if it was used, else on the CPU."""
     averages = [one for one in profiler.key_averages() if one.key != _BLOCK]
 
     def device(one: Any) -> float:
         return float(getattr(one, "self_device_time_total", getattr(one, "self_cuda_time_total", 0)))
 
-    def processor(one: Any) -> float:
+    def cpu(one: Any) -> float:
         return float(one.self_cpu_time_total)
     on_device = sum(map(device, averages)) > 0
-    time_of, where = (device, text("on the device")) if on_device else (processor, text("on the processor"))
+    time_of, where = (device, text("on the device")) if on_device else (cpu, text("on the CPU"))
     total = sum(map(time_of, averages)) or 1.0
     averages.sort(key=time_of, reverse=True)
     said = text("{:.2f} s {}", total / 1e6, where)
