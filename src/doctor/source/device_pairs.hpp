@@ -48,6 +48,8 @@ inline constexpr Pair kDockerImages[] = {
      "FROM x\nRUN apt-get install -y cuda-toolkit-12-4\n"},
     {"smi_in_build", 2, "FROM x\nRUN nvidia-smi\n",
      "FROM x\nRUN nvidia-smi || true\nCMD nvidia-smi\n"},
+    {"smi_in_build", 2, "FROM x\nRUN --mount=type=cache,target=/root nvidia-smi\n",
+     "FROM x\nRUN --device=nvidia.com/gpu=all ls && nvidia-smi\n"},
 };
 
 inline constexpr Pair kPins[] = {

@@ -159,12 +159,13 @@ bool is_driver_package(std::string_view word) {
   return false;
 }
 
-/// RUN at build time: there is no GPU, and installed files stay in the image.
-void build_marks(Marks& marks, const Command& command) {
+/// RUN at build time: there is no GPU unless --device passes one, and installed files stay in the
+/// image.
+void build_marks(Marks& marks, const Command& command, bool has_device) {
   const std::vector<std::string>& words = command.words;
   std::string_view program = words.front();
   program.remove_prefix(program.rfind('/') + 1);
-  if (program == "nvidia-smi") add(marks, command.line, "smi_in_build");
+  if (program == "nvidia-smi" && !has_device) add(marks, command.line, "smi_in_build");
   const auto installs = [&](std::string_view manager) {
     return std::find(words.begin(), words.end(), manager) != words.end() &&
            std::find(words.begin(), words.end(), "install") != words.end();
@@ -258,12 +259,15 @@ class Stages {
   void run(int line, std::string_view text, bool builds) {
     // "nvidia-smi || true" is allowed to fail.
     builds = builds && !contains(text, "||");
+    bool has_device = false;  // RUN --device=nvidia.com/gpu=all: BuildKit passes a CDI device
     for (Command& command : commands_of(text, line)) {
-      while (!command.words.empty() && command.words[0].starts_with("--"))
+      while (!command.words.empty() && command.words[0].starts_with("--")) {
+        has_device = has_device || command.words[0].starts_with("--device=");
         command.words.erase(command.words.begin());
+      }
       if (command.words.empty()) continue;
       commands_.add(command);
-      if (builds) build_marks(marks_, command);
+      if (builds) build_marks(marks_, command, has_device);
     }
   }
 
