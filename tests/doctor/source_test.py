@@ -177,6 +177,51 @@ def tutorial_page(berth, folder):
         assert rule in found, (rule, text.format(line), found)
 
 
+def belief_rows(page):
+    """(belief, its sources, command) of each row without a rule: the three-column table."""
+    cells = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (`[^|]+`) \|$", page, re.M)
+    return [(belief, re.findall(r"\]\[([^]]+)\]", truth), command) for belief, truth, command in cells]
+
+
+def commands_exist(berth, commands):
+    """What a row says to type is a verb with options that the verb has, or a name of the Python package."""
+    package = (DATA.parent.parent.parent / "python/berth/__init__.py").read_text()
+    helps = {}
+    for command in commands:
+        words = command.strip("`").split(" -- ")[0].split()
+        if words[0] != "berth":
+            name = re.fullmatch(r"@?berth\.(\w+)\(.*", words[0])
+            assert name and name[1] in package, command
+            continue
+        if words[1] not in helps:
+            told = subprocess.run([berth, words[1], "--help"], capture_output=True, text=True)
+            assert told.returncode == 0, (command, told.stderr)
+            helps[words[1]] = told.stdout
+        for option in [word for word in words[2:] if word.startswith("--")]:
+            assert option in helps[words[1]], (command, option)
+
+
+def sources_of_the_page(berth):
+    """docs/from-tutorials.md: short rows, a source for each that was not tried, and commands that exist; both languages alike."""
+    docs = DATA.parent.parent.parent / "docs"
+    pages = [(docs / name).read_text() for name in (PAGE, PAGE.replace(".md", ".zh-CN.md"))]
+    beliefs = belief_rows(pages[0])
+    assert len(beliefs) == 9 and all(sources for _, sources, _ in beliefs), beliefs
+    assert [row[1:] for row in beliefs] == [row[1:] for row in belief_rows(pages[1])], "the two languages have different rows"
+    commands_exist(berth, [row[-1] for row in page_rows(pages[0]) + beliefs])
+    of_rules = []
+    for page, tried in zip(pages, ("(tried)", "（实测）")):
+        targets = dict(re.findall(r"^\[([\w-]+)\]: (https://\S+)$", page, re.M))
+        rows = [line for line in page.splitlines() if line.startswith("| ") and line.endswith("` |")]
+        of_rules.append([re.findall(r"\]\[([\w-]+)\]", row) for row in rows])
+        for row, named in zip(rows, of_rules[-1]):
+            assert len(row) <= 200, (len(row), row)
+            assert named or tried in row, f"no source: {row}"
+            assert set(named) <= set(targets), (row, set(named) - set(targets))
+        assert set(targets) == {one for named in of_rules[-1] for one in named}, "a link that no row uses"
+    assert of_rules[0] == of_rules[1], "the two languages have different sources"
+
+
 def evenly(files, most):
     return files if "BERTH_SOAK" in os.environ else files[::max(1, len(files) // most)]
 
@@ -231,6 +276,7 @@ def main():
         refused(berth, folder)
         cost(berth, folder)
         tutorial_page(berth, folder)
+        sources_of_the_page(berth)
         never_executed(berth, folder)
 
 
