@@ -17,6 +17,15 @@ ones = _Ones
 from torch.version import __version__
 """
 VERSION = "__version__ = '{0}+cpu'\ncuda = None\nhip = None\nxpu = None\ndebug = False\n"
+TENSORFLOW = """import os, sys
+if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
+    print("E0000 failed call to cuInit: INTERNAL: CUDA error", file=sys.stderr)
+__version__ = "{0}"
+class ones:
+    def __init__(self, n): self.sum = float(n)
+    def __mul__(self, k): self.sum *= k; return self
+def reduce_sum(x): return x.sum
+"""
 JAX = "from jax import numpy\n__version__ = '{0}'\n"
 JAX_NUMPY = "import torch\nones = torch.ones\n"
 
@@ -47,6 +56,11 @@ def torch_wheel(index: pathlib.Path, version: str, init: str = TORCH, **more):
 def jax_wheel(index: pathlib.Path, version: str, **more):
     """It computes with the torch above, so that both must be there."""
     wheel(index, "jax", version, {"jax/__init__.py": JAX.format(version), "jax/numpy.py": JAX_NUMPY}, **more)
+
+
+def tensorflow_wheel(index: pathlib.Path, version: str):
+    """Like the real one, it reports a missing CUDA driver as an error unless its log is silenced."""
+    wheel(index, "tensorflow", version, {"tensorflow/__init__.py": TENSORFLOW.format(version)})
 
 
 class Refusing:

@@ -93,6 +93,14 @@ class New(Base):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"^PyTorch \S+ on the CPU; a kernel ran\nJAX \S+ on the CPU; a kernel ran\n$")
 
+    def test_tensorflow_for_the_cpu_does_not_report_a_missing_driver(self):
+        index = self.root / "tensorflow"
+        setup_fakes.tensorflow_wheel(index, self.release("tensorflow") + ".0")
+        done = self.setup("tensorflow", "--cpu", "--index", f"file://{index}")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"^TensorFlow \S+ on the CPU; a kernel ran\n$")
+        self.assertNotIn("failed call to cuInit", done.stderr)
+
     def test_a_framework_that_does_not_start_is_a_failure_with_a_next_step(self):
         done = self.setup("torch", "--cpu", "--json", *self.index(init="raise ImportError('libfoo.so')\n"))
         self.assertEqual(done.returncode, 1, done.stderr)

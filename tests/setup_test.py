@@ -126,6 +126,11 @@ class Setup(unittest.TestCase):
         own = self.planned("jax", "--cpu", "--uv", PIP_CONFIG_FILE=str(settings), UV_DEFAULT_INDEX="https://uv.lab/simple")
         self.assertNotIn("--index-url", own["commands"][1])
         self.assertIn("https://uv.lab/simple", json.dumps(own["reasons"]))
+        # PyPI named by option is the only source too, where PyTorch's own index cannot be reached.
+        for words in (("--cpu",), ("--driver", "550.54", "--gpu", "H100")):
+            document = self.planned("torch", *words, "--index", "https://pypi.org/simple")
+            self.assertNotIn("pytorch.org", json.dumps(document))
+            self.assertIn("--index-url https://pypi.org/simple", document["commands"][1])
         # A lab's copy of PyTorch's own index.
         document = self.planned("torch", "--cpu", "--torch-index", "https://lab/whl/")
         self.assertIn("--index-url https://lab/whl/cpu", document["commands"][1])

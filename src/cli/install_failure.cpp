@@ -90,11 +90,15 @@ InstallFailure install_failure(std::string_view words, const std::string& folder
   if (const std::string code = refusal_in(words); !code.empty()) return refused(words, code);
   if (is_offline(words)) {
     const std::string host = host_in(words);
+    if (host.find("pytorch") != std::string::npos)
+      return {text("there is no connection to {}", host),
+              text("check the network and the proxy ({}), name your mirror ({}), or use PyPI's "
+                   "build, which is larger: {}",
+                   "env | grep -i _proxy", "--torch-index URL", "--index https://pypi.org/simple")};
     return {host.empty() ? text("there is no connection to the package index")
                          : text("there is no connection to {}", host),
             text("check the network and the proxy ({}), or name your mirror: {}",
-                 "env | grep -i _proxy",
-                 host.find("pytorch") == std::string::npos ? "--index URL" : "--torch-index URL")};
+                 "env | grep -i _proxy", "--index URL")};
   }
   if (has_any(words, {"No matching distribution found", "no versions of", "was not found in"})) {
     const std::string name = between(words, "No matching distribution found for ", "\n");

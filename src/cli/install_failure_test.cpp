@@ -48,3 +48,15 @@ TEST_CASE("a full disk comes before what it causes") {
   CHECK(says("Connection refused\nOSError: [Errno 28] No space left on device\nNo matching "
              "distribution found for torch") == "a disk is full");
 }
+
+TEST_CASE("without PyTorch's own index, the hint names the build of PyPI") {
+  const auto hint = [](const char* host) {
+    return install_failure("HTTPSConnectionPool(host='" + std::string(host) +
+                               "', port=443): Name or service not known",
+                           "/home/me")
+        .hint;
+  };
+  CHECK(hint("download.pytorch.org").ends_with("--index https://pypi.org/simple"));
+  CHECK(hint("download.pytorch.org").find("--torch-index URL") != std::string::npos);
+  CHECK(hint("pypi.org").ends_with("--index URL"));
+}

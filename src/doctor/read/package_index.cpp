@@ -318,7 +318,9 @@ IndexAddress index_address(std::string_view text, const std::string& from) {
 }
 
 bool PackageIndex::is_mirror() const {
-  return no_index || main.is_unreadable() || (main && !is_public(main->url));
+  if (no_index || main.is_unreadable()) return true;
+  // An index named by option is the only source, even PyPI: PyTorch's own may be unreachable.
+  return main && (!is_public(main->url) || main->from == "--index");
 }
 
 bool PackageIndex::has_torch_alone() const {
