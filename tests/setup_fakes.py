@@ -17,9 +17,8 @@ ones = _Ones
 from torch.version import __version__
 """
 VERSION = "__version__ = '{0}+cpu'\ncuda = None\nhip = None\nxpu = None\ndebug = False\n"
-TENSORFLOW = """import os, sys
-if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
-    print("E0000 failed call to cuInit: INTERNAL: CUDA error", file=sys.stderr)
+TENSORFLOW = """import sys
+print("E0000 failed call to cuInit: INTERNAL: CUDA error", file=sys.stderr)
 __version__ = "{0}"
 class ones:
     def __init__(self, n): self.sum = float(n)
@@ -59,7 +58,7 @@ def jax_wheel(index: pathlib.Path, version: str, **more):
 
 
 def tensorflow_wheel(index: pathlib.Path, version: str):
-    """Like the real one, it reports a missing CUDA driver as an error unless its log is silenced."""
+    """Like the real one, it reports a missing CUDA driver as an error."""
     wheel(index, "tensorflow", version, {"tensorflow/__init__.py": TENSORFLOW.format(version)})
 
 

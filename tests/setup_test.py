@@ -71,6 +71,26 @@ class Setup(unittest.TestCase):
             self.assertIn(error, done.stderr)
             self.assertRegex(done.stderr.split("hint: ")[1].splitlines()[0], "driver|nvidia")
 
+    def test_a_hint_names_a_python_that_can_be_had(self):
+        tools = pathlib.Path(self.home.name) / "tools"
+        tools.mkdir()
+        words = ("torch", "--cpu", "--dry-run", "--python", str(tools / "python3.6"))
+        (tools / "python3.12").symlink_to(sys.executable)
+        (tools / "python3.6").write_text("#!/bin/sh\nexit 1\n")
+        (tools / "python3.6").chmod(0o755)
+        done = self.setup(*words, PATH=str(tools))
+        self.assertIn("E0832", done.stderr)
+        self.assertIn("hint: berth setup torch --python python3.12\n", done.stderr)
+        (tools / "python3.12").unlink()
+        done = self.setup(*words, PATH=str(tools))
+        self.assertRegex(done.stderr, r"hint: berth setup torch --uv --python 3\.\d+   \(uv downloads this Python\)")
+
+    def test_an_option_is_not_taken_for_a_value(self):
+        for option in ("--conda", "--venv", "--index"):
+            done = self.setup("torch", option, "--dry-run")
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(f"{option} needs a value before --dry-run", done.stderr)
+
     def test_a_release_is_what_was_asked_for_or_is_refused(self):
         machine = ("--driver", "580.65", "--gpu", "A100")
         release = self.planned("torch", *machine)["frameworks"][0]["release"]

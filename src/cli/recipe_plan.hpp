@@ -15,6 +15,7 @@ struct RecipeAsker {
   std::string command;  // "berth setup torch"
   std::string
       python_option;  // "--python python" or "--python-version ", to be followed by a version
+  bool (*has_python)(const std::string& version) = nullptr;  // here; none: it need not be here
 };
 
 struct RecipePlan {

@@ -253,7 +253,13 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
     error.message +=
         "\n  " + (changes.both ? text("and it needs another Python: {}", range_of(wish))
                                : text("it needs another Python: {}", range_of(wish)));
-    hint(same + " " + asker.python_option + changes.pythons.front());
+    const auto& pythons = changes.pythons;
+    const auto here = asker.has_python == nullptr
+                          ? pythons.begin()
+                          : std::find_if(pythons.begin(), pythons.end(), asker.has_python);
+    hint(here != pythons.end() ? same + " " + asker.python_option + *here
+                               : same + " --uv --python " + pythons.front() + "   " +
+                                     text("(uv downloads this Python)"));
   }
   if (error.id == "E0833" && wish.platform == Platform::kNvidia)
     error.message += "\n  " + text("the GPU prevents it: no other driver or Python would help");

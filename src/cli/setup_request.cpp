@@ -125,8 +125,11 @@ Status use_conda(const Arguments& given, SetupRequest& request) {
 
 Status check_options(const Arguments& given) {
   for (const char* option : {"--venv", "--conda", "--python", "--index", "--torch-index"})
-    if (const auto value = given.value(option); value && value->empty())
-      return wrong(text("{} is empty", option));
+    if (const auto value = given.value(option)) {
+      if (value->empty()) return wrong(text("{} is empty", option));
+      if (value->starts_with("-"))
+        return wrong(text("{} needs a value before {}", option, printable(*value)));
+    }
   constexpr auto kPairs =
       std::to_array<std::pair<const char*, const char*>>({{"--cpu", "--gpu"},
                                                           {"--cpu", "--driver"},
@@ -216,6 +219,10 @@ Result<doctor::Facts> facts_for_setup(const Context& context, const SetupRequest
     facts.packages.uv = facts.packages.pip;
   }
   return facts;
+}
+
+bool has_python(const std::string& version) {
+  return !in_path("python" + version).empty();
 }
 
 std::string command_of(const SetupRequest& request) {

@@ -36,6 +36,9 @@ struct SetupRequest {
 [[nodiscard]] Result<doctor::Facts> facts_for_setup(const Context& context,
                                                     const SetupRequest& request);
 
+/// Whether PATH has this version: "3.12".
+[[nodiscard]] bool has_python(const std::string& version);
+
 /// "berth setup torch jax", as a beginning of hints.
 [[nodiscard]] std::string command_of(const SetupRequest& request);
 
