@@ -61,6 +61,7 @@ class Daemon {
                    [this](const std::set<model::JobId>& changed) { api_.tell(changed); }),
         signals_(loop_, SIGTERM, SIGINT),
         tick_(loop_),
+        limits_(loop_),
         syncing_(1),
         observer_(options.sources, [this](Look look) {
           asio::post(loop_, [this, look = std::move(look)]() mutable { seen(std::move(look)); });
@@ -166,7 +167,21 @@ class Daemon {
     look();
   }
 
+  /// Until the next tick, which looks again.
+  void mind_limits() {
+    const auto next = execution_.next_limit();
+    const auto at = now().steady;
+    if (!next || *next <= at || *next > at + std::chrono::seconds(1)) return;
+    limits_.expires_at(std::chrono::steady_clock::time_point(*next));
+    limits_.async_wait([this](error_code problem) {
+      if (problem) return;
+      execution_.mind_time();
+      mind_limits();
+    });
+  }
+
   void tick() {
+    mind_limits();
     tick_.expires_after(std::chrono::seconds(1));
     tick_.async_wait([this](error_code problem) {
       if (problem) return;
@@ -215,7 +230,7 @@ class Daemon {
   std::unique_ptr<Server> server_;
   std::unique_ptr<TcpDoor> door_;
   asio::signal_set signals_;
-  asio::steady_timer tick_;
+  asio::steady_timer tick_, limits_;
   asio::thread_pool syncing_;
   std::function<void()> ready_;
   std::vector<std::pair<Call, Answer>> held_;  // until there is a snapshot

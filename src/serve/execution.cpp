@@ -439,6 +439,19 @@ void Execution::mind_time() {
   if (!settle()) tell_stopped();
 }
 
+std::optional<policy::Instant> Execution::next_limit() const {
+  std::optional<policy::Instant> next;
+  for (const JobRoot& root : watches_.roots()) {
+    const policy::RunningJob* running = broker_.queue().running(root.job);
+    if (running == nullptr || !running->time_limit || stopped_.contains(root.job)) continue;
+    const Job& job = *broker_.job(root.job);
+    policy::Instant at = running->started + *running->time_limit;
+    if (job.warning && !job.warned) at -= job.warning->before;
+    if (!next || at < *next) next = at;
+  }
+  return next;
+}
+
 void Execution::stop_what_is_over_its_limit() {
   const auto at = now();
   for (const JobRoot& root : watches_.roots()) {
@@ -596,7 +609,12 @@ std::set<JobId> Execution::mend_stale(std::vector<Job>& jobs, const broker::Salv
       changed.insert(job.id);
     }
   }
-  if (!salvaged.folder.empty())
+  if (salvaged.is_wal_missing)
+    notice("E0945",
+           text("the file journal.db-wal is missing: changes since the last broker started may be "
+                "lost"),
+           "berth jobs --all");
+  else if (!salvaged.folder.empty())
     notice("E0945",
            text("the journal was damaged: {} jobs were saved, and the damaged files are in {}",
                 salvaged.jobs, printable(salvaged.folder)),

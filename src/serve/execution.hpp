@@ -108,6 +108,8 @@ class Execution {
   [[nodiscard]] std::vector<std::string> keep_fences();
   /// The daemon ends; jobs continue to run.
   void leave() const;
+  /// When a job next reaches its time limit or the warning before it. mind_time() is due then.
+  [[nodiscard]] std::optional<policy::Instant> next_limit() const;
   /// Ends jobs over their time limit, and moves jobs to the CPU that have waited long enough.
   void mind_time();
   /// If the wall clock was set, moves the recorded times of jobs by the same amount.

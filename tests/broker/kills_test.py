@@ -5,6 +5,8 @@ no process behind. A cancelled job always ends.
 usage: kills_test.py BERTH
 """
 import contextlib
+import datetime
+import json
 import os
 import pathlib
 import random
@@ -245,6 +247,21 @@ class Kills(Machine):
                 self.assertTrue(wait_until(lambda: not self.alive(everything), 15), [words_of(pid) for pid in self.alive(everything)])
                 self.assert_over(job, everything)
                 self.assertEqual(self.job(job)["state"], "cancelled")
+
+    def test_a_short_time_limit_is_kept_to_a_fraction_of_a_second(self):
+        jobs = []
+        for _ in range(5):
+            done = self.run_berth("run", "--queue", "--json", "--cpu", "--time-limit", "1s", "--", "sleep", "30")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            jobs.append(json.loads(done.stdout)["job"]["id"])
+            time.sleep(0.2)
+        took = []
+        for job in jobs:
+            ended = self.job(job, "ended")
+            self.assertIn("time limit of 1.0 s", ended["why"])
+            begun, over = (datetime.datetime.fromisoformat(ended[key].replace("Z", "+00:00")) for key in ("started", "ended"))
+            took.append((over - begun).total_seconds())
+        self.assertGreaterEqual(sum(1.0 <= one < 1.5 for one in took), 4, took)
 
     def test_a_time_limit_that_was_over_outlives_the_broker(self):
         job, keeper, _ = self.job_of_queue_with("--time-limit", "1s")
