@@ -56,7 +56,10 @@ std::string link_speed(std::uint32_t generation) {
 }
 
 void put_link(Tree& tree, const wire::Device& d) {
-  tree.put("current_link_speed", link_speed(d.pcie_generation_idle));
+  // These files do not change, so the link of a GPU with load never sleeps.
+  const bool is_idle = d.base_load == 0 && d.process_count == 0;
+  tree.put("current_link_speed",
+           link_speed(is_idle ? d.pcie_generation_idle : d.pcie_generation_max));
   tree.put("max_link_speed", link_speed(d.pcie_generation_max));
   tree.number("current_link_width", d.pcie_width);
   tree.number("max_link_width", d.pcie_width_max);

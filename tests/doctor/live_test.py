@@ -102,6 +102,11 @@ class Live(unittest.TestCase):
         small = self.machine("dgx-h100-8", ('bar1 = "131072MiB"', 'bar1 = "256MiB"'))
         self.check("RT10", small, "dgx-h100-8")
 
+    def test_a_simulated_gpu_that_works_has_a_fast_link(self):
+        words = [BERTH, "sim", "--machine", "lab-4x3090", "--processes", "8", "--at", "60", "--", BERTH, "doctor", "--json", "--only", "HW06"]
+        done = subprocess.run(words, env=PLAIN, capture_output=True, text=True, timeout=100)
+        self.assertEqual(found(json.loads(done.stdout)), [], done.stderr)
+
     def test_a_desktop_among_others(self):
         shown = self.machine("lab-4x3090", ("memory_bus_width = 384", "memory_bus_width = 384\ndisplay = true"))
         self.assertEqual(set(found(doctor(shown, only="RT09"))), {"RT09"})
