@@ -161,7 +161,7 @@ TEST_CASE("errors that have nothing to do with the driver are known by their own
   };
   CHECK(only("RuntimeError: MPS backend out of memory (MPS allocated: 9.07 GB)") == "mac-memory");
   CHECK(only("torch.OutOfMemoryError: XPU out of memory. Tried to allocate 2.00 GiB.") ==
-        "out-of-memory");
+        "xpu-memory");
   CHECK(only("RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED") == "out-of-memory");
   CHECK(only("numpy.core._exceptions._ArrayMemoryError: Unable to allocate 74.5 GiB for an array "
              "with shape (100000, 100000)") == "host-memory");
@@ -196,5 +196,7 @@ TEST_CASE("every known message has a next step") {
     CHECK_FALSE(next_steps(row.name, row.rules).empty());
   }
   CHECK(next_steps("out-of-memory", "RT02").front().command == "berth ps");
+  for (const auto& step : next_steps("xpu-memory", "RT02"))
+    CHECK(step.command.find("PYTORCH_CUDA") == std::string::npos);
   CHECK(next_steps("fork", "SRC34 ENV22").front().command.find("spawn") != std::string::npos);
 }

@@ -82,7 +82,9 @@ MemoryText read_memory_text(std::string_view text) {
     sentence +=
         "; " + berth::text("other processes held {:.1f} GiB: berth ps", others / 1073741824.0);
   const auto unused = amount_before(text, " is reserved by pytorch but unallocated");
-  if (unused && unused->bytes >= asked->bytes)
+  // The variable is for CUDA and HIP only.
+  const bool is_xpu = text.find("xpu out of memory") != std::string_view::npos;
+  if (unused && unused->bytes >= asked->bytes && !is_xpu)
     sentence += "; " + berth::text("PyTorch held {} in pieces too small: {}", unused->shown,
                                    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   return {std::move(sentence), asked->bytes};

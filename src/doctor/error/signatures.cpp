@@ -311,7 +311,7 @@ constexpr auto kRows = std::to_array<Signature>({
     {"out-of-memory", "resource_exhausted: out of memory", 2, kOomRules, kMemory},
     {"out-of-memory", "oom when allocating tensor", 2, kOomRules, kMemory},
     {"out-of-memory", "outofmemoryerror: out of memory allocating", 2, kOomRules, kMemory},
-    {"out-of-memory", "xpu out of memory", 2, kOomRules, kMemory},
+    {"xpu-memory", "xpu out of memory", 2, kOomRules, kMemory},
     {"out-of-memory", "cudnn_status_alloc_failed", 2, kOomRules, kMemory},
     // From NCCL, which allocates buffers through CUDA.
     {"out-of-memory", "cuda failure 'out of memory'", 2, kOomRules, kMemory},
