@@ -115,6 +115,9 @@ model::Device new_tpu() {
   device.vendor = model::Vendor::kGoogle;
   device.vendor_name = "Google";
   device.name = "Google TPU";
+  // No interface says who uses a TPU.
+  device.processes_unknown = model::Absence::kNotSupported;
+  device.note = text("no interface tells which processes use a TPU");
   return device;
 }
 
@@ -147,7 +150,8 @@ std::vector<model::Device> read_tpus(const Roots& roots, const std::vector<model
     model::Device device = new_tpu();
     model::set_all_absent(device.readings, model::Absence::kNotSupported);
     device.minor_number = *number;
-    device.note = text("only seen by its device node: {}", "/dev/" + printable(name));
+    device.note =
+        text("only seen by its device node: {}", "/dev/" + printable(name)) + "; " + device.note;
     devices.push_back(std::move(device));
   }
   return devices;
