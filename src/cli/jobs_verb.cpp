@@ -137,7 +137,8 @@ Result<int> run_jobs(const Context& context) {
   context.out(output::jobs_text(*jobs, view, context.out_terminal));
   if (const auto more = client::not_shown_in(*answer); more > 0)
     context.err(
-        text("note: {}", text("{} more jobs are not shown: {}", more, "berth jobs --limit none")) +
+        text("note: {}", text_n("{} more job is not shown: {}", "{} more jobs are not shown: {}",
+                                static_cast<long long>(more), more, "berth jobs --limit none")) +
         "\n");
   return 0;
 }
