@@ -1,5 +1,4 @@
-// The only file that uses CLI11. It builds only the options of the called verb, because building
-// all of them would cost more than the rest of a short command.
+// The only file that uses CLI11. It builds only the options that the words may mean.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -28,6 +27,21 @@ void add(CLI::App& app, const Option& option, std::vector<std::string>& into) {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);  // the next word is an operand
   }
+}
+
+/// Whether a word may mean this option: CLI11 compares each new option with all earlier ones, which
+/// would cost more than the rest of a short command.
+bool is_mentioned(const Option& option, const std::vector<std::string>& words) {
+  for (const std::string_view name : split(option.names, ','))
+    for (const std::string_view word : words) {
+      const bool is_long = name.starts_with("--");
+      if (is_long && word.substr(0, word.find('=')) == name) return true;
+      // Short options may be combined: -qv.
+      if (!is_long && word.starts_with('-') && !word.starts_with("--") &&
+          word.find(name[1]) != std::string_view::npos)
+        return true;
+    }
+  return false;
 }
 
 std::string shown(const Verb& verb) {
@@ -128,7 +142,7 @@ Result<Arguments> parse(const Verb& verb, const std::vector<std::string>& words)
   for (const auto& options : {verb.options, common_options()}) {
     for (const Option& option : options) {
       known.push_back(key_of(option));
-      add(app, option, values[key_of(option)]);
+      if (is_mentioned(option, mine)) add(app, option, values[key_of(option)]);
     }
   }
   try {

@@ -52,6 +52,19 @@ TEST_CASE("an option that does not exist is refused with the nearest one") {
   CHECK(id_of(kLook, {"-x"}) == "E0001");
 }
 
+TEST_CASE("an option is found wherever its words may mean it") {
+  CHECK(parse(kLook, {"-d0"})->value("--device") == "0");
+  CHECK(parse(kLook, {"-d", "--mine=x"}).error().id == "E0001");
+  for (const char* word : {"--mine", "--other"})  // the value, though it looks like an option
+    CHECK(parse(kLook, {"-d", word})->value("--device") == word);
+  CHECK(parse(kLook, {"--sort", "memory", "--device=1,2"})->value("--device") == "1,2");
+  const Words mentioned{"--env", "A=--mine"};
+  CHECK_FALSE(parse(kLook, mentioned)->has("--mine"));
+  const auto combined = parse(kLook, {"-hd7"});
+  CHECK(combined->has("--help"));
+  CHECK(combined->value("--device") == "7");
+}
+
 TEST_CASE("a missing value and a value too many are told apart") {
   const auto missing = parse(kLook, {"--device"});
   REQUIRE_FALSE(missing);

@@ -159,15 +159,16 @@ Result<int> queue_ranks(const Context& context, const model::Request& request,
 }
 
 Result<int> run_or_say_why_not(const Context& context) {
-  run::Inherited inherited = run::inherit();
   const Arguments& arguments = context.arguments;
+  const bool queued = arguments.has("--queue");
+  // A queued job inherits nothing from us but what is sent to the broker.
+  run::Inherited inherited = queued ? run::Inherited{} : run::inherit();
   if (arguments.command.empty() || arguments.command.front().empty()) {
     return Error{ErrorCode::kInvalidArgument, "E0516", text("there is no command to run"),
                  "berth run -- python train.py"};
   }
   job::Spec spec;
   // A queued job starts elsewhere, so the variables of a surrounding job do not apply to it.
-  const bool queued = arguments.has("--queue");
   spec.variables = queued ? policy::without_berths(whole_environment()) : whole_environment();
   const auto request = parse_request(arguments, spec.variables);
   if (!request) return request.error();

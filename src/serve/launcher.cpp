@@ -37,12 +37,15 @@ std::map<std::string, std::string> variables_of(const std::vector<std::string>& 
   return variables;
 }
 
-/// Our resource limits only. The other settings are the submitter's: it must not matter to a job
-/// which shell started the broker.
-model::Limits most_of_ours() {
-  model::Limits ours;
-  ours.resources = system::limits_of(0).resources;
-  return ours;
+/// Our resource limits only, which we never change. The other settings are the submitter's: it must
+/// not matter to a job which shell started the broker.
+const model::Limits& most_of_ours() {
+  static const model::Limits kOurs = [] {
+    model::Limits ours;
+    ours.resources = system::limits_of(0).resources;
+    return ours;
+  }();
+  return kOurs;
 }
 
 /// The limits that the client asked for, but not above those of the calling process (unknown over

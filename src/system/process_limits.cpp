@@ -24,9 +24,11 @@ std::optional<int> nice_of(pid_t process) {
 
 /// The value behind "SigIgn:" in /proc/PID/status.
 std::string_view field_of(std::string_view status, std::string_view name) {
-  for (const std::string_view line : split(status, '\n'))
-    if (line.starts_with(name)) return trim(line.substr(name.size()));
-  return {};
+  // The name of the process comes first, so the field has a line before it.
+  const auto at = status.find("\n" + std::string(name));
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = status.substr(at + 1 + name.size());
+  return trim(rest.substr(0, rest.find('\n')));
 }
 
 std::optional<std::uint64_t> mask_of(std::string_view hexadecimal) {
