@@ -6,47 +6,58 @@
 namespace berth::run {
 namespace {
 
-Descriptor reusable(int family) {
-  Descriptor made(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+enum class Reuse { kBeforeBind, kAfterBind };
+
+bool allow_reuse(const Descriptor& socket) {
   const int yes = 1;
-  if (made && ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0)
-    made.reset();
-  return made;
+  return ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0;
+}
+
+/// Binds it, and stores the address that it got.
+template <typename Address>
+bool bind_to(const Descriptor& made, Address& address, Reuse reuse) {
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  return made && (reuse == Reuse::kAfterBind || allow_reuse(made)) &&
+         ::bind(made.get(), any, size) == 0 && allow_reuse(made) &&
+         ::getsockname(made.get(), any, &size) == 0;
 }
 
 /// On every address of both families, because programs listen there.
-HeldPort hold_both(std::uint16_t wanted) {
-  Descriptor made = reusable(AF_INET6);
+HeldPort hold_both(std::uint16_t wanted, Reuse reuse) {
+  Descriptor made(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int no = 0;
   sockaddr_in6 any{};
   any.sin6_family = AF_INET6;
   any.sin6_port = htons(wanted);
-  socklen_t size = sizeof any;
-  auto* const address = reinterpret_cast<sockaddr*>(&any);
   if (!made || ::setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) != 0 ||
-      ::bind(made.get(), address, size) != 0 || ::getsockname(made.get(), address, &size) != 0)
+      !bind_to(made, any, reuse))
     return {};
   return {std::move(made), ntohs(any.sin6_port)};
 }
 
-HeldPort hold_ipv4(std::uint16_t wanted) {
-  Descriptor made = reusable(AF_INET);
+HeldPort hold_ipv4(std::uint16_t wanted, Reuse reuse) {
+  Descriptor made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_port = htons(wanted);
-  socklen_t size = sizeof any;
-  auto* const address = reinterpret_cast<sockaddr*>(&any);
-  if (!made || ::bind(made.get(), address, size) != 0 ||
-      ::getsockname(made.get(), address, &size) != 0)
-    return {};
+  if (!bind_to(made, any, reuse)) return {};
   return {std::move(made), ntohs(any.sin_port)};
+}
+
+HeldPort hold(std::uint16_t wanted, Reuse reuse) {
+  HeldPort held = hold_both(wanted, reuse);
+  return held.socket ? std::move(held) : hold_ipv4(wanted, reuse);
 }
 
 }  // namespace
 
 HeldPort hold_port(std::uint16_t wanted) {
-  HeldPort held = hold_both(wanted);
-  return held.socket ? std::move(held) : hold_ipv4(wanted);
+  return hold(wanted, Reuse::kBeforeBind);
+}
+
+HeldPort hold_unused_port(std::uint16_t wanted) {
+  return hold(wanted, Reuse::kAfterBind);
 }
 
 }  // namespace berth::run

@@ -146,7 +146,8 @@ Result<std::vector<RankSpec>> plan_ranks(const RankWish& wish, const model::Plac
 void add_meeting(const Meeting& meeting, int rank, int world_size,
                  std::map<std::string, std::string>& variables) {
   variables["MASTER_ADDR"] = meeting.address;
-  variables["MASTER_PORT"] = std::to_string(meeting.port);
+  const bool relayed = rank > 0 && meeting.relay_port != 0;
+  variables["MASTER_PORT"] = std::to_string(relayed ? meeting.relay_port : meeting.port);
   if (meeting.jax_port != 0) {
     variables["JAX_COORDINATOR_ADDRESS"] = meeting.address + ":" + std::to_string(meeting.jax_port);
     variables["JAX_NUM_PROCESSES"] = std::to_string(world_size);

@@ -35,6 +35,7 @@ struct Meeting {
   std::string address;                   // of rank 0
   std::uint16_t port = 0, jax_port = 0;  // on it; 0: none is free
   std::vector<std::string> workers;  // "host:port" of each rank, for TensorFlow; empty: not known
+  std::uint16_t relay_port = 0;      // where the ranks above 0 connect; 0: at rank 0 itself
 };
 
 /// MASTER_ADDR and MASTER_PORT; for JAX the variable that it reads and those that its users read by

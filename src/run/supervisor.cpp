@@ -30,7 +30,7 @@
 #include "run/error_file.hpp"
 #include "run/failure.hpp"
 #include "run/hang.hpp"
-#include "run/held_port.hpp"
+#include "run/meeting_point.hpp"
 #include "run/own_name.hpp"
 #include "run/rank_lines.hpp"
 #include "run/rank_plan.hpp"
@@ -261,7 +261,7 @@ class Supervisor {
     }
     if (first_) end_what_is_left();
     for (Rank& rank : ranks_) finish_output(rank);
-    ports_.clear();
+    meeting_point_.close();
     return fill(one);
   }
 
@@ -293,39 +293,9 @@ class Supervisor {
   }
 
   void meet() {
-    ports_.clear();
-    meeting_ = {};
-    if (plan_.node.count > 1) return meet_other_nodes();
-    meeting_.address = "127.0.0.1";
-    meeting_.port = hold();
-    meeting_.jax_port = hold();
-    for (std::size_t i = 0; i < plan_.ranks.size(); ++i) {
-      const std::uint16_t port = hold();
-      if (port == 0) return meeting_.workers.clear();
-      meeting_.workers.push_back(fmt::format("127.0.0.1:{}", port));
-    }
-  }
-
-  /// 0 if none is free.
-  std::uint16_t hold(std::uint16_t wanted = 0) {
-    HeldPort held = hold_port(wanted);
-    if (held.socket) ports_.push_back(std::move(held.socket));
-    return held.number;
-  }
-
-  /// All nodes know the port of node 0, and count on from there.
-  void meet_other_nodes() {
-    constexpr std::size_t kMostWorkers = 14;  // NodePlace::port leaves room for so many
-    const NodePlace& node = plan_.node;
-    meeting_.address = node.address;
-    meeting_.port = node.port;
-    meeting_.jax_port = static_cast<std::uint16_t>(node.port + 1);
-    if (node.rank == 0 && hold(node.port) == 0)
-      say(text("port {} is in use on this node; MASTER_PORT sets another", node.port));
-    if (plan_.ranks.size() > kMostWorkers) return;
-    for (const std::string& peer : node.peers)
-      for (std::size_t i = 0; i < plan_.ranks.size(); ++i)
-        meeting_.workers.push_back(fmt::format("{}:{}", peer, node.port + 2 + i));
+    meeting_ = meeting_point_.make(plan_.node, plan_.ranks.size());
+    if (meeting_point_.is_taken())
+      say(text("port {} is in use on this node; MASTER_PORT sets another", plan_.node.port));
   }
 
   [[nodiscard]] bool is_shown(int rank) const {
@@ -506,6 +476,9 @@ class Supervisor {
         waits.push_back({may_read ? stream->from.get() : -1, POLLIN, 0});
         streams.emplace_back(&rank, stream);
       }
+    const std::size_t relay_at = waits.size();
+    meeting_point_.relay().add_waits(waits);
+    if (const auto next = meeting_point_.relay().next_try()) until = std::min(until, *next);
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
     if (::poll(waits.data(), waits.size(),
                static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000))) < 0)
@@ -514,6 +487,7 @@ class Supervisor {
     if (waits[2].revents != 0) err_.write();
     for (std::size_t i = 0; i < streams.size(); ++i)
       if (waits[i + 3].revents != 0) read_once(*streams[i].first, *streams[i].second);
+    meeting_point_.relay().act(waits.data() + relay_at);
     show_rests();
     if (waits[0].revents != 0) take_signals();
   }
@@ -621,6 +595,7 @@ class Supervisor {
         rank.used = used;
         drain(rank);
         read_error_file(rank);
+        if (rank.number == 0) meeting_point_.relay().give_up();
       }
     }
   }
@@ -883,8 +858,8 @@ class Supervisor {
   Descriptor trouble_, signals_;
   std::optional<SignalProbe> probe_;
   Sink out_, err_;
+  MeetingPoint meeting_point_;
   Meeting meeting_;
-  std::vector<Descriptor> ports_;  // kept free for the ranks
   std::vector<Rank> ranks_;
   model::Tries tries_;
   Time begun_{};

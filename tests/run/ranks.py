@@ -40,6 +40,31 @@ class WithFolder(unittest.TestCase):
         return run(*command, options=["--ranks", str(count), "--report", self.file, *options], **keywords)
 
 
+# Rank 0 listens late on two ports; the others connect once, send their number and much, and read an answer.
+MEET = """
+import os, socket, sys, time
+rank, world, port = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+for offset in range(2):
+    if rank == 0:
+        time.sleep(float(sys.argv[1]))
+        server = socket.socket()
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("", port + offset))
+        server.listen()
+        for _ in range(world - 1):
+            link = server.accept()[0]
+            with link.makefile("rwb") as file:
+                number, rest = file.readline().decode().strip(), file.read()
+                file.write(f"answer to {number} and {len(rest)} bytes".encode())
+            link.close()
+    else:
+        link = socket.create_connection(("127.0.0.1", port + offset))
+        link.sendall(f"{rank}\\n".encode() + b"x" * 3000000)
+        link.shutdown(socket.SHUT_WR)
+        print(f"port {offset}:", link.makefile().read(), flush=True)
+"""
+
+
 def by_rank(text):
     found = {}
     for line in text.splitlines():
@@ -70,9 +95,11 @@ class Start(WithFolder):
             self.assertEqual(len(json.loads(variables["TF_CONFIG"])["cluster"]["worker"]), 3)
             self.assertEqual(variables["CUDA_VISIBLE_DEVICES"], "-1")
             self.assertGreaterEqual(int(variables["OMP_NUM_THREADS"]), 1)
-        for name in ("MASTER_PORT", "JAX_COORDINATOR_ADDRESS", "TORCHELASTIC_RUN_ID"):
+        for name in ("JAX_COORDINATOR_ADDRESS", "TORCHELASTIC_RUN_ID"):
             self.assertEqual(len({variables[name] for variables in seen.values()}), 1, name)
         first = seen[0]
+        self.assertEqual(seen[1]["MASTER_PORT"], seen[2]["MASTER_PORT"])
+        self.assertNotEqual(seen[1]["MASTER_PORT"], first["MASTER_PORT"], "Berth listens for the ranks above 0")
         addresses = [f"127.0.0.1:{first['MASTER_PORT']}", first["JAX_COORDINATOR_ADDRESS"], *json.loads(first["TF_CONFIG"])["cluster"]["worker"]]
         self.assertEqual(len(set(addresses)), 5, "no two servers get one port")
         report = self.report()
@@ -148,6 +175,28 @@ class Start(WithFolder):
         self.assertEqual(len(set(ports)), 20)
 
     def test_wrong_words(self):
+    def test_ranks_above_0_may_connect_before_rank_0_listens(self):
+        done = self.ranks(3, "python3", "-c", MEET, "0.7", options=["--cpu"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = by_rank(done.stdout)
+        for rank in (1, 2):
+            self.assertEqual(lines[rank], [f"port 0: answer to {rank} and 3000000 bytes", f"port 1: answer to {rank} and 3000000 bytes"])
+
+    def test_connections_to_a_rank_0_that_has_ended_are_closed(self):
+        words = ("import os, socket, sys, time\nif os.environ['RANK'] == '0': time.sleep(0.5); sys.exit(0)\n"
+                 "link = socket.create_connection(('127.0.0.1', int(os.environ['MASTER_PORT'])))\nprint(link.recv(10))\n"
+                 "print(socket.socket().connect_ex(('127.0.0.1', int(os.environ['MASTER_PORT']))) != 0)\n")
+        done = self.ranks(2, "python3", "-c", words, options=["--cpu"])
+        self.assertEqual((done.returncode, done.stdout), (0, "[rank 1] b''\n[rank 1] True\n"), done.stderr)
+
+    def test_ranks_of_many_jobs_meet(self):
+        count, at_once = (200, 20) if "BERTH_SOAK" in os.environ else (12, 12)
+        for begin in range(0, count, at_once):
+            jobs = [start("python3", "-c", MEET, "0.05", options=["--ranks", "2", "--cpu"], stderr=subprocess.DEVNULL) for _ in range(at_once)]
+            said = [job.communicate(timeout=300)[0] for job in jobs]
+            for job, words in zip(jobs, said):
+                self.assertEqual((job.returncode, words.count("answer to 1 and")), (0, 2), f"job {begin}: {words}")
+
         for options, code in ((["--ranks", "0"], 2), (["--ranks", "many"], 2), (["--tee", "0"], 2), (["--ranks", "2", "--gpus-per-rank", "0"], 2),
                               (["--ranks", "2", "--log-dir", "/proc/nowhere"], 125)):
             done = run("true", options=options)
