@@ -10,6 +10,7 @@
 #include "policy/environment.hpp"
 #include "run/front.hpp"
 #include "run/job_folder.hpp"
+#include "run/other_launcher.hpp"
 #include "run/sampler.hpp"
 #include "run/tries_record.hpp"
 
@@ -168,6 +169,8 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
 
   // Launch and watch, until none of the job's processes is left.
   run::Launch launch = launch_of(spec, *plan);
+  if (const auto launcher = run::other_launcher(launch.command))
+    caller.note(run::needless_sentence(*launcher), {});
   launch.job_folder = folder_or_note(caller.note);
   auto guard = Guard::begin(spec.isolation, plan->request, plan->placement, plan->snapshot,
                             launch.job_folder, launch.environment);

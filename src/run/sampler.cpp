@@ -6,7 +6,6 @@
 
 #include "base/text.hpp"
 #include "policy/libraries.hpp"
-#include "run/other_launcher.hpp"
 
 namespace berth::run {
 namespace {
@@ -225,8 +224,6 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
   }
   report.looks = processes_ ? processes_->looks() : 0;
   say_how(report);
-  if (const auto launcher = other_launcher(report.command))
-    report.notes.push_back(needless_sentence(*launcher));
   if (!processes_) return;
   if (processes_->peak_memory_bytes() > report.peak_rss_bytes) {
     report.peak_rss_bytes = processes_->peak_memory_bytes();

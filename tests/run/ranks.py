@@ -154,11 +154,12 @@ class Start(WithFolder):
     def test_other_launchers(self):
         torchrun = os.path.join(self.folder, "torchrun")
         with open(torchrun, "w") as file:
-            file.write("#!/bin/sh\necho $RANK ran\n")
+            file.write("#!/bin/sh\necho $RANK ran; echo begun >&2\n")
         os.chmod(torchrun, 0o755)
         words = [torchrun, "--standalone", "--nproc_per_node=2", "train.py"]
         done = run(*words, options=["--cpu"], env=environment(RANK=None))
         self.assertEqual((done.returncode, done.stdout), (0, "ran\n"))
+        self.assertLess(done.stderr.index("--nproc_per_node=2"), done.stderr.index("begun"), "the note comes first")
         self.assertIn("--standalone, --nproc_per_node=2", done.stderr)
         self.assertIn("berth run --ranks 2 -- python train.py", done.stderr)
         twice = self.ranks(2, *words)
