@@ -102,6 +102,34 @@ Status read_places(const Arguments& arguments, job::SupervisionWish& wish) {
   return Done{};
 }
 
+Status read_hang_action(const Arguments& arguments, job::SupervisionWish& wish) {
+  const std::string action = arguments.value("--hang-action").value_or("report");
+  if (action == "retry")
+    wish.hang_action = run::HangAction::kRetry;
+  else if (action == "kill")
+    wish.hang_action = run::HangAction::kKill;
+  else if (action != "report")
+    return Error{ErrorCode::kInvalidArgument, "E0104",
+                 text("--hang-action: '{}' is not report, retry or kill", printable(action)),
+                 "berth run --ranks 2 --retries 3 --hang-action retry -- python train.py"};
+  if (wish.hang_action == run::HangAction::kRetry && wish.retries == 0)
+    return Error{ErrorCode::kInvalidArgument, "E0013",
+                 text("{} needs {}", "--hang-action retry", "--retries"),
+                 "berth run --ranks 2 --retries 3 --hang-action retry -- python train.py"};
+  const auto given = arguments.value("--hang-timeout");
+  if (!given) return Done{};
+  if (wish.hang_action == run::HangAction::kReport)
+    return Error{
+        ErrorCode::kInvalidArgument, "E0013",
+        text("{} needs {}", "--hang-timeout", "--hang-action kill"),
+        fmt::format("berth run --ranks 2 --hang-action kill --hang-timeout {} -- python train.py",
+                    printable(*given))};
+  const auto timeout = parse_duration(*given);
+  if (!timeout) return Error(timeout.error()).during("--hang-timeout");
+  wish.hang_timeout = *timeout;
+  return Done{};
+}
+
 }  // namespace
 
 Result<job::SupervisionWish> parse_supervision(const Arguments& arguments) {
@@ -120,18 +148,7 @@ Result<job::SupervisionWish> parse_supervision(const Arguments& arguments) {
   wish.ranks = *parsed;
   if (auto sound = check_command(arguments, *parsed); !sound) return std::move(sound).error();
   if (auto read = read_places(arguments, wish); !read) return std::move(read).error();
-  wish.ends_hangs = arguments.value("--hang-action") == "kill";
-  if (const auto given = arguments.value("--hang-timeout")) {
-    if (!wish.ends_hangs)
-      return Error{
-          ErrorCode::kInvalidArgument, "E0013",
-          text("{} needs {}", "--hang-timeout", "--hang-action kill"),
-          fmt::format("berth run --ranks 2 --hang-action kill --hang-timeout {} -- python train.py",
-                      printable(*given))};
-    const auto timeout = parse_duration(*given);
-    if (!timeout) return Error(timeout.error()).during("--hang-timeout");
-    wish.hang_timeout = *timeout;
-  }
+  if (auto read = read_hang_action(arguments, wish); !read) return std::move(read).error();
   wish.log_folder = arguments.value("--log-dir").value_or("");
   const auto shown = arguments.value("--tee");
   if (!shown || *shown == "all") return wish;

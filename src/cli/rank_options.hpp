@@ -25,10 +25,10 @@ inline constexpr std::array<Option, 10> kRankOptions{{
     {"--retries", "N", "start it again, up to N times, unless the program itself is wrong"},
     {"--backoff", "TIME..MOST",
      "with --retries: wait so long, twice as long each time (default: 1s..60s)"},
-    {"--hang-action", "report|kill",
-     "with --ranks: what to do about a hang, besides saying it (default: report)"},
+    {"--hang-action", "report|retry|kill",
+     "with --ranks: only report a hang, start all ranks again, or end them (default: report)"},
     {"--hang-timeout", "DURATION",
-     "with --hang-action kill: after so long without progress (default: 10m)"},
+     "with --hang-action retry or kill: after so long without progress (default: 10m)"},
     {"--log-dir", "DIR", "with --ranks: write the output of each rank to a file in DIR"},
 }};
 

@@ -74,7 +74,7 @@ Result<std::shared_ptr<run::Supervision>> supervision_of(const SupervisionWish& 
   made->node = wish.node;
   made->input_rank = wish.input_rank;
   made->hang_timeout = wish.hang_timeout;
-  made->ends_hangs = wish.ends_hangs;
+  made->hang_action = wish.hang_action;
   made->ranks = *std::move(planned);
   made->shown = wish.shown;
   if (!wish.log_folder.empty()) {

@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "model/run.hpp"
 #include "model/snapshot.hpp"
+#include "run/hang_action.hpp"
 #include "run/node_place.hpp"
 #include "run/rank_plan.hpp"
 
@@ -24,7 +25,7 @@ struct SupervisionWish {
   std::string log_folder;
   int retries = 0;
   std::chrono::milliseconds hang_timeout{600'000};
-  bool ends_hangs = false;
+  run::HangAction hang_action = run::HangAction::kReport;
   std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};
 
   [[nodiscard]] bool is_needed() const { return ranks || retries > 0; }

@@ -216,8 +216,9 @@ class Supervisor {
       case model::TryClass::kOutOfMemory:
       case model::TryClass::kDeviceFault:
       case model::TryClass::kKilled:
-      case model::TryClass::kHang:
         return !is_stopped_;
+      case model::TryClass::kHang:
+        return !is_stopped_ && plan_.hang_action == HangAction::kRetry;
       default:
         return false;
     }
@@ -622,7 +623,9 @@ class Supervisor {
       return;
     }
     if (!hang_ && now - moved_ >= kHangSeen) see_hang();
-    if (hang_ && *hang_ && plan_.ends_hangs && now - moved_ >= plan_.hang_timeout) end_hang();
+    if (hang_ && *hang_ && plan_.hang_action != HangAction::kReport &&
+        now - moved_ >= plan_.hang_timeout)
+      end_hang();
   }
 
   /// Some ranks are busy, and the others have waited for long. That is no hang, but worth knowing.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "run/hang_action.hpp"
 #include "run/launch.hpp"
 #include "run/node_place.hpp"
 
@@ -33,8 +34,8 @@ struct Supervision {
   int most_tries = 1;
   std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};
   std::chrono::milliseconds hang_timeout{
-      600'000};  // a hang of this length is ended, if ends_hangs is set
-  bool ends_hangs = false;
+      600'000};  // a hang of this length is ended, unless hang_action is kReport
+  HangAction hang_action = HangAction::kReport;
   bool quiet = false;  // prints no messages of its own on standard error
   Descriptor record;   // an unnamed file: model::Tries, for the front (run/tries_record.hpp)
 };

@@ -21,12 +21,15 @@ idle()
 """
 
 HANGS = """
-import sys, time, torch, torch.distributed as dist
+import os, sys, time, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 total = torch.ones(1)
 def step(i):
     if i == 3 and dist.get_rank() == 1:
         if sys.argv[1] == "sleeps":
+            time.sleep(600)
+        if sys.argv[1] == "sleeps once" and not os.path.exists(sys.argv[2]):
+            open(sys.argv[2], "w").close()
             time.sleep(600)
     dist.all_reduce(total)
 for i in range(5):
@@ -139,11 +142,26 @@ class Hang(unittest.TestCase):
         hang, = one["hangs"]
         self.assertEqual(hang["odd_ranks"], [1])
         self.assertEqual(hang["ranks"][1]["where"], "hangs.py:8 in step")
-        self.assertEqual(hang["ranks"][0]["where"], "hangs.py:9 in step")
+        self.assertEqual(hang["ranks"][0]["where"], "hangs.py:12 in step")
         self.assertIn("all_reduce", hang["ranks"][0]["stack"])
         self.assertLess(hang["after_seconds"], 30)
         self.assertIn("rank 1 is at hangs.py:8 in step", done.stderr)
         self.assertNotEqual(done.returncode, 0)
+
+    def test_a_hung_job_is_started_again(self):
+        # The second try finds the mark of the first, and does not sleep.
+        mark = self.file + ".mark"
+        options = ["--ranks", "2", "--cpu", "--retries", "2", "--backoff", "100ms", "--hang-timeout", "12s", "--report", self.file]
+        done = run(python_with_torch(), self.program, "sleeps once", mark, options=[*options, "--hang-action", "retry"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([one["class"] for one in self.report()["tries"]], ["hang", "ok"])
+        self.assertEqual(self.report()["tries"][0]["hangs"][0]["odd_ranks"], [1])
+
+    def test_kill_does_not_start_a_hung_job_again(self):
+        options = ["--ranks", "2", "--cpu", "--retries", "2", "--hang-action", "kill", "--hang-timeout", "11s", "--report", self.file]
+        done = run(python_with_torch(), self.program, "sleeps", options=options)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual([one["class"] for one in self.report()["tries"]], ["hang"])
 
     def test_idle_ranks_that_wait_for_nobody_are_healthy(self):
         done = run(python_with_torch(), self.program, "healthy", options=["--ranks", "2", "--cpu", "--report", self.file])

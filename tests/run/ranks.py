@@ -175,7 +175,6 @@ class Start(WithFolder):
         self.assertTrue(all(job.returncode == 0 for job in jobs))
         self.assertEqual(len(set(ports)), 20)
 
-    def test_wrong_words(self):
     def test_ranks_above_0_may_connect_before_rank_0_listens(self):
         done = self.ranks(3, "python3", "-c", MEET, "0.7", options=["--cpu"])
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -198,7 +197,10 @@ class Start(WithFolder):
             for job, words in zip(jobs, said):
                 self.assertEqual((job.returncode, words.count("answer to 1 and")), (0, 2), f"job {begin}: {words}")
 
-        for options, code in ((["--ranks", "0"], 2), (["--ranks", "many"], 2), (["--tee", "0"], 2), (["--ranks", "2", "--gpus-per-rank", "0"], 2),
+    def test_wrong_words(self):
+        for options, code in ((["--ranks", "2", "--hang-action", "retry"], 2), (["--ranks", "2", "--hang-action", "wait"], 2),
+                              (["--ranks", "2", "--hang-timeout", "5s"], 2),
+                              (["--ranks", "0"], 2), (["--ranks", "many"], 2), (["--tee", "0"], 2), (["--ranks", "2", "--gpus-per-rank", "0"], 2),
                               (["--ranks", "2", "--log-dir", "/proc/nowhere"], 125)):
             done = run("true", options=options)
             self.assertEqual(done.returncode, code, (options, done.stderr))
