@@ -166,15 +166,18 @@ std::string setting_lines(const std::vector<Setting>& settings, const Terminal& 
   return out;
 }
 
-/// One line for each rank of a job that ended well, and what went wrong in one that did not.
+/// A table of the ranks, the tries, and what went wrong.
 std::string rank_lines(const model::Report& report, const Terminal& terminal) {
   constexpr std::size_t kMostLines = 8;
+  constexpr std::size_t kMostRanks = 8;
   if (!report.tries || report.tries->all.empty()) return "";
   const auto sentences = failure_sentences(*report.tries);
   std::string out;
   if (report.tries->has_ranks && sentences.empty())
     out += line(text_n("{} rank", "{} ranks", report.tries->world_size, report.tries->world_size),
                 terminal);
+  for (const std::string& row : rank_table(*report.tries, kMostRanks))
+    out += std::string(kIndent, ' ') + row + "\n";
   if (const std::string all = tries_sentence(*report.tries); !all.empty())
     out += line(all, terminal);
   if (sentences.empty()) return out;

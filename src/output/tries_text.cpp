@@ -9,6 +9,7 @@
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "model/cpu_list.hpp"
+#include "output/terminal.hpp"
 #include "output/words.hpp"
 
 namespace berth::output {
@@ -53,6 +54,58 @@ std::vector<int> with_part(const model::Try& one, RankPart part) {
   for (const RankEnd& end : one.ranks)
     if (end.part == part) ranks.push_back(end.rank);
   return ranks;
+}
+
+std::string end_words(const RankEnd& end) {
+  switch (end.part) {
+    case RankPart::kOk:
+      return text("ok");
+    case RankPart::kFailedFirst:
+      return end.signal ? text("{}, first", signal_name(*end.signal))
+                        : text("exit code {}, first", end.exit_code.value_or(0));
+    case RankPart::kVictim:
+      return text("victim");
+    case RankPart::kStopped:
+      return text("stopped");
+    case RankPart::kUnkillable:
+      return text("unkillable");
+  }
+  return {};
+}
+
+std::vector<std::string> cells_of(const RankEnd& end, bool has_devices) {
+  std::vector<std::string> cells{std::to_string(end.rank)};
+  if (has_devices) cells.push_back(model::show_cpu_list(end.devices));
+  cells.push_back(end_words(end));
+  cells.push_back(show_duration(end.wall));
+  cells.push_back(show_duration(end.cpu));
+  cells.push_back(end.peak_rss_bytes == 0 ? "-" : show_bytes(end.peak_rss_bytes));
+  return cells;
+}
+
+/// The first ones, and in any case the one that failed first.
+std::vector<RankEnd> shown_ranks(const model::Try& one, std::size_t most) {
+  std::vector<RankEnd> shown(
+      one.ranks.begin(),
+      one.ranks.begin() + static_cast<std::ptrdiff_t>(std::min(most, one.ranks.size())));
+  const RankEnd* const first = model::first_failed(one);
+  const auto is_first = [&](const RankEnd& end) { return first && end.rank == first->rank; };
+  if (first && std::none_of(shown.begin(), shown.end(), is_first)) shown.back() = *first;
+  return shown;
+}
+
+std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<int> widths(rows.front().size(), 0);
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], display_width(row[i]));
+  std::vector<std::string> lines;
+  for (const auto& row : rows) {
+    std::string& line = lines.emplace_back();
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) line += pad(row[i], widths[i]) + "  ";
+    line += row.back();
+  }
+  return lines;
 }
 
 Json rank_json(const RankEnd& end) {
@@ -148,6 +201,23 @@ std::vector<std::string> failure_lines(const model::Tries& tries, std::size_t mo
   if (lines.size() > most)
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(most));
   for (std::string& line : lines) line = printable(line);
+  return lines;
+}
+
+std::vector<std::string> rank_table(const model::Tries& tries, std::size_t most) {
+  if (!tries.has_ranks || tries.all.empty() || tries.all.back().ranks.size() < 2) return {};
+  const model::Try& last = tries.all.back();
+  const bool has_devices = !last.ranks.front().devices.empty();
+  std::vector<std::string> head{text("rank")};
+  if (has_devices) head.push_back(text("GPU"));
+  head.insert(head.end(), {text("end"), text("time"), text("CPU time"), text("memory")});
+  std::vector<std::vector<std::string>> rows{std::move(head)};
+  const auto shown = shown_ranks(last, most);
+  for (const RankEnd& end : shown) rows.push_back(cells_of(end, has_devices));
+  std::vector<std::string> lines = aligned(rows);
+  if (const auto more = static_cast<long long>(last.ranks.size() - shown.size()); more > 0)
+    lines.push_back(text_n("{} more rank: {} has it", "{} more ranks: {} has all", more, more,
+                           "--report FILE"));
   return lines;
 }
 

@@ -226,6 +226,17 @@ class End(WithFolder):
         self.assertEqual(done.returncode, 137)
         self.assertEqual(self.report()["outcome"]["signal"], 9)
 
+    def test_the_report_has_a_table_of_the_ranks(self):
+        words = "[ $RANK = 1 ] && { head -c 60000000 /dev/zero | tail -c 50000000 >/dev/null; exit 4; }; exec sleep 600"
+        text = run("bash", "-c", words, options=["--ranks", "3", "--cpu", "--report", "-"]).stderr
+        table = [re.split("  +", line.strip()) for line in text.splitlines()]
+        head = table.index(["rank", "end", "time", "CPU time", "memory"])
+        self.assertEqual([row[:2] for row in table[head + 1:head + 4]], [["0", "victim"], ["1", "exit code 4, first"], ["2", "victim"]], text)
+        self.assertTrue(all(row[4].endswith("iB") for row in table[head + 1:head + 4]), text)
+        many = run("sh", "-c", "[ $RANK = 10 ] || exec sleep 600; exit 4", options=["--ranks", "12", "--cpu", "--report", "-"]).stderr
+        self.assertIn("10    exit code 4, first", many)
+        self.assertIn("4 more ranks: --report FILE has all", many)
+
     def test_a_traceback_is_in_the_report(self):
         program = os.path.join(self.folder, "fails.py")
         with open(program, "w") as file:
