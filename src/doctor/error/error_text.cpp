@@ -16,7 +16,7 @@ bool is_blank(unsigned char c) {
   return c <= ' ';
 }
 
-/// The position after the escape sequence at `at` (colours, titles, cursor movement).
+/// Returns the position after the escape sequence at `at` (colours, titles, cursor movement).
 std::size_t behind_escape(std::string_view text, std::size_t at) {
   if (++at >= text.size()) return at;
   const char kind = text[at++];
@@ -37,8 +37,8 @@ std::string without_zeros(std::string_view bytes) {
   return out;
 }
 
-/// Lower case, single spaces, without escape sequences and mail quote marks; also maps positions to
-/// lines.
+/// The text in lower case with single spaces, without escape sequences and mail quote marks. Also
+/// maps its positions to line numbers.
 struct Folded {
   std::string text;
   std::vector<std::size_t> lines;  // start of each line in `text`
@@ -72,11 +72,11 @@ Folded fold(std::string_view given) {
   return folded;
 }
 
-/// The position of the parts, in order; npos if not found.
+/// Finds the parts of `words` in this order. Returns the position, or npos if not found.
 std::size_t find_parts(std::string_view text, std::string_view words) {
   const auto parts = split(words, '*');
   std::size_t from = 0;
-  // Limits the time if the first part is very frequent.
+  // Limits the run time when the first part is very frequent.
   for (int tries = 0; tries < 1000; ++tries) {
     const std::size_t first = text.find(parts.front(), from);
     if (first == std::string_view::npos) return first;

@@ -13,8 +13,8 @@ namespace berth::doctor {
 /// A row of the table of known messages.
 struct Signature {
   const char* name;  // stable, for programs; rows with one name are wordings of one message
-  /// Lower case. Parts separated by "*" follow each other closely. A space matches any whitespace,
-  /// because pasted text is often wrapped.
+  /// Lower case. Parts separated by "*" follow each other at a short distance. A space matches any
+  /// whitespace, because pasted text is often wrapped.
   const char* words;
   /// 2: the message states its cause; 1: it has many possible causes.
   int strength;
@@ -26,7 +26,7 @@ struct Signature {
 /// A known message in a text.
 struct Recognised {
   std::string name;
-  int line = 0;      // in the text, from 1
+  int line = 0;      // line number in the text, from 1
   std::string text;  // the line, printable
   int strength = 0;
   std::vector<std::string> rules;

@@ -40,7 +40,7 @@ std::optional<Amount> amount_after(std::string_view text, std::string_view words
   return at == std::string_view::npos ? std::nullopt : amount_at(text.substr(at + words.size()));
 }
 
-/// The amount before `words`.
+/// The amount directly before `words`.
 std::optional<Amount> amount_before(std::string_view text, std::string_view words) {
   const std::size_t end = text.find(words);
   if (end == std::string_view::npos) return std::nullopt;
@@ -50,7 +50,7 @@ std::optional<Amount> amount_before(std::string_view text, std::string_view word
   return amount_at(text.substr(blank == std::string_view::npos ? 0 : blank + 1));
 }
 
-/// The sum that other processes use: "process 4121 has 7.50 GiB memory in use".
+/// The memory used by other processes, summed up: "process 4121 has 7.50 GiB memory in use".
 double held_by_others(std::string_view text) {
   double bytes = 0;
   for (std::size_t at = text.find("process "); at != std::string_view::npos;
@@ -67,7 +67,7 @@ double held_by_others(std::string_view text) {
 
 MemoryText read_memory_text(std::string_view text) {
   text = text.substr(0, kLongestMessage);
-  // The next message in a long log has its own numbers.
+  // Stops before the next message, which has its own numbers.
   if (const std::size_t next = text.find("out of memory", 20); next != std::string_view::npos)
     text = text.substr(0, next);
   const auto asked = amount_after(text, "tried to allocate ");

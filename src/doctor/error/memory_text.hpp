@@ -9,7 +9,7 @@ namespace berth::doctor {
 /// "" and 0: the text has no numbers.
 struct MemoryText {
   std::string sentence;
-  double asked_bytes = 0;  // that the program requested at once
+  double asked_bytes = 0;  // memory that the program requested in one call
 };
 
 /// `text`: lower case, single spaces between words, starting at the message.

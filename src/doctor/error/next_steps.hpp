@@ -8,8 +8,8 @@
 
 namespace berth::doctor {
 
-/// Best first, translated; never empty. `rules`: the message is about the machine ("" or "DRV05 …")
-/// or about a line in a file ("SRC34 …").
+/// Never empty; the best step comes first; translated. `rules` tells what the message is about: the
+/// machine ("" or "DRV05 …") or a line in a source file ("SRC34 …").
 [[nodiscard]] std::vector<model::Fix> next_steps(std::string_view message, std::string_view rules);
 
 }  // namespace berth::doctor

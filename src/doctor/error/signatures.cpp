@@ -1,6 +1,6 @@
-// Messages of drivers, containers, libraries and frameworks, as people paste them. The words come
-// from public reports (the sources of the rules) and from the programs. Their meanings are only
-// what those reports found.
+// Messages of drivers, containers, libraries and frameworks, as people paste them. The wording
+// comes from public reports (the sources of the rules) and from the programs. The meanings are
+// limited to what those reports found.
 #include <array>
 
 #include "base/text.hpp"
@@ -135,7 +135,8 @@ constexpr const char* kNoGpuRules =
 constexpr const char* kNoHipRules = "AMD01 AMD02 AMD06 WSL05 ENV01 ENV02 ENV06 CTR19 HW02 FW07";
 constexpr const char* kUnknownRules = "DRV13 DRV11 DRV14 DRV12 CTR02";
 
-// Rows that state their cause come first. The order is that of matching, not of importance.
+// Rows that state their cause come first. Rows are matched in this order; it does not rank their
+// importance.
 constexpr auto kRows = std::to_array<Signature>({
     {"driver-mismatch", "driver/library version mismatch", 2, "DRV05 DRV18", kMismatch},
     {"driver-mismatch", "api mismatch: the client has", 2, "DRV05 DRV18", kMismatch},
@@ -313,7 +314,7 @@ constexpr auto kRows = std::to_array<Signature>({
     {"out-of-memory", "outofmemoryerror: out of memory allocating", 2, kOomRules, kMemory},
     {"xpu-memory", "xpu out of memory", 2, kOomRules, kMemory},
     {"out-of-memory", "cudnn_status_alloc_failed", 2, kOomRules, kMemory},
-    // From NCCL, which allocates buffers through CUDA.
+    // A message from NCCL, which allocates buffers through CUDA.
     {"out-of-memory", "cuda failure 'out of memory'", 2, kOomRules, kMemory},
     {"out-of-memory", "cuda failure 2 'out of memory'", 2, kOomRules, kMemory},
     {"mac-memory", "mps backend out of memory", 2, "", kMacMemory},

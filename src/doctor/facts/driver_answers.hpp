@@ -1,5 +1,5 @@
 // What the driver's own library answered in a child with a deadline. A static scan does not query
-// it; then every fact here is unreadable with error 0.
+// the driver: every fact here is then unreadable with error 0.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace berth::doctor {
 
-/// The facts of one GPU, as NVML reports them: type, name, and words for "could not be read". From
-/// this list come the members of GpuAnswer, the keys of driver.json, and the words for people.
+/// The facts of one GPU, as NVML reports them: type, name, and words for "could not be read". The
+/// list generates the members of GpuAnswer, the keys of driver.json, and the words in messages.
 #define BERTH_GPU_FACTS(FACT)                                                          \
   /* NVML's code if the GPU returns an error (15: lost); absent: none */               \
   FACT(int, error, msgid("whether a GPU answers"))                                     \

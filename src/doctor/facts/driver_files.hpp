@@ -13,14 +13,14 @@ namespace berth::doctor {
 
 struct LibraryFile {
   std::string path;    // "/usr/lib64/libcuda.so.1"
-  std::string target;  // after resolving links: "/usr/lib64/libcuda.so.550.54.15"
+  std::string target;  // path with all links resolved: "/usr/lib64/libcuda.so.550.54.15"
 
   /// "550.54.15"; "" if the name has no version.
   [[nodiscard]] std::string version() const;
 };
 
 struct DriverFiles {
-  /// The loader's folders: LD_LIBRARY_PATH, /etc/ld.so.conf.d, defaults.
+  /// The folders that the loader searches: LD_LIBRARY_PATH, /etc/ld.so.conf.d, defaults.
   Fact<std::vector<std::string>> folders;
   Fact<std::vector<LibraryFile>> cuda;          // libcuda.so.1
   Fact<std::vector<LibraryFile>> nvml;          // libnvidia-ml.so.1
@@ -30,7 +30,7 @@ struct DriverFiles {
   /// support.
   Fact<std::vector<LibraryFile>> intel_legacy;
   Fact<std::vector<LibraryFile>> sycl_adapter;  // the adapter through which SYCL calls Level Zero
-  Fact<LibraryFile> compat;                     // libcuda.so.1 of CUDA's compat package
+  Fact<LibraryFile> compat;                     // libcuda.so.1 of CUDA's compatibility package
   Fact<std::string> kernel_module;              // version of the loaded NVIDIA module
 };
 

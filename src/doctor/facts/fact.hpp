@@ -12,11 +12,11 @@ namespace berth::doctor {
 
 /// Why something is unknown.
 struct Unreadable {
-  std::string where;     // a path, or the call that failed
-  int error_number = 0;  // errno; 0: not requested ("not part of the bundle", "static look")
+  std::string where;     // the path or the call that failed
+  int error_number = 0;  // errno; 0: it was not requested ("not part of the bundle", "static look")
 };
 
-/// Records every unreadable fact that this thread evaluates during its lifetime, so that no rule
+/// While a log exists, it records every unreadable fact that its thread evaluates, so that no rule
 /// can forget to report that it could not run. Facts that were not requested (error 0) are not
 /// recorded; most rules work without them.
 class UnreadableLog {
@@ -60,7 +60,7 @@ class Fact {
     UnreadableLog::add(why_);
     return !value_ && why_;
   }
-  /// The value is complete. Only then does it prove that something is absent.
+  /// True if the value is complete. Only then does a missing entry prove that something is absent.
   [[nodiscard]] bool is_whole() const {
     UnreadableLog::add(why_);
     return value_ && !why_;
@@ -77,13 +77,14 @@ class Fact {
   void doubt(const Unreadable& why) {
     if (!why_) why_ = why;
   }
-  /// Inherits the doubt of `source`, from which it was computed.
+  /// Copies the uncertainty of `source`, from which this fact was computed.
   template <typename U>
   void doubt(const Fact<U>& source) {
     if (source.why_) doubt(*source.why_);
   }
 
-  /// A fact with `change` applied to the value; if `change` returns nullopt, the fact is absent.
+  /// The fact with `change` applied to its value. If `change` returns nullopt, the result is
+  /// absent.
   template <typename Change>
   auto map(Change change) const -> Fact<decltype(change(std::declval<const T&>()))> {
     using Changed = Fact<decltype(change(std::declval<const T&>()))>;

@@ -1,5 +1,5 @@
-// Facts: everything that the doctor knows about a machine and a target. Collected once, then plain
-// values. Paths are the target's, even if they were read from another tree.
+// Facts: everything that the doctor knows about a machine and a target. They are collected once and
+// do not change afterwards. Paths are the target's, even if they were read from another tree.
 #pragma once
 
 #include "doctor/facts/container.hpp"

@@ -14,9 +14,9 @@ namespace berth::doctor {
 struct GpuNode {
   std::string path;
   Node node;
-  std::uint32_t vendor = 0;  // render nodes: vendor of their PCI function; 0: unknown
+  std::uint32_t vendor = 0;  // for render nodes: vendor id of their PCI function; 0: unknown
 
-  /// Permissions, the device filter or a security module deny access.
+  /// True if permissions, the device filter or a security module deny access.
   [[nodiscard]] bool denied() const {
     return node.open_error == EACCES || node.open_error == EPERM;
   }
@@ -30,7 +30,7 @@ struct GpuNodes {
   /// /dev/char/195:*, the links that systemd and runc use to find NVIDIA's nodes.
   Fact<std::vector<std::string>> char_links;
 
-  /// An NVIDIA node by path.
+  /// The NVIDIA node with this path.
   [[nodiscard]] Fact<GpuNode> nvidia_node(std::string_view path) const;
   /// /dev/nvidia0, /dev/nvidia1, …
   [[nodiscard]] Fact<std::vector<GpuNode>> nvidia_gpus() const;

@@ -14,22 +14,22 @@ namespace berth::doctor {
 struct LinkedLibrary {
   std::string name;       // "libcublas.so.12"
   std::string needed_by;  // path of the file that needs it
-  std::string package;    // the package of that file: "torch", "onnxruntime-gpu", "cupy"
+  std::string package;    // the package that contains that file: "torch", "onnxruntime-gpu", "cupy"
   std::string wheel;      // the NVIDIA folder in sys.path that contains it; "" none
 };
 /// A symbol that the loaded library does not define.
 struct MissingSymbol {
   std::string symbol, wanted_by, library;
-  std::string taken;   // the library that is loaded
-  std::string by;      // why it is chosen: "LD_LIBRARY_PATH"
-  std::string should;  // a library with the same name that defines it; "" none
+  std::string taken;   // the library that the loader chooses
+  std::string by;      // why the loader chooses it: "LD_LIBRARY_PATH"
+  std::string should;  // another library with the same name that defines the symbol; "" none
 };
 /// A symbol version that the loaded library lacks: "GLIBCXX_3.4.32" of libstdc++.so.6.
 struct MissingVersion {
   std::string version, wanted_by, taken, by;
 };
 
-/// A PyTorch symbol that a package's file needs, whether or not it is defined.
+/// A PyTorch symbol that a package's file needs, defined or not.
 struct WantedSymbol {
   std::string symbol, wanted_by, package;
 };
@@ -38,7 +38,7 @@ struct WantedSymbol {
 struct PackageCode {
   std::string package, file;
   std::vector<std::string> sass;
-  std::string ptx;  // the lowest; "" none
+  std::string ptx;  // the lowest capability with PTX; "" none
 };
 
 /// A package's file that requires an executable stack.
@@ -49,23 +49,22 @@ struct StackFile {
 struct ImportFacts {
   /// Libraries that the loader does not find.
   Fact<std::vector<LinkedLibrary>> libraries;
-  /// CUDA libraries that packages other than PyTorch link to, found or not.
+  /// CUDA libraries that packages other than PyTorch link to, whether found or not.
   Fact<std::vector<LinkedLibrary>> links;
   Fact<std::vector<MissingSymbol>> symbols;
-  /// PyTorch's own libraries that they link to: "libtorch_cuda_cu.so".
+  /// PyTorch's own libraries that other packages link to: "libtorch_cuda_cu.so".
   Fact<std::vector<LinkedLibrary>> torch_links;
-  /// Unreadable if only the name is known of a file that is compiled against PyTorch; otherwise
-  /// absent.
+  /// Unreadable if a file is compiled against PyTorch but only its name is known; otherwise absent.
   Fact<bool> torch_extensions;
   /// "_scatter_cpu.so" in packages that lack "_scatter_cuda.so".
   Fact<std::vector<std::string>> processor_halves;
   /// c10 symbols needed by packages that are compiled against PyTorch.
   Fact<std::vector<WantedSymbol>> torch_symbols;
   Fact<std::vector<MissingVersion>> versions;
-  /// For packages other than PyTorch; without files whose targets are unknown.
+  /// Compiled code of packages other than PyTorch; files with unknown targets are left out.
   Fact<std::vector<PackageCode>> codes;
   Fact<std::vector<StackFile>> executable_stacks;
-  /// "2.41": the newest version in libc.so.6, or that of the system's release.
+  /// "2.41": the newest symbol version in libc.so.6, or else the version of the system's release.
   Fact<std::string> libc;
 };
 

@@ -1,4 +1,4 @@
-// Which libraries a program here would get, according to the loader simulation.
+// Which libraries a program on this machine would load, according to the loader simulation.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ struct FoundLibrary {
   std::string path;      // the file that the loader chooses
   std::string resolved;  // after resolving links: "/usr/lib/x86_64-linux-gnu/libcuda.so.570.124.06"
   std::string version;   // after ".so." in the resolved name; "" none
-  std::string by;        // "LD_LIBRARY_PATH", "the loader's cache", …: for people
+  std::string by;        // how it was found, in words: "LD_LIBRARY_PATH", "the loader's cache", …
   bool is_empty = false;  // "file too short": the loader stops here
 
-  /// A stub of the toolkit, which is only for linking: every call fails.
+  /// A stub library of the toolkit. It is only for linking: every call fails.
   [[nodiscard]] bool is_stub() const {
     return resolved.find("/stubs/") != std::string::npos ||
            path.find("/stubs/") != std::string::npos;
@@ -28,7 +28,7 @@ struct FoundLibrary {
 struct LibraryFacts {
   Fact<FoundLibrary> cuda;  // libcuda.so.1; absent: not in the loader's folders
   Fact<FoundLibrary> nvml;  // libnvidia-ml.so.1
-  bool by_nix = false;      // a Nix program: its loader ignores the system's folders
+  bool by_nix = false;      // the program is from Nix, whose loader ignores the system's folders
 };
 
 }  // namespace berth::doctor

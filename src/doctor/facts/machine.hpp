@@ -13,42 +13,42 @@ namespace berth::doctor {
 /// A PCIe link as reported by one of its ends.
 struct PciLink {
   Fact<int> width, max_width;                 // lanes
-  Fact<double> gigatransfers, max_transfers;  // GT/s: 2.5, 5, 8, 16, 32
+  Fact<double> gigatransfers, max_transfers;  // transfer rate in GT/s: 2.5, 5, 8, 16, 32
 };
 
-/// Errors of a PCIe device since it was detected.
+/// Error counts of a PCIe device since it was detected.
 struct AerCounts {
   std::uint64_t correctable = 0;
-  std::uint64_t uncorrectable = 0;  // without those caused by bus enumeration
+  std::uint64_t uncorrectable = 0;  // without the errors that bus enumeration causes
 };
 
-/// One GPU, NVSwitch or other PCI function. Members after `driver` are read only for NVIDIA and AMD
-/// GPUs, and for Intel only the BARs.
+/// A GPU, an NVSwitch or another PCI function. Members after `driver` are read only for NVIDIA and
+/// AMD GPUs; for Intel GPUs, only the BARs are.
 struct PciFunction {
   std::string address;                                   // "0000:81:00.0"
-  std::uint32_t vendor = 0, device = 0, class_code = 0;  // class: 24 bits, 0x030200
+  std::uint32_t vendor = 0, device = 0, class_code = 0;  // class_code has 24 bits: 0x030200
   Fact<std::string> driver;                              // absent: not bound
   Fact<std::string> runtime_status;                      // "active", "suspended"
   Fact<std::string> power_state;                         // "D0", "D3cold"
   Fact<bool> gone;  // its configuration space reads as all ones
   Fact<std::vector<std::uint64_t>> bar_starts, bar_sizes;  // lines of `resource`
-  PciLink link, port;                                      // the card's end and the slot's end
-  std::string port_address;                                // "" on the root bus
-  Fact<bool> aspm;  // power management may put its link to sleep
+  PciLink link, port;        // the link as reported by the card, and by the slot
+  std::string port_address;  // PCI address of the port above it; "" on the root bus
+  Fact<bool> aspm;           // whether power management may put its link to sleep
   Fact<AerCounts> errors, port_errors;
   Fact<std::string> iommu;  // "identity", "DMA", "DMA-FQ"; absent: no IOMMU
   Fact<int> numa_node;
   Fact<std::vector<int>> near_cpus;
-  Fact<std::vector<std::string>>
-      redirecting_bridges;  // bridges above it whose ACS redirects peer traffic to the root
+  Fact<std::vector<std::string>> redirecting_bridges;  // bridges above the GPU whose ACS settings
+                                                       // redirect peer traffic to the root
 
   [[nodiscard]] bool is_gpu() const {
-    // 0300 VGA, 0302 3D, 0380 other display controllers, 1200 accelerators
+    // 0x0300 VGA, 0x0302 3D, 0x0380 other display controllers, 0x1200 accelerators
     const std::uint32_t kind = class_code >> 8;
     return kind == 0x0300 || kind == 0x0302 || kind == 0x0380 || kind == 0x1200;
   }
   [[nodiscard]] bool is_nvidia_gpu() const { return vendor == 0x10de && is_gpu(); }
-  /// NVIDIA's class "other bridge" is also used by old chipsets, so accept only newer ids.
+  /// NVIDIA's class "other bridge" also covers old chipsets, so accept only newer device ids.
   [[nodiscard]] bool is_nvswitch() const {
     return vendor == 0x10de && class_code >> 8 == 0x0680 && device >= 0x1ac0;
   }
@@ -63,11 +63,12 @@ struct StuckProcess {
   int pid = 0, parent = 0;
   char state = 'D';
   std::string name;
-  std::string node;      // "/dev/nvidia0", open in it or one of its threads; "" none seen
+  std::string
+      node;  // a GPU node that it or one of its threads has open: "/dev/nvidia0"; "" none seen
   bool unknown = false;  // its open files could not be read
 };
 
-/// /etc/os-release: the distribution, which determines the commands of fixes.
+/// /etc/os-release. The distribution determines the commands that fixes suggest.
 struct OsRelease {
   std::string id;                 // "rocky"
   std::vector<std::string> like;  // "rhel", "centos", "fedora"
@@ -81,20 +82,21 @@ struct MachineFacts {
   Fact<OsRelease> system;    // absent: unknown
   Fact<std::vector<PciFunction>> pci;
   Fact<std::vector<std::string>> modules;  // loaded modules, as in /proc/modules
-  /// Lines of the newest 4 MiB about GPUs, their bus, or sleep; oldest first.
+  /// Lines about GPUs, their bus, or sleep, from the newest 4 MiB of the log; oldest first.
   Fact<std::vector<std::string>> kernel_log;
   Fact<std::vector<std::string>> processes;  // names (comm) of visible processes
-  Fact<std::vector<StuckProcess>> stuck;     // if NVIDIA's driver is loaded
+  Fact<std::vector<StuckProcess>> stuck;     // read only if NVIDIA's driver is loaded
   Fact<bool> secure_boot;                    // absent: no UEFI
   Fact<std::int64_t> started;                // boot time, in seconds since 1970
-  Fact<int> suspends;                        // since boot; absent: the kernel has no counter
-  Fact<std::string> machine_maker;           // DMI: "Microsoft Corporation"
-  Fact<std::string> machine_kind;            // DMI: "KVM", "PowerEdge R750"; absent: no DMI
-  Fact<std::string> host_name_address;       // from /etc/hosts
+  Fact<int> suspends;  // number of suspends since boot; absent: the kernel has no counter
+  Fact<std::string> machine_maker;  // DMI: "Microsoft Corporation"
+  Fact<std::string> machine_kind;  // product name from DMI: "KVM", "PowerEdge R750"; absent: no DMI
+  Fact<std::string> host_name_address;  // from /etc/hosts
   Fact<std::string> host_name;
   Fact<std::string> tegra;  // a Jetson's chip, "tegra234"; absent: none or unknown
-  Fact<int> l4t;            // in JetPack 6: 36
-  /// Unauthorized Thunderbolt and USB4 devices: "Razer Core X". Their contents are on no bus.
+  Fact<int> l4t;            // major version of Jetson Linux; 36 in JetPack 6
+  /// Unauthorized Thunderbolt and USB4 devices: "Razer Core X". Devices inside them do not appear
+  /// on any bus.
   Fact<std::vector<std::string>> locked_out;
   Fact<std::uint64_t> memory_bytes;  // MemTotal
   Fact<std::string> aspm_policy;     // "[default] performance powersave powersupersave"
@@ -103,7 +105,7 @@ struct MachineFacts {
   /// A firmware switch that turns the discrete GPU off.
   Fact<std::string> switched_off;
   Fact<std::string> sbsa_source;  // on a Jetson: an apt source file with CUDA for servers
-  /// A Jetson's power mode, and its mode with full power: "15W", "MAXN".
+  /// A Jetson's current power mode, and its mode with full power: "15W", "MAXN".
   Fact<std::string> jetson_mode, jetson_full_mode;
   bool is_wsl = false, is_jetson = false, is_virtual = false, is_laptop = false;
   bool in_container = false;

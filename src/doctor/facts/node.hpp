@@ -1,4 +1,4 @@
-// What exists at a path of a tree.
+// What exists at a path in a file tree.
 #pragma once
 
 #include <sys/types.h>
@@ -21,11 +21,11 @@ struct Node {
   bool is_empty = false;      // the file is known to be empty, not merely without recorded content
   std::int64_t modified = 0;  // seconds since 1970
   std::int64_t changed = 0;   // ctime: when it was created or its metadata changed; 0 unknown
-  /// Devices: the errno that open(O_RDWR) would return, 0: allowed; nullopt: not checked.
+  /// For devices: the errno that open(O_RDWR) would return; 0: allowed; nullopt: not checked.
   std::optional<int> open_error;
 };
 
-/// One row of a bundle's side table, for what plain files cannot represent.
+/// One row of a bundle's side table, which holds what plain files cannot represent.
 struct Special {
   std::optional<Node> node;
   int error = 0;  // errno of every access to the path

@@ -12,13 +12,13 @@
 
 namespace berth::doctor {
 
-/// nvidia.ko of one kernel.
+/// The nvidia.ko file of one kernel.
 struct ModuleFile {
   std::string kernel, path;
   Fact<bool> is_signed;             // unreadable: compressed
   Fact<std::int64_t> changed = {};  // when it was installed, in seconds since 1970
 };
-/// libcuda.so.570.124.06 and its path.
+/// A driver library with its version in the name: libcuda.so.570.124.06.
 struct DriverLibrary {
   std::string name, version, path;  // name: "libcuda.so"
 };
@@ -34,47 +34,51 @@ struct DeviceNode {
 struct BuildLog {
   std::string path;  // "/var/lib/dkms/nvidia/535.129.03/build/make.log"
   std::vector<std::string> lines;
-  std::string compiler;  // of the running kernel: "gcc-12 (Ubuntu 12.3.0) 12.3.0"; "" unknown
+  std::string
+      compiler;  // compiler of the running kernel: "gcc-12 (Ubuntu 12.3.0) 12.3.0"; "" unknown
 };
 
 /// A package whose installation dpkg has not finished.
 struct UnfinishedPackage {
   std::string name, status;  // "nvidia-dkms-550", "half-configured"
 };
-/// The compiler in the text of /proc/version; "" none.
+/// The compiler named in the text of /proc/version; "" if there is none.
 [[nodiscard]] std::string kernel_compiler(std::string_view version);
 
 struct NvidiaFacts {
-  Fact<std::string> module_version;                     // of the loaded module
+  Fact<std::string> module_version;                     // version of the loaded module
   Fact<bool> open_module;                               // whether the loaded module is the open one
   Fact<std::map<std::string, std::string>> parameters;  // /proc/driver/nvidia/params
-  /// For all kernels; absent: this machine has no modules (a container).
+  /// Module files of all kernels. Absent: this machine has no modules (a container).
   Fact<std::vector<ModuleFile>> modules_on_disk;
   Fact<std::vector<std::string>> kernels_on_disk;
   Fact<std::string> source;  // "/usr/src/nvidia-535.129.03", for DKMS
   /// MODULE_VARIANT of /etc/nvidia/kernel.conf, which NVIDIA's and negativo17's packages use:
   /// "kernel" or "kernel-open". Absent: no such file; RPM Fusion has none.
   Fact<std::string> module_variant;
-  /// The log of DKMS or akmods of a failed build for the running kernel.
+  /// The log of a failed DKMS or akmods build for the running kernel.
   Fact<BuildLog> build_log;
   Fact<std::vector<ModprobeLine>> modprobe;
   Fact<std::string> remover;  // a udev rule that removes NVIDIA functions from the bus
   Fact<std::vector<DriverLibrary>> libraries;  // in the folders of distributions and of NVIDIA
-  Fact<std::string> library_version;           // of the libnvidia-ml.so.1 that would be loaded
-  Fact<std::vector<std::string>> installers;   // evidence: "dpkg", "rpm", "nvidia-installer"
-  Fact<std::vector<std::string>> firmware;     // versions under /lib/firmware/nvidia with GSP files
-  Fact<std::vector<DeviceNode>> nodes;         // /dev/nvidia*
-  /// The current majors of driver nodes, from /proc/devices: "nvidia-uvm" → 510.
+  Fact<std::string>
+      library_version;  // version of the libnvidia-ml.so.1 that the loader would choose
+  Fact<std::vector<std::string>>
+      installers;  // signs of how the driver was installed: "dpkg", "rpm", "nvidia-installer"
+  Fact<std::vector<std::string>> firmware;  // versions in /lib/firmware/nvidia that have GSP files
+  Fact<std::vector<DeviceNode>> nodes;      // /dev/nvidia*
+  /// The current major numbers of the driver's nodes, from /proc/devices: "nvidia-uvm" → 510.
   Fact<std::multimap<std::string, unsigned>> majors;
   Fact<std::vector<std::string>> imex_channels;  // names in /dev/nvidia-caps-imex-channels
-  Fact<bool> modprobe_helper;                    // nvidia-modprobe with permission to create nodes
-  Fact<std::string> fabric_manager;              // installed version; "": unknown
-  Fact<std::string> gridd;                       // "/usr/bin/nvidia-gridd" of the vGPU driver
-  Fact<std::string> reboot_wanted_by;  // packages; absent: no Debian package requests a reboot
-  /// Among the driver's and kernel's packages. Absent: no dpkg list.
+  Fact<bool> modprobe_helper;        // nvidia-modprobe exists and is allowed to create nodes
+  Fact<std::string> fabric_manager;  // installed version; "" unknown
+  Fact<std::string> gridd;           // path of the vGPU driver's daemon: "/usr/bin/nvidia-gridd"
+  Fact<std::string>
+      reboot_wanted_by;  // packages that request a reboot; absent: no Debian package does
+  /// Unfinished driver and kernel packages. Absent: no dpkg list.
   Fact<std::vector<UnfinishedPackage>> unfinished;
-  Fact<bool> akmods;       // builds modules at the first boot of a kernel
-  Fact<Node> mps_control;  // in the pipe folder that the variables name
+  Fact<bool> akmods;       // akmods is installed and builds modules at the first boot of a kernel
+  Fact<Node> mps_control;  // MPS's control pipe in the folder that the variables name
 
   [[nodiscard]] Fact<DeviceNode> node(std::string_view path) const;
 };

@@ -1,6 +1,6 @@
-// How packages were built: CUDA, cuDNN, GPUs, PyTorch. Read from files that their makers include.
-// This is more reliable than tables of releases, and also exists for builds by conda, distributions
-// or NVIDIA.
+// How packages were built: for which CUDA, cuDNN, GPUs and PyTorch. Read from files that the
+// packages contain. This is more reliable than tables of releases, and it also works for builds by
+// conda, distributions or NVIDIA.
 #pragma once
 
 #include <string>
@@ -13,20 +13,20 @@
 namespace berth::doctor {
 
 struct PackageBuild {
-  std::string package;            // pip's name: "tensorflow"
-  std::string path;               // of that file
-  Fact<bool> for_cuda;            // absent: unknown
-  std::string cuda;               // "11.2"; "" unknown
-  std::string cudnn;              // "8"; "" unknown
-  std::string torch;              // it was compiled against: "2.3.0+cu121"; "" unknown
-  std::vector<std::string> sass;  // capabilities with machine code: "8.0"
-  std::string ptx;                // newest capability with PTX; "" none or unknown
+  std::string package;  // pip's name: "tensorflow"
+  std::string path;     // of that file
+  Fact<bool> for_cuda;  // absent: unknown
+  std::string cuda;     // "11.2"; "" unknown
+  std::string cudnn;    // "8"; "" unknown
+  std::string torch;    // the PyTorch that it was compiled against: "2.3.0+cu121"; "" unknown
+  std::vector<std::string> sass;  // compute capabilities with machine code: "8.0"
+  std::string ptx;                // newest compute capability with PTX; "" none or unknown
 };
 
-/// Parses such a file by the keys that the package uses. Executes nothing.
+/// Parses the build file of a package, by the keys that this package uses. Executes nothing.
 [[nodiscard]] PackageBuild parse_package_build(std::string_view package, std::string_view text);
 
-/// Whether the path is such a file.
+/// Whether the path is a build file that parse_package_build() can read.
 [[nodiscard]] bool is_package_build(std::string_view path);
 
 }  // namespace berth::doctor

@@ -1,6 +1,6 @@
 // Where the target's pip, uv and conda get packages, according to variables and files. A fix must
-// use a lab's mirror and not a public index. Read only from files; passwords in addresses are
-// removed on reading.
+// use the configured mirror and not a public index. Read only from files; passwords in addresses
+// are removed on reading.
 #pragma once
 
 #include <string>
@@ -21,19 +21,20 @@ struct IndexAddress {
 };
 
 struct PackageIndex {
-  Fact<IndexAddress> main;          // absent: not configured, so PyPI
-  std::vector<IndexAddress> extra;  // in addition to it
+  Fact<IndexAddress> main;          // absent: not configured, so PyPI is used
+  std::vector<IndexAddress> extra;  // indices used in addition to the main one
   bool no_index = false;            // only local files
 
   /// PyPI is replaced by another index.
   [[nodiscard]] bool is_mirror() const;
-  /// PyPI is replaced by indices that only have PyTorch builds: those of `tags()`.
+  /// PyPI is replaced by indices that only have PyTorch builds, whose names tags() returns.
   [[nodiscard]] bool has_torch_alone() const;
-  /// The index of all PyTorch builds, "…/whl"; "" if it is not that.
+  /// The address of the index of all PyTorch builds, "…/whl"; "" if it is another index.
   [[nodiscard]] std::string all_of_torch() const;
   /// The last components of the addresses; PyTorch's indices and their mirrors are named by build.
   [[nodiscard]] std::vector<std::string> tags() const;
-  /// The mirror, or what is known about it: "https://mirror.lab/simple", "/etc/pip.conf".
+  /// The mirror's address, or the file that configures it: "https://mirror.lab/simple",
+  /// "/etc/pip.conf".
   [[nodiscard]] std::string named() const;
 };
 
@@ -50,7 +51,7 @@ struct PackageSources {
   [[nodiscard]] const PackageIndex& of(const PythonFacts& python) const;
 };
 
-/// Parses an address without users, passwords and tokens; `from` is where it was found.
+/// Parses an address and removes users, passwords and tokens; `from` is where it was found.
 [[nodiscard]] IndexAddress index_address(std::string_view text, const std::string& from);
 
 }  // namespace berth::doctor

@@ -18,7 +18,7 @@ namespace berth::doctor {
 /// A node of /sys/class/kfd: a GPU as ROCm's runtime sees it. Nodes with only CPUs are skipped.
 struct KfdNode {
   std::string number;   // name of its folder
-  std::string address;  // PCI address: "0000:03:00.0"; "" unknown
+  std::string address;  // PCI address of the GPU: "0000:03:00.0"; "" unknown
   unsigned target = 0;  // gfx_target_version: 110501 is gfx1151
   bool with_processor = false;
 
@@ -28,8 +28,8 @@ struct KfdNode {
   [[nodiscard]] bool integrated() const;
 };
 
-/// The memory available to programs on an AMD GPU: its own (for an integrated GPU, reserved by the
-/// firmware), and the host's.
+/// The memory that programs can use on an AMD GPU: its own (reserved by the firmware, if the GPU is
+/// integrated) and the host's.
 struct AmdMemory {
   std::string address;
   std::uint64_t own = 0, machines = 0;  // mem_info_vram_total, mem_info_gtt_total
@@ -42,14 +42,14 @@ struct RocmFacts {
   /// libamdhip64 in a folder of LD_LIBRARY_PATH: a program with a bundled ROCm.
   Fact<std::string> library;
   Fact<std::string> driver_release;  // the ROCm release of the installed amdgpu-dkms
-  /// The targets of the rocBLAS that PyTorch loads, otherwise of the system's: "gfx1030".
+  /// The targets of the rocBLAS that PyTorch loads, or else of the system's rocBLAS: "gfx1030".
   Fact<std::vector<std::string>> rocblas_targets;
   Fact<std::vector<AmdMemory>> memory;
-  Fact<std::string> linux_firmware;  // "20251125", from dpkg or pacman; absent: unknown
-  /// PyTorch's bundled libhsa-runtime64.so, if it differs from the one in the system's ROCm.
+  Fact<std::string> linux_firmware;  // version from dpkg or pacman: "20251125"; absent: unknown
+  /// PyTorch's bundled libhsa-runtime64.so, if it differs from that of the system's ROCm.
   Fact<std::string> own_runtime;
   Fact<std::string> wsl_runtime;  // dpkg's version of the WSL runtime; absent: not installed
-  std::string rocblas_folder;     // where the targets were read; "" nowhere
+  std::string rocblas_folder;     // folder from which the targets were read; "" none
   /// The IOMMU mode of AMD's GPUs: "identity", "DMA-FQ"; absent: not reported.
   Fact<std::vector<std::string>> iommu_types;
 };
@@ -57,43 +57,44 @@ struct RocmFacts {
 struct WslFacts {
   Fact<std::string> folder;       // "/usr/lib/wsl"
   Fact<bool> told_no_gpu;         // /etc/wsl.conf: [gpu] enabled=false
-  Fact<bool> driver_library;      // libcuda.so.1 in its lib folder
-  Fact<bool> folder_is_searched;  // it is in /etc/ld.so.conf.d or LD_LIBRARY_PATH
+  Fact<bool> driver_library;      // libcuda.so.1 is in WSL's lib folder
+  Fact<bool> folder_is_searched;  // that folder is in /etc/ld.so.conf.d or LD_LIBRARY_PATH
 };
 
 struct CpuFacts {
   Fact<std::vector<int>> online;
-  Fact<std::string> governor, frequency_driver;  // of the first CPU
+  Fact<std::string> governor, frequency_driver;  // cpufreq settings of the first CPU
   /// Flags of the first CPU in /proc/cpuinfo: "avx", "avx2", "hypervisor". Unreadable with error 0:
-  /// not recorded, or an architecture with other names.
+  /// not recorded, or the architecture uses other names.
   Fact<std::set<std::string, std::less<>>> flags;
 };
 
 /// Files and folders named by variables. Absent if the variable is not set.
 struct NamedPaths {
   Fact<bool> cuda_home_there, cuda_home_nvcc;  // CUDA_HOME, otherwise CUDA_PATH
-  Fact<std::string> nvcc;                      // first in PATH, links resolved
-  Fact<std::string> cuda_home_nvcc_target;     // in CUDA_HOME, links resolved
-  Fact<std::string> usual_nvcc;                // /usr/local/cuda/bin/nvcc, links resolved
-  Fact<std::vector<std::string>> stubs;        // libcuda and libnvidia-ml in */stubs folders
-  Fact<std::string> xla_folder;                // --xla_gpu_cuda_data_dir in XLA_FLAGS
-  Fact<bool> xla_libdevice;                    // libdevice.10.bc is where XLA searches
+  Fact<std::string> nvcc;                   // path of the first nvcc in PATH, with links resolved
+  Fact<std::string> cuda_home_nvcc_target;  // path of the nvcc in CUDA_HOME, with links resolved
+  Fact<std::string> usual_nvcc;             // /usr/local/cuda/bin/nvcc, links resolved
+  Fact<std::vector<std::string>> stubs;     // libcuda and libnvidia-ml in */stubs folders
+  Fact<std::string> xla_folder;             // --xla_gpu_cuda_data_dir in XLA_FLAGS
+  Fact<bool> xla_libdevice;                 // libdevice.10.bc is where XLA searches for it
   /// "TRITON_PTXAS_PATH=/opt/ptxas": variables that name a missing file.
   Fact<std::vector<std::string>> missing_files;
 };
 
 /// NCCL's settings from files: ~/.nccl.conf, which has priority, and /etc/nccl.conf.
 struct NcclSettings {
-  std::string path;  // the file that set the first of them
+  std::string path;  // the file that set the first of these values
   std::map<std::string, std::string, std::less<>> values;
 };
 
 /// An installed Ollama; its compute backends are libraries next to it.
 struct OllamaFiles {
-  std::string program;                 // "/usr/local/bin/ollama"
-  std::string folder;                  // "/usr/local/lib/ollama"
-  std::vector<std::string> libraries;  // names in it: "libggml-base.so", "cuda_v12"
-  std::uint64_t size = 0;              // size of the program in bytes; 0 unknown
+  std::string program;  // "/usr/local/bin/ollama"
+  std::string folder;   // "/usr/local/lib/ollama"
+  std::vector<std::string>
+      libraries;           // names of the libraries next to it: "libggml-base.so", "cuda_v12"
+  std::uint64_t size = 0;  // size of the program in bytes; 0 unknown
 };
 
 /// The systemd unit of Ollama's server and its settings. The server does not inherit a shell's
@@ -101,14 +102,15 @@ struct OllamaFiles {
 struct OllamaService {
   struct Setting {
     std::string value, file;
-    bool is_passed = false;  // inherited from systemd, so its value is unknown
+    bool is_passed =
+        false;  // the unit passes it on from systemd's environment, so its value is unknown
   };
   std::string unit;  // "/etc/systemd/system/ollama.service"
   std::map<std::string, Setting, std::less<>> variables;
-  /// The setting that denies access to GPU nodes: "PrivateDevices=yes"; value "": none.
+  /// The unit setting that denies access to GPU nodes: "PrivateDevices=yes"; value "": none.
   Setting locked;
-  std::string user;     // that runs it; "" root
-  bool grouped = true;  // the user or the unit has the groups of the GPU nodes
+  std::string user;     // the user that runs the server; "" root
+  bool grouped = true;  // the user or the unit is in the groups of the GPU nodes
 };
 
 /// An environment file that belongs to Ollama: "/etc/default/ollama". Other files may be private.
@@ -119,7 +121,7 @@ struct OllamaService {
 /// A program in the target's PATH that uses ggml: llama.cpp, whisper.cpp and similar.
 struct GgmlProgram {
   std::string program;                 // "/home/linuxbrew/.linuxbrew/bin/llama-server"
-  std::string folder;                  // where its compute backends are
+  std::string folder;                  // the folder that contains its compute backends
   std::vector<std::string> libraries;  // "libggml-cpu-haswell.so"
 };
 
@@ -129,9 +131,9 @@ struct PlatformFacts {
   CpuFacts cpu;
   Fact<OllamaFiles> ollama;            // absent: none is installed
   Fact<OllamaService> ollama_service;  // absent: systemd does not start it
-  Fact<GgmlProgram> ggml;              // absent: none, or it is statically linked
+  Fact<GgmlProgram> ggml;              // absent: none is installed, or it is statically linked
   NamedPaths named;
-  Fact<NcclSettings> nccl;  // absent: no such file
+  Fact<NcclSettings> nccl;  // absent: there is no such file
 };
 
 }  // namespace berth::doctor

@@ -19,9 +19,9 @@ struct ProbedDevice {
 
 enum class ProbeState : unsigned char {
   kRan,          // ran a kernel on every visible device
-  kFailed,       // on some device, or before the first one
+  kFailed,       // failed on a device, or before using the first one
   kNoDevice,     // built for GPUs, but sees none
-  kCpuBuild,     // built without GPU support: nothing to probe
+  kCpuBuild,     // built without GPU support, so there is nothing to probe
   kNotImported,  // `import` failed
   kCrashed,      // killed by a signal, or exited without an answer
   kNoAnswer,     // killed at the deadline

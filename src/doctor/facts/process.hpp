@@ -27,16 +27,17 @@ struct Identity {
   }
 };
 
-/// Free disk space where programs write: on the file system of the nearest existing folder.
+/// Free space on the file system of a folder to which programs write. If the folder does not exist,
+/// its nearest existing parent counts.
 struct DiskSpace {
   std::string path;                         // "/home/ada"
-  std::string what;                         // the variable that names it: "HOME", "TMPDIR"
-  std::uint64_t free_bytes = 0;             // available to this user
-  std::optional<std::uint64_t> free_files;  // nullopt: the file system does not count them
+  std::string what;                         // the variable that names the folder: "HOME", "TMPDIR"
+  std::uint64_t free_bytes = 0;             // space available to this user
+  std::optional<std::uint64_t> free_files;  // nullopt: the file system does not count files
 };
 
-/// The facts that are single values: type, name, and words for "could not be read". From this list
-/// come members of ProcessFacts, the keys of process.json, and the words for people.
+/// The facts that are single values: type, name, and words for "could not be read". The list
+/// generates members of ProcessFacts, the keys of process.json, and the words in messages.
 #define BERTH_PROCESS_FACTS(FACT)                                                 \
   /* the interpreter that the user named */                                       \
   FACT(std::string, python, msgid("which Python is meant"))                       \
@@ -66,7 +67,7 @@ struct ProcessFacts {
 #define BERTH_FACT(type, key, words) Fact<type> key;
   BERTH_PROCESS_FACTS(BERTH_FACT)
 #undef BERTH_FACT
-  Fact<std::vector<DiskSpace>> disk_space;  // for writable file systems
+  Fact<std::vector<DiskSpace>> disk_space;  // free space of writable file systems
 
   /// The variable's value; absent if it is not set.
   [[nodiscard]] Fact<std::string> variable(std::string_view name) const;

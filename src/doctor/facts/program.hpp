@@ -1,4 +1,4 @@
-// The program that a command starts, if it is a compiled one.
+// The program that a command starts, if it is a compiled program.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// The Python that a program would use, examined from outside: nothing is imported or executed.
+// The Python that a program would use. It is examined from the outside: nothing is imported or
+// executed.
 #pragma once
 
 #include <optional>
@@ -13,7 +14,7 @@ namespace berth::doctor {
 
 /// Why a folder is in sys.path.
 enum class PathOrigin : unsigned char {
-  kOwn,   // the interpreter's or the environment's site-packages
+  kOwn,   // site-packages of the interpreter or of the environment
   kUser,  // ~/.local
   kPythonPath,
   kPth,
@@ -25,12 +26,12 @@ struct PathEntry {
 
 /// A distribution in pip's sense: a dist-info or egg-info folder.
 struct Distribution {
-  std::string name;                // normalized by PEP 503: lower case, "-"
+  std::string name;                // name normalized as in PEP 503: lower case, "-"
   std::string version;             // "2.4.0+cu121"
   std::string path;                // of its dist-info
   std::size_t entry = 0;           // index in PythonFacts::path
   std::vector<std::string> needs;  // Requires-Dist; only read for some packages
-  std::string url;                 // its origin, if known and relevant
+  std::string url;                 // where it was installed from, if known and relevant
 };
 
 struct CondaPackage {
@@ -45,32 +46,33 @@ struct TorchBuild {
   Fact<std::string> cuda, hip, xpu;  // absent: built without it
 };
 
-/// A library of NVIDIA's or of a framework's.
+/// A CUDA library that belongs to NVIDIA or to a framework.
 struct CudaLibrary {
   std::string name;     // "libcudnn.so.9"
   std::string folder;   //
-  std::string version;  // after ".so." in the link's target: "9.22.0"; "" unknown
+  std::string version;  // the version after ".so." in the link's target: "9.22.0"; "" unknown
   enum class From : unsigned char { kVariable, kWheel, kConda, kSystem } from = From::kSystem;
 
   [[nodiscard]] std::string path() const { return folder + "/" + name; }
 };
 
-/// The capabilities that PyTorch was compiled for: "8.7".
+/// The compute capabilities that PyTorch was compiled for: "8.7".
 struct TorchCode {
   std::string file;
   std::vector<std::string> sass;
-  std::string ptx;  // the lowest; "" none
+  std::string ptx;  // the lowest capability with PTX; "" none
 };
 
-/// The pip in PATH, if it installs for another Python.
+/// The pip in PATH, if it installs packages for another Python.
 struct OtherPip {
-  std::string path;                     // of its script
-  std::string interpreter;              // from its first line
-  std::string version;                  // of that Python: "3.8"
-  std::vector<std::string> frameworks;  // dist-info folders installed there, but not here
+  std::string path;         // of its script
+  std::string interpreter;  // the interpreter that its first line names
+  std::string version;      // version of that Python: "3.8"
+  std::vector<std::string>
+      frameworks;  // frameworks that are installed for that Python, but not for this one
 };
 
-/// A copy of an OpenMP runtime: GNU's, or the common one of Intel and LLVM.
+/// A copy of an OpenMP runtime: GNU's, or the one that Intel and LLVM share.
 struct OpenMp {
   std::string path;  // links resolved
   bool gnu = false;
@@ -79,52 +81,56 @@ struct OpenMp {
 /// VIRTUAL_ENV or CONDA_PREFIX names an environment without a working Python.
 struct LostEnvironment {
   std::string variable, prefix;
-  std::string interpreter;  // the link of its Python; "" the folder is missing
+  std::string interpreter;  // the path of its Python, which is a link; "" if the folder is missing
   std::string leads_to;     // the link's missing target
 };
 
 struct PythonFacts {
-  Fact<std::string> interpreter;  // its path; absent: no Python
+  Fact<std::string> interpreter;  // path of the interpreter; absent: no Python
   Fact<std::string> version;      // "3.11"
-  std::string release;            // "3.11.2", as far as known from files
-  std::string prefix;             // the environment's or installation's folder
-  std::string base;  // the installation that a venv was created from; otherwise the same
+  std::string release;            // "3.11.2", as precisely as files tell
+  std::string prefix;             // folder of the environment or the installation
+  std::string base;  // the installation from which a venv was created; otherwise equal to `prefix`
   bool is_venv = false, is_conda = false, has_uv = false;
-  bool is_externally_managed = false;             // by the distribution, so pip would refuse
-  Fact<std::string> machine;                      // "x86_64", "aarch64"
-  Fact<std::vector<PathEntry>> path;              // sys.path without the standard library
+  bool is_externally_managed =
+      false;                          // managed by the distribution, so pip would refuse to install
+  Fact<std::string> machine;          // "x86_64", "aarch64"
+  Fact<std::vector<PathEntry>> path;  // entries of sys.path, without the standard library
   Fact<std::vector<Distribution>> distributions;  // in the order of sys.path
   Fact<std::vector<CondaPackage>> conda;          // absent: no conda environment
   Fact<TorchBuild> torch;
-  Fact<TorchCode> torch_code;  // if the release of the build does not determine it
+  Fact<TorchCode> torch_code;                      // read only if the release does not determine it
   Fact<std::vector<std::string>> torch_modules;    // "_C.cpython-312-x86_64-linux-gnu.so"
   Fact<std::vector<std::string>> torch_libraries;  // names in torch/lib
-  Fact<std::vector<CudaLibrary>> libraries;        // in wheels, conda and the loader's folders
-  Fact<std::vector<std::string>> libdevice;        // toolkit folders with libdevice.10.bc
+  Fact<std::vector<CudaLibrary>>
+      libraries;  // CUDA libraries in wheels, in conda and in the loader's folders
+  Fact<std::vector<std::string>> libdevice;  // toolkit folders with libdevice.10.bc
   /// The cuDNN libraries in pip's file list of their wheels: "libcudnn.so.9". Absent: no list.
   Fact<std::vector<std::string>> cudnn_listed;
   Fact<std::vector<std::string>> bitsandbytes;  // its binaries, "libbitsandbytes_cuda124.so"
-  /// The libcudart.so (exactly that name) in a folder named by a variable or in the toolkit's
-  /// default folder.
+  /// Path of the libcudart.so (exactly this name) in a folder that a variable names, or in the
+  /// toolkit's default folder.
   Fact<std::string> bitsandbytes_runtime;
-  Fact<std::vector<std::string>> llama_cpp;        // its libraries: "libggml-cpu.so"
-  Fact<std::vector<std::string>> llama_cpp_links;  // what its single library before 0.3 links to
+  Fact<std::vector<std::string>> llama_cpp;  // its libraries: "libggml-cpu.so"
+  Fact<std::vector<std::string>>
+      llama_cpp_links;  // what llama-cpp-python's only library links to, before 0.3
 
-  Fact<std::vector<OpenMp>> openmp;  // in wheels and in the environment's lib
+  Fact<std::vector<OpenMp>>
+      openmp;  // OpenMP libraries in wheels and in the environment's lib folder
 
   Fact<OtherPip> other_pip;  // absent: pip installs for this Python
   Fact<LostEnvironment> lost_environment;
 
-  /// The first with that name in sys.path, which is the one that is imported.
+  /// The first distribution with that name in sys.path, which is the one that Python imports.
   [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;
-  /// One of PyTorch's own builds: from its wheel index or conda channel
-  /// ("py3.7_cuda10.1.243_cudnn7.6.3_0"). Its release determines its contents.
+  /// True for one of PyTorch's own builds, from its wheel index or its conda channel
+  /// ("py3.7_cuda10.1.243_cudnn7.6.3_0"). The release then determines the contents.
   [[nodiscard]] bool has_pytorchs_own_build() const;
 };
 
-/// The shell's default PATH.
+/// The PATH that a shell uses by default.
 inline constexpr const char* kUsualPath = "/usr/local/bin:/usr/bin:/bin";
-/// For a Python that may exist, but could not be determined.
+/// The facts for a Python that may exist but could not be determined.
 [[nodiscard]] PythonFacts unreadable_python(const Unreadable& why);
 
 }  // namespace berth::doctor

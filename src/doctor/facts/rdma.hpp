@@ -19,8 +19,8 @@ struct RdmaPort {
 struct RdmaFacts {
   Fact<std::vector<RdmaPort>> ports;
   Fact<std::vector<std::string>> nodes;        // names in /dev/infiniband
-  Fact<std::vector<std::string>> nccl_plugin;  // libnccl-net*.so in the loader's folders
-  Fact<std::string> efa_plugin;                // the folder of the plugin from Amazon's installer
+  Fact<std::vector<std::string>> nccl_plugin;  // paths of libnccl-net*.so in the loader's folders
+  Fact<std::string> efa_plugin;  // folder of the plugin that Amazon's installer provides
 };
 
 }  // namespace berth::doctor

@@ -20,7 +20,7 @@ struct Toolkit {
 /// The C compiler named by CC, otherwise gcc in PATH.
 struct HostCompiler {
   std::string path;  // links resolved
-  int gcc = 0;       // GCC's major version; 0: unknown or not GCC
+  int gcc = 0;       // major version of GCC; 0: unknown, or the compiler is not GCC
 };
 
 /// The newest gcc that an nvcc accepts, from its header.
@@ -29,33 +29,33 @@ struct CompilerLimit {
   int newest_gcc = 0;
 };
 
-/// A function declared by both CUDA's header and the C library, but noexcept only in the latter.
-/// nvcc then rejects every file.
+/// A function declared by both CUDA's header and the C library. Only the C library declares it
+/// noexcept, so nvcc rejects every file.
 struct HeaderClash {
   std::string cuda_header, libc_header;
   std::string function;  // "cospi"
 };
 
 struct ToolchainFacts {
-  Fact<std::vector<Toolkit>> nvvm;  // in Numba's search order
+  Fact<std::vector<Toolkit>> nvvm;  // toolkits in the order in which Numba searches them
   Fact<HostCompiler> compiler;
-  /// Compiles extensions: the toolkit in CUDA_HOME, otherwise that of nvcc in PATH. Unreadable with
-  /// error 0: programs were not recorded, so none is reported as missing.
+  /// The toolkit that compiles extensions: in CUDA_HOME, or else that of the nvcc in PATH.
+  /// Unreadable with error 0: programs were not recorded, so none is reported as missing.
   Fact<Toolkit> building;
-  Fact<CompilerLimit> nvcc;  // absent: no nvcc, or one with its own host compiler
+  Fact<CompilerLimit> nvcc;  // absent: no nvcc, or an nvcc with its own host compiler
   Fact<HeaderClash> clash;   // absent: none
-  /// The ptxas in PATH and its toolkit.
+  /// The toolkit of the ptxas in PATH.
   Fact<Toolkit> ptxas;
-  /// Other copies: in wheels, conda, /usr/local/cuda*, and from XLA_FLAGS. Unreadable with error 0:
-  /// programs were not recorded, so none is reported as missing.
+  /// Other copies of ptxas: in wheels, conda, /usr/local/cuda*, and from XLA_FLAGS. Unreadable with
+  /// error 0: programs were not recorded, so none is reported as missing.
   Fact<std::vector<std::string>> other_ptxas;
-  /// Triton's cache, if it is on a noexec file system; absent: it is not.
+  /// The folder of Triton's cache, if its file system is mounted noexec; otherwise absent.
   Fact<std::string> cache_without_exec;
-  Fact<bool> any_compiler;                     // gcc, clang, cc in PATH, or CC
-  Fact<std::string> python_header;             // where Python.h is expected
-  Fact<bool> has_python_header;                //
-  Fact<std::vector<std::string>> cached_cuda;  // libcuda.so.1 in the loader's cache
-  Fact<bool> links_cuda;  // libcuda.so is next to them for the linker; unreadable: no cache
+  Fact<bool> any_compiler;          // whether gcc, clang or cc is in PATH, or CC names a compiler
+  Fact<std::string> python_header;  // the path where Python.h is expected
+  Fact<bool> has_python_header;     //
+  Fact<std::vector<std::string>> cached_cuda;  // paths of libcuda.so.1 in the loader's cache
+  Fact<bool> links_cuda;  // a libcuda.so for the linker is next to them; unreadable: no cache
 };
 
 }  // namespace berth::doctor

@@ -22,8 +22,8 @@ constexpr auto kNames = std::to_array<FrameworkName>({
     {Framework::kOnnxruntime, "onnxruntime", "ONNX Runtime"},
 });
 
-/// "torch==2.14.*", or the exact release if the tables give three parts. Excludes releases known to
-/// be broken.
+/// The version to pin: "torch==2.14.*", or the exact release if the tables give three parts.
+/// Releases that are known to be broken are excluded.
 std::string pinned(const Compatibility& known, const std::string& package,
                    const std::string& release) {
   const bool exact = version_of(release).size() > 2;
@@ -53,11 +53,11 @@ std::vector<Build> torch_builds(const Compatibility& known, Platform platform, b
   return builds;
 }
 
-/// The first release for which pip installs CUDA and finds all of it (2.14's extra requires a
-/// TensorRT that is not on PyPI).
+/// The first release for which pip installs all of CUDA (2.14's extra requires a TensorRT that is
+/// not on PyPI).
 constexpr const char* kTensorflowWithCuda = "2.15-";
 
-/// For GPUs, only releases whose kernels are in the tables; for the CPU, all of them.
+/// For GPUs, lists only releases whose kernels are in the tables; for the CPU, all releases.
 std::vector<Build> tensorflow_builds(const Compatibility& known, Platform platform) {
   std::vector<Build> builds;
   for (const TensorflowRelease& row : known.tensorflow) {

@@ -17,32 +17,35 @@ enum class Platform : unsigned char { kNvidia, kRocm, kXpu, kCpu };
 /// "torch", "tensorflow", "jax", "cupy", "onnxruntime".
 [[nodiscard]] std::optional<Framework> framework_of(std::string_view word);
 [[nodiscard]] const char* word_of(Framework framework);
-/// All words, for messages: "torch, tensorflow, …".
+/// All framework names, for messages: "torch, tensorflow, …".
 [[nodiscard]] std::string framework_words();
-/// The name in sentences: "PyTorch".
+/// The name as written in sentences: "PyTorch".
 [[nodiscard]] const char* name_of(Framework framework);
 
 struct Build {
-  std::string release;         // "2.14"
-  std::string python;          // "3.10-3.14"
-  std::string cuda;            // "12.6"; "" on another platform
-  std::string package;         // "torch==2.14.*", "jax[cuda12]==0.12.*"
-  std::string tag;             // in PyTorch's index: "cu126", "cpu", "rocm7.2", "xpu"; "" none
-  bool on_pypi = true;         // this is the wheel on PyPI
-  bool is_jitted = false;      // it contains a compiler instead of kernels
-  bool needs_toolkit = false;  // needs an installed toolkit of that CUDA major; pip has none
+  std::string release;  // "2.14"
+  std::string python;   // "3.10-3.14"
+  std::string cuda;     // the build's CUDA version: "12.6"; "" on another platform
+  std::string package;  // "torch==2.14.*", "jax[cuda12]==0.12.*"
+  std::string
+      tag;  // name of the build in PyTorch's index: "cu126", "cpu", "rocm7.2", "xpu"; "" none
+  bool on_pypi = true;  // this build is the wheel on PyPI
+  bool is_jitted =
+      false;  // the package compiles its kernels at run time instead of containing them
+  bool needs_toolkit =
+      false;  // needs an installed toolkit with this CUDA major, because pip does not provide one
 };
 
 /// Newest release first.
 [[nodiscard]] std::vector<Build> builds_of(const Compatibility& known, Framework framework,
                                            Platform platform, bool aarch64);
 
-/// What a GPU needs to run a build.
+/// What a machine with a GPU needs to run a build.
 struct Need {
-  std::string driver;    // lowest version; "" unknown
+  std::string driver;    // lowest driver version; "" unknown
   std::string made_for;  // the driver must support this CUDA to compile PTX; "" any
-  std::string to_exist;  // first driver that supports such GPUs; "" unknown
-  int last_branch = 0;   // last branch that supports them; 0 no limit
+  std::string to_exist;  // first driver that supports this GPU; "" unknown
+  int last_branch = 0;   // last driver branch that supports this GPU; 0 no limit
 };
 /// nullopt: the build cannot use such a GPU, or the tables do not prove that it can.
 [[nodiscard]] std::optional<Need> need_of(const Compatibility& known, Framework framework,

@@ -58,8 +58,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// Whether the name starts with the prefix and this number of digits, and the word or number ends
-/// there: an H100 is not an H1000.
+/// Whether the name starts with the prefix and then this number of digits, followed by the end of
+/// the word or number: an H100 is not an H1000.
 bool begins_with(std::string_view name, std::string_view begins, int digits = 0) {
   if (begins.empty() || !name.starts_with(begins)) return false;
   char last = begins.back();
@@ -86,8 +86,8 @@ const GpuFamily* family_of(const std::vector<GpuFamily>& families, std::string_v
   return best;
 }
 
-/// "rtx 4090" for "NVIDIA RTX4090", "rtx_4090", "Rtx-4090": lower case, separate words, series and
-/// number separated.
+/// The name in lower case, with separated words, series and numbers: "rtx 4090" for "NVIDIA
+/// RTX4090", "rtx_4090", "Rtx-4090".
 std::string as_words(std::string_view name) {
   std::string out;
   for (const char c : lower(name)) {
@@ -114,7 +114,7 @@ const GpuFamily* family_as_said(const std::vector<GpuFamily>& families, std::str
     if (const GpuFamily* found = family_of(families, before + std::string(words), as_words))
       return found;
   }
-  // A part of a GPU (GRID A100-20C), or a machine with several.
+  // The name is of a part of a GPU (GRID A100-20C), or of a machine with several GPUs.
   for (const std::string_view whose : {"grid ", "dgx ", "hgx "})
     if (words.starts_with(whose)) return family_as_said(families, words.substr(whose.size()));
   return nullptr;
@@ -192,7 +192,8 @@ const TensorflowRelease* Compatibility::tensorflow_of(std::string_view version) 
 
 namespace {
 
-/// Tegra GPUs and cards cannot run each other's SASS, even with equal numbers.
+/// Tegra GPUs and other GPUs cannot run each other's machine code (SASS), even if their numbers are
+/// equal.
 bool is_tegra(std::string_view capability) {
   constexpr auto kTegra = std::to_array<std::string_view>({"3.2", "5.3", "6.2", "7.2", "8.7"});
   return std::find(kTegra.begin(), kTegra.end(), capability) != kTegra.end();
@@ -217,8 +218,8 @@ Kernels kernels_of(const WheelArch& row, std::string_view capability) {
 
 namespace {
 
-/// The first toolkit that can compile for it, or for a capability whose SASS it runs: 8.0's for
-/// 8.6.
+/// The first toolkit that can compile for this capability, or for another one whose machine code it
+/// can run: for 8.6, this is the first one for 8.0.
 std::string first_toolkit(const Compatibility& known, std::string_view capability) {
   std::string first;
   for (const ArchToolkits& row : known.archs)
@@ -253,21 +254,21 @@ bool is_before(std::string_view versions, std::string_view version) {
 
 Kernels torch_kernels(const Compatibility& known, std::string_view version, std::string_view cuda,
                       bool aarch64, std::string_view capability) {
-  // A release without a row lies between two releases with rows. If both have the same answer, so
-  // has it.
+  // A release without a row lies between two releases that have rows. If these two give the same
+  // answer, it also holds for the release between them.
   std::optional<Kernels> before, after;
   std::string before_row;
   for (const WheelArch& row : known.torch_archs) {
     if (row.aarch64 != aarch64 || row.cuda != beginning(cuda)) continue;
     if (in_range(version, row.versions)) return kernels_of(row, capability);
     if (!is_before(row.versions, version)) {
-      after = kernels_of(row, capability);  // rows are newest first
+      after = kernels_of(row, capability);  // the rows are sorted from newest to oldest
     } else if (!before) {
       before = kernels_of(row, capability);
     }
   }
   if (before && after && *before == *after) return *before;
-  // The toolkit was too old or too new to compile for the GPU.
+  // kLacks: the toolkit was too old or too new to compile for the GPU.
   const Kernels possible = toolkit_compiles(known, cuda, capability);
   return possible == Kernels::kHas ? Kernels::kUnknown : possible;
 }

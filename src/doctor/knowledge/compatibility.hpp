@@ -1,6 +1,6 @@
 // Which drivers, CUDA versions, wheels and compute capabilities work together, from
-// data/compat.toml and data/gpu_families.toml. A new release needs a row there. Without a row
-// nothing is known, and nothing is concluded.
+// data/compat.toml and data/gpu_families.toml. A new release needs a row there. If there is no row,
+// the answer is "unknown".
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ namespace berth::doctor {
 struct ToolkitDriver {
   std::string cuda, driver;
 };
-/// The CUDA that drivers of a branch report ("12.2" for 535).
+/// The CUDA version that drivers of a branch report ("12.2" for 535).
 struct BranchCuda {
   int branch = 0;
   std::string cuda;
@@ -36,12 +36,14 @@ struct ArchToolkits {
 };
 struct TorchRelease {
   std::string version, python;
-  std::vector<std::string> cuda;  // versions with builds, experimental ones last
+  std::vector<std::string> cuda;  // CUDA versions with builds, experimental ones last
   std::string rocm;
-  std::string pypi;                          // the CUDA of PyPI's wheel for x86_64; "" unknown
-  std::map<std::string, std::string> cudnn;  // by build, "cu118", or "all": "8.7.0.84"
+  std::string pypi;  // the CUDA of PyPI's wheel for x86_64; "" unknown
+  std::map<std::string, std::string>
+      cudnn;  // cuDNN version for each build ("cu118"), or for "all": "8.7.0.84"
 };
-/// The contents of official Linux wheels: SASS for `arch`, and PTX for `ptx` unless it is "".
+/// The GPU code in official Linux wheels: machine code (SASS) for `arch`, and PTX for `ptx` unless
+/// it is "".
 struct WheelArch {
   std::string versions, cuda;
   bool aarch64 = false;
@@ -56,24 +58,28 @@ struct JaxPlugin {
   int cuda_major = 0;
   std::string cuda, cudnn, driver, capability;  // lowest versions; "" no known limit
 };
-/// A release of JAX with wheels for these CUDA majors; `built`: the CUDA version of each.
+/// A release of JAX with wheels for these CUDA majors. `built` is the CUDA version that each was
+/// built with.
 struct JaxRelease {
   std::string version, python;
   std::vector<int> majors;
   std::vector<std::string> built;
 };
-/// A build of conda-forge's jaxlib and its cuDNN, which is the minimum at run time.
+/// A build of conda-forge's jaxlib, and the cuDNN it was built with, which is the minimum at run
+/// time.
 struct CondaJaxlib {
-  std::string versions, build, cudnn, source;  // build: a prefix of its name
+  std::string versions, build, cudnn, source;  // `build` is a prefix of the build's name
 };
 struct CupyWheel {
-  std::string version, python, package, built;  // built: the newest CUDA in its [ctk] extra
-  bool has_ctk = true;                          // otherwise it uses an installed toolkit
+  std::string version, python, package,
+      built;            // `built` is the newest CUDA version in its [ctk] extra
+  bool has_ctk = true;  // the release has a [ctk] extra; otherwise it uses an installed toolkit
 };
 struct OnnxRelease {
   std::string version, cuda, cudnn;
 };
-/// A release of onnxruntime-gpu whose extras bring this CUDA from pip, and of onnxruntime.
+/// A release of onnxruntime-gpu whose extras install this CUDA with pip, and the matching release
+/// of onnxruntime.
 struct OnnxWheel {
   std::string version, python, cuda;
 };
@@ -84,8 +90,8 @@ struct AmdFirmware {
   std::string release, what, source;
   std::vector<std::string> targets;
 };
-/// A package that searches NVIDIA's wheels for CUDA libraries; `call`: only when this function is
-/// called.
+/// A package that searches NVIDIA's wheels for CUDA libraries. If `call` is set, it searches only
+/// when this function is called.
 struct WheelSearcher {
   std::string package, versions, call, source;
 };
@@ -98,11 +104,12 @@ struct RocmWheel {
 struct CpuBuild {
   std::string package, versions, use, source;
   bool beside_torch = false;  // it is meant for use with PyTorch's tensors
-  bool quiet = false;         // usually installed for the CPU on purpose
+  bool quiet = false;         // usually installed on purpose to use the CPU
 };
-/// The compute capabilities that a package supports: the lowest and the highest (`most`), or all in
-/// its code. `tag`: builds with this local version; `below`: builds with an older CUDA; `warn`:
-/// users may not need it; `what`: msgid of what fails; `use`: a release to install instead.
+/// The compute capabilities that a package supports: from the lowest to the highest (`most`), or
+/// all for which it has code. `tag`: only builds with this local version; `below`: only builds with
+/// an older CUDA; `warn`: the user may not need this package on a GPU; `what`: msgid of what fails;
+/// `use`: a release to install instead.
 struct PackageGpus {
   std::string package, versions, capability, source, tag;
   std::vector<std::string> arch;
@@ -110,7 +117,8 @@ struct PackageGpus {
   bool warn = false;
   std::string most, below, what, use;
 };
-/// x86 instruction sets that a package was compiled with: "avx". `tag` as above.
+/// The x86 instruction sets that a package was compiled with: "avx". `tag`: only builds with this
+/// local version.
 struct CpuNeed {
   std::string package, versions;
   std::vector<std::string> needs;
@@ -128,7 +136,7 @@ struct MemoryUser {
 struct TritonPtxas {
   std::string versions, cuda, source;
 };
-/// A package whose PTX comes from an installed CUDA compiler and is compiled by the driver.
+/// A package that generates PTX with an installed CUDA compiler. The driver then compiles this PTX.
 struct PtxUser {
   std::string package, versions, source;
 };
@@ -140,7 +148,7 @@ struct TorchSymbol {
 struct RocmDriver {
   std::string driver, rocm;
 };
-/// The first kernel that supports GPUs whose PCI ids have this prefix. Also used for the first
+/// The first kernel that supports GPUs whose PCI ids have this prefix. The row also names the first
 /// release of Intel's runtime, the last one for older GPUs, and the first PyTorch for XPU.
 struct IntelKernel {
   std::string begins, name, kernel, source;
@@ -152,19 +160,19 @@ struct JetsonCuda {
   std::string cuda, python, page;
   std::vector<std::string> torch;
 };
-/// The newest CDI format that Podman reads from this release on.
+/// The newest CDI format that Podman can read since this release.
 struct PodmanCdi {
   std::string podman, format;
 };
 struct GpuFamily {
   std::string begins, capability;
-  int digits = 0;        // number of digits that follow
-  bool aarch64 = false;  // on a board with such a CPU
+  int digits = 0;        // number of digits that must follow the prefix
+  bool aarch64 = false;  // only on a board with an aarch64 CPU
 };
 
 struct Compatibility {
   std::vector<ToolkitDriver> toolkit_drivers;
-  std::vector<BranchCuda> branches;  // from the toolkits' drivers, oldest first
+  std::vector<BranchCuda> branches;  // computed from the drivers of the toolkits, oldest first
   std::vector<MajorDriver> major_drivers;
   std::vector<ArchToolkits> archs;
   std::vector<TorchRelease> torch;
@@ -172,7 +180,8 @@ struct Compatibility {
   std::vector<TensorflowRelease> tensorflow;
   std::vector<JaxPlugin> jax;
   std::vector<JaxRelease> jax_releases;
-  std::vector<CondaJaxlib> conda_jaxlibs, jaxlib_wheels;  // for wheels: the local version
+  std::vector<CondaJaxlib> conda_jaxlibs,
+      jaxlib_wheels;  // for wheels, `build` is the local version
   std::vector<CupyWheel> cupy;
   std::vector<OnnxRelease> onnx;
   std::vector<KnownBad> known_bad;
@@ -197,16 +206,18 @@ struct Compatibility {
   std::vector<PtxUser> ptx_users;
   std::vector<TorchSymbol> torch_symbols;
   std::vector<GpuFamily> families;
-  std::map<std::string, std::vector<std::string>> other_gpus;  // "AMD": prefixes of their names
   std::map<std::string, std::vector<std::string>>
-      several_gpus;  // "TITAN X": the models with that name
+      other_gpus;  // prefixes of GPU names, by maker: "AMD"
+  std::map<std::string, std::vector<std::string>>
+      several_gpus;  // the models that share a short name: "TITAN X"
   std::vector<IntelKernel> intel_kernels, amd_kernels, intel_runtimes, intel_legacy, torch_xpu;
   std::vector<JetsonCuda> jetsons;
   std::vector<PodmanCdi> podman_cdi;  // oldest first
   std::vector<SystemCommands> systems;
   std::vector<SystemWish> system_wishes;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"
-  /// Sub-libraries of a cuDNN major: all releases have `libraries`, newer ones also `newer`.
+  /// The sub-libraries of a cuDNN major version: all releases have `libraries`, newer ones also
+  /// have `newer`.
   struct Cudnn {
     int major = 0;
     std::vector<std::string> libraries, newer;
@@ -227,27 +238,30 @@ struct Compatibility {
   /// Releases whose extra [and-cuda] requires one exact version of each CUDA package: "2.15-2.19".
   std::string tensorflow_with_pins;
 
-  /// The newest toolkit that a driver was released for or after; "" if it is older than all rows.
+  /// The newest toolkit whose driver is not newer than this driver; "" if it is older than all
+  /// rows.
   [[nodiscard]] std::string cuda_of_driver(std::string_view driver) const;
-  /// The CUDA that all drivers of its branch report: "12.2" for 535.*; "" if the branch is older
-  /// than all rows.
+  /// The CUDA version that all drivers of this driver's branch report: "12.2" for 535.*; "" if the
+  /// branch is older than all rows.
   [[nodiscard]] std::string cuda_of_branch(std::string_view driver) const;
-  /// The lowest driver for programs of this CUDA (from 11 on: of its major); "" unknown.
+  /// The lowest driver that runs programs of this CUDA version (since CUDA 11, of its major
+  /// version); "" unknown.
   [[nodiscard]] std::string driver_for(std::string_view cuda) const;
   /// The driver that was released with this CUDA; "" unknown.
   [[nodiscard]] std::string driver_made_for(std::string_view cuda) const;
-  /// By the GPU's name, with or without "NVIDIA "; "" unknown. capability_as_said() also accepts
-  /// short names: "4090", "t4".
+  /// The compute capability for the GPU's full name, with or without "NVIDIA "; "" unknown.
+  /// capability_as_said() also accepts short names: "4090", "t4".
   [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
   [[nodiscard]] std::string capability_as_said(std::string_view gpu_name) const;
-  /// The full names of cards with this short name; empty if there is only one. is_with_aarch64():
-  /// only on aarch64 boards.
+  /// The full names of all cards with this short name; empty if there is only one card.
+  /// is_with_aarch64(): whether the GPU only exists on aarch64 boards.
   [[nodiscard]] std::vector<std::string> several_of(std::string_view gpu_name) const;
   [[nodiscard]] bool is_with_aarch64(std::string_view gpu_name) const;
   /// "AMD", "Intel" or "Jetson" for a short name of such a GPU; "" otherwise.
   [[nodiscard]] std::string other_maker(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
-  /// The newest ROCm of PyTorch's wheels ("7.14"), and the cuDNN of a PyTorch build; "" unknown.
+  /// newest_rocm(): the newest ROCm of PyTorch's wheels ("7.14"). cudnn_of_torch(): the cuDNN of a
+  /// PyTorch build. Both are "" if unknown.
   [[nodiscard]] std::string newest_rocm() const;
   [[nodiscard]] std::string cudnn_of_torch(std::string_view version, std::string_view cuda) const;
   [[nodiscard]] const TensorflowRelease* tensorflow_of(std::string_view version) const;
@@ -255,14 +269,15 @@ struct Compatibility {
 
 enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
 
-/// What a wheel contains for a GPU.
+/// Which code a wheel contains for a GPU.
 [[nodiscard]] Kernels kernels_of(const WheelArch& row, std::string_view capability);
 /// Whether a toolkit can compile for a GPU: kLacks if not, kHas within the known limits, kUnknown
 /// if the tables have no row for the GPU.
 [[nodiscard]] Kernels toolkit_compiles(const Compatibility& known, std::string_view cuda,
                                        std::string_view capability);
-/// SASS for X.y runs on X.z with z ≥ y, but not on another major, and not on both Jetson and other
-/// GPUs (https://github.com/pytorch/pytorch/issues/145560). PTX is compiled for newer GPUs.
+/// Whether machine code in `arch` runs on this capability. Code for X.y runs on X.z with z ≥ y, but
+/// not on another major version, and not on both Jetson and other GPUs
+/// (https://github.com/pytorch/pytorch/issues/145560). The driver can compile PTX for newer GPUs.
 [[nodiscard]] bool sass_serves(const std::vector<std::string>& arch, std::string_view capability);
 /// Whether the official wheel of this torch has kernels for a GPU.
 [[nodiscard]] Kernels torch_kernels(const Compatibility& known, std::string_view version,
@@ -271,7 +286,7 @@ enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
 
 /// The tables that are compiled into the program.
 [[nodiscard]] const Compatibility& shipped_compatibility();
-/// From {"compat": …, "gpu_families": …}; ignores missing keys and wrong types.
+/// Reads the tables from {"compat": …, "gpu_families": …}; ignores missing keys and wrong types.
 [[nodiscard]] Compatibility compatibility_from(std::string_view text);
 
 }  // namespace berth::doctor

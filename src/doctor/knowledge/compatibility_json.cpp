@@ -10,7 +10,7 @@
 #include "doctor/knowledge/compatibility.hpp"
 #include "doctor/knowledge/version.hpp"
 
-// berth_embed() chose these names.
+// The symbol names that berth_embed() in CMake generates.
 extern "C" {
 extern const unsigned char berth_compatibility[];
 extern const unsigned char berth_compatibility_end[];
@@ -46,7 +46,7 @@ std::vector<std::string> words(const json& row, const char* key) {
   return out;
 }
 
-/// The value at "a/b/c", or an empty value without rows.
+/// The value at a path such as "a/b/c"; if it does not exist, an empty list.
 const json& at(const json& document, std::string_view path) {
   static const json nothing;
   const json* here = &document;

@@ -1,5 +1,5 @@
-// Splits configuration files into lines and words. Shared by their readers and the code that
-// redacts them, because both must see the same words.
+// Splits configuration files into lines and words. The code that parses these files and the code
+// that redacts them share it, because both must find the same words.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace berth::doctor {
 
-/// Words separated by spaces and tabs.
+/// The words of a line that are separated by spaces and tabs.
 [[nodiscard]] inline std::vector<std::string_view> words_between_blanks(std::string_view line) {
   std::vector<std::string_view> words;
   while (!(line = trim(line)).empty()) {
@@ -22,8 +22,8 @@ namespace berth::doctor {
   return words;
 }
 
-/// Lines without comments; a trailing backslash joins a line with the next. `anywhere`: "#" starts
-/// a comment anywhere (Slurm), otherwise only at the start of a line (systemd).
+/// Lines without comments; a trailing backslash joins a line with the next. If `anywhere` is true,
+/// "#" starts a comment anywhere (Slurm); otherwise only at the start of a line (systemd).
 [[nodiscard]] inline std::vector<std::string> joined_lines(std::string_view text, bool anywhere) {
   std::vector<std::string> lines;
   bool goes_on = false;
@@ -42,14 +42,14 @@ namespace berth::doctor {
   return lines;
 }
 
-/// Whether nsswitch.conf looks up "passwd" or "group" in more than files, for example in a
-/// directory (sss, ldap). systemd's services do not count, because they also use files.
+/// Whether nsswitch.conf looks up "passwd" or "group" in a directory service (sss, ldap) and not
+/// only in local files. The "systemd" service does not count, because it also uses local files.
 [[nodiscard]] inline bool asks_a_directory(std::string_view services, std::string_view database) {
   for (const std::string_view row : split(services, '\n')) {
     const std::string_view line = trim(row.substr(0, row.find('#')));
     if (!line.starts_with(database) || !line.substr(database.size()).starts_with(':')) continue;
     for (const std::string_view word : words_between_blanks(line.substr(database.size() + 1)))
-      // "[SUCCESS=merge]" is not a service.
+      // "[SUCCESS=merge]" is an action, not a service.
       if (word.front() != '[' && word.find('=') == word.npos && word != "files" &&
           word != "compat" && word != "systemd")
         return true;

@@ -8,21 +8,22 @@
 
 namespace berth::doctor {
 
-/// A fault that NVIDIA's driver reports by number (data/xid.toml). All texts are msgids.
+/// A fault that NVIDIA's driver reports by number (data/xid.toml). All texts are msgids, which are
+/// translated when shown.
 struct Xid {
   int code;
-  const char* what;      // "GPU fell off the bus"
-  const char* cause;     // "PCIe contact lost: power, heat, …"
+  const char* what;      // what happened: "GPU fell off the bus"
+  const char* cause;     // probable cause: "PCIe contact lost: power, heat, …"
   const char* kind;      // "app", "hardware", "memory", "link", "driver", "secondary", …
   const char* severity;  // "fatal", "error", "warning", "info", "unknown"
-  const char* action;    // "reboot or power-cycle the bare-metal host"; "" unknown
+  const char* action;    // what to do: "reboot or power-cycle the bare-metal host"; "" unknown
 };
 /// Sorted by code.
 [[nodiscard]] std::span<const Xid> known_xids();
 
 struct Knowledge {
   std::span<const Xid> xids = known_xids();
-  /// nullptr: the tables that are compiled into the program.
+  /// nullptr: use the tables that are compiled into the program
   const Compatibility* other_compatibility = nullptr;
 
   [[nodiscard]] const Compatibility& compatibility() const {

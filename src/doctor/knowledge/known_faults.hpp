@@ -1,4 +1,4 @@
-// Values that are always wrong: variables, log lines of the kernel, releases with faults.
+// Known faults: variables with bad values, lines of the kernel log, and releases with faults.
 #pragma once
 
 #include <string>
@@ -21,25 +21,26 @@ struct KernelLine {
   std::string cause, action, command, source, task, value;
 };
 
-/// A package whose libraries require an executable stack; `tag`: builds with this local version;
-/// `use`: a release without the problem.
+/// A package whose libraries require an executable stack. `tag`: only builds with this local
+/// version; `use`: a release without the problem.
 struct ExecutableStack {
   std::string package, versions, tag, use, source;
 };
-/// The C library of a system since this release, or for a rolling release since this kernel.
+/// The version of the C library that a system has from this release on (for a rolling release: from
+/// this kernel on).
 struct SystemLibc {
   std::string system, release, kernel, libc;
 };
-/// Kernel releases ("6.13-6.16.8") in which amdgpu has a fault with these GPUs. `what` is a msgid;
-/// `set`: a kernel parameter that avoids it.
+/// Kernel releases ("6.13-6.16.8") in which amdgpu has a fault with these GPUs. `what` is a msgid
+/// that describes the fault; `set`: a kernel parameter that avoids it.
 struct AmdKernelFault {
   std::vector<std::string> targets;
   std::string kernel, what, set, source;
   bool info = false;
-  std::string mended;  // "6.14.0-1018-oem": a distribution's build with the fix; "" none
+  std::string mended;  // a distribution's kernel that has the fix: "6.14.0-1018-oem"; "" none
 };
-/// A system package and its releases with a fault. `what` is a msgid; `when`: an additional
-/// condition ("enroot", "no-cgroups"); `use`: a release with the fix.
+/// A system package, and the releases of it that have a fault. `what` is a msgid; `when` is an
+/// additional condition ("enroot", "no-cgroups"); `use` is a release with the fix.
 struct SystemPackage {
   std::string package, versions, when, what, use, source;
 };

@@ -7,11 +7,11 @@
 
 namespace berth::doctor {
 
-/// Two packages with incompatible releases. Of the other package, the `bad` releases fail, or all
-/// but the `good` ones, or all with a different number (`same`: "release", "minor"). Without these,
-/// the first package's metadata decides, and it refuses other releases. `what` is a msgid; `use`:
-/// what to install, "": derived from the rows; `unless`: a variable that makes them compatible,
-/// "NAME=VALUE", or "NAME" with any value.
+/// Two packages whose releases may be incompatible. The columns say which releases of the other
+/// package fail: the `bad` ones, all except the `good` ones, or all whose number differs (`same`:
+/// "release" or "minor"). Without these columns, the requirements in the first package's metadata
+/// decide. `what`: msgid; `use`: what to install, or "" to derive it from the rows; `unless`: a
+/// variable that makes them compatible, "NAME=VALUE", or "NAME" with any value.
 struct PackagePair {
   std::string package, versions, with, bad, good, what, use, source, same, unless;
 };
@@ -26,8 +26,8 @@ struct Opens {
   std::vector<std::string> libraries;
   std::string use, with, source;
   std::string cuda;             // the CUDA version of the libraries; "" unknown
-  bool without_number = false;  // "libcudnn.so", which is not the same file as libcudnn.so.8
-  bool x86_only = false;        // its aarch64 wheels are CPU-only
+  bool without_number = false;  // opens "libcudnn.so", which is another file than libcudnn.so.8
+  bool x86_only = false;        // only its x86_64 wheels use a GPU; its aarch64 wheels are CPU-only
 };
 
 }  // namespace berth::doctor

@@ -1,4 +1,4 @@
-// Parses small text files of a Python installation. They are untrusted. Pure.
+// Parses small text files of a Python installation. The files are untrusted. Pure functions.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct VenvConfig {
 };
 [[nodiscard]] VenvConfig parse_venv_config(std::string_view text);
 
-/// "Requires-Dist" of METADATA (at most 500), and name and version if present.
+/// The "Requires-Dist" lines of METADATA (at most 500), and the name and version if present.
 struct Metadata {
   std::string name, version;
   std::vector<std::string> needs;
@@ -30,16 +30,17 @@ struct Metadata {
 /// "nvidia_nccl_cu12-2.27.3.dist-info" → {"nvidia-nccl-cu12", "2.27.3"}; an empty name if it is not
 /// such a folder.
 [[nodiscard]] std::pair<std::string, std::string> parse_info_name(std::string_view file);
-/// Normalized as PEP 503 compares names.
+/// The name, normalized as in PEP 503.
 [[nodiscard]] std::string normal_name(std::string_view name);
 
-/// Folders that a .pth file adds, as written; without lines that Python would execute.
+/// The folders that a .pth file adds to sys.path, as written in it. Lines that Python would execute
+/// are ignored.
 [[nodiscard]] std::vector<std::string> parse_pth(std::string_view text);
 
 /// One Requires-Dist line.
 struct Requirement {
   std::string name;
-  std::string exact;   // for "==2.4.0"; "" no such pin
+  std::string exact;   // the version for "==2.4.0"; "" if there is no such pin
   std::string range;   // "<2.2,>=1.24"; "" any
   std::string marker;  // after the semicolon
 };

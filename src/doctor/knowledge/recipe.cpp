@@ -14,7 +14,8 @@ bool driver_serves(const Wish& wish, const Build& build, const Need& need) {
     if (need.last_branch != 0 && version_of(wish.driver)[0] > need.last_branch) return false;
     if (!need.to_exist.empty() && is_older(wish.driver, need.to_exist)) return false;
   }
-  // CUDA's version decides first, because on WSL the driver's version is that of Windows.
+  // The CUDA version decides first, because on WSL the driver version is that of the Windows
+  // driver.
   if (made_for) return true;
   if (!need.made_for.empty() && !wish.driver_cuda.empty()) return false;
   if (!wish.driver.empty()) return !is_older(wish.driver, need.driver);
@@ -22,7 +23,7 @@ bool driver_serves(const Wish& wish, const Build& build, const Need& need) {
          version_of(build.cuda)[0] >= 11;
 }
 
-/// The recipe for one build with any driver.
+/// The recipe for one build. The driver is not considered.
 std::optional<Recipe> recipe_of(const Compatibility& known, const Wish& wish, const Build& build) {
   Recipe recipe{build, {build.package}, "", false};
   if (build.cuda.empty()) return recipe;
@@ -54,8 +55,8 @@ bool is_open_to(const Wish& wish, const Build& build) {
           std::find(wish.tags.begin(), wish.tags.end(), build.tag) != wish.tags.end());
 }
 
-/// Prefers the newest CUDA that the driver supports, otherwise the oldest, which needs the oldest
-/// driver.
+/// Prefers the newest CUDA that the driver supports. If it supports none, prefers the oldest CUDA,
+/// because it needs the oldest driver.
 bool is_better(const Wish& wish, const std::string& cuda, const std::string& than) {
   const auto made_for = [&](const std::string& one) {
     return !wish.driver_cuda.empty() && !is_older(wish.driver_cuda, one);
@@ -64,7 +65,7 @@ bool is_better(const Wish& wish, const std::string& cuda, const std::string& tha
   return is_older(than, cuda) == made_for(cuda);
 }
 
-/// The build's own CUDA, or the major version if it uses an installed toolkit.
+/// The CUDA that a build contains, or its major version if the build uses an installed toolkit.
 std::string asked_of(const Build& build) {
   return build.needs_toolkit ? beginning(build.cuda, 1) + ".0" : build.cuda;
 }
@@ -91,7 +92,8 @@ std::string lowest_driver(const Compatibility& known, Wish wish) {
   return lowest;
 }
 
-/// The releases of cuDNN that a build accepts: from `first`, before `end`; "" no limit.
+/// The cuDNN releases that a build accepts: from `first` up to but not including `end`; "" no
+/// limit.
 struct CudnnRange {
   std::string first, end;
   bool exact = false;
@@ -138,7 +140,7 @@ bool share_a_cudnn(const CudnnRange& one, const CudnnRange& other) {
   return is_older(one.first, other.end) && is_older(other.first, one.end);
 }
 
-/// All CUDA packages in exact versions, not only cuDNN.
+/// Whether the build requires exact versions of all CUDA packages, not only of cuDNN.
 bool pins_all(const Compatibility& known, Framework framework, const Build& build) {
   if (framework == Framework::kTorch) return true;
   return framework == Framework::kTensorflow && in_range(build.release, known.tensorflow_with_pins);

@@ -1,5 +1,6 @@
-// Recipes: the build of a framework that runs on this driver, these GPUs and this Python, as the
-// compatibility data proves. If there is none, what would have to change. Pure.
+// Recipes: the build of a framework that, according to the compatibility data, runs with this
+// driver, these GPUs and this Python. If there is none, Changes says what would have to change.
+// Pure.
 #pragma once
 
 #include <optional>
@@ -16,21 +17,22 @@ struct Wish {
   Platform platform = Platform::kNvidia;
   std::string python;                     // "3.11"
   std::string driver, driver_cuda;        // "535.54.03", "12.2"
-  std::vector<std::string> capabilities;  // of all GPUs; "" for an unknown one
+  std::vector<std::string> capabilities;  // compute capabilities of all GPUs; "" for an unknown one
   bool aarch64 = false;
-  bool planned = false;           // another machine, so its driver is not known to support its GPUs
-  bool pypi_only = false;         // packages come from a mirror of PyPI, which has no other builds
-  std::vector<std::string> tags;  // except these, from another configured index
-  bool tags_only = false;         // and PyPI's own builds are unavailable
-  bool no_toolkit = false;        // a container image without a toolkit
-  std::string keep;               // the release to keep if one of its builds works
-  int cuda_major = 0;             // only builds of this CUDA major; 0: any
+  bool planned =
+      false;  // for another machine, so it is unknown whether its driver supports its GPUs
+  bool pypi_only = false;  // packages come from a mirror of PyPI, so other builds are not available
+  std::vector<std::string> tags;  // builds that are still available, from another configured index
+  bool tags_only = false;         // PyPI's own builds are not available either
+  bool no_toolkit = false;        // for a container image without a CUDA toolkit
+  std::string keep;               // the release to keep if one of its builds works here
+  int cuda_major = 0;             // only builds for this CUDA major version; 0: any
 };
 
 struct Recipe {
   Build build;
-  std::vector<std::string> packages;  // the build's, with required pins
-  std::string driver;                 // lowest version; "" on the CPU
+  std::vector<std::string> packages;  // packages to install: the build, and pins that it needs
+  std::string driver;                 // lowest driver version; "" for the CPU
   bool by_ptx = false;                // the driver compiles its kernels from PTX
 };
 
@@ -39,23 +41,24 @@ struct Recipe {
 /// Why two builds cannot be in one environment.
 enum class Clash : unsigned char {
   kNone,
-  kCudaMajor,  // the CUDA packages of two majors have files of the same name
-  kCudnn,      // no release of cuDNN suits both
-  kPins,       // each requires its own exact version of the same CUDA packages
+  kCudaMajor,  // the CUDA packages of two major versions install files with the same names
+  kCudnn,      // no release of cuDNN works with both
+  kPins,       // both require exact versions of the same CUDA packages, and these differ
 };
-/// `capabilities`: of the GPUs, which can limit cuDNN.
+/// `capabilities` are those of the GPUs, which can limit the choice of cuDNN.
 [[nodiscard]] Clash clash_of(const Compatibility& known, Framework one, const Build& build,
                              Framework other, const Build& others,
                              const std::vector<std::string>& capabilities = {});
 
-/// Single changes that would allow a recipe if there is none. All empty: only the CPU works.
+/// If no recipe exists: single changes that would make one possible. If all members are empty, only
+/// the CPU can be used.
 struct Changes {
-  std::string driver;                // to this version or newer
-  bool driver_too_new = false;       // its branch no longer supports the GPU
-  int last_branch = 0;               // then: the last branch that does
-  std::vector<std::string> pythons;  // to one of these, newest first
-  bool both = false;                 // driver and Python must both change
-  bool another_index = false;        // a build exists outside PyPI
+  std::string driver;                // update the driver to this version or newer
+  bool driver_too_new = false;       // the driver's branch no longer supports the GPU
+  int last_branch = 0;               // in that case: the last branch that supports the GPU
+  std::vector<std::string> pythons;  // use one of these Python versions, newest first
+  bool both = false;                 // both the driver and Python must change
+  bool another_index = false;        // a build exists, but outside PyPI
 };
 [[nodiscard]] Changes changes_for(const Compatibility& known, const Wish& wish);
 

@@ -19,7 +19,7 @@ const SystemCommands* commands_of(const std::vector<SystemCommands>& rows,
   for (const std::string& name : names)
     for (const SystemCommands& row : rows) {
       if (row.image && !system.is_image) continue;
-      // A derived system has its own release numbers.
+      // A distribution that is derived from another one has its own release numbers.
       if (!row.from.empty() && (name != system.id || is_older(system.version, row.from))) continue;
       if (std::find(row.ids.begin(), row.ids.end(), name) != row.ids.end()) return &row;
     }

@@ -9,19 +9,19 @@
 
 namespace berth::doctor {
 
-/// How one system performs a task of a fix. `action` is a msgid; both may be "".
+/// How one system performs a task that a fix needs. `action` is a msgid; both may be "".
 struct SystemTask {
   std::string name, command, action;
 };
 struct SystemCommands {
   std::vector<std::string> ids;  // from /etc/os-release
-  std::string from;              // this VERSION_ID or newer; "" any
-  bool image = false;            // only if the system is an image (rpm-ostree)
+  std::string from;              // applies to this VERSION_ID or newer; "" any
+  bool image = false;            // applies only if the system is an image (rpm-ostree)
   std::vector<SystemTask> tasks;
 
   [[nodiscard]] const SystemTask* task(std::string_view name) const;
 };
-/// What a task does, for systems without a row; a msgid.
+/// A description of a task, for systems without a row; a msgid.
 struct SystemWish {
   std::string task, what;
 };

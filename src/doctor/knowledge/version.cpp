@@ -11,14 +11,14 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// What follows the release, in its order. A number of digits that is too long for an int counts as
-/// the largest.
+/// What follows the release number, in sort order. A number with too many digits for an int counts
+/// as the largest.
 enum class Stage { kDevelopment, kAlpha, kBeta, kCandidate, kFinal, kPost };
 
 struct Suffix {
   Stage stage = Stage::kFinal;
   int number = 0;
-  bool of_development = false;  // "rc1.dev3" comes before "rc1"
+  bool of_development = false;  // a development version: "rc1.dev3" comes before "rc1"
 };
 
 int number_at(std::string_view text, std::size_t& at) {
@@ -61,7 +61,7 @@ Suffix suffix_of(std::string_view rest) {
   return suffix;
 }
 
-/// Length of "2.10.0" in "2.10.0rc1".
+/// The length of the release number: that of "2.10.0" in "2.10.0rc1".
 std::size_t release_length(std::string_view text) {
   std::size_t at = 0;
   for (;;) {
@@ -144,7 +144,7 @@ std::string cuda_of_tag(std::string_view tag) {
   std::size_t end = 2;
   while (end < tag.size() && is_digit(tag[end])) ++end;
   const std::string_view digits = tag.substr(2, end - 2);
-  // cu65, cu80, cu92: before CUDA 10.
+  // "cu65", "cu80" and "cu92" have two digits; they are before CUDA 10.
   if (digits.size() == 2 && digits[0] >= '6')
     return std::string(1, digits[0]) + "." + std::string(1, digits[1]);
   if (digits.size() < 2 || digits.size() > 4) return "";

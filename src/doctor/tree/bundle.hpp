@@ -18,7 +18,7 @@ namespace berth::doctor {
 [[nodiscard]] Error malformed_bundle(const std::string& file, std::size_t line,
                                      const std::string& what);
 
-/// Converts between names and numbers: "EACCES", "char".
+/// Converts between names and numbers: "EACCES" as an errno, "char" as a node type.
 [[nodiscard]] std::optional<int> error_named(std::string_view name);
 [[nodiscard]] std::string error_name(int number);
 [[nodiscard]] std::optional<NodeType> node_type_named(std::string_view name);

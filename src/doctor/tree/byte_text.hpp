@@ -9,9 +9,9 @@
 
 namespace berth::doctor {
 
-/// "abc\x00", including the quotes.
+/// The bytes as "abc\x00", including the quotes.
 [[nodiscard]] std::string in_quotes(std::string_view bytes);
-/// The reverse; `rest` is the text after the quotes.
+/// The reverse of in_quotes(); `rest` is set to the text after the quotes.
 [[nodiscard]] std::optional<std::string> unquoted(std::string_view text, std::string_view& rest);
 /// "de 10".
 [[nodiscard]] std::string hex(std::string_view bytes);

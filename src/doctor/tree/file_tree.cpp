@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMostLinks = 40;  // as in Linux
 
-/// Pushes the remaining components of a path, the next one last.
+/// Pushes the components of a path onto `left`, so that the first component is on top.
 void push_parts(std::string_view path, std::vector<std::string>& left) {
   // A path that ends in "/" must be a folder, as if it ended in "/.".
   if (path.ends_with('/')) left.emplace_back(".");
@@ -88,7 +88,7 @@ FileTree::Found FileTree::find(std::string_view path, bool follow) const {
   return found;
 }
 
-/// The parent folder of `path`, created if missing.
+/// The folder that contains `path`, created if it is missing.
 FileTree::Place FileTree::place(std::string_view path) {
   std::vector<Entry*> way{&root_};
   std::vector<std::string> left;

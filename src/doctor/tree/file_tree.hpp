@@ -18,8 +18,8 @@ namespace berth::doctor {
 
 class FileTree {
  public:
-  /// A file's content. Stores only pages that were written; the rest is zero bytes. So a few
-  /// recorded parts of a 1 GB library take little memory.
+  /// A file's content. Stores only pages that were written; the rest is zero bytes. A 1 GB library
+  /// with a few recorded parts therefore needs little memory.
   class Content {
    public:
     static constexpr std::size_t kPage =
@@ -32,7 +32,7 @@ class FileTree {
     /// At most `most` bytes, starting at `offset`.
     [[nodiscard]] std::string read(std::uint64_t offset, std::size_t most) const;
     [[nodiscard]] std::uint64_t size() const { return size_; }
-    /// By the offset of their first byte, a multiple of kPage.
+    /// The stored pages, by the offset of their first byte, which is a multiple of kPage.
     [[nodiscard]] const std::map<std::uint64_t, std::string>& pages() const { return pages_; }
 
    private:
@@ -41,7 +41,7 @@ class FileTree {
   };
 
   struct Entry {
-    NodeType type = NodeType::kFolder;  // or kFile, or kLink
+    NodeType type = NodeType::kFolder;  // kFolder, kFile or kLink
     mode_t mode = 0755;
     int layer = 0;                                                     // the layer that created it
     std::string target;                                                // of a link
@@ -58,9 +58,9 @@ class FileTree {
   /// `follow`: also resolves a link at the end of the path.
   [[nodiscard]] Found find(std::string_view path, bool follow = true) const;
 
-  /// Each function follows links on the way, creates missing folders, and returns the new entry.
-  /// Returns nullptr if a file is in the way, or if the same layer already created something else
-  /// there. Entries of earlier layers are replaced.
+  /// These functions follow links in the middle of the path, create missing folders, and return the
+  /// new entry. They return nullptr if a file is in the way, or if the same layer already created
+  /// something else there. Entries of earlier layers are replaced.
   Entry* put_file(std::string_view path, Content content, mode_t mode = 0644);
   Entry* put_link(std::string_view path, std::string target);
   Entry* make_folder(std::string_view path);
@@ -69,7 +69,7 @@ class FileTree {
   /// Removes an entry and everything below it; false if there is none.
   bool remove(std::string_view path);
 
-  /// Starts a new layer, whose entries may replace existing ones.
+  /// Starts a new layer. Its entries may replace entries of earlier layers.
   void next_layer() { ++layer_; }
   [[nodiscard]] const Entry& root() const { return root_; }
   /// The number of entries created, including removed ones.

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 7> kParts{"environment",  "kernel.log", "
                                                  "process.json", "probe.json", "expect.json",
                                                  "redacted.txt"};
 
-/// The combined content of a file and its bases.
+/// The content of a file, combined with that of its bases.
 struct Layers {
   RecordedMachine machine;
   std::size_t special_bytes = 0;
@@ -47,8 +47,8 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-/// Merges objects; keys replace the base's. An object applied to a list changes entries: {"0": {…}}
-/// the first one, {"*": {…}} all.
+/// Merges two JSON objects; keys of `by` replace those of `base`. An object that is applied to a
+/// list changes its entries: {"0": {…}} changes the first one, {"*": {…}} all of them.
 void change(json& base, const json& by, int depth = 0) {
   if (!by.is_object() || depth > 8) {
     base = by;
@@ -64,7 +64,8 @@ void change(json& base, const json& by, int depth = 0) {
   }
 }
 
-/// Deeper than any recorded document; parsing it could overflow the stack.
+/// Whether the nesting is deeper than in any recorded document. Parsing it could overflow the
+/// stack.
 bool is_too_deep(std::string_view document) {
   int depth = 0;
   bool in_word = false;
@@ -80,7 +81,7 @@ bool is_too_deep(std::string_view document) {
   return false;
 }
 
-/// NAME=value sets a variable, "- NAME" removes one.
+/// Applies changes to an environment: NAME=value sets a variable, "- NAME" removes one.
 std::string changed_environment(std::string_view base, std::string_view by) {
   std::vector<std::string_view> rows = split(base, '\n');
   for (const std::string_view line : split(by, '\n')) {
@@ -175,7 +176,7 @@ class Reader {
     return Done{};
   }
 
-  /// The block below a line: lines indented by `indent`, without the indentation.
+  /// The lines below a line that are indented by `indent`, without this indentation.
   std::string block(std::size_t indent) {
     std::string text;
     std::size_t empty = 0;
@@ -194,7 +195,8 @@ class Reader {
     return text;
   }
 
-  /// "= line"; "|" and a block; "|-": a block without the last newline; nothing: empty.
+  /// Parses the content of an entry: "= line"; "|" and a block; "|-" and a block without its last
+  /// newline; nothing means empty.
   std::optional<std::string> content(std::string_view rest, std::size_t indent) {
     if (rest.empty()) return "";
     if (rest.starts_with("= \"")) {
@@ -240,8 +242,8 @@ class Reader {
     return Done{};
   }
 
-  /// The name at the start of `line`, as a path; `rest` is the text after it. Empty if the name is
-  /// invalid.
+  /// The name at the start of `line`, as a path; empty if it is invalid. `rest` is set to the text
+  /// after it.
   static std::string path_in(std::string_view line, const std::string& folder,
                              std::string_view& rest) {
     std::string name;
@@ -321,7 +323,7 @@ class Reader {
     return Done{};
   }
 
-  /// "hex SIZE": rows "OFFSET: bytes"; bytes not in a row are zero.
+  /// Parses "hex SIZE" and rows "OFFSET: bytes". Bytes that are in no row are zero.
   std::optional<FileTree::Content> bytes(std::string_view rest, std::size_t indent) {
     const bool is_hex = rest.starts_with("hex");
     const auto size = size_in(rest.substr(rest.find(' ') + 1), 10);
@@ -342,7 +344,8 @@ class Reader {
     return content;
   }
 
-  /// "char 195:0 0666 0:0 open=EPERM", "file 0644 0:0 empty changed=1700000000", "unreadable EIO".
+  /// Parses the attributes of a special entry: "char 195:0 0666 0:0 open=EPERM", "file 0644 0:0
+  /// empty changed=1700000000", "unreadable EIO".
   Status special(const std::string& path, const std::vector<std::string_view>& words) {
     Special special;
     if (words[0] == "unreadable") {
@@ -362,7 +365,8 @@ class Reader {
     return Done{};
   }
 
-  /// Parses one attribute of a node; false if it is unknown. Devices start with their numbers.
+  /// Parses one attribute of a node; returns false if it is unknown. The first attribute of a
+  /// device is its numbers.
   static bool is_told(Node& node, std::string_view word, std::size_t place) {
     const bool is_device = node.type == NodeType::kCharacter || node.type == NodeType::kBlock;
     if (word == "empty") return node.is_empty = true;
@@ -400,7 +404,7 @@ class Reader {
     std::string path = path_in(line, folder, rest);
     if (path.empty() || !rest.empty()) return wrong(text("{} is not a path", printable(line)));
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-    // The path may be missing: removed by a base, or present on only some machines.
+    // The path may be missing: a base may have removed it, or only some machines have it.
     static_cast<void>(machine().files.remove(path));
     auto& specials = machine().specials;
     for (auto row = specials.lower_bound(path); row != specials.end();) {
@@ -417,7 +421,7 @@ class Reader {
   Layers& layers_;
   int depth_;
   bool is_first_ = true;
-  std::string folder_;  // from the heading, including "/"; empty: none
+  std::string folder_;  // folder from the last heading, including the final "/"; empty: none
   std::string block_;
 };
 

@@ -14,12 +14,12 @@ namespace berth::doctor {
 
 struct RecordedMachine {
   FileTree files;
-  std::map<std::string, Special> specials;   // device nodes and unreadable paths
-  std::map<std::string, std::string> parts;  // "environment", "driver.json" and similar, by name
+  std::map<std::string, Special> specials;  // device nodes and unreadable paths
+  std::map<std::string, std::string> parts;  // other parts by name: "environment", "driver.json", …
 };
 
 /// Parses one file. `origin` is its path; a base ("like = NAME") is NAME.machine in the same
-/// folder. Fails with E0802, with file and line.
+/// folder. Fails with E0802, which names the file and the line.
 [[nodiscard]] Result<RecordedMachine> parse_machine(std::string_view text,
                                                     const std::string& origin);
 [[nodiscard]] Result<RecordedMachine> read_machine(const std::string& path);

@@ -1,4 +1,4 @@
-// Writes a recorded machine as text. tests/doctor/machine_file.py writes the same form.
+// Writes a recorded machine as text. tests/doctor/machine_file.py must write the same text.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -52,7 +52,7 @@ std::string block(std::string_view text, std::string_view indent) {
   return out;
 }
 
-/// The text after the name of a part or a text file; nullopt: it is binary.
+/// The text to write after the name of a part or a text file; nullopt if the content is binary.
 std::optional<std::string> text_of(const std::string& text, std::string_view indent) {
   if (text.empty()) return "\n";
   const bool is_line = text.find('\n') + 1 == text.size();
@@ -67,7 +67,7 @@ std::optional<std::string> text_of(const std::string& text, std::string_view ind
   if (is_line && text.size() == 1) return " = \"\\n\"\n";
   if (text.find('\n') == std::string::npos && text.size() <= kLongestLine)
     return " = " + in_quotes(text) + "\n";
-  // Without the last newline, a text that ends in empty lines would lose one.
+  // If the final newline were dropped, a text that ends in empty lines would lose one of them.
   if (text.ends_with('\n')) return " |\n" + block(text, indent);
   return " |-\n" + block(text, indent);
 }
@@ -86,7 +86,7 @@ std::string binary(const FileTree::Content& content, std::string_view indent) {
   return out;
 }
 
-/// Whether all pages are stored.
+/// Whether every page is stored, so that there are no gaps.
 bool is_dense(const FileTree::Content& content) {
   std::uint64_t next = 0;
   for (const auto& [offset, page] : content.pages()) {
@@ -96,7 +96,7 @@ bool is_dense(const FileTree::Content& content) {
   return next == content.size();
 }
 
-/// The text after an entry's name.
+/// The text to write after an entry's name.
 std::string told(const FileTree::Entry& entry, std::string_view indent) {
   if (entry.type == NodeType::kLink)
     return " -> " +
@@ -174,8 +174,8 @@ void write_specials(const std::map<std::string, Special>& specials, std::string&
   }
 }
 
-/// One line per key, and one per entry of a list of objects, so that people can edit them and diffs
-/// are small.
+/// Writes one line per key and one line per object in a list, so that the file is easy to edit and
+/// diffs are small.
 std::string json_lines(const std::string& text) {
   const Json document = Json::parse(text, nullptr, false);
   if (!document.is_object() || document.empty()) return text;

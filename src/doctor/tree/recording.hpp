@@ -1,5 +1,5 @@
-// Recording: everything that was read from a tree, so that a bundle contains what the rules needed
-// and nothing else.
+// A Recording collects everything that is read from a tree. A bundle then contains what the rules
+// needed and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,15 @@ namespace berth::doctor {
 struct Recording {
   struct File {
     std::uint64_t size = 0;
-    bool is_cut = false;                         // the file is longer than what was read
-    std::map<std::uint64_t, std::string> parts;  // by offset: only the parts that were read
+    bool is_cut = false;                         // the file is longer than the part that was read
+    std::map<std::uint64_t, std::string> parts;  // the parts that were read, by offset
   };
 
   std::map<std::string, File> files;
-  std::map<std::string, std::vector<std::string>> folders;  // with their entries' names
-  std::set<std::string> looked_at;                          // folders that were looked up directly
-  std::map<std::string, std::string> links;                 // path → target
+  std::map<std::string, std::vector<std::string>>
+      folders;                      // folders that were listed, with the names of their entries
+  std::set<std::string> looked_at;  // folders whose own properties were read
+  std::map<std::string, std::string> links;  // path → target
   std::map<std::string, Special> specials;
 };
 

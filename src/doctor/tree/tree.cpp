@@ -125,7 +125,7 @@ void Tree::mount(const std::string& path, const std::string& folder) {
       {path + "/", Descriptor(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC))});
 }
 
-/// Reads each link where it is, which is before anything silenced.
+/// Links are read where they are. That location is checked first, so it is not silenced.
 bool Tree::is_silent(const std::string& path) const {
   if (silent_.empty()) return false;
   constexpr int kMostLinks = 40;
@@ -190,8 +190,8 @@ Descriptor Tree::open(const std::string& path, int flags, int& error) const {
   error = refused_with(path);
   if (error != 0) return {};
   flags |= O_CLOEXEC;
-  // Never block on a FIFO's writer or a terminal's carrier. (openat2 rejects both flags with
-  // O_PATH.)
+  // Do not block until a FIFO has a writer or a terminal has a carrier. (openat2 rejects both flags
+  // with O_PATH.)
   if ((flags & O_PATH) == 0) flags |= O_NONBLOCK | O_NOCTTY;
   Descriptor fd;
   const auto mount = std::find_if(mounts_.begin(), mounts_.end(),
@@ -244,7 +244,7 @@ Fact<std::string> Tree::read_from(const std::string& path, std::size_t limit, bo
   if (!text) return text;
   if (recording_) {
     note_links(path);
-    // Reading the beginning must not shorten what was read before.
+    // A shorter read must not replace a longer one that was recorded before.
     Recording::File& file = recording_->files[path];
     std::string& read = file.parts[0];
     if (text->size() >= read.size()) {
@@ -384,7 +384,7 @@ Fact<std::string> Tree::resolve(const std::string& path) const {
   return name;
 }
 
-/// Every link on the way of `path`.
+/// Records every link that resolving `path` follows.
 void Tree::note_links(std::string path) const {
   std::size_t slash = 0;
   for (int links = 0; slash < path.size() && links < 40;) {
@@ -405,9 +405,9 @@ void Tree::note(const std::string& path, const Node& node) const {
     recording_->folders[path];
     recording_->looked_at.insert(path);
   } else if (node.type == NodeType::kFile) {
-    // What was read gives the size; the kernel's own files report size 0.
+    // The size is the length of what was read, because the kernel's own files report size 0.
     if (Recording::File& file = recording_->files[path]; file.parts.empty()) file.size = node.size;
-    // An empty file in a bundle may have had content, which only matters for libraries.
+    // A file that is empty in a bundle may have had content. This only matters for libraries.
     if (node.is_empty && path.find(".so") != std::string::npos)
       recording_->specials[path].node = node;
   } else if (Special& row = recording_->specials[path]; !row.node || node.open_error)
@@ -456,7 +456,7 @@ Fact<std::int64_t> Tree::changed(const std::string& path) const {
   const auto about = node(real);
   if (about.is_unreadable()) return about.why();
   if (!about || about->changed == 0) return {};
-  // A file in a bundle has the time of its copy.
+  // In a recording, the ctime of any other file is that of its copy.
   if (!is_this_machine() && special(real) == nullptr) return {};
   if (recording_) recording_->specials[real].node = *about;
   return about->changed;

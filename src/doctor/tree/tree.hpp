@@ -1,7 +1,7 @@
 // Tree: the files of a machine as the doctor sees them: this machine ("/"), another process's root
 // (/proc/PID/root), or a recorded machine (a bundle's root/ folder, or one NAME.machine file in
 // memory). Links are resolved inside the tree, as in a chroot, so a recorded /usr/lib/libcuda.so.1
-// never leads to ours.
+// never leads to this machine's file.
 #pragma once
 
 #include <array>
@@ -34,28 +34,29 @@ class OpenFile {
 
  private:
   std::shared_ptr<Descriptor> fd_;
-  std::shared_ptr<const FileTree::Content> content_;  // for a file in memory, instead of fd_
+  std::shared_ptr<const FileTree::Content> content_;  // used instead of fd_ for a file in memory
   Recording::File* recorded_;
 };
 
 class Tree {
  public:
-  /// `root` is a folder; "/" is this machine.
+  /// Uses a folder as root; "/" is this machine.
   explicit Tree(const std::string& root);
   /// A recorded machine's files, in memory; `origin` is where they came from.
   Tree(FileTree files, const std::string& origin)
       : root_(origin), files_(std::make_shared<const FileTree>(std::move(files))) {}
 
-  /// Replaces everything below `path` with `folder` (a simulated machine has its own /sys).
+  /// Replaces everything below `path` with `folder` , for example to give a simulated machine its
+  /// own /sys.
   void mount(const std::string& path, const std::string& folder);
 
   /// From now on, never accesses `path` or anything below it, because its file server does not
-  /// answer and would block us. Such accesses fail with ETIMEDOUT.
+  /// answer and the access would block. Such accesses fail with ETIMEDOUT.
   void silence(std::string path) {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     silent_.push_back(std::move(path));
   }
-  /// Whether accessing `path` would lead to a silenced path, through any links.
+  /// Whether accessing `path` would lead to a silenced path, also through links.
   [[nodiscard]] bool is_silent(const std::string& path) const;
 
   /// Reads at most `limit` bytes; a longer file is truncated. Anything but a plain file is
@@ -70,20 +71,21 @@ class Tree {
                                                     std::size_t most = 20'000) const;
   /// Opens a plain file to read parts of it.
   [[nodiscard]] Fact<OpenFile> open_file(const std::string& path) const;
-  /// The unresolved target of a link.
+  /// The target of a link, as stored in the link.
   [[nodiscard]] Fact<std::string> link(const std::string& path) const;
   /// The path with all links resolved, relative to the tree's root.
   [[nodiscard]] Fact<std::string> resolve(const std::string& path) const;
-  /// Follows links. `try_open`: for devices, checks with the kernel whether opening is allowed,
-  /// without opening.
+  /// Properties of the file at `path`; links are followed. `try_open`: for devices, checks with the
+  /// kernel whether opening is allowed, without opening.
   [[nodiscard]] Fact<Node> node(const std::string& path, bool try_open = false) const;
-  /// The ctime, in seconds since 1970. A recording has it only for files for which it was
-  /// requested; for others it is absent.
+  /// The ctime, in seconds since 1970. A recording only has the ctimes that were requested; others
+  /// are absent.
   [[nodiscard]] Fact<std::int64_t> changed(const std::string& path) const;
   [[nodiscard]] bool exists(const std::string& path) const { return node(path).has_value(); }
 
-  /// The result of `read` on this tree. If an access was denied on the way (EACCES and similar),
-  /// the fact records it: lists may be incomplete, and nothing counts as absent.
+  /// Calls `read` with this tree and returns its result. If an access was denied on the way (EACCES
+  /// and similar), the returned fact records this: lists may be incomplete, and nothing counts as
+  /// absent.
   template <typename Read>
   [[nodiscard]] auto watched(Read read) const {
     const auto before = std::exchange(refused_, std::nullopt);
@@ -106,11 +108,11 @@ class Tree {
  private:
   /// Whether the tree is in memory and the path is not below a mount.
   [[nodiscard]] bool is_in_memory(const std::string& path) const;
-  /// The errno with which the path is unreadable; 0: it is readable.
+  /// The errno with which accesses to the path fail; 0 if it is readable.
   [[nodiscard]] int refused_with(const std::string& path) const;
   [[nodiscard]] FileTree::Found find(const std::string& path, bool follow = true) const;
   [[nodiscard]] Descriptor open(const std::string& path, int flags, int& error) const;
-  /// The content of a plain file; `is_more` is set if the file continues.
+  /// The content of a plain file; `is_more` is set if the file is longer than `limit`.
   [[nodiscard]] Fact<std::string> content(const std::string& path, std::size_t limit, bool from_end,
                                           bool& is_more) const;
   [[nodiscard]] Fact<std::string> read_from(const std::string& path, std::size_t limit,
@@ -120,8 +122,8 @@ class Tree {
                               std::vector<std::string>& names) const;
   void note(const std::string& path, const Node& node) const;
   void note_links(std::string path) const;
-  /// "/sys" if the path is below it and nothing is mounted there, because such a root does not show
-  /// the kernel's state. "" if it is mounted, or for other paths.
+  /// "/sys" if the path is in /sys and nothing is mounted there, so that the tree does not show the
+  /// kernel's state. The same for other kernel folders. "" if it is mounted, or for other paths.
   [[nodiscard]] std::string_view unmounted(const std::string& path) const;
   [[nodiscard]] bool has_entries(const std::string& folder) const;
   template <typename T>
@@ -146,7 +148,7 @@ class Tree {
   std::map<std::string, Special, std::less<>> specials_;
   std::shared_ptr<Recording> recording_;
   mutable std::array<KernelFiles, 2> kernel_files_{{{"/sys", {}}, {"/proc", {}}}};
-  mutable std::optional<Unreadable> refused_;  // the first one, in watched()
+  mutable std::optional<Unreadable> refused_;  // the first denied access during watched()
 };
 
 }  // namespace berth::doctor
