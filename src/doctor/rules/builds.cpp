@@ -18,7 +18,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Another package is built for CUDA, so that one may be used for the GPU.
+/// Whether another package is built for CUDA. If so, the user may use that one for the GPU.
 bool has_gpu_framework(Examination& look) {
   if (!torch_cuda(look).empty()) return true;
   const auto* all = look.see(look.facts.python.distributions);
@@ -32,7 +32,7 @@ bool has_gpu_framework(Examination& look) {
   });
 }
 
-/// FW21 already reports it by name.
+/// Whether FW21 already reports this package by name.
 bool is_listed(Examination& look, const Distribution& one) {
   const auto& rows = look.knowledge.compatibility().cpu_builds;
   return std::any_of(rows.begin(), rows.end(), [&](const CpuBuild& row) {
@@ -48,7 +48,7 @@ Finding& found_cpu_build(Examination& look, const Distribution& one, bool wanted
   return finding;
 }
 
-/// No framework is installed, so this package does the computing.
+/// Whether no framework is installed, so that this package must do the computing.
 bool is_alone(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   return all != nullptr && std::none_of(all->begin(), all->end(), [](const Distribution& one) {
@@ -72,7 +72,7 @@ bool has_build_for_gpu(Examination& look, std::string_view name) {
          });
 }
 
-/// File sizes show that it was installed over a GPU package.
+/// Whether file sizes show that this package was installed over a GPU package.
 bool has_won(Examination& look, const std::string& package) {
   const auto* won = look.see(look.facts.parts.over_gpu_build);
   return won != nullptr && std::find(won->begin(), won->end(), package) != won->end();
@@ -106,7 +106,7 @@ void listed_cpu_builds(Examination& look) {
       continue;
     if (row.beside_torch && torch_cuda(look).empty()) continue;
     if (row.quiet && (has_gpu_framework(look) || !is_alone(look))) continue;
-    // Both write the same files; the names do not show which one is installed.
+    // Both packages install the same files, so their names do not show whose files are in place.
     const std::string name = row.use.substr(0, row.use.find_first_of(" ["));
     if (has_won(look, row.package)) {
       found_over_gpu_build(look, *one, name);
@@ -114,8 +114,8 @@ void listed_cpu_builds(Examination& look) {
     }
     if (name != row.package && has_build_for_gpu(look, name)) continue;
     Finding& finding = found_cpu_build(look, *one, row.beside_torch);
-    // It was installed on purpose and another framework uses the GPU, so it usually only loads
-    // data.
+    // It was installed on purpose and another framework uses the GPU, so this package usually only
+    // loads data.
     if (one->name.ends_with("-cpu") && has_gpu_framework(look)) finding.severity = Severity::kInfo;
     finding.evidence.push_back(row.source);
     if (row.quiet) {
@@ -126,7 +126,7 @@ void listed_cpu_builds(Examination& look) {
     }
     const std::size_t blank = std::min(row.use.find(' '), row.use.size());
     std::string wanted = row.use.substr(0, blank);
-    // If both are one project, keep the release; its extra exists since 2.14.
+    // If both names belong to one project, keep the release, whose extra exists since 2.14.
     if (one->name == name + "-cpu")
       wanted = (is_older(one->version, "2.14") ? name : wanted) +
                "==" + one->version.substr(0, one->version.find('+'));
@@ -138,13 +138,14 @@ void listed_cpu_builds(Examination& look) {
   }
 }
 
-/// torch-scatter 2.1.2+pt24cpu, dgl 1.1.3+cpu with a PyTorch for CUDA.
+/// Reports builds for the CPU next to a PyTorch for CUDA, by their local version: torch-scatter
+/// 2.1.2+pt24cpu, dgl 1.1.3+cpu.
 void tagged_for_the_processor(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr || torch_cuda(look).empty()) return;
   for (const Distribution& one : *all) {
     const std::string_view tag = local_part(one.version);
-    // torch and its pair are checked by FW01 and FW05.
+    // FW01 and FW05 check torch and its companion packages.
     if (!tag.ends_with("cpu") || one.name == "torch" || one.name == "torchvision" ||
         one.name == "torchaudio" || !is_torch_extension(one.name))
       continue;
@@ -157,8 +158,8 @@ void tagged_for_the_processor(Examination& look) {
   }
 }
 
-/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cpu, dgl-2.1.0-…_cpu_… from conda, with a PyTorch for
-/// CUDA.
+/// The same for conda packages, by their build names: pytorch-scatter-2.1.2-py310_torch_2.4.0_cpu,
+/// dgl-2.1.0-…_cpu_….
 void conda_extensions(Examination& look) {
   const auto* all = look.see(look.facts.python.conda);
   if (all == nullptr || torch_cuda(look).empty()) return;
@@ -185,7 +186,8 @@ void conda_extensions(Examination& look) {
   }
 }
 
-/// Their file names show it if the version does not: compiled here without nvcc.
+/// Reports extensions that were compiled on this machine without nvcc. Their version may not show
+/// this, but their file names do.
 void processor_halves(Examination& look) {
   const auto* files = look.see_whole(look.facts.imports.processor_halves);
   if (files == nullptr || files->empty() || torch_cuda(look).empty()) return;
@@ -195,7 +197,7 @@ void processor_halves(Examination& look) {
   std::replace(name.begin(), name.end(), '_', '-');
   const auto package = look.facts.python.distribution(name);
   const Distribution* one = look.see(package);
-  // Its version already shows it.
+  // A version that ends in "cpu" is reported elsewhere.
   if (one != nullptr && local_part(one->version).ends_with("cpu")) return;
   Finding& finding = look.found(text("{} is built for the CPU only, beside a PyTorch for CUDA {}",
                                      one == nullptr ? name : named(*one), torch_cuda(look)));
@@ -209,12 +211,13 @@ void processor_halves(Examination& look) {
             "https://data.pyg.org/whl")});
 }
 
-/// A name or release for GPUs, but build information without GPU support. FW13 checks conda's.
+/// Reports packages whose name or release is for GPUs, but whose build information has no GPU
+/// support. FW13 checks conda's packages.
 void by_stated_builds(Examination& look) {
   const auto* all = look.see(look.facts.builds);
   if (all == nullptr) return;
   for (const PackageBuild& build : *all) {
-    // FW15 checks onnxruntime, whose package name shows its kind.
+    // FW15 checks onnxruntime, because its package name shows the kind of build.
     if (build.for_cuda.value_or(true) || build.package == "onnxruntime" ||
         conda_package(look, build.package) != nullptr)
       continue;
@@ -262,8 +265,8 @@ void llama_cpp(Examination& look) {
            "compiles it here, which needs nvcc; without --no-cache-dir pip reuses the old build")});
 }
 
-/// Before 0.3 its backend shows in what its single library links to. CUDA and ROCm builds needed
-/// another option then.
+/// llama-cpp-python before 0.3 has a single library, and the libraries it links to show the
+/// backend. Its builds for CUDA and ROCm needed another option at that time.
 void older_llama_cpp(Examination& look) {
   const auto package = look.facts.python.distribution("llama-cpp-python");
   const Distribution* one = look.see(package);
@@ -287,7 +290,8 @@ void older_llama_cpp(Examination& look) {
            "compiles it here, which needs nvcc; without --no-cache-dir pip reuses the old build")});
 }
 
-/// llama.cpp from Homebrew or a distribution, whose backends are libraries next to it.
+/// Checks llama.cpp from Homebrew or a distribution, whose backends are libraries in the same
+/// folder.
 void ggml_program(Examination& look) {
   const GgmlProgram* program = look.see(look.facts.platform.ggml);
   if (program == nullptr) return;
@@ -383,8 +387,8 @@ void other_vendor(Examination& look) {
 
 namespace {
 
-/// CuPy 14 uses NVRTC from a wheel with the headers of the toolkit in CUDA_PATH. Since 12.8 the
-/// compiler needs types that older headers lack.
+/// CuPy 14 takes NVRTC from a wheel, but the headers from the toolkit in CUDA_PATH. Since 12.8,
+/// NVRTC needs types that older headers lack.
 void headers_older_than_compiler(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
@@ -433,7 +437,7 @@ void flashinfer_without_nvcc(Examination& look) {
     return;
   Finding& finding =
       look.found(text("there is no nvcc, which {} needs to compile at run time", named(*one)));
-  // For older GPUs servers use other kernels.
+  // On older GPUs, inference servers use other kernels.
   const bool is_chosen = has("sglang") || (!gpus.front().capability.empty() &&
                                            !is_older(gpus.front().capability, "10.0"));
   finding.severity = is_chosen ? Severity::kWarning : Severity::kInfo;

@@ -1,4 +1,5 @@
-// What a package was built for, by name and version; and builds that do not match the GPUs here.
+// What a package was built for, according to its name and version. Also rules about builds that do
+// not match this machine's GPUs.
 #pragma once
 
 #include <string>
@@ -8,12 +9,14 @@
 
 namespace berth::doctor {
 
-/// Compiled against PyTorch, so each of its builds needs a certain PyTorch.
+/// Whether the package is compiled against PyTorch, so that each of its builds needs a certain
+/// PyTorch.
 [[nodiscard]] bool is_torch_extension(std::string_view name);
-/// "12.4" of "pt24cu124", "12" of "cu12torch2.5cxx11abitrue"; "" unknown.
+/// The CUDA version in a build tag: "12.4" for "pt24cu124", "12" for "cu12torch2.5cxx11abitrue"; ""
+/// unknown.
 [[nodiscard]] std::string cuda_in_tag(std::string_view tag);
 
-/// Parts of FW03 and FW04.
+/// Part of FW03 and FW04.
 void tensorflow_too_old(Examination& look);
 void packages_without_kernels(Examination& look, bool newer);
 void cuda_too_new_for_gpu(Examination& look);
@@ -21,7 +24,7 @@ void cuda_too_old_for_gpu(Examination& look);
 void tensorflow_without_code(Examination& look);
 void torch_too_old_for_xpu(Examination& look);
 
-/// Part of FW07: packages other than PyTorch that are built for another vendor's GPUs.
+/// Part of FW07: packages other than PyTorch that are built for GPUs of another vendor.
 void other_vendor(Examination& look);
 
 /// Part of ENV10: code that is compiled at run time, and the toolkit it uses.

@@ -13,7 +13,7 @@
 namespace berth::doctor {
 namespace {
 
-/// PyTorch's wheels pin an NCCL that may be older than the GPUs.
+/// PyTorch's wheels require an exact NCCL version, which may be older than the GPUs.
 void older_than_gpus(Examination& look) {
   constexpr std::string_view kFirst = "2.26.5";
   const auto gpus = seen_gpus(look);
@@ -35,7 +35,7 @@ void older_than_gpus(Examination& look) {
                          text("2.8 and newer contain a newer NCCL")});
 }
 
-/// Two cards without peer access, and a driver that reports peer access.
+/// Several RTX 4090 cards, which have no peer access, with an old driver that reports peer access.
 void offered_peers(Examination& look) {
   constexpr std::uint32_t kRtx4090 = 0x2684;
   constexpr std::string_view kFixed = "525.105.17";
@@ -46,7 +46,7 @@ void offered_peers(Examination& look) {
   if (count < 2 || driver.version.empty() || !is_older(driver.version, kFixed) ||
       !variable_or_empty(look, "NCCL_P2P_DISABLE").empty())
     return;
-  // The driver itself reports no peer access.
+  // Skip pairs for which the driver itself reports no peer access.
   const auto& without = look.facts.driver.peer_pairs_unsupported;
   if (without && !without->empty()) return;
   Finding& finding =

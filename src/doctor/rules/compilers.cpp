@@ -1,5 +1,5 @@
-// Rules FW09, FW16, FW19, FW22, FW27, LIB11: run-time compilation, and the toolkit that TensorFlow
-// takes from the system.
+// Rules FW09, FW16, FW19, FW22, FW27, LIB11: run-time compilation, and CUDA libraries that
+// TensorFlow loads from the system.
 #include <algorithm>
 #include <array>
 
@@ -33,7 +33,8 @@ const Toolkit* toolkit_of_numba(const std::vector<Toolkit>& all, bool knows_whee
   return found == all.end() ? nullptr : &*found;
 }
 
-/// Links with nvJitLink (or its predecessors), which accepts PTX that is newer than the driver.
+/// Whether Numba links with nvJitLink (or an earlier tool for this purpose), which accepts PTX that
+/// is newer than the driver.
 bool links_by_itself(Examination& look, const Distribution* numba_cuda) {
   if (first_of(look, {"pynvjitlink-cu12", "pynvjitlink", "cubinlinker", "cubinlinker-cu11"}))
     return true;
@@ -47,7 +48,8 @@ std::string ptx_of(const std::string& cuda) {
   return release == "12.6" ? "12.5" : release;
 }
 
-/// numba-cuda without a toolkit: it is only for GPUs and cannot compile anything.
+/// Reports numba-cuda without a CUDA toolkit. This package is only for GPUs, so it then compiles
+/// nothing.
 void no_nvvm(Examination& look, const Distribution& numba_cuda) {
   if (first_of(look, {"nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc", "nvidia-nvvm", "cuda-toolkit",
                       "nvidia-cuda-nvcc-cu11"}) != nullptr ||
@@ -70,7 +72,7 @@ bool compiles_for_gpus(Examination& look) {
   return first_of(look, {"cuda-python", "cudf-cu12", "cuml-cu12"}) != nullptr;
 }
 
-/// New releases of Numba drop old toolkits, and then find no GPU.
+/// New releases of Numba no longer support old toolkits. With such a toolkit they find no GPU.
 bool toolkit_too_old_for_numba(Examination& look, const Distribution& numba,
                                const Toolkit& toolkit) {
   if (numba.name != "numba") return false;
@@ -90,7 +92,8 @@ bool toolkit_too_old_for_numba(Examination& look, const Distribution& numba,
   return true;
 }
 
-/// Numba 0.46 removed these variables. A user who set them to locate NVVM has it nowhere else.
+/// Numba 0.46 stopped reading these variables. Users who set them to locate NVVM usually have no
+/// other NVVM.
 bool numbapro_unheeded(Examination& look, const Distribution& numba,
                        const std::vector<Toolkit>& toolkits) {
   if (numba.name != "numba" || is_older(numba.version, "0.46") || !toolkits.empty()) return false;
@@ -153,7 +156,8 @@ void ptx_newer(Examination& look) {
   finding.fix.push_back({"", text("set CUDA_HOME to a toolkit of CUDA {} for Numba", driver.cuda)});
 }
 
-/// Packages that compile with Triton or nvcc in nearly every run.
+/// The installed package that compiles with Triton or nvcc in nearly every run; nullptr if there is
+/// none.
 const Distribution* compiles_by_triton(Examination& look) {
   return first_of(look, {"vllm", "sglang", "unsloth", "liger-kernel", "flash-linear-attention",
                          "fla-core", "mamba-ssm", "lightllm", "gemlite", "tritonbench"});
@@ -184,7 +188,7 @@ void gcc_too_new(Examination& look) {
   finding.fix.push_back({"", text("use a newer toolkit, whose nvcc accepts newer compilers")});
 }
 
-/// A newer C library declares functions of CUDA's headers differently.
+/// Reports a C library that declares some functions differently from CUDA's headers.
 void headers_clash(Examination& look) {
   const HeaderClash* clash = look.see(look.facts.toolchain.clash);
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
@@ -242,8 +246,8 @@ void triton_cannot_compile(Examination& look) {
       on_system(look, "python_headers", text("a Python from conda or uv includes them"), version));
 }
 
-/// Its output is a library, which cannot be mapped there: "failed to map segment from shared
-/// object".
+/// Triton writes compiled libraries to its cache. They cannot be loaded from a noexec file system:
+/// "failed to map segment from shared object".
 void triton_cannot_run(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
   const std::string* folder = look.see(look.facts.toolchain.cache_without_exec);
@@ -260,8 +264,8 @@ void triton_cannot_run(Examination& look) {
        text("or any folder on another file system; for a container: --tmpfs /tmp:exec")});
 }
 
-/// PyTorch compiles extensions with the ninja in PATH. If its environment is not active, ninja is
-/// not found.
+/// PyTorch compiles extensions with the ninja in PATH. A ninja inside an environment is in PATH
+/// only while this environment is active.
 void no_ninja(Examination& look) {
   const Distribution* who = first_of(look, {"gsplat", "nerfacc", "xlstm", "exllamav2"});
   if (who == nullptr || torch_cuda(look).empty() || seen_gpus(look).empty() ||
@@ -270,7 +274,7 @@ void no_ninja(Examination& look) {
   const bool installed = first_of(look, {"ninja"}) != nullptr;
   Finding& finding = look.found(
       text("there is no ninja in PATH, which {} needs to compile at run time", named(*who)));
-  // The environment may be active when it is used.
+  // The user may activate the environment before using it.
   if (installed) finding.severity = Severity::kInfo;
   finding.evidence = {who->path, "https://github.com/pytorch/pytorch/pull/147698"};
   if (installed)
@@ -281,7 +285,8 @@ void no_ninja(Examination& look) {
     finding.fix.push_back({install_command(look.facts.python, {"ninja"}), ""});
 }
 
-/// A killed build left its lock, and every import of that extension waits for it without a message.
+/// A build that was killed left its lock file. Every import of that extension then waits for the
+/// lock without a message.
 void lock_left(Examination& look) {
   const auto* locks = look.see(look.facts.parts.build_locks);
   if (locks == nullptr || locks->empty()) return;
@@ -313,7 +318,7 @@ void host_compiler(Examination& look) {
   if (look.findings().empty()) headers_clash(look);
 }
 
-/// Triton searches the driver's library with ldconfig.
+/// Triton finds the driver's library with ldconfig.
 void libcuda_for_triton(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
   if (triton == nullptr || seen_gpus(look).empty() || is_older(triton->version, "2.1") ||
@@ -325,7 +330,7 @@ void libcuda_for_triton(Examination& look) {
   const auto* cached = look.see_whole(look.facts.toolchain.cached_cuda);
   if (cached == nullptr) return;
   const std::string folder = cuda->path.substr(0, cuda->path.rfind('/'));
-  // Since 2.2 LD_LIBRARY_PATH is also searched.
+  // Since 2.2, Triton also searches LD_LIBRARY_PATH.
   const bool unknown = cached->empty() && is_older(triton->version, "2.2");
   if (!unknown) {
     const bool* links = cached->empty() ? nullptr : look.see(look.facts.toolchain.links_cuda);
@@ -357,7 +362,7 @@ void libcuda_for_triton(Examination& look) {
                          text("newer Triton releases need neither")});
 }
 
-/// Triton assembles GPU code with the ptxas in its wheel, regardless of installed toolkits.
+/// Triton assembles GPU code with the ptxas in its own wheel, regardless of installed toolkits.
 void ptxas_too_old(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
   if (triton == nullptr || conda_package(look, "triton") != nullptr ||
@@ -379,7 +384,7 @@ void ptxas_too_old(Examination& look) {
              named(*triton), row->cuda, gpu.name,
              who == nullptr ? text("torch.compile and every kernel in Triton's language")
                             : named(*who)));
-    // Programs that only run PyTorch's own kernels do not need it.
+    // Programs that only run PyTorch's own kernels do not need ptxas.
     if (who == nullptr) finding.severity = Severity::kWarning;
     finding.evidence = {
         triton->path, row->source,
@@ -398,7 +403,8 @@ void ptxas_too_old(Examination& look) {
   }
 }
 
-/// The system's library that TensorFlow loads, if the file name contains its release.
+/// The system's library that TensorFlow loads. nullptr if its file name does not contain the
+/// release.
 const CudaLibrary* taken(Examination& look, const std::string& begin) {
   const auto* all = look.see_whole(look.facts.python.libraries);
   if (all == nullptr) return nullptr;

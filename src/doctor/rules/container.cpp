@@ -1,5 +1,6 @@
-// Rules CTR for a container with NVIDIA GPUs, seen from inside: what it received, and what is
-// blocked. The host's GPUs are visible on its bus and in its modules, which containers do not hide.
+// Rules CTR for a container with NVIDIA GPUs, checked from inside the container: which files and
+// devices it received, and which accesses are blocked. Containers do not hide the host's PCI bus
+// and kernel modules, so these show the host's GPUs.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +14,8 @@
 namespace berth::doctor {
 namespace {
 
-/// A user's container, as Docker's; not a cluster's or a system container.
+/// Whether this is an application container such as Docker's, and not a cluster's container or a
+/// system container.
 bool is_plain(const std::string& kind) {
   return kind == "docker" || kind == "podman" || kind == "container";
 }
@@ -25,7 +27,8 @@ Fix start_with_gpus(const std::string& kind) {
   return {"docker run --gpus all IMAGE", text("restart the container like this")};
 }
 
-/// No NVIDIA nodes and no WSL node. A Jetson's have other names.
+/// Whether there are no NVIDIA nodes and no WSL node. Jetson nodes have other names and do not
+/// count.
 bool has_no_nodes(Examination& look) {
   // A Jetson is recognized by its kernel's name.
   if (!look.facts.machine.is_jetson && look.see(look.facts.machine.kernel) == nullptr) return false;
@@ -37,7 +40,8 @@ bool has_no_nodes(Examination& look) {
   return nodes != nullptr && nodes->empty() && look.missing(look.facts.nodes.dxg);
 }
 
-/// Only the driver's control nodes: nodes were passed by hand, or a runtime was asked for no GPU.
+/// Whether only the driver's control nodes exist. Either someone passed nodes by hand, or the
+/// runtime was asked for zero GPUs.
 bool has_control_nodes_only(Examination& look) {
   const auto* nodes = look.see_whole(look.facts.nodes.nvidia);
   const auto gpus = look.facts.nodes.nvidia_gpus();
@@ -92,7 +96,7 @@ void no_gpu_passed(Examination& look) {
   finding.fix.push_back(start_with_gpus(kind));
 }
 
-/// cgroup v1: no row allows reading and writing 195:*.
+/// Whether a cgroup v1 device list has no row that allows reading and writing 195:*.
 bool list_denies(const std::string& list) {
   for (const std::string_view row : split(list, '\n')) {
     if (row.starts_with("a ")) return false;
@@ -102,7 +106,8 @@ bool list_denies(const std::string& list) {
   return true;
 }
 
-/// The host's side: its runtime does not change the filter, because some engines may not write it.
+/// A check on the host: the container runtime is configured not to write device filters. This
+/// setting is meant for engines that may not write them.
 void filter_not_written(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* socket = look.see(engines.docker_socket);
@@ -120,7 +125,7 @@ void filter_not_written(Examination& look) {
        text("rootless containers on this machine that do not use CDI then lose their GPUs")});
 }
 
-/// A scheduler's job: the nodes are visible to all, but the job's cgroup allows none of the GPUs.
+/// A job of a scheduler: all device nodes are visible, but the job's cgroup allows no GPU.
 void job_without_gpu(Examination& look) {
   const auto gpus = look.facts.nodes.nvidia_gpus();
   const auto* nodes = look.see(gpus);
@@ -144,7 +149,7 @@ void job_without_gpu(Examination& look) {
                                      "with DeviceAllow, a container")});
 }
 
-/// WSL's only node, which NVIDIA's runtime also adds to a container's filter.
+/// WSL has only one GPU node. NVIDIA's runtime also adds it to a container's device filter.
 void wsl_node_filtered(Examination& look) {
   const GpuNode* node = look.see(look.facts.nodes.dxg);
   if (node == nullptr || node->node.open_error != EPERM) return;
@@ -226,13 +231,14 @@ void capabilities(Examination& look) {
 }
 
 void driver_in_image(Examination& look) {
-  // A system container has its own driver, like a machine; DRV05 checks for a mismatch.
+  // A system container has its own driver installation, as a machine has. DRV05 then checks for a
+  // mismatch.
   const std::string kind = container_kind(look);
   if (kind.empty() || kind == "lxc") return;
   const auto* cuda = look.see(look.facts.files.cuda);
   const auto* module = look.see(look.facts.files.kernel_module);
   if (cuda == nullptr || module == nullptr || cuda->empty()) return;
-  // Images may contain driver tools for nvidia-smi, which only have NVML's library.
+  // Images may contain the driver package for nvidia-smi, which has NVML's library and no other.
   const auto is_own = [&](const LibraryFile& one) {
     return !one.version().empty() && one.version() != *module && !contains(one.path, "/compat/");
   };
@@ -240,8 +246,8 @@ void driver_in_image(Examination& look) {
   const bool by_nvml = !is_own(cuda->front()) && nvml != nullptr && !nvml->empty();
   const LibraryFile& wins = by_nvml ? nvml->front() : cuda->front();
   if (!is_own(wins)) return;
-  // The container toolkit itself puts an image's compat library before the driver's, on GPUs that
-  // support it.
+  // On GPUs that support it, the container toolkit itself puts an image's compat library before the
+  // driver's library.
   const auto& compat = look.facts.files.compat;
   if (compat.is_unreadable()) {
     look.see(compat);
@@ -250,7 +256,7 @@ void driver_in_image(Examination& look) {
   if (compat && compat->version() == wins.version() && is_older(*module, wins.version()) &&
       look.facts.driver.cuda_init.value_or(0) == 0)
     return;
-  // A Jetson's library name has no driver version: libcuda.so.1.1.
+  // On a Jetson the library name contains no driver version: libcuda.so.1.1.
   if (look.facts.machine.is_jetson || is_older(wins.version(), "100")) return;
   if (look.missing(look.facts.nodes.nvidia_node("/dev/nvidiactl"))) return;
   Finding& finding =
@@ -264,7 +270,8 @@ void driver_in_image(Examination& look) {
   finding.fix.push_back(std::move(purge));
 }
 
-/// Forward compatibility only works on data centre GPUs; the product name of one that is not.
+/// The product name of a GPU that is not for data centres; forward compatibility does not work on
+/// it. "" if there is none.
 std::string consumer_gpu(Examination& look) {
   const auto* gpus = look.see(look.facts.driver.gpus);
   if (gpus == nullptr) return "";
@@ -315,8 +322,8 @@ void pod_without_claim(Examination& look) {
   const bool none = has_no_nodes(look);
   if (none ? !machine_has_nvidia(look) : !takes_all) return;
   const std::string wanted = gpu_variable_of_image(look);
-  // GPU uuids come from Kubernetes, which assigned them; a user who starts a container does not
-  // know them.
+  // Kubernetes assigns GPUs by uuid. A user who starts a container does not usually know these
+  // uuids.
   const bool given = none && value && (value->starts_with("GPU-") || value->starts_with("MIG-"));
   Finding& finding =
       look.found(given  ? text("the pod was assigned a GPU, but its runtime does not provide any")
@@ -326,8 +333,8 @@ void pod_without_claim(Examination& look) {
   const Fact<int>& init = look.facts.driver.nvml_init;
   const bool works = !none && !(init && *init != 0);
   if (wanted.empty()) finding.severity = Severity::kWarning;
-  // An image's default "all" remains if the cluster provides GPUs in another way, so this is not a
-  // problem.
+  // The cluster provides the GPUs in another way, and the variable still has the image's default
+  // "all". This is not a problem.
   if (works) finding.severity = Severity::kInfo;
   finding.evidence.push_back(look.facts.container.marker);
   if (none)
@@ -350,14 +357,15 @@ void pod_without_claim(Examination& look) {
               "NVIDIA's runtime the default of all pods")});
 }
 
-/// Several machines, or several processes on one that cannot use faster transports.
+/// Whether GPUs communicate over the network: on several machines, or on one machine between
+/// processes that cannot use faster transports.
 bool exchanges_by_network(Examination& look) {
   if (spans_machines(look)) return true;
   return is_on(variable_or_empty(look, "NCCL_P2P_DISABLE")) &&
          is_on(variable_or_empty(look, "NCCL_SHM_DISABLE"));
 }
 
-/// Many machines have adapters only for Ethernet.
+/// Many machines have RDMA adapters that only serve as Ethernet adapters.
 bool wants_rdma(Examination& look) {
   if (is_on(variable_or_empty(look, "NCCL_IB_DISABLE"))) return false;
   if (!variable_or_empty(look, "NCCL_IB_HCA").empty() || exchanges_by_network(look)) return true;
@@ -398,8 +406,8 @@ void ulimits(Examination& look) {
             "then restart it")});
 }
 
-/// DataLoader workers, ranks on several GPUs, servers with worker processes; or it is already in
-/// use.
+/// Whether programs here use much shared memory: DataLoader workers, ranks on several GPUs, servers
+/// with worker processes. Also true if shared memory is already in use.
 bool wants_shared_memory(Examination& look, std::uint64_t size) {
   if (look.facts.process.shm_used_bytes.value_or(0) > size / 2) return true;
   if (nvidia_count(look).value_or(0) > 1 || gpus_on_bus(look, kVendorAmd).size() > 1) return true;

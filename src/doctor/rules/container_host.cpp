@@ -1,5 +1,5 @@
-// Rules CTR for a machine that provides GPUs to containers: is everything set up? Also checks what
-// an image requires of the driver.
+// Rules CTR for a machine that provides GPUs to containers: whether everything is set up. Also
+// checks what an image requires of the driver.
 #include <algorithm>
 #include <array>
 
@@ -15,7 +15,8 @@
 namespace berth::doctor {
 namespace {
 
-/// A machine (not a container) with a loaded NVIDIA driver; otherwise other problems come first.
+/// Whether this is a machine (not a container) whose NVIDIA driver is loaded. Without the driver,
+/// other rules report the problem.
 bool is_machine_with_driver(Examination& look) {
   if (!look.missing(look.facts.container.kind)) return false;
   if (in_wsl(look)) return false;
@@ -63,7 +64,7 @@ void char_links(Examination& look) {
        text("or: the engine itself then passes the nodes")});
 }
 
-/// The engine must be configured for it, and is not.
+/// Reports a Docker that needs NVIDIA's container toolkit but is not configured to use it.
 void docker_without_toolkit(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* docker = look.see(engines.docker);
@@ -73,8 +74,8 @@ void docker_without_toolkit(Examination& look) {
   Finding& finding =
       look.found(text("Docker on this machine cannot give a GPU to a container: NVIDIA's container "
                       "toolkit is not installed"));
-  // If the settings name the toolkit, every container that needs it fails; otherwise it may not be
-  // needed.
+  // If the settings name the toolkit, every container with a GPU fails. Otherwise the user may not
+  // need it.
   const bool named = engines.daemon_json && contains(*engines.daemon_json, "nvidia");
   if (!named) finding.severity = Severity::kWarning;
   finding.evidence.push_back(
@@ -89,7 +90,8 @@ void docker_without_toolkit(Examination& look) {
                         text("from NVIDIA's package source; restarts running containers")));
 }
 
-/// The toolkit runs it in every container, so none starts.
+/// The toolkit runs ldconfig in every container with a GPU. If the configured ldconfig does not
+/// exist, none of them starts.
 void ldconfig_of_toolkit(Examination& look) {
   const auto* path = look.see(look.facts.container.engines.no_ldconfig);
   if (path == nullptr) return;
@@ -104,7 +106,8 @@ void ldconfig_of_toolkit(Examination& look) {
        text("the path on Debian, Fedora and similar systems; Ubuntu has /sbin/ldconfig.real")});
 }
 
-/// Up to 1.7 it only knows cgroup v1's device files, and writes no filter without them.
+/// Up to 1.7, the library only knows the device files of cgroup v1. On a system without them it
+/// writes no device filter.
 void library_before_cgroup_v2(Examination& look) {
   constexpr std::string_view kFirst = "1.8.0";
   const auto& engines = look.facts.container.engines;
@@ -117,7 +120,7 @@ void library_before_cgroup_v2(Examination& look) {
     look.see(config);
     return;
   }
-  // In both cases it does not write a filter.
+  // With either of these settings, the toolkit writes no device filter.
   if (config && (toml_sets(*config, "no-cgroups", "true") || contains(*config, "mode = \"cdi\"")))
     return;
   Finding& finding =
@@ -144,7 +147,7 @@ bool is_rootless_docker(Examination& look) {
   return contains(variable_or_empty(look, "DOCKER_HOST"), "/run/user/");
 }
 
-/// Two Dockers, and `docker` uses the one in a virtual machine.
+/// Two Dockers are installed, and the `docker` command uses the one in a virtual machine.
 void wrong_context(Examination& look, const std::string& by) {
   Finding& finding =
       look.found(text("docker uses Docker Desktop here, which runs in a virtual machine without "
@@ -157,8 +160,8 @@ void wrong_context(Examination& look, const std::string& by) {
        text("images and containers of the other Docker are not copied")});
 }
 
-/// Root in the container is an unprivileged user outside, who may not write the device rules of the
-/// toolkit's hook.
+/// With userns-remap, root in the container is an unprivileged user on the host. The toolkit's hook
+/// then may not write device rules.
 void remapped_users(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const std::string* settings = look.see(engines.daemon_json);
@@ -204,7 +207,8 @@ void docker_flavour(Examination& look) {
           ? text("Docker is installed as a snap, which cannot see NVIDIA's container toolkit")
           : text("Docker Desktop on Linux runs in a virtual machine without the GPU"));
   finding.evidence.push_back(snap != nullptr ? *snap : *desktop);
-  // In sequence, because both Dockers at once would compete for the socket.
+  // The commands run one after the other, because both Dockers at once would compete for the
+  // socket.
   finding.fix.push_back(
       on_system_between(look, "docker", snap != nullptr ? "sudo snap remove docker" : "",
                         "sudo nvidia-ctk runtime configure --runtime=docker\n"
@@ -230,7 +234,8 @@ void requirement(Examination& look) {
   if (satisfies(*wanted, driver) != Satisfied::kNo) return;
   Finding& finding = look.found(text("the image requires {}, but driver {} supports CUDA {}",
                                      first_condition(*wanted), driver.version, driver.cuda));
-  // The container runs, so the runtime accepted it; within a major release it usually works.
+  // The container is running, so the runtime accepted the requirement. Within a major release,
+  // programs usually work.
   const bool same_major =
       contains(first_condition(*wanted), "=" + driver.cuda.substr(0, driver.cuda.find('.') + 1));
   if (same_major && look.facts.driver.cuda_init && *look.facts.driver.cuda_init == 0)
@@ -247,7 +252,7 @@ void requirement(Examination& look) {
        text("skips the check; code that is compiled at start (PTX) may still fail")});
 }
 
-/// The spec that engines prefer for a kind: /var/run before /etc.
+/// Whether engines prefer another spec of the same kind: /var/run comes before /etc.
 bool is_shadowed(const CdiSpec& spec, const std::vector<CdiSpec>& all) {
   return spec.path.starts_with("/etc/") &&
          std::any_of(all.begin(), all.end(), [&](const CdiSpec& other) {
@@ -276,7 +281,8 @@ void stale_spec(Examination& look, const CdiSpec& spec) {
   finding.fix.push_back(generate_again(spec));
 }
 
-/// The kernel assigns nvidia_uvm a new number at every load; most specs contain none.
+/// The kernel assigns nvidia_uvm a new major number at every load. Most specs contain no number and
+/// are not affected.
 void stale_number(Examination& look, const CdiSpec& spec) {
   const auto& majors = look.facts.nvidia.majors;
   if (spec.uvm_major == 0 || !majors) return;
@@ -289,7 +295,7 @@ void stale_number(Examination& look, const CdiSpec& spec) {
   finding.fix.push_back(generate_again(spec));
 }
 
-/// The kind the runtime requests, if it was changed from the default.
+/// The CDI kind that the runtime requests if it is not the default kind; otherwise "".
 std::string kind_of_runtime(const std::string& config) {
   for (const std::string_view line : split(config, '\n')) {
     if (!trim(line).starts_with("default-kind")) continue;
@@ -319,7 +325,7 @@ void unresolvable(Examination& look, const std::vector<CdiSpec>& specs) {
   const bool unknown =
       spec == nullptr || (!device.empty() && std::find(spec->devices.begin(), spec->devices.end(),
                                                        device) == spec->devices.end());
-  // A node's plugin requests individual GPUs.
+  // A Kubernetes device plugin requests individual GPUs.
   const bool by_one =
       device.empty() && only_all && look.facts.container.engines.kubelet.has_value();
   if (!unknown && !by_one) return;
@@ -338,7 +344,7 @@ void unresolvable(Examination& look, const std::vector<CdiSpec>& specs) {
        text("requests the kind with one device per GPU")});
 }
 
-/// The toolkit is installed only for Podman, but no spec was generated.
+/// The toolkit is installed only for Podman, but no CDI spec was generated.
 void podman_without_spec(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* specs = look.see(engines.cdi);
@@ -366,7 +372,8 @@ void cdi_stale(Examination& look) {
   if (is_machine_with_driver(look)) podman_without_spec(look);
 }
 
-/// Podman ignores a whole spec with an unknown format, and only reports a device as "unresolvable".
+/// If a CDI spec has a format that is too new, Podman ignores all of it and only reports an
+/// "unresolvable" device.
 void spec_too_new(Examination& look, const std::vector<CdiSpec>& specs, const std::string& podman) {
   const auto& formats = look.knowledge.compatibility().podman_cdi;
   const auto row = std::find_if(formats.rbegin(), formats.rend(), [&](const PodmanCdi& one) {

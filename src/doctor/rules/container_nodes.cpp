@@ -11,12 +11,12 @@
 namespace berth::doctor {
 namespace {
 
-/// The settings that the node's engine reads, without comments; `path` of the first file.
+/// The settings that the node's container engine reads, without comments; `path` is the first file.
 struct NodeSettings {
   std::string path, text;
-  std::string unread;      // a file that mentions NVIDIA, but is not imported by these
-  std::string old_names;   // a file that configures it under the plugin's name of version 2,
-  bool new_names = false;  // and whether another file uses the name of version 3
+  std::string unread;      // a file that mentions NVIDIA, but that the other files do not import
+  std::string old_names;   // a file that uses the plugin's name of version 2
+  bool new_names = false;  // whether another file uses the plugin's name of version 3
 };
 
 std::string without_comments(std::string_view toml) {
@@ -26,7 +26,8 @@ std::string without_comments(std::string_view toml) {
   return text;
 }
 
-/// k3s and RKE2 include containerd and generate its settings at start.
+/// The settings that are in effect. k3s and RKE2 contain their own containerd, and generate its
+/// settings at start.
 NodeSettings settings_of_node(const std::vector<RuntimeSettings>& files) {
   NodeSettings read;
   const bool rancher = std::any_of(files.begin(), files.end(), [](const RuntimeSettings& file) {
@@ -51,7 +52,7 @@ NodeSettings settings_of_node(const std::vector<RuntimeSettings>& files) {
   return read;
 }
 
-/// Why NVIDIA's part of these settings is ignored; "" if it is not.
+/// Why NVIDIA's part of these settings has no effect; "" if it has one.
 std::string ignored_words(const NodeSettings& read) {
   for (const std::string_view line : split(read.text, '\n'))
     if (trim(line).starts_with("disabled_plugins") && contains(line, "cri\""))
@@ -61,8 +62,8 @@ std::string ignored_words(const NodeSettings& read) {
                ? ""
                : text("{} configures NVIDIA's runtime, but the engine here reads {}", read.unread,
                       read.path);
-  // containerd 2 renamed the plugin. It merges all files before converting the old name, and the
-  // highest version applies to all: https://github.com/containerd/containerd/pull/12891
+  // containerd 2 renamed the plugin. It merges all files before it converts the old name, and uses
+  // the highest version number for all of them: https://github.com/containerd/containerd/pull/12891
   if (!contains(read.text, "version = 3") || read.new_names || read.old_names.empty()) return "";
   return read.old_names == read.path ? text(
                                            "{} is of version 3, but uses the plugin name of "
@@ -81,14 +82,14 @@ bool node_without_runtime(Examination& look) {
   const auto* files = look.see(engines.node_runtimes);
   const auto* specs = look.see(engines.cdi);
   if (files == nullptr || specs == nullptr) return false;
-  // A registered plugin gives pods their GPUs without this runtime (GKE's).
+  // A registered device plugin gives pods their GPUs without NVIDIA's runtime, for example on GKE.
   const auto* sockets = look.see(engines.plugin_sockets);
   if (engines.plugin_sockets.is_unreadable() || (sockets != nullptr && has_gpu_plugin(*sockets)))
     return false;
   const NodeSettings read = settings_of_node(*files);
   const std::string why = ignored_words(read);
   if (!specs->empty() || (why.empty() && contains(read.text, "nvidia"))) return false;
-  // The CRI of Docker's containerd is disabled; the kubelet then uses another runtime.
+  // Docker's packages disable the CRI part of containerd. The kubelet then uses another runtime.
   const bool by_crio = std::any_of(files->begin(), files->end(), [](const RuntimeSettings& file) {
     return contains(file.path, "/crio/") && contains(file.text, "nvidia");
   });
@@ -117,8 +118,8 @@ bool node_without_runtime(Examination& look) {
   return true;
 }
 
-/// A kubelet is running without GPU support: no device plugin from NVIDIA or others, and no driver
-/// for resource claims.
+/// Whether the kubelet runs without GPU support: without a device plugin of any vendor, and without
+/// a driver for resource claims.
 bool offers_no_gpu(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* sockets = look.see_whole(engines.plugin_sockets);
@@ -127,15 +128,16 @@ bool offers_no_gpu(Examination& look) {
          !has_gpu_plugin(*sockets);
 }
 
-/// "default_runtime_name = 'nvidia'"; for Docker '"default-runtime": "nvidia"'.
+/// Whether a setting makes NVIDIA's runtime the default: "default_runtime_name = 'nvidia'", or for
+/// Docker '"default-runtime": "nvidia"'.
 bool is_default(std::string_view text, std::string_view key) {
   for (const std::string_view line : split(text, '\n'))
     if (contains(line, key) && contains(line.substr(line.find(key)), "nvidia")) return true;
   return false;
 }
 
-/// NVIDIA's runtime is configured but not the default, so pods must request it by name. NVIDIA's
-/// device plugin, as documented, does not, so it finds no GPUs.
+/// NVIDIA's runtime is configured but is not the default, so pods must request it by name. NVIDIA's
+/// device plugin does not do this if it is installed as documented. It then finds no GPUs.
 void not_the_default(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* node = look.see(engines.kubelet);

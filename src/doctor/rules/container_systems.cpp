@@ -1,4 +1,4 @@
-// Rules CTR for containers other than Docker's: system containers (LXC), rootless containers,
+// Rules CTR for other containers than Docker's: system containers (LXC), rootless containers,
 // Apptainer, and containers for AMD GPUs. Also for container packages with known faults.
 #include <algorithm>
 #include <array>
@@ -14,14 +14,15 @@
 namespace berth::doctor {
 namespace {
 
-/// SELinux labels have four parts: "system_u:system_r:svirt_lxc_net_t:s0"; AppArmor's have one
-/// word.
+/// Whether the label is an SELinux label. These have four parts:
+/// "system_u:system_r:svirt_lxc_net_t:s0". An AppArmor label is one word.
 bool is_of_selinux(const std::string& label) {
   return std::count(label.begin(), label.end(), ':') >= 3;
 }
 
-/// A node's mode allows everyone, but access is denied. Process labels differ between systems
-/// (container_t, svirt_lxc_net_t, spc_t). For uncommon labels, NVML's answer must confirm it.
+/// A node's mode allows everyone to open it, but access is denied. The usual process labels differ
+/// between systems (container_t, svirt_lxc_net_t, spc_t). For other labels, SELinux counts as the
+/// cause only if NVML's answer confirms it.
 void selinux(Examination& look) {
   if (container_kind(look).empty()) return;
   const auto* label = look.see(look.facts.container.label);
@@ -45,7 +46,7 @@ void selinux(Examination& look) {
                            text("for this container only; dmesg shows which rule denied it")});
     return;
   }
-  // The boolean came with the policy that uses the name container_t.
+  // This SELinux boolean exists in policies that use the name container_t.
   if (!shown.empty() && !contains(shown, ":container_t:")) {
     finding.fix.push_back({"docker run --security-opt label=disable --gpus all IMAGE",
                            text("for this container only: SELinux no longer confines it")});
@@ -57,7 +58,8 @@ void selinux(Examination& look) {
                          text("for this container only: SELinux no longer confines it")});
 }
 
-constexpr gid_t kNobodysGroup = 65534;  // how ids outside a user namespace appear
+constexpr gid_t kNobodysGroup =
+    65534;  // the kernel shows this id for groups that are not mapped into the user namespace
 
 void rootless_groups(Examination& look) {
   if (container_kind(look).empty()) return;
@@ -73,8 +75,8 @@ void rootless_groups(Examination& look) {
                  [&](const GpuNode& one) {
                    return one.vendor == 0 ? of_others : one.vendor != kVendorNvidia;
                  });
-  // The control node may be open to everyone and the GPUs to a group; one that can be opened is
-  // enough.
+  // The control node may be open to everyone while a group owns the GPU nodes. One GPU node that
+  // can be opened is enough.
   const auto gpus = look.facts.nodes.nvidia_gpus();
   const auto* own = look.see(gpus);
   if (own != nullptr && std::all_of(own->begin(), own->end(), [](const GpuNode& one) {
@@ -97,7 +99,7 @@ void rootless_groups(Examination& look) {
   }
 }
 
-/// The NVIDIA node that is missing or denied in a CUDA container: "" none.
+/// The NVIDIA node that is missing in a CUDA container, or to which access is denied; "" none.
 std::string lacking_node(Examination& look, bool& denied) {
   const auto* nodes = look.see(look.facts.nodes.nvidia);
   if (nodes == nullptr) return "";
@@ -121,7 +123,7 @@ void lxc_nodes(Examination& look) {
   const auto* nvml = look.see(look.facts.files.nvml);
   Finding& finding = look.found(denied ? text("the system container may not open {}", path)
                                        : text("the system container was not given {}", path));
-  // Nothing of NVIDIA inside: most containers do not need the host's GPU.
+  // The container received nothing of NVIDIA's driver. Most containers do not need the host's GPU.
   if (nodes->empty() && (nvml == nullptr || nvml->empty())) finding.severity = Severity::kInfo;
   finding.evidence.push_back(fmt::format("{}; {}: {}", look.facts.container.marker, path,
                                          denied ? "EPERM" : tr("missing")));
@@ -166,7 +168,7 @@ void lxc(Examination& look) {
   lxc_nested(look);
 }
 
-/// A package in the target that uses ROCm, according to its name or version.
+/// An installed package that uses ROCm, according to its name or version.
 std::string rocm_package(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch != nullptr && torch->hip) return fmt::format("torch {}", torch->version);
@@ -178,7 +180,7 @@ std::string rocm_package(Examination& look) {
   return "";
 }
 
-/// Evidence that ROCm is meant to be used here.
+/// What shows that ROCm is meant to be used in this container; "" nothing.
 std::string rocm_sign(Examination& look) {
   if (const auto* folder = look.see(look.facts.rocm.folder)) return *folder;
   if (std::string package = rocm_package(look); !package.empty()) return package;
@@ -198,7 +200,7 @@ void rocm_container(Examination& look) {
   if (render == nullptr || look.facts.nodes.kfd.is_unreadable()) return;
   if (!no_kfd && !render->empty()) return;
   const std::string sign = rocm_sign(look);
-  // One without the other was still meant to be a GPU container.
+  // If only one of them is missing, the container was still meant to have a GPU.
   if (sign.empty() && no_kfd) return;
   Finding& finding =
       look.found(text("the container was not given {}", no_kfd ? "/dev/kfd" : "/dev/dri/renderD*"));
@@ -239,7 +241,8 @@ bool holds(Examination& look, const std::string& when) {
   return engines.packages && engines.packages->contains(when);
 }
 
-/// Since Docker 28 containers get a rule in the raw table, and do not start without it.
+/// Since Docker 28, containers get a rule in iptables' raw table, and do not start if the kernel
+/// has no such table.
 void docker_without_raw_table(Examination& look, const std::map<std::string, std::string>& all) {
   const auto* raw = look.see(look.facts.container.engines.raw_table);
   if (!look.facts.machine.is_jetson || raw == nullptr || *raw) return;

@@ -13,7 +13,8 @@
 namespace berth::doctor {
 namespace {
 
-/// NVRTC in a conda environment: part of cudatoolkit up to CUDA 11, a separate package since 12.
+/// The NVRTC package in a conda environment. Up to CUDA 11 NVRTC is part of cudatoolkit; since 12
+/// it is a separate package.
 const CondaPackage* compiler_of_conda(Examination& look) {
   const CondaPackage* one = conda_package(look, "cuda-nvrtc");
   return one != nullptr ? one : conda_package(look, "cudatoolkit");
@@ -22,9 +23,9 @@ const CondaPackage* compiler_of_conda(Examination& look) {
 struct Compiler {
   std::string who;           // "pycuda 2024.1"
   std::string cuda;          // "11.0"
-  std::string path;          // the file that shows it
-  bool takes_newer = false;  // generates PTX for an older GPU if it does not know this one
-  bool may_be_idle = false;  // often only used on the CPU
+  std::string path;          // the file that shows which compiler it is
+  bool takes_newer = false;  // for a GPU that is too new for it, it generates PTX for an older one
+  bool may_be_idle = false;  // the package is often only used on the CPU
 };
 
 std::optional<Compiler> compiler_by_toolkit(Examination& look, const char* name, bool takes_newer) {
@@ -55,7 +56,8 @@ std::optional<Compiler> compiler_of_numba(Examination& look) {
   return Compiler{named(*numba), found->version, found->folder, true, numba->name == "numba"};
 }
 
-/// The first compiler that cannot generate code for a GPU, because it is too new or too old.
+/// Reports the first compiler that cannot generate code for a GPU, because the compiler is too new
+/// or too old.
 void found_without(Examination& look, const Compiler& compiler, const SeenGpu& gpu,
                    const ArchToolkits& bounds, bool newer) {
   const std::string cuda = beginning(compiler.cuda);
@@ -105,11 +107,11 @@ void compiler_without_gpu(Examination& look, bool newer) {
 
 namespace {
 
-/// The NVRTC that a package uses: conda's for a conda package, otherwise a wheel.
+/// The NVRTC that a package uses: from conda if the package is from conda, otherwise from a wheel.
 struct Beside {
   std::string cuda;  // "11.8"; "" none
   std::string path;
-  std::string wish;  // its name in conda; "" a wheel
+  std::string wish;  // its package name in conda; "" if it is a wheel
 };
 
 Beside compiler_beside(Examination& look, bool of_conda) {
@@ -147,7 +149,7 @@ void found_newer_ptx(Examination& look, const PtxUser& user, const std::string& 
                                     made)});
 }
 
-/// From conda or pip; "" not installed.
+/// The version of a package from conda or pip; "" if it is not installed.
 std::string version_here(Examination& look, const std::string& package) {
   if (const CondaPackage* conda = conda_package(look, package)) return conda->version;
   const auto wheel = look.facts.python.distribution(package);
@@ -164,7 +166,7 @@ void ptx_newer_than_driver(Examination& look) {
     const std::string version = version_here(look, row.package);
     if (version.empty() || !in_range(version, row.versions)) continue;
     const Beside compiler = compiler_beside(look, conda_package(look, row.package) != nullptr);
-    // 12.6 has the PTX version of 12.5.
+    // CUDA 12.6 has the same PTX version as 12.5.
     const bool same_ptx = compiler.cuda == "12.6" && driver.cuda == "12.5";
     if (compiler.cuda.empty() || same_ptx || !is_older(driver.cuda, compiler.cuda)) continue;
     return found_newer_ptx(look, row, version, compiler, driver);
@@ -172,7 +174,7 @@ void ptx_newer_than_driver(Examination& look) {
 }
 
 void older_ptxas_first(Examination& look) {
-  // Until then XLA used the first ptxas in PATH, and wrote PTX of CUDA 12.4 for it.
+  // In these releases, XLA used the first ptxas in PATH and generated PTX of CUDA 12.4 for it.
   constexpr std::string_view kReleases = "0.4.31-0.5", kWritten = "12.4";
   const Toolkit* first = look.see(look.facts.toolchain.ptxas);
   const auto* all = look.see(look.facts.python.distributions);
@@ -204,8 +206,8 @@ void older_ptxas_first(Examination& look) {
 }
 
 void no_ptxas(Examination& look) {
-  // In this release Keras compiles its optimizers with XLA; in others, the driver compiles what
-  // ptxas cannot.
+  // In this release, Keras compiles its optimizers with XLA. In other releases, the driver compiles
+  // what ptxas cannot.
   constexpr std::string_view kReleases = "2.11";
   const auto package = look.facts.python.distribution("tensorflow");
   const Distribution* tensorflow = look.see(package);

@@ -6,13 +6,14 @@
 
 namespace berth::doctor {
 
-/// FW02: PTX that is newer than the driver; minor-version compatibility does not include PTX.
+/// FW02: compilers whose PTX is newer than the driver. Minor-version compatibility does not include
+/// PTX.
 void ptx_newer_than_driver(Examination& look);
-/// FW03 and FW04: a compiler that does not support the GPU yet, or no longer.
+/// FW03 and FW04: a compiler that does not yet support the GPU, or no longer supports it.
 void compiler_without_gpu(Examination& look, bool newer);
-/// ENV11: an older ptxas in PATH, which JAX prefers to the one in its wheels.
+/// ENV11: an old ptxas in PATH that JAX uses instead of the one in its wheels.
 void older_ptxas_first(Examination& look);
-/// LIB10: a TensorFlow that needs ptxas for training, without one.
+/// LIB10: a TensorFlow that needs ptxas for training, and no ptxas is installed.
 void no_ptxas(Examination& look);
 
 }  // namespace berth::doctor

@@ -28,7 +28,7 @@ void add_jax_and_cupy(const Distribution& one, std::vector<CudaUse>& uses) {
 std::string cuda_in_name(const std::string& name) {
   const std::size_t dash = name.rfind("-cu");
   if (dash == std::string::npos || name.starts_with("jax-") || name.starts_with("cupy-")) return "";
-  // NVIDIA's libraries are judged through the packages that require them.
+  // NVIDIA's own libraries are covered by the packages that require them.
   if (name.starts_with("nvidia-") && !name.starts_with("nvidia-dali")) return "";
   std::string digits = name.substr(dash + 3);
   if (digits.starts_with("da")) digits = digits.substr(2);
@@ -38,7 +38,8 @@ std::string cuda_in_name(const std::string& name) {
   return digits.size() == 2 && digits[0] == '1' ? digits : cuda_of_tag("cu" + digits);
 }
 
-/// Wheels that only GPU programs use. NCCL is not one: XGBoost requires it even for the CPU.
+/// Whether only GPU programs use this wheel. NCCL is not such a wheel: XGBoost requires it even on
+/// the CPU.
 bool is_for_computing(std::string_view wheel) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"nvidia-cuda-runtime", "nvidia-cublas", "nvidia-cudnn", "nvidia-cuda-nvrtc", "nvidia-cufft",
@@ -48,18 +49,19 @@ bool is_for_computing(std::string_view wheel) {
   });
 }
 
-/// "12" for nvidia-cublas-cu12, "13" for nvidia-cublas 13.0.0.19; "" unknown.
+/// The CUDA major version of a wheel: "12" for nvidia-cublas-cu12, "13" for nvidia-cublas
+/// 13.0.0.19; "" unknown.
 std::string cuda_of_wheel(Examination& look, const std::string& wheel) {
   if (const std::size_t at = wheel.rfind("-cu"); at != std::string::npos)
     if (std::string major = beginning(wheel.substr(at + 3), 1); !major.empty()) return major;
-  // Runtime, cuBLAS and NVRTC have CUDA's version; other libraries have their own.
+  // The runtime, cuBLAS and NVRTC have CUDA's version number. Other libraries have their own.
   if (wheel != "nvidia-cuda-runtime" && wheel != "nvidia-cublas" && wheel != "nvidia-cuda-nvrtc")
     return "";
   const auto has = look.facts.python.distribution(wheel);
   return has ? beginning(has->version, 1) : "";
 }
 
-/// Packages whose build is determined in another way.
+/// Whether other code already determines this package's build.
 bool is_known(std::string_view name) {
   return name == "torch" || name == "tensorflow" || name == "onnxruntime-gpu" ||
          name.starts_with("nvidia-") || name.starts_with("jax") || name.starts_with("cupy");
@@ -70,9 +72,9 @@ bool names(const Distribution& one, const std::string& wheel) {
                      [&](const std::string& row) { return parse_requirement(row).name == wheel; });
 }
 
-/// Whether the extra in "nvidia-cublas-cu12; extra == 'cuda'" was requested. Then all its wheels
-/// are installed, and no other package requires one of them. A single wheel may be installed for
-/// any reason.
+/// Whether the user requested the extra in "nvidia-cublas-cu12; extra == 'cuda'". This is so if all
+/// its wheels are installed and no other package requires one of them. A single wheel may be
+/// installed for any reason.
 bool was_asked_for(Examination& look, const Distribution& one, const std::string& marker) {
   const auto* all = look.see_whole(look.facts.python.distributions);
   if (all == nullptr) return false;
@@ -107,7 +109,7 @@ void add_required(Examination& look, const Distribution& one, std::vector<CudaUs
 void add_opened(Examination& look, std::vector<CudaUse>& uses) {
   for (const Opens& row : look.knowledge.compatibility().opens) {
     const auto package = look.facts.python.distribution(row.package);
-    // conda's builds use other versions.
+    // conda's builds use other CUDA versions.
     if (row.cuda.empty() || !package || !in_range(package->version, row.versions) ||
         conda_package(look, row.package) != nullptr)
       continue;
@@ -115,17 +117,19 @@ void add_opened(Examination& look, std::vector<CudaUse>& uses) {
   }
 }
 
-/// "12" for libcublas.so.12, "11.0" for libcudart.so.11.0; "" for a library with its own version.
+/// The CUDA version in a library's name: "12" for libcublas.so.12, "11.0" for libcudart.so.11.0; ""
+/// for a library with its own version number.
 std::string cuda_of_library(std::string_view name) {
   constexpr std::string_view kRuntime = "libcudart.so.", kBlas = "libcublas.so.";
   if (name.starts_with(kRuntime)) return beginning(name.substr(kRuntime.size()));
-  // Before 11 the file name lacked CUDA's minor version, which mattered then.
+  // Before CUDA 11, cuBLAS's file name lacked CUDA's minor version, which mattered at that time.
   if (name.starts_with(kBlas) && !is_older(name.substr(kBlas.size()), "11"))
     return beginning(name.substr(kBlas.size()), 1);
   return "";
 }
 
-/// Wheel folders in LD_LIBRARY_PATH, for a program that does not search them itself.
+/// Adds libraries from folders of wheels in LD_LIBRARY_PATH. A user sets these for programs that do
+/// not search the wheels themselves.
 void add_pointed_to(Examination& look, std::vector<CudaUse>& uses) {
   const auto* all = look.see(look.facts.python.libraries);
   if (all == nullptr) return;
@@ -139,15 +143,15 @@ void add_pointed_to(Examination& look, std::vector<CudaUse>& uses) {
   }
 }
 
-/// The CUDA in a package's local version: "12.1" for dgl 2.1.0+cu121, llama-cpp-python 0.3.2+cu124,
-/// torch-scatter 2.1.2+pt24cu124.
+/// The CUDA version in a package's local version: "12.1" for dgl 2.1.0+cu121, llama-cpp-python
+/// 0.3.2+cu124, torch-scatter 2.1.2+pt24cu124.
 std::string cuda_behind_the_plus(const Distribution& one) {
-  // version.py determines it for PyTorch and its pair.
+  // For PyTorch and its companion packages, version.py determines the CUDA version.
   if (one.name == "torch" || one.name == "torchvision" || one.name == "torchaudio") return "";
   return cuda_in_tag(local_part(one.version));
 }
 
-/// All packages of a conda environment use this CUDA.
+/// Adds the CUDA version of a conda environment, which all its packages use.
 void add_conda(Examination& look, std::vector<CudaUse>& uses) {
   const CondaPackage* cuda = conda_package(look, "cuda-version");
   if (cuda == nullptr) cuda = conda_package(look, "cudatoolkit");
@@ -166,18 +170,20 @@ void add_onnx(Examination& look, const Distribution& one, std::vector<CudaUse>& 
     uses.push_back({"ONNX Runtime " + one.version, build->cuda, build->path});
     return;
   }
-  // Before CUDA 11 it needed exactly the system's libraries; FW15 reports which are missing.
+  // Before CUDA 11, onnxruntime needed exactly the system's libraries. FW15 reports which of them
+  // are missing.
   for (const OnnxRelease& row : look.knowledge.compatibility().onnx)
     if (!row.cuda.empty() && !is_older(row.cuda, "11") && in_range(one.version, row.version))
       uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
 }
 
-/// "11.2" for PaddlePaddle's 2.1.3.post112. Up to 2.4 its wheels on PyPI are for 10.2.
+/// Adds PaddlePaddle and its CUDA version: "11.2" for 2.1.3.post112. Up to 2.4, its wheels on PyPI
+/// are for CUDA 10.2.
 void add_paddle(Examination& look, const Distribution& one, std::vector<CudaUse>& uses) {
   const PackageBuild* build = stated_build(look, one.name);
   std::string cuda = build == nullptr ? "" : build->cuda;
   const std::size_t post = one.version.rfind(".post");
-  // Before 2.0 it was the majors of CUDA and cuDNN: 1.8.5.post97.
+  // Before 2.0, the number after ".post" is CUDA's major version and then cuDNN's: 1.8.5.post97.
   const std::string tag = post == std::string::npos ? "" : one.version.substr(post + 5);
   if (cuda.empty() && !tag.empty() && is_older(one.version, "2.0"))
     cuda = tag.size() < 2 ? "" : beginning(tag.substr(0, tag.size() - 1), 1) + ".0";

@@ -32,7 +32,7 @@ bool matches(std::string_view pattern, std::string_view id) {
                                 : pattern == id;
 }
 
-/// Information, warning, or a problem that makes the GPU unusable.
+/// 0 for information, 1 for a warning, 2 for a problem that makes the GPU unusable.
 int weight_of(Severity severity) {
   return severity == Severity::kInfo ? 0 : severity == Severity::kWarning ? 1 : 2;
 }
@@ -60,21 +60,21 @@ const char* words_for(ProbeState state) {
 }
 
 bool may_explain(std::string_view patterns, const Finding& cause, const Finding& other) {
-  // A program's own fault in the log, or a GPU assigned to a guest, does not cause anything worse.
+  // An error of the program itself in the log, or a GPU assigned to a guest, causes nothing worse.
   if (cause.id == other.id || cause.severity == Severity::kInfo) return false;
   if (cause.confidence == Confidence::kLow && other.confidence != Confidence::kLow) return false;
   for (const std::string_view pattern : split(patterns, ' '))
     if (!pattern.empty() && matches(pattern, other.id)) return true;
-  // A probe shows that something fails, but not why, so any lower-layer problem that makes the GPU
-  // unusable explains it. Any problem of the machine also explains a driver failure of unknown
-  // cause.
+  // A probe shows that something fails, but not why. So any problem in a lower layer that makes the
+  // GPU unusable explains it. In the same way, any problem of the machine explains a driver failure
+  // of unknown cause.
   if (weight_of(cause.severity) != 2) return false;
   return (other.id.starts_with("PRB") && cause.layer < other.layer) ||
          (other.id == "DRV28" && cause.layer <= Layer::kContainer);
 }
 
-/// A finding says that something cannot work, but every framework of the target just did it. Then
-/// lower the rule's confidence.
+/// If a finding says that something cannot work, but every framework of the target just did it,
+/// lower the finding's confidence.
 void doubt_what_was_tried(Diagnosis& diagnosis, const ProbeFacts& probe) {
   if (!probe) return;
   std::string ran;
@@ -105,12 +105,13 @@ std::vector<model::Probed> probed_of(const std::vector<ProbeAnswer>& answers) {
   return all;
 }
 
-/// These rules are about the pasted text itself.
+/// Whether the rule is about the pasted text itself.
 bool is_about_the_text(std::string_view id) {
   return id == "ERR01" || id == "RT02";
 }
 
-/// How strongly a pasted error suggests this rule: 0 not at all, 1 as one of many, 2 clearly.
+/// How strongly a pasted error suggests this rule: 0 not at all, 1 as one of many causes, 2
+/// clearly.
 int weight_in_error(const std::vector<Recognised>& error, const std::string& id) {
   int most = 0;
   for (const Recognised& one : error)
@@ -124,7 +125,8 @@ std::string_view explained_by_rule(std::span<const Rule> rules, const std::strin
   return "";
 }
 
-/// Facts come from untrusted files, in particular from bundles, so nothing is printed unchanged.
+/// Facts come from untrusted files, in particular from bundles. Text is made printable before it is
+/// shown.
 std::string fit_to_show(const std::string& text) {
   std::string shown;
   for (const std::string_view line : split(text, '\n'))
@@ -144,7 +146,8 @@ void complete(Finding& finding, const Rule& rule) {
   finding.confidence = rule.proven ? Confidence::kHigh : Confidence::kLow;
 }
 
-/// A driver answered for one, or its node exists: on WSL and in containers without the bus.
+/// Whether the driver reports a GPU, or a GPU's node exists. The latter helps on WSL and in
+/// containers that do not show the PCI bus.
 bool shows_gpu(const Facts& facts) {
   return (facts.driver.gpus && !facts.driver.gpus->empty()) ||
          !facts.nodes.nvidia_gpus().value_or({}).empty() || facts.nodes.kfd.has_value();
@@ -159,8 +162,8 @@ bool has_gpu_on_bus(const Facts& facts) {
 constexpr std::array<std::string_view, 5> kFrameworks{"torch", "tensorflow", "jax", "onnxruntime",
                                                       "cupy"};
 
-/// Whether the Python has each framework that the message's line names; at least one if it names
-/// none.
+/// Whether the Python has every framework that the message's line names. If the line names none,
+/// one framework is enough.
 bool has_frameworks(const Recognised& message, const Facts& facts) {
   const auto is_named = [&](std::string_view framework) {
     const auto is_same = [](char a, char b) { return (a | 0x20) == b; };
@@ -180,15 +183,15 @@ bool has_frameworks(const Recognised& message, const Facts& facts) {
                        : std::all_of(named.begin(), named.end(), is_there);
 }
 
-/// Whether this rule had something to compare: a framework, or a toolkit with a framework.
+/// Whether this rule had something to compare: a framework, or a toolkit together with a framework.
 bool had_subject(const std::string& rule, const Recognised& message, const Facts& facts) {
   const bool about_toolkit = rule == "ENV10" || rule == "ENV11";
   if (about_toolkit && !facts.toolchain.building) return false;
   return !(about_toolkit || rule.starts_with("FW")) || has_frameworks(message, facts);
 }
 
-/// Whether everything that can cause the message was compared. All its rules must have run, with a
-/// GPU and something to compare.
+/// Whether everything that can cause the message was compared: all rules for it ran, there is a
+/// GPU, and each rule had something to compare.
 bool was_compared(const Recognised& message, const Diagnosis& diagnosis, const Facts& facts) {
   if (message.rules.empty() || !(shows_gpu(facts) || has_gpu_on_bus(facts))) return false;
   return std::all_of(message.rules.begin(), message.rules.end(), [&](const std::string& rule) {
@@ -221,7 +224,7 @@ std::vector<model::KnownMessage> messages_of(const std::vector<Recognised>& erro
   return messages;
 }
 
-/// For each finding, the indices of findings it may explain.
+/// For each finding, the indices of the findings that it may explain.
 std::vector<std::vector<std::size_t>> explanations(const std::vector<Finding>& findings,
                                                    std::span<const Rule> rules) {
   std::vector<std::vector<std::size_t>> explained(findings.size());
@@ -234,10 +237,11 @@ std::vector<std::vector<std::size_t>> explanations(const std::vector<Finding>& f
   return explained;
 }
 
-/// "No GPU" is a verdict; "nothing was checked" is not.
+/// The summary if nothing is wrong. It may say "no GPU", but must not say so if nothing was
+/// checked.
 std::string verdict_without_faults(const Diagnosis& diagnosis, bool has_gpu) {
   if (model::is_empty_look(diagnosis)) return std::string(tr("nothing could be checked"));
-  // If no rule could look for a GPU, nothing is known about it.
+  // If the rule that looks for a GPU (HW01) could not run, it is unknown whether there is one.
   const bool looked = std::none_of(diagnosis.not_checked.begin(), diagnosis.not_checked.end(),
                                    [](const NotChecked& one) { return one.id == "HW01"; });
   if (!looked && !has_gpu)
@@ -254,8 +258,8 @@ void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules,
                     const std::vector<Recognised>& error) {
   const std::size_t count = findings.size();
   const auto explained = explanations(findings, rules);
-  // Explanations go up by layers. The bound prevents an endless loop if the rule table contains a
-  // cycle by mistake.
+  // An explanation can only lead up one layer at a time. The bound prevents an endless loop if the
+  // rule table contains a cycle by mistake.
   std::vector<int> depth(count, 0);
   std::vector<int> weight(count), named_by_error(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -315,9 +319,9 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
         rule.look(examination);
       else if (!check_on_request(rule.id, examination, request, diagnosis.findings))
         continue;
-      // The rule itself decides what a missing file means ("/proc/modules" of a kernel without
-      // modules, or ENODATA for a simulated machine), and also facts that were not requested.
-      // Denied access always counts.
+      // Each rule itself decides how to treat a missing file ("/proc/modules" of a kernel without
+      // modules, or ENODATA for a simulated machine) and facts that were not requested. Denied
+      // access always makes a rule "not checked".
       for (const Unreadable& why : log.entries())
         if ((why.error_number != ENOENT || is_unmounted(why)) && why.error_number != ENODATA)
           examination.note_unreadable(why);

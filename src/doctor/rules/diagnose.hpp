@@ -1,4 +1,4 @@
-// diagnose(): converts facts to a diagnosis. Pure.
+// diagnose() turns facts into a diagnosis. Pure.
 #pragma once
 
 #include <string>
@@ -13,24 +13,25 @@
 
 namespace berth::doctor {
 
-/// `only`: ids of rules to run; empty: all.
+/// `only` has the ids of the rules to run; empty: all.
 [[nodiscard]] model::Diagnosis diagnose(const Facts& facts, const Knowledge& knowledge,
                                         const std::vector<std::string>& only = {},
                                         const RequestFacts& request = {});
 
-/// The same with the given rules (for tests).
+/// The same with other rules than the built-in ones, for tests.
 [[nodiscard]] model::Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts,
                                              const Knowledge& knowledge,
                                              const RequestFacts& request = {});
 
-/// Sorts findings: a cause before what it explains; then by layer, severity, confidence. A finding
-/// that a proven one explains is never before it. Findings related to a pasted error come first,
-/// after their causes; for an unproven rule this only changes the order among similar findings.
+/// Sorts findings: first a cause, then what it explains; then by layer, severity, confidence. A
+/// finding never comes before a proven one that explains it. Findings related to a pasted error
+/// come first, after their causes; for an unproven rule this only changes the order among similar
+/// findings.
 void order_by_cause(std::vector<model::Finding>& findings, std::span<const Rule> rules,
                     const std::vector<Recognised>& error = {});
 
-/// The probes, and what was found for each known message of a pasted text. Without `facts`, nothing
-/// was compared with a machine.
+/// The answers of the probes, and the result for each known message of a pasted text. If `facts` is
+/// null, nothing was compared with a machine.
 [[nodiscard]] model::DiagnosisParts parts_of(const RequestFacts& request,
                                              const model::Diagnosis& diagnosis,
                                              const Facts* facts = nullptr);

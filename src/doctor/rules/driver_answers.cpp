@@ -49,7 +49,7 @@ void compute_mode(Examination& look) {
     if (mode == nullptr || *mode == "default") continue;
     const bool held = gpu.processes_memory_bytes.value_or(0) > 0;
     const bool prohibited = *mode == "prohibited";
-    // An MPS server is the only process, but lets other programs share the GPU.
+    // If the only process is an MPS server, other programs can still share the GPU.
     const auto& server = look.facts.nvidia.mps_control;
     if (!prohibited && look.facts.driver.cuda_init.value_or(1) == 0 &&
         (look.see(server) != nullptr || server.is_unreadable()))
@@ -58,7 +58,8 @@ void compute_mode(Examination& look) {
         prohibited ? text("GPU {} is set to accept no programs", gpu.pci_address)
         : held     ? text("GPU {} accepts only one program, and one is using it", gpu.pci_address)
                    : text("GPU {} accepts only one program", gpu.pci_address));
-    // Some clusters configure it like this. Without another process it blocks nobody.
+    // Some clusters use this compute mode on purpose. While no process uses the GPU, nobody is
+    // blocked.
     if (!prohibited && !held) finding.severity = Severity::kInfo;
     finding.evidence.push_back(text("NVML: its compute mode is “{}”", printable(*mode)));
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -c 0", pasted(gpu.pci_address)),
@@ -132,7 +133,7 @@ void cc_not_ready(Examination& look) {
   }
 }
 
-/// The meaning of a cuInit code, if no other rule handles it.
+/// The meaning of a cuInit error code that no other rule reports.
 const char* meaning_of(int code) {
   switch (code) {
     case 2:
@@ -151,15 +152,15 @@ const char* meaning_of(int code) {
   }
 }
 
-/// Other rules know these cuInit codes and their causes.
+/// Whether other rules know this cuInit error code and its causes.
 bool is_known_code(int code) {
   constexpr auto kKnown =
       std::to_array({0, 34, 35, 101, 719, 802, 803, 804, 805, 806, 807, 808, 809, 999});
   return std::find(kKnown.begin(), kKnown.end(), code) != kKnown.end();
 }
 
-/// Nothing that other rules check is wrong: nodes exist and can be opened, and the log has no
-/// error.
+/// Whether everything that other rules check is in order: nodes exist and can be opened, and the
+/// log has no error.
 bool ways_are_open(Examination& look) {
   const auto* nodes = look.see(look.facts.nvidia.nodes);
   if (nodes == nullptr || nodes->empty() || !is_loaded(look, "nvidia") ||
@@ -190,8 +191,8 @@ bool excludes_gpus(Examination& look) {
   return false;
 }
 
-/// GPUs that are bound to the driver on the bus, but not listed by its library. A process that may
-/// open only some nodes correctly sees only these GPUs.
+/// Reports GPUs that are bound to the driver on the bus, but that the driver's library does not
+/// list. This is correct for a process that may open only some of the nodes.
 bool gpus_unlisted(Examination& look) {
   constexpr int kNoDevice = 100;
   const auto& driver = look.facts.driver;
@@ -230,7 +231,7 @@ bool gpus_unlisted(Examination& look) {
   return true;
 }
 
-/// It fails and nothing known explains it; report at least that.
+/// The driver fails and no known cause explains this. The failure itself is reported.
 void unexplained(Examination& look) {
   if (!may_concern_nvidia(look.facts) || look.facts.machine.is_wsl ||
       look.facts.machine.is_jetson || !ways_are_open(look))

@@ -1,5 +1,5 @@
-// Rules DRV06 to DRV08: whether the flavour and branch of NVIDIA's module support the installed
-// GPUs.
+// Rules DRV06 to DRV08: whether the kind (open or proprietary) and the branch of NVIDIA's module
+// support the installed GPUs.
 #include <algorithm>
 #include <array>
 
@@ -16,18 +16,19 @@ std::string describe(const PciFunction& gpu) {
   return fmt::format("{} (10de:{:04x})", gpu.address, gpu.device);
 }
 
-/// Since Blackwell the proprietary module supports no GPU. NVIDIA's device ids increase with its
-/// generations.
+/// The proprietary module supports no GPU from Blackwell on. NVIDIA's device ids increase with each
+/// generation.
 bool is_from_blackwell(const PciFunction& gpu) {
   constexpr std::uint32_t kFirst = 0x2900;
   return gpu.device >= kFirst;
 }
 
-/// GPUs from before Turing and after Hopper in one machine: no flavour of the module supports both.
+/// One machine has a GPU from before Turing and a GPU from after Hopper. Neither kind of module
+/// supports both.
 bool told_of_both_kinds(Examination& look, Finding& finding) {
   const PciFunction *old = nullptr, *blackwell = nullptr;
   for (const auto* gpu : nvidia_gpus(look)) {
-    if (gpu->driver.value_or("") == "vfio-pci") continue;  // assigned to a guest
+    if (gpu->driver.value_or("") == "vfio-pci") continue;  // the GPU is assigned to a guest
     if (is_before_turing(*gpu)) old = gpu;
     if (is_from_blackwell(*gpu)) blackwell = gpu;
   }
@@ -71,8 +72,9 @@ void open_module_old_gpu(Examination& look) {
                                   "580"));
 }
 
-/// The first branch that supports GPUs from this PCI id on; ids increase with generations. No
-/// public table is complete, so this is only a warning unless the driver itself rejects the GPU.
+/// The first driver branch that supports GPUs from this PCI id on; ids increase with each
+/// generation. No public table is complete, so this leads only to a warning unless the driver
+/// itself rejects the GPU.
 int first_branch_for(const PciFunction& gpu) {
   struct Generation {
     std::uint32_t first;
@@ -91,7 +93,7 @@ int first_branch_for(const PciFunction& gpu) {
   return branch;
 }
 
-/// A GPU on the proprietary module that does not answer; the log need not show why.
+/// A new GPU that does not answer with the proprietary module. The log may not show the reason.
 const PciFunction* needs_open_module(Examination& look) {
   const bool* open = look.see(look.facts.nvidia.open_module);
   if (open == nullptr || *open) return nullptr;
@@ -128,7 +130,7 @@ void proprietary_module_new_gpu(Examination& look) {
                             : on_system(look, "driver_open", "", "580"));
 }
 
-/// A GPU newer than the driver, so the driver ignores it.
+/// Reports a GPU that is newer than the driver. The driver ignores such GPUs.
 bool not_served_yet(Examination& look) {
   const std::string line = newest_line(look, {"NVRM", "is not supported by the"});
   const std::string version =
@@ -155,9 +157,9 @@ bool not_served_yet(Examination& look) {
   return false;
 }
 
-/// The last branch for GPUs up to this PCI id, of generations before Maxwell; from
-/// https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/supportedchips.html. From
-/// Maxwell to Volta it is 580. 0: newer branches also support it.
+/// The last driver branch for GPUs up to this PCI id. The ids cover generations before Maxwell, and
+/// are from https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/supportedchips.html.
+/// From Maxwell to Volta it is 580. 0: newer branches also support it.
 int last_branch_for(const PciFunction& gpu) {
   struct Range {
     std::uint32_t first, last;
@@ -178,7 +180,8 @@ int last_branch_for(const PciFunction& gpu) {
   return is_before_turing(gpu) ? 580 : 0;
 }
 
-/// From the module, or from the libraries if none is loaded; the oldest if there are several.
+/// The version of the loaded module, or of the libraries if none is loaded. If libraries have
+/// several versions, the oldest.
 std::string installed_version(const NvidiaFacts& nvidia) {
   if (nvidia.module_version) return *nvidia.module_version;
   if (nvidia.library_version) return *nvidia.library_version;
@@ -190,7 +193,7 @@ std::string installed_version(const NvidiaFacts& nvidia) {
   return oldest == libraries.end() ? "" : oldest->version;
 }
 
-/// It has no driver, or NVIDIA's driver was queried and does not know it.
+/// Whether the GPU has no driver, or NVIDIA's driver was queried and does not know this GPU.
 bool is_left_alone(Examination& look, const PciFunction& gpu) {
   constexpr int kNotLoaded = 9;
   if (gpu.driver.is_absent()) return true;
@@ -202,7 +205,8 @@ bool is_left_alone(Examination& look, const PciFunction& gpu) {
                       [&](const GpuAnswer& one) { return one.pci_address == gpu.address; });
 }
 
-/// The older branch may not support the GPUs that work now; then no branch supports both.
+/// The older branch may not support the GPUs that work now. In that case, no branch supports all of
+/// them.
 void advise_branch(Examination& look, Finding& finding,
                    const std::vector<const PciFunction*>& working, int branch) {
   for (const PciFunction* gpu : working)

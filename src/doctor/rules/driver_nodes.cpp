@@ -1,4 +1,4 @@
-// Rules DRV11 to DRV14: the device nodes, the nvidia_uvm module, and what prevents it from working.
+// Rules DRV11 to DRV14: problems with the device nodes and with the nvidia_uvm module.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,7 +12,8 @@ namespace {
 
 constexpr int kCudaUnknown = 999, kLaunchFailure = 719;
 
-/// apptainer exec --nv: the driver's libraries are present, and /dev is the host's.
+/// Whether "apptainer exec --nv" started this container: the driver's libraries are present, and
+/// /dev is the host's.
 bool is_given_by_apptainer(Examination& look) {
   const auto* kind = look.see(look.facts.container.kind);
   const auto& names = look.facts.container.singularity_libraries;
@@ -21,8 +22,8 @@ bool is_given_by_apptainer(Examination& look) {
                      [](const std::string& name) { return name.starts_with("libcuda.so"); });
 }
 
-/// The driver has the GPU, but no nodes were created: no desktop and no nvidia-modprobe. Or a
-/// service has its own /dev.
+/// The driver uses the GPU, but no node exists. Either nothing has created them (no desktop, no
+/// nvidia-modprobe), or a service has its own /dev.
 void no_node_at_all(Examination& look) {
   const bool by_apptainer = is_given_by_apptainer(look);
   if (!by_apptainer &&
@@ -48,8 +49,8 @@ void no_node_at_all(Examination& look) {
   }
 }
 
-/// A node that was created by hand, or before the module was reloaded: no driver has its number
-/// now.
+/// Reports a node whose number belongs to no driver now. It was created by hand, or before the
+/// module was loaded again.
 bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes) {
   for (const DeviceNode& one : nodes) {
     const int error = one.node.open_error.value_or(0);
@@ -71,8 +72,8 @@ bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes
   return false;
 }
 
-/// The current number of nvidia_uvm, from the kernel's list, otherwise from the log line at loading
-/// ("Loaded the UVM driver, major device number 510.").
+/// The current major number of nvidia_uvm: from the kernel's list, or else from the log line at
+/// loading ("Loaded the UVM driver, major device number 510.").
 std::optional<unsigned> number_of_uvm(Examination& look) {
   if (const auto* majors = look.see(look.facts.nvidia.majors)) {
     const auto row = majors->find("nvidia-uvm");
@@ -89,8 +90,8 @@ std::optional<unsigned> number_of_uvm(Examination& look) {
   return number ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
 }
 
-/// The node has a number of another driver or of none. A package's udev rule created it with a
-/// fixed number, or an outdated spec passed it to a container.
+/// Reports a node whose number belongs to another driver or to none. A udev rule of a package
+/// created it with a fixed number, or an outdated CDI spec passed it to a container.
 bool node_of_another_number(Examination& look, const std::vector<DeviceNode>& nodes) {
   const auto node = std::find_if(nodes.begin(), nodes.end(), [](const DeviceNode& one) {
     return one.path == "/dev/nvidia-uvm";
@@ -136,9 +137,9 @@ void uvm_missing(Examination& look) {
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   const auto& cuda = look.facts.driver.cuda_init;
   if (cuda && *cuda == 0) return;
-  // Opening a node loads its module, unless CUDA reports that this failed.
+  // Opening a node loads its module. It is a problem only if CUDA reports that this failed.
   if (!uvm.is_absent() && !(unloaded && cuda)) return;
-  // Outside a container CUDA creates them itself at start, if nvidia-modprobe is allowed to.
+  // Outside a container, CUDA creates the nodes itself at start if nvidia-modprobe is allowed to.
   const Fact<bool>& helper = look.facts.nvidia.modprobe_helper;
   const bool helps_itself =
       !look.facts.machine.in_container && (helper.value_or(false) || helper.is_unreadable());
@@ -163,7 +164,7 @@ void uvm_missing(Examination& look) {
             "ExecStartPre=/usr/bin/nvidia-modprobe -c 0 -u")});
 }
 
-/// A Jetson's nodes belong to a group: video or render.
+/// On a Jetson, the nodes belong to the group video or render.
 void tegra_permission(Examination& look) {
   const auto* nodes = look.see(look.facts.nodes.tegra);
   const auto* identity = look.see(look.facts.process.identity);
@@ -180,7 +181,8 @@ void tegra_permission(Examination& look) {
   }
 }
 
-/// The node has the mode from the module's parameter, and nvidia-modprobe keeps it.
+/// Whether the node's mode is the one that the module's parameter sets. nvidia-modprobe does not
+/// change it.
 bool is_set_by_driver(Examination& look, const Node& node) {
   const auto& all = look.facts.nvidia.parameters;
   if (!all || !all->contains("DeviceFileMode")) return false;
@@ -189,7 +191,8 @@ bool is_set_by_driver(Examination& look, const Node& node) {
 }
 
 void node_permission(Examination& look) {
-  constexpr gid_t kOverflow = 65534;  // a group outside this user namespace: CTR12
+  constexpr gid_t kOverflow =
+      65534;  // the kernel shows this id for groups outside the user namespace; CTR12 reports these
   if (look.facts.machine.is_jetson) return tegra_permission(look);
   if (!driver_runs(look)) return;
   const auto* nodes = look.see(look.facts.nvidia.nodes);
@@ -227,7 +230,7 @@ void node_permission(Examination& look) {
                            text("restores the mode that the driver is configured for")});
 }
 
-/// Whether nvidia_uvm was loaded after the last resume, according to the log.
+/// Whether the log shows that nvidia_uvm was loaded again after the last resume.
 bool reloaded_since_resume(const std::vector<std::string>& log) {
   std::size_t resumed = 0, loaded = 0;
   for (std::size_t i = 0; i < log.size(); ++i) {
@@ -242,7 +245,7 @@ void uvm_after_suspend(Examination& look) {
   const int* cuda = look.see(look.facts.driver.cuda_init);
   if (cuda == nullptr || (*cuda != kCudaUnknown && *cuda != kLaunchFailure)) return;
   if (look.facts.driver.nvml_init.value_or(0) != 0) return;
-  // Missing or inaccessible nodes are the cause.
+  // If nodes are missing or cannot be opened, that is the cause.
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   if (uvm.is_absent() || (uvm && uvm->node.open_error.value_or(0) != 0)) return;
   const int slept = look.facts.machine.suspends.value_or(0);

@@ -1,4 +1,5 @@
-// Rules DRV15, DRV16, DRV22, DRV37: services of the driver: fabric manager, persistence, MPS.
+// Rules DRV15, DRV16, DRV22, DRV37: services of the driver (fabric manager, persistence daemon,
+// MPS, IMEX).
 #include <algorithm>
 #include <array>
 
@@ -14,7 +15,8 @@ namespace {
 
 constexpr int kCudaNotReady = 802, kCudaMps = 805, kCudaMpsFull = 808;
 
-/// The problem if the versions of service and driver differ; "" equal or unknown.
+/// Describes the problem if service and driver have different versions; "" if they are equal or
+/// unknown.
 std::string fabric_version_trouble(const NvidiaFacts& nvidia) {
   const std::string module = nvidia.module_version.value_or("");
   const std::string service = nvidia.fabric_manager.value_or("");
@@ -26,7 +28,7 @@ std::string fabric_version_trouble(const NvidiaFacts& nvidia) {
 
 struct Fabric {
   int switches = 0;
-  bool unfinished = false;  // a GPU reports it
+  bool unfinished = false;  // a GPU reports that its fabric setup is not finished
   bool finished = false;
   std::string state;
 };
@@ -70,7 +72,7 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
       text("in exactly the driver's version; then start the programs again"), branch));
 }
 
-/// The same code for a single GPU in confidential computing mode: DRV27.
+/// A single GPU in confidential computing mode returns the same code; DRV27 reports it.
 bool waits_for_attestation(Examination& look) {
   const auto& gpus = answers(look);
   return std::any_of(gpus.begin(), gpus.end(),
@@ -87,7 +89,7 @@ void fabric_manager(Examination& look) {
   if (cuda != nullptr && *cuda == 0) return;
   if (const auto& log = look.facts.machine.kernel_log;
       log && !newest_line(*log, {"devmem_alloc_pagemap"}).empty())
-    return;  // DRV14: the same code with another cause
+    return;  // DRV14 reports another cause of the same code
   const auto* processes = look.see(look.facts.machine.processes);
   const auto has = [&](std::string_view name) {
     return processes != nullptr &&
@@ -96,7 +98,7 @@ void fabric_manager(Examination& look) {
   // The kernel truncates names to 15 characters.
   const bool runs = has("nv-fabricmanage");
   const std::string trouble = fabric_version_trouble(look.facts.nvidia);
-  // A container or guest does not see the host's processes.
+  // Containers and guests do not show the host's processes.
   const bool sees_host = !look.facts.machine.in_container && processes != nullptr;
   const bool absent = fabric.switches > 0 && sees_host && !runs && !fabric.finished;
   if (!refused && !fabric.unfinished && !absent && trouble.empty()) return;
@@ -137,7 +139,8 @@ void mps(Examination& look) {
   if (!may_concern_nvidia(look.facts)) return;
   const auto named = look.facts.process.variable("CUDA_MPS_PIPE_DIRECTORY");
   const int* cuda = look.see(look.facts.driver.cuda_init);
-  // 805: no connection; 806, 807: the server failed or is not ready; 808, 809: too many users.
+  // 805: no connection to the MPS server; 806, 807: it failed or is not ready; 808, 809: too many
+  // users.
   if (cuda == nullptr || *cuda < kCudaMps || *cuda > kCudaMpsFull + 1) return;
   Finding& finding =
       look.found(*cuda < kCudaMpsFull
@@ -165,7 +168,7 @@ void mps(Examination& look) {
                          text("ends it: programs then use the GPU without MPS")});
 }
 
-/// GB200 and GB300: NVLink between machines, which share memory through an IMEX channel.
+/// GB200 and GB300: NVLink connects several machines, which share memory through an IMEX channel.
 void no_imex_channel(Examination& look) {
   const auto& gpus = answers(look);
   const bool linked = std::any_of(gpus.begin(), gpus.end(), [](const GpuAnswer& gpu) {
@@ -180,7 +183,7 @@ void no_imex_channel(Examination& look) {
     return;
   Finding& finding = look.found(
       text("there is no IMEX channel: the GPUs cannot reach those of other machines over NVLink"));
-  // A single machine does not need it.
+  // A job on a single machine needs no IMEX channel.
   if (!spans_machines(look)) finding.severity = Severity::kInfo;
   finding.evidence = {fmt::format("/dev/nvidia-caps-imex-channels/channel0: {}", tr("missing")),
                       text("NVML: the fabric's state is “{}”", "completed"),

@@ -1,4 +1,4 @@
-// Rules ENV for single variables that configure libraries, and for files that they name.
+// Rules ENV about single variables that configure libraries, and about files that variables name.
 #include <algorithm>
 #include <array>
 
@@ -53,14 +53,15 @@ void ld_preload(Examination& look) {
   }
 }
 
-/// Packages that search for libnvvm or nvcc there at run time.
+/// Whether a package is installed that searches for libnvvm or nvcc in CUDA_HOME at run time.
 bool compiles_at_run_time(Examination& look) {
   for (const char* name : {"numba", "numba-cuda", "pycuda", "deepspeed", "cupy"})
     if (look.facts.python.distribution(name)) return true;
   return false;
 }
 
-/// CUDA_HOME=$CUDA_HOME:/usr/local/cuda, written like PATH; but it is one folder, not a list.
+/// Reports CUDA_HOME=$CUDA_HOME:/usr/local/cuda, which is written like PATH. CUDA_HOME is one
+/// folder and not a list.
 bool is_list(Examination& look, const char* name) {
   const std::string value = variable_or_empty(look, name);
   if (value.find(':') == std::string::npos) return false;
@@ -94,8 +95,8 @@ void cuda_home(Examination& look) {
                          text("lists the installed toolkits; only building extensions needs one")});
 }
 
-/// Compares the nvcc used for builds with the driver, which must run its output, and with PyTorch,
-/// whose extensions it compiles.
+/// Compares the nvcc that is used for builds with the driver, which must run the compiled code, and
+/// with PyTorch, whose extensions it compiles.
 void nvcc_newer(Examination& look) {
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
   if (toolkit == nullptr || version_of(toolkit->version).size() < 2 || seen_gpus(look).empty() ||
@@ -107,16 +108,17 @@ void nvcc_newer(Examination& look) {
   const auto differs = [&](const std::string& other) {
     return version_of(nvcc)[0] != version_of(other)[0];
   };
-  // 12.6 has the PTX version of 12.5.
+  // CUDA 12.6 has the same PTX version as 12.5.
   const bool same_ptx = nvcc == "12.6" && driver.cuda == "12.5";
-  // An image contains its toolkit, which may be newer than the driver within a major release.
+  // The nvcc belongs to an image. Within a major release, an image's toolkit may be newer than the
+  // driver.
   const bool of_image = look.facts.machine.in_container || look.facts.container.kind.has_value();
   const bool newer = !driver.cuda.empty() && !same_ptx && is_older(driver.cuda, nvcc);
   if (newer && (differs(driver.cuda) || !of_image)) {
     Finding& finding =
         look.found(text("nvcc is from CUDA {}, but the driver only accepts code of CUDA up to {}",
                         nvcc, driver.cuda));
-    // Within a major release machine code works; only PTX does not.
+    // Within a major release, machine code works on an older driver. Only PTX does not.
     finding.severity = differs(driver.cuda) ? Severity::kWarning : Severity::kInfo;
     finding.evidence = {fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version)};
     if (!driver.version.empty())
@@ -151,8 +153,8 @@ void nvcc_path(Examination& look) {
                     look.facts.process.variable("CUDA_PATH").has_value();
   const auto* other = look.see(home ? named.cuda_home_nvcc_target : named.usual_nvcc);
   if (other == nullptr || *other == *first) return;
-  // Without CUDA_HOME, extensions use the nvcc in PATH. A user with a newer toolkit does not expect
-  // that to be the distribution's.
+  // Without CUDA_HOME, extensions are compiled with the nvcc in PATH. If this is the distribution's
+  // nvcc, a user with a newer toolkit may not expect that.
   if (!home && !first->starts_with("/usr/bin/") && !first->starts_with("/usr/lib/")) return;
   Finding& finding =
       look.found(text("the nvcc in PATH is not the toolkit's: {}, not {}", *first, *other));
@@ -165,7 +167,7 @@ void nvcc_path(Examination& look) {
                          text("then rebuild the extension")});
 }
 
-/// 10.3.0 → 100300, the kernel's numbering of targets.
+/// Converts a GPU version to the kernel's target number: 10.3.0 → 100300.
 std::optional<unsigned> target_of(std::string_view version) {
   const auto parts = split(version, '.');
   if (parts.size() != 3) return std::nullopt;
@@ -183,8 +185,8 @@ void hsa_override(Examination& look) {
   if (nodes == nullptr || nodes->empty()) return;
   const auto wanted = target_of(value);
   if (wanted) {
-    // Targets of one generation have the same instructions: 10.3.0 works for 10.3.1, 11.0.0 for
-    // 11.5.1.
+    // Targets of one generation have the same instructions: code for 10.3.0 runs on 10.3.1, and
+    // code for 11.0.0 on 11.5.1.
     if (std::any_of(nodes->begin(), nodes->end(),
                     [&](const KfdNode& node) { return node.target / 10000 == *wanted / 10000; }))
       return;
@@ -255,7 +257,7 @@ void nccl_interface(Examination& look, const std::vector<std::string>& interface
                       interfaces);
 }
 
-/// All named adapters exist, but none has a link. NCCL only uses active ports.
+/// All adapters that the variable names exist, but none has a link. NCCL only uses active ports.
 void adapters_down(Examination& look, std::string_view value, bool exact) {
   const char* name = "NCCL_IB_HCA";
   const auto* ports = look.see(look.facts.rdma.ports);
@@ -278,7 +280,7 @@ void adapters_down(Examination& look, std::string_view value, bool exact) {
       {"ibstat", text("INIT means no subnet manager, DOWN means no cable or no peer")});
 }
 
-/// "mlx5_0:1,mlx5_1", "=mlx5_0", "^mlx5_3": names are prefixes, except after "=".
+/// Parses "mlx5_0:1,mlx5_1", "=mlx5_0", "^mlx5_3". The names are prefixes, except after "=".
 void infiniband_adapters(Examination& look) {
   const char* name = "NCCL_IB_HCA";
   const std::string value = variable_or_empty(look, name);
@@ -301,7 +303,7 @@ void socket_interface(Examination& look) {
   const std::string gloo = variable_or_empty(look, "GLOO_SOCKET_IFNAME");
   if (nccl.empty() && gloo.empty()) return;
   const auto& known = look.facts.platform.interfaces;
-  // Gloo does not support ^, so it is always wrong.
+  // Gloo does not support "^", so a value with it is always wrong.
   const std::vector<std::string> none;
   if (!known && contains(gloo, "^")) return gloo_interface(look, none);
   const auto* interfaces = look.see(known);
@@ -315,7 +317,7 @@ void socket_interface(Examination& look) {
                         *interfaces);
 }
 
-/// No pair of GPUs supports it anyway, so the variable has no effect.
+/// Whether no pair of GPUs supports peer access, so that the variable has no effect.
 bool peers_are_impossible(const DriverAnswers& driver) {
   if (!driver.peer_pairs_unsupported || !driver.gpus) return false;
   const std::size_t count = driver.gpus->size();

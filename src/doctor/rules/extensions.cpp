@@ -1,4 +1,4 @@
-// Rule FW06: packages that are compiled against PyTorch, and for which release.
+// Rule FW06: packages that are compiled against another PyTorch release than the installed one.
 #include <algorithm>
 #include <array>
 
@@ -14,15 +14,15 @@
 namespace berth::doctor {
 namespace {
 
-/// The evidence for which PyTorch an extension was compiled.
+/// For which PyTorch an extension was compiled, and what shows it.
 struct BuiltFor {
   std::string torch;  // "2.2"; "" unknown
   std::string because;
   bool other_abi = false;
 };
 
-/// Wheels from PyTorch's index use the old C++ ABI before 2.6 and the new one since 2.7. Of 2.6,
-/// only the CUDA 12.6 build uses the new one.
+/// Whether a PyTorch uses the new C++ ABI. Wheels from PyTorch's index use the old one before 2.6
+/// and the new one since 2.7. In 2.6, only the build for CUDA 12.6 uses the new one.
 bool has_new_abi(const std::string& torch) {
   if (in_range(torch, "2.6")) return local_part(torch).starts_with("cu126");
   return !is_older(torch, "2.6");
@@ -38,9 +38,9 @@ BuiltFor by_url(const Distribution& one, const std::string& torch) {
           one.path + "/direct_url.json: " + one.url, new_abi != has_new_abi(torch)};
 }
 
-/// torch-scatter 2.1.2+pt24cu124 and other PyG packages.
+/// By the version of PyG packages, such as torch-scatter 2.1.2+pt24cu124.
 BuiltFor by_version(const Distribution& one) {
-  // Its release numbers equal those of PyTorch.
+  // This package has the same release numbers as PyTorch.
   if (one.name == "intel-extension-for-pytorch") return {beginning(one.version), one.path};
   const std::string_view tag = local_part(one.version);
   const std::size_t end = tag.find_first_not_of("0123456789", 2);
@@ -57,14 +57,15 @@ BuiltFor by_conda(const CondaPackage& one) {
   return {beginning(std::string_view(one.build).substr(at + kMark.size())), one.path};
 }
 
-/// xformers records what it was compiled with. Since 0.0.33 one build supports several releases.
+/// xformers records the PyTorch that it was compiled with. Since 0.0.33, one build supports several
+/// releases.
 BuiltFor by_stated_build(Examination& look, const Distribution& one) {
   const PackageBuild* build = stated_build(look, one.name);
   if (build == nullptr || build->torch.empty() || !is_older(one.version, "0.0.33")) return {};
   return {beginning(build->torch), text("{}: built with PyTorch {}", build->path, build->torch)};
 }
 
-/// Each release is compiled for one PyTorch and requires exactly that.
+/// For packages of which each release is compiled for one PyTorch and requires exactly that one.
 BuiltFor by_pin(const Distribution& one) {
   if (one.name != "xformers" && one.name != "vllm" && one.name != "torchtext" &&
       one.name != "torch-tensorrt")
@@ -75,7 +76,7 @@ BuiltFor by_pin(const Distribution& one) {
   return {};
 }
 
-/// conda's pytorch-scatter is torch-scatter on PyPI.
+/// The name on PyPI of a conda package: torch-scatter for conda's pytorch-scatter.
 std::string name_on_pypi(const std::string& name) {
   constexpr auto kOfConda = std::to_array<std::string_view>(
       {"pytorch-scatter", "pytorch-sparse", "pytorch-cluster", "pytorch-spline-conv"});
@@ -84,14 +85,15 @@ std::string name_on_pypi(const std::string& name) {
              : "torch" + name.substr(7);
 }
 
-/// Published as binaries, each release for one PyTorch, so none is compiled locally.
+/// Whether the package is published as binaries, each release for one PyTorch. Users do not compile
+/// it.
 bool is_published_compiled(std::string_view name) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"xformers", "vllm", "torchtext", "torch-tensorrt", "intel-extension-for-pytorch"});
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-/// "==2.6.0" from its requirement on that package; "" none.
+/// The version that a package requires of `name`: "==2.6.0"; "" if it names none.
 std::string pin_of(const Distribution& one, std::string_view name) {
   for (const std::string& row : one.needs)
     if (const Requirement need = parse_requirement(row);
@@ -100,7 +102,7 @@ std::string pin_of(const Distribution& one, std::string_view name) {
   return "";
 }
 
-/// The PyTorch it was built for, with matching packages.
+/// The PyTorch that an extension was built for, with the matching companion packages.
 std::vector<std::string> torch_of(const PythonFacts& python, const Distribution& one,
                                   const BuiltFor& built) {
   const std::string pin = pin_of(one, "torch");
@@ -111,8 +113,8 @@ std::vector<std::string> torch_of(const PythonFacts& python, const Distribution&
   return words;
 }
 
-/// Whether that PyTorch release, built for `cuda` ("": PyPI's), supports the installed GPUs. True
-/// unless it is known not to.
+/// Whether that PyTorch release, built for `cuda` ("": PyPI's build), supports the installed GPUs.
+/// True unless it is known not to.
 bool serves_gpus(Examination& look, const std::string& release, std::string cuda) {
   const Compatibility& known = look.knowledge.compatibility();
   for (const TorchRelease& row : known.torch)
@@ -125,8 +127,9 @@ bool serves_gpus(Examination& look, const std::string& release, std::string cuda
   });
 }
 
-/// Reinstalls the PyTorch it was built for, from its original index, if that build works on this
-/// machine. Otherwise updates the extension for the current PyTorch.
+/// Suggests to reinstall the PyTorch that the extension was built for, from its original index, if
+/// that build works on this machine. Otherwise suggests to update the extension for the current
+/// PyTorch.
 void advise_its_torch(Examination& look, Finding& finding, const Distribution& one,
                       const BuiltFor& built) {
   const std::string tag(local_part(one.version)), cuda = cuda_of_tag(tag);
@@ -140,7 +143,8 @@ void advise_its_torch(Examination& look, Finding& finding, const Distribution& o
                               beginning(look.facts.python.torch->version))});
 }
 
-/// An unmaintained package has no release for this PyTorch and may never have one.
+/// An unmaintained package has no release for this PyTorch, and may never get one. Suggests its
+/// successor.
 void advise_successor(Examination& look, Finding& finding, const std::string& package) {
   for (const Successor& row : look.knowledge.compatibility().successors) {
     if (row.package != package) continue;
@@ -174,7 +178,8 @@ void extension_built_for(Examination& look, const std::string& name, const std::
   advise_successor(look, finding, name);
 }
 
-/// "+cu118" of an extension with a PyTorch for CUDA 12: these are two different runtimes.
+/// An extension for one CUDA major (+cu118) next to a PyTorch for another (CUDA 12): they need two
+/// different runtimes.
 void extension_of_other_cuda(Examination& look, const std::vector<Distribution>& all) {
   const Version torch = version_of(torch_cuda(look));
   if (torch.empty()) return;
@@ -210,7 +215,8 @@ void extension_symbols(Examination& look) {
   }
 }
 
-/// c10 functions with std::string in their names show which C++ ABI the compiler used.
+/// Whether the compiler used another C++ ABI than PyTorch. Names of c10 functions that contain
+/// std::string show it.
 bool is_of_other_abi(const PythonFacts& python, const std::string& symbol) {
   constexpr std::string_view kError = "_ZN3c105ErrorC";
   if (!symbol.starts_with(kError) || !python.has_pytorchs_own_build() ||
@@ -221,7 +227,8 @@ bool is_of_other_abi(const PythonFacts& python, const std::string& symbol) {
   return symbol.ends_with("ESs") && has_new_abi(torch);
 }
 
-/// If PyTorch's own libraries were not recorded: symbols that this release is known to lack.
+/// If PyTorch's own libraries were not recorded, uses a table of symbols that its release is known
+/// to lack.
 void extension_symbols_by_release(Examination& look) {
   const auto* symbols = look.see_whole(look.facts.imports.torch_symbols);
   const TorchBuild* torch = look.see(look.facts.python.torch);
@@ -251,8 +258,8 @@ void extension_symbols_by_release(Examination& look) {
   }
 }
 
-/// PyTorch's libraries are split differently between releases: 1.5 added libtorch_cpu.so, 1.9 to
-/// 1.12 had libtorch_cuda_cu.so.
+/// Reports extensions that link to a library that this PyTorch lacks. Releases split PyTorch into
+/// different libraries: 1.5 added libtorch_cpu.so, and 1.9 to 1.12 had libtorch_cuda_cu.so.
 void extension_links(Examination& look) {
   const auto* links = look.see_whole(look.facts.imports.torch_links);
   const auto* own = look.see_whole(look.facts.python.torch_libraries);

@@ -18,7 +18,7 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
     for (const std::string& model : *models)
       gpus.push_back({model, "", known.capability_of(model)});
   if (!gpus.empty()) return gpus;
-  // It is part of the chip and on no bus.
+  // A Jetson's GPU is part of the chip and is not on a bus.
   if (look.facts.machine.is_jetson) {
     const std::string* chip = look.see(look.facts.machine.tegra);
     return {{text("Jetson's GPU"), "", chip == nullptr ? "" : known.capability_of(*chip)}};
@@ -35,15 +35,15 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
   return gpus;
 }
 
-/// ROCm is installed, or the container received /dev/kfd.
+/// Whether ROCm is meant to be used: it is installed, or the container received /dev/kfd.
 bool is_rocm_meant(Examination& look) {
   if (look.see(look.facts.rocm.folder) != nullptr) return true;
   const GpuNode* kfd = look.see(look.facts.nodes.kfd);
   return kfd != nullptr && look.see(look.facts.container.kind) != nullptr;
 }
 
-/// An AMD GPU since Vega, as in ROCm's runtime; PyTorch never supported older ones. Integrated GPUs
-/// are for display, unless there is no other GPU that ROCm could be meant for.
+/// Whether this is an AMD GPU since Vega, as ROCm's runtime lists it. PyTorch never supported older
+/// ones. Integrated GPUs count as display adapters, unless ROCm has no other GPU here.
 bool is_rocm_gpu(Examination& look, const KfdNode& node) {
   constexpr unsigned kVega = 90000;
   if (node.target < kVega) return false;
@@ -81,8 +81,8 @@ bool has_rocm_gpu(Examination& look) {
 
 namespace {
 
-/// The CUDA version of libcuda if it is from the compat package, newer than the module, and
-/// supported by the GPU. It replaces the module's own version. "" none.
+/// The CUDA version of a libcuda from the compat package, if it is newer than the module and the
+/// GPU supports it. It then replaces the module's own CUDA version. "" if this does not apply.
 std::string forward_compatible(Examination& look, const std::string& module) {
   const auto& cuda = look.facts.libraries.cuda;
   if (!cuda || module.empty() ||
@@ -91,7 +91,7 @@ std::string forward_compatible(Examination& look, const std::string& module) {
     return "";
   const DriverAnswers& answers = look.facts.driver;
   if (answers.cuda_init) return *answers.cuda_init == 0 ? cuda->version : "";
-  // It was not queried: forward compatibility is for data centre GPUs.
+  // The driver was not queried. Forward compatibility is only for data centre GPUs.
   for (const SeenGpu& gpu : seen_gpus(look))
     if (gpu.name.find("GeForce") != std::string::npos ||
         gpu.name.find("TITAN") != std::string::npos)
@@ -113,7 +113,7 @@ SeenDriver nvidia_driver(Examination& look) {
   driver.cuda = answers.cuda_version.value_or("");
   if (driver.cuda.empty() && !driver.version.empty())
     driver.cuda = look.knowledge.compatibility().cuda_of_driver(driver.version);
-  // The compat package gives a Jetson a newer CUDA than its release has.
+  // On a Jetson, the compat package provides a newer CUDA than its release has.
   if (driver.cuda.empty() && look.facts.machine.l4t && look.facts.files.compat.is_absent())
     for (const JetsonCuda& row : look.knowledge.compatibility().jetsons)
       if (row.l4t == *look.facts.machine.l4t) driver.cuda = row.cuda;
@@ -132,7 +132,7 @@ std::string torch_cuda(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr) return "";
   const std::string* cuda = look.see(torch->cuda);
-  // Before 1.5 it contained the toolkit's patch number: "10.1.243".
+  // Before 1.5, the CUDA version contained the toolkit's patch number: "10.1.243".
   return cuda == nullptr ? "" : beginning(*cuda);
 }
 

@@ -1,5 +1,5 @@
-// Properties of GPUs and drivers for rules about frameworks, from any source: the driver's library,
-// the kernel's files, or the bus with a name table.
+// What rules about frameworks need to know of GPUs and drivers, whatever the source: the driver's
+// library, the kernel's files, or the bus with a name table.
 #pragma once
 
 #include <string>
@@ -11,27 +11,29 @@ namespace berth::doctor {
 
 struct SeenGpu {
   std::string name;        // "NVIDIA GeForce GTX 1080 Ti"
-  std::string where;       // its PCI address; "" unknown
+  std::string where;       // the PCI address; "" unknown
   std::string capability;  // "6.1"; "" unknown
 };
 
-/// Empty: there is none, or none was readable (which is recorded).
+/// NVIDIA GPUs. Empty if there are none, or if no source was readable (which is recorded).
 [[nodiscard]] std::vector<SeenGpu> seen_gpus(Examination& look);
-/// An AMD GPU that ROCm's PyTorch supports. Integrated GPUs count only if ROCm is meant for them.
+/// Whether there is an AMD GPU that ROCm's PyTorch supports. Integrated GPUs count only if ROCm is
+/// meant for them.
 [[nodiscard]] bool has_rocm_gpu(Examination& look);
 
 struct SeenDriver {
   std::string version;  // "470.86"; "" unknown
-  std::string cuda;     // the newest CUDA it supports; "" unknown
+  std::string cuda;     // the newest CUDA version that the driver supports; "" unknown
 };
 [[nodiscard]] SeenDriver nvidia_driver(Examination& look);
 
 [[nodiscard]] bool is_aarch64(const Facts& facts);
-/// PyTorch's CUDA version ("12.4") from version.py or the pins of its wheel. "" none or unknown.
+/// PyTorch's CUDA version ("12.4"), from version.py or from the requirements of its wheel. "" none
+/// or unknown.
 [[nodiscard]] std::string torch_cuda(Examination& look);
-/// The package in conda, whose builds differ from PyPI's.
+/// The conda package with this name; conda's builds differ from PyPI's.
 [[nodiscard]] const CondaPackage* conda_package(Examination& look, std::string_view name);
-/// The name in messages.
+/// The name of a distribution in messages.
 [[nodiscard]] std::string named(const Distribution& one);
 
 }  // namespace berth::doctor

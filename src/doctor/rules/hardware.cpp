@@ -1,4 +1,4 @@
-// Rules HW: what the bus shows, regardless of drivers.
+// Rules HW: what the PCI bus shows, independent of drivers.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +17,7 @@ bool is_known_gpu(const PciFunction& one) {
   return one.is_gpu() && (one.vendor == kNvidia || one.vendor == kAmd || one.vendor == kIntel);
 }
 
-/// Evidence that an NVIDIA GPU is expected here.
+/// A reason to expect an NVIDIA GPU in this machine.
 struct Expectation {
   Severity severity = Severity::kInfo;
   std::string because;
@@ -28,7 +28,8 @@ Expectation expectation(Examination& look) {
     return {Severity::kFatal, text("NVIDIA's module is loaded, which only happens with a GPU")};
   const auto& kernel = look.facts.machine.kernel;
   if (look.facts.machine.in_container || !kernel) return {};
-  // An external GPU that is unplugged, or one that the firmware disabled to save power.
+  // On a laptop, an external GPU may be unplugged, or the firmware may have disabled the GPU to
+  // save power.
   if (look.facts.machine.is_laptop) return {};
   for (const ModuleFile& file : look.facts.nvidia.modules_on_disk.value_or({}))
     if (file.kernel == *kernel)
@@ -41,7 +42,7 @@ bool has_nvidia(const std::vector<PciFunction>& functions) {
                      [](const PciFunction& one) { return one.is_nvidia_gpu(); });
 }
 
-/// A laptop whose firmware is set to disable the GPU.
+/// Reports a laptop whose firmware is set to disable the GPU.
 bool switched_off(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* file = look.see(look.facts.machine.switched_off);
   if (file == nullptr || has_nvidia(functions)) return false;
@@ -54,7 +55,8 @@ bool switched_off(Examination& look, const std::vector<PciFunction>& functions) 
   return true;
 }
 
-/// A laptop switched to integrated graphics: the system removes the other GPU from the bus.
+/// A laptop that was switched to its integrated GPU. The system then removes the other GPU from the
+/// bus.
 bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* rule = look.see(look.facts.nvidia.remover);
   if (rule == nullptr || has_nvidia(functions)) return false;
@@ -71,11 +73,13 @@ bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functi
   return true;
 }
 
-/// An external GPU in an unauthorized enclosure: the kernel does not show its contents.
+/// An external GPU in an enclosure that was not authorized. The kernel does not show devices inside
+/// it.
 bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* boxes = look.see(look.facts.machine.locked_out);
   const bool has_one = has_nvidia(functions);
-  // Docks and displays connect there too. Without a driver for the missing GPU, it is not expected.
+  // Docks and displays connect there too. Without an installed driver for the missing GPU, no GPU
+  // is expected.
   const bool wanted = !look.facts.nvidia.modules_on_disk.value_or({}).empty() ||
                       !look.facts.nvidia.libraries.value_or({}).empty();
   if (boxes == nullptr || boxes->empty() || has_one || !wanted) return false;
@@ -89,16 +93,18 @@ bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
 }
 
 void no_gpu_on_bus(Examination& look) {
-  // There the GPU is not on the PCI bus: it belongs to the host, or is part of the chip.
+  // On WSL and Jetson the GPU is not on the PCI bus: it belongs to the host, or is part of the
+  // chip.
   if (look.facts.machine.is_wsl || look.facts.machine.is_jetson) return;
   const auto* functions = look.see_whole(look.facts.machine.pci);
   if (functions == nullptr) return;
-  // Behind a hypervisor the driver may have a GPU that is on no visible bus.
+  // Behind a hypervisor, the driver may have a GPU although the visible bus shows none.
   if (look.facts.driver.gpus && !look.facts.driver.gpus->empty()) return;
   if (switched_off(look, *functions) || taken_off_the_bus(look, *functions) ||
       locked_out(look, *functions))
     return;
-  // Most machines have no NVIDIA GPU, which is only a problem if a driver is installed.
+  // Most machines have no NVIDIA GPU. This is only a problem if something suggests that there
+  // should be one.
   const Expectation expected = expectation(look);
   const bool any = std::any_of(functions->begin(), functions->end(), [&](const PciFunction& one) {
     return expected.severity == Severity::kInfo ? is_known_gpu(one) : one.is_nvidia_gpu();
@@ -124,7 +130,8 @@ void no_gpu_on_bus(Examination& look) {
                                            "and in a virtual machine the passthrough")});
 }
 
-/// Whether another rule handles it: without NVIDIA's module no GPU is bound (DRV01 to DRV04).
+/// Whether another rule reports this GPU: if NVIDIA's module is not loaded, no GPU is bound (DRV01
+/// to DRV04).
 bool waits_for_module(Examination& look, const PciFunction& one) {
   return one.vendor == kNvidia && !look.facts.machine.has_module("nvidia").value_or(true);
 }
@@ -159,10 +166,11 @@ void gpu_unbound(Examination& look) {
 
 constexpr std::string_view kVfioIds = "vfio-pci.ids=";
 
-/// The setting that binds this GPU to vfio-pci at every boot, usually for a virtual machine.
+/// The setting that binds this GPU to vfio-pci at every boot, usually to use it in a virtual
+/// machine.
 struct Binding {
-  std::string evidence, file;  // file: modprobe's; "" the kernel's command line
-  std::string word;            // on the kernel's command line
+  std::string evidence, file;  // file: the modprobe configuration; "" for the kernel's command line
+  std::string word;            // the word on the kernel's command line
 };
 Binding binding_of(Examination& look, const PciFunction& gpu) {
   const std::string id = fmt::format("{:04x}:{:04x}", gpu.vendor, gpu.device);
@@ -182,7 +190,7 @@ Fix off_command_line(Examination& look, const std::string& word, const std::stri
       text("if no virtual machine needs it any more: this parameter assigns it at every boot"));
 }
 
-/// Keeps the other devices in the line; without any, removes the line.
+/// Removes this device from a modprobe line, or removes the line if no other device is left.
 Fix off_modprobe(Examination& look, const std::string& file, const std::string& id) {
   std::string says =
       text("if no virtual machine needs it any more: this line assigns it at every boot");
@@ -209,7 +217,8 @@ void take_back(Examination& look, Finding& finding, const PciFunction& gpu) {
                                              : off_modprobe(look, binding.file, id));
 }
 
-/// An AMD or Intel card that is assigned to a virtual machine, if the vendor has no other GPU here.
+/// An AMD or Intel card is assigned to a virtual machine, and the machine has no other GPU of this
+/// vendor.
 void given_away(Examination& look, const std::vector<PciFunction>& functions) {
   for (const std::uint32_t vendor : {kVendorAmd, kVendorIntel}) {
     const PciFunction* given = nullptr;
@@ -253,7 +262,7 @@ void gpu_bound_elsewhere(Examination& look) {
       continue;
     Finding& finding = look.found(text(
         "{} is bound to the GPU at {}, so NVIDIA's driver cannot use it", *driver, one.address));
-    // One GPU for the host and one for a guest is a normal setup.
+    // A machine with two GPUs often keeps one for the host and gives one to a guest.
     if (another && *driver == "vfio-pci") finding.severity = Severity::kInfo;
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver → {}", one.address, *driver));
@@ -286,8 +295,8 @@ void report_bar(Examination& look, const std::string& where, const std::string& 
       on_system(look, "kernel_argument", text("let the kernel assign it"), "pci=realloc"));
 }
 
-/// For AMD and Intel GPUs: the kernel found no space, or amdgpu reports it as error -12, and the
-/// GPU has had no driver since.
+/// For AMD and Intel GPUs: the kernel found no address space for a BAR, or amdgpu reports error
+/// -12. The GPU has had no driver since then.
 bool others_without_room(Examination& look) {
   const auto& log = look.facts.machine.kernel_log;
   if (!log) return false;
@@ -304,7 +313,8 @@ bool others_without_room(Examination& look) {
   return false;
 }
 
-/// The kernel found no space for BAR1, and the GPU has had no driver since.
+/// The log line that says that the kernel found no address space for BAR1. "" if there is none, or
+/// if the GPU got a driver later.
 std::string refused_bar(const PciFunction& gpu, const std::vector<std::string>& log) {
   if (!gpu.driver.is_absent()) return "";
   for (const std::string_view words : {"failed to assign", "no space"})
@@ -312,7 +322,8 @@ std::string refused_bar(const PciFunction& gpu, const std::vector<std::string>& 
   return "";
 }
 
-/// The log line, and BAR1 from `resource`: line 1 for an NVIDIA GPU.
+/// Reports a BAR1 without an address, according to the log and to the file `resource`, where BAR1
+/// of an NVIDIA GPU is line 1.
 void bar_unassigned(Examination& look) {
   if (others_without_room(look)) return;
   if (!may_concern_nvidia(look.facts)) return;
@@ -328,7 +339,7 @@ void bar_unassigned(Examination& look) {
                  fmt::format("/sys/bus/pci/devices/{}/resource: BAR1 0x0", gpu->address));
       return;
     }
-    // All BARs below 4 GiB and the GPU not initialized, without a known cause.
+    // All BARs are below 4 GiB and the GPU was not initialized, with no other known cause.
     const auto& log = look.facts.machine.kernel_log;
     if ((*starts)[1] >= kFourGib || !log) continue;
     const std::string line = newest_line(*log, {"NVRM", "RmInitAdapter failed"});
@@ -354,7 +365,7 @@ void bar_unassigned(Examination& look) {
   report_bar(look, where, quoted_line(line));
 }
 
-/// The kernel's message for a GPU that failed at initialization, which is not an Xid: "The NVIDIA
+/// The kernel's message for a GPU that failed during initialization. It is not an Xid: "The NVIDIA
 /// GPU 0000:b3:00.0", and in the next lines "fallen off the bus and is not responding to commands".
 std::string lost_at_start(const std::vector<std::string>& log, const std::string& address) {
   constexpr std::size_t kLinesOfOneMessage = 3;
@@ -366,7 +377,7 @@ std::string lost_at_start(const std::vector<std::string>& log, const std::string
   return "";
 }
 
-/// The driver reports this GPU as lost.
+/// Whether the driver reports this GPU as lost.
 bool is_said_lost(Examination& look, const PciFunction& gpu) {
   constexpr int kLost = 15;
   for (const GpuAnswer& answer : look.facts.driver.gpus.value_or({}))
@@ -381,7 +392,7 @@ void gpu_lost(Examination& look) {
     const bool said = is_said_lost(look, *gpu);
     const auto& log = look.facts.machine.kernel_log;
     const std::string line = log ? lost_at_start(*log, gpu->address) : "";
-    // It may have recovered later in the same boot.
+    // The GPU may have recovered later during the same boot.
     const bool never_came = !line.empty() && gpu->driver.is_absent();
     if (!said && !never_came && (gone == nullptr || !*gone)) continue;
     Finding& finding = look.found(text("the GPU at {} has fallen off the bus", gpu->address));

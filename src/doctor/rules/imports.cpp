@@ -24,8 +24,8 @@ bool has_cudnn_wheel(Examination& look) {
          });
 }
 
-/// Installs NVIDIA's wheels; also adds their folders to LD_LIBRARY_PATH if the package does not
-/// search them.
+/// Suggests to install NVIDIA's wheels. If the package does not search their folders, also adds
+/// these to LD_LIBRARY_PATH.
 model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& row) {
   std::vector<std::string> words;
   for (const std::string_view word : split(row.use, ' ')) words.emplace_back(word);
@@ -42,7 +42,8 @@ model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& r
   return fix;
 }
 
-/// All wheels with libraries that it opens; otherwise it would miss the next one.
+/// Names all wheels with libraries that the package opens. With only one of them, it would fail at
+/// the next library.
 model::Fix name_wheels_of(const Opens& row, const std::vector<CudaLibrary>& libraries) {
   std::vector<std::string> folders;
   for (const CudaLibrary& one : libraries)
@@ -52,7 +53,7 @@ model::Fix name_wheels_of(const Opens& row, const std::vector<CudaLibrary>& libr
   return name_in_library_path(folders);
 }
 
-/// Libraries that packages open by name, if their files do not show it.
+/// Reports missing libraries that packages open by name, which their files do not show.
 void opened_by_name(Examination& look) {
   const auto* libraries = look.see_whole(look.facts.python.libraries);
   if (libraries == nullptr || seen_gpus(look).empty()) return;
@@ -80,7 +81,7 @@ void opened_by_name(Examination& look) {
     const auto wheel =
         std::find_if(libraries->begin(), libraries->end(),
                      [&](const CudaLibrary& other) { return other.name == *missing; });
-    // Then it is unknown whether a PyTorch opens the wheels' libraries first.
+    // In this case it is unknown whether a PyTorch opens the wheels' libraries first.
     const auto& torch = look.facts.python.torch;
     if (torch.is_unreadable() || (torch && torch->cuda.is_unreadable())) return;
     Finding& finding = look.found(
@@ -88,7 +89,7 @@ void opened_by_name(Examination& look) {
             ? text("{} needs {}, which is missing", named(*one), *missing)
             : text("{} does not find {}: it is in a wheel, where the loader does not search",
                    named(*one), *missing));
-    // Another package may use the GPU.
+    // PyTorch is built for CUDA, so it may be what uses the GPU.
     if (!torch_cuda(look).empty()) finding.severity = Severity::kError;
     finding.evidence.push_back(one->path);
     if (wheel != libraries->end()) {
@@ -113,7 +114,8 @@ void opened_by_name(Examination& look) {
   }
 }
 
-/// File names without a version, which only NVIDIA's development packages contain.
+/// Packages that open files without a version in the name. Only NVIDIA's development packages
+/// contain such files.
 void opened_without_number(Examination& look) {
   const auto* libraries = look.see_whole(look.facts.python.libraries);
   if (libraries == nullptr || seen_gpus(look).empty()) return;
@@ -149,8 +151,8 @@ void opened_without_number(Examination& look) {
   }
 }
 
-/// Libraries that PyTorch's wheel requires and that are nowhere: it was installed without
-/// dependencies, or they were removed.
+/// Reports libraries that PyTorch's wheel requires and that are not installed. PyTorch was
+/// installed without its dependencies, or they were removed.
 void torch_without_its_libraries(Examination& look) {
   const auto package = look.facts.python.distribution("torch");
   const Distribution* torch = look.see(package);
@@ -201,7 +203,7 @@ void tensorrt_without_dla(Examination& look) {
   const int l4t = look.facts.machine.l4t.value_or(0);
   const bool made_for_jetpack =
       tensorrt != nullptr && local_part(tensorrt->version).starts_with("jp");
-  // In JetPack 4 not all boards have one, before TensorRT 8.2.
+  // With JetPack 4, not all boards have a DLA before TensorRT 8.2.
   const bool has_accelerator =
       (l4t >= kJetPack5 && l4t <= kJetPack6) ||
       (l4t == kJetPack4 && tensorrt != nullptr && !is_older(tensorrt->version, "8.2"));
@@ -209,7 +211,7 @@ void tensorrt_without_dla(Examination& look) {
   Finding& finding = look.found(
       text("TensorRT {} needs libnvdla_compiler.so, a part of a Jetson's driver, which is missing",
            tensorrt == nullptr ? library->version : tensorrt->version));
-  // A library in the image that nothing in this Python uses.
+  // Nothing in this Python uses the TensorRT of the image.
   if (tensorrt == nullptr) finding.severity = Severity::kInfo;
   finding.evidence.push_back(library->path());
   if (tensorrt != nullptr) finding.evidence.push_back(tensorrt->path);
@@ -237,13 +239,13 @@ void torch_without_any_library(Examination& look) {
       !look.facts.python.has_pytorchs_own_build() || conda_package(look, "pytorch") != nullptr ||
       seen_gpus(look).empty() || is_older(torch->version, "2.1"))
     return;
-  // Only a complete METADATA file proves that.
+  // With fewer requirements, METADATA may be incomplete and proves nothing.
   constexpr std::size_t kOwnNeeds = 5;
   if (torch->needs.size() < kOwnNeeds) return;
   if (std::any_of(torch->needs.begin(), torch->needs.end(),
                   [](const std::string& row) { return row.starts_with("nvidia-"); }))
     return;
-  // Its own files were readable, and there are no CUDA libraries anywhere.
+  // PyTorch's own files were readable, and no CUDA library is installed anywhere.
   if (std::find(own->begin(), own->end(), "libtorch_cuda.so") == own->end() ||
       std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& one) {
         return one.name.starts_with("libcublas") || one.name.starts_with("libcudnn");
@@ -263,8 +265,8 @@ void torch_without_any_library(Examination& look) {
             "CUDA, for example cu124")});
 }
 
-/// A build that uses the system's CUDA, usually a Jetson's, on a system with another CUDA; each
-/// JetPack has its own wheels. Uses names if links are unknown.
+/// A build that uses the system's CUDA, on a system with another CUDA. These are usually builds for
+/// Jetsons: each JetPack has its own wheels. If links are unknown, file names decide.
 void built_for_other_cuda(Examination& look) {
   if (!look.facts.machine.is_jetson || seen_gpus(look).empty()) return;
   const std::string cuda = torch_cuda(look);
@@ -282,7 +284,7 @@ void built_for_other_cuda(Examination& look) {
     if (one.name.starts_with("libcudart.so.") && other == nullptr) other = &one;
   }
   const TorchBuild& torch = *look.facts.python.torch;
-  // JetPack 4 images get CUDA from the host, and only work on that host's JetPack.
+  // JetPack 4 images get CUDA from the host, and only work on a host with the same JetPack.
   if (other == nullptr && (container_kind(look).empty() || !is_older(cuda, "11"))) return;
   Finding& finding = look.found(
       other == nullptr ? text("PyTorch {} was built with CUDA {} and needs {}, which is missing",
@@ -301,7 +303,8 @@ void built_for_other_cuda(Examination& look) {
     finding.fix.push_back(*std::move(jetson));
 }
 
-/// Found, although not by the loader; or FW11 and FW15 report it in more detail.
+/// Whether the library is found in another way than by the loader, or FW11 and FW15 report it in
+/// more detail.
 bool is_brought(Examination& look, const LinkedLibrary& one) {
   if (one.package == "onnxruntime-gpu" || one.package == "cupy") return true;
   return !one.wheel.empty() &&
@@ -317,7 +320,7 @@ void soname_missing(Examination& look) {
   if (look.findings().empty()) built_for_other_cuda(look);
   const auto* all = look.see_whole(look.facts.imports.libraries);
   const auto& torch = look.facts.python.torch;
-  // PyTorch loads AMD's ROCm wheels before.
+  // A PyTorch for ROCm loads AMD's ROCm wheels first if they are installed.
   const bool rocm = torch && torch->hip && !look.facts.python.distribution("rocm-sdk-core") &&
                     !look.facts.python.distribution("rocm");
   if (all == nullptr || all->empty() || (seen_gpus(look).empty() && !rocm)) return;
@@ -392,14 +395,15 @@ void libc_too_old(Examination& look) {
                          "libstdcxx-ng")});
 }
 
-/// The C library's version, its own or that of the system's release; "" unknown.
+/// The version of the C library, from its file or from the system's release; "" unknown.
 std::string libc_of(Examination& look) {
   if (const auto* own = look.see(look.facts.imports.libc)) return *own;
   const auto* system = look.see(look.facts.machine.system);
   if (system == nullptr) return "";
   for (const SystemLibc& row : look.knowledge.compatibility().system_libcs) {
     if (row.system != system->id) continue;
-    // A rolling release is as old as its kernel, if the kernel is its own.
+    // A rolling release has a libc as new as its kernel, unless the kernel is not the
+    // distribution's own.
     const std::string* kernel = look.see(look.facts.machine.kernel);
     if (row.kernel.empty() ? !system->version.empty() && !is_older(system->version, row.release)
                            : kernel != nullptr && !look.facts.machine.in_container &&
@@ -409,7 +413,8 @@ std::string libc_of(Examination& look) {
   return "";
 }
 
-/// The user has restored glibc's old behaviour. If a tunable is repeated, the last one wins.
+/// Whether the user has restored glibc's old behaviour. If a tunable is repeated, the last one
+/// counts.
 bool allows_executable_stacks(Examination& look) {
   const std::string tunables = variable_or_empty(look, "GLIBC_TUNABLES");
   constexpr std::string_view kName = "glibc.rtld.execstack=";
@@ -419,7 +424,8 @@ bool allows_executable_stacks(Examination& look) {
   return value == "2";
 }
 
-/// Since 2.41 glibc's dlopen() makes no stack executable, and rejects libraries that need it.
+/// Since 2.41, glibc's dlopen() no longer makes the stack executable. It rejects libraries that
+/// require this.
 void stack_refused(Examination& look) {
   const std::string libc = libc_of(look);
   if (libc.empty() || is_older(libc, "2.41") || allows_executable_stacks(look)) return;
@@ -456,7 +462,8 @@ void stack_refused(Examination& look) {
         !local_part(one->version).starts_with(row.tag) ||
         conda_package(look, row.package) != nullptr)
       continue;
-    // Its own files are readable and none needs it, so the user has fixed that.
+    // The package's files were readable and none requires it, so the user has already removed the
+    // flag.
     const auto& codes = look.facts.imports.codes.value_or({});
     const std::string file = file_of(row.package);
     if (files != nullptr && file.empty() &&

@@ -1,4 +1,4 @@
-// The command that installs packages into the target's environment, from the configured index.
+// Commands that install packages into the target's environment, from the configured index.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace berth::doctor {
 
 inline constexpr const char* kTorchIndex = "https://download.pytorch.org/whl";
 
-/// "… -m pip install WORDS" for the target's interpreter: with pip, uv, or a new venv if a
+/// "… -m pip install WORDS" for the target's interpreter: uses pip, uv, or a new venv if a
 /// distribution manages the interpreter. Words are quoted for a shell if necessary; `shell_words`
 /// are appended unchanged.
 [[nodiscard]] std::string install_command(const PythonFacts& python,
@@ -22,20 +22,21 @@ inline constexpr const char* kTorchIndex = "https://download.pytorch.org/whl";
 [[nodiscard]] std::string uninstall_command(const PythonFacts& python,
                                             const std::vector<std::string>& words);
 
-/// The index of a build.
+/// The package index from which to install a build.
 struct IndexChoice {
-  std::string url;          // for the command; "": as pip or uv is configured
-  bool is_unknown = false;  // an unknown path on a mirror: `url` is a placeholder that says so
+  std::string url;  // address for the command; "": use the index that pip or uv is configured with
+  bool is_unknown =
+      false;  // the path on a mirror is unknown, and `url` contains a placeholder that says so
 };
 /// PyTorch's own index is used only if PyPI lacks the build and no mirror is configured.
-/// `torch_index`: the user's mirror of kTorchIndex; "" none.
+/// `torch_index` is the user's mirror of kTorchIndex; "" none.
 [[nodiscard]] IndexChoice index_of(const Build& build, const PackageIndex& configured,
                                    const std::string& torch_index = "");
 
-/// "--index-url …" as shell words; "": as pip or uv is configured.
+/// "--index-url …" as shell words; "" for the index that pip or uv is configured with.
 [[nodiscard]] std::string option_of(const IndexChoice& index);
 
-/// Limits a recipe to the builds that a mirror has.
+/// Limits a recipe to builds that the configured mirror has.
 void keep_to(const PackageIndex& configured, Wish& wish);
 
 /// The recipe's packages as shell words, with their index: "'torch==2.14.*' --index-url …".

@@ -22,7 +22,7 @@ bool has_all(std::string_view line, const std::vector<std::string>& words) {
                      [&](const std::string& word) { return contains(line, word); });
 }
 
-/// Whether the line can be about this GPU. Many lines name no PCI function.
+/// Whether the line can be about this GPU. Many lines do not name a PCI device.
 bool may_be_of(std::string_view line, const PciFunction& gpu) {
   constexpr std::string_view kDomain = "0000:";
   const std::size_t at = line.find(kDomain);
@@ -36,7 +36,7 @@ struct Said {
   std::string line;
 };
 
-/// The first row of the table that matches a line about this GPU, with the newest such line.
+/// The first table row that matches a line about this GPU, together with the newest such line.
 Said said_of(Examination& look, const Log& log, std::string_view driver, std::string_view kind,
              const PciFunction& gpu) {
   for (const KernelLine& row : look.knowledge.compatibility().kernel_lines) {
@@ -73,7 +73,7 @@ void amd_not_started(Examination& look) {
   }
 }
 
-/// Events before the last sleep, or before the driver was reloaded, no longer matter.
+/// Whether the event is over: it was before the last sleep, or before the driver was loaded again.
 bool is_over(const Log& log, const std::string& line) {
   const auto at = std::find(log.rbegin(), log.rend(), line);
   return std::any_of(log.rbegin(), at, [](const std::string& later) {
@@ -149,8 +149,9 @@ void nvidia_not_started(Examination& look) {
   }
 }
 
-/// "oom-kill:constraint=CONSTRAINT_MEMCG,…,task=python3,pid=…", "Out of memory: Killed process 4242
-/// (python3) …".
+/// The name of the program that the kernel killed, from lines such as
+/// "oom-kill:constraint=CONSTRAINT_MEMCG,…,task=python3,pid=…" and "Out of memory: Killed process
+/// 4242 (python3) …".
 std::string killed_program(std::string_view line) {
   const std::size_t task = line.find(",task=");
   if (task != std::string_view::npos)
@@ -160,7 +161,8 @@ std::string killed_program(std::string_view line) {
   return std::string(line.substr(open + 1, close - open - 1));
 }
 
-/// Compiling an extension starts one of these per core, each with several gigabytes.
+/// Reports a killed compiler. Building an extension starts one compiler per core, and each needs
+/// several gigabytes.
 void killed_compiler(Examination& look, const std::string& line, const std::string& program) {
   Finding& finding = look.found(
       text("the kernel has killed {}, a part of CUDA's compiler: the machine ran out of memory",
@@ -228,15 +230,17 @@ constexpr auto kKernelLinesRules = std::to_array<Rule>({
 
 namespace {
 
-/// "12" of "x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0"; "" if it is not GCC.
+/// GCC's major version: "12" for "x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0";
+/// "" for another compiler.
 std::string gcc_major(std::string_view compiler) {
   if (contains(compiler, "clang")) return "";
-  constexpr std::string_view kOld = "gcc version ";  // "gcc version 9.3.0 (Ubuntu 9.3.0-17ubuntu1)"
+  constexpr std::string_view kOld =
+      "gcc version ";  // Older kernels print "gcc version 9.3.0 (Ubuntu 9.3.0-17ubuntu1)".
   const std::size_t at = compiler.starts_with(kOld) ? kOld.size() : compiler.rfind(' ') + 1;
   return beginning(compiler.substr(at), 1);
 }
 
-/// The kernel's own compiler, as named in /proc/version.
+/// Suggests the compiler that built the kernel, which /proc/version names.
 void by_its_compiler(Examination& look, Finding& finding, const std::string& compiler,
                      const KernelLine& row) {
   const std::string major = gcc_major(compiler), told = printable(compiler);

@@ -1,4 +1,4 @@
-// Rules LIB: what the loader finds and does not find.
+// Rules LIB about libraries that the loader finds or does not find.
 #include <algorithm>
 #include <array>
 
@@ -9,15 +9,15 @@
 namespace berth::doctor {
 namespace {
 
-/// NVIDIA's kernel module is loaded; otherwise its library is not needed.
+/// Whether NVIDIA's kernel module is loaded. If it is not, its library is not needed.
 bool nvidia_module(Examination& look) {
   const auto* modules = look.see(look.facts.machine.modules);
   return modules != nullptr &&
          std::find(modules->begin(), modules->end(), "nvidia") != modules->end();
 }
 
-/// An image created from a running container keeps the mount points of the driver's files, as empty
-/// files that hide the driver's real ones.
+/// An image that was created from a running container keeps the mount points of the driver's files.
+/// They are empty files that hide the driver's real files.
 void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
   Finding& finding = look.found(text(
       "{} is an empty file, and every program's search for the driver stops there", cuda.name));
@@ -33,8 +33,8 @@ void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
               : text("and then reinstall the driver's package: these files are empty")});
 }
 
-/// Distrobox and Toolbx share the host's /dev, and bring its driver libraries if configured. A
-/// library from a package would mismatch after the host's next update.
+/// Distrobox and Toolbx share the host's /dev. They provide its driver libraries only if configured
+/// to. Libraries from a package would no longer match after the host's next update.
 bool missing_in_box(Examination& look) {
   const std::string* box = look.see(look.facts.container.box);
   if (box == nullptr) return false;
@@ -56,8 +56,8 @@ bool missing_in_box(Examination& look) {
   return true;
 }
 
-/// Enroot's hook brings the driver's libraries if NVIDIA_VISIBLE_DEVICES requests them; the nodes
-/// are always there.
+/// In Enroot, the nodes are always there. A hook mounts the driver's libraries only if
+/// NVIDIA_VISIBLE_DEVICES requests them.
 bool missing_in_enroot(Examination& look) {
   const auto& process = look.facts.process;
   if (process.variable("container").value_or("") != "enroot") return false;
@@ -66,7 +66,7 @@ bool missing_in_enroot(Examination& look) {
   const auto is_set = [&](const char* name) {
     return !process.variable(name).value_or("").empty();
   };
-  // A job without a GPU needs none.
+  // A job that got no GPU needs no driver library.
   if (is_set("SLURM_JOB_ID") && !is_set("SLURM_JOB_GPUS") && !is_set("SLURM_STEP_GPUS") &&
       !is_set("CUDA_VISIBLE_DEVICES"))
     return true;
@@ -88,7 +88,7 @@ void libcuda_missing(Examination& look) {
   const FoundLibrary* cuda = look.see(look.facts.libraries.cuda);
   const bool is_empty = cuda != nullptr && cuda->is_empty;
   if (!is_empty && !look.missing(look.facts.libraries.cuda)) return;
-  // This program found it as any other would; Nix's programs search elsewhere.
+  // CUDA started in this process, so libcuda was found. Programs from Nix search elsewhere.
   if (look.facts.driver.cuda_init && !look.facts.libraries.by_nix) return;
   // A container without GPU access does not need it; rules CTR report that.
   const auto& nodes = look.facts.nodes.nvidia;
@@ -107,7 +107,8 @@ void libcuda_missing(Examination& look) {
                            text("Nix's programs do not search the system's folders")});
     return;
   }
-  // Clouds mount the driver there, and the image's own LD_LIBRARY_PATH omits it.
+  // Clouds mount the driver into this folder. The image sets its own LD_LIBRARY_PATH, which lacks
+  // the folder.
   const auto* libraries = look.see(look.facts.nvidia.libraries);
   for (const DriverLibrary& one : libraries == nullptr ? std::vector<DriverLibrary>() : *libraries)
     if (one.name == "libcuda.so") {

@@ -1,4 +1,4 @@
-// Rules HW05 to HW07, HW09 and HW11 to HW13: how a GPU is connected: links, bridges, NUMA memory.
+// Rules HW05 to HW07, HW09 and HW11 to HW13 about a GPU's connection: links, bridges, NUMA memory.
 // Such problems cost speed, or make transfers between GPUs hang.
 #include <algorithm>
 #include <array>
@@ -16,19 +16,20 @@ std::string folder_of(const PciFunction& gpu) {
   return "/sys/bus/pci/devices/" + gpu.address;
 }
 
-/// Awake GPUs with real links that can be changed. A virtual machine's links are emulated, and a
-/// laptop's are soldered.
+/// GPUs that are awake and whose link can be improved. A virtual machine's links are emulated, and
+/// a laptop's GPU is soldered.
 std::vector<const PciFunction*> linked_gpus(Examination& look) {
   auto gpus = nvidia_gpus(look);
   if (look.facts.machine.is_virtual || look.facts.machine.is_laptop) gpus.clear();
-  // GB10 is one chip with its CPU, so its link is not a slot's.
+  // GB10 is one chip with its CPU, so its link does not go through a slot.
   constexpr std::uint32_t kGb10 = 0x2e;
   std::erase_if(
       gpus, [](const PciFunction* gpu) { return gpu->is_asleep() || gpu->device >> 8 == kGb10; });
   return gpus;
 }
 
-/// Several cards, none with all lanes of its slot: the board shares the CPU's lanes.
+/// Whether several cards are installed and each has fewer lanes than its slot. The board then
+/// shares the CPU's lanes between them.
 bool lanes_are_shared(const std::vector<const PciFunction*>& gpus) {
   return gpus.size() > 1 && std::all_of(gpus.begin(), gpus.end(), [](const PciFunction* gpu) {
            const int width = gpu->link.width.value_or(0);
@@ -44,7 +45,7 @@ void link_width(Examination& look) {
     const int* slot = look.see(gpu->port.max_width);
     if (width == nullptr || most == nullptr || slot == nullptr || *width <= 0) continue;
     const int can = std::min(*most, *slot);
-    constexpr int kWidest = 32;  // 63 means that the link is down
+    constexpr int kWidest = 32;  // a width of 63 means that the link is down
     if (*width >= can || *width > kWidest) continue;
     Finding& finding =
         look.found(text("the GPU at {} runs on {} PCIe lanes of {}", gpu->address, *width, can));
@@ -64,7 +65,7 @@ void link_speed(Examination& look) {
     const double* speed = look.see(gpu->link.gigatransfers);
     const double* most = look.see(gpu->link.max_transfers);
     if (speed == nullptr || most == nullptr) continue;
-    // An idle GPU lets its link sleep; only a busy one shows the real speed.
+    // An idle GPU lets its link sleep. The real speed shows only while it is busy.
     constexpr double kBusy = 50;
     const auto busy = std::find_if(answers->begin(), answers->end(), [&](const GpuAnswer& answer) {
       return answer.pci_address == gpu->address && answer.utilization_percent.value_or(0) >= kBusy;
@@ -102,7 +103,8 @@ void aer_errors(Examination& look) {
   }
 }
 
-/// Repeated transfers only cost time; this many usually mean a bad cable or riser.
+/// Corrected errors repeat transfers, which only costs time. This many of them usually mean a bad
+/// cable or riser.
 void repeated_errors(Examination& look) {
   constexpr std::ptrdiff_t kOften = 10;
   const auto* log = look.see(look.facts.machine.kernel_log);
@@ -111,7 +113,7 @@ void repeated_errors(Examination& look) {
   auto gpus = cards_on_bus(look, kVendorAmd);
   for (const PciFunction* gpu : nvidia_gpus(look)) gpus.push_back(*gpu);
   for (const PciFunction& gpu : gpus) {
-    // Without the card's position its slot is unknown.
+    // Records whether the card's position on the bus was readable. Without it the slot is unknown.
     look.see(gpu.redirecting_bridges);
     std::ptrdiff_t count = 0;
     std::string newest;
@@ -140,10 +142,10 @@ void link_errors(Examination& look) {
   if (look.findings().empty()) repeated_errors(look);
 }
 
-/// Awake or asleep, from NVIDIA or AMD.
+/// NVIDIA and AMD GPUs whose link may sleep, whether awake or asleep.
 std::vector<const PciFunction*> sleeping_links(Examination& look) {
   std::vector<const PciFunction*> gpus;
-  // Kernels before 5.5 do not report a link's state; these policies let all links sleep.
+  // Kernels before 5.5 do not report the state of single links. These policies let all links sleep.
   const std::string policy = look.facts.machine.aspm_policy.value_or("");
   const bool saved_by_policy = policy.find("[powersave") != std::string::npos ||
                                policy.find("[powersupersave") != std::string::npos;
@@ -163,7 +165,7 @@ void aspm_suspect(Examination& look) {
   std::string line;
   for (const std::string_view mark : {"): 79,", "): 62,"})
     if (line.empty()) line = newest_line(*log, {"NVRM: Xid", mark});
-  // Bit 14 of the uncorrectable errors: completion timeout.
+  // Bit 14 of the uncorrectable errors is a completion timeout.
   if (line.empty()) line = newest_line(*log, {"aer_uncor_status: 0x00004000"});
   if (line.empty()) line = newest_line(*log, {"CmpltTO"});
   if (line.empty()) line = newest_line(*log, {"NVRM", "fallen off the bus"});
@@ -181,7 +183,7 @@ void aspm_suspect(Examination& look) {
                               "pcie_aspm.policy=performance. This is a suspicion, not a proof")});
 }
 
-/// NVIDIA GPUs that communicate over PCIe: at least two, without NVSwitches.
+/// NVIDIA GPUs that communicate over PCIe, if there are at least two and no NVSwitch.
 std::vector<const PciFunction*> peers(Examination& look) {
   auto gpus = nvidia_gpus(look);
   const auto& functions = look.facts.machine.pci;
@@ -215,8 +217,8 @@ void acs_redirect(Examination& look) {
       {commands, text("until the next boot; virtual machines lose their isolation")});
 }
 
-/// Accesses that the IOMMU blocked: "nvidia 0000:07:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT …",
-/// "DMAR: [DMA Read] Request device [07:00.0] fault addr …".
+/// Reports accesses that the IOMMU blocked: "nvidia 0000:07:00.0: AMD-Vi: Event logged
+/// [IO_PAGE_FAULT …", "DMAR: [DMA Read] Request device [07:00.0] fault addr …".
 void iommu_faults(Examination& look) {
   const auto* functions = look.see(look.facts.machine.pci);
   const auto& log = look.facts.machine.kernel_log;
@@ -278,7 +280,7 @@ void numa_remote(Examination& look) {
     any_near = any_near || close;
     if (!close) far = gpu;
   }
-  // If both nodes have GPUs, the user can choose a near one.
+  // If both NUMA nodes have GPUs, the user can choose a GPU near the memory.
   if (far == nullptr || any_near) return;
   Finding& finding = look.found(
       text("this process may only run on cores that are far from the GPU at {}", far->address));

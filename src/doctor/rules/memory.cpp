@@ -15,7 +15,8 @@
 namespace berth::doctor {
 namespace {
 
-/// "NVIDIA A40-48C", "GRID V100D-32C": a size in GiB and the letter of a profile type.
+/// Whether this is a vGPU's name: it ends with a size in GiB and the letter of a profile type, as
+/// "NVIDIA A40-48C" and "GRID V100D-32C".
 bool is_name_of_vgpu(std::string_view name) {
   if (name.starts_with("GRID ")) return true;
   const std::size_t dash = name.rfind('-');
@@ -56,7 +57,7 @@ void unserved_memory(Examination& look) {
              named(*one), memory.what));
     finding.evidence = {one->path, memory.what, row.source};
     if (memory.kind == MemoryKind::kVgpu) {
-      // A profile of the whole GPU may support it if the host enables it; the guest cannot know.
+      // A vGPU with a whole GPU may support this if the host enables it. The guest cannot find out.
       finding.severity = Severity::kWarning;
       finding.fix.push_back(
           {"", text("on the host: enable unified memory for this vGPU (enable_uvm=1), which needs "
@@ -70,16 +71,16 @@ void unserved_memory(Examination& look) {
   }
 }
 
-/// JetPack up to 6 has its own CUDA. Libraries for aarch64 servers need a driver that it lacks.
+/// Up to JetPack 6, a Jetson has its own CUDA. Libraries for aarch64 servers need another driver.
 void servers_libraries(Examination& look) {
   if (!look.facts.machine.is_jetson) return;
   const int* release = look.see(look.facts.machine.l4t);
-  // Thor's JetPack 7 uses the server libraries.
+  // JetPack 7 on Thor uses the libraries for servers.
   if (release == nullptr || *release < 34 || *release >= 38) return;
   const auto* all = look.see(look.facts.python.distributions);
   std::vector<std::string> found;
   for (const Distribution& one : all == nullptr ? std::vector<Distribution>() : *all)
-    // "torch 2.7.0+cu126" is PyTorch's own wheel; JetPack wheels have another local version or
+    // "torch 2.7.0+cu126" is PyTorch's own wheel. Wheels for JetPack have another local version or
     // none.
     if (one.name.starts_with("nvidia-cublas-cu") || one.name.starts_with("nvidia-cudnn-cu") ||
         (one.name == "torch" && local_part(one.version).starts_with("cu")))

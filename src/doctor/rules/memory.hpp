@@ -1,5 +1,5 @@
-// How GPU memory can be managed. cudaMalloc works everywhere; virtual memory ranges and memory
-// pools do not work on all kinds of GPUs.
+// How programs can manage GPU memory here. cudaMalloc works everywhere. Virtual memory ranges and
+// memory pools do not work on all kinds of GPUs.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ enum class MemoryKind : unsigned char { kOrdinary, kVgpu, kJetson, kWslWorkstati
 
 struct ManagedMemory {
   MemoryKind kind = MemoryKind::kOrdinary;
-  std::string what;  // "NVIDIA A40-48C", "a Jetson"
+  std::string what;  // the kind of GPU: "NVIDIA A40-48C", "a Jetson"
 };
-/// kOrdinary unless a limitation is known.
+/// Returns kOrdinary unless a limitation is known.
 [[nodiscard]] ManagedMemory managed_memory(Examination& look);
 
 }  // namespace berth::doctor

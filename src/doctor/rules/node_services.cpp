@@ -15,13 +15,14 @@ bool is_machine(Examination& look) {
   return look.missing(look.facts.container.kind) && !in_wsl(look) && driver_runs(look);
 }
 
-/// From slurmctld, which sends it again whenever slurmd starts ("configless").
+/// Whether Slurm's settings are a copy from slurmctld, which sends them whenever slurmd starts
+/// ("configless").
 bool is_controllers(const SlurmSettings& slurm) {
   return slurm.path.starts_with("/run/slurm/");
 }
 
-/// `change`: a command with {} for gres.conf's path. A change to the controller's copy would be
-/// lost.
+/// A fix that changes Slurm's settings. `change` is a command with {} for gres.conf's path. A
+/// change to the copy on this node would be lost.
 Fix change_of_settings(const SlurmSettings& slurm, const char* change, const std::string& says) {
   if (!is_controllers(slurm))
     return {fmt::format(fmt::runtime(change), slurm.path) + " && sudo systemctl restart slurmd",
@@ -33,7 +34,7 @@ Fix change_of_settings(const SlurmSettings& slurm, const char* change, const std
               "; " + says};
 }
 
-/// slurmd exits if a configured device file does not exist.
+/// Slurm's daemon exits if a configured device file does not exist.
 void files_that_are_not_there(Examination& look, const SlurmSettings& slurm) {
   const auto* nodes = look.see_whole(look.facts.nodes.nvidia);
   if (nodes == nullptr) return;
@@ -71,7 +72,7 @@ void without_nvml_plugin(Examination& look, const SlurmSettings& slurm) {
                               "before, use lines with File=, or a Slurm built with nvml.h")));
 }
 
-/// On a machine, or in a container that runs slurmd.
+/// This applies to a machine, and to a container that runs slurmd.
 void slurm_gpus(Examination& look) {
   if (nvidia_count(look).value_or(0) == 0) return;
   const SlurmSettings* slurm = look.see(look.facts.container.slurm);
@@ -80,14 +81,14 @@ void slurm_gpus(Examination& look) {
   without_nvml_plugin(look, *slurm);
 }
 
-/// Without a registered plugin, the node offers no nvidia.com/gpu.
+/// Without a registered device plugin, the node offers no nvidia.com/gpu.
 void no_device_plugin(Examination& look) {
   if (!is_machine(look) || nvidia_count(look).value_or(0) == 0) return;
   const auto* sockets = look.see_whole(look.facts.container.plugin_sockets);
   if (sockets == nullptr ||
       std::find(sockets->begin(), sockets->end(), "kubelet.sock") == sockets->end())
     return;
-  // Dynamic resource allocation works without the plugin.
+  // Dynamic resource allocation (DRA) does not need the plugin.
   const auto* plugins = look.see(look.facts.container.kubelet_plugins);
   if (look.facts.container.kubelet_plugins.is_unreadable() || has_gpu_plugin(*sockets) ||
       (plugins != nullptr &&

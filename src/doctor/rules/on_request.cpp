@@ -1,5 +1,5 @@
-// Rules about what the user requested: frameworks that ran no kernel (--deep), a command's program
-// that cannot start, and a pasted error (--error).
+// Rules about what the user requested: frameworks that ran no kernel (--deep), a command whose
+// program cannot start, and a pasted error (--error).
 #include <algorithm>
 #include <array>
 
@@ -100,7 +100,7 @@ struct GpuMemory {
   double total = 0, free = 0;
 };
 
-/// GPUs whose memory the driver reported.
+/// Memory figures of the GPUs for which the driver reported them.
 std::vector<GpuMemory> gpu_memory(Examination& look) {
   std::vector<GpuMemory> all;
   const auto* gpus = look.see(look.facts.driver.gpus);
@@ -115,8 +115,8 @@ std::vector<GpuMemory> gpu_memory(Examination& look) {
   return all;
 }
 
-/// Compares the memory that the program requested with the GPUs' current state. A pasted text alone
-/// gives no finding.
+/// Compares the memory that a program requested with the current state of the GPUs. The pasted text
+/// alone leads to no finding.
 void out_of_memory(Examination& look, const RequestFacts& request) {
   const auto* messages = look.see(request.error);
   if (messages == nullptr) return;
@@ -161,7 +161,7 @@ void out_of_memory(Examination& look, const RequestFacts& request) {
       {"berth run --gpus 1 -- python …", text("uses a free GPU, and waits until there is one")});
 }
 
-/// A finding that needs action and can cause one of the messages.
+/// Whether the finding needs action and can cause one of the messages.
 bool is_shown(const std::vector<Recognised>& messages, const Finding& finding) {
   return finding.severity != Severity::kInfo &&
          (finding.id == "RT02" ||
@@ -169,8 +169,8 @@ bool is_shown(const std::vector<Recognised>& messages, const Finding& finding) {
                       [&](const Recognised& one) { return speaks_of(one, finding.id); }));
 }
 
-/// The pasted error itself, if no finding about the machine explains it, because the user wants the
-/// next step for this error.
+/// Reports the pasted error itself if no finding about the machine explains it, so that the user
+/// gets a next step.
 void pasted_error(Examination& look, const RequestFacts& request,
                   const std::vector<Finding>& findings) {
   const auto* messages = look.see(request.error);
@@ -178,7 +178,7 @@ void pasted_error(Examination& look, const RequestFacts& request,
   const Recognised& first = messages->front();
   for (const Finding& one : findings) {
     if (is_shown(*messages, one)) return;
-    // A message with many causes can come from any fault that makes the GPU unusable.
+    // A message with many possible causes can come from any fault that makes the GPU unusable.
     if (first.strength < 2 && one.severity >= Severity::kError) return;
   }
   Finding& finding = look.found(text("the pasted error: {}", first.means));
@@ -186,7 +186,8 @@ void pasted_error(Examination& look, const RequestFacts& request,
   finding.fix = next_steps(first.name, first.rules.empty() ? "" : first.rules.front());
 }
 
-/// Placeholder for a function in the table; it reads no facts.
+/// Fills the function column of the table. The checks need RequestFacts, so check_on_request() runs
+/// them instead.
 void elsewhere(Examination&) {}
 
 constexpr auto kOnRequestRules = std::to_array<Rule>({
@@ -195,10 +196,10 @@ constexpr auto kOnRequestRules = std::to_array<Rule>({
     {"RT02", Layer::kRuntime, Severity::kError, false,
      msgid("a pasted out-of-memory error, compared with the GPUs' current memory (--error)"), "",
      elsewhere},
-    // It explains nothing; other findings explain it (diagnose.cpp).
+    // This rule explains no other finding; others explain it (diagnose.cpp).
     {"PRB01", Layer::kRuntime, Severity::kError, false,
      msgid("a framework that cannot run a kernel (--deep)"), "", elsewhere},
-    // The last rule, because it uses the findings of the others.
+    // This rule is last, because it uses the findings of the others.
     {"ERR01", Layer::kRuntime, Severity::kError, false,
      msgid("a pasted error that no finding of this machine explains (--error)"), "", elsewhere},
 });

@@ -15,14 +15,14 @@ std::string joined(std::string one, const std::string& other) {
   return one + other;
 }
 
-/// Describes the system, for a user who has to find the package names.
+/// Describes the task, for a user who must find the package names.
 std::string wish(const Compatibility& known, std::string_view task, const std::string& value) {
   const auto row = std::find_if(known.system_wishes.begin(), known.system_wishes.end(),
                                 [&](const SystemWish& one) { return one.task == task; });
   return row == known.system_wishes.end() ? std::string(task) : text(row->what, value);
 }
 
-/// Done on the host, not in a container, whose system differs.
+/// Whether the task is done on the host. A container may have another system.
 bool is_of_the_machine(std::string_view task) {
   constexpr auto kOwn =
       std::to_array<std::string_view>({"driver_purge", "compiler", "gcc", "python_headers",
@@ -30,13 +30,14 @@ bool is_of_the_machine(std::string_view task) {
   return std::find(kOwn.begin(), kOwn.end(), task) == kOwn.end();
 }
 
-/// Tasks that no package manager performs.
+/// Whether the task needs no package manager.
 bool is_no_package(std::string_view task) {
   return task == "initramfs" || task == "kernel_argument" || task == "kernel_argument_removal" ||
          task == "module_key";
 }
 
-/// The parts of a list "key=a,b" that are not in `gone`; "" if nothing remains or it is no list.
+/// What remains of a list "key=a,b" after removing the parts that `gone` selects; "" if nothing
+/// remains or the word is no list.
 std::string remaining(std::string_view word, const ArgumentPart& gone) {
   const std::size_t equals = word.find('=');
   std::string rest;
@@ -46,7 +47,7 @@ std::string remaining(std::string_view word, const ArgumentPart& gone) {
   return rest.empty() ? "" : std::string(word.substr(0, equals + 1)) + rest;
 }
 
-/// A sed -E pattern that matches exactly this word.
+/// A pattern for sed -E that matches exactly this word.
 std::string pattern_of(std::string_view word) {
   std::string pattern;
   for (const char one : word)
@@ -54,8 +55,8 @@ std::string pattern_of(std::string_view word) {
   return pattern;
 }
 
-/// The driver was not installed by RPM Fusion: there is a DKMS source, or the file of NVIDIA's and
-/// negativo17's packages.
+/// Whether the driver is from another source than RPM Fusion: there is a DKMS source, or the file
+/// that the packages of NVIDIA and negativo17 have.
 bool is_of_another_repository(const NvidiaFacts& nvidia) {
   return nvidia.source.has_value() || nvidia.module_variant.has_value();
 }
@@ -66,7 +67,7 @@ bool is_of_rpm_fusion(std::string_view command) {
          command.find("macros.nvidia-kmod") != std::string_view::npos;
 }
 
-/// The row's command for this machine's driver; nullptr: none.
+/// The row's command for a task and for this machine's kind of driver; nullptr if there is none.
 const SystemTask* task_for(const SystemCommands& row, const NvidiaFacts& nvidia,
                            const std::string& task) {
   if (nvidia.source)
@@ -79,7 +80,7 @@ const SystemTask* task_for(const SystemCommands& row, const NvidiaFacts& nvidia,
 
 constexpr std::string_view kAnd = " && ", kReboot = "sudo reboot";
 
-/// Adds the command's steps to those so far. A repeated step is moved after the others.
+/// Adds the steps of a command. A step that is already in the list is moved to the end.
 void add_steps(std::vector<std::string>& steps, std::string_view command) {
   for (std::size_t at = 0; at < command.size();) {
     const std::size_t end = std::min(command.find(kAnd, at), command.size());
@@ -107,7 +108,7 @@ model::Fix on_system(Examination& look, const char* task, std::string says,
     const std::string note = found->action.empty() ? "" : text(found->action, value);
     return {fmt::format(fmt::runtime(found->command), value, more), joined(std::move(says), note)};
   }
-  // DKMS is the same on every system; only the name of the headers' package differs.
+  // DKMS works in the same way on every system. Only the name of the headers' package differs.
   if (row == nullptr && nvidia.source && std::string_view(task) == "module")
     return {fmt::format("sudo dkms autoinstall {1}-k {0} && sudo modprobe nvidia", value, more),
             joined(text("with the headers of kernel {} installed", value), says)};
@@ -136,7 +137,7 @@ model::Fix with_variant(Examination& look, const char* variant) {
 model::Fix on_system_between(Examination& look, const char* task, const std::string& before,
                              const std::string& after, std::string says, const std::string& value) {
   model::Fix fix = on_system(look, task, std::move(says), value);
-  // A failed step must not be followed by a useless reboot.
+  // A reboot after a failed step would be useless.
   const std::string_view then = fix.command.ends_with(kReboot) ? kAnd : "\n";
   fix.command = before + std::string(before.empty() || fix.command.empty() ? "" : then) +
                 fix.command +
@@ -155,7 +156,7 @@ model::Fix without_arguments(Examination& look, const std::vector<std::string>& 
     add_steps(steps, one.command);
   };
   for (const std::string& word : words) {
-    // They are part of a command.
+    // The words become part of a command, so they must have no special characters.
     if (word.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                "_.,:=+-") != std::string::npos)
       return {"", says};

@@ -1,4 +1,5 @@
-// Rule LIB14: OpenCL's loader, and the files through which it finds NVIDIA's library.
+// Rule LIB14: OpenCL's loader finds NVIDIA's library through a small file (ICD), which may be
+// missing.
 #include <algorithm>
 #include <array>
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr const char* kSource = "https://github.com/NVIDIA/nvidia-container-toolkit/pull/1893";
 
-/// Container toolkits up to 1.19 provide the library without the file.
+/// Up to 1.19, the container toolkit provides the library but not this file.
 void no_file(Examination& look, const OpenClFiles& files, const std::string& who, bool is_sure) {
   Finding& finding = look.found(
       text("OpenCL finds no NVIDIA GPU here: no file in /etc/OpenCL/vendors names the driver's "
@@ -41,15 +42,15 @@ void opencl(Examination& look) {
   const Distribution* package = look.see(wheel);
   if (files->icds.empty()) {
     if (package != nullptr) return no_file(look, *files, named(*package), true);
-    // A program that only lists devices does not compute.
+    // A program that only lists OpenCL devices does not compute.
     if (!files->program.empty())
       return no_file(look, *files, files->program, !files->program.ends_with("/clinfo"));
-    // Usually used for training on the CPU or with CUDA.
+    // LightGBM is usually used for training on the CPU or with CUDA.
     if (const Distribution* lightgbm = look.see(trees))
       return no_file(look, *files, named(*lightgbm), false);
     return;
   }
-  // conda's loader only searches its own environment.
+  // conda's OpenCL loader only searches its own environment.
   const bool named_there = std::any_of(
       files->conda_icds.begin(), files->conda_icds.end(),
       [](const std::string& one) { return contains(one, "nvidia") || contains(one, "system"); });

@@ -21,8 +21,8 @@ void wsl_driver_inside(Examination& look) {
   const auto* there = look.see(look.facts.wsl.driver_library);
   if (cuda == nullptr || nvml == nullptr || there == nullptr) return;
   const auto is_linux_driver = [](const LibraryFile& one) {
-    // The file name contains the library's version; Windows' files are named libcuda.so.1.1 and
-    // similar.
+    // In WSL's folder, the library is named libcuda.so.1.1 or similar. A file name with a driver
+    // version is from a Linux driver.
     return !contains(one.target, "/wsl/") && is_older("100", one.version());
   };
   for (const auto* list : {cuda, nvml}) {
@@ -37,7 +37,7 @@ void wsl_driver_inside(Examination& look) {
                           text("then /usr/lib/wsl/lib/nvidia-smi shows the GPU")));
     return;
   }
-  // The driver answers, so it was found in a way that we do not see.
+  // The driver answers, so the program found it in a way that is not modelled here.
   const auto& driver = look.facts.driver;
   if (!cuda->empty() || driver.nvml_init.value_or(1) == 0 || driver.cuda_init.value_or(1) == 0)
     return;
@@ -58,7 +58,7 @@ void wsl_driver_inside(Examination& look) {
         look.found(text("WSL has the GPU, but Windows provides no CUDA library for it"));
     finding.evidence.push_back(
         fmt::format("/dev/dxg; /usr/lib/wsl/lib/libcuda.so.1: {}", tr("missing")));
-    // An Intel or AMD GPU looks the same from here.
+    // This machine may have only an Intel or AMD GPU, because files of WSL look the same for these.
     finding.severity = variable_or_empty(look, "CUDA_VISIBLE_DEVICES").empty() && nvml->empty()
                            ? Severity::kInfo
                            : Severity::kFatal;
@@ -73,7 +73,8 @@ void wsl_no_dxg(Examination& look) {
   const auto* there = look.see(look.facts.wsl.driver_library);
   const auto* release = look.see(look.facts.machine.kernel);
   if (release == nullptr || there == nullptr) return;
-  // WSL 1 has no kernel of its own: "4.4.0-19041-Microsoft"; WSL 2 has "-microsoft-standard".
+  // The kernel name of WSL 1 is "4.4.0-19041-Microsoft". In WSL 2 it contains
+  // "-microsoft-standard".
   const bool first = contains(*release, "-Microsoft");
   Finding& finding = look.found(first ? text("WSL 1 has no way to a GPU")
                                       : text("WSL has no /dev/dxg, so there is no way to the GPU"));
@@ -94,8 +95,8 @@ void wsl_no_dxg(Examination& look) {
                                     text("in Windows, after an update of the GPU's driver there")});
 }
 
-/// Since 555 Windows' driver has another library (libnvdxgdmal.so.1), which older container
-/// toolkits do not provide to containers.
+/// Since version 555, the Windows driver has another library (libnvdxgdmal.so.1). Older container
+/// toolkits do not provide it to containers.
 void toolkit_without_library(Examination& look) {
   constexpr int kNotFound = 500;
   if (look.facts.driver.cuda_init.value_or(0) != kNotFound || !look.facts.nodes.dxg) return;
@@ -110,8 +111,8 @@ void toolkit_without_library(Examination& look) {
                      "Desktop: 4.31 or newer")));
 }
 
-/// Everything is present in WSL and from Windows' driver, but CUDA finds no GPU: the Windows build,
-/// its driver and WSL's kernel are incompatible.
+/// All files of WSL and of the Windows driver are present, but CUDA finds no GPU. The Windows
+/// build, its driver and the kernel of WSL are incompatible.
 void windows_gives_none(Examination& look) {
   constexpr int kNoDevice = 100, kUnknown = 999, kNoSupport = 500;
   const auto& driver = look.facts.driver;
@@ -125,7 +126,8 @@ void windows_gives_none(Examination& look) {
   const int init = *driver.cuda_init;
   if (init != kNoDevice && init != kUnknown && init != kNoSupport) return;
   const int nvml = driver.nvml_init.value_or(0);
-  if (init == kNoDevice && nvml == 0) return;  // NVML sees the GPU: something hides it from CUDA
+  if (init == kNoDevice && nvml == 0)
+    return;  // NVML lists the GPU, so something hides it from CUDA
   Finding& finding =
       look.found(text("Windows' driver is here, but WSL gets no GPU: the Windows build, its driver "
                       "and WSL's kernel are not compatible"));
@@ -154,7 +156,7 @@ void wsl_blocked(Examination& look) {
                                   "Windows")});
 }
 
-/// A GPU node that programs open and this process may not.
+/// Adds a finding for a GPU node that programs open, but that this process may not open.
 Finding& refused(Examination& look, const GpuNode& node) {
   Finding& finding = look.found(text("this user may not open {}", node.path));
   const auto& identity = look.facts.process.identity;
@@ -168,7 +170,7 @@ Finding& refused(Examination& look, const GpuNode& node) {
                            text("takes effect at the next login: log out, or use newgrp render")});
     return finding;
   }
-  // No group of a user: the node was created without a group for users.
+  // The node does not belong to a group for users.
   if (look.missing(look.facts.container.kind))
     finding.fix.push_back({fmt::format("sudo chgrp render {0} && sudo chmod 660 {0}", node.path),
                            text("until the next boot; to make it permanent, use a udev rule like "
@@ -182,7 +184,7 @@ Finding& refused(Examination& look, const GpuNode& node) {
   return finding;
 }
 
-/// amdgpu has a card, but offers it only for graphics.
+/// The amdgpu driver has a card, but offers it only for graphics.
 void kfd_missing(Examination& look) {
   if (!look.missing(look.facts.container.kind)) return;  // CTR19
   const auto& torch = look.facts.python.torch;
@@ -203,7 +205,7 @@ void kfd_missing(Examination& look) {
                                         "because PCIe atomics are missing")});
 }
 
-/// The system's, PyTorch's, or one bundled with a program.
+/// Whether ROCm is installed: in the system, in PyTorch, or bundled with a program.
 bool has_rocm(Examination& look) {
   const auto& torch = look.facts.python.torch;
   return look.see(look.facts.rocm.folder) != nullptr ||
@@ -214,7 +216,7 @@ void kfd_permission(Examination& look) {
   if (look.facts.nodes.kfd.is_absent()) return kfd_missing(look);
   const auto* kfd = look.see(look.facts.nodes.kfd);
   if (kfd == nullptr || gpus_on_bus(look, kVendorAmd).empty()) return;
-  // Integrated GPUs are not used for computing, unless ROCm is installed.
+  // Integrated GPUs are usually not used for computing, unless ROCm is installed.
   if (cards_on_bus(look, kVendorAmd).empty() && !has_rocm(look)) return;
   if (kfd->node.open_error == EACCES) {
     refused(look, *kfd);
@@ -229,14 +231,15 @@ void kfd_permission(Examination& look) {
     }
 }
 
-/// The most similar GPU whose code this one can be told to run.
+/// A similar GPU whose code this GPU can run if a variable says so.
 struct Relative {
-  std::string version;    // value for HSA_OVERRIDE_GFX_VERSION; "" none
-  std::string gfx;        // "gfx1030"
-  bool is_alike = false;  // same instruction set: a common and reliable setup
+  std::string version;  // value for HSA_OVERRIDE_GFX_VERSION; "" if there is none
+  std::string gfx;      // "gfx1030"
+  bool is_alike =
+      false;  // both have the same instruction set, which is a common and reliable setup
 };
 
-/// Among the targets that a library supports.
+/// Chooses the similar GPU from the targets that a library supports.
 Relative relative_of(const KfdNode& node, const std::vector<std::string>& targets) {
   std::vector<Relative> all;
   if (node.target / 100 == 1003) all = {{"10.3.0", "gfx1030", true}};
@@ -258,8 +261,8 @@ void add_override(Finding& finding, const Relative& relative) {
            : text("runs the code for the most similar GPU: usually works, but is not supported")});
 }
 
-/// No table lists the wheel for this target. The newest wheel's ROCm may support it, and AMD builds
-/// one wheel per target.
+/// Suggests a newer ROCm wheel: no known wheel is for this target, but the newest may be, and AMD
+/// builds one wheel per target.
 void add_newer_rocm_wheel(Examination& look, Finding& finding) {
   const auto& torch = *look.facts.python.torch;
   const std::string newest = look.knowledge.compatibility().newest_rocm();
@@ -271,7 +274,7 @@ void add_newer_rocm_wheel(Examination& look, Finding& finding) {
       {"", text("AMD has a wheel for each target: https://github.com/ROCm/TheRock, RELEASES.md")});
 }
 
-/// Code for a whole family, by LLVM's family names.
+/// Whether the target is a family of GPUs (by LLVM's names) that includes this GPU.
 bool serves_family(std::string_view target, const std::string& gfx) {
   constexpr auto kFamilies = std::to_array<std::pair<std::string_view, std::string_view>>(
       {{"gfx9-generic", " gfx900 gfx902 gfx904 gfx906 gfx909 gfx90c "},
@@ -285,15 +288,15 @@ bool serves_family(std::string_view target, const std::string& gfx) {
   });
 }
 
-/// A PyTorch from one of AMD's images, judging by version and path.
+/// Whether this PyTorch is from one of AMD's images, judging by its version and path.
 bool is_of_an_image(const TorchBuild& torch) {
   const std::string_view tag = local_part(torch.version);
   return (tag.starts_with("rocm") || tag.starts_with("git")) &&
          (torch.path.starts_with("/opt/") || torch.path.starts_with("/usr/"));
 }
 
-/// AMD's images set a variable to the targets of their PyTorch. In images and elsewhere it also
-/// sets the targets of extensions.
+/// Images from AMD set a variable to the targets of their PyTorch. In other places, it sets the
+/// targets for building extensions.
 void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) {
   const std::string list = variable_or_empty(look, "PYTORCH_ROCM_ARCH");
   const TorchBuild& torch = *look.facts.python.torch;
@@ -321,11 +324,11 @@ void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
   if (!relative.is_alike) add_override(finding, relative);
 }
 
-/// rocBLAS may support a GPU that PyTorch's own kernels were not compiled for.
+/// Even if rocBLAS supports a GPU, PyTorch's own kernels may not be compiled for it.
 void torch_without_target(Examination& look, const std::vector<KfdNode>& nodes) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr || !torch->hip || nodes.empty()) return;
-  // Builds on its own index have this form; others have a longer suffix.
+  // Wheels on PyTorch's index have the local version "rocm6.4"; other builds have a longer one.
   const std::string_view tag = local_part(torch->version);
   if (!tag.starts_with("rocm") || tag.find_first_not_of("0123456789.", 4) != std::string_view::npos)
     return image_without_target(look, nodes);
@@ -357,7 +360,7 @@ void gfx_unsupported(Examination& look) {
   const auto is_served = [&](const KfdNode& node) {
     return std::find(targets->begin(), targets->end(), node.gfx()) != targets->end();
   };
-  // An unsupported GPU next to a supported card is the integrated one.
+  // The GPU that is not supported is next to a supported card, so it is the integrated one.
   if (std::any_of(nodes->begin(), nodes->end(), is_served))
     return torch_without_target(look, *nodes);
   for (const KfdNode& node : *nodes) {
@@ -407,7 +410,7 @@ void iommu_passthrough(Examination& look) {
 void igpu_mixed(Examination& look) {
   const auto* nodes = look.see(look.facts.rocm.nodes);
   if (nodes == nullptr) return;
-  // Without ROCm programs it has no effect.
+  // If no program uses ROCm, this does not matter.
   const auto& torch = look.facts.python.torch;
   const bool by_torch = torch && torch->hip;
   if (look.missing(look.facts.rocm.folder) && look.missing(look.facts.rocm.library) && !by_torch)
@@ -419,7 +422,7 @@ void igpu_mixed(Examination& look) {
     if (!look.missing(look.facts.process.variable(name))) return;
   Finding& finding =
       look.found(text("the integrated GPU is visible next to the card, and programs may use it"));
-  // PyTorch uses the first GPU, and this is the card.
+  // PyTorch uses the first GPU, which is the card here.
   const bool others = look.see(look.facts.rocm.library) != nullptr ||
                       look.see(look.facts.platform.ollama) != nullptr;
   if (by_torch && !others && !nodes->front().integrated()) finding.severity = Severity::kInfo;

@@ -1,4 +1,4 @@
-// Rule RT17: power saving that slows down the GPU.
+// Rule RT17: settings that save power but slow down the GPU.
 #include <algorithm>
 #include <array>
 
@@ -27,7 +27,7 @@ void laptop(Examination& look) {
   const std::string profile = look.facts.machine.power_profile.value_or("");
   const bool quiet = profile == "low-power" || profile == "quiet" || profile == "cool";
   for (const GpuAnswer& gpu : answers(look)) {
-    // An idle GPU is never throttled.
+    // Skip GPUs that are idle, because they are not throttled.
     if (!has_reason(gpu, "sw_power_cap") || gpu.utilization_percent.value_or(0) < 50) continue;
     const std::string capability = gpu.compute_capability.value_or("");
     const bool boosts = !is_older(capability, "8.6");
@@ -74,7 +74,7 @@ void jetson(Examination& look) {
 void saves_power(Examination& look) {
   if (look.facts.machine.is_jetson) return jetson(look);
   if (look.facts.machine.is_laptop && look.missing(look.facts.container.kind)) return laptop(look);
-  look.see(look.facts.machine.on_battery);  // whether it is one
+  look.see(look.facts.machine.on_battery);  // records whether the battery state was readable
 }
 
 constexpr auto kPowerRules = std::to_array<Rule>({

@@ -1,4 +1,4 @@
-// Rule FW24: non-Python programs without their GPU backends.
+// Rule FW24: programs not written in Python that lack their GPU backends.
 #include <algorithm>
 #include <array>
 
@@ -15,9 +15,9 @@ bool begins_with_any(std::string_view name, std::initializer_list<std::string_vi
                      [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
-/// "cuda_v12", "cuda_jetpack6", "rocm", "vulkan", or a library next to the CPU's. Vulkan works for
-/// every vendor. Releases 0.3.7 to 0.3.14 have backends in the program, so only the vendor's
-/// libraries count.
+/// Whether an Ollama library is for NVIDIA GPUs: "cuda_v12", "cuda_jetpack6", or one next to the
+/// CPU's. "vulkan" works for every vendor. Releases 0.3.7 to 0.3.14 have backends inside the
+/// program, so only the vendor's libraries count.
 bool is_for_nvidia(std::string_view name) {
   return begins_with_any(
       name, {"cuda_", "libggml-cuda", "mlx_cuda", "libcudart.so", "vulkan", "libggml-vulkan"});
@@ -27,7 +27,7 @@ bool is_for_amd(std::string_view name) {
       name, {"rocm", "libggml-hip", "libamdhip64.so", "librocblas.so", "vulkan", "libggml-vulkan"});
 }
 
-/// Its AMD backend is a separate archive, package and image.
+/// Ollama's backend for AMD is a separate archive, package and image.
 void ollama_without_rocm(Examination& look, const OllamaFiles& ollama) {
   Finding& finding = look.found(
       text("Ollama has libraries for NVIDIA's GPUs but none for AMD's, and the GPU is from AMD"));
@@ -58,9 +58,9 @@ void ollama_without_gpu(Examination& look) {
   };
   if ((!amd && !nvidia) || (nvidia && has(is_for_nvidia)) || (amd && has(is_for_amd))) return;
   if (amd && has(is_for_nvidia)) return ollama_without_rocm(look, *ollama);
-  // Up to 0.3.6 its installer provided a single file with all of them inside
-  // (https://github.com/ollama/ollama/commit/88bb9e332). Without them the program is a tenth of the
-  // size.
+  // Up to 0.3.6, the installer provided a single file that contained all libraries
+  // (https://github.com/ollama/ollama/commit/88bb9e332). Without them, the program has a tenth of
+  // this size.
   constexpr std::uint64_t kWithLibraries = 100'000'000;
   const bool is_old_or_alone = ollama->libraries.empty();
   if (is_old_or_alone && (ollama->size == 0 || ollama->size >= kWithLibraries)) return;

@@ -97,8 +97,8 @@ bool lists(std::string_view names, std::string_view module) {
   return std::find(all.begin(), all.end(), module) != all.end();
 }
 
-/// "blacklist nvidia" stops udev; "alias nvidia off" and "install nvidia /bin/false" also stop
-/// modprobe.
+/// Whether a line of modprobe's configuration keeps a module from being loaded. "blacklist nvidia"
+/// only stops udev; "alias nvidia off" and "install nvidia /bin/false" also stop modprobe.
 bool forbids(std::string_view line, std::string_view module) {
   const std::string name(module);
   return line == "blacklist " + name || line == "alias " + name + " off" ||
@@ -114,7 +114,7 @@ Ban ban_of(Examination& look, std::string_view module) {
   const std::string given = look.facts.platform.command_line.value_or("");
   Ban ban;
   for (const std::string_view word : split(given, ' ')) {
-    // NVIDIA's own driver does not need kernel mode setting.
+    // NVIDIA's own driver works without kernel mode setting.
     bool bans = word == "nomodeset" && module != "nvidia";
     for (const std::string_view key :
          {"module_blacklist=", "modprobe.blacklist=", "rd.driver.blacklist="})
@@ -142,7 +142,7 @@ model::Fix without_ban(Examination& look, const Ban& ban, std::string_view modul
 }
 
 bool is_before_turing(const PciFunction& gpu) {
-  // NVIDIA's device ids increase with its generations; TU102 begins at 1e02.
+  // NVIDIA's device ids increase with each generation; TU102 begins at 1e02.
   constexpr std::uint32_t kFirstTuring = 0x1e00;
   return gpu.is_nvidia_gpu() && gpu.device != 0 && gpu.device < kFirstTuring;
 }

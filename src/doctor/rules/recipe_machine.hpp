@@ -1,5 +1,5 @@
-// The machine for which a recipe is requested: this one according to its facts, or another that the
-// user describes.
+// The machine for which a recipe is requested: this machine according to its facts, or another one
+// that the user describes.
 #pragma once
 
 #include <string>
@@ -14,16 +14,17 @@ struct RecipeMachine {
   struct Gpu {
     std::string name, capability;  // "": unknown
   };
-  Wish wish;           // its capabilities are set from `gpus` when those are final
-  std::string driver;  // as the user gave it; "" unknown
+  Wish wish;           // its capabilities are filled in from `gpus` when that list is complete
+  std::string driver;  // driver version as the user gave it; "" unknown
   std::vector<Gpu> gpus;
-  std::string why_cpu;  // if the user did not request the CPU
+  std::string why_cpu;  // why the recipe is for the CPU, unless the user requested that
   std::vector<std::string> notes;
-  std::string instead;  // a Jetson's special command, because no build in the tables runs there
+  std::string instead;  // a special command for a Jetson, because no build in the tables runs there
   PackageIndex index;
   bool is_another = false;
 
-  /// Clears this machine's properties except its Python; the other's are given or unknown.
+  /// Clears the properties of this machine except its Python, so that those of another machine can
+  /// be filled in or stay unknown.
   void become_another();
 };
 

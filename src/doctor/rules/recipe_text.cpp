@@ -41,8 +41,8 @@ std::string words_of(const Orders& orders) {
   return all;
 }
 
-/// A string in double quotes for YAML, JSON and TOML: addresses and names here are printable, and
-/// all three interpret \" and \\.
+/// A string in double quotes for YAML, JSON and TOML. The addresses and names here are printable,
+/// and all three formats interpret \" and \\ in the same way.
 std::string in_quotes(const std::string& text) {
   std::string out = "\"";
   for (const char c : printable(text)) {
@@ -67,7 +67,8 @@ std::string for_conda(const Orders& orders) {
   out += "dependencies:\n";
   out += first.python.empty() ? "  - python\n" : fmt::format("  - python={}\n", first.python);
   out += "  - pip\n  - pip:\n";
-  // All packages share one list of indices, and PyTorch's own index has only PyTorch.
+  // All packages share one list of indices. PyTorch's own index only has PyTorch, so it is added to
+  // the default index if there are other packages.
   const char* option = orders.size() == 1 ? "--index-url " : "--extra-index-url ";
   for (const RecipeOrder& order : orders)
     if (!order.choice.url.empty())
@@ -91,8 +92,8 @@ std::string device_options(const Orders& orders) {
   return tag == "xpu" ? " --device /dev/dri" : "";
 }
 
-/// One `pip install` for each index: PyTorch's own first, and then all packages, so that pip keeps
-/// what is installed.
+/// One `pip install` for each index: first PyTorch from its own index, and then all packages. pip
+/// then keeps what is already installed.
 std::vector<std::string> pip_words(const Orders& orders) {
   std::vector<std::string> steps;
   std::string rest;
@@ -112,7 +113,8 @@ std::string for_docker(const Orders& orders) {
   if (has_gpu(orders))
     reasons.push_back(text(
         "the wheels contain CUDA; the host provides the driver and NVIDIA's container toolkit"));
-  // A build does not see the host's settings. An address may be included, a password must not.
+  // A build does not see the host's settings, so the index address is written into the file. A
+  // password must not be written.
   const bool mirror = first.index.is_mirror() &&
                       std::any_of(orders.begin(), orders.end(),
                                   [](const RecipeOrder& one) { return one.choice.url.empty(); });
@@ -135,7 +137,7 @@ std::string for_docker(const Orders& orders) {
   return out;
 }
 
-/// devcontainer.json, which may have comments.
+/// The text of a devcontainer.json, a format that allows comments.
 std::string for_devcontainer(const Orders& orders) {
   const RecipeOrder& first = orders.front();
   std::string out;
@@ -168,7 +170,8 @@ std::string requires_python(const std::string& python) {
   return fmt::format(">={}.{},<{}.{}", version[0], version[1], version[0], version[1] + 1);
 }
 
-/// Dependencies for any tool; the table of indices is for uv, because the format has none.
+/// Lists dependencies in the standard form for any tool. The table of indices is for uv, because
+/// the standard has none.
 std::string for_pyproject(const Orders& orders) {
   const RecipeOrder& first = orders.front();
   std::vector<std::string> reasons = reasons_of(orders);

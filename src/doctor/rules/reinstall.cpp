@@ -29,7 +29,8 @@ std::string unknown_mirror(const PackageIndex& configured) {
               configured.named());
 }
 
-/// The package that requires another PyTorch release: "vllm 0.8.5 (torch==2.6.0)".
+/// A package that requires another PyTorch release, and so would no longer work: "vllm 0.8.5
+/// (torch==2.6.0)".
 std::string left_behind(const PythonFacts& python, const std::string& release) {
   std::string names;
   for (const Distribution& one : python.distributions.value_or({})) {
@@ -45,8 +46,8 @@ std::string left_behind(const PythonFacts& python, const std::string& release) {
   return names;
 }
 
-/// conda tracks the files it installed. If pip overwrites them, the next `conda install` breaks the
-/// package.
+/// Whether PyTorch is from conda. conda tracks the files it installed: if pip overwrites them, the
+/// next `conda install` breaks the package.
 bool is_condas(Examination& look) {
   const CondaPackage* package = conda_package(look, "pytorch");
   const auto& torch = look.facts.python.torch;

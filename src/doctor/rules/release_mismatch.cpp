@@ -1,4 +1,5 @@
-// Rules FW20, AMD03: packages for another Python, and a driver of another release than ROCm.
+// Rules FW20, AMD03: packages that were installed for another Python, and an AMD driver from
+// another release than ROCm.
 #include <algorithm>
 #include <array>
 
@@ -12,8 +13,8 @@
 namespace berth::doctor {
 namespace {
 
-/// "cpython-310" of torch/_C.cpython-310-x86_64-linux-gnu.so → "3.10"; "" if the name has another
-/// form.
+/// The Python version of a module: "3.10" for torch/_C.cpython-310-x86_64-linux-gnu.so; "" if the
+/// name has another form.
 std::string python_of_module(const std::string& name) {
   constexpr std::string_view kBegin = "_C.cpython-3";
   if (!name.starts_with(kBegin)) return "";
@@ -31,7 +32,7 @@ void other_pip(Examination& look) {
   Finding& finding = look.found(
       text("pip installs for another Python, {}: {} is installed there, but not in this one",
            pip->interpreter, package));
-  // If this Python has its own framework, that may be intended.
+  // If this Python has its own framework, the second installation may be intended.
   if (std::any_of(here->begin(), here->end(), [](const Distribution& one) {
         return one.name == "torch" || one.name == "tensorflow" || one.name == "jaxlib";
       }))
@@ -69,7 +70,8 @@ void rocm_driver_old(Examination& look) {
   if (driver == nullptr || rocm == nullptr || cards_on_bus(look, kVendorAmd).empty()) return;
   for (const RocmDriver& row : look.knowledge.compatibility().rocm_drivers) {
     if (row.driver != beginning(*driver) || in_range(*rocm, row.rocm)) continue;
-    if (is_older(beginning(*rocm), beginning(*driver))) continue;  // newer drivers support it
+    if (is_older(beginning(*rocm), beginning(*driver)))
+      continue;  // newer drivers also support older ROCm releases
     Finding& finding = look.found(
         text("AMD's driver is from ROCm {}, which was not tested with ROCm {}", *driver, *rocm));
     finding.evidence.push_back("/var/lib/dpkg/status: amdgpu-dkms");

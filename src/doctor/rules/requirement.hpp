@@ -1,5 +1,5 @@
-// NVIDIA_REQUIRE_CUDA: the requirements of an image on the host's driver. Spaces mean "or", commas
-// "and": "cuda>=12.8 brand=tesla,driver>=535,driver<536".
+// NVIDIA_REQUIRE_CUDA: what an image requires of the host's driver. Spaces mean "or", commas "and":
+// "cuda>=12.8 brand=tesla,driver>=535,driver<536".
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace berth::doctor {
 
 struct DriverForImage {
   std::string version;  // "535.247.01"
-  std::string cuda;     // highest supported version: "12.2"; "" unknown
-  std::string gpu;      // product name; "" unknown
+  std::string cuda;     // the highest CUDA version that the driver supports: "12.2"; "" unknown
+  std::string gpu;      // product name of the GPU; "" unknown
 };
 
 enum class Satisfied { kYes, kNo, kUnknown };

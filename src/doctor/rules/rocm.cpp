@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::uint64_t kGib = 1ULL << 30;
 
-/// amdgpu's parameter is gttsize; it ignores unknown parameters.
+/// Reports a misspelt parameter of amdgpu. The right name is gttsize; amdgpu ignores unknown
+/// parameters.
 bool misspelt_size(Examination& look) {
   std::string where;
   const std::string given = look.facts.platform.command_line.value_or("");
@@ -38,7 +39,7 @@ bool misspelt_size(Examination& look) {
   return true;
 }
 
-/// AMD GPUs are used for computing here.
+/// Whether AMD GPUs are used for computing on this machine.
 bool wants_rocm(Examination& look) {
   const auto& torch = look.facts.python.torch;
   return (torch && torch->hip) || look.see(look.facts.rocm.folder) != nullptr ||
@@ -46,8 +47,8 @@ bool wants_rocm(Examination& look) {
          look.see(look.facts.platform.ggml) != nullptr;
 }
 
-/// Before 6.16.9 ROCm only saw 15.5 GiB of the memory that the firmware reserves for Strix Halo's
-/// GPU.
+/// Before kernel 6.16.9, ROCm could use only 15.5 GiB of the memory that the firmware reserves for
+/// Strix Halo's GPU.
 bool kernel_sees_little(Examination& look, const std::vector<KfdNode>& nodes,
                         const std::vector<AmdMemory>& memory) {
   const auto* kernel = look.see(look.facts.machine.kernel);
@@ -71,7 +72,7 @@ bool kernel_sees_little(Examination& look, const std::vector<KfdNode>& nodes,
   return true;
 }
 
-/// An integrated GPU uses the host's memory; by default the kernel allows half.
+/// An integrated GPU uses the host's memory. By default, the kernel lets it use half of that.
 void half_of_memory(Examination& look) {
   if (misspelt_size(look)) return;
   const auto* nodes = look.see(look.facts.rocm.nodes);
@@ -88,7 +89,8 @@ void half_of_memory(Examination& look) {
       contains(*line, "amdgpu.gttsize="))
     return;
   for (const AmdMemory& one : *memory) {
-    // The GPU has little memory and the host has much left. On small machines the half is needed.
+    // Only if the GPU has little memory and the host has much left. On small machines, the host
+    // needs its half.
     if (*all < 32 * kGib || one.own > *all / 8 || one.machines > *all / 16 * 9) continue;
     Finding& finding = look.found(
         text("programs get at most {} GiB of this machine's {} GiB for the integrated GPU",
@@ -107,7 +109,8 @@ void half_of_memory(Examination& look) {
   }
 }
 
-/// "6.14.0-1020-oem" is not older than "6.14.0-1018-oem" of the same distribution flavour.
+/// Whether a kernel already has the fix: "6.14.0-1020-oem" is not older than "6.14.0-1018-oem" of
+/// the same series.
 bool is_mended(std::string_view kernel, std::string_view mended) {
   const auto one = split(kernel, '-'), first = split(mended, '-');
   return one.size() == 3 && first.size() == 3 && one[2] == first[2] &&
@@ -115,7 +118,7 @@ bool is_mended(std::string_view kernel, std::string_view mended) {
          to_number(one[1]).value_or(0) >= to_number(first[1]).value_or(0);
 }
 
-/// Kernel releases whose amdgpu has a fault with a GPU; AMD's own driver is not affected.
+/// Reports kernel releases whose amdgpu has a fault with a GPU. AMD's own driver is not affected.
 void bad_kernel(Examination& look) {
   const auto* nodes = look.see(look.facts.rocm.nodes);
   const auto* kernel = look.see(look.facts.machine.kernel);
@@ -147,7 +150,7 @@ void bad_kernel(Examination& look) {
     }
 }
 
-/// linux-firmware releases with which a GPU hangs.
+/// Reports linux-firmware releases with which a GPU hangs.
 void bad_firmware(Examination& look) {
   bad_kernel(look);
   const auto* nodes = look.see(look.facts.rocm.nodes);
@@ -171,7 +174,7 @@ void bad_firmware(Examination& look) {
     }
 }
 
-/// The wheel's runtime needs /dev/kfd, which WSL lacks; WSL has its own runtime.
+/// The ROCm runtime in the wheel needs /dev/kfd, which WSL lacks. WSL has its own runtime.
 void runtime_for_wsl(Examination& look) {
   if (!in_wsl(look) || !look.missing(look.facts.container.kind)) return;
   const std::string* runtime = look.see(look.facts.rocm.wsl_runtime);
@@ -194,7 +197,7 @@ const Distribution* package_named(Examination& look, std::string_view name) {
   return found == all->end() ? nullptr : &*found;
 }
 
-/// vLLM detects GPUs with AMD's package, and without it assumes that there is no GPU.
+/// vLLM detects AMD GPUs with AMD's amdsmi package. Without it, vLLM finds no GPU.
 void server_without_amdsmi(Examination& look, const Distribution& server) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   const bool* there = look.see(look.facts.parts.amdsmi);
@@ -210,11 +213,12 @@ void server_without_amdsmi(Examination& look, const Distribution& server) {
                               "folder is not writable")});
 }
 
-/// Both packages contain pynvml.py; the one installed last has overwritten it.
+/// Both packages contain pynvml.py, and the package that was installed last has overwritten the
+/// file.
 void two_pynvml(Examination& look, const Distribution& server) {
   const Distribution* old = package_named(look, "pynvml");
   const Distribution* nvidia = package_named(look, "nvidia-ml-py");
-  // Since 0.7.3 it contains the module itself (https://github.com/vllm-project/vllm/pull/12963).
+  // Since 0.7.3, vLLM contains the module itself (https://github.com/vllm-project/vllm/pull/12963).
   if (old == nullptr || nvidia == nullptr || !is_older(old->version, "12") ||
       !is_older(server.version, "0.7.3") || !machine_has_nvidia(look))
     return;

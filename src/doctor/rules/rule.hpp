@@ -1,6 +1,6 @@
-// A rule: one possible problem, as a pure function of facts. It reads them through an Examination,
-// which records what was unreadable. A rule without findings counts as "checked" only if everything
-// it needed was readable.
+// A rule checks for one possible problem. It is a pure function of facts, and reads them through an
+// Examination, which records what was unreadable. A rule without findings counts as "checked" only
+// if everything it needed was readable.
 #pragma once
 
 #include <span>
@@ -27,16 +27,16 @@ class Examination {
   const Facts& facts;
   const Knowledge& knowledge;
 
-  /// The value; nullptr if it is absent or unreadable. The latter is recorded.
+  /// The value; nullptr if it is absent or unreadable. If it is unreadable, this is recorded.
   template <typename T>
   const T* see(const Fact<T>& fact) {
     if (fact.is_unreadable()) note_unreadable(fact.why());
     return fact.has_value() ? &*fact : nullptr;
   }
   template <typename T>
-  const T* see(const Fact<T>&& fact) = delete;  // would point into a temporary
-  /// A complete list, whose missing entries are really absent. Otherwise nullptr, which is
-  /// recorded.
+  const T* see(const Fact<T>&& fact) = delete;  // the pointer would point into a temporary
+  /// The value if it is complete, so that missing entries are really absent. Otherwise returns
+  /// nullptr and records this.
   template <typename T>
   const T* see_whole(const Fact<T>& fact) {
     const T* seen = see(fact);
@@ -46,15 +46,15 @@ class Examination {
   }
   template <typename T>
   const T* see_whole(const Fact<T>&& fact) = delete;
-  /// Whether it is known to be absent.
+  /// Whether the fact is known to be absent.
   template <typename T>
   bool missing(const Fact<T>& fact) {
     if (fact.is_unreadable()) note_unreadable(fact.why());
     return fact.is_absent();
   }
 
-  /// Adds a finding of this rule with the severity of its row, which may be changed. May be called
-  /// several times (for example once per GPU).
+  /// Adds a finding of this rule with the severity from its row, which the caller may change. A
+  /// rule may add several, for example one per GPU.
   Finding& found(std::string title);
 
   [[nodiscard]] std::vector<Finding>& findings() { return findings_; }
@@ -68,13 +68,13 @@ class Examination {
 };
 
 struct Rule {
-  const char* id;  // "HW02", as in docs/doctor.md
+  const char* id;  // "HW02", as listed in docs/doctor.md
   Layer layer;
   Severity severity;
-  /// A public case has confirmed it (data/failures.jsonl); otherwise its confidence is low.
+  /// a public case has confirmed it (data/failures.jsonl); otherwise its confidence is low
   bool proven;
-  const char* about;  // msgid: what it checks, in one line (--list)
-  /// Ids of findings that it explains, separated by spaces; "FW*" is a prefix.
+  const char* about;  // msgid: what the rule checks, in one line (--list)
+  /// ids of the findings that it explains, separated by spaces; "FW*" is a prefix
   const char* explains;
   void (*look)(Examination&);
 };
@@ -101,13 +101,13 @@ std::span<const Rule> unfound_library_rules();
 std::span<const Rule> framework_rules();  // frameworks against driver and GPU
 std::span<const Rule> package_rules();    // packages against each other
 std::span<const Rule> extension_rules();  // PyTorch extensions
-std::span<const Rule> build_rules();      // builds for the CPU or for other GPUs
+std::span<const Rule> build_rules();      // builds for the CPU or for another vendor's GPUs
 std::span<const Rule> import_rules();     // libraries that frameworks get from the loader
-std::span<const Rule> fit_rules();        // a Python or a driver of another release
-std::span<const Rule> memory_rules();     // how packages allocate memory
-std::span<const Rule> program_rules();    // programs other than Python packages
-std::span<const Rule> pair_rules();       // packages with incompatible releases
-std::span<const Rule> compiler_rules();   // compilers used at run time
+std::span<const Rule> fit_rules();       // packages for another Python, a driver of another release
+std::span<const Rule> memory_rules();    // how packages allocate memory
+std::span<const Rule> program_rules();   // programs other than Python packages
+std::span<const Rule> pair_rules();      // packages with incompatible releases
+std::span<const Rule> compiler_rules();  // compilers used at run time
 std::span<const Rule> container_rules();
 std::span<const Rule> container_system_rules();
 std::span<const Rule> container_host_rules();
@@ -126,6 +126,6 @@ std::span<const Rule> other_platform_rules();
 std::span<const Rule> intel_rules();        // Intel's GPUs and their runtimes
 std::span<const Rule> rocm_rules();         // AMD: memory, firmware, kernel, runtime
 std::span<const Rule> left_out_rules();     // GPUs that the kernel does not use
-std::span<const Rule> kernel_line_rules();  // known lines of the kernel's log
+std::span<const Rule> kernel_line_rules();  // known lines of the kernel log
 
 }  // namespace berth::doctor

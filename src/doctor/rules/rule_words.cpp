@@ -11,10 +11,12 @@ namespace berth::doctor {
 namespace {
 
 struct Row {
-  std::string_view rules;  // ids, separated by spaces; "FW*" is a prefix. The first match wins
+  std::string_view
+      rules;  // rule ids, separated by spaces; "FW*" is a prefix. The first match counts
   RuleWords words;
 };
-/// For a line in a source file, its own row has the description and the fix.
+/// Texts for rules about lines in source files. The description and the fix are in the rule's own
+/// row.
 constexpr auto kSourceRows = std::to_array<Row>({
     {"SRC01",
      {"", "", msgid("the node's mode was changed on purpose, and its users are in its group")}},

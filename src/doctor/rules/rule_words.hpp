@@ -1,12 +1,13 @@
 // What --explain says about a rule besides its table row: what it reads, what fixes it, what
-// refutes it. By kind of rule; values and commands are in the findings.
+// refutes it. The texts are for kinds of rules; the values and commands of a case are in the
+// findings.
 #pragma once
 
 #include <string_view>
 
 namespace berth::doctor {
 
-/// Each a msgid; "" none.
+/// Each text is a msgid; "" none.
 struct RuleWords {
   const char* looks_at = "";
   const char* mended_by = "";

@@ -1,4 +1,4 @@
-// Rules RT01, RT03 to RT11 and RT14: a GPU that works, but badly.
+// Rules RT01, RT03 to RT11 and RT14: the GPU works, but slowly or with errors.
 #include <algorithm>
 #include <array>
 
@@ -21,7 +21,7 @@ std::string named(const StuckProcess& one) {
   return fmt::format("{} ({})", one.pid, printable(one.name));
 }
 
-/// What a hung process holds, and how to end it.
+/// Adds what a hung process holds, and how to end it.
 void add_stuck(Finding& finding, const StuckProcess& one) {
   std::string line =
       one.state == 'Z'
@@ -46,13 +46,14 @@ void add_stuck(Finding& finding, const StuckProcess& one) {
       {"sudo reboot", text("for processes blocked in the kernel; sudo dmesg may show the reason")});
 }
 
-/// A process may block briefly; the kernel logs processes that have blocked for minutes.
+/// A process may block for a short time. The kernel logs processes that have been blocked for
+/// minutes.
 std::string hung_line(Examination& look, int pid) {
   const auto& log = look.facts.machine.kernel_log;
   return log ? newest_line(*log, {fmt::format(":{} blocked for more than", pid)}) : "";
 }
 
-/// Hung holders, whether or not NVML lists them.
+/// Reports hung processes that hold a GPU, whether or not NVML lists them.
 void stuck_holders(Examination& look) {
   const auto* stuck = look.see(look.facts.machine.stuck);
   if (stuck == nullptr) return;
@@ -67,7 +68,7 @@ void stuck_holders(Examination& look) {
 }
 
 void memory_held(Examination& look) {
-  // In a container or WSL other processes are not visible, so they appear to hold nothing.
+  // Containers and WSL hide other processes, so all memory would look as if no process held it.
   const auto& kind = look.facts.container.kind;
   if (look.see(kind) != nullptr || kind.is_unreadable() || look.facts.machine.in_container ||
       look.facts.machine.is_wsl)
@@ -78,7 +79,7 @@ void memory_held(Examination& look) {
     const auto* total = look.see(gpu.memory_total_bytes);
     if (used == nullptr || named == nullptr || total == nullptr) continue;
     if (gpu.mig_enabled.value_or(false) || gpu.vgpu_licence) continue;
-    // The driver reserves a few hundred MiB, more on larger GPUs.
+    // The driver itself reserves a few hundred MiB, and more on larger GPUs.
     const std::uint64_t own = std::max(kGib, *total / 20);
     if (*used <= *named + own) continue;
     Finding& finding = look.found(text("{} of GPU {} are in use, but no visible process holds them",
@@ -162,14 +163,14 @@ void shm_full(Examination& look) {
   finding.fix.push_back({"sudo mount -o remount,size=16G /dev/shm", text("enlarge it")});
 }
 
-/// What a program writes to a folder named by a variable, and the minimum space it needs.
+/// What a program writes to a folder that a variable names, and the space that this needs at least.
 struct Need {
   std::string_view variable;
   std::uint64_t bytes;
   const char* what;
 };
 constexpr auto kNeeds = std::to_array<Need>({
-    // nvcc's intermediate files of one extension; the caches of PyTorch's and Triton's kernels.
+    // nvcc's intermediate files of one extension, and the kernel caches of PyTorch and Triton.
     {"TMPDIR", 64 * kMib, msgid("a compiler's temporary files")},
     {"TRITON_CACHE_DIR", 64 * kMib, msgid("compiled kernels")},
     {"TORCHINDUCTOR_CACHE_DIR", 64 * kMib, msgid("compiled kernels")},
@@ -180,8 +181,8 @@ constexpr auto kNeeds = std::to_array<Need>({
     {"/var/lib/docker", 200 * kMib, msgid("a layer of an image")},
 });
 
-/// Writes fail on a full disk, often with other messages. Only free bytes count, because a small
-/// disk can be nearly full and still have enough.
+/// Writes fail on a full disk, often with misleading messages. Only free bytes count: a small disk
+/// can be nearly full and still have enough space.
 void disk_full(Examination& look) {
   const auto* spaces = look.see(look.facts.process.disk_space);
   if (spaces == nullptr || (seen_gpus(look).empty() && !look.facts.python.interpreter)) return;
@@ -197,7 +198,7 @@ void disk_full(Examination& look) {
                    printable(space.path))
             : text("{} MiB are left in {}, but {} may need {} MiB or more", space.free_bytes / kMib,
                    printable(space.path), tr(need->what), need->bytes / kMib));
-    // A few MiB may be enough for the task; zero never is.
+    // A few MiB may be enough for the task. With less, writes fail.
     if (no_files || space.free_bytes < kMib) finding.severity = Severity::kError;
     if (is_docker) finding.severity = Severity::kWarning;
     finding.evidence = {
@@ -221,7 +222,7 @@ void disk_full(Examination& look) {
   }
 }
 
-/// CUDA maps the host's memory and that of all GPUs into one address space, used or not.
+/// CUDA maps the memory of the host and of all GPUs into one address space, even if it is not used.
 void address_space(Examination& look) {
   const auto* most = look.see(look.facts.process.address_space_limit_bytes);
   if (most == nullptr) return;
@@ -257,7 +258,7 @@ void open_files(Examination& look) {
   }
   const auto* cpus = look.see(look.facts.process.cpus);
   if (cpus == nullptr) return;
-  // Importing NumPy and PyTorch may start one thread per core for each of four libraries.
+  // When NumPy and PyTorch are imported, up to four libraries start one thread per core.
   const std::uint64_t wanted = 4 * cpus->size() + 32;
   for (const auto* fact :
        {&look.facts.process.cgroup_processes_limit, &look.facts.process.processes_limit}) {
@@ -296,8 +297,8 @@ void display_gpu(Examination& look) {
   }
 }
 
-/// All memory of an Intel card is behind one BAR, the largest of the device's own six. With xe,
-/// Intel's runtime rejects a card with a smaller BAR; with i915 it works, but slowly.
+/// All memory of an Intel card is behind one BAR, the largest of its six BARs. With xe, Intel's
+/// runtime rejects a card whose BAR is smaller; with i915 such a card works, but slowly.
 void intel_bar_small(Examination& look) {
   for (const PciFunction& gpu : cards_on_bus(look, kVendorIntel)) {
     const auto* sizes = look.see(gpu.bar_sizes);
@@ -337,7 +338,7 @@ void bar1_small(Examination& look) {
   }
 }
 
-/// The variables that indicate ranks on other machines.
+/// The variables that show that the job has ranks on other machines.
 std::string distributed_by(Examination& look) {
   const auto& process = look.facts.process;
   const auto number = [&](const char* name) {

@@ -1,4 +1,4 @@
-// Rule ENV08: libraries in LD_LIBRARY_PATH that hide those of packages.
+// Rule ENV08: libraries in LD_LIBRARY_PATH that are loaded instead of those in packages.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Which of NVIDIA's wheels contains a library: "cublas"; "" unknown.
+/// The NVIDIA wheel that contains a library: "cublas"; "" unknown.
 std::string wheel_of(std::string_view library) {
   struct Row {
     std::string_view begins, wheel;
@@ -32,13 +32,14 @@ std::string wheel_of(std::string_view library) {
   return "";
 }
 
-/// Version of the wheel that installed a library into site-packages/nvidia/NAME/lib: "12.4.127".
+/// The version of the wheel that installed a library into site-packages/nvidia/NAME/lib:
+/// "12.4.127".
 std::string wheel_version(Examination& look, const CudaLibrary& one) {
   const auto* all = look.see(look.facts.python.distributions);
   const auto parts = split(one.folder, '/');
   if (all == nullptr || parts.size() < 3 || parts.back() != "lib") return "";
   std::string name(parts[parts.size() - 2]);
-  // Since CUDA 13 they share one folder, "nvidia/cu13/lib".
+  // Since CUDA 13, all wheels share one folder, "nvidia/cu13/lib".
   if (name.starts_with("cu") && to_number(std::string_view(name).substr(2)))
     name = wheel_of(one.name);
   if (name.empty()) return "";
@@ -49,7 +50,8 @@ std::string wheel_version(Examination& look, const CudaLibrary& one) {
   return "";
 }
 
-/// The file's own version, or the toolkit's for a library with the toolkit's version.
+/// The version of the file itself, or of the toolkit if the library has the toolkit's version
+/// number.
 std::string own_version(const CudaLibrary& one) {
   if (std::count(one.version.begin(), one.version.end(), '.') > 0) return one.version;
   const bool counts_so =
@@ -61,7 +63,8 @@ std::string own_version(const CudaLibrary& one) {
 }
 
 /// The package that would load `name` from LD_LIBRARY_PATH instead of the wheel. PyTorch's wheels
-/// use DT_RPATH, which precedes the variable; NVIDIA's wheels use DT_RUNPATH.
+/// use DT_RPATH, which the loader searches before the variable. NVIDIA's wheels use DT_RUNPATH,
+/// which it searches after.
 std::string who_takes(Examination& look, std::string_view name) {
   if (name.starts_with("libcudnn")) return "";  // LIB06
   if (const auto* all = look.see(look.facts.python.distributions))
@@ -75,7 +78,8 @@ std::string who_takes(Examination& look, std::string_view name) {
   return "";
 }
 
-/// setvars.sh of a oneAPI, with a PyTorch whose wheels contain their own oneAPI runtime.
+/// The user sourced setvars.sh of a oneAPI installation, and uses a PyTorch whose wheels contain
+/// their own oneAPI runtime.
 void oneapi_shadows(Examination& look) {
   const auto package = look.facts.python.distribution("intel-sycl-rt");
   const Distribution* wheel = look.see(package);
@@ -97,8 +101,9 @@ void oneapi_shadows(Examination& look) {
   }
 }
 
-/// PyTorch's wheels up to 2.0 contain a cuDNN in torch/lib, found through DT_RUNPATH, after the
-/// variable. Its own check requires the same major and at least the same minor version.
+/// Up to 2.0, PyTorch's wheels contain a cuDNN in torch/lib. The loader finds it through
+/// DT_RUNPATH, that is, after LD_LIBRARY_PATH. PyTorch itself checks for the same major version and
+/// at least the same minor version.
 void cudnn_shadows_torchs(Examination& look) {
   const auto& torch = look.facts.python.torch;
   const auto* all = look.see(look.facts.python.libraries);

@@ -17,10 +17,10 @@ std::optional<Software::Driver> driver_in(Examination& look) {
   const Fact<std::string>& answer = look.facts.driver.driver_version;
   const Fact<std::string>& module = look.facts.nvidia.module_version;
   const SeenDriver seen = nvidia_driver(look);
-  // A newer libcuda of CUDA's compat package raises CUDA's version, but not the driver's.
+  // A newer libcuda from the compat package raises the CUDA version, but not the driver version.
   const std::string version = answer.value_or(module.value_or(""));
   if (!version.empty() || !seen.cuda.empty()) return Software::Driver{version, seen.cuda};
-  // A driver that was not asked (error 0) leaves the decision to the kernel's module.
+  // If the driver was not queried (error 0), the kernel module decides.
   const bool unknown =
       module.is_unreadable() || (answer.is_unreadable() && answer.why().error_number != 0);
   return unknown && may_concern_nvidia(look.facts) ? std::optional(Software::Driver{})
@@ -54,7 +54,7 @@ const char* word_of(CudaLibrary::From from) {
   return "system";
 }
 
-/// The version of the package that brought a wheel's library: "9.1.0.70" of nvidia-cudnn-cu12.
+/// The version of the package that installed a wheel's library: "9.1.0.70" of nvidia-cudnn-cu12.
 std::string version_of_wheel(const PythonFacts& python, const CudaLibrary& library,
                              std::string_view package) {
   for (const Distribution& one : python.distributions.value_or({}))
@@ -65,7 +65,8 @@ std::string version_of_wheel(const PythonFacts& python, const CudaLibrary& libra
   return "";
 }
 
-/// "libcudnn.so.9" and "libcudnn.so", but not "libcudnn_ops.so.9".
+/// Libraries whose name is `name` with or without a version: "libcudnn.so.9" and "libcudnn.so", but
+/// not "libcudnn_ops.so.9".
 std::optional<std::vector<Software::Library>> libraries_in(const PythonFacts& python,
                                                            std::string_view begins,
                                                            std::string_view package) {
@@ -77,7 +78,8 @@ std::optional<std::vector<Software::Library>> libraries_in(const PythonFacts& py
   for (const CudaLibrary& one : *python.libraries) {
     if (!one.name.starts_with(begins)) continue;
     std::string version = one.version;
-    // The link "libcudnn.so.9" leads to the file with the full version; a wheel has only the file.
+    // The link "libcudnn.so.9" leads to a file with the full version in its name. A wheel has no
+    // link, only the file.
     if (one.from == CudaLibrary::From::kWheel && version_of(version).size() < 2)
       if (const std::string of_package = version_of_wheel(python, one, package);
           !of_package.empty())
@@ -96,7 +98,7 @@ std::optional<std::vector<Software::Library>> libraries_in(const PythonFacts& py
 
 struct KnownFramework {
   const char *word, *name;
-  const char* packages;  // names of distributions that are imported under this word
+  const char* packages;  // names of distributions that have this import name
 };
 constexpr auto kFrameworks = std::to_array<KnownFramework>({
     {"torch", "PyTorch", " torch "},
@@ -133,7 +135,7 @@ void tell_torch(const TorchBuild& torch, Software::Framework& framework) {
   framework.version = torch.version;
   framework.path = torch.path;
   if (torch.cuda) framework.cuda = beginning(*torch.cuda);
-  // The local part is the build's tag, or a revision in NVIDIA's and people's own builds.
+  // The local part is the tag of the build. In builds by NVIDIA and by users, it is a revision.
   const std::string_view local = local_part(torch.version);
   for (const char* tag : {"cu1", "cpu", "rocm", "xpu"})
     if (local.starts_with(tag)) {
@@ -150,7 +152,7 @@ void tell_torch(const TorchBuild& torch, Software::Framework& framework) {
     framework.build = "cpu";
 }
 
-/// JAX's build is that of its plugin, or of jaxlib before there were plugins.
+/// The build of JAX is that of its plugin, or of jaxlib in releases without plugins.
 void tell_jax(const std::vector<Distribution>& all, Software::Framework& framework) {
   for (const Distribution& one : all) {
     const bool is_plugin = one.name.starts_with("jax-") && one.name.ends_with("-plugin");
@@ -205,7 +207,7 @@ std::optional<std::vector<Software::Framework>> frameworks_in(Examination& look)
     found.push_back(std::move(framework));
   }
   const auto is_torch = [](const auto& one) { return one.word == "torch"; };
-  // A PyTorch without metadata, as NVIDIA's images and source trees have it.
+  // A PyTorch without metadata, as in NVIDIA's images and in source trees.
   if (python.torch && std::none_of(found.begin(), found.end(), is_torch)) {
     Software::Framework framework{"PyTorch", "torch", "", "", "", "", ""};
     tell_torch(*python.torch, framework);

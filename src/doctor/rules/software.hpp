@@ -1,5 +1,5 @@
-// Which driver, toolkit, libraries and frameworks the target uses, for `berth doctor` and
-// `berth ls --details`. Pure.
+// The driver, toolkit, libraries and frameworks that the target uses, for `berth doctor` and `berth
+// ls --details`. Pure.
 #pragma once
 
 #include "doctor/facts/facts.hpp"

@@ -19,7 +19,8 @@ Fact<Distribution> cuda_tensorflow(Examination& look) {
   const bool says_so = build != nullptr && build->for_cuda.value_or(false);
   auto plain = look.facts.python.distribution("tensorflow");
   if (plain.is_unreadable()) return plain;
-  // On PyPI; a build from a distribution or host may support GPUs, and then has build information.
+  // The package is on PyPI as a CPU build. A build by a distribution or a hosting service may
+  // support GPUs, and then has build information.
   if (plain && (says_so || !is_older(plain->version, "2.1") || in_range(plain->version, "1.15")))
     return plain;
   return look.facts.python.distribution("tensorflow-gpu");
@@ -32,7 +33,7 @@ std::optional<CudaNeeds> needs_of_tensorflow(Examination& look, const Distributi
   if (conda_package(look, "tensorflow") != nullptr ||
       conda_package(look, "tensorflow-gpu") != nullptr)
     return std::nullopt;
-  // Its build information may say otherwise, but was unreadable.
+  // Its build information may say something else, but was unreadable.
   if (look.see_whole(look.facts.builds) == nullptr && !look.facts.builds.is_absent())
     return std::nullopt;
   const TensorflowRelease* row = look.knowledge.compatibility().tensorflow_of(tensorflow.version);
@@ -48,7 +49,7 @@ std::string runtime_name(std::string_view cuda) {
 }
 
 std::string blas_name(std::string_view cuda) {
-  // Since 10.1 the file name only has the major version.
+  // Since 10.1, the file name contains only the major version.
   return "libcublas.so." + (is_older(cuda, "10.1") ? beginning(cuda) : beginning(cuda, 1));
 }
 

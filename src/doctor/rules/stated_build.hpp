@@ -1,4 +1,4 @@
-// What a package needs of CUDA: from its own build information, otherwise from its release.
+// What a package needs of CUDA, according to its own build information, or else to its release.
 #pragma once
 
 #include <optional>
@@ -10,26 +10,26 @@
 
 namespace berth::doctor {
 
-/// The package's own build information; nullptr: none, or not installed.
+/// The build information of the package; nullptr if it has none or is not installed.
 [[nodiscard]] const PackageBuild* stated_build(Examination& look, std::string_view package);
 
-/// The installed TensorFlow if it is built for CUDA. Up to 2.0 (except 1.15) the GPU build has
+/// The installed TensorFlow if it is built for CUDA. Up to 2.0 (except 1.15), the GPU build has
 /// another package name.
 [[nodiscard]] Fact<Distribution> cuda_tensorflow(Examination& look);
 
 struct CudaNeeds {
-  std::string cuda, cudnn;  // "10.1", "7.6"; "" unknown
-  std::string says;         // the file or release that shows it
+  std::string cuda, cudnn;  // versions: "10.1", "7.6"; "" unknown
+  std::string says;         // the file or the release that shows this
 };
-/// For that TensorFlow; unknown for conda's builds without build information.
+/// The needs of that TensorFlow. nullopt for conda's builds without build information.
 [[nodiscard]] std::optional<CudaNeeds> needs_of_tensorflow(Examination& look,
                                                            const Distribution& tensorflow);
 
-/// The runtime's file name for this CUDA: "libcudart.so.10.1", "libcudart.so.11.0",
-/// "libcudart.so.12". cuBLAS is similar.
+/// The file name of the CUDA runtime for this CUDA version: "libcudart.so.10.1",
+/// "libcudart.so.11.0", "libcudart.so.12".
 [[nodiscard]] std::string runtime_name(std::string_view cuda);
 [[nodiscard]] std::string blas_name(std::string_view cuda);
-/// cuSOLVER's file name, which has another number than CUDA; "" unknown.
+/// The file name of cuSOLVER, whose number differs from CUDA's; "" unknown.
 [[nodiscard]] std::string solver_name(std::string_view cuda);
 
 }  // namespace berth::doctor

@@ -30,7 +30,7 @@ void off_by(Examination& look, const char* name) {
   finding.fix.push_back(unset(name));
 }
 
-/// JAX_PLATFORMS=tpu from another machine: JAX then starts no platform.
+/// JAX_PLATFORMS=tpu was copied from another machine. JAX then starts no platform.
 void other_platform(Examination& look) {
   const std::string value = variable_or_empty(look, "JAX_PLATFORMS");
   if (value.empty() || value == "cpu" || !machine_has_nvidia(look)) return;
@@ -44,7 +44,8 @@ void other_platform(Examination& look) {
   finding.fix.push_back(unset("JAX_PLATFORMS"));
 }
 
-/// WHISPER__INFERENCE_DEVICE=cpu and similar variables of unknown programs; may be intended.
+/// Variables of other programs that choose the device, such as WHISPER__INFERENCE_DEVICE=cpu. This
+/// may be intended.
 void any_device(Examination& look) {
   const auto* variables = look.see(look.facts.process.environment);
   if (variables == nullptr) return;
@@ -89,10 +90,10 @@ void missing_files(Examination& look) {
   const auto numba = look.facts.python.distribution("numba");
   for (const std::string& one : *missing) {
     const std::string name = one.substr(0, one.find('='));
-    // Numba ignores these since 0.46.
+    // Since 0.46, Numba ignores these variables.
     if (name.starts_with("NUMBAPRO_") && (!numba || !is_older(numba->version, "0.46"))) continue;
     Finding& finding = look.found(text("{} names a missing file", one));
-    // NCCL logs it and continues without.
+    // With these variables, programs log that the file is missing and continue without it.
     constexpr auto kMilder = std::to_array<std::string_view>(
         {"NCCL_TOPO_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "HSA_TOOLS_LIB",
          "ROCM_PATH", "HIP_PATH", "VK_ICD_FILENAMES", "VK_DRIVER_FILES",
@@ -104,8 +105,8 @@ void missing_files(Examination& look) {
   }
 }
 
-/// Memory that a server frees between two training steps is in a pool of its own, which cannot use
-/// expandable segments. vLLM supports them since 0.20.1.
+/// A server that frees memory between two training steps has a separate memory pool for this. Such
+/// pools cannot use expandable segments. vLLM supports them since 0.20.1.
 void pools_in_segments(Examination& look, const char* name, const std::string& value) {
   const auto has = [&](const char* package) { return look.facts.python.distribution(package); };
   const auto saver = has("torch-memory-saver"), vllm = has("vllm");
@@ -118,7 +119,7 @@ void pools_in_segments(Examination& look, const char* name, const std::string& v
       look.found(text("{} enables expandable segments, but {} cannot use them for the memory pools "
                       "that it frees between steps",
                       name, fmt::format("{} {}", who->name, who->version)));
-  // vllm_enable_sleep_mode is off by default.
+  // the option vllm_enable_sleep_mode is off by default
   finding.severity = who->name == "vllm" && !sleeps ? Severity::kInfo : Severity::kWarning;
   finding.evidence = {fmt::format("{}={}", name, value), who->path,
                       who->name == "vllm"
@@ -127,7 +128,7 @@ void pools_in_segments(Examination& look, const char* name, const std::string& v
   finding.fix.push_back(unset(name));
 }
 
-/// Parts of a virtual memory range, which not every kind of GPU supports.
+/// Expandable segments are parts of a virtual memory range, which not every kind of GPU supports.
 void expandable_segments(Examination& look, const char* name, const std::string& value) {
   std::string small;
   for (const char c : value)
@@ -143,8 +144,8 @@ void expandable_segments(Examination& look, const char* name, const std::string&
   finding.fix.push_back(unset(name));
 }
 
-/// "max_split_size": unknown to PyTorch, but similar to a known name. Other unknown names may be
-/// from newer releases.
+/// An option that PyTorch does not know, but that is similar to a known name: "max_split_size".
+/// Other unknown names may be from newer releases.
 std::string misspelled_option(const std::string& value) {
   static const std::vector<std::string> known{"max_split_size_mb",
                                               "max_non_split_rounding_mb",
@@ -178,19 +179,20 @@ std::string misspelled_option(const std::string& value) {
   return "";
 }
 
-/// "max_split_size_mb=128", or quotes kept from an env file: PyTorch then refuses the first
-/// allocation.
+/// Reports values such as "max_split_size_mb=128", or quotes copied from an env file. The first
+/// allocation in PyTorch then fails.
 void allocator_settings(Examination& look) {
   for (const char* name :
        {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"}) {
     const std::string value = variable_or_empty(look, name);
     if (value.empty() || !has_gpu(look) || !look.facts.python.torch) continue;
     bool readable = value.find_first_of("\"'") == std::string::npos;
-    // A list of divisions contains commas.
+    // A list of divisions contains commas, so it is not split.
     if (value.find('[') == std::string::npos)
       for (const std::string_view item : split(value, ','))
         readable = readable && (trim(item).empty() || item.find(':') != std::string_view::npos);
-    // It was added in 2.1; older releases accept all options or none.
+    // This option exists since 2.1. Depending on the release, older ones ignore all unknown options
+    // or reject them.
     const bool unknown = value.find("expandable_segments") != std::string::npos &&
                          is_older(look.facts.python.torch->version, "2.1");
     if (readable && unknown) {

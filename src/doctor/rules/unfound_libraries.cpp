@@ -16,7 +16,7 @@ namespace {
 
 using From = CudaLibrary::From;
 
-/// The libraries in `wanted` that the package does not find.
+/// The libraries in `wanted` that this package does not find.
 std::vector<std::string> missing_of(Examination& look, std::string_view package,
                                     const std::vector<std::string>& wanted,
                                     bool conda_counts = true) {
@@ -32,7 +32,7 @@ std::vector<std::string> missing_of(Examination& look, std::string_view package,
   return missing;
 }
 
-/// Libraries that the package's own files link to and that neither the loader nor the package
+/// The libraries that the package's own files link to, and that neither the loader nor the package
 /// finds.
 std::vector<std::string> missing_links(Examination& look, std::string_view package) {
   std::vector<std::string> missing;
@@ -45,7 +45,7 @@ std::vector<std::string> missing_links(Examination& look, std::string_view packa
   return missing;
 }
 
-/// The wheels' folders with these libraries, if all are in wheels.
+/// The folders of the wheels with these libraries, if all of them are in wheels.
 std::vector<std::string> wheels_with(Examination& look, const std::vector<std::string>& missing) {
   std::vector<std::string> folders;
   for (const std::string& name : missing) {
@@ -65,7 +65,7 @@ void add_where_searched(Finding& finding, const std::vector<std::string>& missin
            fmt::format("{}", fmt::join(missing, ", "))));
 }
 
-/// It is installed as a wheel, but this package does not search there.
+/// The library is installed as a wheel, but this package does not search there.
 Finding& found_unreached(Examination& look, const Distribution& one,
                          const std::vector<std::string>& missing,
                          const std::vector<std::string>& wheels) {
@@ -89,7 +89,7 @@ void tensorflow_libraries(Examination& look) {
   if (!row) return;
   std::vector<std::string> wanted{runtime_name(row->cuda), blas_name(row->cuda)};
   if (!row->cudnn.empty()) wanted.push_back("libcudnn.so." + beginning(row->cudnn, 1));
-  // The same CUDA major, but another cuSOLVER.
+  // cuSOLVER's number can differ within a CUDA major.
   if (const std::string solver = solver_name(row->cuda);
       !solver.empty() && !libraries_named(look, "libcusolver.so.").empty())
     wanted.push_back(solver);
@@ -134,8 +134,8 @@ void tensorflow_libraries(Examination& look) {
                   row->cuda, row->cudnn)});
 }
 
-/// Since 14.1 CuPy finds its headers through CONDA_PREFIX, which is only set in an active
-/// environment. CuPy 13 used the interpreter's folder.
+/// Since 14.1 CuPy finds its headers through CONDA_PREFIX, which is set only while an environment
+/// is active. CuPy 13 used the interpreter's folder.
 void cupy_without_conda_prefix(Examination& look) {
   const auto package = look.facts.python.distribution("cupy");
   const Distribution* cupy = look.see(package);
@@ -156,8 +156,8 @@ void cupy_without_conda_prefix(Examination& look) {
        text("or run it as conda run -p, pixi run, or in the activated environment")});
 }
 
-/// A locally compiled CuPy 13 opens NVRTC by name, while 12 was linked to it with its folder. A
-/// cluster's build for its users does the same.
+/// A CuPy 13 that was compiled locally opens NVRTC by name, as does a cluster's build. CuPy 12 was
+/// linked to NVRTC with its folder.
 void cupy_without_nvrtc(Examination& look, const Distribution& one) {
   if (is_older(one.version, "13") || !is_older(one.version, "14") ||
       conda_package(look, "cupy") != nullptr || look.facts.libraries.by_nix)
@@ -183,7 +183,7 @@ void cupy_without_nvrtc(Examination& look, const Distribution& one) {
                          text("finds CUDA's libraries itself, and brings them as wheels")});
 }
 
-/// Its transformers use PyTorch, but reach the GPU only if CuPy is installed too.
+/// spaCy's transformers use PyTorch, but use the GPU only if CuPy is installed as well.
 void spacy_without_cupy(Examination& look) {
   const auto spacy = look.facts.python.distribution("spacy");
   for (const char* name : {"spacy-transformers", "spacy-curated-transformers"}) {
@@ -236,14 +236,14 @@ void cupy(Examination& look) {
   if (!one.name.starts_with("cupy-cuda")) return cupy_without_conda_prefix(look);
   const std::string major = beginning(one.name.substr(9, 2), 1);
   std::vector<std::string> wanted{"libnvrtc.so." + major};
-  // Since 13 the runtime is part of CuPy itself.
+  // Since 13, CuPy itself contains the runtime.
   if (is_older(one.version, "13")) wanted.insert(wanted.begin(), "libcudart.so." + major);
   auto missing = missing_of(look, "cupy", wanted);
   if (missing.empty()) missing = missing_links(look, "cupy");
   if (missing.empty()) return;
   if (const auto wheels = wheels_with(look, missing); !wheels.empty()) {
     Finding& finding = found_unreached(look, one, missing, wheels);
-    if (major != "11")  // 13 was the last for CUDA 11
+    if (major != "11")  // CuPy 13 was the last release for CUDA 11
       finding.fix.push_back({install_command(look.facts.python, {"-U", one.name + "[ctk]>=14"}),
                              text("since 14 it searches wheels; it needs NumPy 2")});
     finding.fix.push_back(name_in_library_path(wheels));
@@ -257,8 +257,8 @@ void cupy(Examination& look) {
                          text("brings CUDA's libraries as wheels")});
 }
 
-/// A CPU build, if no other package is known to use the GPU. Next to another framework it is
-/// usually a helper, and even alone it may be intended.
+/// Reports a CPU build of onnxruntime if no other package is known to use the GPU. Next to another
+/// framework it usually only helps, and even alone it may be intended.
 void onnx_without_cuda(Examination& look) {
   const auto package = look.facts.python.distribution("onnxruntime");
   const Distribution* cpu = look.see(package);
@@ -279,7 +279,8 @@ void onnx_without_cuda(Examination& look) {
                          text("the first command, because both write the same files")});
 }
 
-/// According to what its CUDA file links to if its content is known, otherwise to its release.
+/// The libraries that onnxruntime does not find. If the content of its CUDA file is known, its
+/// links decide, otherwise the release.
 std::vector<std::string> onnx_missing(Examination& look, const Distribution& gpu) {
   std::vector<std::string> missing = missing_links(look, "onnxruntime-gpu");
   if (!missing.empty()) return missing;
@@ -289,7 +290,8 @@ std::vector<std::string> onnx_missing(Examination& look, const Distribution& gpu
     if (!in_range(gpu.version, row.version)) continue;
     std::vector<std::string> wanted;
     const std::string cuda = built.empty() ? row.cuda : built;
-    // Up to 10.0 cuBLAS was one library, and up to 10.2 the runtime's name had the minor version.
+    // Up to 10.0, cuBLAS was one library. Up to 10.2, the runtime's file name contained the minor
+    // version.
     if (is_older(cuda, "11") && !cuda.empty()) {
       wanted.push_back(runtime_name(cuda));
       wanted.push_back(blas_name(cuda));
@@ -317,7 +319,7 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
     finding.fix.push_back(name_in_library_path(wheels));
     return;
   }
-  // Before 1.7 the CUDA parts were in the module itself.
+  // Before 1.7, the module itself contained the CUDA parts, so the import fails.
   const bool fails = is_older(gpu.version, "1.7");
   Finding& finding =
       look.found(fails ? text("onnxruntime-gpu {} does not find {}, so it cannot be imported",
@@ -326,7 +328,7 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
                               gpu.version, missing.front()));
   if (fails) finding.severity = Severity::kFatal;
   add_where_searched(finding, missing);
-  // 1.27 switched to CUDA 13. Since 1.21 CUDA's libraries are installed with an extra.
+  // Since 1.27, onnxruntime uses CUDA 13. Since 1.21, an extra installs CUDA's libraries.
   const auto* served = look.see(look.facts.driver.cuda_version);
   const bool stays = is_older(gpu.version, "1.27") || (served && is_older(*served, "13"));
   finding.fix.push_back(

@@ -12,7 +12,7 @@ namespace berth::doctor {
 namespace {
 
 struct Words {
-  std::string_view key;  // a fact's name, or the call that failed
+  std::string_view key;  // name of a fact, or the call that failed
   const char* says;      // msgid
 };
 #define BERTH_WORDS(type, key, words) {#key, words},
@@ -43,9 +43,9 @@ constexpr auto kWords = std::to_array<Words>({
 }  // namespace
 
 std::string said_of(const Unreadable& why) {
-  // A simulated machine only has its own bus and driver.
+  // A simulated machine only has its own PCI bus and driver.
   if (why.error_number == ENODATA) return text("a simulated machine does not have it");
-  // The kernel's own folders, which contain files on every Linux.
+  // These folders belong to the kernel, and contain files on every Linux.
   if (is_unmounted(why)) return text("nothing of {} can be seen here", why.where);
   const auto row = std::find_if(kWords.begin(), kWords.end(),
                                 [&](const Words& one) { return one.key == why.where; });

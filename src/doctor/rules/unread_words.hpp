@@ -1,4 +1,4 @@
-// Describes what was unreadable, for people.
+// Describes in words what was unreadable.
 #pragma once
 
 #include <cerrno>
@@ -8,7 +8,8 @@
 
 namespace berth::doctor {
 
-/// Whether /sys or /proc was not mounted or not recorded; then a missing file proves nothing.
+/// Whether /sys or /proc was not mounted or not recorded. In that case a missing file proves
+/// nothing.
 [[nodiscard]] inline bool is_unmounted(const Unreadable& why) {
   return why.error_number == ENOENT && (why.where == "/sys" || why.where == "/proc");
 }

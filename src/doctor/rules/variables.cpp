@@ -33,7 +33,7 @@ bool any_of_list(std::string_view list, const auto& holds) {
   return std::any_of(items.begin(), items.end(), holds);
 }
 
-/// Whether it has an unknown word: "^ring,tree", "allreduce:simple;broadcast:^ll".
+/// Whether a list contains an unknown word: "^ring,tree", "allreduce:simple;broadcast:^ll".
 bool has_unknown_word(std::string_view value, std::string_view known) {
   std::size_t at = 0;
   while (at < value.size()) {
@@ -49,7 +49,7 @@ bool has_unknown_word(std::string_view value, std::string_view known) {
 
 constexpr std::string_view kNoGpu = "no gpu of this machine";
 
-/// Whether the value matches the row's condition: "above 128", "is a|b".
+/// Whether the value meets the row's condition: "above 128", "is a|b".
 bool is_bad(std::string_view bad, const std::string& value) {
   const std::size_t blank = bad.find(' ');
   const std::string_view how = bad.substr(0, blank);
@@ -75,7 +75,8 @@ bool is_bad(std::string_view bad, const std::string& value) {
           *number > number_in(what.substr(second + 1)).value_or(*number));
 }
 
-/// "7.5;8.0 8.6+PTX": supports none of the GPUs here. Family names are not parsed.
+/// Whether a list of capabilities such as "7.5;8.0 8.6+PTX" supports none of the GPUs here. Family
+/// names are not parsed.
 bool serves_no_gpu(Examination& look, std::string list) {
   WheelArch held;
   for (char& c : list)
@@ -100,7 +101,7 @@ bool has_package(Examination& look, std::string_view name) {
   return look.see(package) != nullptr;
 }
 
-/// A program that reads it is installed, with a GPU for it.
+/// Whether a program that reads the variable is installed, and a GPU for it exists.
 bool is_read(Examination& look, std::string_view reader) {
   const bool nvidia = machine_has_nvidia(look);
   if (reader == "cuda") return nvidia;
@@ -124,7 +125,7 @@ bool is_read(Examination& look, std::string_view reader) {
          });
 }
 
-/// The variable, or NCCL's file setting if it is not set.
+/// The variable, or the setting in NCCL's file if the variable is not set.
 struct Setting {
   std::string value, shown, file;
 };
@@ -199,7 +200,7 @@ void lost_environment(Examination& look) {
   const bool conda = lost->variable == "CONDA_PREFIX";
   finding.fix.push_back({conda ? "conda deactivate" : "unset " + lost->variable, ""});
   if (conda) return;
-  // Never in the same folder: `venv --clear` deletes everything in it.
+  // A remaining folder is not reused, because `venv --clear` would delete everything in it.
   if (lost->interpreter.empty())
     finding.fix.push_back({"python3 -m venv " + pasted(lost->prefix),
                            text("creates it again; its packages must be reinstalled")});

@@ -1,4 +1,4 @@
-// Rule DRV35: a vGPU that this driver does not start, or that has no CUDA.
+// Rule DRV35: a vGPU that this driver cannot start, or that does not support CUDA.
 #include <algorithm>
 #include <array>
 
@@ -11,14 +11,15 @@
 namespace berth::doctor {
 namespace {
 
-/// Cloud machines whose GPU with this id is always a part.
+/// Cloud machines on which a GPU with this id is always a vGPU.
 struct Part {
   const char* machine;  // DMI product name
   const char* maker;
   std::uint32_t device;
   const char* name;
 };
-// Azure offers A10s only as NVadsA10 v5, with a sixth to two GPUs, always as vGPUs.
+// Azure offers the A10 only in NVadsA10 v5 machines. They have from a sixth of a GPU to two GPUs,
+// always as vGPUs.
 constexpr auto kParts =
     std::to_array<Part>({{"Virtual Machine", "Microsoft Corporation", 0x2236, "NVadsA10 v5"}});
 
@@ -53,7 +54,7 @@ void plain_driver(Examination& look) {
     }
 }
 
-/// The last letter of a vGPU's type: "GRID T4-2B" → 'B'.
+/// The last letter of a vGPU type: 'B' of "GRID T4-2B".
 char letter_of(std::string_view name) {
   const std::size_t dash = name.rfind('-');
   if (dash == std::string_view::npos || dash + 3 > name.size()) return 0;
@@ -62,7 +63,7 @@ char letter_of(std::string_view name) {
 }
 
 void type_without_cuda(Examination& look) {
-  // If CUDA starts, the GPU has it.
+  // If CUDA starts, the vGPU supports it.
   const int* cuda = look.see(look.facts.driver.cuda_init);
   if (cuda == nullptr || *cuda == 0 || managed_memory(look).kind != MemoryKind::kVgpu) return;
   for (const GpuAnswer& gpu : answers(look)) {

@@ -1,4 +1,4 @@
-// Rules ENV for visible device lists, compared with the driver's devices.
+// Rules ENV about lists of visible devices, compared with the devices of the driver.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -16,7 +16,7 @@ namespace {
 
 using Tokens = std::vector<std::string_view>;
 
-/// Trimmed, because AMD's and Intel's runtimes ignore spaces.
+/// The tokens without surrounding spaces, because AMD's and Intel's runtimes ignore these.
 Tokens tokens_of(std::string_view value) {
   Tokens tokens;
   for (const std::string_view token : listed_devices(value)) tokens.push_back(trim(token));
@@ -27,7 +27,8 @@ bool is_index(std::string_view token) {
   return !token.empty() && token.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// CUDA_VISIBLE_DEVICES if it names devices; "" if it is not set or hides them all (ENV01).
+/// CUDA_VISIBLE_DEVICES if it names devices. "" if it is not set, or if it hides all GPUs, which
+/// ENV01 reports.
 std::string cuda_list(Examination& look) {
   const std::string value = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
   return hides_every_device(value) ? "" : value;
@@ -58,7 +59,8 @@ void hidden(Examination& look, const char* name) {
                          text("its possible origin")});
 }
 
-/// "opencl:cpu" and similar: PyTorch and oneAPI's libraries use the card through Level Zero.
+/// Whether the selector excludes Level Zero, as "opencl:cpu" does. PyTorch and oneAPI's libraries
+/// use the card through Level Zero.
 bool leaves_no_level_zero(std::string_view selector) {
   bool any = false;
   for (std::string_view term : split(selector, ';')) {
@@ -107,11 +109,11 @@ void hidden_from_level_zero(Examination& look) {
   finding.fix.push_back(unset("ZE_AFFINITY_MASK"));
 }
 
-/// The variables that AMD's runtimes read, lowest layer first. HIP also reads CUDA's.
+/// The variables that AMD's runtimes read, lowest layer first. HIP also reads CUDA's variable.
 constexpr auto kAmdLists = std::to_array<const char*>(
     {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"});
 
-/// CUDA's variable next to one of AMD's: HIP ignores it, and ENV06 reports it.
+/// Whether this is CUDA's variable next to one of AMD's. HIP then ignores it, and ENV06 reports it.
 bool is_second(Examination& look, std::string_view name) {
   return name == "CUDA_VISIBLE_DEVICES" && !(variable_or_empty(look, "ROCR_VISIBLE_DEVICES") +
                                              variable_or_empty(look, "HIP_VISIBLE_DEVICES"))
@@ -129,12 +131,13 @@ void visible_empty(Examination& look) {
     if (!is_second(look, name)) hidden(look, name);
 }
 
-/// "cpu", "all": neither a number nor a GPU's name.
+/// Whether the token is neither a number nor a GPU's name: "cpu", "all".
 bool is_no_device(std::string_view token) {
   return !is_index(token) && !token.starts_with("GPU-");
 }
 
-/// AMD's lists count the GPUs that this process can open, perhaps four of the machine's eight.
+/// An index in AMD's lists counts only GPUs that this process can open, for example four of the
+/// machine's eight.
 void amd_bad_index(Examination& look) {
   const auto* render = look.see_whole(look.facts.nodes.render);
   if (render == nullptr) return;
@@ -152,7 +155,7 @@ void amd_bad_index(Examination& look) {
               (token.size() > 5 || static_cast<std::size_t>(*to_number(token)) >= count));
     });
     if (bad == tokens.end()) {
-      count = tokens.size();  // the second list refers to the result of the first
+      count = tokens.size();  // the next list counts the GPUs that this one selects
       continue;
     }
     Finding& finding = look.found(
@@ -179,13 +182,13 @@ void jax_bad_index(Examination& look, const std::string& list, std::size_t count
   finding.fix.push_back(unset("JAX_CUDA_VISIBLE_DEVICES"));
 }
 
-/// How CUDA reads a list on a machine with this number of GPUs.
+/// How CUDA interprets a list on a machine with this number of GPUs.
 struct CudaReading {
-  std::size_t used = 0;    // tokens that name a GPU, before the first invalid one
-  std::string_view bad{};  // the invalid token; used == tokens if there is none
-  bool twice = false;      // it is a duplicate: CUDA then shows no GPU
+  std::size_t used = 0;    // number of tokens that name a GPU, before the first invalid token
+  std::string_view bad{};  // the first invalid token, if `used` is less than the number of tokens
+  bool twice = false;      // the invalid token is a duplicate, for which CUDA shows no GPU at all
   bool behind_blank = false;
-  std::string meant;  // all tokens that name GPUs
+  std::string meant;  // the list of all tokens that name GPUs
 };
 
 CudaReading read_cuda_list(const Tokens& tokens, std::size_t count) {
@@ -212,7 +215,7 @@ CudaReading read_cuda_list(const Tokens& tokens, std::size_t count) {
   return reading;
 }
 
-/// CUDA accepts it, but with fewer GPUs than intended.
+/// Reports a list that CUDA accepts, but from which it uses fewer GPUs than intended.
 void fewer_than_meant(Examination& look, const std::string& list, const Tokens& tokens,
                       std::size_t count) {
   std::string meant;
@@ -238,7 +241,7 @@ void visible_bad_index(Examination& look) {
   std::string list = cuda_list(look);
   const auto count = nvidia_count(look);
   if (!count || *count == 0) return;
-  // JAX has its own list, which only contains numbers.
+  // JAX has its own list, which contains only numbers.
   if (const std::string own = variable_or_empty(look, "JAX_CUDA_VISIBLE_DEVICES");
       list.empty() && !own.empty() && own != "all" && look.facts.python.distribution("jaxlib"))
     return jax_bad_index(look, own, *count);
@@ -272,7 +275,7 @@ bool begins(const Fact<std::string>& uuid, std::string_view token) {
   return uuid && uuid->starts_with(token);
 }
 
-/// vLLM parses the entries as numbers: 0.22 still did, 0.24 does not.
+/// vLLM parses the entries as numbers. 0.22 still did this, 0.24 no longer does.
 void names_for_vllm(Examination& look, const std::string& list) {
   if (!contains(list, "GPU-") && !contains(list, "MIG-")) return;
   const auto package = look.facts.python.distribution("vllm");
@@ -374,7 +377,7 @@ void visible_mig(Examination& look) {
   }
   const Tokens tokens = tokens_of(list);
   for (const std::string_view token : tokens) {
-    // Drivers before 470 use names like "MIG-GPU-…/7/0".
+    // Drivers before 470 use MIG names like "MIG-GPU-…/7/0".
     if (!token.starts_with("MIG-") || contains(token, "/")) continue;
     if (std::any_of(all.begin(), all.end(),
                     [&](const std::string& one) { return one.starts_with(token); }))
@@ -387,7 +390,7 @@ void visible_mig(Examination& look) {
         {"nvidia-smi -L", text("instances get new names when they are recreated")});
     return;
   }
-  // 1.13 started to count GPUs with NVML, without support for these names.
+  // PyTorch 1.13 started to count GPUs with NVML, but without support for these names.
   if (const auto& torch = look.facts.python.torch; torch && in_range(torch->version, "1.13")) {
     Finding& finding =
         look.found(text("PyTorch {} counts no GPU where CUDA_VISIBLE_DEVICES names a MIG instance",
@@ -408,7 +411,8 @@ void visible_mig(Examination& look) {
 void device_order(Examination& look) {
   const auto* gpus = look.see(look.facts.driver.gpus);
   if (gpus == nullptr || gpus->size() < 2) return;
-  // If a GPU does not answer, only its PCI name is known, which differs from the driver's.
+  // If a GPU does not answer, only its name from the PCI table is known, which differs from the
+  // driver's name.
   const GpuAnswer* first = nullptr;
   bool mixed = false;
   const auto answers = [](const GpuAnswer& gpu) {
@@ -459,7 +463,7 @@ void hip_visible_conflict(Examination& look) {
   finding.fix.push_back(unset("CUDA_VISIBLE_DEVICES"));
 }
 
-// These explain no FW rule: a package's build does not depend on a variable.
+// These rules explain no FW finding, because the build of a package does not depend on a variable.
 constexpr auto kVisibleDevicesRules = std::to_array<Rule>({
     {"ENV01", Layer::kEnvironment, Severity::kFatal, true, msgid("a variable that hides every GPU"),
      "", visible_empty},

@@ -1,5 +1,5 @@
 // Whether a package finds CUDA libraries in NVIDIA's wheels. The loader does not search there, so
-// the package must.
+// the package has to.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace berth::doctor {
 
 enum class WheelSearch : unsigned char {
   kAlways,
-  kWhenCalled,  // only after the program has called a function
+  kWhenCalled,  // only after the program has called a certain function
   kNever,
 };
 
@@ -21,20 +21,21 @@ struct SearchesWheels {
   std::string call, source;  // for kWhenCalled: "onnxruntime.preload_dlls()"
 };
 
-/// `package` as in LinkedLibrary; kNever if unknown. If PyTorch is installed, it may be imported
-/// first, and its loaded libraries serve all packages: kAlways for those.
+/// `package` is a name as in LinkedLibrary; kNever if it is unknown. PyTorch may be imported first,
+/// and its libraries then serve all packages. So the answer for a library that an installed PyTorch
+/// loads is kAlways.
 [[nodiscard]] SearchesWheels searches_wheels(Examination& look, std::string_view package,
                                              std::string_view library);
 
-/// Whether the library is where the loader or this package searches.
+/// Whether the library is in a folder that the loader or this package searches.
 [[nodiscard]] bool reaches(Examination& look, std::string_view package, const CudaLibrary& one);
 
-/// All libraries with this name or prefix, wherever they are.
+/// All libraries with this name or prefix, in any folder.
 [[nodiscard]] std::vector<CudaLibrary> libraries_named(Examination& look, std::string_view begin);
 
-/// A command that unsets LD_LIBRARY_PATH.
+/// A fix with the command that unsets LD_LIBRARY_PATH.
 [[nodiscard]] model::Fix unset_library_path();
-/// A command that adds the folders of these libraries to LD_LIBRARY_PATH.
+/// A fix with the command that adds these folders to LD_LIBRARY_PATH.
 [[nodiscard]] model::Fix name_in_library_path(const std::vector<std::string>& folders);
 
 }  // namespace berth::doctor

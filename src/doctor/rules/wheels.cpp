@@ -1,4 +1,4 @@
-// Rules LIB03, LIB06 to LIB10: libraries that frameworks take from packages.
+// Rules LIB03, LIB06 to LIB10: problems with CUDA libraries in packages.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -22,7 +22,8 @@ namespace {
 
 using From = CudaLibrary::From;
 
-/// "nvidia-nccl-cu12" → {"nvidia-nccl", 12}; 0 if it is not such a wheel.
+/// The name and CUDA major of a wheel: {"nvidia-nccl", 12} for "nvidia-nccl-cu12"; 0 if it is not
+/// such a wheel.
 std::pair<std::string, int> wheel_of(const std::string& name) {
   const std::size_t at = name.rfind("-cu");
   if (!name.starts_with("nvidia-") || at == std::string::npos) return {};
@@ -35,7 +36,7 @@ struct Doubled {
   std::set<std::string> libraries;
 };
 
-/// Wheels of several CUDA majors that write the same files to the same folder.
+/// Wheels for several CUDA majors that install the same files into the same folder.
 Doubled doubled_wheels(const std::vector<Distribution>& all) {
   std::map<std::pair<std::size_t, std::string>, std::map<int, Distribution>> groups;
   for (const Distribution& one : all)
@@ -50,7 +51,7 @@ Doubled doubled_wheels(const std::vector<Distribution>& all) {
   return out;
 }
 
-/// The major of an installed framework, otherwise the newest that the driver supports.
+/// The CUDA major that an installed framework uses, otherwise the newest that the driver supports.
 int major_to_keep(Examination& look, const Doubled& doubled) {
   for (const CudaUse& use : framework_uses(look))
     if (const Version cuda = version_of(use.cuda);
@@ -135,7 +136,7 @@ std::string told(const CudaLibrary& one) {
   return one.folder + "/" + one.name + (one.version.empty() ? "" : " (" + one.version + ")");
 }
 
-/// A cuDNN next to the wheel's, with another version.
+/// A cuDNN outside the wheel's folder, with another version.
 const CudaLibrary* foreign(const std::vector<CudaLibrary>& all, const std::string& name,
                            const std::string& folder) {
   for (const CudaLibrary& one : all)
@@ -155,7 +156,7 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
     if (!has(name)) missing.push_back(name);
   for (const std::string& name : row.newer)
     if (!has(name) && foreign(all, name, core.folder) != nullptr) missing.push_back(name);
-  // Files that pip never installed are not missing, and reinstalling would not add them.
+  // If pip never installed a file, it is not missing, and reinstalling would not add it.
   const auto& record = look.facts.python.cudnn_listed;
   if (const auto* listed = missing.empty() ? nullptr : look.see(record))
     std::erase_if(missing, [&](const std::string& name) {
@@ -165,7 +166,7 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
     if (const CudaLibrary* other = foreign(all, name, core.folder))
       elsewhere.push_back(told(*other));
   if (!missing.empty() && record.is_unreadable()) return;
-  // A folder in LD_LIBRARY_PATH precedes the wheel's, for all but the first library.
+  // For all libraries but the first, the loader searches LD_LIBRARY_PATH before the wheel's folder.
   const CudaLibrary* first = foreign(all, core.name, core.folder);
   const bool overridden = first != nullptr && first->from == From::kVariable;
   if (missing.empty() && !overridden) return;
@@ -203,8 +204,8 @@ void cudnn_mixed(Examination& look) {
         cudnn_of_wheel(look, one, row, all);
 }
 
-/// The cuDNN in LD_LIBRARY_PATH or the system, if there is no wheel and its name has more than the
-/// major version.
+/// The cuDNN in LD_LIBRARY_PATH or in the system is too old. Checked only if there is no wheel and
+/// the file name has more than the major version.
 void other_cudnn_too_old(Examination& look, const std::string& who, const std::string& wanted) {
   for (const CudaLibrary& one : libraries_named(look, "libcudnn.so." + beginning(wanted, 1))) {
     if (one.from == From::kConda) continue;
@@ -219,7 +220,7 @@ void other_cudnn_too_old(Examination& look, const std::string& who, const std::s
   }
 }
 
-/// The cuDNN wheel, if it has the major version of `wanted` but is older.
+/// The cuDNN wheel has the same major version as `wanted`, but is older.
 void cudnn_too_old(Examination& look, const std::string& who, const std::string& wanted) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr || wanted.empty()) return;
@@ -239,8 +240,9 @@ void cudnn_too_old(Examination& look, const std::string& who, const std::string&
   }
 }
 
-/// "12.2" for /usr/local/cuda-12.2/lib64 and for a module's /apps/cuda/12.2.0/lib64. "" if neither
-/// the folder nor the file name has more than the major version.
+/// The toolkit that a library belongs to: "12.2" for /usr/local/cuda-12.2/lib64, and for
+/// /apps/cuda/12.2.0/lib64 of an environment module. "" if neither the folder nor the file name has
+/// more than the major version.
 std::string toolkit_of(const CudaLibrary& one) {
   const auto told = [](std::string_view text) {
     return version_of(text).size() < 2 ? std::string() : beginning(text);
@@ -254,7 +256,8 @@ std::string toolkit_of(const CudaLibrary& one) {
 }
 
 void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& row) {
-  // A wheel's library would be used instead, so its absence must be certain.
+  // If a wheel had the library, the program would use that one. So it must be certain that none has
+  // it.
   if (look.see_whole(look.facts.python.libraries) == nullptr) return;
   const auto all = libraries_named(look, "libcusparse.so." + std::to_string(row.cuda_major));
   const bool has_wheel = std::any_of(
@@ -273,8 +276,8 @@ void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& r
   }
 }
 
-/// The cuDNN version: "8.6" for 0.4.7+cuda11.cudnn86, "8.0" for …cudnn805, from the table for older
-/// wheels; "" unknown.
+/// The cuDNN version of a jaxlib: "8.6" for 0.4.7+cuda11.cudnn86, "8.0" for …cudnn805, or from the
+/// table for older wheels; "" unknown.
 std::string cudnn_of_jaxlib(Examination& look, const Distribution& jaxlib) {
   const std::string_view tag = local_part(jaxlib.version);
   const std::size_t at = tag.find("cudnn");
@@ -285,8 +288,7 @@ std::string cudnn_of_jaxlib(Examination& look, const Distribution& jaxlib) {
   return "";
 }
 
-/// conda's jaxlib and cuDNN: the package's lower bound may be older than the cuDNN it was built
-/// with.
+/// conda's jaxlib allows a cuDNN that is older than the one it was built with, and fails with it.
 void cudnn_of_conda_too_old(Examination& look) {
   const CondaPackage* jaxlib = conda_package(look, "jaxlib");
   if (jaxlib == nullptr || look.see_whole(look.facts.python.conda) == nullptr) return;
@@ -329,13 +331,13 @@ void library_too_old(Examination& look) {
         continue;
     }
     cuda_too_old(look, *jax, row);
-    // The table has the cuDNN of current JAX, which 0.6.0 was the first to require.
+    // The table has the cuDNN of current JAX releases. 0.6.0 was the first to require it.
     if (has_plugin && !is_older(jax->version, "0.6")) cudnn_too_old(look, named(*jax), row.cudnn);
   }
 }
 
-/// CuPy's wheels open the system's NCCL. A PyTorch imported later gets the same library, because
-/// this name is already loaded.
+/// CuPy's wheels open the system's NCCL. A PyTorch that is imported later gets the same library,
+/// because a library with this name is already loaded.
 void nccl_of_cupy(Examination& look, const std::vector<Distribution>& all) {
   const Distribution *cupy = nullptr, *wheel = nullptr;
   for (const Distribution& one : all) {
@@ -354,7 +356,7 @@ void nccl_of_cupy(Examination& look, const std::vector<Distribution>& all) {
         look.found(text("CuPy loads the system's NCCL {}, and a PyTorch imported after it gets "
                         "that instead of its own {}",
                         one.version, wheel->version));
-    // Current PyTorch needs functions that NCCL has since 2.19.
+    // Current PyTorch needs functions that NCCL only has since 2.19.
     if (!is_older(one.version, "2.19") || is_older(wheel->version, "2.19"))
       finding.severity = Severity::kInfo;
     finding.evidence = {one.path(), wheel->path, cupy->path,
@@ -384,7 +386,7 @@ void second_nccl(Examination& look) {
   nccl_of_cupy(look, *all);
 }
 
-/// TensorFlow, or JAX with a GPU, which compile with XLA.
+/// The package that compiles with XLA: TensorFlow, or JAX with a GPU.
 std::string xla_user(Examination& look) {
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (const Distribution* one = look.see(tensorflow);
@@ -410,14 +412,14 @@ void no_libdevice(Examination& look) {
     return;
   Finding& finding =
       look.found(text("{} does not find libdevice.10.bc, which XLA needs to compile", who));
-  // Before Keras compiled its optimizers with XLA, XLA was optional.
+  // XLA was optional in TensorFlow until Keras compiled its optimizers with it.
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (!is_jax && tensorflow && is_older(tensorflow->version, "2.11"))
     finding.severity = Severity::kInfo;
   finding.evidence.push_back(
       text("not in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* nor where XLA_FLAGS points"));
   finding.fix.push_back({install_command(look.facts.python, {"nvidia-cuda-nvcc-cu12"}), ""});
-  // A cluster's module; XLA ignores CUDA_HOME.
+  // A variable may name the toolkit, for example on a cluster. XLA itself ignores CUDA_HOME.
   std::string toolkit = "/opt/cuda";
   for (const Toolkit& one : look.facts.toolchain.nvvm.value_or({}))
     if (one.from == Toolkit::From::kVariable) toolkit = one.folder;

@@ -26,7 +26,8 @@ bool machine_has_nvidia(Examination& look) {
   if (facts.driver.gpus && !facts.driver.gpus->empty()) return true;
   if (facts.machine.pci && !gpus_on_bus(look, kVendorNvidia).empty()) return true;
   if (facts.machine.is_jetson || facts.wsl.driver_library.value_or(false)) return true;
-  // Not on the bus: a paravirtual GPU, or a hidden bus. Then the module shows it.
+  // There may be a GPU that is not on the bus (a paravirtual GPU) or a bus that is hidden. In that
+  // case, the loaded module shows the GPU.
   if (facts.machine.modules)
     return std::find(facts.machine.modules->begin(), facts.machine.modules->end(), "nvidia") !=
            facts.machine.modules->end();
@@ -44,7 +45,7 @@ bool is_intel_card(const PciFunction& one) {
 
 std::vector<PciFunction> cards_on_bus(Examination& look, std::uint32_t vendor) {
   auto found = gpus_on_bus(look, vendor);
-  // Then it is unknown which of them are integrated.
+  // In this case it is unknown which of the GPUs are integrated.
   if (vendor == kVendorAmd && !found.empty() && look.facts.rocm.nodes.is_unreadable()) return {};
   std::erase_if(found, [&](const PciFunction& one) {
     if (vendor == kVendorIntel) return !is_intel_card(one);

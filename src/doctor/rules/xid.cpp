@@ -1,4 +1,4 @@
-// Rules DRV23 and DRV24: faults that the driver reported in the kernel's log.
+// Rules DRV23 and DRV24: faults that the driver reported in the kernel log.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -18,7 +18,8 @@ struct Event {
   std::string_view line;
 };
 
-/// "NVRM: Xid (PCI:0000:01:00): 79, pid=…"; SXid has the same form, and old drivers omit "PCI:".
+/// The event in a log line: "NVRM: Xid (PCI:0000:01:00): 79, pid=…". SXid lines have the same form.
+/// Old drivers omit "PCI:".
 std::optional<Event> event_in(std::string_view line, std::string_view mark) {
   const auto at = line.find(mark);
   if (at == std::string_view::npos) return std::nullopt;
@@ -48,8 +49,8 @@ const Xid* find(std::span<const Xid> xids, int code) {
   return row == xids.end() || row->code != code ? nullptr : &*row;
 }
 
-/// How informative an event is: 3: the GPU needs a reset or more … 0: a consequence of another
-/// event.
+/// How severe an event is, from 3 (the GPU needs a reset or more) to 0 (a consequence of another
+/// event).
 int gravity(const Xid* xid) {
   if (xid == nullptr) return 1;
   const std::string_view kind = xid->kind, severity = xid->severity;
@@ -65,7 +66,7 @@ Severity severity_of(int gravity) {
   return kSeverities.at(static_cast<std::size_t>(gravity));
 }
 
-/// Whether NVML counts the same memory errors; then DRV25 and DRV26 report them.
+/// Whether NVML counts the same memory errors. In that case, DRV25 and DRV26 report them.
 bool counted_by_driver(const Facts& facts, const std::string& device) {
   for (const GpuAnswer& gpu : facts.driver.gpus.value_or({})) {
     if (!gpu.pci_address.starts_with(device.substr(0, device.find(' ')))) continue;
@@ -75,7 +76,7 @@ bool counted_by_driver(const Facts& facts, const std::string& device) {
   return false;
 }
 
-/// Off the bus according to the bus itself; then HW08 reports it.
+/// Whether the bus itself shows that the GPU is off the bus. In that case, HW08 reports it.
 bool is_gone(const Facts& facts, const Event& event) {
   constexpr int kOffTheBus = 79;
   if (event.code != kOffTheBus || !facts.machine.pci) return false;
@@ -85,7 +86,8 @@ bool is_gone(const Facts& facts, const Event& event) {
                      });
 }
 
-/// Errors that ECC contained (63, 94) are over when the driver reports none left.
+/// Whether the event is over. Errors that ECC contained (63, 94) are over when the driver reports
+/// none left.
 bool is_history(const Facts& facts, const Event& event) {
   if (event.code != 63 && event.code != 94) return false;
   for (const GpuAnswer& gpu : facts.driver.gpus.value_or({}))
@@ -118,7 +120,8 @@ void advise(Examination& look, const Event& event, Finding& finding) {
               event.code)});
 }
 
-/// Uses the most severe event of a GPU; among equals the first, because it causes the others.
+/// Reports the most severe event of a GPU. Among equally severe ones, the first counts, because it
+/// causes the others.
 void report_gpu(Examination& look, const std::vector<Event>& all, const std::string& device) {
   const Event* root = nullptr;
   std::size_t count = 0;
