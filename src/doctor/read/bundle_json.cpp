@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-// For reading, for writing, and for "not requested".
+// The macro's three uses: to read a document, to write it, and to mark all facts as "not
+// requested".
 #define BERTH_VISIT(type, key, words) visit(#key, facts.key);
 template <typename Gpu, typename Visit>
 void each_fact_of_gpu(Gpu& facts, Visit&& visit) {
@@ -52,7 +53,7 @@ bool fits(const json& value, const std::vector<std::string>&) {
          std::all_of(value.begin(), value.end(), [](const json& one) { return one.is_string(); });
 }
 
-/// Fills facts from an object and remembers the first key with a wrong type.
+/// Fills facts from a JSON object and remembers the first key with a wrong type.
 struct Filler {
   const json& object;
   std::string bad;
@@ -115,7 +116,7 @@ std::optional<std::uint32_t> id_of(const json& value) {
   return value.get<std::uint32_t>();
 }
 
-/// {"uid":1000,"gid":1000,"groups":[44]}; false for anything else.
+/// Reads {"uid":1000,"gid":1000,"groups":[44]}; false for anything else.
 bool fill_identity(const json& object, Fact<Identity>& fact) {
   fact = Unreadable{"uid", 0};
   if (!object.contains("uid")) return true;
@@ -135,7 +136,8 @@ bool fill_identity(const json& object, Fact<Identity>& fact) {
   return true;
 }
 
-/// [{"path":"/tmp","what":"TMPDIR","free_bytes":0,"free_files":null}]; false as above.
+/// Reads [{"path":"/tmp","what":"TMPDIR","free_bytes":0,"free_files":null}]; false for anything
+/// else.
 bool fill_disk_space(const json& object, Fact<std::vector<DiskSpace>>& fact) {
   fact = Unreadable{"rooms", 0};
   if (!object.contains("rooms")) return true;

@@ -1,5 +1,5 @@
 // The JSON documents of a bundle: driver.json has the answers of the driver's library, process.json
-// the target process. A missing key was not requested; null is "absent".
+// the target process. A fact whose key is missing was not requested; null means "absent".
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 
 namespace berth::doctor {
 
-/// All facts unreadable with error 0: not requested.
+/// Answers in which all facts are unreadable with error 0, which means "not requested".
 [[nodiscard]] DriverAnswers driver_not_asked();
 [[nodiscard]] GpuAnswer gpu_not_asked();
-/// Both functions fail with E0802.
+/// Reads and writes driver.json. Both readers in this file fail with E0802.
 [[nodiscard]] Result<DriverAnswers> driver_from_json(std::string_view document,
                                                      const std::string& origin);
 [[nodiscard]] std::string driver_to_json(const DriverAnswers& answers);
 
-/// Everything except the environment, which has its own file.
+/// Reads and writes process.json: everything except the environment, which has its own file.
 [[nodiscard]] Result<ProcessFacts> process_from_json(std::string_view document,
                                                      const std::string& origin);
 [[nodiscard]] std::string process_to_json(const ProcessFacts& facts);

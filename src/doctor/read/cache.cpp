@@ -25,7 +25,7 @@ std::string text_at(std::string_view bytes, std::size_t at) {
   return end == std::string_view::npos ? "" : std::string(rest.substr(0, end));
 }
 
-/// The new table begins at the start of the file, or after an old one at the next multiple of 8.
+/// The new table begins at the start of the file, or after an old table at the next multiple of 8.
 std::string_view new_part(std::string_view bytes) {
   if (!bytes.starts_with(kOldMagic)) return bytes;
   const auto count = word_at(bytes, kOldMagic.size() + 1);
@@ -35,7 +35,7 @@ std::string_view new_part(std::string_view bytes) {
   return start < bytes.size() ? bytes.substr(static_cast<std::size_t>(start)) : std::string_view();
 }
 
-/// libc6 (3) for x86-64 (0x0300) or AArch64 (0x0a00).
+/// Whether the flags are those of libc6 (3) for x86-64 (0x0300) or AArch64 (0x0a00).
 bool is_ours(std::uint32_t flags) {
   return flags == 0x0303 || flags == 0x0a03;
 }
@@ -52,9 +52,9 @@ LoaderCache parse_loader_cache(std::string_view bytes) {
     const auto flags = word_at(table, at);
     const auto name = word_at(table, at + 4);
     const auto file = word_at(table, at + 8);
-    const auto special = word_at(table, at + 20);  // upper half of hwcap
+    const auto special = word_at(table, at + 20);  // upper half of hwcap, which is set for variants
     if (!flags || !name || !file || !special) break;
-    // Variants for newer CPUs: the CPU is unknown, so these are skipped.
+    // Skip variants for newer CPUs, because the CPU is unknown.
     if (!is_ours(*flags) || *special != 0) continue;
     std::string key = text_at(table, *name);
     std::string value = text_at(table, *file);

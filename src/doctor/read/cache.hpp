@@ -9,7 +9,7 @@
 
 namespace berth::doctor {
 
-/// Name → files for 64-bit programs of this architecture, in the loader's order.
+/// For each name, the files for 64-bit programs of this architecture, in the loader's order.
 using LoaderCache = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 /// Ignores malformed entries.

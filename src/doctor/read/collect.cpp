@@ -25,7 +25,8 @@ namespace berth::doctor {
 
 namespace {
 
-/// Programs would also have to wait for a mount that is slower than this.
+/// The doctor stops waiting for a mount after this time. Programs would also have to wait that
+/// long.
 constexpr std::chrono::milliseconds kMountsDeadline{1500};
 
 bool a_gpu_sleeps(const Tree& tree) {
@@ -34,7 +35,7 @@ bool a_gpu_sleeps(const Tree& tree) {
                      [](const PciFunction& one) { return one.is_nvidia_gpu() && one.is_asleep(); });
 }
 
-/// Queries NVML and CUDA in parallel. CUDA is not queried if a GPU sleeps, because it would wake
+/// Queries NVML and CUDA in parallel. CUDA is not queried if a GPU sleeps, because CUDA would wake
 /// it.
 DriverAnswers ask_both(const Tree& tree) {
   if (a_gpu_sleeps(tree)) {
@@ -66,7 +67,7 @@ Sources this_machine(Depth depth) {
   if (seen.simulated) {
     if (seen.roots.sys != "/sys") sources.tree.mount("/sys", seen.roots.sys);
     sources.kernel_log = Unreadable{std::string(tr("the simulated machine has no kernel log")), 0};
-    // Hides this machine's files that would describe the wrong machine.
+    // Hides files of this machine that do not describe the simulated one.
     for (const char* path :
          {"/proc/modules", "/proc/driver/nvidia/version", "/proc/driver/nvidia/params", "/proc",
           "/sys/module/nvidia/version", "/lib/modules", "/etc/modprobe.d", "/dev",
@@ -86,7 +87,7 @@ Sources this_machine(Depth depth) {
                                            : ask_both(sources.tree);
   for (std::string& one : mounts.finish(kMountsDeadline)) sources.tree.silence(std::move(one));
   sources.process = own_process(sources.tree);
-  // The simulated machine's cores differ from ours.
+  // The simulated machine has another number of cores.
   if (seen.simulated) sources.process.cpus = Unreadable{"sched_getaffinity", ENODATA};
   sources.python = default_python(sources.tree, sources.process.environment);
   return sources;
@@ -96,7 +97,7 @@ Result<Sources> of_process(std::int64_t pid, Depth depth) {
   auto process = other_process(pid);
   if (!process) return std::move(process).error();
   Sources sources = this_machine(depth);
-  // In a container, the process has other files. The kernel is the same, but not everything is
+  // A process in a container has other files. Its kernel is the same, but not everything of it is
   // mounted there.
   if (Tree own(process->root); !process->same_files && own.exists("/")) {
     for (std::string& one : process->silent) own.silence(std::move(one));
@@ -111,13 +112,13 @@ Result<Sources> of_process(std::int64_t pid, Depth depth) {
 
 namespace {
 
-/// The documents of a bundle, by name; those of a folder are read from its files.
+/// The documents of a bundle, by name. If the bundle is a folder, they are read from its files.
 class Parts {
  public:
   explicit Parts(const std::string& folder) : folder_(Tree(folder)) {}
   explicit Parts(std::map<std::string, std::string> texts) : texts_(std::move(texts)) {}
 
-  /// At most `limit` bytes; unreadable if it was not recorded.
+  /// Reads at most `limit` bytes; unreadable if the document was not recorded.
   [[nodiscard]] Fact<std::string> read(const std::string& name, std::size_t limit,
                                        bool from_end = false) const {
     const Unreadable not_recorded{name, 0};
@@ -148,7 +149,7 @@ Result<Sources> sources_of(Tree tree, const Parts& parts) {
   Sources sources;
   sources.recorded = true;
   sources.tree = std::move(tree);
-  // The newest lines are at the end.
+  // Read the end of the log, because the newest lines are there.
   sources.kernel_log = parts.read("kernel.log", 4 << 20, true);
   auto driver = driver_from_json(parts.read("driver.json", 1 << 20).value_or("{}"), "driver.json");
   if (!driver) return std::move(driver).error();

@@ -1,4 +1,4 @@
-// The readers of parts of a machine, from files to facts; one file each in this folder.
+// Functions that read one part of a machine and return facts. Each has its own file in this folder.
 #pragma once
 
 #include <optional>
@@ -35,7 +35,7 @@ namespace berth::doctor {
 [[nodiscard]] ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environment,
                                           const PythonFacts& python);
 
-/// `program`: the program whose library search is simulated; "" any program in the tree.
+/// Which libraries `program` would load. "": any program in the tree.
 [[nodiscard]] LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& environment,
                                              const std::string& program);
 
@@ -65,26 +65,28 @@ namespace berth::doctor {
 [[nodiscard]] Fact<GgmlProgram> collect_ggml(const Tree& tree, const ProcessFacts& process);
 [[nodiscard]] PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process);
 
-/// By loader simulation. Absent: no such program, or not an ELF file.
+/// Which libraries the program would load, by simulating the loader. Absent: no such program, or
+/// not an ELF file.
 [[nodiscard]] Fact<ProgramFacts> collect_program(const Tree& tree,
                                                  const Fact<Environment>& environment,
                                                  const std::string& program);
 
-/// The default interpreter without options: VIRTUAL_ENV, CONDA_PREFIX, or python3 in PATH; "" none.
+/// The interpreter to use if no option names one: from VIRTUAL_ENV, CONDA_PREFIX, or python3 in
+/// PATH; "" none.
 [[nodiscard]] std::string default_python(const Tree& tree, const Fact<Environment>& environment);
-/// Why it could not search everywhere. Then finding no Python proves nothing.
+/// Why default_python() could not search everywhere. If there is a reason, finding no Python proves
+/// nothing.
 [[nodiscard]] std::optional<Unreadable> why_not_searched(const Tree& tree,
                                                          const Fact<Environment>& environment);
-/// `program` if it is a Python, or the active environment's Python if that runs the same program;
-/// "" otherwise.
+/// Returns `program` if it is a Python. If it is the program of the active environment, returns
+/// that environment's Python. "" if it is no Python.
 [[nodiscard]] std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
                                             const std::string& program);
-/// An active environment whose folder or Python is missing; absent: none.
+/// An active environment whose folder or Python is missing; absent if there is none.
 [[nodiscard]] Fact<LostEnvironment> collect_lost_environment(const Tree& tree,
                                                              const Fact<Environment>& environment,
                                                              bool recorded);
-/// Why `path` is not a usable Python, as a sentence; "" if it is one. `recorded`: from a bundle,
-/// which has packages but rarely programs; as above.
+/// Why `path` is not a usable Python, as a sentence; "" if it is usable. `recorded` as in Sources.
 [[nodiscard]] std::string why_no_python(const Tree& tree, const std::string& path, bool recorded);
 /// Names of conda environments, as far as they can be found.
 [[nodiscard]] std::vector<std::string> conda_names(const Tree& tree,
@@ -94,14 +96,14 @@ namespace berth::doctor {
                                        const std::string& name);
 [[nodiscard]] PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environment,
                                          const std::string& interpreter);
-/// GPU names according to NVIDIA's kernel module: "NVIDIA GeForce RTX 3090".
+/// Names of the GPUs as NVIDIA's kernel module reports them: "NVIDIA GeForce RTX 3090".
 [[nodiscard]] Fact<std::vector<std::string>> collect_gpu_models(const Tree& tree);
 
 [[nodiscard]] PythonParts collect_python_parts(const Tree& tree,
                                                const Fact<Environment>& environment,
                                                const PythonFacts& python);
 
-/// `searched`: the loader's folders.
+/// `searched` are the loader's folders.
 [[nodiscard]] RdmaFacts collect_rdma(const Tree& tree,
                                      const Fact<std::vector<std::string>>& searched);
 

@@ -83,7 +83,7 @@ class Resolver {
     return node && node->type == NodeType::kFile && (node->mode & 0111) != 0;
   }
 
-  /// Searches for a command as a shell does; "" not found.
+  /// The path of a command, searched for as a shell does; "" not found.
   [[nodiscard]] std::string find(const std::string& word) const {
     if (word.find('/') != std::string::npos)
       return is_program(absolute(word)) ? absolute(word) : "";
@@ -102,10 +102,10 @@ class Resolver {
     return no_command(word, is_file(absolute(word)), is_folder);
   }
 
-  /// The command that this one would start; empty: this one is the final program.
+  /// The command that this command would start. Empty if this one is the final program.
   Result<Words> step(const Words& words) {
     const std::string name = base_name(words.front());
-    // In a shell, conda is a function, and some words are built-ins.
+    // In a shell, conda is a function, and some words are built-in commands.
     const bool is_conda = is_in(name, {"conda", "mamba", "micromamba"});
     const bool is_word = is_in(name, {"exec", "command", "time"});
     const std::string path = find(words.front());
@@ -130,7 +130,7 @@ class Resolver {
     if (wrapper.name == "sudo" || wrapper.name == "systemd-run")
       note(text("{} changes user and variables in ways that are not followed", wrapper.name));
     if (wrapper.loose) {
-      is_sure_ = false;  // about the folder and where the command begins
+      is_sure_ = false;  // it is unclear which folder applies and where the command begins
       auto next = first_command(words, 1, wrapper.with_value);
       if (next && !next->front().empty()) take_variables(words, *next);
       return next;
@@ -147,13 +147,13 @@ class Resolver {
     return rest(words, i);
   }
 
-  /// The variables that the launcher's options set and unset.
+  /// Applies the variables that the launcher's options set and unset.
   void take_variables(const Words& words, Words& next) {
     const auto end = words.end() - static_cast<std::ptrdiff_t>(next.size());
     LauncherVariables variables = launcher_variables({words.begin(), end});
     if (const std::string program = find(next.front());
         variables.drops_others && !program.empty()) {
-      next.front() = program;  // resolved while PATH is known
+      next.front() = program;  // resolve it now, before the options change PATH
       std::erase_if(target_.environment,
                     [](const auto& one) { return !one.first.starts_with("SLURM_"); });
     }
@@ -165,11 +165,11 @@ class Resolver {
   }
 
   static Words rest(const Words& words, std::size_t from) {
-    if (from >= words.size()) return {""};  // resolve() reports that no command is left
+    if (from >= words.size()) return {""};  // resolve() then reports that no command is left
     return {words.begin() + static_cast<std::ptrdiff_t>(from), words.end()};
   }
 
-  /// The first word that is a program, for a wrapper with too many options to list.
+  /// The command from the first word that is a program. For wrappers with too many options to list.
   Result<Words> first_command(const Words& words, std::size_t from, std::string_view with_value) {
     for (std::size_t i = from; i < words.size(); ++i) {
       if (words[i] == "--") return rest(words, i + 1);
@@ -195,7 +195,7 @@ class Resolver {
       } else if ((word == "-C" || word == "--chdir") && i + 1 < words.size()) {
         folder_ = absolute(words[++i]);
       } else if (word.starts_with("-S") || word == "--split-string") {
-        // A script's first line passes them as one word.
+        // The first line of a script passes all arguments as one word.
         std::string line = word.starts_with("-S") ? word.substr(2) : "";
         if (trim(line).empty() && i + 1 < words.size()) line = words[++i];
         const auto commands = source::shell_commands(line);
@@ -289,7 +289,7 @@ class Resolver {
     return rest(words, i);
   }
 
-  /// The interpreter from a script's first line; other files run directly.
+  /// Returns the interpreter in a script's first line. Other files run directly.
   Result<Words> behind_file(const std::string& shim, const Words& words) {
     Environment here = target_.environment;
     here.insert_or_assign("PWD", folder_);
@@ -321,10 +321,11 @@ class Resolver {
       target_.files.push_back(path);
   }
 
-  /// The script among Python's arguments; launchers name another one in their own arguments.
+  /// Finds the script in Python's arguments. If Python runs a launcher, the launcher's own
+  /// arguments name the script.
   Status read_python_words(const Words& words) {
     const PythonWords seen = parse_python_words(words);
-    // -E ignores the environment's variables, -s the user's folder, -I both.
+    // -E ignores variables, -s ignores the user's folder, -I ignores both
     if (seen.ignores_environment)
       std::erase_if(target_.environment,
                     [](const auto& one) { return one.first.starts_with("PYTHON"); });
@@ -335,7 +336,7 @@ class Resolver {
     return seen.script.empty() ? Status(Done{}) : add_script(seen.script);
   }
 
-  /// A folder with __main__.py is also a script.
+  /// Adds a script. A folder with __main__.py is also a script.
   Status add_script(const std::string& script) {
     const std::string path = absolute(script);
     if (is_file(path)) {
@@ -360,7 +361,7 @@ class Resolver {
          shell_word(target_.python) + " -m pip install " + shell_word(printable(package))});
   }
 
-  /// Returns the error only if no skipped word could have changed the folder or variables.
+  /// Returns the error, unless a skipped word could have changed the folder or the variables.
   Status unsure(Error error) {
     if (is_sure_) return error;
     note(error.message);
@@ -382,7 +383,7 @@ class Resolver {
     return Words{};
   }
 
-  /// The variable's value is only known at run time.
+  /// Marks the variable as known only at run time.
   void forget(const std::string& name) {
     unknown_.insert(name);
     target_.environment.erase(name);
@@ -407,8 +408,8 @@ class Resolver {
     return out;
   }
 
-  /// Finds the script's first command that starts a Python. Conditions and loops are not evaluated:
-  /// their bodies count as executed.
+  /// Finds the script's first command that starts a Python. Conditions and loops are not evaluated;
+  /// the code inside them counts as executed once.
   void run_script(std::string_view script, const Words& given, const std::string& shown) {
     std::size_t count = 0;
     for (const source::Command& command : source::shell_commands(script)) {
@@ -447,7 +448,8 @@ class Resolver {
       for (std::size_t i = 1; i < words.size(); ++i)
         if (!words[i].starts_with('-')) forget(words[i]);
     } else if (first == "for" && words.size() > 1) {
-      // As if executed once; the results of "$(…)" and "*" are unknown.
+      // A loop counts as executed once, with its first value. Results of "$(…)" and "*" are
+      // unknown.
       if (words.size() > 3 && words[3].find_first_of("$*?[") == std::string::npos)
         assign(words[1] + "=" + words[3]);
       else
@@ -460,7 +462,8 @@ class Resolver {
     return true;
   }
 
-  /// Built-in effects of a shell: variables, folders, environments.
+  /// Applies what a shell's built-in commands do to variables, folders and environments. False if
+  /// it is another command.
   bool changes_shell(const Words& words) {
     if (changes_variables(words)) return true;
     const std::string& first = words.front();

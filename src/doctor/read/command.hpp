@@ -13,10 +13,10 @@
 namespace berth::doctor {
 
 struct CommandTarget {
-  std::string program;             // the file that is finally executed
-  std::string python;              // the interpreter; "" not Python
-  Environment environment;         // as the program would receive it
-  std::vector<std::string> files;  // scripts it would read, for the source rules
+  std::string program;             // path of the file that is finally executed
+  std::string python;              // path of the interpreter; "" if the program is not Python
+  Environment environment;         // variables as the program would receive them
+  std::vector<std::string> files;  // scripts that the program would read, for the source rules
   std::vector<std::string> notes;  // what could not be followed, one sentence each
 };
 

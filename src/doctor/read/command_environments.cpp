@@ -17,14 +17,14 @@ std::string parent(const std::string& path) {
   return slash == std::string::npos || slash == 0 ? "" : path.substr(0, slash);
 }
 
-/// The nearest folder, starting at `folder` and going up, that contains `name`; "" none.
+/// Goes up from `folder` to the nearest folder that contains `name`; "" none.
 std::string folder_with(const Tree& tree, std::string folder, const std::string& name) {
   for (int up = 0; up < 64 && !folder.empty(); ++up, folder = parent(folder))
     if (tree.exists(folder + "/" + name)) return folder;
   return "";
 }
 
-/// name = "…" of [project] or [tool.poetry], whichever comes first.
+/// The value of name = "…" in [project] or [tool.poetry], whichever comes first.
 std::string project_name(std::string_view toml) {
   for (const std::string_view line : split(toml, '\n')) {
     const std::size_t equals = line.find('=');
@@ -36,7 +36,8 @@ std::string project_name(std::string_view toml) {
   return "";
 }
 
-/// The only environment in `store` named after the project plus a hash; "" none or several.
+/// The only environment in `store` that is named after the project plus a hash. "" if there is none
+/// or several.
 std::string in_store(const Tree& tree, const std::string& store, std::string name) {
   if (name.empty()) return "";
   std::string found;
@@ -99,8 +100,8 @@ ProjectEnvironment project_environment(const Tree& tree, const Environment& envi
     if (python && python->find("/bin/") != std::string::npos)
       return {python->substr(0, python->rfind("/bin/")), false};
   }
-  // Outside a project, uv uses the active environment or a .venv in a parent folder. The other
-  // tools also do so inside an active environment.
+  // Inside a project, uv ignores the active environment, and the other tools use it. Outside a
+  // project, all of them use it. Without one, uv uses a .venv in a parent folder.
   const std::string active = variable(environment, "VIRTUAL_ENV");
   const bool takes_active = tool != "uv" || project.empty();
   if (takes_active && !active.empty()) return {active, false};

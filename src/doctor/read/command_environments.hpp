@@ -1,4 +1,4 @@
-// Finds a project's environment where Python project tools keep it.
+// Finds the environment of a project in the folder where the project's tool keeps it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct ProjectEnvironment {
   bool is_conda = false;
 };
 
-/// `tool`: uv, poetry, pdm, pipenv, rye or pixi; the project is the one of `folder`.
+/// `tool` is uv, poetry, pdm, pipenv, rye or pixi. The project is the one that contains `folder`.
 [[nodiscard]] ProjectEnvironment project_environment(const Tree& tree,
                                                      const Environment& environment,
                                                      const std::string& folder,

@@ -11,9 +11,9 @@
 namespace berth::doctor {
 
 struct LauncherVariables {
-  /// In order; nullopt: the variable is unset.
+  /// in the order of the command line; nullopt: the variable is unset
   std::vector<std::pair<std::string, std::optional<std::string>>> set;
-  /// srun --export=NONE: keeps only the scheduler's own variables.
+  /// keeps only the scheduler's own variables (srun --export=NONE)
   bool drops_others = false;
 };
 
@@ -34,7 +34,8 @@ struct UvRun {
 };
 [[nodiscard]] UvRun parse_uv_run(const std::vector<std::string>& words);
 
-/// Where the script of "bash -euo pipefail -c 'python a.py' x" begins: text or a file.
+/// Where the script of a shell command begins: as text in "bash -euo pipefail -c 'python a.py' x",
+/// or as a file.
 struct ShellWords {
   bool is_text = false;
   std::size_t script = 1;

@@ -55,7 +55,8 @@ std::size_t take_letters(const std::vector<std::string>& words, std::size_t at, 
 bool is_module_in(const Tree& tree, const std::string& folder, const std::string& module) {
   std::string path = folder;
   for (const std::string_view part : split(module, '.')) {
-    if (part.empty()) return true;  // ".module": not a valid name
+    if (part.empty())
+      return true;  // the name has an empty part, as in ".module", so it is not valid
     path += "/" + std::string(part);
   }
   if (tree.exists(path) || tree.exists(path + ".py") || tree.exists(path + ".pyc")) return true;
@@ -66,7 +67,8 @@ bool is_module_in(const Tree& tree, const std::string& folder, const std::string
   return false;
 }
 
-/// Packages with their own import hook: an editable install, an egg link.
+/// Whether a folder has packages with their own import hook, from an editable install or an egg
+/// link.
 bool has_finders(const Tree& tree, const std::string& folder) {
   const auto names = tree.list(folder);
   if (!names) return !names.is_absent();

@@ -13,16 +13,16 @@ struct PythonWords {
   bool ignores_environment = false;  // -E, -I
   bool no_user_packages = false;     // -s, -I
   std::string module;                // after -m
-  /// A file, as written. For a launcher, from the launcher's own arguments. "" none, or standard
-  /// input.
+  /// Path of the script, as written. If Python runs a launcher, the script that the launcher's
+  /// arguments name. "": none, or standard input.
   std::string script;
 };
 
 /// `words` starts with the interpreter.
 [[nodiscard]] PythonWords parse_python_words(const std::vector<std::string>& words);
 
-/// Whether no folder that this Python searches has the module. False if unknown: an unreadable
-/// folder, or packages with import hooks.
+/// Whether it is certain that no folder that this Python searches contains the module. False if a
+/// folder is unreadable, or if packages have import hooks.
 [[nodiscard]] bool surely_lacks_module(const Tree& tree, const Environment& environment,
                                        const std::string& python, const std::string& folder,
                                        const std::string& module);

@@ -15,8 +15,8 @@ bool is_name_letter(char c) {
   return c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/// Removes the variable name after a dollar from `word`; `other` is the default for an empty value.
-/// False if it is not a plain name.
+/// Removes the variable's name after a "$" from the start of `word`. `other` is the value to use if
+/// the variable is empty. False if it is not a plain name.
 bool take_name(std::string_view& word, std::string_view& name, std::string_view& other) {
   if (!word.starts_with('{')) {
     std::size_t end = 0;

@@ -26,11 +26,11 @@ template <typename Names>
 
 /// The last component of a path.
 [[nodiscard]] std::string base_name(std::string_view path);
-/// "NAME" of "NAME=value"; "" if it is not an assignment.
+/// The name in an assignment: "NAME" of "NAME=value"; "" if it is not an assignment.
 [[nodiscard]] std::string_view assigned_name(std::string_view word);
 
-/// Expands "$NAME", "${NAME}", "${NAME:-other}", and "$1" from `given` ("$0" is its first).
-/// nullopt: it contains something else, whose value is unknown.
+/// Replaces "$NAME", "${NAME}", "${NAME:-other}", and "$1" from `given` ("$0" is its first).
+/// nullopt if the word contains other expansions, whose value is unknown.
 [[nodiscard]] std::optional<std::string> expanded_word(
     std::string_view word, const std::vector<std::string>& given,
     const std::function<std::string(std::string_view)>& variable);
@@ -38,8 +38,8 @@ template <typename Names>
 /// Whether the word contains "$NAME" for one of these names.
 [[nodiscard]] bool names_any(std::string_view word, const std::set<std::string>& names);
 
-/// E0823: no executable of that name; `is_there`: a file of that name exists; `is_folder`: a
-/// folder.
+/// E0823: there is no executable with this name. `is_there`: a file with this name exists;
+/// `is_folder`: a folder exists.
 [[nodiscard]] Error no_command(const std::string& word, bool is_there, bool is_folder);
 
 /// E0823: none of pyenv's selected versions has the shim's program; `other` is a version that has

@@ -10,9 +10,9 @@ namespace berth::doctor {
 /// A program that runs the rest of its arguments as a command.
 struct Wrapper {
   std::string_view name;
-  std::string_view with_value;  // options that take the next word as value, " -n -s "
+  std::string_view with_value;  // options whose next word is their value, " -n -s "
   int operands = 0;             // before the command
-  /// It has too many options to list, so the command is the first word that is a program.
+  /// it has too many options to list, so its command is the first word that is a program
   bool loose = false;
 };
 inline constexpr std::string_view kOfMpi =

@@ -21,7 +21,7 @@ system::ContainerView view_of(const Tree& tree, const ProcessFacts& process) {
           [&process, value](const char* name) { return value(process.variable(name)); }};
 }
 
-/// The first of these paths that exists.
+/// The first path in the list that exists.
 Fact<std::string> first_of(const Tree& tree, std::initializer_list<const char*> paths) {
   for (const char* path : paths) {
     const auto node = tree.node(path);
@@ -44,7 +44,8 @@ Fact<bool> user_namespace(const Tree& tree) {
   });
 }
 
-/// dpkg's status file has one paragraph per package; its Version line follows its Package line.
+/// The installed version according to dpkg's status file, which has one paragraph per package. The
+/// Version line follows the Package line.
 Fact<std::string> package_version(const Tree& tree, const std::string& package) {
   return tree.read("/var/lib/dpkg/status", 16 << 20)
       .map([&](const std::string& text) -> std::string {
@@ -58,7 +59,7 @@ Fact<std::string> package_version(const Tree& tree, const std::string& package) 
       });
 }
 
-/// Versions of container packages, without removed packages that still have settings.
+/// Versions of container packages. Removed packages that still have settings do not count.
 Fact<std::map<std::string, std::string>> container_packages(const Tree& tree) {
   return tree.read(std::string(kPackagesFile), 16 << 20).map([](const std::string& text) {
     std::map<std::string, std::string> found;
@@ -78,8 +79,8 @@ Fact<std::map<std::string, std::string>> container_packages(const Tree& tree) {
   });
 }
 
-/// Docker 28 and later need this module; kernels of Jetson Linux were built without it. If no other
-/// table is a module either, this one may be built in.
+/// Whether the kernel module for the raw table exists. Docker 28 and later need it, but kernels of
+/// Jetson Linux were built without it. If no other table is a module either, it may be built in.
 Fact<bool> raw_table(const Tree& tree) {
   const auto kernel = tree.line("/proc/sys/kernel/osrelease");
   if (!tree.exists("/etc/nv_tegra_release")) return {};
@@ -117,7 +118,8 @@ Fact<std::string> char_links_rule(const Tree& tree) {
   return {};
 }
 
-/// ldconfig = "@/sbin/ldconfig.real" is Ubuntu's; Debian and Fedora only have /sbin/ldconfig.
+/// The ldconfig that the toolkit is configured with, if it does not exist. Ubuntu's is
+/// "@/sbin/ldconfig.real"; Debian and Fedora only have /sbin/ldconfig.
 Fact<std::string> missing_ldconfig(const Tree& tree, const Fact<std::string>& config) {
   if (config.is_unreadable()) return config.why();
   const std::string text = config.value_or("");
@@ -126,7 +128,7 @@ Fact<std::string> missing_ldconfig(const Tree& tree, const Fact<std::string>& co
     const auto from = line.find("\"@/");
     if (!line.starts_with("ldconfig") || from == std::string_view::npos) continue;
     const std::string path(line.substr(from + 2, line.find('"', from + 1) - from - 2));
-    // A tree without the other path was recorded without programs.
+    // If the tree has no ldconfig at all, programs were not recorded.
     const bool others = tree.exists("/sbin/ldconfig") || tree.exists("/usr/sbin/ldconfig");
     const auto named = tree.node(path);
     if (named.is_unreadable()) return named.why();
@@ -144,8 +146,8 @@ Fact<LibraryFile> toolkit_library(const Tree& tree) {
   return {};
 }
 
-/// Docker Desktop makes its own context the default at its first start. A variable overrides the
-/// file, and an address overrides both.
+/// What makes `docker` use Docker Desktop. At its first start, Docker Desktop makes its own context
+/// the default. A variable overrides the settings file, and DOCKER_HOST overrides both.
 Fact<std::string> docker_desktops_context(const Tree& tree, const ProcessFacts& process) {
   constexpr std::string_view kContext = "desktop-linux";
   if (process.environment.is_unreadable()) return process.environment.why();
@@ -219,7 +221,7 @@ ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process) 
   facts.user_namespace = user_namespace(tree);
   facts.devices_list = tree.read("/sys/fs/cgroup/devices/devices.list");
   facts.label = tree.line("/proc/self/attr/current");
-  // The error of a kernel without SELinux.
+  // EINVAL is what a kernel without SELinux returns.
   if (facts.label.is_unreadable() && facts.label.why().error_number == EINVAL) facts.label = {};
   facts.selinux_enforcing = switched_on(tree.line("/sys/fs/selinux/enforce"));
   facts.selinux_devices = switched_on(tree.line("/sys/fs/selinux/booleans/container_use_devices"));

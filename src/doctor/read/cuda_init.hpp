@@ -13,15 +13,15 @@ namespace berth::doctor {
 
 class CudaInit {
  public:
-  /// Starts the call; the caller can work meanwhile.
+  /// Starts the call in a child process and returns at once.
   explicit CudaInit(const std::string& library = "libcuda.so.1");
   /// Kills the child if it is still running.
   ~CudaInit();
   CudaInit(const CudaInit&) = delete;
   CudaInit& operator=(const CudaInit&) = delete;
 
-  /// The result of cuInit; absent: no such library. Unreadable: it crashed, or did not answer
-  /// within `deadline` from the start.
+  /// The result of cuInit. Absent: there is no such library. Unreadable: the child crashed, or did
+  /// not answer within `deadline` after the start.
   [[nodiscard]] Fact<int> finish(
       std::chrono::milliseconds deadline = std::chrono::milliseconds(2500));
 

@@ -9,11 +9,11 @@
 namespace berth::doctor {
 namespace {
 
-// Far above what linkers produce; files with more are not read further.
+// These limits are far above what linkers produce. The rest of a larger file is ignored.
 constexpr std::size_t kMostHeaders = 512, kMostEntries = 4096, kMostVersions = 4096;
 constexpr std::size_t kLongestName = 4096;
 
-/// The dynamic section of a file of either class, little-endian.
+/// The dynamic section of a 32-bit or 64-bit little-endian file.
 class Dynamic {
  public:
   explicit Dynamic(const ReadAt& read) : read_(read) {}
@@ -58,7 +58,7 @@ class Dynamic {
     return "";  // not terminated
   }
 
-  /// The file offset of an address of the loaded object.
+  /// Converts an address in memory to an offset in the file.
   [[nodiscard]] std::optional<std::uint64_t> offset_of(std::uint64_t address) const {
     for (const Segment& one : segments_)
       if (address >= one.address && address - one.address < one.size)
@@ -121,7 +121,7 @@ std::vector<NeededVersions> needed_versions(const Dynamic& dynamic) {
   std::size_t left = kMostVersions;
   const auto count = dynamic.value(DT_VERNEEDNUM).value_or(0);
   for (std::uint64_t i = 0; at && i < count && left > 0; ++i) {
-    Elf64_Verneed one{};  // the same in both classes
+    Elf64_Verneed one{};  // this structure is the same in 32-bit and 64-bit files
     if (!dynamic.read(*at, one)) break;
     NeededVersions& row = found.emplace_back();
     row.file = dynamic.text(one.vn_file);
@@ -150,7 +150,7 @@ std::vector<std::string> defined_versions(const Dynamic& dynamic) {
     Elf64_Verdef one{};
     Elf64_Verdaux name{};
     if (!dynamic.read(*at, one) || !dynamic.read(*at + one.vd_aux, name)) break;
-    // The first is the object's own name.
+    // The entry with VER_FLG_BASE is the object's own name.
     if ((one.vd_flags & VER_FLG_BASE) == 0) found.push_back(dynamic.text(name.vda_name));
     if (one.vd_next == 0) break;
     *at += one.vd_next;
@@ -190,8 +190,9 @@ Fact<Elf> parse_elf(const ReadAt& read) {
   return elf;
 }
 
-// The DT_GNU_HASH table: number of buckets, first symbol, bloom filter size and shift; the filter;
-// the buckets; then one chain word per symbol, whose lowest bit ends the chain.
+// Looks a symbol up in the DT_GNU_HASH table. The table has: number of buckets, first symbol, bloom
+// filter size and shift; the filter; the buckets; then one chain word per symbol, whose lowest bit
+// ends the chain.
 std::optional<bool> defines_symbol(const ReadAt& read, std::string_view name) {
   Dynamic dynamic(read);
   if (!dynamic.open() || !dynamic.is_64) return std::nullopt;
@@ -220,7 +221,7 @@ std::optional<bool> defines_symbol(const ReadAt& read, std::string_view name) {
   return std::nullopt;
 }
 
-// Undefined symbols come before the first symbol of the hash table.
+// Lists undefined symbols, which come before the first symbol of the hash table.
 std::vector<std::string> undefined_symbols(const ReadAt& read,
                                            std::span<const std::string_view> beginnings) {
   constexpr std::uint32_t kMostSymbols = 32'768;

@@ -1,5 +1,5 @@
-// Reads what the loader needs of an ELF file: its dynamic section. Reads only a few hundred bytes,
-// even of huge files. Every offset in the file is untrusted.
+// Reads the dynamic section of an ELF file, which is all that the loader needs. Reads only a few
+// hundred bytes, even of huge files. Every offset in the file is untrusted.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,13 @@ struct NeededVersions {
 
 struct Elf {
   bool is_64 = true;
-  std::uint16_t machine = 0;  // EM_X86_64 is 62, EM_AARCH64 183
-  std::string interpreter;    // of a program; "" for a library
+  std::uint16_t machine = 0;  // EM_X86_64 is 62, EM_AARCH64 is 183
+  std::string interpreter;    // path of the loader, for a program; "" for a library
   std::string soname;
   std::vector<std::string> needed;
   std::string rpath,
-      runpath;  // as written, separated by colons; rpath is "" if runpath overrides it
+      runpath;  // search paths as written, separated by colons; rpath is "" if there is a runpath,
+                // which overrides it
   bool has_runpath = false;
   bool no_default_folders = false;  // DF_1_NODEFLIB
   bool executable_stack = false;    // it requires an executable stack
@@ -37,7 +38,8 @@ struct Elf {
   std::vector<std::string> defined_versions;
 };
 
-/// Absent: not an ELF file, or without a dynamic section. Ignores invalid entries.
+/// Parses an ELF file. Absent: not an ELF file, or it has no dynamic section. Invalid entries are
+/// ignored.
 [[nodiscard]] Fact<Elf> parse_elf(const ReadAt& read);
 /// Whether the object defines this symbol, according to its hash table; nullopt if it has none.
 [[nodiscard]] std::optional<bool> defines_symbol(const ReadAt& read, std::string_view name);

@@ -1,4 +1,5 @@
-// A libcuda.so.1 for tests. BERTH_FAKE_CUINIT sets what cuInit does: a code, "hang", "crash".
+// A libcuda.so.1 for tests. BERTH_FAKE_CUINIT sets what cuInit() does: return a code, "hang" or
+// "crash".
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -10,26 +10,27 @@
 namespace berth::doctor {
 namespace {
 
-// PyTorch's largest library has a few thousand pieces of code.
+// Limits: PyTorch's largest library has a few thousand pieces of code.
 constexpr std::size_t kMostSections = 4096, kMostPieces = 65'536;
 constexpr std::uint32_t kMagic = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
-// A compute capability in two or three digits; the oldest that nvcc wrote in this form is 3.0.
+// A compute capability as two or three digits. The limit is 20; the oldest that nvcc wrote in this
+// form is 3.0.
 constexpr std::uint32_t kLowest = 20, kHighest = 999;
 
-/// Header of the pieces of one compilation.
+/// The header before the pieces of one compilation.
 struct Container {
   std::uint32_t magic = 0;
   std::uint16_t version = 0, header_size = 0;
-  std::uint64_t size = 0;  // of the data after the header
+  std::uint64_t size = 0;  // size of the data after the header
 };
 static_assert(sizeof(Container) == 16);
 
-/// Header of each piece of code; longer versions have the same start.
+/// The header of one piece of code. Newer format versions have the same start.
 struct Piece {
   std::uint16_t kind = 0, version = 0;
   std::uint32_t header_size = 0;
-  std::uint64_t size = 0;  // of the code after the header
+  std::uint64_t size = 0;  // size of the code after the header
   std::array<std::uint32_t, 3> other{};
   std::uint32_t capability = 0;
 };
@@ -62,7 +63,7 @@ std::vector<Section> code_sections(const ReadAt& read) {
     Elf64_Shdr one{};
     std::array<char, kName.size() + 1> name{};
     if (!section(i, one)) return found;
-    // Compressed as a whole, like debug sections, so it cannot be read.
+    // Such a section is compressed as a whole, like debug sections, so it cannot be read.
     if (one.sh_type != SHT_PROGBITS || (one.sh_flags & SHF_COMPRESSED) != 0) continue;
     if (read_as(read, names.sh_offset + one.sh_name, name) && name.back() == '\0' &&
         std::string_view(name.data(), kName.size()) == kName)
@@ -75,13 +76,13 @@ class Pieces {
  public:
   explicit Pieces(const ReadAt& read) : read_(read) {}
 
-  /// False if the data is not such code, or is truncated.
+  /// Returns false if the data is no GPU code or is truncated.
   bool section(const Section& section) {
     std::uint64_t at = 0;
     while (section.size - at >= sizeof(Container)) {
       Container one;
       if (!read_as(read_, section.offset + at, one)) return false;
-      if (one.magic == 0) {  // padding before the next one
+      if (one.magic == 0) {  // padding before the next container
         at += 8;
         if (++seen_ > kMostPieces) return true;
         continue;

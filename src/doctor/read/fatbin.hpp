@@ -1,5 +1,5 @@
-// The GPUs that an ELF file was compiled for, from the headers of nvcc's embedded GPU code. Never
-// reads the code itself. Every number in the file is untrusted.
+// The GPUs that an ELF file was compiled for, read from the headers of the GPU code that nvcc
+// embeds. Never reads the code itself. Every number in the file is untrusted.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace berth::doctor {
 
-/// Compute capabilities as in nvcc (87 for 8.7), sorted.
+/// Compute capabilities as nvcc writes them (87 for 8.7), sorted.
 struct GpuCode {
   std::vector<unsigned> sass, ptx;
 };
 
-/// Absent: not a 64-bit ELF file with a valid .nv_fatbin section. Unreadable (E2BIG): too large to
-/// read completely, so code may have been missed.
+/// Absent if this is not a 64-bit ELF file with a valid .nv_fatbin section. Unreadable (E2BIG) if
+/// it is too large to read completely.
 [[nodiscard]] Fact<GpuCode> gpu_code(const ReadAt& read);
 
 }  // namespace berth::doctor

@@ -16,7 +16,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Libraries whose symbols differ between releases, with a symbol prefix.
+/// A library whose symbols differ between its releases, with a prefix of these symbols.
 struct Provider {
   std::string_view library, beginning;
 };
@@ -37,8 +37,9 @@ constexpr auto kCuda = std::to_array<std::string_view>(
     {"libcudart.so", "libcublas", "libcudnn", "libnvJitLink.so", "libcufft.so", "libcurand.so",
      "libcusolver.so", "libcusparse.so", "libnccl.so", "libnvrtc.so"});
 
-/// Libraries of glibc, compilers and the interpreter may be missing from a recording, so they are
-/// not reported. Other rules check the driver's, and PyTorch's own, which is imported first.
+/// Libraries that are not reported as missing. Those of glibc, compilers and the interpreter may be
+/// missing from a recording. Other rules check the driver's libraries and PyTorch's own, and
+/// PyTorch is imported first.
 constexpr auto kNotMissed = std::to_array<std::string_view>(
     {"ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libutil.so",
      "libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so", "libpython", "libz.so",
@@ -49,14 +50,14 @@ bool begins(std::string_view name, std::span<const std::string_view> beginnings)
                      [&](std::string_view one) { return name.starts_with(one); });
 }
 
-/// A file that is loaded by an import or by the first use of the GPU.
+/// A file that Python loads on import or at the first use of the GPU.
 struct Root {
   std::string file;
   std::string package;    // as in LinkedLibrary
   bool of_torch = false;  // compiled against PyTorch
 };
 
-/// Where packages have their CUDA files, and their name prefix.
+/// The folder in which a package has its CUDA files, and the prefix of their names.
 struct Part {
   std::string_view package, folder, begins;
 };
@@ -81,7 +82,7 @@ constexpr auto kParts = std::to_array<Part>({
     {"paddlepaddle-gpu", "/paddle/base", "libpaddle.so"},
 });
 
-/// Packages whose files are checked elsewhere, or that link to no CUDA library.
+/// Whether this package's files are checked elsewhere, or link to no CUDA library.
 bool is_no_extension(std::string_view folder) {
   constexpr auto kNames =
       std::to_array<std::string_view>({"torch",         "tensorflow",   "tensorflow_core",
@@ -97,8 +98,8 @@ bool is_no_extension(std::string_view folder) {
          std::find(kNames.begin(), kNames.end(), folder) != kNames.end();
 }
 
-/// "_C.cpython-310-x86_64-linux-gnu.so", "_C.abi3.so", "_ext.so", "_scatter_cuda.so": names from
-/// PyTorch's build tools.
+/// Whether a file name is one that PyTorch's build tools give:
+/// "_C.cpython-310-x86_64-linux-gnu.so", "_C.abi3.so", "_ext.so", "_scatter_cuda.so".
 bool is_extension_file(std::string_view name) {
   return name.ends_with(".so") &&
          (name.starts_with("_C.") || name.starts_with("_C_") || name.starts_with("_ext.") ||
@@ -106,7 +107,7 @@ bool is_extension_file(std::string_view name) {
           name.find("_ext.") != std::string_view::npos);
 }
 
-/// Extensions of any package for PyTorch and CUDA: next to the packages, and one folder down.
+/// Adds extensions for PyTorch and CUDA of any package: next to the packages, and one folder down.
 void add_extensions(const Tree& tree, const std::string& folder, std::vector<Root>& roots) {
   constexpr std::size_t kMost = 60, kMostFolders = 1'000;
   std::size_t folders = 0;
@@ -126,7 +127,8 @@ void add_extensions(const Tree& tree, const std::string& folder, std::vector<Roo
   }
 }
 
-/// "_scatter_cpu.so" without "_scatter_cuda.so": PyG's packages, compiled without nvcc.
+/// Files such as "_scatter_cpu.so" without "_scatter_cuda.so": PyG's packages that were compiled
+/// without nvcc.
 std::vector<std::string> processor_halves_in(const Tree& tree, const std::string& folder) {
   std::vector<std::string> found;
   for (const char* package :
@@ -144,7 +146,8 @@ std::vector<std::string> processor_halves_in(const Tree& tree, const std::string
   return found;
 }
 
-/// bitsandbytes has one file per CUDA version and loads the one of PyTorch's CUDA.
+/// The file that bitsandbytes loads. It has one file per CUDA version, and uses that for PyTorch's
+/// CUDA.
 std::string bitsandbytes_file(const PythonFacts& python) {
   if (!python.torch || !python.torch->cuda) return "";
   return "libbitsandbytes_cuda" + tag_of_cuda(*python.torch->cuda).substr(2) + ".so";
@@ -165,7 +168,7 @@ std::vector<Root> roots_in(const Tree& tree, const std::string& folder, const Py
   return roots;
 }
 
-/// A file whose code opens CUDA libraries by name.
+/// A file of a package whose code opens CUDA libraries by name.
 Root opener_in(const Tree& tree, const std::string& folder) {
   for (const char* name :
        {"/jax_plugins/xla_cuda12/xla_cuda_plugin.so", "/jax_plugins/xla_cuda13/xla_cuda_plugin.so",
@@ -207,7 +210,8 @@ class Imports {
     std::vector<LinkedLibrary> found;
     for (const LoadedObject& one : loader_.objects()) {
       if (!one.path.empty() || one.loader < 0 || begins(one.name, kNotMissed)) continue;
-      // It is opened by name and may be optional, so only files that link to it count.
+      // The library is opened by name and may be optional. Only a file that links to it makes it
+      // required.
       const LoadedObject& by = loader_.objects()[static_cast<std::size_t>(one.loader)];
       const auto& needed = by.elf.needed;
       if (std::find(needed.begin(), needed.end(), one.name) != needed.end())
@@ -237,7 +241,8 @@ class Imports {
       for (const Provider& row : kProviders) {
         const LoadedObject* provider = loaded(row.library);
         if (provider == nullptr || provider == &one || !links_to(one, row.library)) continue;
-        // PyTorch's own libraries come from one wheel, so only extensions can mismatch.
+        // PyTorch's own libraries come from one wheel and match each other. Only extensions can
+        // mismatch.
         if (row.library.starts_with("libc10") && one.path.find("/torch/lib/") != std::string::npos)
           continue;
         const std::array<std::string_view, 1> beginning{row.beginning};
@@ -245,7 +250,7 @@ class Imports {
           if (defined_somewhere(symbol, *provider) != Found::kNo) continue;
           found.push_back({symbol, one.path, provider->name, provider->path,
                            words_for(provider->by), other_with(*provider, symbol)});
-          break;  // one symbol is enough for this pair
+          break;  // one missing symbol is enough for this pair
         }
       }
     }
@@ -287,7 +292,8 @@ class Imports {
     return found;
   }
 
-  /// The GPU code of what a package loads; NVIDIA's own libraries say nothing about the package.
+  /// The GPU code in the libraries that a package loads. NVIDIA's own libraries do not count,
+  /// because they say nothing about the package.
   std::vector<PackageCode> codes() const {
     std::vector<PackageCode> found;
     const auto written = [](unsigned number) {
@@ -385,7 +391,7 @@ class Imports {
                        [&](const std::string& name) { return name.starts_with(begin); });
   }
 
-  /// Any loaded object may define it, as in the loader.
+  /// Searches all loaded objects for a definition of the symbol, as the loader does.
   [[nodiscard]] Found defined_somewhere(const std::string& symbol,
                                         const LoadedObject& provider) const {
     const auto first = defines_symbol(reader(provider.path), symbol);
@@ -402,7 +408,7 @@ class Imports {
     return one.name.substr(one.name.rfind('/') + 1);
   }
 
-  /// The package of the Python module's file that loaded this object, directly or indirectly.
+  /// The package whose Python module loaded this object, directly or indirectly.
   [[nodiscard]] std::string package_of(int index) const {
     for (; index >= 0; index = loader_.objects()[static_cast<std::size_t>(index)].loader)
       if (const auto found = packages_.find(index); found != packages_.end()) return found->second;
@@ -429,7 +435,7 @@ class Imports {
   const Tree& tree_;
   const PythonFacts& python_;
   Loader loader_;
-  std::map<int, std::string> packages_;  // of the roots, by index
+  std::map<int, std::string> packages_;  // packages of the roots, by index
   std::optional<Unreadable> unrecorded_;
 };
 
@@ -479,7 +485,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
   };
   doubted(facts.libraries);
   doubted(facts.links);
-  // Then the wheel of a library is unknown.
+  // If the libraries are only partly known, so is the wheel that contains one.
   facts.libraries.doubt(python.libraries);
   facts.links.doubt(python.libraries);
   doubted(facts.symbols);

@@ -1,4 +1,4 @@
-// Reads the kernel's log, as far as permitted.
+// Reads the kernel log, as far as this is permitted.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace berth::doctor {
 
-/// At most the newest 4 MiB, one message per line, without priorities.
+/// The newest part of the log, at most 4 MiB, one message per line, without priorities.
 [[nodiscard]] Fact<std::string> read_kernel_log();
 
 }  // namespace berth::doctor

@@ -27,7 +27,8 @@ Fact<FoundLibrary> find(const Tree& tree, Loader& loader, const char* name) {
   return found;
 }
 
-/// The loader of Nix's glibc uses neither the cache nor the system's folders.
+/// The library that a Nix program gets. The loader of Nix's glibc uses neither the cache nor the
+/// system's folders.
 Fact<FoundLibrary> of_nix(const Tree& tree, const Fact<Environment>& environment, bool own,
                           const char* name) {
   std::vector<std::pair<std::string, FoundBy>> folders;
@@ -52,7 +53,7 @@ Fact<FoundLibrary> of_nix(const Tree& tree, const Fact<Environment>& environment
   return {};
 }
 
-/// A dynamically linked program that nearly every system has.
+/// The path of a dynamically linked program that nearly every system has.
 std::string any_program(const Tree& tree) {
   for (const char* path : {"/bin/sh", "/usr/bin/env", "/bin/ls", "/bin/bash"})
     if (tree.exists(path)) return path;
@@ -63,7 +64,8 @@ LibraryFacts look_up_drivers(const Tree& tree, const Fact<Environment>& environm
                              const std::string& program) {
   LibraryFacts facts;
   if (tree.resolve(program).value_or(program).starts_with("/nix/store/")) {
-    // Wheels do not know NixOS's library folder; Nix's own packages are linked with it.
+    // Programs from wheels do not search NixOS's library folder. Nix's own packages are linked with
+    // it.
     const bool own = program.starts_with("/nix/store/");
     facts.by_nix = true;
     facts.cuda = of_nix(tree, environment, own, "libcuda.so.1");
@@ -74,8 +76,8 @@ LibraryFacts look_up_drivers(const Tree& tree, const Fact<Environment>& environm
   std::string start = program;
   if (!start.empty()) loader.start(start);
   if (loader.objects().empty() && !(start = any_program(tree)).empty()) loader.start(start);
-  // A bundle may have no program; then assume one without its own search folders. A real machine
-  // always has one, so if it is unreadable, nothing is known.
+  // A bundle may contain no program. In that case, assume one without its own search folders. A
+  // real machine always has one; if it is unreadable, nothing is known.
   if (loader.objects().empty() && tree.is_this_machine()) {
     facts.cuda = facts.nvml = Unreadable{start.empty() ? "/bin/sh" : start, ENOENT};
     return facts;
@@ -94,7 +96,8 @@ LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& enviro
     facts = look_up_drivers(tree, environment, program);
     return Fact(true);
   });
-  // A file in an unreadable folder would have been used instead, or would exist at all.
+  // The loader may find a library in a folder that is unreadable here. That file would come first,
+  // or be the only one.
   facts.cuda.doubt(seen);
   facts.nvml.doubt(seen);
   facts.cuda.doubt(environment);

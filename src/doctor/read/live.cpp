@@ -30,7 +30,7 @@ Fact<T> known(const std::optional<T>& value, const char* what) {
   return value ? Fact<T>(*value) : Fact<T>(Unreadable{what, 0});
 }
 
-/// The code in "nvml:15" among a GPU's health reasons.
+/// The error code of "nvml:15", which is among a GPU's health reasons.
 Fact<int> error_of(const Device& device) {
   for (const std::string& reason : device.health_reasons)
     if (reason.starts_with("nvml:"))
@@ -39,7 +39,7 @@ Fact<int> error_of(const Device& device) {
   return {};
 }
 
-/// Whether the GPU was queried and did not answer. While the driver is starting, no GPU was
+/// Whether the GPU was queried and did not answer. While the driver is starting, GPUs are not
 /// queried.
 Fact<bool> silence_of(const Device& device, const model::Driver& driver) {
   using model::Health;
@@ -50,8 +50,8 @@ Fact<bool> silence_of(const Device& device, const model::Driver& driver) {
   return true;
 }
 
-/// What prevents the library from answering. Excludes NVML's own codes and GPUs that do not answer,
-/// which have their own rules, and a driver that is still starting.
+/// The failure that prevents the library from answering. Three cases are excluded: NVML's own codes
+/// and GPUs that do not answer, which have their own rules, and a driver that is still starting.
 Fact<std::string> failure_of(const model::Driver& driver) {
   if (driver.error_id == "E0307") return Unreadable{driver.message, 0};
   constexpr auto kOthers = std::to_array<std::string_view>({"E0301", "E0304", "E0305", "E0313"});
@@ -83,7 +83,7 @@ GpuAnswer answer_of(const Device& device) {
   gpu.compute_mode = named(device.compute_mode, "compute_mode");
   gpu.persistence = known(device.persistence_mode, "persistence");
   gpu.mig_enabled = known(device.mig_enabled, "mig_enabled");
-  // If the GPU did not answer, an empty list proves nothing.
+  // Use the list of processes only if the GPU answered. Otherwise an empty list proves nothing.
   if (answered(device)) {
     std::vector<std::string> instances;
     for (const model::Partition& part : device.partitions) instances.push_back(part.uuid);
@@ -100,7 +100,7 @@ GpuAnswer answer_of(const Device& device) {
   return gpu;
 }
 
-/// NVML's code, if the inventory's error contains it.
+/// NVML's error code, if the error in the snapshot contains one.
 Fact<int> init_code(const model::Driver& driver) {
   if (driver.state == "ok") return 0;
   if (driver.state == "none") return {};
@@ -128,7 +128,8 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
     if (device.vendor != model::Vendor::kNvidia || !device.managed) continue;
     GpuAnswer gpu = answer_of(device);
     gpu.silent = silence_of(device, snapshot.driver);
-    // If the memory of one process is unknown (another user's, or not reported), there is no sum.
+    // There is a sum only if the memory of every process is known. It may be hidden (another user's
+    // process) or not reported.
     std::uint64_t sum = 0;
     bool known = true;
     for (const model::DeviceProcess& one : snapshot.processes) {
@@ -139,7 +140,8 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
     if (known) gpu.processes_memory_bytes = sum;
     gpus.push_back(std::move(gpu));
   }
-  // A starting driver has listed no GPUs yet, which does not mean that there are none.
+  // While the driver is starting, it has not listed its GPUs yet. An empty list then does not mean
+  // that there are none.
   if (!gpus.empty() || !answers.nvml_init.is_unreadable()) answers.gpus = std::move(gpus);
   return answers;
 }
@@ -163,7 +165,7 @@ Fact<std::string> fabric_of(const nvml::Details& details) {
   });
 }
 
-/// For a guest with a vGPU.
+/// The licence state of a vGPU in a guest.
 Fact<std::string> licence_of(const nvml::Details& details) {
   const auto mode = fact_of<std::uint64_t>(details.virtualization, "vgpu_licence");
   if (mode && *mode != NVML_GPU_VIRTUALIZATION_MODE_VGPU) return {};
@@ -174,7 +176,8 @@ Fact<std::string> licence_of(const nvml::Details& details) {
       });
 }
 
-/// Locked clocks are not reported as such, only application clocks that differ from the default.
+/// NVML does not report locked clocks. It only reports application clocks that differ from the
+/// default.
 Fact<std::uint64_t> lock_of(const nvml::Details& details) {
   const auto now = fact_of<std::uint64_t>(details.clock_application, "clock_graphics_locked_mhz");
   const auto usual =
@@ -190,7 +193,8 @@ Fact<bool> confidential_of(const inventory::NvmlDetails& details) {
   return fact_of<bool>(details.confidential->ready, "cc_ready");
 }
 
-/// Pairs without peer access; unreadable if none is known and some did not answer.
+/// Pairs of GPUs without peer access. Unreadable if no such pair is known and some pairs did not
+/// answer.
 Fact<std::vector<std::string>> pairs_of(const inventory::NvmlDetails& details) {
   std::vector<std::string> without;
   bool all = details.complete;
@@ -237,15 +241,16 @@ void add_details(const inventory::NvmlDetails& details, DriverAnswers& answers) 
 
 DriverAnswers ask_driver(bool gpu_sleeps) {
   const inventory::Sources sources = inventory::Sources::from_environment();
-  // Initialization wakes a sleeping GPU. If one sleeps, only calls that are known not to wake it
-  // are made.
+  // Initializing NVML wakes a sleeping GPU. If one sleeps, only make calls that are known not to
+  // wake it.
   inventory::NvmlDetailsAsked details(gpu_sleeps ? "" : sources.nvml_library);
   inventory::Options options;
   options.process_details = false;
   options.opencl = inventory::OpenCl::kNever;
-  // A hanging driver is a common reason to run the doctor, so do not wait longer for it.
+  // Many users run the doctor because the driver hangs, so do not wait longer than this.
   options.initialisation_deadline = std::chrono::milliseconds(2000);
-  // Longer than for a device list, because a GPU that does not answer is reported as faulty.
+  // This is longer than for a device list, because the doctor reports a GPU that does not answer as
+  // faulty.
   options.device_deadline = std::chrono::milliseconds(1500);
   DriverAnswers answers = answers_from(inventory::observe(sources, options));
   if (!gpu_sleeps) add_details(details.finish(std::chrono::milliseconds(2500)), answers);

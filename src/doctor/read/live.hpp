@@ -1,4 +1,4 @@
-// Queries the driver through the inventory's forked reader, with its deadlines.
+// Queries the driver through the inventory's reader, which runs in a child process with deadlines.
 #pragma once
 
 #include "doctor/facts/driver_answers.hpp"
@@ -7,11 +7,11 @@
 
 namespace berth::doctor {
 
-/// `gpu_sleeps`: makes only calls that do not wake it.
+/// `gpu_sleeps`: a GPU is asleep, so only make calls that do not wake it.
 [[nodiscard]] DriverAnswers ask_driver(bool gpu_sleeps);
 /// Converts a snapshot to answers. Pure.
 [[nodiscard]] DriverAnswers answers_from(const model::Snapshot& snapshot);
-/// Adds what only the doctor reads. Pure.
+/// Adds the details that only the doctor reads. Pure.
 void add_details(const inventory::NvmlDetails& details, DriverAnswers& answers);
 
 }  // namespace berth::doctor

@@ -12,7 +12,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Replaces $ORIGIN or ${ORIGIN} (or LIB) where it is a whole word.
+/// Replaces $WORD or ${WORD} (ORIGIN or LIB) with `by`, where it is a whole word.
 std::string expanded(std::string text, std::string_view word, const std::string& by) {
   for (const std::string& token : {"${" + std::string(word) + "}", "$" + std::string(word)}) {
     for (auto at = text.find(token); at != std::string::npos; at = text.find(token, at)) {
@@ -77,7 +77,7 @@ Loader::Loader(const Tree& tree, const Environment& environment) : tree_(tree) {
     cache_ = parse_loader_cache(*cache);
   else if (!tree.is_this_machine())
     configured_ = configured_folders(tree);
-  // Used until a program determines the architecture.
+  // These folders are used until the first program shows the architecture.
   for (const char* folder :
        {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
         "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"})
@@ -94,8 +94,8 @@ Fact<Elf> Loader::read(const std::string& path) const {
 
 bool Loader::try_file(const std::string& path, FoundBy by, LoadedObject& into) const {
   auto elf = read(path);
-  // "file too short": the loader stops here. In a bundle, an empty file is a library without
-  // recorded content, unless a row says otherwise.
+  // An empty file: the loader reports "file too short" and stops. In a bundle, an empty file stands
+  // for a library without recorded content, unless a row says otherwise.
   if (!elf && !elf.is_unreadable()) {
     const auto node = tree_.node(tree_.resolve(path).value_or(path));
     Elf unknown;
@@ -126,7 +126,7 @@ std::vector<std::string> Loader::folders(const std::string& list, const std::str
   if (list.empty()) return found;
   const std::string lib = machine_ == EM_X86_64 ? "lib/x86_64-linux-gnu" : "lib/aarch64-linux-gnu";
   for (const std::string_view part : split(list, ':')) {
-    // Empty: the working directory, which is unknown here.
+    // An empty entry means the working directory, which is unknown here.
     if (part.empty()) continue;
     found.push_back(expanded(expanded(std::string(part), "ORIGIN", origin), "LIB", lib));
   }
@@ -195,7 +195,7 @@ int Loader::add(const std::string& name, int by, FoundBy preload) {
     if (!told) objects_.push_back(std::move(object));
     return -1;
   }
-  // The same file under another name is the same object.
+  // A file that is already loaded under another name is the same object.
   for (std::size_t i = 0; i < objects_.size(); ++i)
     if (objects_[i].path == object.path) return static_cast<int>(i);
   if (preload == FoundBy::kPreload && object.is_empty) return -1;  // glibc ignores it
@@ -219,7 +219,7 @@ void Loader::start(const std::string& path) {
   if (!try_file(tree_.resolve(path).value_or(path), FoundBy::kPath, program)) return;
   machine_ = program.elf.machine;
   const std::string tuple = machine_ == EM_AARCH64 ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
-  // Debian's order; other systems have /lib64 and /usr/lib64.
+  // These are Debian's folders in its order. Other systems have /lib64 and /usr/lib64.
   defaults_ = {"/lib/" + tuple, "/usr/lib/" + tuple, "/lib", "/usr/lib"};
   if (!tree_.exists("/lib/" + tuple) && !tree_.exists("/usr/lib/" + tuple))
     defaults_ = {"/lib64", "/usr/lib64", "/lib", "/usr/lib"};

@@ -25,36 +25,38 @@ enum class FoundBy : unsigned char {
   kPreload,
 };
 
-/// For people: "LD_LIBRARY_PATH", "the loader's default folders"; "" if the name contained a slash.
+/// The place in words: "LD_LIBRARY_PATH", "the loader's default folders"; "" if the name contained
+/// a slash.
 [[nodiscard]] std::string words_for(FoundBy by);
 
 struct LoadedObject {
   std::string name;  // as requested
-  std::string path;  // in the tree; "" not found
+  std::string path;  // path in the tree; "" not found
   FoundBy by = FoundBy::kPath;
-  int loader = -1;        // index of the object that needs it; -1: the program, or preloaded
-  bool is_empty = false;  // the file is empty: the search ends here and loading fails
+  int loader = -1;        // index of the object that needs it; -1 if it is the program or preloaded
+  bool is_empty = false;  // the file is empty, so the search ends here and loading fails
   Elf elf;
 };
 
-/// The folders in ld.so.conf, which replace the cache if a bundle has none.
+/// The folders in ld.so.conf. They are used if a bundle has no loader cache.
 [[nodiscard]] std::vector<std::string> configured_folders(const Tree& tree);
 
 class Loader {
  public:
   Loader(const Tree& tree, const Environment& environment);
 
-  /// Loads a program (or a library as if it were one) and all its dependencies, breadth first.
+  /// Loads a program and all its dependencies, breadth first. A library is loaded as if it were a
+  /// program.
   void start(const std::string& path);
-  /// False if neither the cache nor a loader folder exists; then nothing is known.
+  /// False if neither the loader's cache nor one of its folders exists, so that nothing is known.
   [[nodiscard]] bool has_folders() const {
     return !cache_.empty() || !configured_.empty() || !defaults_.empty();
   }
-  /// dlopen(): `by` is the calling object, 0 for the program. Returns the object's index, or -1 if
-  /// it was not found.
+  /// Simulates dlopen(). `by` is the calling object, 0 for the program. Returns the index of the
+  /// object, or -1 if it was not found.
   int open(const std::string& name, int by = 0);
 
-  /// In load order; objects that were not found have no path.
+  /// Objects in load order. Those that were not found have no path.
   [[nodiscard]] const std::vector<LoadedObject>& objects() const { return objects_; }
   /// Which file object `by` would get for `name`, without loading it.
   [[nodiscard]] LoadedObject look_up(const std::string& name, int by) const;
@@ -73,7 +75,7 @@ class Loader {
 
   const Tree& tree_;
   LoaderCache cache_;
-  std::vector<std::string> configured_;  // from ld.so.conf, if there is no cache
+  std::vector<std::string> configured_;  // folders from ld.so.conf, used if there is no cache
   std::vector<std::string> defaults_;
   std::string library_path_, preload_;
   std::uint16_t machine_ = 0;

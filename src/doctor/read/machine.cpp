@@ -10,7 +10,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Every Linux has this file. If it is missing, our view is incomplete, not the machine.
+/// Every Linux has this file. If it is missing, the view is incomplete, so the fact becomes
+/// unreadable.
 template <typename T>
 Fact<T> expected(Fact<T> fact, const std::string& path) {
   if (fact.is_absent()) return Unreadable{path, ENOENT};
@@ -79,7 +80,7 @@ Fact<std::vector<std::string>> read_processes(const Tree& tree) {
   });
 }
 
-/// Four bytes of attributes, then the value.
+/// The file has four bytes of attributes, followed by the value.
 Fact<bool> read_secure_boot(const Tree& tree) {
   const std::string file =
       "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
@@ -137,7 +138,8 @@ bool in_container(const Tree& tree) {
   return false;
 }
 
-/// ASUS laptops: what asusctl and supergfxctl write there is persistent across operating systems.
+/// The file of the firmware switch that turns the GPU off. ASUS laptops have one. asusctl and
+/// supergfxctl set it, and it stays set in other operating systems.
 Fact<std::string> read_switched_off(const Tree& tree) {
   for (const char* path :
        {"/sys/class/firmware-attributes/asus-armoury/attributes/dgpu_disable/current_value",
@@ -158,7 +160,7 @@ Fact<std::vector<std::string>> read_locked_out(const Tree& tree) {
   });
 }
 
-/// NAME="value" lines, as a shell would read them.
+/// Parses lines NAME="value" as a shell would.
 Fact<OsRelease> read_system(const Tree& tree) {
   auto text = tree.read("/etc/os-release");
   if (!text)
@@ -190,7 +192,8 @@ Fact<OsRelease> read_system(const Tree& tree) {
 Fact<std::string> read_tegra(const Tree& tree) {
   const auto compatible = tree.read("/proc/device-tree/compatible", 4096);
   if (compatible.is_unreadable()) return compatible.why();
-  // JetPack 6 only supports one chip.
+  // If the device tree does not name the chip, the release may, because JetPack 6 only supports
+  // one chip.
   if (!compatible)
     return tree.line("/etc/nv_tegra_release").value_or("").starts_with("# R36 ")
                ? Fact<std::string>("tegra234")
@@ -201,7 +204,7 @@ Fact<std::string> read_tegra(const Tree& tree) {
   return {};
 }
 
-/// "# R36 (release), REVISION: 4.0, …" → 36.
+/// The major version of Jetson Linux: 36 for "# R36 (release), REVISION: 4.0, …".
 Fact<int> read_l4t(const Tree& tree) {
   const auto line = tree.line("/etc/nv_tegra_release");
   if (line.is_unreadable()) return line.why();
@@ -212,8 +215,8 @@ Fact<int> read_l4t(const Tree& tree) {
   return number ? Fact<int>(static_cast<int>(*number)) : Fact<int>();
 }
 
-/// Whether no external power supply is online. A mouse or headphones have their own battery (scope:
-/// Device), which can be reported as online, and so can the machine's own.
+/// Whether no external power supply is online. Batteries can also be reported as online: the
+/// machine's own, and those of a mouse or headphones (scope: Device).
 /// https://docs.kernel.org/power/power_supply_class.html
 Fact<bool> read_battery(const Tree& tree) {
   const std::string folder = "/sys/class/power_supply";
@@ -232,7 +235,8 @@ Fact<bool> read_battery(const Tree& tree) {
   return on_battery;
 }
 
-/// "pmode:0001" from nvpmodel, and "< POWER_MODEL ID=1 NAME=15W >" from its table.
+/// Reads the current mode "pmode:0001" that nvpmodel stores, and its name from the table "<
+/// POWER_MODEL ID=1 NAME=15W >".
 void read_jetson_mode(const Tree& tree, MachineFacts& facts) {
   const auto status = tree.line("/var/lib/nvpmodel/status");
   const auto table = tree.read("/etc/nvpmodel.conf", 1 << 20);
@@ -263,7 +267,7 @@ Fact<std::uint64_t> read_memory(const Tree& tree) {
                          : Fact<std::uint64_t>();
 }
 
-/// "btime 1763827200" in /proc/stat.
+/// The boot time, from "btime 1763827200" in /proc/stat.
 Fact<std::int64_t> read_started(const Tree& tree) {
   const auto text = tree.read("/proc/stat", 1 << 20);
   if (text.is_unreadable()) return text.why();

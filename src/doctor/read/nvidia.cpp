@@ -10,7 +10,8 @@
 namespace berth::doctor {
 namespace {
 
-/// "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release Build …"
+/// The version in "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release
+/// Build …".
 std::string version_in(std::string_view line) {
   for (const std::string_view word : split(line, ' '))
     if (word.size() >= 5 && word.find('.') != std::string_view::npos &&
@@ -64,12 +65,13 @@ Fact<std::vector<ModprobeLine>> read_modprobe(const Tree& tree) {
              : Fact<std::vector<ModprobeLine>>();
 }
 
-/// As EnvyControl and similar tools write it: ATTR{vendor}=="0x10de", …, ATTR{remove}="1".
+/// A udev rule that removes the GPU, as EnvyControl and similar tools write it:
+/// ATTR{vendor}=="0x10de", …, ATTR{remove}="1".
 Fact<std::string> read_remover(const Tree& tree) {
   for (const std::string folder :
        {"/etc/udev/rules.d", "/lib/udev/rules.d", "/usr/lib/udev/rules.d"})
     for (const std::string& name : tree.list(folder, 1000).value_or({})) {
-      // A system has hundreds of rules; only read those whose names suggest it.
+      // A system has hundreds of udev rules. Only read files whose names suggest such a rule.
       if (name.find("nvidia") == std::string::npos && name.find("remove") == std::string::npos)
         continue;
       const std::string text = tree.read(folder + "/" + name).value_or("");
@@ -101,7 +103,8 @@ void add_library(const Tree& tree, std::vector<DriverLibrary>& found, const std:
   if (!known) found.push_back({std::string(name), version, *real});
 }
 
-/// On Fedora /usr/lib has the 32-bit libraries; on Arch it has all.
+/// Whether the folder has libraries for programs of another width: on Fedora, /usr/lib has the
+/// 32-bit libraries. On Arch it has all libraries.
 bool is_other_width(const Tree& tree, std::string_view folder) {
   return folder == "/usr/lib" && tree.exists("/usr/lib64/libc.so.6") &&
          tree.resolve("/usr/lib64").value_or("") != "/usr/lib";
@@ -124,7 +127,7 @@ void read_libraries(const Tree& tree, NvidiaFacts& facts) {
         if (file.starts_with(name) && file.size() > name.size() + 1)
           add_library(tree, found, folder, file, name);
     if (facts.library_version) continue;
-    // Only a name with a version counts; a library without one is not judged.
+    // Only a name with a version counts. Other names do not tell the version.
     const std::string real = tree.resolve(folder + "/libnvidia-ml.so.1").value_or("");
     const auto so = real.rfind(".so.");
     if (so != std::string::npos && real.size() > so + 6)
@@ -178,7 +181,7 @@ Fact<std::vector<DeviceNode>> read_nodes(const Tree& tree) {
   return found;
 }
 
-/// "510 nvidia-uvm" among the character devices; block devices follow.
+/// Reads lines "510 nvidia-uvm" of the character devices; block devices follow after them.
 Fact<std::multimap<std::string, unsigned>> read_majors(const Tree& tree) {
   return tree.read("/proc/devices").map([](const std::string& text) {
     std::multimap<std::string, unsigned> found;
@@ -195,7 +198,8 @@ Fact<std::multimap<std::string, unsigned>> read_majors(const Tree& tree) {
   });
 }
 
-/// It creates nodes as root for any user who may run it; CUDA calls it automatically.
+/// Whether nvidia-modprobe can create nodes. It runs as root for any user who may execute it, and
+/// CUDA calls it automatically.
 Fact<bool> read_helper(const Tree& tree) {
   constexpr mode_t kSetUserId = 04000;
   const auto node = tree.node("/usr/bin/nvidia-modprobe");
@@ -203,7 +207,7 @@ Fact<bool> read_helper(const Tree& tree) {
   return node && (node->mode & kSetUserId) != 0;
 }
 
-/// The version of an installed dpkg package: "535.183.06-1" → "535.183.06".
+/// The version of an installed dpkg package: "535.183.06" for "535.183.06-1".
 std::string packaged_version(const Tree& tree, std::string_view package) {
   const std::string status = tree.read("/var/lib/dpkg/status", 16 << 20).value_or("");
   const auto at = status.find("Package: " + std::string(package));
@@ -223,7 +227,7 @@ void read_fabric_manager(const Tree& tree, NvidiaFacts& facts) {
   facts.fabric_manager = packaged_version(tree, "nvidia-fabricmanager");
 }
 
-/// The driver source that DKMS builds modules from: /usr/src/nvidia-535.129.03.
+/// The folder with the driver's source from which DKMS builds modules: /usr/src/nvidia-535.129.03.
 Fact<std::string> read_source(const Tree& tree) {
   const auto names = tree.list("/usr/src");
   if (names.is_unreadable()) return names.why();

@@ -1,4 +1,4 @@
-// How systemd starts Ollama's server: its variables and device permissions.
+// How systemd starts Ollama's server: the variables and the device permissions it gets.
 #include <algorithm>
 #include <optional>
 
@@ -10,14 +10,14 @@
 namespace berth::doctor {
 namespace {
 
-/// A unit with its drop-in files; later settings override earlier ones.
+/// A unit together with its drop-in files. Later settings override earlier ones.
 struct Unit {
   OllamaService service;
   std::vector<std::string> files;   // EnvironmentFile=: "-/etc/default/ollama"
   std::vector<std::string> passed;  // PassEnvironment=
 };
 
-/// Environment="A=1" "B=2 3" C=4, in systemd's syntax.
+/// Parses Environment="A=1" "B=2 3" C=4 in systemd's syntax.
 void read_environment(std::string_view words, const std::string& file, OllamaService& service) {
   while (!(words = trim(words)).empty()) {
     const char quote = words.front() == '"' || words.front() == '\'' ? words.front() : ' ';
@@ -31,7 +31,7 @@ void read_environment(std::string_view words, const std::string& file, OllamaSer
   }
 }
 
-/// An empty value resets the setting.
+/// Reads the settings of a unit file. An empty value resets a setting.
 void read_settings(const std::string& text, const std::string& file, Unit& unit) {
   for (const std::string& joined : joined_lines(text, false)) {
     const std::string_view line = joined;
@@ -49,7 +49,7 @@ void read_settings(const std::string& text, const std::string& file, Unit& unit)
   }
 }
 
-/// One A=1 or A="1" per line.
+/// Parses an environment file, which has one A=1 or A="1" per line.
 void read_environment_file(const std::string& text, const std::string& file,
                            OllamaService& service) {
   for (const std::string& joined : joined_lines(text, false)) {
@@ -63,8 +63,8 @@ void read_environment_file(const std::string& text, const std::string& file,
   }
 }
 
-/// Adds the contents of its environment files, which override the unit's own settings. Of files
-/// that are not Ollama's, only their existence matters.
+/// Adds the variables in the unit's environment files, which override the unit's own. For files
+/// that do not belong to Ollama, only records that they exist.
 Fact<OllamaService> with_borrowed(const Tree& tree, Unit unit) {
   std::optional<Unreadable> unknown;
   for (const std::string& named : unit.files) {
@@ -82,7 +82,8 @@ Fact<OllamaService> with_borrowed(const Tree& tree, Unit unit) {
   return service;
 }
 
-/// The server's permissions in systemd's settings; the last line wins, and groups accumulate.
+/// The server's permissions according to the unit. The last line of a setting wins, but groups
+/// accumulate.
 struct UnitRights {
   std::string user, groups;
   OllamaService::Setting locked;
@@ -111,7 +112,8 @@ void read_rights(const std::string& text, const std::string& file, UnitRights& r
   }
 }
 
-/// "render:x:992:ollama,ada"; systemd has one file for each member.
+/// Whether the user is in the groups of the GPU nodes, by lines such as "render:x:992:ollama,ada".
+/// systemd can also store a member as a file of its own.
 bool is_in_groups(const Tree& tree, const std::string& user) {
   const auto services = tree.read("/etc/nsswitch.conf");
   if (services.is_unreadable() || asks_a_directory(services.value_or(""), "group"))
@@ -127,7 +129,7 @@ bool is_in_groups(const Tree& tree, const std::string& user) {
       if (trim(member) == user) return true;
     return false;
   }
-  return true;  // no such group, or not readable
+  return true;  // there is no such group, or it is not readable
 }
 
 void judge_rights(const Tree& tree, const UnitRights& rights, OllamaService& service) {

@@ -36,7 +36,7 @@ std::vector<OpenMp> find_openmp(const Tree& tree, const PythonFacts& facts) {
     for (const std::string& name : tree.list(entry.folder).value_or({}))
       if (name.ends_with(".libs")) add_from(tree, entry.folder + "/" + name, found);
   }
-  // The system's copies are used by all programs, so they do not count.
+  // All programs use the system's copies, so these do not count.
   if (facts.is_conda || facts.is_venv) add_from(tree, facts.prefix + "/lib", found);
   return found;
 }
@@ -46,7 +46,8 @@ std::vector<OpenMp> find_openmp(const Tree& tree, const PythonFacts& facts) {
 void read_openmp(const Tree& tree, PythonFacts& facts) {
   facts.openmp = tree.watched([&] { return Fact(find_openmp(tree, facts)); });
   if (!facts.path.is_whole()) facts.openmp.doubt(facts.path.why());
-  // Whether the environment is conda's, with its own libraries, depends on this fact.
+  // If it is unknown whether this is a conda environment, it is unknown whether its own libraries
+  // count.
   facts.openmp.doubt(facts.conda);
 }
 

@@ -25,7 +25,7 @@ Fact<std::string> part(const std::string& path, std::size_t limit) {
   return Unreadable{path, problem};
 }
 
-/// The words of a line's value without its key: "Uid:\t1000\t1000\t…".
+/// The words after the key of a line: "Uid:\t1000\t1000\t…".
 std::vector<std::string_view> words_of(std::string_view text, std::string_view key) {
   std::vector<std::string_view> words;
   for (const std::string_view line : split(text, '\n')) {
@@ -64,9 +64,9 @@ std::string environment_around(std::string_view path) {
   return "";
 }
 
-/// The name that a process was started as. Python searches for pyvenv.cfg next to that name, not
-/// next to a link's target. A name that does not lead to this program is ignored, because some
-/// programs overwrite their arguments with a title.
+/// The name under which a process was started. Python searches for pyvenv.cfg next to this name,
+/// not next to a link's target. Some programs overwrite their arguments with a title, so a name
+/// that does not lead to this program is ignored.
 class StartedAs {
  public:
   StartedAs(const Tree& tree, std::string folder, const Environment& environment)
@@ -77,7 +77,7 @@ class StartedAs {
     if (executed.empty()) return "";
     for (const std::string& name : names())
       if (tree_.resolve(name).value_or("") == executed) return name;
-    // The files it has loaded show which environment it uses.
+    // The files that the process has loaded show which environment it uses.
     const std::string maps = slurp(folder_ + "/maps", 8 << 20).value_or("");
     for (const std::string_view line : split(maps, '\n')) {
       const std::string prefix =
@@ -109,7 +109,7 @@ class StartedAs {
   const Environment& environment_;
 };
 
-/// The mounts and the root are the same.
+/// Whether mounts and root of the other process are the same as this process's.
 bool sees_our_files(const std::string& other, const std::string& own) {
   const std::string mounts = link_target(own + "/ns/mnt");
   struct stat one {
@@ -123,7 +123,7 @@ bool sees_our_files(const std::string& other, const std::string& own) {
 }  // namespace
 
 Fact<Identity> identity_from_status(std::string_view status) {
-  // The second number is the effective one.
+  // The second number in the line is the effective id.
   const auto uids = words_of(status, "Uid:");
   const auto gids = words_of(status, "Gid:");
   const auto uid = uids.size() > 1 ? id_of(uids[1]) : std::nullopt;

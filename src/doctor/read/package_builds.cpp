@@ -28,8 +28,9 @@ bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/// The value after a key, up to the end of the line or its brackets: "'11.2'", "True", "['sm_35',
-/// 'compute_86']" in Python assignments, pairs and JSON. "" if the key is missing.
+/// The value after a key, up to the end of the line or of its brackets: "'11.2'", "True",
+/// "['sm_35', 'compute_86']". Works for Python assignments, pairs and JSON. "" if the key is
+/// missing.
 std::string_view behind(std::string_view text, std::string_view key) {
   for (std::size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
     const std::size_t end = at + key.size();
@@ -51,7 +52,7 @@ std::string_view behind(std::string_view text, std::string_view key) {
   return {};
 }
 
-/// The value without quotes; "" for None, False or a missing key.
+/// The value after a key, without quotes. "" for None, False or a missing key.
 std::string word_behind(std::string_view text, std::string_view key) {
   std::string_view value = trim(behind(text, key));
   while (!value.empty() && (value.front() == '\'' || value.front() == '"')) value.remove_prefix(1);
@@ -66,7 +67,7 @@ Fact<bool> truth_behind(std::string_view text, std::string_view key) {
   return {};
 }
 
-/// "sm_86" → "8.6", "compute_120" → "12.0"; "" if it is not one.
+/// The compute capability in a word: "8.6" for "sm_86", "12.0" for "compute_120"; "" if it is none.
 std::string capability_in(std::string_view word, std::string_view begin) {
   if (!word.starts_with(begin)) return "";
   word.remove_prefix(begin.size());
@@ -76,7 +77,7 @@ std::string capability_in(std::string_view word, std::string_view begin) {
   return std::string(digits.substr(0, digits.size() - 1)) + "." + digits.back();
 }
 
-/// ['sm_60', 'compute_80'], or "3.5,7.0" in TensorFlow before 2.5.
+/// Reads ['sm_60', 'compute_80'], or the form "3.5,7.0" of TensorFlow before 2.5.
 void read_capabilities(std::string_view list, PackageBuild& build) {
   for (std::string_view word : split(list, ',')) {
     while (!word.empty() &&
@@ -95,7 +96,7 @@ void read_capabilities(std::string_view list, PackageBuild& build) {
             [](const std::string& a, const std::string& b) { return is_older(a, b); });
 }
 
-/// 1201 → "12.1", CUDA's numbering.
+/// Converts CUDA's version number: "12.1" for 1201.
 std::string cuda_of_number(std::string_view digits) {
   const auto number = to_number(digits);
   if (!number || *number < 800 || *number > 9999) return "";
@@ -149,7 +150,7 @@ Fact<std::vector<PackageBuild>> collect_package_builds(const Tree& tree,
         if (!text) continue;
         PackageBuild build = parse_package_build(row.package, *text);
         build.path = entry.folder + std::string(row.file);
-        // import uses the first in sys.path.
+        // Only the first one in sys.path is imported.
         if (std::none_of(builds.begin(), builds.end(),
                          [&](const PackageBuild& other) { return other.package == build.package; }))
           builds.push_back(std::move(build));

@@ -1,5 +1,6 @@
-// Reads the settings of pip, uv and conda. Each program has its own places and order; later ones
-// override earlier ones. Texts are read line by line, only as far as the few relevant keys need.
+// Reads the settings of pip, uv and conda. Each program searches its own list of files, in which
+// later files override earlier ones. Files are parsed line by line, and only for the few relevant
+// keys.
 #include "doctor/facts/package_index.hpp"
 #include "doctor/read/collectors.hpp"
 
@@ -25,7 +26,7 @@ void add_all(std::string_view list, const std::string& from, std::vector<IndexAd
     if (c != ' ' && c != '\t' && c != '\n' && c != ',') {
       word += c;
     } else if (!word.empty()) {
-      // uv names an index as "name=https://…".
+      // uv can give an index a name: "name=https://…".
       const std::size_t equals = word.find('=');
       if (equals != std::string::npos && equals < word.find("://")) word.erase(0, equals + 1);
       if (into.size() < 20) into.push_back(index_address(word, from));
@@ -43,8 +44,8 @@ std::string unquoted(std::string_view text) {
   return std::string(trim(text.substr(0, text.find(" #"))));
 }
 
-/// Visits each key of an INI or TOML text with its section. Joins a value that continues in
-/// indented lines or to a closing bracket.
+/// Calls `see` for each key of an INI or TOML text, with the key's section. Joins a value that
+/// continues in indented lines or up to a closing bracket.
 template <typename See>
 void each_setting(std::string_view text, See see) {
   std::string section, key, value;
@@ -88,7 +89,7 @@ void read_pip_file(const Tree& tree, const std::string& path, PackageIndex& inde
     if (text.is_unreadable()) index.main = text.why();
     return;
   }
-  // pip's [install] overrides its [global], regardless of their order.
+  // pip's [install] section overrides its [global] section, whatever their order in the file.
   for (const char* wanted : {"[global]", "[install]"})
     each_setting(*text,
                  [&](const std::string& section, const std::string& key, const std::string& value) {
@@ -143,7 +144,7 @@ PackageIndex read_pip(const Tree& tree, const Fact<Environment>& environment,
   return index;
 }
 
-/// The quoted strings of a TOML list.
+/// Adds the quoted strings of a TOML list.
 void add_quoted(std::string_view list, const std::string& from, std::vector<IndexAddress>& into) {
   std::size_t at = 0;
   while ((at = list.find_first_of("\"'", at)) != std::string_view::npos) {
@@ -204,7 +205,8 @@ PackageIndex read_uv(const Tree& tree, const Fact<Environment>& environment) {
         read_uv_file(tree, folder + "/uv/uv.toml", index);
       read_uv_file(tree, "/etc/uv/uv.toml", index);
       read_uv_file(tree, user_folder(environment) + "/uv/uv.toml", index);
-      // The project's file: in the program's working directory, or the nearest parent.
+      // The project's settings file is in the working directory, or in the nearest parent that has
+      // one.
       std::string folder = variable(environment, "PWD");
       while (folder.size() > 1 && folder.front() == '/' && !tree.exists(folder + "/uv.toml"))
         folder.erase(folder.rfind('/'));
@@ -224,7 +226,7 @@ PackageIndex read_uv(const Tree& tree, const Fact<Environment>& environment) {
   return index;
 }
 
-/// "channels:" followed by "  - name" lines, or a list in brackets.
+/// Channels from lines "  - name" after "channels:", or from a list in brackets.
 std::vector<std::string> channels_in(std::string_view text) {
   std::vector<std::string> channels;
   bool inside = false;
@@ -277,7 +279,8 @@ CondaChannels read_conda(const Tree& tree, const Fact<Environment>& environment,
   return found;
 }
 
-/// PyTorch's index names: ".../whl", ".../whl/cu121", ".../whl/nightly/cpu".
+/// Whether the address is one of PyTorch's indices: ".../whl", ".../whl/cu121",
+/// ".../whl/nightly/cpu".
 bool is_of_torch(const std::string& url) {
   const std::string tag = url.substr(url.rfind('/') + 1);
   const auto numbered = [&](std::string_view name) {
@@ -303,7 +306,7 @@ IndexAddress index_address(std::string_view text, const std::string& from) {
     out.url.erase(host + 3, at + 1 - (host + 3));
     out.has_secret = true;
   }
-  // conda puts tokens in the path; a query string may also contain one.
+  // conda puts tokens into the path. A query string may also contain one.
   if (const std::size_t token = out.url.find("/t/", host); token != std::string::npos) {
     const std::size_t after = out.url.find('/', token + 3);
     out.url.erase(token, after == std::string::npos ? after : after - token);
@@ -336,7 +339,7 @@ std::string PackageIndex::all_of_torch() const {
 std::vector<std::string> PackageIndex::tags() const {
   std::vector<std::string> tags;
   const auto add = [&](const IndexAddress& one) {
-    // Nightly builds are not releases.
+    // An index of nightly builds does not have releases.
     if (one.url.find("/nightly/") == std::string::npos)
       tags.push_back(one.url.substr(one.url.rfind('/') + 1));
   };

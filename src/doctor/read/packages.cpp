@@ -1,4 +1,4 @@
-// Finds packages that dpkg has started to install and not finished.
+// Finds packages whose installation dpkg has started but not finished.
 #include <algorithm>
 #include <array>
 
@@ -9,7 +9,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Packages of the driver, and of the kernel, because kernel packages wait for the module's build.
+/// Whether this is a package of the driver or of the kernel. Kernel packages wait for the module's
+/// build.
 bool is_asked_for(std::string_view package) {
   constexpr auto kBegins = std::to_array<std::string_view>(
       {"nvidia-", "libnvidia-", "libcuda1", "linux-modules-nvidia", "linux-objects-nvidia",
@@ -19,7 +20,7 @@ bool is_asked_for(std::string_view package) {
                      [&](std::string_view begin) { return package.starts_with(begin); });
 }
 
-/// The value of a field in a paragraph: "\nStatus: ".
+/// The value of a field in a paragraph of dpkg's status file, such as "\nStatus: ".
 std::string_view field(std::string_view paragraph, std::string_view name) {
   const auto at = paragraph.find(name);
   if (at == std::string_view::npos) return {};
@@ -27,7 +28,8 @@ std::string_view field(std::string_view paragraph, std::string_view name) {
   return trim(rest.substr(0, rest.find('\n')));
 }
 
-/// "install ok half-configured" → "half-configured"; "" if it is complete or to be removed.
+/// The state of an unfinished package: "half-configured" for "install ok half-configured"; "" if it
+/// is complete or to be removed.
 std::string_view unfinished_state(std::string_view status) {
   const auto words = split(status, ' ');
   if (words.size() != 3 || (words[0] != "install" && words[0] != "hold")) return {};
@@ -37,7 +39,7 @@ std::string_view unfinished_state(std::string_view status) {
              : std::string_view();
 }
 
-/// Packages of the driver and of other vendors whose versions are needed.
+/// Whether rules need the version of this package: packages of the driver and of other vendors.
 bool is_read(std::string_view package) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"podman", "amdgpu-dkms", "firmware-amd-graphics", "linux-firmware",

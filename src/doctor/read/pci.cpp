@@ -24,7 +24,7 @@ Fact<T> valued(const std::optional<T>& value) {
   return value ? Fact<T>(*value) : Fact<T>();
 }
 
-/// A fact whose text has no number is absent.
+/// The number in a line. The fact is absent if the line has no number.
 Fact<int> number(const Fact<std::string>& line) {
   if (line.is_unreadable()) return line.why();
   if (!line) return {};
@@ -76,7 +76,7 @@ Fact<AerCounts> read_errors(const Tree& tree, const std::string& folder) {
     for (const std::string_view line : split(*text, '\n')) {
       const auto blank = line.find(' ');
       if (blank == std::string_view::npos || line.starts_with("TOTAL_")) continue;
-      // Probing a missing device causes these, even on healthy machines.
+      // Probing for a missing device causes these errors, even on healthy machines.
       if (!correctable && (line.starts_with("UnsupReq") || line.starts_with("ACSViol"))) continue;
       const auto value = to_number(trim(line.substr(blank)));
       if (value && *value > 0)
@@ -98,7 +98,7 @@ Fact<bool> read_aspm(const Tree& tree, const std::string& folder) {
   return known ? Fact<bool>(any) : Fact<bool>();
 }
 
-/// Ids and class. Without them it is unknown whether it is a GPU.
+/// Reads ids and class. Without them it is unknown whether the function is a GPU.
 Fact<PciFunction> read_identity(const Tree& tree, const std::string& address) {
   return tree.watched([&]() -> Fact<PciFunction> {
     PciFunction one;
@@ -110,13 +110,15 @@ Fact<PciFunction> read_identity(const Tree& tree, const std::string& address) {
   });
 }
 
-/// Whether this bridge's ACS redirects requests between two devices below it to the root complex.
+/// Whether the bridge's ACS settings redirect requests between two devices below it to the root
+/// complex.
 Fact<bool> redirects(const Tree& tree, const std::string& folder) {
   const auto config = tree.read(folder + "/config", 4096);
   if (config.is_unreadable()) return config.why();
   if (!config) return {};
   if (config->size() <= 256)
-    return Unreadable{folder + "/config", EPERM};  // truncated unless read by root
+    return Unreadable{folder + "/config",
+                      EPERM};  // only root can read all of it; others get a truncated file
   const auto word = [&](std::size_t at) -> std::uint32_t {
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < 4 && at + i < config->size(); ++i)
@@ -159,8 +161,8 @@ void read_bridges(const Tree& tree, const std::vector<std::string>& above, PciFu
   one.redirecting_bridges = std::move(redirecting);
 }
 
-/// AMD's larger cards have an on-board switch between slot and chip. It has ATI's vendor id since
-/// Navi, and AMD's on Vega.
+/// Whether this bridge is part of a graphics card. AMD's larger cards have a switch between slot
+/// and chip. Its vendor id is ATI's since Navi, and AMD's on Vega.
 bool is_on_card(const Tree& tree, const std::string& bridge) {
   constexpr std::uint32_t kAti = 0x1002, kAmd = 0x1022, kVegaUp = 0x1470, kVegaDown = 0x1471;
   const auto vendor = hexadecimal(tree.line(bridge + "/vendor"));

@@ -7,13 +7,14 @@
 
 namespace berth::doctor {
 
-/// "/usr/bin" for "/usr/bin/python3"; "/" for "/python3" and for a name without a folder.
+/// The folder of a path: "/usr/bin" for "/usr/bin/python3"; "/" for "/python3" and for a name
+/// without a folder.
 [[nodiscard]] inline std::string parent(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// "" if it is not set, or the environment is unknown.
+/// The value of a variable. "" if it is not set, or if the environment is unknown.
 [[nodiscard]] inline std::string variable(const Fact<Environment>& environment, const char* name) {
   if (!environment) return "";
   const auto found = environment->find(name);

@@ -76,8 +76,8 @@ std::vector<std::string> rocblas_folders(const Tree& tree, const PythonFacts& py
   return folders;
 }
 
-/// Uses the first folder that exists. AMD's wheels count together, because each may have one
-/// target.
+/// Uses the first folder that exists. AMD's wheels are read together, because each may have only
+/// one target.
 void read_rocblas(const Tree& tree, const PythonFacts& python, RocmFacts& facts) {
   std::vector<std::string> targets;
   for (const std::string& folder : rocblas_folders(tree, python)) {
@@ -95,7 +95,7 @@ void read_rocblas(const Tree& tree, const PythonFacts& python, RocmFacts& facts)
     for (const std::string& name : *names) add_target(targets, name);
   }
   if (!facts.rocblas_folder.empty()) facts.rocblas_targets = std::move(targets);
-  // Then it is unknown which one runs.
+  // If PyTorch is unreadable, it is unknown which rocBLAS runs.
   if (python.interpreter && python.torch.is_unreadable())
     facts.rocblas_targets = python.torch.why();
 }
@@ -118,7 +118,7 @@ Fact<bool> there(const Tree& tree, const std::string& path) {
   return node.has_value();
 }
 
-/// "flags\t\t: fpu vme de …" of the first CPU.
+/// The CPU flags from "flags\t\t: fpu vme de …" of the first CPU.
 Fact<std::set<std::string, std::less<>>> cpu_flags(const Tree& tree) {
   constexpr const char* kPath = "/proc/cpuinfo";
   const auto text = tree.read(kPath, 1 << 16);
@@ -197,14 +197,14 @@ Fact<std::vector<std::string>> missing_files(const Tree& tree, const ProcessFact
     const auto value = process.variable(name);
     if (value.is_unreadable()) return value.why();
     if (!value || !value->starts_with('/')) continue;
-    // If access is denied, the file may exist.
+    // If access is denied, the file may exist, so it does not count as missing.
     if (const auto seen = there(tree, *value); seen && !*seen)
       missing.push_back(std::string(name) + "=" + *value);
   }
   return missing;
 }
 
-/// "NAME=value" lines; # starts a comment.
+/// Parses lines "NAME=value"; "#" starts a comment.
 Fact<NcclSettings> nccl_settings(const Tree& tree, const ProcessFacts& process) {
   NcclSettings found;
   std::string own = process.variable("NCCL_CONF_FILE").value_or("");
@@ -233,7 +233,7 @@ void look_at_xla(const Tree& tree, const ProcessFacts& process, NamedPaths& name
     if (!flag.starts_with(kOption)) continue;
     const std::string folder(flag.substr(kOption.size()));
     named.xla_folder = folder;
-    // A relative path depends on the program's working directory.
+    // A relative path would depend on the working directory of the program.
     named.xla_libdevice = folder.starts_with('/')
                               ? there(tree, folder + "/nvvm/libdevice/libdevice.10.bc")
                               : Fact<bool>(Unreadable{folder, 0});
@@ -247,14 +247,15 @@ std::string KfdNode::gfx() const {
 }
 
 bool KfdNode::integrated() const {
-  // Raven, Renoir, Van Gogh, Rembrandt, Raphael, Phoenix, Strix and Strix Halo: since 6.x kernels
-  // list these integrated GPUs like cards.
+  // Integrated GPUs of Raven, Renoir, Van Gogh, Rembrandt, Raphael, Phoenix, Strix and Strix Halo.
+  // Since 6.x, the kernel lists them in the same form as cards.
   constexpr auto kTargets = std::to_array<unsigned>(
       {90002, 90009, 90012, 100303, 100305, 100306, 110003, 110500, 110501, 110502, 110503});
   return with_processor || std::find(kTargets.begin(), kTargets.end(), target) != kTargets.end();
 }
 
-/// dpkg's version "1:6.8.5.60204-2070768.22.04" of amdgpu-dkms means the driver of ROCm 6.2.4.
+/// The ROCm release of AMD's driver. dpkg's version "1:6.8.5.60204-2070768.22.04" of amdgpu-dkms
+/// means ROCm 6.2.4.
 Fact<std::string> rocm_of_driver(const Tree& tree) {
   const auto status = tree.read("/var/lib/dpkg/status", 16 << 20);
   if (!status) return Unreadable{"/var/lib/dpkg/status", ENOENT};
@@ -272,7 +273,8 @@ Fact<std::string> rocm_of_driver(const Tree& tree) {
   return fmt::format("{}.{}.{}", number / 10'000, number / 100 % 100, number % 100);
 }
 
-/// llama.cpp's archives, and other programs in a single folder that LD_LIBRARY_PATH names.
+/// ROCm's library in a folder of LD_LIBRARY_PATH, for llama.cpp's archives and other programs that
+/// keep their files in a single folder.
 Fact<std::string> rocm_library(const Tree& tree, const Fact<Environment>& environment) {
   const std::string folders = variable(environment, "LD_LIBRARY_PATH");
   for (const std::string_view folder : split(folders, ':')) {
@@ -302,7 +304,7 @@ RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
   read_rocblas(tree, python, facts);
   facts.iommu_types = iommu_types(tree);
   facts.memory = tree.watched([&] { return collect_amd_memory(tree); });
-  // A machine without such a GPU does not need the rest.
+  // A machine without an AMD GPU does not need the rest.
   if (!facts.nodes.is_absent())
     facts.linux_firmware = tree.watched([&] { return collect_linux_firmware(tree); });
   facts.wsl_runtime = collect_wsl_runtime(tree);
@@ -310,7 +312,7 @@ RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
   return facts;
 }
 
-/// "[gpu]" followed by "enabled=false".
+/// Whether WSL's settings disable the GPU: "[gpu]" followed by "enabled=false".
 Fact<bool> told_no_gpu(const Tree& tree) {
   return tree.read("/etc/wsl.conf").map([](const std::string& text) {
     bool inside = false;

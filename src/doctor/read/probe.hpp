@@ -1,5 +1,6 @@
 // Runs one kernel with each GPU framework of the target (--deep), using the target's interpreter.
-// Each runs in its own process and session, which is killed with all its children.
+// Each framework runs in its own process and session, which is killed afterwards with all its
+// children.
 #pragma once
 
 #include <chrono>
@@ -12,21 +13,23 @@
 namespace berth::doctor {
 
 struct ProbeOptions {
-  std::chrono::milliseconds deadline{14'000};  // total; the last of 15 seconds is for killing
-  std::chrono::milliseconds turn{6'000};       // for one, while others wait for the GPU
-  /// Called once, after a second, with the pending frameworks: "torch, cupy".
+  std::chrono::milliseconds deadline{
+      14'000};  // in total; the last of the 15 seconds is needed to kill processes
+  std::chrono::milliseconds turn{6'000};  // time for one framework, while others wait for the GPU
+  /// Called once, after a second, with the names of the frameworks that are still running: "torch,
+  /// cupy".
   std::function<void(const std::string&)> on_slow;
 };
 
-/// The frameworks that `import` would find, judging by files.
+/// The frameworks that `import` would find, according to files.
 [[nodiscard]] std::vector<std::string> frameworks_of(const Tree& tree, const PythonFacts& python);
 
 /// The frameworks are imported in parallel and use the GPU one at a time (a GPU in exclusive mode
-/// accepts one process). Nothing is run with a PyTorch without CUDA.
+/// accepts one process). A PyTorch without CUDA is not run.
 [[nodiscard]] ProbeFacts probe_target(const Sources& sources, const ProbeOptions& options);
 
-/// Interprets a framework's output lines (from python_probe.py). `status` is from wait(); -1: we
-/// killed it. `noise`: the end of its stderr. Pure.
+/// Interprets a framework's output lines (from python_probe.py). `status` is from wait(); -1 if the
+/// process was killed. `noise`: the end of its stderr. Pure.
 [[nodiscard]] ProbeAnswer answer_from(const std::string& framework, std::string_view lines,
                                       int status, bool had_turn, std::string_view noise);
 

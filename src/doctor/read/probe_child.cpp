@@ -29,8 +29,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return all;
 }
 
-/// Moves `ends` to the descriptors that the program expects. All are above 3 at first, so that none
-/// is overwritten.
+/// Moves `ends` to the descriptors that the program expects. They are first duplicated above 3, so
+/// that none is overwritten.
 void place_descriptors(std::array<int, 4> ends) {
   for (int& one : ends) one = ::fcntl(one, F_DUPFD, 10);
   for (int i = 0; i < 4; ++i) ::dup2(ends[static_cast<std::size_t>(i)], i);
@@ -49,7 +49,7 @@ void place_descriptors(std::array<int, 4> ends) {
   ::_exit(127);
 }
 
-/// Our children according to the kernel; none if it does not list them.
+/// Children of the process, according to the kernel. None if the kernel does not list them.
 std::vector<pid_t> children_of(pid_t pid) {
   const std::string id = std::to_string(pid);
   std::vector<pid_t> all;
@@ -59,8 +59,8 @@ std::vector<pid_t> children_of(pid_t pid) {
   return all;
 }
 
-/// The supervisor is a subreaper, so orphans of the program become its children. Killing its
-/// children repeatedly ends everything, even detached processes.
+/// Ends the program and everything that it started. The supervisor is a subreaper, so orphans of
+/// the program become its children, even detached ones. It kills its children until none is left.
 void end_all(pid_t program) {
   for (int round = 0; round < 400; ++round) {
     ::kill(-program, SIGKILL);
@@ -75,12 +75,12 @@ void end_all(pid_t program) {
   }
 }
 
-/// Waits until the program ends, or until we no longer need it.
+/// Waits until the program ends or the caller no longer needs it, and then ends all processes.
 [[noreturn]] void keep(int life, pid_t program) {
   bool told = false;
   for (;;) {
     pollfd interest{life, POLLIN, 0};
-    if (::poll(&interest, 1, told ? -1 : 10) > 0) break;  // the other end was closed
+    if (::poll(&interest, 1, told ? -1 : 10) > 0) break;  // the caller has closed the other end
     int status = 0;
     if (told || ::waitpid(program, &status, WNOHANG) != program) continue;
     told = true;
@@ -107,7 +107,7 @@ void end_all(pid_t program) {
   keep(3, program);
 }
 
-/// Appends available data; false at end of file.
+/// Appends the data that is available. Returns false at end of file.
 bool drain(Descriptor& from, std::string& into, std::size_t most, bool keep_end) {
   std::array<char, 16384> buffer{};
   for (int reads = 0; reads < 64; ++reads) {
@@ -132,7 +132,7 @@ ProbeChild::ProbeChild(const std::vector<std::string>& words,
   if (::pipe2(answers.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
   answers_.reset(answers[0]);
   const Descriptor their_answers(answers[1]);
-  // Blocking for the program, so that no output is lost.
+  // The program's end of the pipe blocks, so that no output is lost.
   ::fcntl(answers[1], F_SETFL, 0);
   if (::pipe2(noise.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
   noise_.reset(noise[0]);
@@ -169,12 +169,12 @@ void ProbeChild::read() {
   int status = 0;
   const ssize_t got = ::recv(life_.get(), &status, sizeof status, MSG_DONTWAIT);
   if (got == sizeof status) status_ = status;
-  if (got == 0) status_ = SIGKILL;  // the supervisor was killed, and the program with it
+  if (got == 0) status_ = SIGKILL;  // the supervisor was killed, and with it the program
 }
 
 void ProbeChild::say_go() {
   const char go = '\n';
-  // If the program has already ended, the other end is closed.
+  // If the program has already ended, a write would raise SIGPIPE, which is ignored.
   struct sigaction ignore {
   }, before{};
   ignore.sa_handler = SIG_IGN;
@@ -187,8 +187,8 @@ void ProbeChild::end() {
   if (keeper_ <= 0) return;
   life_.reset();
   go_.reset();
-  // A process that sleeps in the driver cannot be killed; leave it to the supervisor instead of
-  // waiting.
+  // A process that is blocked in the driver cannot be killed. After a short time, leave it to the
+  // supervisor.
   for (int tries = 0; tries < 200 && ::waitpid(keeper_, nullptr, WNOHANG) == 0; ++tries)
     ::poll(nullptr, 0, 5);
   keeper_ = -1;

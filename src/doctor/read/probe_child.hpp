@@ -15,7 +15,8 @@ namespace berth::doctor {
 class ProbeChild {
  public:
   /// Starts `words` with only these variables. It writes answers to descriptor 3. A supervisor
-  /// process between us and the program also kills its descendants, even if we are killed.
+  /// process between this process and the program also kills the program's descendants, even if
+  /// this process is killed.
   ProbeChild(const std::vector<std::string>& words, const std::vector<std::string>& environment);
   ~ProbeChild();
   ProbeChild(ProbeChild&& other) noexcept;
@@ -30,16 +31,16 @@ class ProbeChild {
   [[nodiscard]] int life() const { return life_.get(); }
   /// Reads available data without blocking.
   void read();
-  /// Lets it continue, by writing a byte to its stdin.
+  /// Lets the program continue, by writing a byte to its stdin.
   void say_go();
-  /// Kills it with all its descendants, and waits briefly for that.
+  /// Kills the program with all its descendants, and waits a short time for this.
   void end();
 
-  /// Complete lines so far, at most 64 KiB.
+  /// The complete lines received so far, at most 64 KiB.
   [[nodiscard]] const std::string& lines() const { return lines_; }
-  /// The last 4 KiB of stdout and stderr.
+  /// The last 4 KiB that the program wrote to stdout and stderr.
   [[nodiscard]] const std::string& last_words() const { return last_words_; }
-  /// As from wait(); nullopt while it runs, or if we killed it.
+  /// The status from wait(). nullopt while the program runs, or if it was killed.
   [[nodiscard]] std::optional<int> status() const { return status_; }
 
  private:

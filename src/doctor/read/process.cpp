@@ -1,4 +1,4 @@
-// Reads the process that runs the doctor.
+// Reads facts about the process that runs the doctor.
 #include "doctor/facts/process.hpp"
 
 #include <sys/resource.h>
@@ -40,7 +40,7 @@ Fact<std::uint64_t> limit(__rlimit_resource_t resource) {
   return static_cast<std::uint64_t>(value.rlim_cur);
 }
 
-/// The pids cgroups of a process: its own and their parents.
+/// The cgroups whose pids limits apply to a process: its own and all their parents.
 std::vector<std::string> counting_groups(const std::string& mounts, const std::string& groups) {
   const auto counts = [](const std::vector<std::string>& controllers) {
     return std::find(controllers.begin(), controllers.end(), "pids") != controllers.end();
@@ -92,7 +92,7 @@ void read_processes_limit(const std::string& process, const std::string& viewer,
   if (folders.empty()) return unread("pids.max", ENOENT);
   std::int64_t least = -1;
   for (const std::string& folder : folders) {
-    // The root cgroup has no such file, and "max" is not a number.
+    // The root cgroup has no such file. "max" means that there is no limit.
     const auto text = slurp(folder + "/pids.max", 64, &error);
     if (!text && error != ENOENT) return unread(folder + "/pids.max", error);
     const auto most = text ? to_number(trim(*text)) : std::nullopt;
@@ -101,7 +101,7 @@ void read_processes_limit(const std::string& process, const std::string& viewer,
     const std::int64_t left = *most - now.value_or(0);
     if (least >= 0 && left >= least) continue;
     least = std::max<std::int64_t>(left, 0);
-    // What other processes already use is not available to this one.
+    // Processes that already run in the cgroup count against the limit.
     facts.cgroup_processes_limit = static_cast<std::uint64_t>(least);
   }
 }
@@ -116,8 +116,8 @@ void read_shm(const std::string& folder, ProcessFacts& facts) {
   }
 }
 
-/// Only from files: a directory service may block for minutes, and its client code would be loaded
-/// into this process.
+/// Whether the user has an entry in the account files. Does not use the C library's functions: a
+/// directory service may block for minutes, and its client code would be loaded into this process.
 Fact<bool> own_account(const Tree& tree) {
   const auto accounts = tree.read("/etc/passwd", 1 << 20);
   const auto services = tree.read("/etc/nsswitch.conf", 1 << 16);
@@ -127,7 +127,7 @@ Fact<bool> own_account(const Tree& tree) {
 }
 
 Environment own_environment() {
-  // pyenv depends on the folder, so use our real one and not an outdated PWD.
+  // pyenv depends on the folder. PWD may be outdated, so use the real folder.
   Environment environment = environment_of(environ);
   std::array<char, PATH_MAX> here{};
   if (::getcwd(here.data(), here.size()) != nullptr)

@@ -1,4 +1,4 @@
-// Reads our own process, and environments as text.
+// Reads the own process, and environments from text.
 #pragma once
 
 #include <sys/types.h>
@@ -13,30 +13,32 @@
 
 namespace berth::doctor {
 
-/// Our own process; does not access silenced paths of `tree`.
+/// Facts about the own process. Does not access silenced paths of `tree`.
 [[nodiscard]] ProcessFacts own_process(const Tree& tree);
-/// The smallest remaining process limit (pids.max minus pids.current) of the cgroups of `process`
-/// ("/proc/7"), in cgroup v1 or v2, as mounted for `viewer` ("/proc/self"). Absent if no cgroup
-/// limits it.
+/// The smallest number of further processes that cgroups allow (pids.max minus pids.current).
+/// `process` is a folder ("/proc/7"), and `viewer` the process whose mounts of cgroup v1 or v2 are
+/// used ("/proc/self"). Absent if no cgroup limits it.
 void read_processes_limit(const std::string& process, const std::string& viewer,
                           ProcessFacts& facts);
-/// The size of the shared memory in `folder`: "/dev/shm", or as another process sees it.
+/// The size of the shared memory in `folder`, which is "/dev/shm", or its path as seen from outside
+/// another process.
 void read_shm(const std::string& folder, ProcessFacts& facts);
-/// The folders to which a program writes according to these variables, with their variables.
+/// The folders to which a program with these variables writes, each with the variable that names
+/// it.
 [[nodiscard]] std::vector<std::pair<std::string, const char*>> written_folders(
     const Environment& environment);
-/// Free disk space where a program of this user with these variables writes, and where Docker keeps
-/// images.
+/// Free disk space in the folders to which a program of this user writes, and in the folder where
+/// Docker keeps images.
 [[nodiscard]] Fact<std::vector<DiskSpace>> disk_space_of(const Tree& tree,
                                                          const Environment& environment,
                                                          uid_t user);
 /// Our own environment.
 [[nodiscard]] Environment own_environment();
-/// Whether /etc/passwd contains the user; unreadable if another service may know the user.
+/// Whether /etc/passwd contains the user. Unreadable if another service may know the user.
 [[nodiscard]] Fact<bool> account_in(const std::string& passwd, const std::string& services,
                                     uid_t uid);
 [[nodiscard]] Environment environment_of(const char* const* variables);
-/// Parses NAME=value lines, or the format of /proc/PID/environ.
+/// Parses lines NAME=value, or the format of /proc/PID/environ.
 [[nodiscard]] Environment environment_from(std::string_view text);
 
 }  // namespace berth::doctor

@@ -1,4 +1,4 @@
-// Finds non-Python programs whose compute backends are files next to them.
+// Finds programs other than Python's whose compute backends are files next to them.
 #include <algorithm>
 #include <array>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostNames = 2000;
 
-/// From llama.cpp, whisper.cpp and stable-diffusion.cpp.
+/// Programs of llama.cpp, whisper.cpp and stable-diffusion.cpp.
 constexpr auto kPrograms =
     std::to_array<const char*>({"llama-server", "llama-cli", "llama-bench", "whisper-server",
                                 "whisper-cli", "sd-server", "sd-cli"});
@@ -25,8 +25,8 @@ void add_ggml(const Tree& tree, const std::string& folder, GgmlProgram& found) {
   }
 }
 
-/// Next to the program, in the neighbouring lib, and in the folders of the separate ggml packages
-/// of Homebrew and Debian.
+/// Searches for backends next to the program, in the neighbouring lib folder, and in the folders of
+/// the separate ggml packages of Homebrew and Debian.
 GgmlProgram look_around(const Tree& tree, const std::string& program) {
   GgmlProgram found;
   found.program = program;
@@ -45,8 +45,8 @@ GgmlProgram look_around(const Tree& tree, const std::string& program) {
   return found;
 }
 
-/// Its library folder: Ollama's default or a distribution's. Fedora uses /usr/lib64, Debian the
-/// architecture's folder. "" none.
+/// The library folder of Ollama: its default, or a distribution's. Fedora uses /usr/lib64, Debian
+/// the architecture's folder. "" none.
 Fact<std::string> ollama_folder(const Tree& tree, const std::string& prefix) {
   for (const char* part :
        {"/lib/ollama", "/lib64/ollama", "/libexec/ollama", "/lib/x86_64-linux-gnu/ollama",
@@ -60,7 +60,7 @@ Fact<std::string> ollama_folder(const Tree& tree, const std::string& prefix) {
 
 }  // namespace
 
-/// The paths of its installer and of distributions.
+/// Finds Ollama in the places that its installer and distributions use.
 Fact<OllamaFiles> collect_ollama(const Tree& tree) {
   for (const char* program : {"/usr/local/bin/ollama", "/usr/bin/ollama"}) {
     const auto node = tree.node(program);
@@ -76,7 +76,7 @@ Fact<OllamaFiles> collect_ollama(const Tree& tree) {
     const auto names = tree.list(files.folder, 500);
     if (names.is_unreadable()) return names.why();
     files.libraries = names.value_or({});
-    // From 0.4 to 0.5.7, each backend was a program in its own folder.
+    // From 0.4 to 0.5.7, each backend was a program in a folder of its own.
     const auto runners = tree.list(files.folder + "/runners", 100);
     if (runners.is_unreadable()) return runners.why();
     for (const std::string& name : runners.value_or({}))

@@ -12,7 +12,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// The words of a version file; "#" starts a comment.
+/// The versions in a version file; "#" starts a comment.
 Names versions_in(std::string_view text) {
   Names names;
   for (const std::string_view line : split(text, '\n')) {
@@ -39,7 +39,7 @@ Names chosen_versions(const Tree& tree, const Fact<Environment>& environment,
   return versions_in(tree.read(root + "/version", 4096).value_or(""));
 }
 
-/// "3.12.1" for "3.12" or "python-3.12": the newest version with this prefix; "" none.
+/// The newest installed version with this prefix: "3.12.1" for "3.12" or "python-3.12"; "" none.
 std::string installed(const Tree& tree, const std::string& root, std::string name) {
   if (tree.exists(root + "/versions/" + name)) return name;
   if (name.starts_with("python-")) return installed(tree, root, name.substr(7));
@@ -71,7 +71,7 @@ std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,
     }
     const std::string prefix = root + "/versions/" + installed(tree, root, name);
     if (prefix.ends_with('/')) continue;
-    // A recorded machine may have packages without an interpreter.
+    // A recorded machine may have packages but no interpreter.
     if (tree.exists(prefix + "/bin/" + program) || tree.node(prefix + "/bin").is_absent())
       return prefix + "/bin/" + program;
   }

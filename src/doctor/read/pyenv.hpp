@@ -1,5 +1,5 @@
-// pyenv replaces each program of its Pythons with a shim, a shell script that starts the program of
-// the version selected for the current folder.
+// pyenv replaces each program of its Pythons with a shim, a shell script that starts the same
+// program of the version that is selected for the current folder.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 namespace berth::doctor {
 
 /// The program that `path` starts if it is a pyenv shim, otherwise `path`. "" if no selected
-/// version has the program, so the shim would fail. Selected by PYENV_VERSION, by .python-version
-/// in the folder (PYENV_DIR, PWD) and its parents, or by pyenv's global file `version`.
+/// version has the program, so the shim would fail. The version is selected by PYENV_VERSION, by
+/// .python-version in the folder (PYENV_DIR, PWD) or its parents, or by pyenv's global file
+/// `version`.
 [[nodiscard]] std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,
                                       const std::string& path);
-/// The newest installed version with the shim's program; "" none.
+/// The newest installed version that has the shim's program; "" none.
 [[nodiscard]] std::string version_behind_shim(const Tree& tree, const std::string& shim);
 
 }  // namespace berth::doctor

@@ -13,7 +13,8 @@
 namespace berth::doctor {
 namespace {
 
-/// The newest "3.11" with a folder in PREFIX/lib; "2.7" if there is no 3.
+/// The newest version such as "3.11" that has a folder in PREFIX/lib; "2.7" if there is no Python
+/// 3.
 std::string library_version(const Tree& tree, const std::string& prefix) {
   std::string best;
   for (const std::string& name : tree.list(prefix + "/lib").value_or({})) {
@@ -32,7 +33,7 @@ std::string user_base(const Fact<Environment>& environment) {
 
 struct Place {
   std::string prefix, base_prefix, version;
-  std::string release;  // with the patch number, if the environment's own file has it
+  std::string release;  // with the patch number, if a file of the environment has it
   bool own_packages_only = false;
 };
 
@@ -72,16 +73,17 @@ class PathBuilder {
   void add(const std::string& folder, PathOrigin origin) {
     if (folder.empty() || path_.size() >= 200) return;
     const Fact<Node> node = tree_.node(folder);
-    // Python skips unreadable folders. For its own folders, we report that we could not read them.
+    // Python skips unreadable folders. If one of its own folders is unreadable, report that
+    // instead.
     if (node.is_absent() || (!node && origin != PathOrigin::kOwn)) return;
-    // A venv's lib64 is a link to its lib.
+    // In a venv, lib64 is a link to lib.
     const std::string real = tree_.resolve(folder).value_or(folder);
     if (std::find(seen_.begin(), seen_.end(), real) != seen_.end()) return;
     seen_.push_back(real);
     path_.push_back({folder, origin});
   }
 
-  /// A site folder and what its .pth files add.
+  /// Adds a site folder and the folders that its .pth files add.
   void add_site(const std::string& folder, PathOrigin origin) {
     add(folder, origin);
     std::size_t files = 0;
@@ -128,8 +130,9 @@ std::vector<PathEntry> search_path(const Tree& tree, const Fact<Environment>& en
   return path;
 }
 
-/// "#!/home/ada/venv/bin/python3". If that is too long for the kernel, the first line names sh and
-/// the second has the quoted path. "" if there is none.
+/// The interpreter in a script's first line: "#!/home/ada/venv/bin/python3". If this is too long
+/// for the kernel, the first line names sh, and the second line has the quoted path. "" if there is
+/// none.
 std::string interpreter_of(std::string_view script) {
   for (const std::string_view line : split(script.substr(0, script.find("import")), '\n')) {
     const std::size_t at = line.find('/');
@@ -140,13 +143,13 @@ std::string interpreter_of(std::string_view script) {
   return "";
 }
 
-/// PATH, or the shell's default.
+/// The folders of PATH, or those that a shell uses by default.
 std::string search_folders(const Fact<Environment>& environment) {
   const std::string path = variable(environment, "PATH");
   return path.empty() ? kUsualPath : path;
 }
 
-/// The interpreter that the pip in PATH names.
+/// The interpreter that the pip in PATH uses.
 std::string pip_in_path(const Tree& tree, const Fact<Environment>& environment) {
   const std::string path = search_folders(environment);
   for (const std::string_view folder : split(path, ':'))
@@ -163,7 +166,7 @@ bool is_framework(std::string_view name) {
 
 Fact<OtherPip> find_other_pip(const Tree& tree, const Fact<Environment>& environment,
                               const PythonFacts& facts, const Place& own) {
-  // If the user named a Python, another pip in PATH is irrelevant.
+  // If the user named a Python, another pip in PATH does not matter.
   PythonFacts scratch;
   const std::string usual = default_python(tree, environment);
   if (usual.empty() || place_of(tree, usual, scratch).prefix != own.prefix) return {};
@@ -190,7 +193,7 @@ Fact<OtherPip> find_other_pip(const Tree& tree, const Fact<Environment>& environ
   return pip;
 }
 
-/// The architecture of programs here, according to the loader in the tree.
+/// The architecture of programs in this tree, according to its loader.
 Fact<std::string> machine_of(const Tree& tree) {
   for (const char* path : {"/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu"})
     if (tree.exists(path)) return std::string("x86_64");
@@ -202,7 +205,7 @@ Fact<std::string> machine_of(const Tree& tree) {
   return Unreadable{"/proc/cpuinfo", ENOENT};
 }
 
-/// "3.11.2" from files next to it, otherwise "3.11".
+/// "3.11.2" if files next to the interpreter show it, otherwise "3.11".
 std::string release_of(const Tree& tree, const Place& place, const PythonFacts& facts) {
   if (!place.release.empty()) return place.release;
   for (const CondaPackage& package : facts.conda.value_or({}))
@@ -241,7 +244,8 @@ void cannot_be_read(PythonFacts& facts, const Unreadable& why) {
 std::string default_python(const Tree& tree, const Fact<Environment>& environment) {
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
     if (const std::string prefix = variable(environment, name); !prefix.empty()) {
-      // Its contents are then unknown, and another Python's packages would be wrong.
+      // The contents of this environment are unknown, and packages of another Python would be
+      // wrong.
       if (tree.node(prefix).is_unreadable()) return prefix + "/bin/python";
       for (const char* program : {"/bin/python", "/bin/python3", "/lib"})
         if (tree.exists(prefix + program)) return prefix + "/bin/python";
@@ -251,13 +255,13 @@ std::string default_python(const Tree& tree, const Fact<Environment>& environmen
     if (const std::string python = std::string(folder) + "/python3";
         folder.starts_with('/') && tree.exists(python))
       return behind_shim(tree, environment, python);
-  // When `python` was Python 2.
+  // On older systems, `python` is Python 2.
   for (const std::string_view folder : split(path, ':'))
     if (std::string python = std::string(folder) + "/python";
         folder.starts_with('/') && tree.exists(python) &&
         library_version(tree, parent(std::string(folder))) == "2.7")
       return python;
-  // A recorded machine may have packages without an interpreter, which is not read anyway.
+  // A recorded machine may have packages but no interpreter. The interpreter is not read anyway.
   for (const char* prefix : {"/opt/venv", "/opt/conda", "/usr/local", "/usr"})
     if (!library_version(tree, prefix).empty()) return std::string(prefix) + "/bin/python3";
   return "";
@@ -274,7 +278,8 @@ std::optional<Unreadable> why_not_searched(const Tree& tree, const Fact<Environm
     if (python.is_unreadable()) return python.why();
     any = any || there.has_value();
   }
-  // No PATH folder exists: the root is partial, and its programs are elsewhere or missing.
+  // If no folder of PATH exists, the root is only partly visible, and its programs may be
+  // elsewhere.
   if (!any) return Unreadable{path, ENOENT};
   return std::nullopt;
 }
@@ -289,7 +294,7 @@ PythonFacts unreadable_python(const Unreadable& why) {
 std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
                               const std::string& program) {
   if (program.find("python", program.rfind('/') + 1) == std::string::npos) return "";
-  // /proc/PID/exe is the target of a virtual environment's link.
+  // /proc/PID/exe is the target of the link in a virtual environment.
   const std::string venv = variable(environment, "VIRTUAL_ENV") + "/bin/python";
   const auto real = tree.resolve(venv);
   return real && *real == tree.resolve(program).value_or(program) ? venv : program;
@@ -302,7 +307,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   const std::string real = behind_shim(tree, environment, interpreter);
   facts.interpreter = real.empty() ? interpreter : real;
   Place place = place_of(tree, *facts.interpreter, facts);
-  // A system's standard library is not recorded if all packages are in the user's folder.
+  // If all packages are in the user's folder, the system's standard library was not recorded.
   if (place.version.empty() && !facts.is_venv)
     place.version = library_version(tree, user_base(environment));
   facts.prefix = place.prefix;
@@ -311,7 +316,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   facts.is_conda = tree.exists(place.prefix + "/conda-meta");
   if (place.version.empty()) {
     Unreadable why{place.prefix + "/lib/python3.*", ENOENT};
-    // Access denied is not the same as absent, which rules may ignore.
+    // Denied access must not look like "absent", which rules may ignore.
     if (const auto library = tree.list(parent(parent(interpreter)) + "/lib");
         library.is_unreadable())
       why = library.why();
@@ -324,7 +329,8 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
       (tree.exists(place.base_prefix + "/lib/python" + place.version + "/EXTERNALLY-MANAGED"));
   facts.path =
       tree.watched([&] { return Fact(search_path(tree, environment, place, facts.is_venv)); });
-  // Variables add folders to it and to the library search.
+  // If the variables are unknown, folders from them may be missing in sys.path and in the library
+  // search.
   if (environment.is_unreadable() && environment.why().error_number != 0)
     facts.path.doubt(environment.why());
   read_packages(tree, environment, facts);

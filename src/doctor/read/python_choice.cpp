@@ -1,4 +1,4 @@
-// Resolves a path, folder or name to the Python that the user means, if there is one.
+// Finds the Python that the user means by a path, a folder or a name.
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -10,7 +10,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Folders in which conda and its derivatives keep environments.
+/// The installation folders of conda and its derivatives, which contain environments.
 std::vector<std::string> conda_roots(const Fact<Environment>& environment) {
   const std::string home = variable(environment, "HOME");
   std::vector<std::string> roots{variable(environment, "MAMBA_ROOT_PREFIX")};
@@ -24,7 +24,8 @@ std::vector<std::string> conda_roots(const Fact<Environment>& environment) {
   return roots;
 }
 
-/// "/data/envs" from "  - /data/envs # mine"; "" if it is not a path.
+/// The folder in a line of a list: "/data/envs" from "  - /data/envs # mine"; "" if it is not a
+/// path.
 std::string listed_folder(std::string_view word, const std::string& home) {
   word = trim(word.substr(0, word.find(" #")));
   if (word.starts_with("- ")) word = trim(word.substr(2));
@@ -34,7 +35,7 @@ std::string listed_folder(std::string_view word, const std::string& home) {
   return word.starts_with('/') ? std::string(word) : "";
 }
 
-/// envs_dirs of a .condarc: a list below the key, or in brackets after it.
+/// The folders in envs_dirs of a .condarc, which is a list below the key or in brackets after it.
 std::vector<std::string> envs_dirs(std::string_view settings, const std::string& home) {
   std::vector<std::string> folders;
   bool is_inside = false;
@@ -54,7 +55,8 @@ std::vector<std::string> envs_dirs(std::string_view settings, const std::string&
   return folders;
 }
 
-/// Folders of environments: those that the user configured, and "envs" of each root.
+/// The folders that contain environments: those that the user configured, and "envs" of each
+/// installation.
 std::vector<std::string> folders_of_environments(const Tree& tree,
                                                  const Fact<Environment>& environment) {
   const std::string home = variable(environment, "HOME");
@@ -118,7 +120,8 @@ Fact<LostEnvironment> collect_lost_environment(const Tree& tree,
       const std::string program = prefix + "/bin/python";
       const auto link = tree.link(program);
       if (!recorded && link && tree.node(program).is_absent()) {
-        // "python" links to "python3", which links to the program's former location.
+        // The chain of links is broken: "python" links to "python3", which links to where the
+        // program was before.
         std::string at = program, next = *link;
         for (int step = 0; step < 8; ++step) {
           at = next.starts_with('/') ? next : parent(at) + "/" + next;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostDistributions = 20'000;
 
-/// Packages for which rules compare all requirements.
+/// Whether rules compare all requirements of this package.
 bool is_pinned(std::string_view name) {
   constexpr auto kNames =
       std::to_array<std::string_view>({"torch", "torchvision", "torchaudio", "xformers", "jax",
@@ -24,7 +24,8 @@ bool is_pinned(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-/// Packages whose wheel's file name contains the PyTorch it was built for, unlike their version.
+/// Whether this package's version does not tell for which PyTorch it was built, but its wheel's
+/// file name does.
 bool is_built_for_torch(std::string_view name) {
   return name == "flash-attn" || name == "causal-conv1d" || name == "mamba-ssm";
 }
@@ -48,7 +49,7 @@ void read_details(const Tree& tree, Distribution& one) {
   if (!metadata.version.empty()) one.version = metadata.version;
 }
 
-/// Which packages require NVIDIA's wheels; only read if such wheels exist.
+/// Reads which packages require NVIDIA's wheels. This is only done if such wheels are installed.
 void read_needs_of_nvidia(const Tree& tree, std::vector<Distribution>& all) {
   constexpr std::size_t kMost = 2'000;
   const auto is_nvidia = [](const std::string& name) { return name.starts_with("nvidia-"); };
@@ -104,7 +105,7 @@ Fact<std::vector<CondaPackage>> read_conda(const Tree& tree, const std::string& 
   });
 }
 
-/// Without version.py, uses the distribution's version.
+/// If version.py is missing, uses the distribution's version.
 Fact<TorchBuild> torch_by_name(const Distribution& torch) {
   TorchBuild build;
   build.path = torch.path;
@@ -120,7 +121,7 @@ Fact<TorchBuild> torch_by_name(const Distribution& torch) {
     if (tag == "xpu") build.xpu = tag;
     return build;
   }
-  // PyPI's wheels have no tag, and since 2.0 list the CUDA libraries that they need.
+  // Wheels from PyPI have no tag. Since 2.0, they list the CUDA libraries that they need.
   if (torch.needs.empty() || is_older(torch.version, "2.0")) return build;
   build.cuda = build.hip = build.xpu = Fact<std::string>();
   for (const std::string& row : torch.needs)
@@ -146,7 +147,7 @@ Fact<TorchBuild> read_torch(const Tree& tree, const PythonFacts& facts) {
   return torch ? torch_by_name(*torch) : Fact<TorchBuild>();
 }
 
-/// 87 → "8.7", 120 → "12.0".
+/// Converts a capability: 87 → "8.7", 120 → "12.0".
 std::string capability_of(unsigned number) {
   return std::to_string(number / 10) + "." + std::to_string(number % 10);
 }
@@ -165,10 +166,11 @@ Fact<TorchCode> torch_code_in(const Tree& tree, const std::string& path) {
   return found;
 }
 
-/// For builds that are not in the tables: from conda-forge, NVIDIA and others.
+/// Reads the code in PyTorch's libraries, for builds that are not in the tables: from conda-forge,
+/// NVIDIA and others.
 Fact<TorchCode> read_torch_code(const Tree& tree, const PythonFacts& facts) {
   if (!facts.torch || !facts.torch->cuda || facts.has_pytorchs_own_build()) return {};
-  // 1.9 to 1.12 had most of it in a second library, and conda-forge has both in its own folder.
+  // 1.9 to 1.12 have most of the code in a second library. conda-forge has both in its own folder.
   for (const char* name : {"/libtorch_cuda_cu.so", "/libtorch_cuda.so"})
     for (const std::string& folder :
          {(*facts.path)[facts.torch->entry].folder + "/torch/lib", facts.prefix + "/lib"}) {
@@ -205,7 +207,7 @@ Fact<std::vector<std::string>> read_bitsandbytes(const Tree& tree, const PythonF
   return binaries;
 }
 
-/// As releases before 0.38 searched: in every folder named by any variable.
+/// Searches as releases before 0.38 did: in every folder that any variable names.
 Fact<std::string> read_bitsandbytes_runtime(const Tree& tree, const Fact<Environment>& environment,
                                             const PythonFacts& facts) {
   if (!facts.bitsandbytes) return {};
@@ -220,7 +222,7 @@ Fact<std::string> read_bitsandbytes_runtime(const Tree& tree, const Fact<Environ
   return {};
 }
 
-/// Since 0.3 each backend has its own library.
+/// Since 0.3, each backend is a library of its own.
 Fact<std::vector<std::string>> read_llama_cpp(const Tree& tree, const PythonFacts& facts) {
   const auto package = facts.distribution("llama-cpp-python");
   if (package.is_unreadable()) return package.why();
@@ -231,7 +233,7 @@ Fact<std::vector<std::string>> read_llama_cpp(const Tree& tree, const PythonFact
   return names ? names : Unreadable{folder, ENOENT};
 }
 
-/// Before, a single library linked to its backend.
+/// Before 0.3, a single library links to its backend.
 Fact<std::vector<std::string>> read_llama_cpp_links(const Tree& tree, const PythonFacts& facts) {
   const auto package = facts.distribution("llama-cpp-python");
   if (package.is_unreadable()) return package.why();

@@ -1,4 +1,4 @@
-// Reads the folders of a sys.path: distributions, conda packages, CUDA libraries.
+// Reads the folders of sys.path: distributions, conda packages, CUDA libraries.
 #pragma once
 
 #include "doctor/facts/python.hpp"

@@ -37,13 +37,13 @@ Fact<Folders> read_folders(const Tree& tree, const PythonFacts& python) {
   return found;
 }
 
-/// A library that pip installed, and its size.
+/// A library that pip has installed, and its size.
 struct Listed {
   std::string file;
   std::uint64_t size = 0;
 };
 
-/// The largest library in RECORD: "faiss/_swigfaiss.cpython-311….so,sha256=…,123".
+/// The largest library that RECORD lists: "faiss/_swigfaiss.cpython-311….so,sha256=…,123".
 std::optional<Listed> largest_library(const Tree& tree, const Distribution& one) {
   std::optional<Listed> largest;
   const std::string record = tree.read(one.path + "/RECORD", 1 << 20).value_or("");
@@ -66,7 +66,8 @@ std::optional<std::uint64_t> listed_size(const Tree& tree, const Distribution& o
   return std::nullopt;
 }
 
-/// Both packages write the same files. The size shows which one wrote last.
+/// CPU packages that were installed over a GPU package. Both install the same files, and the size
+/// shows whose file is in place.
 Fact<std::vector<std::string>> read_over_gpu_build(const Tree& tree, const PythonFacts& python) {
   if (!python.distributions)
     return python.distributions.map([](const auto&) { return std::vector<std::string>(); });
@@ -114,7 +115,7 @@ Fact<std::string> find_ninja(const Tree& tree, const Fact<Environment>& environm
     if (const std::string file = std::string(folder) + "/ninja";
         folder.starts_with('/') && tree.exists(file))
       return file;
-  // If programs were not recorded, none is reported as missing.
+  // If the tree has no programs, they were not recorded, so none is reported as missing.
   if (tree.exists("/bin/sh") || tree.exists("/usr/bin/env")) return {};
   return Unreadable{"ninja", 0};
 }
@@ -142,7 +143,7 @@ Fact<std::vector<NotebookKernel>> read_kernels(const Tree& tree,
           document["argv"].empty() || !document["argv"][0].is_string())
         continue;
       const std::string program = document["argv"][0].get<std::string>();
-      // A relative path is resolved in the server's PATH.
+      // A relative program name would be looked up in the PATH of the Jupyter server.
       if (!program.starts_with('/') ||
           program.find("python", program.rfind('/') + 1) == std::string::npos)
         continue;
@@ -182,7 +183,7 @@ Fact<OpenClFiles> read_opencl(const Tree& tree, const Fact<Environment>& environ
   return found;
 }
 
-/// A folder of that name in sys.path, with or without package metadata.
+/// Whether sys.path has a folder with this name, with or without package metadata.
 Fact<bool> has_amdsmi(const Tree& tree, const PythonFacts& python) {
   if (python.torch.is_unreadable()) return python.torch.why();
   if (!python.torch || !python.torch->hip) return {};

@@ -97,7 +97,7 @@ def probe_jax():
     begin(jax)
     if not has_distribution("jax-cuda", "jax-rocm", "intel-extension-for-openxla", "jax-plugins"):
         try:
-            from jax.lib import cuda_versions  # jaxlib before the plugins
+            from jax.lib import cuda_versions  # jaxlib of releases without plugins
         except ImportError:
             cuda_versions = None
         if cuda_versions is None:
@@ -156,7 +156,7 @@ def probe_numba():
         from numba.cuda.cudadrv import nvvm
         nvvm.NVVM()
     except Exception:
-        return tell(cpu_build=True)  # numba is often used only for the CPU, without NVVM
+        return tell(cpu_build=True)  # numba is often used only on the CPU, without NVVM
     devices = list(cuda.gpus)
 
     def one_and_one(into):
@@ -186,7 +186,7 @@ def field(number, value):
 
 
 def addition():
-    """The ONNX model y = x + x of one float, encoded as protobuf."""
+    """Returns the ONNX model y = x + x for one float, encoded as protobuf."""
     kind = field(1, field(1, 1) + field(2, field(1, field(1, 1))))
     graph = (field(1, field(1, b"x") + field(1, b"x") + field(2, b"y") + field(4, b"Add")) + field(2, b"g")
              + field(11, field(1, b"x") + field(2, kind)) + field(12, field(1, b"y") + field(2, kind)))
@@ -213,7 +213,7 @@ def probe_onnxruntime():
         try:
             return add(i)
         except Exception:
-            # Finds the CUDA libraries in pip's packages, as programs are told to do.
+            # Loads the CUDA libraries from pip's packages, as onnxruntime's documentation tells programs to do.
             if not hasattr(ort, "preload_dlls"):
                 raise
             ort.preload_dlls()
@@ -223,7 +223,7 @@ def probe_onnxruntime():
 
 
 def main():
-    sys.path[:] = [folder for folder in sys.path if folder]  # files next to this script are not the target's
+    sys.path[:] = [folder for folder in sys.path if folder]  # the folder of this script does not belong to the target
     probes = {"torch": probe_torch, "tensorflow": probe_tensorflow, "jax": probe_jax, "cupy": probe_cupy,
               "pycuda": probe_pycuda, "numba": probe_numba, "onnxruntime": probe_onnxruntime}
     framework = sys.argv[1]
@@ -237,7 +237,7 @@ def main():
         tell(done=True)
     except BaseException as problem:
         tell(failed=said(problem))
-    # Skip finalizers, because some drivers hang at exit, and all answers are written.
+    # Skip finalizers: some drivers hang at exit, and all answers are already written.
     os._exit(0)
 
 

@@ -6,7 +6,7 @@
 namespace berth::doctor {
 namespace {
 
-/// "4: ACTIVE" → "ACTIVE".
+/// The word in a state line: "ACTIVE" for "4: ACTIVE".
 std::string word_of(const std::string& state) {
   const auto colon = state.find(':');
   return std::string(trim(std::string_view(state).substr(colon == state.npos ? 0 : colon + 1)));
@@ -64,7 +64,7 @@ RdmaFacts collect_rdma(const Tree& tree, const Fact<std::vector<std::string>>& s
   RdmaFacts facts;
   facts.ports = tree.watched([&] { return ports_of(tree); });
   facts.nodes = tree.list("/dev/infiniband");
-  // Without an adapter the rest is not needed.
+  // If there is no adapter, the rest is not needed.
   if (facts.ports.is_absent()) return facts;
   facts.nccl_plugin = tree.watched([&] { return plugins_in(tree, searched); });
   facts.efa_plugin = tree.watched([&] { return efa_plugin(tree); });

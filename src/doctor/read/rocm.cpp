@@ -1,4 +1,4 @@
-// Other properties of AMD GPUs: memory, firmware release, and which of two runtimes PyTorch loads.
+// Reads properties of AMD GPUs: memory, firmware release, and which of two runtimes PyTorch loads.
 #include <algorithm>
 
 #include "base/text_parts.hpp"
@@ -12,7 +12,7 @@ std::uint64_t bytes_in(const Tree& tree, const std::string& path) {
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) : 0;
 }
 
-/// The date at the start of a version: "20251125.git…", "1:20251125-1".
+/// The date at the start of a version: "20251125" for "20251125.git…" and for "1:20251125-1".
 std::string date_in(std::string_view version) {
   if (const auto colon = version.find(':'); colon != std::string_view::npos)
     version.remove_prefix(colon + 1);
@@ -55,7 +55,8 @@ Fact<std::string> collect_linux_firmware(const Tree& tree) {
   const std::string text = status.value_or("");
   for (const char* package : {"firmware-amd-graphics", "linux-firmware"})
     if (const std::string date = date_in(dpkg_version(text, package)); !date.empty()) return date;
-  // pacman has one folder per package: "linux-firmware-amdgpu-20251125-2".
+  // pacman has one folder per package, with the version in its name:
+  // "linux-firmware-amdgpu-20251125-2".
   const auto names = tree.list("/var/lib/pacman/local");
   if (names.is_unreadable()) return names.why();
   for (const std::string begin : {"linux-firmware-amdgpu-", "linux-firmware-"})
@@ -82,7 +83,8 @@ Fact<std::string> collect_own_runtime(const Tree& tree, const PythonFacts& pytho
   const auto node = tree.node(own);
   if (node.is_unreadable()) return node.why();
   if (!node) return {};
-  // If the user followed AMD's guide, it is a link to the system's file or a copy.
+  // If the user followed AMD's guide, PyTorch's file is a link to the system's file or a copy of
+  // it.
   if (tree.resolve(own).value_or(own).starts_with("/opt/rocm")) return {};
   for (const char* name :
        {"/opt/rocm/lib/libhsa-runtime64.so.1", "/opt/rocm/lib/libhsa-runtime64.so"})

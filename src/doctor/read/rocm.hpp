@@ -1,4 +1,4 @@
-// Helpers to read AMD GPUs.
+// Functions that read facts about AMD GPUs.
 #pragma once
 
 #include "doctor/facts/platform.hpp"
@@ -8,7 +8,7 @@ namespace berth::doctor {
 
 [[nodiscard]] Fact<std::vector<AmdMemory>> collect_amd_memory(const Tree& tree);
 [[nodiscard]] Fact<std::string> collect_linux_firmware(const Tree& tree);
-/// "" if dpkg has no such package.
+/// The version of the package; absent if dpkg has no such package.
 [[nodiscard]] Fact<std::string> collect_wsl_runtime(const Tree& tree);
 [[nodiscard]] Fact<std::string> collect_own_runtime(const Tree& tree, const PythonFacts& python);
 

@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::size_t kMostAsked = 256;
 
-/// File systems that the kernel provides itself. Automounters' own mounts are also skipped, because
-/// accessing them would mount something.
+/// File systems that the kernel provides itself. The mounts of automounters are also skipped,
+/// because accessing them would mount something.
 bool is_of_the_kernel(std::string_view type) {
   constexpr auto kTypes = std::to_array<std::string_view>(
       {"autofs",  "bdev",      "binfmt_misc", "bpf",        "btrfs",      "cgroup",    "cgroup2",
@@ -43,7 +43,7 @@ struct Question {
   const char* path;
 };
 
-/// Any answer counts, including an error.
+/// Accesses a mount. Any answer counts, including an error.
 void* ask(void* given) {
   const auto* question = static_cast<const Question*>(given);
   struct statvfs about {};
@@ -52,8 +52,8 @@ void* ask(void* given) {
   return nullptr;
 }
 
-/// A thread that waits for a server cannot be killed. So it must not hold descriptors that others
-/// wait for, such as our output pipe.
+/// A thread that waits for a server cannot be killed. So it must not hold descriptors whose other
+/// end is being waited on, such as the output pipe.
 void let_go_of_all_but(int pipe) {
   const int nothing = ::open("/dev/null", O_RDWR);
   for (const int stream : {0, 1, 2})
@@ -85,7 +85,7 @@ std::vector<std::vector<std::string>> served_mounts(const std::string& mountinfo
   std::map<std::string_view, std::vector<std::string>> by_device;
   for (const std::string_view line : split(mountinfo, '\n')) {
     const auto fields = system::mount_line(line);
-    // Disks have a major number; virtual file systems have 0.
+    // Skip disks, which have a major number other than 0. Virtual file systems have 0.
     if (!fields || !fields->device.starts_with("0:") || is_of_the_kernel(fields->type)) continue;
     by_device[fields->device].push_back(system::unescaped(fields->point));
   }
@@ -103,7 +103,7 @@ MountsAsked::MountsAsked(const std::string& process, std::string root,
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
   pipe_.reset(ends[0]);
-  // Above the standard streams, even if some of them are closed.
+  // Use a number above the standard streams, even if some of them are closed.
   const Descriptor writing(::fcntl(ends[1], F_DUPFD_CLOEXEC, 10));
   ::close(ends[1]);
   if (!writing) return;
@@ -121,7 +121,7 @@ MountsAsked::MountsAsked(const std::string& process, std::string root,
 MountsAsked::~MountsAsked() {
   if (child_ <= 0) return;
   ::kill(child_, SIGKILL);
-  // A process that cannot be killed is abandoned.
+  // If the process cannot be killed, abandon it.
   for (int tries = 0; tries < 20 && ::waitpid(child_, nullptr, WNOHANG) == 0; ++tries)
     ::poll(nullptr, 0, 5);
 }
@@ -139,7 +139,7 @@ std::vector<std::string> MountsAsked::finish(std::chrono::milliseconds deadline)
     std::uint16_t number = 0;
     const ssize_t size = ::read(pipe_.get(), &number, sizeof number);
     if (size < 0 && errno == EINTR) continue;
-    // It ended early, so the other mounts are unknown.
+    // The child ended early, so nothing is known about the other mounts.
     if (size != static_cast<ssize_t>(sizeof number)) return {};
     if (number < answered.size()) answered[number] = true;
   }

@@ -1,5 +1,5 @@
-// Which file systems answer. Accessing a file of a dead server blocks until the server returns. So
-// a separate process tests all mounts before anything is read.
+// Tests which file systems answer. Accessing a file on a dead server blocks until the server
+// returns. So a separate process tests all mounts before anything is read.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +13,8 @@
 
 namespace berth::doctor {
 
-/// Mounts that a server or process provides (NFS, FUSE and similar), not this kernel from memory or
-/// disks. Mounts of one device form a group.
+/// Mounts that are served by a server or a process (NFS, FUSE and similar), and not by this kernel
+/// from memory or disks. Mounts of one device form a group.
 [[nodiscard]] std::vector<std::vector<std::string>> served_mounts(const std::string& mountinfo);
 
 class MountsAsked {
@@ -30,7 +30,8 @@ class MountsAsked {
   [[nodiscard]] std::vector<std::string> finish(std::chrono::milliseconds deadline);
 
  private:
-  std::vector<std::vector<std::string>> asked_;  // mounts of a group answer together
+  std::vector<std::vector<std::string>>
+      asked_;  // groups of mounts; the mounts of a group answer together
   std::chrono::steady_clock::time_point start_;
   Descriptor pipe_;
   pid_t child_ = -1;

@@ -17,7 +17,7 @@ std::string lower(std::string_view text) {
   return small;
 }
 
-/// "/dev/nvidia[0-3,5]" → its five names.
+/// Adds the names that "/dev/nvidia[0-3,5]" stands for, five in this case.
 void add_files(std::string_view value, std::vector<std::string>& files) {
   const auto open = value.find('['), close = value.find(']');
   if (open == std::string_view::npos) {
@@ -31,7 +31,7 @@ void add_files(std::string_view value, std::vector<std::string>& files) {
     files.push_back(std::string(value.substr(0, open)) + std::to_string(number));
 }
 
-/// "/dev/nvidia0,/dev/nvidia[1-2,4]" → its parts; commas inside brackets do not separate.
+/// Splits "/dev/nvidia0,/dev/nvidia[1-2,4]" at commas, except those inside brackets.
 std::vector<std::string_view> listed(std::string_view value) {
   std::vector<std::string_view> found;
   bool inside = false;
@@ -47,7 +47,7 @@ std::vector<std::string_view> listed(std::string_view value) {
 
 void read_line(std::string_view line, SlurmSettings& settings) {
   const std::string small = lower(line);
-  // In a cluster-wide file, lines with node names may be for other nodes.
+  // In a file for the whole cluster, a line with node names may be about another node.
   if (small.find("nodename=") != std::string::npos) return;
   for (const std::string_view word : words_between_blanks(line)) {
     const std::string key = lower(word.substr(0, word.find('=')));

@@ -7,7 +7,8 @@
 
 namespace berth::doctor {
 
-/// The folder of gres_gpu.so, among those that packages and builds use; "" if not found.
+/// The folder that contains gres_gpu.so, from the list of those that packages and builds use; "" if
+/// not found.
 [[nodiscard]] std::string slurm_plugin_folder(const Tree& tree);
 
 }  // namespace berth::doctor

@@ -1,5 +1,5 @@
-// Finds processes that hold a GPU and cannot be killed. Reads only files that never block on the
-// process itself, so not its command line or maps.
+// Finds processes that hold a GPU and cannot be killed. Their command line and maps are not read,
+// because that can block as well.
 #include <algorithm>
 #include <cerrno>
 
@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kMostStuck = 64, kMostThreads = 64, kMostFiles = 1024;
 
-/// "4711 (python) D 1 …"; the name may contain spaces and brackets. pid 0 if the line is invalid.
+/// Parses "4711 (python) D 1 …". The name may contain spaces and brackets. pid is 0 if the line is
+/// invalid.
 StuckProcess parse_stat(std::string_view line) {
   StuckProcess one;
   const std::size_t open = line.find('('), close = line.rfind(')');
@@ -28,14 +29,14 @@ StuckProcess parse_stat(std::string_view line) {
   return one;
 }
 
-/// Searches the open files of a thread.
+/// Searches the open files of a thread for a GPU node.
 void look_for_node(const Tree& tree, const std::string& folder, StuckProcess& one) {
   const auto files = tree.list(folder + "/fd", kMostFiles);
   if (files.is_unreadable()) one.unknown = true;
   for (const std::string& file : files.value_or({})) {
     const auto target = tree.link(folder + "/fd/" + file);
     if (!target || !target->starts_with("/dev/nvidia")) continue;
-    // A GPU's node is more specific than the driver's.
+    // The node of a GPU says more than the driver's control node.
     const bool is_gpu = target->size() > 11 && (*target)[11] >= '0' && (*target)[11] <= '9';
     if (one.node.empty() || is_gpu) one.node = *target;
     if (is_gpu) return;
@@ -45,7 +46,7 @@ void look_for_node(const Tree& tree, const std::string& folder, StuckProcess& on
 void look_at_files(const Tree& tree, StuckProcess& one) {
   const std::string folder = "/proc/" + std::to_string(one.pid);
   if (one.state == 'D') return look_for_node(tree, folder, one);
-  // If the main thread has exited, other threads may still live and hold its files.
+  // If the main thread has exited, other threads may still live and hold the files of the process.
   std::size_t count = 0;
   for (const std::string& thread : tree.list(folder + "/task", 10'000).value_or({}))
     if (thread != std::to_string(one.pid) && one.node.empty() && ++count <= kMostThreads)
@@ -64,7 +65,8 @@ Fact<std::vector<StuckProcess>> find_stuck(const Tree& tree) {
     const auto stat = tree.read("/proc/" + entry + "/stat", 1024);
     if (!stat) continue;
     StuckProcess one = parse_stat(*stat);
-    constexpr int kKernelThreads = 2;  // the parent of all kernel threads, and itself one
+    constexpr int kKernelThreads =
+        2;  // pid of the parent of all kernel threads, which is a kernel thread itself
     if (one.pid <= kKernelThreads || one.parent == kKernelThreads || found.size() >= kMostStuck ||
         (one.state != 'D' && one.state != 'Z'))
       continue;
@@ -77,7 +79,7 @@ Fact<std::vector<StuckProcess>> find_stuck(const Tree& tree) {
 }  // namespace
 
 Fact<std::vector<StuckProcess>> collect_stuck(const Tree& tree) {
-  // Access to other users' open files is denied, so the holders are only partially known.
+  // Open files of other users' processes cannot be read, so some holders may be missing.
   return tree.watched([&] { return find_stuck(tree); });
 }
 

@@ -26,7 +26,8 @@ std::string program(const Tree& tree, const Fact<Environment>& environment, std:
   return "";
 }
 
-/// {"cuda": {"version": "12.5.82"}}, "CUDA Version 10.1.243", or the folder's name "cuda-12.5".
+/// The toolkit's version, from {"cuda": {"version": "12.5.82"}}, "CUDA Version 10.1.243", or the
+/// folder's name "cuda-12.5".
 std::string version_of_toolkit(const Tree& tree, const std::string& folder) {
   const auto document =
       nlohmann::json::parse(tree.read(folder + "/version.json").value_or(""), nullptr, false);
@@ -142,14 +143,16 @@ Fact<std::vector<std::string>> other_ptxas(const Tree& tree, const Fact<Environm
   for (const std::string& folder : folders)
     if (folder.starts_with('/') && tree.exists(folder + "/bin/ptxas"))
       found.push_back(folder + "/bin/ptxas");
-  // An interpreter is also a program: if it exists, its folder was recorded.
+  // If the tree has no programs, they were not recorded. An interpreter counts as a program: if it
+  // exists, its folder was recorded.
   if (found.empty() && !tree.exists("/bin/sh") && !tree.exists("/usr/bin/env") &&
       !tree.exists(python.prefix + "/bin/python3"))
     return Unreadable{"ptxas", 0};
   return found;
 }
 
-/// "… unsupported GNU version! gcc versions later than 12 are not supported! …"
+/// Reads the limit from "… unsupported GNU version! gcc versions later than 12 are not supported!
+/// …".
 int newest_gcc_in(std::string_view header) {
   constexpr std::string_view kWords = "gcc versions later than ";
   const std::size_t at = header.find(kWords);
@@ -159,13 +162,13 @@ int newest_gcc_in(std::string_view header) {
 }
 
 Fact<CompilerLimit> compiler_limit(const Tree& tree, const Fact<Environment>& environment) {
-  // The user has chosen the compiler.
+  // Skip if the user has chosen the compiler.
   if (!variable(environment, "NVCC_CCBIN").empty() ||
       variable(environment, "NVCC_PREPEND_FLAGS").find("ccbin") != std::string::npos ||
       variable(environment, "NVCC_APPEND_FLAGS").find("ccbin") != std::string::npos)
     return {};
   const std::string toolkit = toolkit_for_building(tree, environment);
-  // A distribution's nvcc selects a suitable compiler in its nvcc.profile.
+  // A distribution's nvcc selects a suitable compiler through its nvcc.profile.
   if (toolkit.empty() || toolkit == "/usr" || toolkit.starts_with("/usr/lib/")) return {};
   for (const char* below : {"/include", "/targets/x86_64-linux/include",
                             "/targets/sbsa-linux/include", "/targets/aarch64-linux/include"}) {
@@ -176,13 +179,12 @@ Fact<CompilerLimit> compiler_limit(const Tree& tree, const Fact<Environment>& en
   return {};
 }
 
-/// glibc declares cospi and sinpi since 2.41, and rsqrt since 2.42. The declarations agree if
+/// glibc declares cospi and sinpi since 2.41, and rsqrt since 2.42. The declarations match if
 /// CUDA's header has something after the parameters ("noexcept (true)", a macro).
 Fact<HeaderClash> header_clash(const Tree& tree, const Fact<Environment>& environment,
                                const PythonFacts& python, const std::string& compiler) {
   const std::string toolkit = toolkit_for_building(tree, environment);
-  // conda's compilers have the headers of an older C library, and distributions patch CUDA's
-  // headers.
+  // conda's compilers use the headers of an older C library. Distributions patch CUDA's headers.
   if (toolkit.empty() || toolkit == "/usr" || toolkit.starts_with("/usr/lib/") ||
       toolkit == python.prefix || compiler.find("conda") != std::string::npos ||
       !variable(environment, "CONDA_BUILD_SYSROOT").empty())
@@ -207,7 +209,8 @@ Fact<HeaderClash> header_clash(const Tree& tree, const Fact<Environment>& enviro
   return {};
 }
 
-/// "x86_64-linux-gnu-gcc-13" → 13; otherwise the only folder in the neighbouring lib/gcc/TRIPLE.
+/// GCC's major version: 13 for "x86_64-linux-gnu-gcc-13", otherwise from the only folder in the
+/// neighbouring lib/gcc/TRIPLE.
 int version_of_gcc(const Tree& tree, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   if (name.find("gcc") == std::string::npos && name.find("g++") == std::string::npos) return 0;
@@ -222,7 +225,8 @@ int version_of_gcc(const Tree& tree, const std::string& path) {
     for (const std::string& version : tree.list(folder + "/" + triple, 50).value_or({})) {
       const Version numbers = version_of(version);
       if (numbers.empty()) continue;
-      if (found != 0 && found != numbers.front()) return 0;  // several: unknown which one
+      if (found != 0 && found != numbers.front())
+        return 0;  // there are several, so it is unknown which one is used
       found = numbers.front();
     }
   }
@@ -238,7 +242,8 @@ Fact<HostCompiler> host_compiler(const Tree& tree, const Fact<Environment>& envi
   return HostCompiler{real, version_of_gcc(tree, real)};
 }
 
-/// According to the nearest mount above the folder: "36 35 98:0 / /tmp rw,noexec - tmpfs tmpfs rw".
+/// Whether the nearest mount above the folder is noexec: "36 35 98:0 / /tmp rw,noexec - tmpfs tmpfs
+/// rw".
 bool is_noexec(const std::string& mounts, const std::string& folder) {
   std::string_view nearest, options;
   for (const std::string_view line : split(mounts, '\n')) {
@@ -256,7 +261,8 @@ bool is_noexec(const std::string& mounts, const std::string& folder) {
   return std::find(all.begin(), all.end(), "noexec") != all.end();
 }
 
-/// Triton's own cache, and torch.compile's, which sets a folder below its own.
+/// The cache folder of Triton or of torch.compile, which uses a folder inside its own, if that
+/// folder is noexec.
 Fact<std::string> cache_without_exec(const Tree& tree, const Fact<Environment>& environment) {
   const auto mounts = tree.read("/proc/self/mountinfo", 1 << 20);
   if (mounts.is_unreadable()) return mounts.why();
@@ -282,7 +288,7 @@ Fact<bool> any_compiler(const Tree& tree, const Fact<Environment>& environment) 
       if (const auto file = tree.node(std::string(folder) + "/" + name); file.is_unreadable())
         return file.why();
   }
-  // If programs were not recorded, none is reported as missing.
+  // If the tree has no programs, they were not recorded, so none is reported as missing.
   if (tree.exists("/bin/sh") || tree.exists("/usr/bin/env")) return false;
   return Unreadable{"gcc", 0};
 }
@@ -290,11 +296,11 @@ Fact<bool> any_compiler(const Tree& tree, const Fact<Environment>& environment) 
 void read_python_header(const Tree& tree, const PythonFacts& python, ToolchainFacts& facts) {
   const std::string version = python.version.value_or("");
   const auto there = [&](const std::string& folder) { return tree.exists(python.base + folder); };
-  // The file names the folder of a virtual environment's base Python.
+  // In a virtual environment, pyvenv.cfg names the folder of the base Python.
   const auto settings = tree.read(python.prefix + "/pyvenv.cfg");
   if (version.empty() || python.base.empty() || settings.is_unreadable() ||
       !(there("/lib/python" + version) || there("/lib64/python" + version) ||
-        there("/local/lib/python" + version) ||  // where Debian's pip installs
+        there("/local/lib/python" + version) ||  // where Debian's pip installs packages
         there("/include"))) {
     facts.has_python_header = Unreadable{"Python.h", 0};
     return;
@@ -305,7 +311,8 @@ void read_python_header(const Tree& tree, const PythonFacts& python, ToolchainFa
   facts.has_python_header = header.is_unreadable() ? Fact<bool>(header.why()) : header.has_value();
 }
 
-/// As `ldconfig -p` lists them. Without a cache (a bundle), what ldconfig would find.
+/// Libraries as `ldconfig -p` lists them. Without a cache (as in a bundle), those that ldconfig
+/// would find.
 std::vector<std::string> cached(const Tree& tree, const std::string& name) {
   std::vector<std::string> found;
   if (const auto bytes = tree.read("/etc/ld.so.cache", 16 << 20)) {

@@ -18,7 +18,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether it is an ELF file; rules read only parts of these.
+/// Whether it is an ELF file. Rules read only parts of these.
 bool is_library(const Recording::File& file) {
   const auto head = file.parts.find(0);
   return head != file.parts.end() && head->second.starts_with(
@@ -26,7 +26,8 @@ bool is_library(const Recording::File& file) {
                                          "ELF");
 }
 
-/// A variable that names a file with any path, and the standard file of the same format.
+/// A variable whose value is the path of a file, and the standard path of a file with the same
+/// format.
 struct NamedFile {
   const char* variable;
   std::string_view kind;
@@ -36,28 +37,28 @@ constexpr auto kNamedFiles = std::to_array<NamedFile>({{"NCCL_CONF_FILE", "/etc/
                                                        {"UV_CONFIG_FILE", "/etc/uv/uv.toml"},
                                                        {"CONDARC", "/etc/conda/.condarc"}});
 
-/// Knowledge about the machine that redaction needs.
+/// What redaction must know about the machine.
 struct Known {
-  std::string host;          // this machine's real name
+  std::string host;          // real host name of this machine
   std::string service_user;  // user of Ollama's service
   std::map<std::string, std::string_view> named;
 };
 
-/// Adds what was read to a recorded machine, and remembers the first error.
+/// Adds everything that was read to a recorded machine. Remembers the first error.
 class Writer {
  public:
   Writer(RecordedMachine& machine, Redaction& redaction, const ShareablePaths& paths, Known known)
       : machine_(machine), redaction_(redaction), paths_(paths), known_(std::move(known)) {}
 
   void take_links(const std::map<std::string, std::string>& links) {
-    // Of a process's open files, only the driver's are relevant.
+    // From the open files of processes, only those of the driver are kept.
     for (const auto& [path, target] : links)
       if (paths_.shareable(path) == path &&
           (!path.starts_with("/proc/") || path.find("/fd/") == std::string::npos ||
            target.starts_with("/dev/nvidia")))
         links_.emplace(redaction_.apply(path), redaction_.apply(target));
-    // Finds each link at its own path, with the links above it resolved: what is reached through
-    // /usr/local/cuda → cuda-12.4 is not a separate link.
+    // Finds the real path of each link by resolving the links above it. A file that is reached
+    // through /usr/local/cuda → cuda-12.4 is not a second link.
     for (int steps = 0; steps < 4; ++steps) {
       std::map<std::string, std::string> placed;
       for (const auto& [path, target] : links_) {
@@ -70,7 +71,7 @@ class Writer {
     }
   }
 
-  /// The path in the bundle; "" if it is omitted.
+  /// The path as written in the bundle; "" if it is omitted.
   [[nodiscard]] std::string shareable(const std::string& path) {
     return redaction_.apply(paths_.shareable(path));
   }
@@ -80,7 +81,7 @@ class Writer {
       make(real(at));
   }
 
-  /// Call last, when the links' targets exist.
+  /// Writes the links. Call this last, because the targets must exist.
   void links() {
     for (const auto& [path, target] : links_) machine_.files.put_link(path, target);
   }
@@ -89,7 +90,7 @@ class Writer {
     for (const auto& [path, target] : links_) make(path.substr(0, path.rfind('/')));
   }
 
-  /// `name` as it is written.
+  /// Adds a name to a folder, in the form in which the bundle has it.
   void name_in(const std::string& folder, const std::string& name) {
     const std::string above = shareable(folder);
     if (above.empty()) return;
@@ -98,7 +99,7 @@ class Writer {
       machine_.files.put_file(at, FileTree::Content());
   }
 
-  /// It was read from its first to its last byte, or as far as the reader goes.
+  /// Whether the file was read completely, or as far as its reader goes.
   [[nodiscard]] static bool is_text(const Recording::File& file) {
     return file.parts.size() == 1 && file.parts.begin()->first == 0 &&
            file.parts.begin()->second.size() == file.size && (file.size <= 4 || !is_library(file));
@@ -129,7 +130,7 @@ class Writer {
       return entry->content.write(0, text->find('\0') == std::string::npos
                                          ? redaction_.apply(*text)
                                          : redaction_.apply_in_place(*text));
-    // Parts that were not read take no space, so a library of a gigabyte stays a few rows.
+    // Parts that were not read take no space, so a library of a gigabyte needs only a few rows.
     entry->content.resize(file.size);
     if (!is_library(file)) return;
     for (const auto& [offset, bytes] : file.parts)
@@ -152,8 +153,8 @@ class Writer {
   [[nodiscard]] const std::vector<std::string>& omitted() const { return omitted_; }
 
  private:
-  /// The path with all links except the last component resolved, so that a file behind a link is
-  /// written at the link's target.
+  /// The path with all links resolved except in its last component. A file behind a link is written
+  /// at the link's target.
   [[nodiscard]] std::string real(const std::string& path) const {
     std::string done;
     std::vector<std::string> left;
@@ -182,7 +183,7 @@ class Writer {
     return done;
   }
 
-  /// The place of a path in the bundle; creates its parent folders.
+  /// Where a path is in the bundle; creates its parent folders.
   std::string place(const std::string& path) {
     const auto slash = path.rfind('/');
     const std::string above = real(path.substr(0, slash));
@@ -190,7 +191,7 @@ class Writer {
     return above + path.substr(slash);
   }
 
-  /// Only complete lines of truncated text can be redacted.
+  /// If text was cut off, only its complete lines can be redacted.
   [[nodiscard]] static std::string redacted_end(const Recording::File& file) {
     const std::string& all = file.parts.begin()->second;
     return file.is_cut && all.find('\0') == std::string::npos ? all.substr(0, all.rfind('\n') + 1)
@@ -210,7 +211,7 @@ class Writer {
     return redacted_file(named == known_.named.end() ? path : named->second, text);
   }
 
-  /// Marks it as unreadable, so that it is not mistaken for empty or absent.
+  /// Marks the path as unreadable, so that it does not look empty or absent.
   void omit(const std::string& path) { omitted_.push_back(path); }
 
   void make(const std::string& path) {
@@ -239,7 +240,8 @@ Redaction names_of(const Sources& sources, const std::string& host) {
     return sources.process.variable(name).value_or("");
   };
   for (const char* name : {"USER", "LOGNAME", "SUDO_USER"}) redaction.hide_user(variable(name));
-  // A service or a container may have neither, but its home is still private.
+  // The users of services and containers may have no account entry, but their home folder is still
+  // private.
   const std::string home = variable("HOME");
   redaction.hide_user(home.substr(home.rfind('/') + 1));
   if (const auto users = sources.tree.read("/etc/passwd", 1 << 20))
@@ -258,8 +260,8 @@ void write_tree(const Recording& seen, const ShareablePaths& paths, Writer& writ
   for (const bool whole : {true, false})
     for (const auto& [path, file] : seen.files)
       if (Writer::is_text(file) == whole) writer.file(path, file);
-  // The other names in a folder matter ("libcuda.so.535.183" next to ".570.124"), but not the names
-  // of processes and home folders.
+  // Keeps the other names in a folder, which matter ("libcuda.so.535.183" next to ".570.124").
+  // Names of processes and home folders are not kept.
   for (const auto& [path, names] : seen.folders) {
     if (path.starts_with("/proc") || has_homes(path)) continue;
     for (const std::string& name : paths.names_in(path))
@@ -268,7 +270,7 @@ void write_tree(const Recording& seen, const ShareablePaths& paths, Writer& writ
   writer.links();
 }
 
-/// The environment in the bundle; `dropped` receives the names of omitted variables.
+/// The environment as written in the bundle; `dropped` receives the names of omitted variables.
 std::string rows_of(const Environment& environment, std::set<std::string>& dropped) {
   std::string rows;
   for (const auto& [name, value] : redacted_environment(environment, dropped))
@@ -276,7 +278,7 @@ std::string rows_of(const Environment& environment, std::set<std::string>& dropp
   return rows;
 }
 
-/// The network interfaces in settings of NCCL and Gloo: "eth0,ib".
+/// The network interfaces that settings of NCCL and Gloo name: "eth0,ib".
 std::string interfaces_in(const ProcessFacts& process) {
   std::string names;
   for (const char* name : {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"})

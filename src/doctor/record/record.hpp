@@ -1,4 +1,4 @@
-// Writes a bundle: everything that was read, without private data.
+// Writes a bundle: everything that was read, except private data.
 #pragma once
 
 #include <string>

@@ -8,8 +8,9 @@
 
 namespace berth::doctor {
 
-/// A path that ends in ".machine" is a file, which must not exist. Any other path is a folder,
-/// which must not exist or be empty. Fails with E0804, as does the next function.
+/// Checks where a bundle shall be written. A path that ends in ".machine" is a file, which must not
+/// exist yet. Any other path is a folder, which must not exist or be empty. Fails with E0804, as
+/// does the next function.
 [[nodiscard]] Status check_record_path(const std::string& path);
 [[nodiscard]] Status write_record(const RecordedMachine& machine, const std::string& path);
 [[nodiscard]] Error record_not_written(const std::string& what);

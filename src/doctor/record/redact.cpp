@@ -15,8 +15,8 @@ namespace berth::doctor {
 namespace {
 
 // Variables are kept only if their name shows that they are about GPUs, libraries or Python,
-// because any other could contain a token. Programs and schedulers store words, hosts and passwords
-// in theirs, so only those that a rule reads are kept.
+// because any other could contain a token. Variables of programs and schedulers can contain words,
+// hosts and passwords, so only those that a rule reads are kept.
 constexpr auto kShareablePrefixes = std::to_array<std::string_view>(
     {"CUDA_",   "CUDNN_",  "NVIDIA_", "NV_",    "NCCL_",     "GLOO_",    "PYTORCH_",    "XLA_",
      "LD_",     "HIP_",    "ROCR_",   "HSA_",   "ROCM_",     "GPU_MAX_", "GPU_DEVICE_", "ZE_",
@@ -125,15 +125,15 @@ constexpr auto kShareable =
                                      "PIP_CONFIG_FILE",
                                      "UV_CONFIG_FILE",
                                      "UV_NO_CONFIG"});
-// Only whether they are set matters; their values are hosts or private.
+// For these, only whether they are set is kept. Their values are hosts or private.
 constexpr auto kShareableAsSet = std::to_array<std::string_view>(
     {"KUBERNETES_SERVICE_HOST", "MASTER_ADDR", "USER", "LOGNAME", "LNAME", "USERNAME"});
-// Package sources: that one is configured, without its address.
+// Variables for package sources. The bundle says that one is configured, without its address.
 constexpr auto kIndices = std::to_array<std::string_view>(
     {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "UV_INDEX_URL", "UV_DEFAULT_INDEX",
      "UV_EXTRA_INDEX_URL", "UV_INDEX", "UV_NO_INDEX", "CONDA_CHANNELS"});
-// Variables with these prefixes whose values rules read. Of all others, only numbers, paths and
-// common words are kept.
+// Prefixes of variables whose values rules read completely. From the values of all others, only
+// numbers, paths and common words are kept.
 constexpr std::string_view kAsked =
     "BNB_CUDA_VERSION CUDA_CACHE_DISABLE CUDA_CACHE_MAXSIZE CUDA_DEVICE_MAX_CONNECTIONS "
     "CUDA_DEVICE_MEMORY_LIMIT CUDA_DEVICE_ORDER CUDA_DISABLE_PTX_JIT "
@@ -158,7 +158,7 @@ constexpr std::string_view kAsked =
     "TRITON_INTERPRET TRITON_LIBCUDA_PATH TRITON_PTXAS_BLACKWELL_PATH TRITON_PTXAS_PATH XLA_FLAGS "
     "XLA_PYTHON_CLIENT_ALLOCATOR XLA_PYTHON_CLIENT_MEM_FRACTION XLA_PYTHON_CLIENT_PREALLOCATE "
     "ZE_AFFINITY_MASK ZE_ENABLE_NULL_DRIVER";
-// In these values a number follows a word, and a dot does not mean a host.
+// In values of these variables, a number follows a word and a dot does not mean a host.
 constexpr auto kOptions = std::to_array<std::string_view>(
     {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
      "CUBLAS_WORKSPACE_CONFIG", "SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND", "CONDA_DEFAULT_ENV",
@@ -166,7 +166,7 @@ constexpr auto kOptions = std::to_array<std::string_view>(
 constexpr auto kSecret = std::to_array<std::string_view>(
     {"TOKEN", "SECRET", "PASS", "PWD", "KEY", "CRED", "AUTH", "JWT", "COOKIE", "HOST", "ADDR",
      "COMM_ID", "ARGV", "_ARGS", "URL", "URI", "PROXY"});
-// Variables with prefixes of drivers and libraries whose values are machines and addresses.
+// Variables of drivers and libraries whose values are machines and addresses.
 constexpr auto kMachine = std::to_array<std::string_view>(
     {"SERVER", "NODE", "ORIGIN", "REMOTE", "PEER", "MASTER", "COORDINATOR", "ENDPOINT", "CLUSTER",
      "DOMAIN", "USER", "NAME", "MAIL", "PROJECT", "COMMENT"});
@@ -210,7 +210,7 @@ constexpr auto kLogWords = std::to_array<std::string_view>({"NVRM",
                                                             "oom-kill:",
                                                             "Out of memory: Killed",
                                                             "IO_PAGE_FAULT"});
-// Names of programs killed for lack of memory are kept if they are common.
+// Names of programs that were killed for lack of memory. These common names are kept.
 constexpr auto kPrograms = std::to_array<std::string_view>(
     {"python", "pt_main_thread", "ollama", "llama-", "vllm", "VLLM", "triton", "ray::", "torchrun",
      "jupyter", "ipykernel", "text-generation", "whisper", "sglang"});
@@ -231,7 +231,8 @@ bool is_shareable(std::string_view name) {
           !contains_any(name, kMachine));
 }
 
-/// "gpu8:1234", "fe80::1", "[fe80::1]:80": a name with a port, or an address with colons.
+/// Whether the word is a name with a port, or an address with colons: "gpu8:1234", "fe80::1",
+/// "[fe80::1]:80".
 bool is_address_with_colons(std::string_view word) {
   const std::size_t last = word.rfind(':');
   if (last == std::string_view::npos || word.find('/') != std::string_view::npos) return false;
@@ -247,8 +248,8 @@ bool is_address_with_colons(std::string_view word) {
          word.find_first_not_of("0123456789abcdefABCDEF:[]%") == word.npos;
 }
 
-/// "10.0.0.7:1234", "gpu7.corp.example": four numbers, or words with dots that are not a file name;
-/// "//fs/x".
+/// Whether the word is an address: "10.0.0.7:1234", "gpu7.corp.example", "//fs/x". That is four
+/// numbers, or words with dots that are not a file name.
 bool is_address(std::string_view word) {
   if (word.starts_with("//") || is_address_with_colons(word)) return true;
   word = word.substr(0, word.find(':'));
@@ -267,7 +268,7 @@ bool is_address(std::string_view word) {
          std::find(kFiles.begin(), kFiles.end(), last) == kFiles.end();
 }
 
-/// Values of Ollama's variables are kept if they are a switch, a number or a file; others may list
+/// Whether a value of Ollama's variables is kept: a switch, a number or a file. Others may list
 /// hosts.
 bool is_plain_setting(std::string_view value) {
   constexpr auto kWords = std::to_array<std::string_view>({"true", "false", "on", "off"});
@@ -276,7 +277,8 @@ bool is_plain_setting(std::string_view value) {
          std::find(kWords.begin(), kWords.end(), value) != kWords.end();
 }
 
-/// A number, a path, a GPU, or common words; "gpu8" is a machine.
+/// Whether the word says nothing about the user: a number, a path, a GPU, or common words. "gpu8"
+/// is the name of a machine.
 bool is_everybodys(std::string_view word) {
   constexpr std::string_view kDigits = "0123456789";
   return word.starts_with('/') || word.starts_with("GPU-") || word.starts_with("MIG-") ||
@@ -291,7 +293,7 @@ bool is_asked(std::string_view name) {
          std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The entry of "name=value:name=value" that a rule reads.
+/// Of "name=value:name=value", keeps the entry that a rule reads.
 std::string redacted_tunables(std::string_view value) {
   std::string redacted;
   for (const std::string_view one : split(value, ':'))
@@ -306,7 +308,8 @@ std::string redacted_value(std::string_view name, const std::string& value) {
       (name.starts_with("OLLAMA_") && !is_plain_setting(value)) ||
       (name.ends_with("_DEVICE") && value.find('/') != std::string::npos))
     return "…";
-  // Rules need to know whether a compiler is selected; the rest contains paths and definitions.
+  // Rules only need to know whether a compiler is selected. The rest contains paths and
+  // definitions.
   if (name.starts_with("NVCC_") && name.ends_with("_FLAGS"))
     return value.find("ccbin") != std::string::npos ? "-ccbin …" : value.empty() ? "" : "…";
   if (std::find(kOptions.begin(), kOptions.end(), name) != kOptions.end())
@@ -326,7 +329,8 @@ std::string redacted_value(std::string_view name, const std::string& value) {
   return value;
 }
 
-/// "python3[4711]: segfault …" → "…[4711]: segfault …"; also "traps: python3[4711] general …".
+/// Replaces the program's name before a pid: "python3[4711]: segfault …" → "…[4711]: segfault …";
+/// also in "traps: python3[4711] general …".
 std::string without_word_before_pid(std::string_view line) {
   for (auto at = line.find('['); at != std::string_view::npos; at = line.find('[', at + 1)) {
     const auto end = line.find_first_not_of("0123456789", at + 1);
@@ -353,8 +357,8 @@ std::string replaced(std::string_view line, std::string_view begin, char end) {
   return redacted;
 }
 
-/// "oom-kill:…,task_memcg=/user.slice/…,task=train.py,pid=4711" and "Killed process 4711
-/// (train.py)".
+/// Replaces the program's name in "oom-kill:…,task_memcg=/user.slice/…,task=train.py,pid=4711" and
+/// in "Killed process 4711 (train.py)".
 std::string without_ended_name(std::string_view line) {
   std::string redacted = replaced(line, "task_memcg=", ',');
   for (const auto& [begin, end] : {std::pair(",task=", ','), std::pair("Killed process ", ')')}) {
@@ -370,22 +374,22 @@ std::string without_ended_name(std::string_view line) {
   return redacted;
 }
 
-/// "Xid …: 31, pid=4711, name=python, Ch 8" → "… pid=4711, name=…, Ch 8"; "INFO: task python:4711
-/// blocked …" → "INFO: task …:4711 blocked …".
+/// Replaces the program's name: "Xid …: 31, pid=4711, name=python, Ch 8" → "… pid=4711, name=…, Ch
+/// 8"; "INFO: task python:4711 blocked …" → "INFO: task …:4711 blocked …".
 std::string without_process_name(std::string_view line) {
   if (contains_any(line, std::to_array<std::string_view>({"oom-kill:", "Out of memory: Killed"})))
     return without_ended_name(line);
   if (line.find("blocked for more than") != std::string_view::npos)
     return replaced(line, "task ", ':');
   std::string redacted = without_word_before_pid(line);
-  // A name may contain a comma; what follows the name in an Xid begins with a space.
+  // A name may contain a comma. In an Xid line, the text after the name begins with a space.
   if (const auto at = redacted.find(", name="); at != std::string::npos) {
     const auto stop = redacted.find(", ", at + 7);
     redacted.replace(at + 7, (stop == std::string::npos ? redacted.size() : stop) - at - 7, "…");
   } else {
     redacted = replaced(redacted, "name=", ',');
   }
-  // The formats of amdgpu, i915 and the kernel.
+  // The formats that amdgpu, i915 and the kernel use.
   for (const auto& [begin, end] :
        {std::pair("rocess ", " pid"), std::pair("thread ", " pid"), std::pair("Comm: ", " "),
         std::pair("comm=\"", "\""), std::pair("Lockdown: ", ":"), std::pair(", in ", " […")}) {
@@ -406,7 +410,7 @@ Environment redacted_environment(const Environment& environment, std::set<std::s
     if (std::find(kShareableAsSet.begin(), kShareableAsSet.end(), name) != kShareableAsSet.end())
       redacted.emplace(
           name, value.empty() || value == "localhost" || value.starts_with("127.") ? value : "…");
-    // For rootless Docker it is a socket in this user's folder.
+    // For rootless Docker, DOCKER_HOST is a socket in this user's folder.
     else if (name == "DOCKER_HOST")
       redacted.emplace(name, value.starts_with("unix:///run/user/") ? "unix:///run/user/…" : "…");
     else if (name == "DOCKER_CONTEXT")
@@ -426,7 +430,7 @@ std::string redacted_log(std::string_view log) {
   for (const std::string_view line : split(log, '\n'))
     if (contains_any(line, kLogWords) && line.find("ommand line:") == line.npos &&
         line.find("audit") == line.npos && line.find("apparmor=") == line.npos) {
-      // "Nov 23 01:28:19 gpu7 kernel: NVRM: …"
+      // A line has the form "Nov 23 01:28:19 gpu7 kernel: NVRM: …".
       const auto kernel = line.find(" kernel: ");
       const bool is_of_host_kernel = kernel < 64 && !line.starts_with('[');
       redacted += without_process_name(is_of_host_kernel ? line.substr(kernel + 9) : line) + "\n";

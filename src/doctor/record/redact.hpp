@@ -13,17 +13,18 @@
 
 namespace berth::doctor {
 
-/// Private names and their replacements: user1, user2, HOST. A name has the same replacement
-/// everywhere, so that references stay consistent.
+/// Replaces private names: user1, user2, HOST. A name has the same replacement everywhere, so that
+/// references still match.
 class Redaction {
  public:
-  /// Hides a user or this machine. Replaces whole words only ("lin" not in "linux"). A name of two
-  /// letters, or one that is also a word of systems and packages ("ubuntu"), is replaced only as a
-  /// folder.
+  /// From now on, replaces the name of a user or of this machine. Only whole words are replaced
+  /// ("lin", but not in "linux"). A name of two letters, or one that is also a word of systems and
+  /// packages ("ubuntu"), is replaced only as a folder.
   void hide_user(const std::string& name);
   void hide_host(const std::string& name);
-  /// Replaces these names, and any component below /home and similar folders, which is always a
-  /// name. Also replaces GPU uuids, serial numbers of boards and disks, and MAC addresses.
+  /// Replaces these names in a text, and every folder in /home and similar folders, because it is
+  /// always a user's name. Also replaces GPU uuids, serial numbers of boards and disks, and MAC
+  /// addresses.
   [[nodiscard]] std::string apply(std::string_view text);
   /// For bytes with fixed offsets: replaces names in paths by names of equal length.
   [[nodiscard]] std::string apply_in_place(std::string_view bytes);
@@ -48,43 +49,44 @@ class Redaction {
 
   std::map<std::string, Name, std::less<>> names_;
   int users_ = 0, hosts_ = 0, devices_ = 0;
-  std::map<std::string, std::string> digits_;   // of GPU uuids: the next digits for each prefix
+  std::map<std::string, std::string> digits_;   // for GPU uuids: the next digits for each prefix
   std::map<std::string, std::string> serials_;  // of boards
-  std::map<std::string, std::string> units_;    // MAC addresses and disk ids
+  std::map<std::string, std::string> units_;    // replacements of MAC addresses and disk ids
 };
 
 /// Whether names in the folder are user names: "/home", "/export/home".
 [[nodiscard]] bool has_homes(std::string_view folder);
-/// Only variables that rules read, by name; `dropped` receives the names of the others.
+/// Keeps only variables that rules read, by name. `dropped` receives the names of the others.
 [[nodiscard]] Environment redacted_environment(const Environment& environment,
                                                std::set<std::string>& dropped);
-/// The part of a system file that rules read, for each known file; nullopt: omit the file, because
-/// nobody has decided what it may contain.
+/// The part of a system file that rules read, for each known file; nullopt: the file is unknown and
+/// must be omitted.
 [[nodiscard]] std::optional<std::string> redacted_file(std::string_view path,
                                                        std::string_view text);
-/// The same for settings of container engines, services, NCCL, packages and environments.
+/// The same for settings files of container engines, services, NCCL, packages and environments.
 [[nodiscard]] std::optional<std::string> redacted_settings(std::string_view path,
                                                            std::string_view text);
-/// The settings of pip, uv and conda that rules need: that an index is configured, and how its
-/// address ends. Removes private hosts, users, passwords, tokens, and the values of all other keys.
+/// The part of pip's, uv's and conda's settings that rules need: that an index is configured, and
+/// how its address ends. Private hosts, users, passwords, tokens, and the values of all other keys
+/// are removed.
 [[nodiscard]] std::string redacted_package_settings(std::string_view settings);
-/// Whether the path is one of their files.
+/// Whether the path is a settings file of pip, uv or conda.
 [[nodiscard]] bool is_package_settings(std::string_view path);
-/// The text with all its addresses redacted in this way.
+/// The text with all its addresses redacted, as redacted_package_settings() does.
 [[nodiscard]] std::string without_hosts(std::string_view text);
-/// The relevant lines of a folder list (ld.so.conf, *.pth).
+/// The relevant lines of a list of folders (ld.so.conf, *.pth).
 [[nodiscard]] std::string redacted_folders(std::string_view text,
                                            const std::function<bool(const std::string&)>& matters);
-/// /etc/ld.so.cache in its original size, without irrelevant libraries.
+/// /etc/ld.so.cache in its original size, with irrelevant libraries removed.
 [[nodiscard]] std::string redacted_loader_cache(
     std::string_view bytes, const std::function<bool(const std::string&)>& matters);
-/// A service's account in a bundle: unchanged if it is Ollama's own or root.
+/// The account of a service as the bundle names it. Unchanged if it is Ollama's own or root.
 [[nodiscard]] std::string_view redacted_service_user(std::string_view user);
-/// /etc/group, reduced to whether a service's `user` may use the GPU nodes.
+/// The part of /etc/group that shows whether the service's `user` may use the GPU nodes.
 [[nodiscard]] std::string redacted_group(std::string_view text, std::string_view user);
-/// /etc/hosts, reduced to this machine (`own`, written as "HOST") and localhost.
+/// The lines of /etc/hosts for this machine (`own`, written as "HOST") and localhost.
 [[nodiscard]] std::string redacted_hosts(std::string_view text, std::string_view own);
-/// Only lines about GPUs, drivers and the bus; process names in them become "…".
+/// Keeps only lines about GPUs, drivers and the bus. Process names in them become "…".
 [[nodiscard]] std::string redacted_log(std::string_view log);
 
 }  // namespace berth::doctor

@@ -28,16 +28,16 @@ bool is_engine_word(std::string_view word) {
          is_common(word.substr(equals + 1));
 }
 
-/// The last component of a path, if its folders are private.
+/// The word; for a path with private folders, only its last component.
 std::string engine_word(std::string_view word) {
   if (is_engine_word(word)) return std::string(word);
   const std::string_view last = word.substr(word.rfind('/') + 1);
   return word.starts_with('/') && is_common(last) ? "/…/" + std::string(last) : "…";
 }
 
-/// Replaces words in JSON, TOML and INI of container engines with "…", except words of engines and
-/// drivers. Works line by line and without comments, so that an unbalanced quote does not invert
-/// the rest.
+/// Replaces words in JSON, TOML and INI of container engines with "…", except words that belong to
+/// engines and drivers. Works line by line and without comments, so that an unbalanced quote does
+/// not invert the rest.
 std::string engine_settings(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -111,11 +111,11 @@ std::string device_specification(std::string_view text) {
   return redacted;
 }
 
-/// Removes every address from a package's requirements or metadata: "acme-lib @ …".
+/// Removes every address from a line of requirements or metadata: "acme-lib @ …".
 std::string without_address(std::string_view line) {
   const std::size_t mark = std::min(line.find('@'), line.find("://"));
   if (mark == std::string_view::npos) return std::string(line);
-  // A name before the mark is kept; otherwise the address begins there.
+  // A name before the mark is kept. Without one, the address begins there.
   const std::size_t begin = line.find_last_of(" \t", mark) + 1;
   const bool is_name =
       line[mark] == '@' && line.substr(begin, mark - begin).find_first_of(":/") == line.npos;
@@ -142,9 +142,9 @@ std::string lines_of(std::string_view text, Keep keep) {
   return redacted;
 }
 
-/// The part of a server's variable that rules read: the value of CUDA_VISIBLE_DEVICES; of others,
-/// only that they are set. "" for all others. A name consists of letters only, so that a row of a
-/// multi-line value does not look like one.
+/// The part of a server's variable that rules read: for CUDA_VISIBLE_DEVICES the value, for some
+/// others only that they are set, and "" for the rest. A name must consist of letters only, so that
+/// a line of a multi-line value is not taken for a variable.
 std::string ollamas_variable(std::string_view setting) {
   const std::size_t equals = std::min(setting.find('='), setting.size());
   const std::string_view name = trim(setting.substr(0, equals));
@@ -164,7 +164,7 @@ std::string ollamas_variable(std::string_view setting) {
   return is_asked ? std::string(name) + "=…" : "";
 }
 
-/// From Environment= in a unit: "A=1" 'B=2' C=3.
+/// The variables from Environment= in a unit: "A=1" 'B=2' C=3.
 std::string ollamas_variables(std::string_view words) {
   std::string kept;
   while (!(words = trim(words)).empty()) {
@@ -180,7 +180,7 @@ std::string ollamas_variables(std::string_view words) {
   return kept;
 }
 
-/// The permissions in a unit that rules read; an account that is not Ollama's own is private.
+/// The permissions in a unit that rules read. An account other than Ollama's own is private.
 std::string ollamas_right(std::string_view key, std::string_view value) {
   const std::string begin = std::string(key) + "=";
   if (key == "User") return begin + std::string(redacted_service_user(value)) + "\n";
@@ -195,8 +195,8 @@ std::string ollamas_right(std::string_view key, std::string_view value) {
   return "";
 }
 
-/// The part of `Environment="OLLAMA_VULKAN=1" "TOKEN=…"` that rules read, and that the unit names
-/// files.
+/// The part of a unit that rules read: variables from `Environment="OLLAMA_VULKAN=1" "TOKEN=…"`,
+/// and the fact that it names environment files.
 std::string ollamas_settings(std::string_view text) {
   std::string redacted;
   for (const std::string& joined : joined_lines(text, false)) {
@@ -222,7 +222,7 @@ std::string ollamas_settings(std::string_view text) {
   return redacted;
 }
 
-/// A file with one variable per line.
+/// An environment file, which has one variable per line.
 std::string ollamas_file(std::string_view text) {
   std::string redacted;
   for (const std::string& line : joined_lines(text, false)) {
@@ -232,7 +232,7 @@ std::string ollamas_file(std::string_view text) {
   return redacted;
 }
 
-/// Lines of gres.conf, without node names and resources other than GPUs.
+/// Lines of gres.conf, without node names and without resources other than GPUs.
 std::string slurms_gpus(std::string_view text) {
   std::string redacted;
   for (const std::string& line : joined_lines(text, true)) {
@@ -265,7 +265,8 @@ std::string toolkit_version(std::string_view text) {
   return redacted.dump() + "\n";
 }
 
-/// A wheel's origin: its file name shows what it was built for.
+/// The address from which a wheel was installed, reduced to its file name. It shows what the wheel
+/// was built for.
 std::string wheel_address(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   nlohmann::json redacted = nlohmann::json::object();
@@ -278,7 +279,7 @@ std::string wheel_address(std::string_view text) {
   return redacted.dump() + "\n";
 }
 
-/// NCCL's variables, redacted as in the environment.
+/// NCCL's settings, redacted like variables of the same names.
 std::string nccl_settings(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -304,7 +305,7 @@ std::string environment_settings(std::string_view text) {
   });
 }
 
-/// What a package's file says about its build, without the build machine.
+/// What a package's build file says about the build, without the name of the build machine.
 std::string package_build(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   if (document.is_object()) {
@@ -328,7 +329,7 @@ std::string torch_version(std::string_view text) {
   });
 }
 
-/// Only whether Docker Desktop is used; docker's other settings contain tokens.
+/// Keeps only whether Docker Desktop is used. Docker's other settings contain tokens.
 std::string docker_context(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   const bool is_desktop =
@@ -336,7 +337,7 @@ std::string docker_context(std::string_view text) {
   return is_desktop ? "{\"currentContext\":\"desktop-linux\"}\n" : "{}\n";
 }
 
-/// The program it starts, without its arguments.
+/// The program that the kernel starts, without its arguments.
 std::string notebook_kernel(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   if (!document.is_object() || !document.contains("argv") || !document["argv"].is_array() ||
@@ -368,7 +369,7 @@ std::string redacted_group(std::string_view text, std::string_view user) {
 
 namespace {
 
-/// Files that the driver's packages leave behind.
+/// Files that packages of the driver install.
 std::optional<std::string> of_driver(std::string_view path, std::string_view text) {
   if (path == "/run/reboot-required.pkgs")
     return lines_of(text, [](std::string_view line) {
@@ -433,7 +434,7 @@ std::optional<std::string> redacted_settings(std::string_view path, std::string_
       "\x7f"
       "ELF")
     return std::string(text);
-  // ROCm's version, which is only a number.
+  // The file with ROCm's version contains only a number.
   if (path.ends_with("/.info/version") && text.find_first_not_of("0123456789.-\n") == text.npos)
     return std::string(text);
   return std::nullopt;

@@ -1,4 +1,5 @@
-// Reduces the settings of pip, uv and conda to the indices they use and the builds in them.
+// Reduces the settings of pip, uv and conda to the package indices that they use and the builds
+// that these have.
 #include <algorithm>
 #include <array>
 
@@ -9,7 +10,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Public hosts: their names say nothing about the user.
+/// Whether the host is public, so that its name says nothing about the user.
 bool is_everybodys(std::string_view host) {
   constexpr auto kHosts = std::to_array<std::string_view>(
       {"pypi.org", "pypi.python.org", "files.pythonhosted.org", "download.pytorch.org",
@@ -21,7 +22,7 @@ bool is_everybodys(std::string_view host) {
   return std::find(kHosts.begin(), kHosts.end(), host) != kHosts.end();
 }
 
-/// A switch, a number, or a public channel.
+/// Whether the word is a switch, a number, or a public channel.
 bool is_plain(std::string_view word) {
   constexpr auto kWords = std::to_array<std::string_view>({"true",
                                                            "false",
@@ -58,14 +59,14 @@ bool is_plain(std::string_view word) {
          std::find(kWords.begin(), kWords.end(), word) != kWords.end();
 }
 
-/// Hosts on which each user has a path of their own, so the path is private.
+/// Whether each user has a path on this host, so that the path is private.
 bool is_of_people(std::string_view host) {
   constexpr auto kHosts = std::to_array<std::string_view>(
       {"conda.anaconda.org", "github.com", "huggingface.co", "storage.googleapis.com"});
   return std::find(kHosts.begin(), kHosts.end(), host) != kHosts.end();
 }
 
-/// Which builds an index has: "cu126", "rocm6.2", "whl"; or
+/// Whether a part of an address says which builds an index has: "cu126", "rocm6.2", "whl"; or
 /// "NAME-1.0-cp310-cp310-linux_x86_64.whl".
 bool is_of_build(std::string_view part) {
   const auto numbered = [&](std::string_view name, std::string_view digits, std::size_t most) {
@@ -79,8 +80,8 @@ bool is_of_build(std::string_view part) {
          (!part.empty() && part[0] > '9' && is_plain(part));
 }
 
-/// "https://index-host/…/cu126" for a private host. Rules only need to know that there is an index,
-/// for which builds, and whether they are nightly.
+/// Replaces a private host: "https://index-host/…/cu126". Rules only need to know that there is an
+/// index, for which builds it is, and whether these are nightly builds.
 std::string without_host(const std::string& url) {
   const std::size_t host = url.find("://") + 3;
   const std::size_t end = std::min(url.find('/', host), url.size());
@@ -107,7 +108,7 @@ std::string redacted_scheme(std::string_view scheme) {
   return is_known ? std::string(scheme) : "…";
 }
 
-/// Settings whose values rules read: pip's and uv's indices, conda's channels.
+/// Whether rules read the value of this key: pip's and uv's indices, conda's channels.
 bool is_read_by_rules(std::string_view key) {
   constexpr auto kKeys = std::to_array<std::string_view>(
       {"index-url", "extra-index-url", "no-index", "url", "default", "explicit", "channels"});

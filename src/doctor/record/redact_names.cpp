@@ -1,5 +1,5 @@
-// Replaces names of people, machines and devices in text. A path component in the position of a
-// user or machine name is always replaced; elsewhere only known account names are.
+// Replaces names of people, machines and devices in text. A path component where a user's or a
+// machine's name is expected is always replaced. Elsewhere, only known account names are replaced.
 #include <algorithm>
 #include <array>
 
@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::string_view kEnds = "/\\:\"'` \t\r\n,;<>|()[]{}&*?=";
 constexpr std::size_t kLongestName = 64;
-// Not private: present on every system, or placeholders.
+// Names that are not private: they exist on every system, or are placeholders.
 constexpr auto kNobody =
     std::to_array<std::string_view>({"root", "nobody", "localhost", "user", "home", "..", "."});
-// Accounts and hosts named like a system, package or folder. Replacing every such word would change
-// the facts.
+// Names of accounts and hosts that are also names of systems, packages or folders. Replacing such a
+// word everywhere would change the facts.
 constexpr auto kWords = std::to_array<std::string_view>(
     {"admin",   "alma",   "amazon", "amd",    "arch",    "backup", "bin",      "centos",  "compute",
      "conda",   "core",   "cuda",   "data",   "debian",  "dev",    "develop",  "docker",  "driver",
@@ -80,8 +80,8 @@ std::pair<std::size_t, std::size_t> serial_in(std::string_view text) {
                                     : std::pair<std::size_t, std::size_t>();
 }
 
-/// Length of the address or id at the start of the text: "00:11:22:33:44:55", "enx001122334455",
-/// "3f2504e0-4f89-11d3-9a0c-0305e82c3301"; 0 if there is none.
+/// Length of the address or id at the start of the text; 0 if there is none. For example
+/// "00:11:22:33:44:55", "enx001122334455", "3f2504e0-4f89-11d3-9a0c-0305e82c3301".
 std::size_t address_at(std::string_view text) {
   const auto matches = [&](std::string_view shape) {
     if (text.size() < shape.size()) return false;
@@ -89,7 +89,7 @@ std::size_t address_at(std::string_view text) {
       if (shape[i] == 'h' ? !is_hex(text[i]) : text[i] != shape[i]) return false;
     return text.size() == shape.size() || !in_word(text[shape.size()]);
   };
-  // The GUID of the Secure Boot variable, which is the same on all machines.
+  // This is the GUID of the Secure Boot variable, which is the same on all machines.
   if (text.starts_with("8be4df61-93ca-11d2-aa0d-00e098032b8c")) return 0;
   for (const std::string_view shape : {"hh:hh:hh:hh:hh:hh", "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh",
                                        "enxhhhhhhhhhhhh", "wlxhhhhhhhhhhhh", "wwxhhhhhhhhhhhh"})
@@ -97,7 +97,7 @@ std::size_t address_at(std::string_view text) {
   return 0;
 }
 
-/// The meaning of the next component of a path.
+/// What the next component of a path means.
 struct Place {
   enum class Names { kAnything, kPerson, kMachine } names = Names::kAnything;
   std::string_view initials;  // "d" in /home/d/dave
@@ -105,7 +105,8 @@ struct Place {
   bool is_below = false;      // it has a parent component
   bool of_system = false;     // the path begins with /usr, /etc or similar
 
-  /// The position after `part`. `is_first`: of an absolute path; `is_word`: no slash before it.
+  /// The meaning of the component after `part`. `is_first`: `part` is the first component of an
+  /// absolute path; `is_word`: no slash is before it.
   [[nodiscard]] Place below(std::string_view part, bool is_first, bool is_word) const {
     Place next = *this;
     next.is_below = true;
@@ -126,7 +127,7 @@ struct Place {
     return next;
   }
   [[nodiscard]] bool is_for_name(std::string_view part) const {
-    // "/srv/x/home" may itself be a home folder, with .config below it.
+    // "/srv/x/home" may itself be a home folder that contains .config.
     if (names == Names::kAnything || !names_somebody(part) || part.starts_with('.')) return false;
     return initials.empty() || (part.starts_with(initials) && part.size() > 2 &&
                                 !part.starts_with("lib") && !is_one_of(part, kWords));
@@ -167,7 +168,7 @@ void Redaction::hide_host(const std::string& name) {
   if (!names_somebody(name)) return;
   Name& whole = name_of(name, true);
   whole.everywhere = !is_one_of(name, kWords);
-  // "gpu7" and "gpu7.corp.example" are the same machine; "10" of an IP address is not a name.
+  // "gpu7" and "gpu7.corp.example" are the same machine. "10" of an IP address is not a name.
   const std::string first = name.substr(0, name.find('.'));
   if (first.size() > 2 && is_letter(first[0]))
     names_.try_emplace(first, Name{whole.by, 0, !is_one_of(first, kWords), true});
@@ -180,13 +181,13 @@ std::string Redaction::replaced(std::string_view name, bool is_host) {
   return one.by + std::string(name.substr(plain.size()));
 }
 
-/// The longest known name that begins at `begin`; empty: none.
+/// The longest known name that begins at `begin`; empty if there is none.
 std::string_view Redaction::known_at(std::string_view part, std::size_t begin,
                                      bool is_whole_part) const {
   for (std::size_t end = std::min(part.size(), begin + kLongestName); end > begin; --end) {
     if (end < part.size() && in_word(part[end])) continue;
     const std::string_view name = part.substr(begin, end - begin);
-    // Two letters occur everywhere, so they are only replaced as a folder's name.
+    // A name of two letters would match everywhere, so it is only replaced as the name of a folder.
     if (name.size() < 3 && (!is_whole_part || name.size() < part.size())) continue;
     if (const auto found = names_.find(name); found != names_.end() && found->second.everywhere)
       return name;
@@ -194,7 +195,8 @@ std::string_view Redaction::known_at(std::string_view part, std::size_t begin,
   return {};
 }
 
-/// Replaces known names in `part`, a path component or word. `is_folder`: a slash follows.
+/// Replaces known names in `part`, which is a path component or a word. `is_folder`: a slash
+/// follows.
 std::string Redaction::without_known(std::string_view part, bool is_below, bool of_system,
                                      bool is_folder) {
   std::string out;
@@ -215,7 +217,7 @@ std::string Redaction::without_known(std::string_view part, bool is_below, bool 
         ++end;
     } else if (!is_host && (is_folder || mark != std::string_view::npos) &&
                (goes_on ||
-                (at > 1 && part[at - 1] == '.'))) {  // "alice.smith", for the user "alice"
+                (at > 1 && part[at - 1] == '.'))) {  // "alice.smith" contains the user "alice"
       end = std::min(mark, part.size());
       out.clear();
       at = 0;
@@ -266,7 +268,8 @@ std::string Redaction::apply_in_place(std::string_view bytes) {
     const bool is_known = out[end] == '/' && !known_at(part, 0, false).empty() &&
                           known_at(part, 0, false).size() == part.size();
     if ((!is_home || part.starts_with('.')) && !is_known) continue;
-    // Keeps the length, because offsets are fixed: "/home/user1//lib" is the same folder.
+    // The length stays the same, because offsets are fixed: "/home/user1//lib" is the same folder
+    // as "/home/user1/lib".
     std::string by = replaced(part, false);
     if (by.size() > part.size()) by = std::string(part.size(), 'x');
     by.resize(part.size(), '/');
@@ -290,7 +293,7 @@ std::vector<std::string> Redaction::report() const {
   return lines;
 }
 
-/// New GPU uuids that preserve prefixes: "GPU-8a" is still a prefix of "GPU-8a31…".
+/// Returns a new GPU uuid. Prefixes stay prefixes: "GPU-8a" is still a prefix of "GPU-8a31…".
 std::string Redaction::device(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789abcdefABCDEF";
   std::string out(name.substr(0, 4));
@@ -311,7 +314,8 @@ std::string Redaction::device(std::string_view name) {
   return out;
 }
 
-/// Replaces a MAC address, disk id or machine id with another of equal length, the same everywhere.
+/// Replaces a MAC address, disk id or machine id with another of equal length. The same id has the
+/// same replacement everywhere.
 std::string Redaction::unit(std::string_view name) {
   const auto [found, is_new] = units_.try_emplace(std::string(name), "");
   if (!is_new) return found->second;

@@ -15,7 +15,8 @@
 namespace berth::doctor {
 namespace {
 
-// From the kernel's command line, which may also contain passwords, disk ids and addresses.
+// Parameters that are kept from the kernel's command line, which may also contain passwords, disk
+// ids and addresses.
 constexpr auto kShareableParameters =
     std::to_array<std::string_view>({"nvidia",
                                      "nouveau",
@@ -61,7 +62,7 @@ constexpr auto kShareableParameters =
                                      "numa_balancing"});
 constexpr auto kCompiles = std::to_array<std::string_view>(
     {"ninja", "nvcc", "cicc", "cudafe++", "ptxas", "fatbinary", "cc1plus"});
-// Rules need to know whether an installation is running.
+// Installers. Rules need to know whether an installation is running.
 constexpr auto kInstalls =
     std::to_array<std::string_view>({"dpkg", "apt", "apt-get", "unattended-upgr"});
 
@@ -79,14 +80,16 @@ std::string lines_of(std::string_view text, Keep keep) {
   return redacted;
 }
 
-/// "nvidia-drm.modeset=1", "ro"; "root=UUID=…" does not match "ro".
+/// Whether a kernel parameter is kept: "nvidia-drm.modeset=1", "ro". "root=UUID=…" does not match
+/// "ro".
 bool is_shareable_parameter(std::string_view word) {
   const std::string_view name = word.substr(0, word.find('='));
   return name.starts_with("nvidia") || is_one_of(name, kShareableParameters) ||
          is_one_of(name.substr(0, name.find('.')), kShareableParameters);
 }
 
-/// "modprobe.blacklist=nouveau,mine" → "modprobe.blacklist=nouveau,…"; numbers are kept.
+/// Replaces unknown words in a parameter: "modprobe.blacklist=nouveau,mine" →
+/// "modprobe.blacklist=nouveau,…". Numbers are kept.
 std::string redacted_parameter(std::string_view word) {
   const std::size_t equals = word.find('=');
   std::string redacted(word.substr(0, equals));
@@ -131,7 +134,7 @@ std::string mounts(std::string_view text) {
   return redacted;
 }
 
-/// Keeps which engine a cgroup belongs to; the rest contains users and names.
+/// Keeps the engine that a cgroup belongs to. The rest contains users and names.
 std::string groups(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -150,7 +153,7 @@ std::string groups(std::string_view text) {
   return redacted;
 }
 
-/// Program names are kept if they are NVIDIA's, compilers or installers.
+/// Whether a program's name is kept: NVIDIA's programs, compilers and installers.
 bool is_shareable_program(std::string_view name) {
   const std::string_view word = name.substr(0, name.find_first_of(")\n"));
   return name.starts_with("nv-") || name.starts_with("nvidia-") || is_one_of(word, kCompiles) ||
@@ -165,7 +168,7 @@ std::string process_state(std::string_view text) {
   return std::string(text.substr(0, open + 1)) + "…" + std::string(text.substr(close));
 }
 
-/// Module names without memory addresses.
+/// The names of modules, without memory addresses.
 std::string modules(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -175,7 +178,7 @@ std::string modules(std::string_view text) {
   return redacted;
 }
 
-/// "… Release Build  (root@gpu7)  Mon …" → "… Release Build  Mon …".
+/// Removes the builder: "… Release Build  (root@gpu7)  Mon …" → "… Release Build  Mon …".
 std::string without_builder(std::string_view text) {
   std::string redacted(text);
   for (auto mark = redacted.find('@'); mark != std::string::npos; mark = redacted.find('@', mark)) {
@@ -197,7 +200,7 @@ std::optional<std::string> of_process(std::string_view name, std::string_view te
   if (name == "cgroup") return groups(text);
   if (name == "uid_map") return std::string(text);
   if (name != "environ") return std::nullopt;
-  // The first process, if its container manager names itself there.
+  // The environment of the first process shows its container manager, if it names itself there.
   for (const std::string_view row : split(text, '\0'))
     if (row.starts_with("container=") && row.size() < 30 &&
         row.find_first_not_of("abcdefghijklmnopqrstuvwxyz-=") == row.npos)
@@ -209,7 +212,7 @@ std::optional<std::string> of_kernel(std::string_view path, std::string_view tex
   if (path == "/proc/cmdline") return command_line(text);
   if (path == "/proc/stat")
     return lines_of(text, [](std::string_view line) { return line.starts_with("btime "); });
-  // Without who built it, and where.
+  // Removes who built the kernel, and where.
   if (path == "/proc/version") return fmt::format("Linux version ({})\n", kernel_compiler(text));
   if (path == "/proc/modules") return modules(text);
   if (path == "/proc/devices")
@@ -237,13 +240,13 @@ std::optional<std::string> of_kernel(std::string_view path, std::string_view tex
   if (path == "/proc/sys/kernel/osrelease" || path == "/proc/driver/nvidia/params" ||
       path == "/proc/device-tree/compatible")
     return std::string(text);
-  const auto parts = split(path, '/');  // "", "proc", "4711", "stat"
+  const auto parts = split(path, '/');  // the parts are "", "proc", "4711", "stat"
   if (parts.size() != 4) return std::nullopt;
   return of_process(parts[3], text);
 }
 
-/// The Device Serial Number in a PCI function's extended capabilities, which is a network card's
-/// MAC address.
+/// Removes the Device Serial Number from a PCI function's extended capabilities. It is the MAC
+/// address of a network card.
 std::string without_serial(std::string_view config) {
   std::string redacted(config);
   const auto byte = [&](std::size_t at) -> std::uint32_t {
@@ -267,7 +270,7 @@ std::string system_of(std::string_view text) {
   });
 }
 
-/// Where accounts and groups are looked up: in files or in a directory.
+/// Keeps whether accounts and groups are looked up in files or in a directory.
 std::string name_services(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -287,7 +290,7 @@ std::string name_services(std::string_view text) {
   return redacted;
 }
 
-/// Lines about GPU drivers; the commands that replace them are removed.
+/// Keeps lines about GPU drivers. The commands that such a line runs are removed.
 std::string module_settings(std::string_view text) {
   std::string redacted;
   for (const std::string_view whole : split(text, '\n')) {
@@ -312,7 +315,7 @@ std::string module_settings(std::string_view text) {
   return redacted;
 }
 
-/// udev rules that remove GPUs from the bus, and the one that links their nodes.
+/// Keeps the udev rules that remove GPUs from the bus, and the one that links their nodes.
 std::string device_rules(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n'))
@@ -324,7 +327,7 @@ std::string device_rules(std::string_view text) {
   return redacted;
 }
 
-/// The kernel it was for, and what failed.
+/// Keeps the kernel for which the build was, and what failed.
 std::string build_log(std::string_view text) {
   std::string redacted = "for kernel";
   std::string head(text.substr(0, 256));
@@ -341,14 +344,15 @@ std::string build_log(std::string_view text) {
   redacted += "\n";
   for (const std::string_view line : split(text, '\n')) {
     if (!contains_any(line, kWords)) continue;
-    // The part after the file position; the path before it is private.
+    // Keeps the part of an error after the file position. The path before it is private.
     const std::size_t at = line.find("error:");
     redacted += std::string(at == line.npos ? line : line.substr(at)).substr(0, 400) + "\n";
   }
   return redacted;
 }
 
-/// Where depmod found NVIDIA's modules, and for Docker on a Jetson, whether tables are modules.
+/// Keeps where depmod found NVIDIA's modules and, for Docker on a Jetson, whether iptables' tables
+/// are modules.
 std::string driver_modules(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -361,7 +365,7 @@ std::string driver_modules(std::string_view text) {
   return redacted;
 }
 
-/// "[gpu]" followed by "enabled=false".
+/// Keeps "[gpu]" followed by "enabled=false".
 std::string wsl_settings(std::string_view text) {
   std::string redacted;
   bool inside = false;
@@ -377,7 +381,7 @@ std::string wsl_settings(std::string_view text) {
   return redacted;
 }
 
-/// "< POWER_MODEL ID=1 NAME=15W >".
+/// Keeps lines such as "< POWER_MODEL ID=1 NAME=15W >".
 std::string power_modes(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -420,7 +424,7 @@ std::string redacted_hosts(std::string_view text, std::string_view own) {
     bool is_wanted = false;
     for (const std::string_view word : split(row, ' ')) {
       if (word.empty()) continue;
-      if (kept.empty()) {  // an address: only whether it is this machine matters
+      if (kept.empty()) {  // the address only matters if it is this machine's
         const bool is_here = word.starts_with("127.") || word == "::1";
         kept = is_here ? word : "192.0.2.1";
         continue;
@@ -453,7 +457,7 @@ std::string redacted_loader_cache(std::string_view bytes,
   const auto each = [&](auto see) {
     for (std::size_t at = 0; at < redacted.size();) {
       const std::size_t end = std::min(redacted.find('\0', at), redacted.size());
-      // The table before them is binary.
+      // The table before the names is binary.
       if (end - at > 3 && std::all_of(redacted.begin() + static_cast<std::ptrdiff_t>(at),
                                       redacted.begin() + static_cast<std::ptrdiff_t>(end),
                                       [](char c) { return c >= ' ' && c <= '~'; }))
@@ -469,7 +473,7 @@ std::string redacted_loader_cache(std::string_view bytes,
   each([&](std::size_t at, std::size_t end) {
     const std::string word = redacted.substr(at, end - at);
     if (at < 0x30 || word.starts_with("glibc-ld.so.cache") || word.starts_with("ld.so-")) return;
-    // A name can be the end of another file's path.
+    // A name can be the end of another file's path, so the end may have to stay.
     const std::size_t kept = names.contains(last(word)) ? last(word).size() : 0;
     if (word[0] == '/' ? !matters(word) : kept == 0)
       std::fill(redacted.begin() + static_cast<std::ptrdiff_t>(at),
@@ -482,7 +486,7 @@ std::optional<std::string> redacted_file(std::string_view path, std::string_view
   const std::string_view name = path.substr(path.rfind('/') + 1);
   if (path.starts_with("/proc/")) return of_kernel(path, text);
   if (path.starts_with("/sys/")) return name == "config" ? without_serial(text) : std::string(text);
-  // A text file with such bytes is not what it appears to be.
+  // A text file with zero bytes is not what it appears to be.
   if (text.find('\0') != std::string_view::npos) return std::nullopt;
   if (path == "/etc/os-release" || path == "/usr/lib/os-release") return system_of(text);
   if (path == "/etc/nsswitch.conf") return name_services(text);

@@ -80,7 +80,7 @@ bool is_library(std::string_view name) {
   return name.find(".so") != std::string_view::npos && begins_with_any(name, kLibraries);
 }
 
-/// Names of Python package metadata and of the packages' own files.
+/// Whether it is a name from Python package metadata or one of the packages' own files.
 bool is_of_package(std::string_view name) {
   return name.ends_with(".dist-info") || name.ends_with(".egg-info") || name.ends_with(".pth") ||
          name.ends_with(".libs") || name.starts_with("_rocm_sdk_") ||
@@ -92,7 +92,7 @@ bool is_below_packages(std::string_view folder) {
          folder.find("/dist-packages/") != std::string_view::npos;
 }
 
-/// Folders with names given by the kernel or vendors.
+/// Whether the names in this folder are given by the kernel or by vendors, so that all may be kept.
 bool tells_all(std::string_view folder) {
   constexpr auto kBegins =
       std::to_array<std::string_view>({"/sys/", "/dev/char", "/dev/dri", "/dev/infiniband",
@@ -100,7 +100,7 @@ bool tells_all(std::string_view folder) {
   return begins_with_any(folder, kBegins) || folder.find("/Cellar/ggml") != std::string_view::npos;
 }
 
-/// Folders in which every name is read, because the order may matter.
+/// Whether every name in this folder is read, because the order may matter.
 bool is_ordered(std::string_view folder) {
   constexpr auto kEnds = std::to_array<std::string_view>(
       {"/modprobe.d", "/ld.so.conf.d", "/OpenCL/vendors", "/cdi", "/ollama.service.d",
@@ -110,7 +110,7 @@ bool is_ordered(std::string_view folder) {
                      [&](std::string_view end) { return folder.ends_with(end); });
 }
 
-/// Parts of a name that rules search for.
+/// The parts of a name that rules search for.
 std::string asked_words(std::string_view name) {
   std::string found;
   for (const char* word :
@@ -127,7 +127,7 @@ std::string ending_of(std::string_view name) {
   return "";
 }
 
-/// Replaces private names so that each stays after the same common name.
+/// Replaces private names so that the sort order does not change.
 std::map<std::string, std::string> in_order(const std::vector<std::string>& names) {
   std::map<std::string, std::string> redacted;
   std::string before = "0-";
@@ -143,7 +143,7 @@ std::map<std::string, std::string> in_order(const std::vector<std::string>& name
   return redacted;
 }
 
-/// A package's name as its folder and metadata spell it.
+/// The name of a package in the spelling that its folder and metadata use.
 std::string plain_name(std::string_view name) {
   std::string plain;
   for (const char c : name)
@@ -152,7 +152,7 @@ std::string plain_name(std::string_view name) {
   return plain;
 }
 
-/// "enx001122334455": its address is replaced everywhere.
+/// Whether the name contains an address that is replaced everywhere: "enx001122334455".
 bool has_address(std::string_view name) {
   return name.size() == 15 &&
          begins_with_any(name, std::to_array<std::string_view>({"enx", "wlx", "wwx"}));
@@ -187,7 +187,7 @@ bool is_common(std::string_view name) {
       if (!words().contains(word)) return false;
       digits = 0;
     } else if (std::isdigit(static_cast<unsigned char>(name[at])) != 0) {
-      if (++digits > 8) return false;  // a serial number or an address
+      if (++digits > 8) return false;  // so many digits are a serial number or an address
       ++at;
     } else if (std::string_view("._-+:@~/").find(name[at]) != std::string_view::npos) {
       digits = 0;
@@ -234,7 +234,7 @@ std::map<std::string, std::string> shareable_names(const std::string& folder,
 ShareablePaths::ShareablePaths(const Recording& seen, std::string_view interfaces,
                                std::string words)
     : seen_(seen), words_(std::move(words)) {
-  std::set<std::string> built;  // folders of PyTorch's extension builds, each with a lock
+  std::set<std::string> built;  // folders of PyTorch's extension builds, each with a lock file
   for (const auto& [path, file] : seen.files)
     if (path.ends_with("/lock")) built.insert(path.substr(0, path.rfind('/', path.size() - 6)));
   for (const auto& [folder, names] : seen.folders) {
@@ -244,7 +244,7 @@ ShareablePaths::ShareablePaths(const Recording& seen, std::string_view interface
       const auto found = redacted.find(name);
       if (found != redacted.end() && found->second == name) continue;
       ++hidden_names_;
-      // Its target is equally private.
+      // The target of a private link is private as well.
       if (found != redacted.end()) hide_target(folder + "/" + name);
     }
   }
@@ -264,7 +264,8 @@ void ShareablePaths::take_lists() {
   }
 }
 
-/// A mouse or headphones: the name may contain a serial number or address, and it powers nothing.
+/// Hides power supplies of devices such as a mouse or headphones. Their name may contain a serial
+/// number or an address, and they do not power the machine.
 void ShareablePaths::hide_devices() {
   const std::string folder = "/sys/class/power_supply/";
   for (auto file = seen_.files.lower_bound(folder); file != seen_.files.end(); ++file) {
@@ -281,7 +282,7 @@ void ShareablePaths::hide_devices() {
   }
 }
 
-/// Hides every link from here on and its target; the file itself is written at its own path.
+/// Hides the chain of links that starts here, and the targets. A file is written at its own path.
 void ShareablePaths::hide_target(std::string path) {
   for (int steps = 0; steps < 40; ++steps) {
     const auto link = seen_.links.find(path);
@@ -298,7 +299,7 @@ void ShareablePaths::hide_target(std::string path) {
       for (const std::string_view part : parts)
         if (!part.empty()) target += "/" + std::string(part);
     }
-    // An alternative from a distribution is kept.
+    // An alternative that the distribution provides is kept.
     if (!is_common(target)) hidden_.insert(target);
     path = target;
   }

@@ -12,12 +12,12 @@
 
 namespace berth::doctor {
 
-/// Whether it only consists of words of systems, drivers and packages:
+/// Whether the name consists only of words of systems, drivers and packages:
 /// "nvidia-graphics-drivers.conf", "enp5s0", "/usr/local/cuda-12.4/lib64".
 [[nodiscard]] bool is_common(std::string_view name);
 
-/// The replacements of names in a folder; missing names are omitted. `interfaces`: network
-/// interfaces named in variables, which are kept.
+/// The replacements of names in a folder; missing names are omitted. `interfaces` are network
+/// interfaces that variables name; these are kept.
 [[nodiscard]] std::map<std::string, std::string> shareable_names(
     const std::string& folder, const std::vector<std::string>& names,
     std::string_view interfaces = "");
@@ -25,16 +25,18 @@ namespace berth::doctor {
 /// Maps the paths of a recording to those in a bundle.
 class ShareablePaths {
  public:
-  /// `words`: variables and similar text in the bundle; the folders in them are therefore kept.
+  /// `words` is the text of variables and similar in the bundle. Folders in it are kept, because
+  /// the bundle names them anyway.
   ShareablePaths(const Recording& seen, std::string_view interfaces, std::string words);
 
-  /// "" if it is omitted.
+  /// The path in the bundle; "" if it is omitted.
   [[nodiscard]] std::string shareable(const std::string& path) const;
-  /// The names of a listed folder; sorted.
+  /// The names to write for a listed folder; sorted.
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const;
-  /// Whether a listed file or folder is included: it is common, or something in it was read.
+  /// Whether a listed file or folder is included. This is so if its name is common, or if something
+  /// in it was read.
   [[nodiscard]] bool matters(const std::string& path) const;
-  /// Whether a folder is omitted, because only a list or its parent mentions it.
+  /// Whether a folder is omitted. It is if only a list or its parent mentions it.
   [[nodiscard]] bool is_omitted(const std::string& folder) const;
   [[nodiscard]] bool was_seen(const std::string& path) const;
   /// The number of names that were replaced or omitted.
@@ -50,7 +52,7 @@ class ShareablePaths {
   std::string words_;
   std::map<std::string, std::map<std::string, std::string>, std::less<>> folders_;
   std::set<std::string, std::less<>> hidden_;  // with everything below
-  std::set<std::string, std::less<>> listed_;  // folders named in lists of folders
+  std::set<std::string, std::less<>> listed_;  // folders that lists of folders name
   std::size_t hidden_names_ = 0;
 };
 

@@ -65,7 +65,7 @@ BuiltFor by_stated_build(Examination& look, const Distribution& one) {
   return {beginning(build->torch), text("{}: built with PyTorch {}", build->path, build->torch)};
 }
 
-/// For packages of which each release is compiled for one PyTorch and requires exactly that one.
+/// For packages whose releases are each compiled for one PyTorch and require exactly that one.
 BuiltFor by_pin(const Distribution& one) {
   if (one.name != "xformers" && one.name != "vllm" && one.name != "torchtext" &&
       one.name != "torch-tensorrt")
