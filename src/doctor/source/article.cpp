@@ -1,5 +1,5 @@
-// Reads the code of an article or an answer: fenced, indented, numbered or bare. Each block is a
-// file of its own; imports of earlier Python blocks count in later ones.
+// Reads the code of an article or an answer: fenced, indented, numbered or bare. Each block counts
+// as a separate file, but imports of a Python block also apply to later Python blocks.
 #include <algorithm>
 #include <cctype>
 #include <optional>
@@ -15,8 +15,8 @@ namespace berth::doctor::source {
 namespace {
 
 constexpr std::size_t kMostBlocks = 100;
-constexpr int kMostTries = 6;       // of a block with prose between its lines of code
-constexpr int kMostUnanswered = 2;  // each costs up to 10 s
+constexpr int kMostTries = 6;       // for a block that has prose between its lines of code
+constexpr int kMostUnanswered = 2;  // an unanswered try costs up to 10 s
 
 bool begins_with_any(std::string_view text, std::span<const std::string_view> words) {
   return std::any_of(words.begin(), words.end(),
@@ -43,7 +43,7 @@ std::string plain(std::string_view line) {
   return text;
 }
 
-/// The first word: letters, digits, "_" and ".".
+/// The first word of the text: letters, digits, "_" and ".".
 std::string_view word_of(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 ||
@@ -89,7 +89,7 @@ constexpr std::string_view kBlockWords[] = {"if",    "elif",   "else",    "for",
                                             "try",   "except", "finally", "with", "def",
                                             "class", "async",  "match",   "case"};
 
-/// "for x in data:": a line that an indented block must follow.
+/// Whether an indented block must follow the line, as after "for x in data:".
 bool opens_block(std::string_view line) {
   const std::string code = outside_strings(line);
   return trim(code).ends_with(':') && std::find(std::begin(kBlockWords), std::end(kBlockWords),
@@ -109,7 +109,8 @@ bool looks_like_python(std::string_view line) {
   const std::string_view rest = trim(text.substr(word.size()));
   if (word.empty())
     return begins_with_any(text, std::span<const std::string_view>({")", "]", "}"}));
-  if (rest.starts_with(',')) return contains(rest, " = ");  // "x, y = f()"
+  if (rest.starts_with(','))
+    return contains(rest, " = ");  // an assignment to several names: "x, y = f()"
   constexpr std::string_view follows[] = {"=", "+=", "-=", "*=", "(", "["};
   const bool call = rest.starts_with('(') && text[word.size()] == '(';
   return call || (begins_with_any(rest, follows) && !rest.starts_with('('));
@@ -169,7 +170,7 @@ Kind kind_of_line(std::string_view line) {
   return looks_like_python(line) ? Kind::kPython : Kind::kUnknown;
 }
 
-/// The kind of a block without a language, from the kinds of its lines.
+/// Guesses the kind of a block without a stated language from its lines.
 Kind kind_of_block(const CodeBlock& block) {
   int python = 0;
   int shell = 0;
@@ -199,9 +200,9 @@ std::optional<Kind> kind_of_language(std::string_view info) {
   return std::nullopt;
 }
 
-// ---- what copying adds to lines
+// ---- removing what copying adds to lines
 
-/// The number at the begin of a line, and what follows it.
+/// The number at the beginning of a line, and the text after it.
 std::optional<std::pair<long, std::string_view>> numbered(std::string_view line) {
   const std::size_t begin = indent_of(line);
   std::size_t end = begin;
@@ -215,7 +216,8 @@ std::optional<std::pair<long, std::string_view>> numbered(std::string_view line)
   return std::pair(number, rest);
 }
 
-/// Removes line numbers if all lines have consecutive ones, and lines that are only numbers.
+/// Removes line numbers if all lines have consecutive numbers. Also removes lines that consist only
+/// of a number.
 void drop_numbers(CodeBlock& block) {
   std::vector<std::string> without;
   long last = -1;
@@ -249,7 +251,7 @@ void drop_numbers(CodeBlock& block) {
   }
 }
 
-/// Removes ">>> " and "... ", and the output between them.
+/// Removes the prompts ">>> " and "... ", and the output between them.
 void drop_prompts(CodeBlock& block) {
   const bool session = std::any_of(block.lines.begin(), block.lines.end(), [](const auto& line) {
     return trim(line.second).starts_with(">>> ");
@@ -260,7 +262,7 @@ void drop_prompts(CodeBlock& block) {
       line = text.starts_with(">>> ") || text.starts_with("... ") ? std::string(text.substr(4))
                                                                   : std::string();
     const bool prompt = block.kind == Kind::kShell &&
-                        (text.starts_with("$ ") ||  // "# ": the prompt of root
+                        (text.starts_with("$ ") ||  // "# " is the prompt of root
                          (text.starts_with("# ") && looks_like_shell(text.substr(2))));
     if (prompt) line = std::string(text.substr(2));
   }
@@ -273,9 +275,9 @@ void drop_indent(CodeBlock& block) {
   for (auto& [number, line] : block.lines) line.erase(0, std::min(least, line.size()));
 }
 
-// ---- indentation that was lost
+// ---- restoring indentation that was lost
 
-/// Whether a block is opened, and no line is indented.
+/// Whether a line opens a block but no line is indented.
 bool lost_indentation(const CodeBlock& block) {
   bool opens = false;
   for (const auto& [number, line] : block.lines) {
@@ -331,7 +333,7 @@ class Indentation {
     }
   }
 
-  /// "else" and similar: back to the block that it continues.
+  /// "else" and similar words continue a block: returns to its depth.
   bool follows(std::string_view word) {
     const auto continues = [&](std::string_view open) {
       if (word == "elif") return open == "if" || open == "elif";
@@ -346,9 +348,9 @@ class Indentation {
     return false;
   }
 
-  std::vector<std::string> open_;  // the keywords of the open blocks
+  std::vector<std::string> open_;  // the keywords that opened the current blocks
   bool just_opened_ = false;
-  bool ended_ = false;  // the line before leaves its block
+  bool ended_ = false;  // the line before ends its block, as "return" does
   bool gap_ = false;    // empty lines
   int brackets_ = 0;
 };
@@ -361,7 +363,7 @@ void indent(CodeBlock& block) {
   }
 }
 
-/// An excerpt may end with "def f():".
+/// An excerpt may end with "def f():", so add a body.
 void add_body(CodeBlock& block) {
   if (block.lines.empty() || !opens_block(block.lines.back().second)) return;
   const auto [number, line] = block.lines.back();
@@ -403,7 +405,7 @@ class Blocks {
     }
   }
 
-  /// A line outside fences: code, or prose, which ends the block.
+  /// Takes a line outside fences. It is code, or it is prose, which ends the block.
   void add_bare(int number, const std::string& line) {
     const auto after = numbered(line);
     const std::string_view code = after ? after->second : line;
@@ -447,7 +449,7 @@ class Blocks {
   }
 
   CodeBlock block_{Kind::kUnknown, false, {}};
-  std::size_t fence_ = 0;  // its length; 0: outside
+  std::size_t fence_ = 0;  // length of the open fence; 0: outside a fence
   char fence_mark_ = '`';
   bool skips_ = false;
   int brackets_ = 0;
@@ -468,7 +470,8 @@ class ArticleMarks {
     if (block.kind != Kind::kPython) has_code_ = true;
   }
 
-  /// Call after the last block. Bare lines that are not Python may be prose, unless they are all.
+  /// Call after the last block. Lines outside fences that are not Python may be prose, unless the
+  /// article has no other lines.
   void finish() {
     if (no_tree.empty() && !has_code_ && bad_line_ != 0)
       no_tree = text("the code at line {} is not valid Python", bad_line_);
@@ -532,7 +535,7 @@ class ArticleMarks {
     }
     const auto at = static_cast<std::size_t>(std::max(0, bad - before - 1));
     if (!why.empty() && bad > before && at < lines.size() && lines.size() > 1 && tries > 0) {
-      // The lines before and after the bad one may be code.
+      // The lines before and after the bad line may still be code.
       add_python({lines.begin(), lines.begin() + static_cast<long>(at)}, is_named, tries - 1);
       add_python({lines.begin() + static_cast<long>(at) + 1, lines.end()}, is_named, tries - 1);
       if (is_named && no_tree.empty())
@@ -557,8 +560,8 @@ class ArticleMarks {
   std::string python_;
   std::vector<std::string> imports_;  // of earlier blocks
   bool has_code_ = false;             // at least one block was read
-  int bad_line_ = 0;                  // the first bare block that is not Python
-  int unanswered_ = 0;                // blocks for which the interpreter gave no tree
+  int bad_line_ = 0;                  // line of the first block outside fences that is not Python
+  int unanswered_ = 0;  // number of blocks for which the interpreter returned no syntax tree
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The code of an article or an answer, taken out of its text.
+// Extracts the code from the text of an article or an answer.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace berth::doctor::source {
 
 struct CodeBlock {
   Kind kind = Kind::kUnknown;
-  bool is_named = false;  // the fence names the language; otherwise the kind is a guess
-  std::vector<std::pair<int, std::string>> lines;  // number in the article, code
+  bool is_named = false;  // the fence names the language; otherwise the kind is guessed
+  std::vector<std::pair<int, std::string>> lines;  // pairs of line number in the article, and code
 };
 
 /// Without line numbers and prompts. Lost indentation of Python is guessed from its keywords.

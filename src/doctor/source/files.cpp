@@ -1,5 +1,5 @@
-// Readers of line-based files: scripts, Dockerfiles, requirements, YAML. They skip what they do not
-// understand.
+// Readers for line-based files: scripts, Dockerfiles, requirements, YAML. They skip what they do
+// not understand.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -38,7 +38,7 @@ constexpr std::string_view kLaunchers[] = {"torchrun",
                                            "ray "};
 
 struct Batch {
-  int line = 0;  // of the GPU request
+  int line = 0;  // line of the GPU request
   long gpus = 0;
   bool several_tasks = false;
 };
@@ -63,8 +63,9 @@ void directive(Batch& batch, int line, std::string_view option) {
   batch.gpus = last_number(value);
 }
 
-/// "srun -n 4 …", or one process per GPU: "CUDA_VISIBLE_DEVICES=1 python … &". An exported list or
-/// srun with one task means a single process.
+/// Whether a command starts several processes: "srun -n 4 …", or one process per GPU as in
+/// "CUDA_VISIBLE_DEVICES=1 python … &". An exported list, or srun with one task, means a single
+/// process.
 bool starts_several(std::string_view rest) {
   int chosen = 0;
   for (const Command& command : shell_commands(rest)) {
@@ -134,7 +135,8 @@ void image_mark(Marks& marks, int line, std::string_view image) {
     add(marks, line, "old_system_image", tag);
 }
 
-/// Variables in an image that the container toolkit reads, and that every container inherits.
+/// Checks variables in an image that the container toolkit reads. Every container of the image
+/// inherits them.
 void image_setting(Marks& marks, int line, const std::string& name, const std::string& value) {
   if (name == "NVIDIA_VISIBLE_DEVICES" && (value == "none" || value == "void"))
     add(marks, line, "image_hides_gpus", value);
@@ -148,8 +150,9 @@ void image_setting(Marks& marks, int line, const std::string& name, const std::s
     add(marks, line, "image_without_compute", value);
 }
 
-/// "nvidia-driver-535", "cuda-drivers", NVIDIA-Linux-x86_64-535.run: the driver belongs on the
-/// host, and the container toolkit provides it.
+/// Whether the word is a package of the driver: "nvidia-driver-535", "cuda-drivers",
+/// NVIDIA-Linux-x86_64-535.run. The driver belongs on the host; the container toolkit provides it
+/// to containers.
 bool is_driver_package(std::string_view word) {
   const std::string_view name = word.substr(0, word.find('='));
   for (const std::string_view begin :
@@ -183,7 +186,7 @@ void build_marks(Marks& marks, const Command& command, bool has_device) {
 
 void environment_marks(CommandMarks& commands, Marks& marks, const Command& words) {
   std::vector<std::pair<std::string, std::string>> pairs;
-  std::string rest;  // of a list that was split at a space
+  std::string rest;  // the second part of a list that was split at a space
   if (words.words.size() > 2 && !contains(words.words[1], "=")) {
     pairs.emplace_back(words.words[1], words.words[2]);
     for (std::size_t i = 3; i < words.words.size(); ++i) pairs[0].second += " " + words.words[i];
@@ -235,12 +238,12 @@ std::vector<Command> commands_of(std::string_view text, int line) {
                : std::vector<Command>{{line, *std::move(words)}};
 }
 
-/// Relations between the stages of a Dockerfile.
+/// Knows how the stages of a Dockerfile depend on each other.
 class Stages {
  public:
   Stages(CommandMarks& commands, Marks& marks) : commands_(commands), marks_(marks) {}
 
-  /// An instruction with its continuation lines.
+  /// Handles an instruction together with its continuation lines.
   void instruction(int line, std::string_view text) {
     const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
     const std::string name = lower(text.substr(0, end));
@@ -257,7 +260,7 @@ class Stages {
   }
 
   void run(int line, std::string_view text, bool builds) {
-    // "nvidia-smi || true" is allowed to fail.
+    // a command such as "nvidia-smi || true" may fail
     builds = builds && !contains(text, "||");
     bool has_device = false;  // RUN --device=nvidia.com/gpu=all: BuildKit passes a CDI device
     for (Command& command : commands_of(text, line)) {
@@ -273,7 +276,7 @@ class Stages {
 
  private:
   void from(int line, const std::vector<std::string>& words) {
-    // Settings of a stage apply to another only if that is based on it.
+    // Settings of a stage apply to another stage only if that one is based on it.
     if (!stage_.empty()) paths_[stage_] = commands_.library_paths();
     commands_.finish();
     std::string image;
@@ -311,7 +314,7 @@ class Stages {
   CommandMarks& commands_;
   Marks& marks_;
   std::string stage_;
-  std::map<std::string, std::vector<int>> paths_;  // by stage: lines that set LD_LIBRARY_PATH
+  std::map<std::string, std::vector<int>> paths_;  // by stage: the lines that set LD_LIBRARY_PATH
   std::map<std::string, std::string> arguments_;   // with their defaults
 };
 
@@ -332,7 +335,7 @@ std::string here_word(std::string_view instruction) {
   return plain ? std::string(word) : "";
 }
 
-/// RUN <<EOF and RUN bash <<EOF: the text is a shell script.
+/// Whether the text of the here-document is a shell script: RUN <<EOF or RUN bash <<EOF.
 bool is_for_shell(std::string_view instruction) {
   const std::string before = lower(trim(instruction.substr(0, instruction.find("<<"))));
   return before == "run" || before.ends_with(" bash") || before.ends_with(" sh") ||
@@ -372,7 +375,7 @@ Marks dockerfile_marks(std::string_view text) {
   std::size_t at = 0;
   int line = 1;
   while (at < text.size()) {
-    // Comments and empty lines do not end a continued instruction.
+    // Comments and empty lines do not end an instruction that continues.
     std::size_t end = at;
     int lines = 0;
     for (bool more = true; more && end < text.size();) {

@@ -39,7 +39,7 @@ constexpr std::size_t kMostAnswer = 4 << 20;
   ::_exit(127);
 }
 
-/// Writes what fits; false if the other side has closed or everything is written.
+/// Writes as much as possible. Returns false if the other side has closed or everything is written.
 bool feed(Descriptor& pipe, std::string_view& rest) {
   const ssize_t count = ::send(pipe.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (count < 0) return errno == EAGAIN || errno == EINTR;
@@ -47,8 +47,8 @@ bool feed(Descriptor& pipe, std::string_view& rest) {
   return !rest.empty();
 }
 
-/// Writes and reads until the child closes its output; nullopt if the time or memory limit is
-/// reached.
+/// Writes the input and reads the output until the child closes its output. nullopt if the time or
+/// memory limit is reached.
 std::optional<std::string> converse(Descriptor& to, const Descriptor& from, std::string_view rest,
                                     std::chrono::seconds most, bool& late) {
   std::string answer;
@@ -74,7 +74,7 @@ std::optional<std::string> ask_interpreter(const std::string& python, const std:
                                            bool& late) {
   std::array<int, 2> in{};
   std::array<int, 2> out{};
-  // A socket, because a write to it can suppress SIGPIPE.
+  // Uses a socket instead of a pipe, because a write to a socket can suppress SIGPIPE.
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0) return std::nullopt;
   Descriptor theirs(in[0]);
   Descriptor to(in[1]);

@@ -1,4 +1,5 @@
-// Reads a notebook: its code cells as one Python text, its `!` and `%` lines as commands.
+// Reads a notebook. Its code cells become one Python text; lines that begin with `!` or `%` are
+// read as commands.
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
@@ -15,13 +16,13 @@ namespace {
 using nlohmann::json;
 
 struct Place {
-  int cell = 0;  // from 1, only code cells
+  int cell = 0;  // number of the code cell, from 1
   int line = 0;  // in the cell
-  int file = 1;  // the line in the file
+  int file = 1;  // line number in the file
   std::string code;
 };
 
-/// The lines of the cells, and their lines in the file.
+/// The lines of all cells, with their line numbers in the file.
 class Cells {
  public:
   explicit Cells(std::string_view bytes) : bytes_(bytes) {}
@@ -46,7 +47,8 @@ class Cells {
   std::vector<Place> places;
 
  private:
-  /// Notebooks have one string per line; otherwise the previous line number is kept.
+  /// Finds the next line in the file. Notebooks have one JSON string per line; if it is not found,
+  /// the line number does not change.
   void find(const std::string& part) {
     const std::string written = json(part).dump(-1, ' ', false, json::error_handler_t::replace);
     const std::size_t found = bytes_.find(written, at_);
@@ -61,7 +63,8 @@ class Cells {
   int cell_ = 0;
 };
 
-/// "gpus = !nvidia-smi", "shape = %env A": an assignment whose value is not Python.
+/// Whether the word begins an assignment whose value is not Python: "gpus = !nvidia-smi", "shape =
+/// %env A".
 bool assigns_escape(std::string_view word) {
   const std::size_t equals = word.find('=');
   if (equals == std::string_view::npos || equals == 0) return false;
@@ -72,7 +75,7 @@ bool assigns_escape(std::string_view word) {
           (value[0] == '%' && std::isalpha(static_cast<unsigned char>(value[1]))));
 }
 
-/// A command without "!" or "%", as IPython accepts it: "pip install torch".
+/// Whether the line is a command without "!" or "%", as IPython accepts it: "pip install torch".
 bool is_bare_command(std::string_view word) {
   for (const std::string_view begin :
        {"pip install ", "pip3 install ", "pip uninstall ", "conda install ", "mamba install ",
@@ -85,14 +88,14 @@ bool is_bare_command(std::string_view word) {
   return false;
 }
 
-/// The line continues in the next one.
+/// Whether the line continues in the next one.
 bool goes_on(std::string_view code) {
   const std::string_view word = trim(code);
   return !word.empty() &&
          std::string_view(",([{\\+-*/%=").find(word.back()) != std::string_view::npos;
 }
 
-/// Opening minus closing brackets of a line, without those in strings.
+/// The number of opening minus closing brackets in a line, ignoring strings.
 int opened_by(std::string_view code) {
   int depth = 0;
   char quote = '\0';
@@ -133,7 +136,7 @@ class NotebookMarks {
   explicit NotebookMarks(std::vector<Place> places)
       : places_(std::move(places)), commands_(marks_) {}
 
-  /// Marks by line number in the combined cells.
+  /// Returns the marks, with line numbers of the combined cells.
   Marks of(const std::string& interpreter, std::string* no_tree) {
     std::vector<std::string> python;
     CellKind kind = CellKind::kPython;
@@ -153,7 +156,7 @@ class NotebookMarks {
       marks_.push_back(std::move(mark));
     for (Mark& mark : marks_)
       if (mark.what == "library_path_too_late") mark.what = "library_path_in_notebook";
-    // The variables are also set for what such a command runs.
+    // Programs that such a command starts also inherit the variables.
     if (runs_programs_)
       std::erase_if(marks_,
                     [](const Mark& mark) { return mark.what == "library_path_in_notebook"; });
@@ -161,8 +164,8 @@ class NotebookMarks {
   }
 
  private:
-  /// A cell that is not Python (an unknown magic) is skipped and reported; the others are parsed
-  /// without it.
+  /// Returns the marks of all cells. A cell that is not Python (for example because of an unknown
+  /// magic) is skipped and reported, and the others are parsed without it.
   Marks marks_of_cells(std::vector<std::string> python, const std::string& interpreter,
                        std::string* no_tree) const {
     constexpr int kMost = 5;
@@ -185,7 +188,7 @@ class NotebookMarks {
     }
   }
 
-  /// The replacement of the line in the Python text.
+  /// The line that replaces this one in the Python text.
   std::string line(int number, std::string_view code, CellKind kind) {
     const std::string_view word = trim(code);
     if (kind == CellKind::kOther) return "";
@@ -276,7 +279,8 @@ class NotebookMarks {
                       setting_meant(setting)});
   }
 
-  /// A shell cell that only sets variables does so in a shell that exits afterwards.
+  /// A shell cell runs in a shell that exits afterwards. If it only sets variables, it has no
+  /// effect.
   void end_cell() {
     if (const std::string alone = lone_export(cell_); !alone.empty())
       for (const Command& command : cell_)
@@ -287,7 +291,8 @@ class NotebookMarks {
     cell_.clear();
   }
 
-  /// The Python statement that represents a magic for the order of statements; "" none.
+  /// A Python statement that stands for a magic, so that its position among the statements is
+  /// known; "" none.
   static std::string as_python(std::string_view word) {
     for (const std::string_view magic : {"%env ", "%set_env "}) {
       if (!word.starts_with(magic)) continue;
@@ -303,20 +308,20 @@ class NotebookMarks {
     return "";
   }
 
-  /// As a Python string.
+  /// The value as a Python string literal.
   static std::string text_of(std::string_view value) {
     return json(std::string(value)).dump(-1, ' ', true, json::error_handler_t::replace);
   }
 
-  std::vector<Command> cell_;  // of the current cell, if it is a shell cell
+  std::vector<Command> cell_;  // commands of the current cell, if it is a shell cell
   std::vector<Place> places_;
   Marks marks_;
   CommandMarks commands_;
   std::string joined_;  // a command that continues in the next line
   int first_line_ = 0;
   int depth_ = 0;               // open brackets
-  bool inside_ = false;         // a Python expression continues
-  bool runs_programs_ = false;  // a command starts one
+  bool inside_ = false;         // the line is inside a Python expression that continues
+  bool runs_programs_ = false;  // a command in the notebook starts a program
 };
 
 }  // namespace

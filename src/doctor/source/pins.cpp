@@ -12,7 +12,8 @@ struct Release {
   int major = 0, minor = 0;
 };
 
-/// For "==2.1.0+cu118"; nullopt: not a pin, or not a release.
+/// The release that a requirement pins: for "==2.1.0+cu118". nullopt if it is not a pin, or not a
+/// release.
 std::optional<Release> pinned(std::string_view requirement) {
   const std::size_t at = requirement.find("==");
   if (at == std::string_view::npos) return std::nullopt;
@@ -25,7 +26,8 @@ std::optional<Release> pinned(std::string_view requirement) {
   return Release{static_cast<int>(*major), static_cast<int>(*minor)};
 }
 
-/// "12" for "torch==2.1.0+cu121" and "nvidia-cublas-cu12"; "" none.
+/// The CUDA major in a requirement: "12" for "torch==2.1.0+cu121" and "nvidia-cublas-cu12"; ""
+/// none.
 std::string_view cuda_major(std::string_view text) {
   for (const std::string_view mark : {"+cu", "-cu"})
     if (const std::size_t at = text.rfind(mark); at != std::string_view::npos)
@@ -34,7 +36,8 @@ std::string_view cuda_major(std::string_view text) {
   return "";
 }
 
-/// https://pytorch.org/get-started/previous-versions/: each torchvision release needs a certain
+/// Whether these releases fit together. According to
+/// https://pytorch.org/get-started/previous-versions/, each torchvision release needs a certain
 /// PyTorch (0.16 needs 2.1, 0.14 needs 1.13). torchaudio's number is PyTorch's own, with a leading
 /// 0 before 2.0.
 bool goes_together(std::string_view package, const Release& torch, const Release& other) {

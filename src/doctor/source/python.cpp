@@ -50,14 +50,15 @@ std::optional<Mark> mark_of(const json& row) {
               {}};
 }
 
-/// The option of `berth run` for a value of CUDA_VISIBLE_DEVICES; "…": only known at run time.
+/// The option of `berth run` that replaces a value of CUDA_VISIBLE_DEVICES; "…" if the value is
+/// only known at run time.
 std::string devices_option(const std::string& list) {
   if (list != "…" && hides_every_device(list)) return "--gpus none";
   const std::string plain = plain_device_list(list);
   return "--devices " + (plain.empty() ? "…" : shell_word(printable(plain)));
 }
 
-/// Variables and commands use the same rules as in shell scripts.
+/// Handles variables and commands with the same rules as in shell scripts.
 void take(Mark mark, Marks& found, CommandMarks& commands) {
   if (mark.what == "setting") {
     const std::size_t end = mark.value.find('=');
@@ -135,7 +136,7 @@ Marks python_lines(std::string_view text) {
 
 Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree,
                    int* bad_line) {
-  // Ten seconds in total: if one interpreter hangs, the other still has half.
+  // Ten seconds in total. If one interpreter hangs, half of the time is left for the other.
   using std::chrono::seconds;
   const bool alone = python == "python3";
   bool late = false;

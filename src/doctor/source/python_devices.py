@@ -1,4 +1,5 @@
-"""Devices of tensors and processes: an unused result of .to(), a GPU selected by the wrong rank, CUDA in a DataLoader worker."""
+"""Finds mistakes with the devices of tensors and processes: an unused result of .to(), a GPU selected by the wrong rank, CUDA in a
+DataLoader worker."""
 
 MAKES_TENSOR = {"torch." + name for name in
                 "tensor as_tensor from_numpy zeros ones rand randn randint arange empty full eye linspace stack cat".split()}
@@ -15,7 +16,7 @@ def is_loader(source, node, depth=0):
 
 
 def tensors(source):
-    """Names that only hold tensors: created by torch, or from a DataLoader."""
+    """Names of variables that only hold tensors: created by torch, or taken from a DataLoader."""
     made = {name for name, values in source.assigned.items()
             if all(isinstance(one, ast.Call) and source.dotted(one.func) in MAKES_TENSOR for one in values)}
     for loop in source.all(ast.For):
@@ -26,7 +27,7 @@ def tensors(source):
 
 
 def dropped_moves(source):
-    """x.to("cuda") as a statement: it moves a module in place, but not a tensor."""
+    """Finds x.to("cuda") as a statement. It moves a module, but has no effect on a tensor."""
     found = tensors(source)
     for node in source.all(ast.Expr):
         call = node.value
@@ -46,7 +47,7 @@ def device_counts(source):
 
 
 def is_global_rank(source, node, depth=0):
-    """RANK, or torch.distributed.get_rank(): the rank across all machines."""
+    """Whether the node is the rank across all machines: RANK, or torch.distributed.get_rank()."""
     if depth > 4:
         return False
     if isinstance(node, ast.Name):
@@ -64,7 +65,7 @@ def is_global_rank(source, node, depth=0):
 
 
 def has_global_rank(source, node, depth=0):
-    """Uses it as a number, or in f"cuda:{rank}"."""
+    """Whether the global rank is used as a device number, also in f"cuda:{rank}"."""
     if isinstance(node, ast.Name) and node.id in source.values and depth < 4 and not is_global_rank(source, node):
         return has_global_rank(source, source.values[node.id], depth + 1)
     if isinstance(node, ast.Call) and source.dotted(node.func) == "torch.device":
@@ -77,9 +78,10 @@ def has_global_rank(source, node, depth=0):
 
 
 def ranks(source):
-    """No mark if the file uses the local rank, or divides by the number of GPUs: then it is intended.
+    """Finds devices that are selected by the global rank. A file that uses the local rank, or divides by the number of GPUs, does so on
+    purpose and gets no mark.
 
-    A variable that is called local_rank and has the global rank is not the local rank."""
+    A variable called local_rank does not count if its value is the global rank."""
     text = source.text
     for name, value in source.values.items():
         if is_global_rank(source, value):

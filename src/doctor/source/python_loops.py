@@ -1,8 +1,8 @@
-"""Marks in the steps of a training loop: calls that wait for the GPU, and values that keep the graph of a loss."""
+"""Finds slow lines in the steps of a training loop: calls that wait for the GPU, and values that keep the graph of a loss."""
 
 
 def over_epochs(losses):
-    """Loops whose steps are in an inner loop, or whose variable shows that they have few steps."""
+    """Loops that have few steps: another loop inside has the steps, or the loop variable says so."""
     few = {id(loop) for loop in losses if isinstance(loop, (ast.For, ast.AsyncFor)) and "epoch" in ast.unparse(loop.target).lower()}
     for loop in losses:
         outer = loop.parent
@@ -18,14 +18,14 @@ def written(node):
 
 
 def root(node):
-    """"self" for self.total["loss"]; "" if it is not a name."""
+    """The name at the start of an expression: "self" for self.total["loss"]; "" if it is not a name."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def plain_loss(node):
-    """The loss whose graph the value keeps: "loss" for loss * n, loss.mean(), scaler.scale(loss); "" none."""
+    """The loss whose graph the value keeps: "loss" for loss * n, loss.mean(), scaler.scale(loss). "" if there is none."""
     for _ in range(8):
         if isinstance(node, (ast.Name, ast.Attribute)):
             return written(node)
@@ -45,13 +45,13 @@ def backward_of(call, assigned):
     if method(call) not in ("backward", "manual_backward"):
         return None
     receiver = call.func.value
-    if not call.args or plain_loss(receiver) and root(receiver) in assigned:  # a loss is created in the loop, an engine is not
+    if not call.args or plain_loss(receiver) and root(receiver) in assigned:  # a name that is assigned in the loop may be a loss, an engine is not assigned there
         return receiver
     return call.args[0]
 
 
 def each_step(source):
-    """Marks in every step of a training loop, which is a loop that calls backward()."""
+    """Finds marks that apply to every step of a training loop. A training loop is a loop that calls backward()."""
     backwards = [call for call, _ in source.calls if method(call) in ("backward", "manual_backward")]
     if not backwards and "training_step" not in source.text:
         return
@@ -86,12 +86,12 @@ def each_step(source):
 
 
 def kept_values(source):
-    """(node, name, value) of sums and lists that grow from step to step."""
+    """Yields (node, name, value) for sums and lists that grow with every step."""
     for node in source.all(ast.AugAssign):
         if isinstance(node.op, ast.Add) and isinstance(node.target, (ast.Name, ast.Attribute, ast.Subscript)):
             for value in node.value.elts if isinstance(node.value, ast.List) else [node.value]:
                 yield node, node.target, value
-    for node in source.all(ast.Assign):  # "running = running + loss", "seen = seen + [loss]"
+    for node in source.all(ast.Assign):  # such as "running = running + loss", "seen = seen + [loss]"
         target, value = node.targets[0], node.value
         if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
             for one, other in ((value.left, value.right), (value.right, value.left)):
@@ -104,7 +104,7 @@ def kept_values(source):
 
 
 def is_number(value):
-    """The assigned value has no graph: loss = loss.item()."""
+    """Whether the assigned value has no graph: loss = loss.item()."""
     return any(isinstance(one, ast.Call) and (method(one) in ("item", "detach", "numpy", "tolist") or
                                               isinstance(one.func, ast.Name) and one.func.id == "float") or
                isinstance(one, ast.Attribute) and one.attr == "data" for one in ast.walk(value))
@@ -117,7 +117,7 @@ def summed_losses(source, losses, summed, assigned):
         return
     kept = [(node, keeper, plain_loss(value)) for node, keeper, value in kept_values(source)]
     sums = {id(node) for node, _, _ in kept}
-    resets, numbers = set(), set()  # (name that is set or cleared, id of the enclosing node)
+    resets, numbers = set(), set()  # resets: pairs of a name that is set or cleared, and the id of the enclosing node
     for node in source.all(ast.Assign):
         for target in node.targets if id(node) not in sums else ():
             if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
@@ -141,7 +141,7 @@ def summed_losses(source, losses, summed, assigned):
 
 
 def lightning_steps(source):
-    """{id of a Lightning module's training_step: the names it returns as loss}."""
+    """A dictionary from the id of a Lightning module's training_step to the names that it returns as loss."""
     steps = {}
     for function in source.all(ast.FunctionDef):
         if function.name != "training_step" or not isinstance(function.parent, ast.ClassDef):

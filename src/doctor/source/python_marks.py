@@ -1,6 +1,6 @@
 """Finds marks in a Python file with its syntax tree: [[line, what, value, other line], …] as JSON on stdout.
 
-Embedded in berth and run as `python3 -I -S -c` with the file on stdin; never executes or imports the file. rules.cpp
+berth contains this script and runs it with `python3 -I -S -c`, with the file on stdin. The file is never executed or imported. rules.cpp
 defines what a mark means. Uses loops instead of recursion, because a file may be nested more deeply than the recursion limit.
 """
 import ast
@@ -16,7 +16,7 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 class Source:
-    """The tree with parents, nodes by type in file order, and the meaning of each local name."""
+    """The syntax tree with parents, with the nodes by type in file order, and with the meaning of each local name."""
 
     def __init__(self, text):
         self.text = text
@@ -39,25 +39,25 @@ class Source:
         for node in self.all(ast.ImportFrom):
             for name in node.names:
                 self.names[name.asname or name.name] = "." * node.level + (node.module or "") + "." + name.name
-        # A class of this name in the file is not the library's.
+        # If the file itself defines a class with this name, it is not the library's class.
         imported = {name.asname or name.name.split(".")[0] for node in self.all(ast.Import) for name in node.names}
         for node in self.all(ast.ClassDef, ast.FunctionDef):
             if self.names.get(node.name) == KNOWN.get(node.name, "") and node.name not in imported:
                 self.names[node.name] = "." + node.name
-        self.assigned = {}  # name → all its assigned values
+        self.assigned = {}  # name → all values that are assigned to it
         for node in self.all(ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name):
                     self.assigned.setdefault(target.id, []).append(node.value)
         self.values = self.single_values()
-        for name, value in self.values.items():  # "env = os.environ" is an alias, a copy is not
+        for name, value in self.values.items():  # "env = os.environ" makes an alias; a copy is not an alias
             if isinstance(value, ast.Attribute) and self.dotted(value) == "os.environ":
                 self.names[name] = "os.environ"
         self.calls = [(call, self.dotted(call.func)) for call in self.all(ast.Call)]
         self.settings = list(self.environment_settings())
 
     def single_values(self):
-        """{name: value} of names that are assigned once in the whole file and are never a parameter."""
+        """Names that are assigned once in the whole file and are never a parameter, with their value."""
         values, twice = {}, {one.arg for one in self.all(ast.arg)}
         for node in self.all(ast.Assign, ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -70,7 +70,7 @@ class Source:
         return {name: value for name, value in values.items() if name not in twice and value is not None}
 
     def begins(self, node, depth=0):
-        """(known start of a string, whether it is complete): f"cuda:{rank}" → ("cuda:", False)."""
+        """The known start of a string, and whether this is the complete string: f"cuda:{rank}" → ("cuda:", False)."""
         if isinstance(node, ast.Name) and node.id in self.values and depth < 4:
             return self.begins(self.values[node.id], depth + 1)
         if isinstance(node, ast.JoinedStr):
@@ -106,7 +106,7 @@ class Source:
         self.marks.append([line, what, str(value)[:300], other])
 
     def dotted(self, node):
-        """The qualified name of the expression, using the imports: "torch.cuda.set_device"; "" for anything else."""
+        """The full name of the expression according to the imports: "torch.cuda.set_device". "" for anything that is not a name."""
         parts = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -135,7 +135,7 @@ class Source:
         return " ".join(said)
 
     def environment_settings(self):
-        """(node, name, value or None) of every environment variable that this process sets for itself."""
+        """Yields (node, name, value or None) for every environment variable that the process sets for itself."""
         for node in self.all(ast.Assign, ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Subscript) and self.dotted(target.value) == "os.environ":
@@ -155,7 +155,8 @@ class Source:
                     yield call, word.arg, self.text_of(word.value)
 
     def entries(self, place, given):
-        """From {"NAME": value} and dict(NAME=value), but not from a dictionary that includes another, which may be a copy."""
+        """Yields the entries of {"NAME": value} and dict(NAME=value). A dictionary that includes another one is skipped, because it may
+        be a copy of the environment."""
         if isinstance(given, ast.Dict):
             for key, value in zip(given.keys, given.values):
                 yield key or place, self.text_of(key), self.text_of(value)
@@ -180,7 +181,7 @@ def has_stars(call):
 
 
 def climb(node):
-    """(child, parent) up to the scope in which the node runs."""
+    """Yields (child, parent) from the node up to the scope in which it runs."""
     while node.parent is not None and not isinstance(node.parent, SCOPES):
         yield node, node.parent
         node = node.parent
@@ -213,7 +214,7 @@ WITHOUT_GRAPH = {"torch." + name for name in "no_grad inference_mode autograd.no
 
 
 def is_without_graph(source, node):
-    """The node or its function is inside torch.no_grad() or similar."""
+    """Whether the node or its function is inside torch.no_grad() or similar."""
     while node is not None:
         around = [item.context_expr for item in node.items] if isinstance(node, (ast.With, ast.AsyncWith)) else \
             getattr(node, "decorator_list", [])
@@ -230,7 +231,7 @@ def is_false(node):
 
 
 def device_of(source, node, depth=0):
-    """The device expression in torch.device(…), or in a name assigned to it."""
+    """The device in torch.device(…), or in a name to which this was assigned."""
     if isinstance(node, ast.Name) and node.id in source.values and depth < 4:
         return device_of(source, source.values[node.id], depth + 1)
     if isinstance(node, ast.Call) and source.dotted(node.func) == "torch.device":
@@ -243,7 +244,7 @@ def cpu_device(source, node):
 
 
 def arguments(call, names):
-    """The call's arguments after "cuda". Positional arguments get their name from `names`, if given."""
+    """The arguments of a call after "cuda", as text. Positional arguments get their names from `names`, if given."""
     if has_stars(call) or names and len(call.args) > len(names):
         return '"cuda", …'
     given = [f"{names[i]}={ast.unparse(one)}" if names else ast.unparse(one) for i, one in enumerate(call.args)]
@@ -251,13 +252,13 @@ def arguments(call, names):
 
 
 def plain_calls(source):
-    """Calls for which the name is sufficient."""
+    """Finds calls for which the function's name is enough to decide."""
     for call, name in source.calls:
         given = call.args[0] if call.args else keyword(call, "device")
         if name == "torch.cuda.set_device" and given is not None and cpu_device(source, given):
             source.mark(call, "set_device_cpu")
         elif name == "torch.cuda.amp.autocast":
-            # The new function takes the device type first, then the arguments in another order.
+            # The new function takes the device type first, and the other arguments in another order.
             source.mark(call, "old_autocast", arguments(call, ("enabled", "dtype", "cache_enabled")))
         elif name == "torch.cuda.amp.GradScaler":
             source.mark(call, "old_grad_scaler", arguments(call, ()))
@@ -266,7 +267,7 @@ def plain_calls(source):
 
 
 def always_false(source, node):
-    """lambda: False, or the name of a function that only returns it."""
+    """Whether the node is `lambda: False`, or the name of a function that only returns False."""
     if isinstance(node, ast.Lambda):
         return is_false(node.body)
     if not isinstance(node, ast.Name):
@@ -277,7 +278,7 @@ def always_false(source, node):
 
 
 def attributes_set(source):
-    """(node, dotted name, value) for "a.b = value" and setattr(a, "b", value)."""
+    """Yields (node, full name, value) for "a.b = value" and setattr(a, "b", value)."""
     for node in source.all(ast.Assign):
         for target in node.targets:
             yield node, source.dotted(target), node.value
@@ -287,7 +288,7 @@ def attributes_set(source):
 
 
 def claims_less_memory(said):
-    """"to save GPU memory", "节省显存"; not "faster, but needs more memory"."""
+    """Whether a comment says that the line saves GPU memory: "to save GPU memory", "节省显存". "faster, but needs more memory" does not."""
     costs = r"(more|extra|additional|higher)[^.]{0,20}(memory|vram)|(更多|额外|增加)[^。]{0,8}[内显]存|[内显]存[^。]{0,8}(更多|增加|变大)"
     return bool(re.search(r"memory|vram|\boom\b|内存|显存", said)) and not re.search(costs, said)
 
@@ -306,7 +307,7 @@ def assignments(source):
 
 
 def unread_settings(source):
-    """Variables that neither PyTorch nor the file reads."""
+    """Finds variables that neither PyTorch nor the file itself reads."""
     read = set()
     for node in source.all(ast.Subscript):
         if isinstance(node.ctx, ast.Load) and source.dotted(node.value) == "os.environ":
@@ -330,11 +331,11 @@ def apex(source):
 
 
 def half_without_scaler(source):
-    """autocast to fp16 with backward(), but no gradient scaling in the file."""
+    """Finds autocast to fp16 together with backward(), in a file without gradient scaling."""
     if "scale" in source.text.lower() or not any(method(call) == "backward" for call, _ in source.calls):
         return
     for call, name in source.calls:
-        body = getattr(call.parent.parent, "body", None)  # of the enclosing with
+        body = getattr(call.parent.parent, "body", None)  # the body of the enclosing with statement
         if is_without_graph(source, body[0] if isinstance(body, list) and len(body) == 1 else call):
             continue
         kind = keyword(call, "dtype")

@@ -1,11 +1,11 @@
-"""Marks that depend on the order of execution, and on enclosing loops and handlers."""
+"""Finds marks that depend on the order of execution, and on enclosing loops and exception handlers."""
 import builtins
 
 STARTS = {"torch.cuda." + name for name in (
     "init current_device get_device_name get_device_properties get_device_capability mem_get_info synchronize "
     "set_device").split()}
 ASKS = {"torch.cuda.is_available", "torch.cuda.device_count"}
-# Calls of other frameworks that initialize CUDA, which reads the variable once at that time.
+# Calls of other frameworks that initialize CUDA, which reads the variable only at that time.
 OTHER_STARTS = {"tensorflow." + name for name in (
     "constant Variable zeros ones eye fill linspace convert_to_tensor Session compat.v1.Session InteractiveSession "
     "config.list_physical_devices config.list_logical_devices config.get_visible_devices "
@@ -28,7 +28,7 @@ STARTS_CHILD = re.compile(
 BUILTINS = set(dir(builtins))
 POOLED = ("map", "imap", "imap_unordered", "map_async", "starmap", "starmap_async", "apply", "apply_async", "submit")
 CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.ExceptHandler, ast.Match, ast.comprehension) + LOOPS
-MOST_BRANCHES = 200  # per scope; hand-written files have fewer
+MOST_BRANCHES = 200  # in one scope; files written by hand have fewer
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -37,13 +37,13 @@ def names_cuda(source, node):
 
 
 def may_name_cuda(source, node):
-    """"cuda" if torch.cuda.is_available() else "cpu": the GPU if there is one."""
+    """Whether the expression can be a CUDA device: "cuda" if torch.cuda.is_available() else "cpu"."""
     device = device_of(source, node)
     return isinstance(device, ast.IfExp) and (names_cuda(source, device.body) or names_cuda(source, device.orelse))
 
 
 def makers(source, node):
-    """All calls whose result is assigned to the name; [] if any other value is assigned to it."""
+    """All calls whose result is assigned to the name. Empty if any other value is assigned to it."""
     if not isinstance(node, ast.Name):
         return []
     made = source.assigned.get(node.id, [])
@@ -51,7 +51,7 @@ def makers(source, node):
 
 
 def trains(source, call):
-    """A framework's own training loop, which uses the GPU if there is one."""
+    """Whether the call is a framework's own training loop, which uses the GPU if there is one."""
     what = method(call)
     made = makers(source, call.func.value) if what in ("fit", "predict", "evaluate", "train_on_batch", "train", "validate", "test") else []
     names = [source.dotted(one.func) for one in made]
@@ -66,7 +66,7 @@ def trains(source, call):
 
 
 def starts_cuda(source, call, name):
-    """Certainly initializes CUDA in this process."""
+    """Whether the call certainly initializes CUDA in this process."""
     if name in STARTS or name in OTHER_STARTS:
         return not (call.args and cpu_device(source, call.args[0]))
     if name == "onnxruntime.InferenceSession":
@@ -85,7 +85,7 @@ def starts_cuda(source, call, name):
 
 
 def unconditional(leaves, nodes):
-    """The first node that every call of its function executes; `leaves`: statements that may end the function earlier."""
+    """The first of the nodes that every call of their function executes. `leaves` are statements that may end the function earlier."""
     first_leaf = min((one.lineno for one in leaves), default=None)
     for node in sorted(nodes, key=lambda one: one.lineno):
         around = [parent for _, parent in climb(node)]
@@ -97,7 +97,7 @@ def unconditional(leaves, nodes):
 
 
 def by_scope(nodes):
-    """{id of a scope: the nodes that run in it}"""
+    """A dictionary from the id of a scope to the nodes that run in it."""
     scopes = {}
     for node in nodes:
         scopes.setdefault(id(scope_of(node)), []).append(node)
@@ -105,7 +105,8 @@ def by_scope(nodes):
 
 
 def with_calls(source, found):
-    """The nodes, and calls of functions in this file that certainly execute one: (node in the order, the node meant)."""
+    """The nodes, and the calls of functions in this file that certainly execute one. Each item is (node in the order of execution, node
+    that is meant)."""
     made, called = {}, {}
     for one in source.all(ast.FunctionDef):
         made.setdefault(one.name, []).append(one)
@@ -117,7 +118,7 @@ def with_calls(source, found):
               if len(functions) == 1 and not functions[0].decorator_list}
     meant = {id(node): node for node in found}
     pairs, new = [(node, node) for node in found], found
-    for _ in range(4):  # functions that call other functions
+    for _ in range(4):  # functions may call other functions, up to this depth
         more = []
         for scope, nodes in by_scope(new).items():
             name = single.get(scope)
@@ -132,7 +133,7 @@ def with_calls(source, found):
 
 
 def branches(node):
-    """{an if, a try, …: its branch that contains the node}, up to the scope."""
+    """A dictionary from each enclosing if, try and so on, up to the scope, to its branch that contains the node."""
     parts = {}
     for child, parent in climb(node):
         if isinstance(parent, (ast.If, ast.Try, ast.IfExp)):
@@ -146,7 +147,7 @@ def branches(node):
 
 
 def comes_before(first, then):
-    """Both run in the same scope, and `first` may have been executed before `then`."""
+    """Whether both run in the same scope and `first` may have been executed before `then`."""
     if (first.lineno, first.col_offset) >= (then.lineno, then.col_offset) or scope_of(first) is not scope_of(then):
         return False
     one, other = branches(first), branches(then)
@@ -160,7 +161,7 @@ def comes_before(first, then):
 
 
 def surely_runs(first, then):
-    """`first` is in no condition or loop of its own, so it is always executed before `then`."""
+    """Whether `first` is always executed before `then`, because it is in no condition or loop of its own."""
     around = {id(parent) for _, parent in climb(then)}
     for child, parent in climb(first):
         if id(parent) in around:
@@ -172,7 +173,7 @@ def surely_runs(first, then):
 
 
 def first_ones(nodes):
-    """{id of a scope: its first node of each branch}, which is always executed before later ones."""
+    """A dictionary from the id of a scope to its first node of each branch, which is always executed before later ones."""
     firsts = {}
     for scope, inside in by_scope(nodes).items():
         seen = {}
@@ -184,7 +185,7 @@ def first_ones(nodes):
 
 
 def visible_devices(source):
-    """CUDA_VISIBLE_DEVICES set when CUDA has already read it."""
+    """Finds CUDA_VISIBLE_DEVICES being set after CUDA has already read it."""
     late = {node: value for node, name, value in source.settings if name == "CUDA_VISIBLE_DEVICES"}
     if not late:
         return
@@ -209,14 +210,14 @@ def visible_devices(source):
 
 
 def is_for_children(children, node):
-    """A process that is started later in the same scope inherits it."""
+    """Whether a process that is started later in the same scope inherits the variable."""
     loop = loop_of(node)
     started = children.get(id(scope_of(node)), ())
     return bool(started) and (started[-1].lineno > node.lineno or loop is not None and any(loop_of(call) is loop for call in started))
 
 
 def library_path(source):
-    """The loader reads LD_LIBRARY_PATH only when a process starts."""
+    """Finds LD_LIBRARY_PATH being set at run time. The loader reads it only when a process starts."""
     for node, name, _ in source.settings:
         if name in ("LD_LIBRARY_PATH", "LD_PRELOAD") and not any(
                 STARTS_CHILD.match(called) for _, called in source.calls) and "Popen" not in source.text:
@@ -227,7 +228,7 @@ def forks(source):
     if "spawn" in source.text or "forkserver" in source.text or sys.version_info >= (3, 14):
         return
     starts = [call for call, name in source.calls if starts_cuda(source, call, name)]
-    # With a GPU these also initialize CUDA. Only the calls in the child show that there is one.
+    # If there is a GPU, these calls initialize CUDA as well. Only the calls in the child show that there is one.
     likely = [call for call, _ in source.calls if method(call) == "to" and call.args and may_name_cuda(source, call.args[0])]
     functions = {one.name: one for one in source.all(ast.FunctionDef)}
 
@@ -261,7 +262,7 @@ def within(node, parent):
 
 
 def handlers(source):
-    calls = {}  # id of a try → the functions its body calls
+    calls = {}  # id of a try statement → the functions that its body calls
     for call, name in source.calls:
         if isinstance(call.func, ast.Name) and call.func.id in BUILTINS or method(call) in ("append", "info", "warning"):
             continue
@@ -278,7 +279,7 @@ def handlers(source):
 
 
 def moved_to_the_processor(handler):
-    """Names of tensors that the handler moves to the CPU, so that repeating the call needs no GPU memory."""
+    """Names of tensors that the handler moves to the CPU. Repeating the call then needs no GPU memory."""
     moved = set()
     for node in ast.walk(handler):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and (
@@ -289,9 +290,9 @@ def moved_to_the_processor(handler):
 
 
 def passes_any_cuda(test, error):
-    """The text, such as "CUDA", if the condition is true for every error of CUDA; else None.
+    """The searched text, such as "CUDA", if the condition is true for every error of CUDA; else None.
 
-    "CUDA" in str(e) and tries < 3 is, but not with "out of memory" in str(e) beside it."""
+    The condition `"CUDA" in str(e) and tries < 3` is an example. It no longer is if it also requires `"out of memory" in str(e)`."""
     if isinstance(test, ast.BoolOp):
         found = [passes_any_cuda(one, error) for one in test.values]
         narrow = isinstance(test.op, ast.And) and any(
@@ -323,7 +324,8 @@ def gpu_names(source):
 
 
 def work_in_handler(source, handler, inside):
-    """The first call that starts the function again, or certainly needs GPU memory; None if the handler moves to the CPU."""
+    """The first call in the handler that starts the function again or certainly needs GPU memory. None if the handler moves its tensors
+    to the CPU."""
     if any(isinstance(node, ast.Call) and (method(node) == "cpu" or any(constant(given) == "cpu" for given in node.args))
            for node in inside):
         return None
@@ -384,7 +386,7 @@ def distributed(source):
             source.mark(call, "loader_without_sampler", "", wraps[0].lineno)
 
 
-WAITS = ("synchronize", "item", "cpu", "tolist", "numpy")  # these methods wait for the GPU
+WAITS = ("synchronize", "item", "cpu", "tolist", "numpy")  # methods that wait for the GPU
 
 
 def timings(source):
@@ -434,7 +436,7 @@ BATCHES = re.compile(r"(per_device_)?(train_|eval_|test_)?batch(_?size)?", re.I)
 
 
 def batches(source):
-    """GPU memory limits a batch; the number of cores does not."""
+    """Finds batch sizes that depend on the number of cores. GPU memory limits a batch, cores do not."""
     if not re.search(r"\b(torch|tensorflow|keras|jax|transformers)\b", source.text):
         return
     given = [(word.value, word.value) for call, _ in source.calls for word in call.keywords if BATCHES.fullmatch(word.arg or "")]
@@ -459,7 +461,7 @@ def leaves(node):
 
 
 def is_guarded(call, checks):
-    """A condition, a try or an earlier check keeps the call from running without a GPU."""
+    """Whether a condition, a try or an earlier check prevents the call on a machine without a GPU."""
     for child, parent in climb(call):
         if isinstance(parent, ast.Try) and any(child is one for one in parent.body):
             return True
@@ -470,7 +472,7 @@ def is_guarded(call, checks):
 
 
 def current_device(source):
-    """torch.cuda.current_device() raises an error if there is no GPU. Programs that need a GPU anyway may call it."""
+    """Finds calls of torch.cuda.current_device(), which raises an error if there is no GPU. Programs that need a GPU anyway may call it."""
     found = [call for call, name in source.calls if name == "torch.cuda.current_device"]
     if not found or re.search(r"nccl|local_rank|set_device|distributed", source.text, re.I) or any(
             method(call) == "cuda" for call, _ in source.calls):
@@ -494,8 +496,8 @@ def prunes(source):
 
 
 def settings_and_commands(source):
-    """Variables and commands, for the rules shared with shell scripts."""
-    # Together with cuBLAS's workspace it is intended: it makes results reproducible.
+    """Returns variables and commands, for the rules that also apply to shell scripts."""
+    # Setting cuBLAS's workspace as well shows that it is intended: it makes results reproducible.
     deterministic = any(name == "CUBLAS_WORKSPACE_CONFIG" for _, name, _ in source.settings)
     for node, name, value in source.settings:
         if name == "CUDA_LAUNCH_BLOCKING" and deterministic:

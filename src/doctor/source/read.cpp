@@ -29,7 +29,8 @@ Error refused(const std::string& path, const std::string& why) {
                  "file, or an article: berth doctor train.py"))};
 }
 
-/// The error for a folder. Its hint is --venv for an environment, otherwise the Python files in it.
+/// The error for a folder. For an environment its hint is --venv, otherwise it is to name the
+/// Python files in it.
 Error a_folder(const std::string& path) {
   const std::string shown = shell_word(printable(path));
   const bool is_venv = ::access((path + "/pyvenv.cfg").c_str(), F_OK) == 0;
@@ -39,8 +40,8 @@ Error a_folder(const std::string& path) {
                   : "berth doctor " + shown + (path.ends_with('/') ? "*.py" : "/*.py")};
 }
 
-/// Windows shells write UTF-16 ("pip freeze > requirements.txt"), marked by the first two bytes;
-/// nullopt otherwise.
+/// Converts UTF-16, which Windows shells write ("pip freeze > requirements.txt"). The first two
+/// bytes mark it; nullopt without them.
 std::optional<std::string> from_utf16(std::string_view bytes) {
   const bool little = bytes.starts_with("\xff\xfe"), big = bytes.starts_with("\xfe\xff");
   if (!little && !big) return std::nullopt;
@@ -77,7 +78,7 @@ Kind kind_by_name(std::string_view path) {
 }
 
 Result<std::string> bytes_of(const std::string& path) {
-  // Non-blocking, so that a FIFO without a writer does not block us.
+  // Opens without blocking, because a FIFO without a writer would block.
   const bool is_input = path == "-";
   const Descriptor file(is_input
                             ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
@@ -121,7 +122,7 @@ Marks marks_of(Kind kind, std::string_view bytes, const std::string& python, std
   return {};
 }
 
-/// Adds the source line to every mark; drops marks beyond the end of the file.
+/// Adds the source line to every mark. Marks beyond the end of the file are removed.
 void add_code(std::vector<Mark>& marks, std::string_view bytes) {
   const auto lines = split(bytes, '\n');
   std::erase_if(marks, [&](const Mark& mark) {
@@ -165,7 +166,7 @@ Result<Source> read(const std::string& path, const std::string& python) {
   if (kind == Kind::kUnknown)
     return refused(path, std::string(tr("not a kind of file that the doctor reads")));
   if (auto text = from_utf16(*bytes)) {
-    if (kind != Kind::kRequirements)  // only pip accepts it
+    if (kind != Kind::kRequirements)  // only requirements files for pip can contain this
       return refused(path, std::string(tr("it is UTF-16: save it as UTF-8")));
     *bytes = *std::move(text);
   }

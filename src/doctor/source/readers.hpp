@@ -1,4 +1,4 @@
-// The readers behind read_bytes(). Each returns marks without `code`.
+// The readers that read_bytes() calls. They return marks without `code`.
 #pragma once
 
 #include <chrono>
@@ -13,22 +13,22 @@ namespace berth::doctor::source {
 
 using Marks = std::vector<Mark>;
 
-/// Uses the syntax tree from `python`; without it, line patterns, and `no_tree` says why.
-/// `bad_line`: the line of a syntax error; 0: none or unknown.
+/// Uses the syntax tree from `python`; if there is none, uses line patterns, and `no_tree` says
+/// why. `bad_line`: the line of a syntax error; 0: none or unknown.
 Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree,
                    int* bad_line = nullptr);
-/// The code cells and their `!` and `%` lines.
+/// Reads the code cells with their `!` and `%` lines.
 Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree);
-/// One cell of a notebook: Python with `!` and `%` lines.
+/// Reads one cell of a notebook: Python with `!` and `%` lines.
 Marks cell_marks(const std::vector<std::string>& lines, const std::string& python,
                  std::string* no_tree);
 /// Whether it is JSON with cells in notebook format 4.
 bool is_notebook(std::string_view bytes);
-/// Only finds unambiguous lines; skips comments and multi-line strings.
+/// Finds marks by line patterns. Only reports clear cases; skips comments and multi-line strings.
 Marks python_lines(std::string_view text);
 
-/// The answer of Python's parser, called by the embedded script; nullopt: no answer. `python`: a
-/// path or a name in PATH. `late`: set if the time was over.
+/// Runs the embedded script with a Python interpreter and returns its output; nullopt if there is
+/// none. `python` is a path or a name in PATH. `late` is set if the time limit was reached.
 std::optional<std::string> ask_interpreter(const std::string& python, const std::string& script,
                                            std::string_view input, std::chrono::seconds most,
                                            bool& late);

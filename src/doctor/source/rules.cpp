@@ -1,4 +1,4 @@
-// What a mark means: one row each, sorted by rule number. The readers only find marks.
+// The meaning of each mark, in one row, sorted by rule number. The readers only find marks.
 #include "doctor/source/source.hpp"
 
 #include <algorithm>
@@ -350,11 +350,11 @@ char letter(Kind kind) {
 }
 
 bool applies(const Row& row, Kind kind) {
-  if (kind == Kind::kArticle) return true;  // it can have code of every kind
+  if (kind == Kind::kArticle) return true;  // an article can contain code of every kind
   return std::string_view(row.kinds).find(letter(kind)) != std::string_view::npos;
 }
 
-/// Fills the text with the mark's values.
+/// Puts the mark's values into the text.
 std::string filled(std::string all, const Source& source, const Mark& mark) {
   const std::string meant = mark.meant.empty() ? "…" : mark.meant;
   constexpr std::string_view kScript = "-- python {file}";
@@ -401,7 +401,7 @@ model::Diagnosis diagnose(const std::vector<Source>& sources,
   model::Diagnosis diagnosis;
   std::map<std::string, std::string> unseen;  // rule → why
   std::map<std::string, bool>
-      found;  // rules that apply to a file's kind → whether one found something
+      found;  // the rules that apply to a file's kind, and whether each found something
   for (const Source& source : sources) {
     for (const Row& row : kRows) {
       if (!applies(row, source.kind) || !wanted(only, row.id)) continue;
@@ -424,7 +424,7 @@ model::Diagnosis diagnose(const std::vector<Source>& sources,
   for (const std::string& id : only)
     if (!found.contains(id) && id.starts_with("SRC"))
       diagnosis.not_checked.push_back({id, text("it applies to other kinds of files")});
-  // In the given file order, each from top to bottom.
+  // Sorts by file in the given order, and by line within a file.
   std::stable_sort(diagnosis.findings.begin(), diagnosis.findings.end(),
                    [&](const Finding& a, const Finding& b) {
                      const auto place = [&](const Finding& one) {

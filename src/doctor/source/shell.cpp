@@ -60,8 +60,8 @@ class Reader {
     }
     ++at_;
   }
-  /// The rest of the line still contains commands; the text after it, up to the delimiter, does
-  /// not.
+  /// Reads a here-document. The rest of the line still contains commands; the text from the next
+  /// line to the delimiter does not.
   void here_document() {
     ++at_;
     const std::size_t end = std::min(text_.find('\n', at_), text_.size());
@@ -144,7 +144,7 @@ bool any_word(const std::vector<std::string>& words, auto&& test) {
   return std::any_of(words.begin(), words.end(), test);
 }
 
-/// What is wrong with an invalid list, and what was meant: "0;1", "[0,1]", "cuda:0".
+/// Why a list of devices is invalid, and what was meant: for "0;1", "[0,1]", "cuda:0".
 std::pair<std::string, std::string> odd_list(std::string_view value) {
   std::string_view bare = trim(value);
   if (bare == "None") return {"visible_names_nothing", "-1"};
@@ -165,7 +165,8 @@ std::pair<std::string, std::string> odd_list(std::string_view value) {
                  : std::pair{std::string(), std::string()};
 }
 
-/// The first token that CUDA ignores, with all after it, because of a space before it; "" none.
+/// The first token with a space before it. CUDA ignores it and all tokens after it. "" if there is
+/// none.
 std::string dropped_from(std::string_view value) {
   for (const std::string_view token : listed_devices(value)) {
     const bool blank = trim(token).empty();
@@ -209,7 +210,8 @@ std::string wheel_tag_for(std::string_view package) {
 
 namespace {
 
-/// 'python_version < "3.8"' and similar: no supported Python matches.
+/// Whether a requirement is only for old Pythons: 'python_version < "3.8"' and similar. No
+/// supported Python matches these.
 bool is_for_old_pythons(std::string_view requirement) {
   constexpr std::string_view kName = "python_version";
   const std::size_t marker = requirement.find(';');
@@ -299,11 +301,11 @@ void CommandMarks::add_split_list(int line, std::string_view value, std::string_
 
 namespace {
 
-/// The packages in PyTorch's index that PyTorch's project builds.
+/// Packages in PyTorch's index that the PyTorch project itself builds.
 constexpr std::string_view kOfTorch[] = {"torch", "torchvision", "torchaudio", "torchcodec"};
 
-/// "pip install torch --index-url URL && pip install numpy" for a command with a second index; ""
-/// if there are only PyTorch's packages, or the rest cannot be separated.
+/// The commands that replace one command with a second index: "pip install torch --index-url URL &&
+/// pip install numpy". "" if there are only PyTorch's packages, or the rest cannot be separated.
 std::string split_by_index(const std::vector<std::string>& words, std::size_t from) {
   constexpr std::string_view kOption = "--extra-index-url";
   constexpr std::string_view kOfBoth[] = {"-U",       "--upgrade",     "-q", "--quiet", "--user",
@@ -363,7 +365,8 @@ void CommandMarks::pip(const Command& command, std::size_t from) {
   pins.finish(marks_);
 }
 
-/// Assignments in other syntax: "set NAME=0" from Windows, and "NAME = 0", which no shell accepts.
+/// Reports assignments in another syntax: "set NAME=0" from Windows, and "NAME = 0", which no shell
+/// accepts.
 bool CommandMarks::foreign_setting(const Command& command) {
   const std::vector<std::string>& words = command.words;
   if (words.empty()) return false;
@@ -387,7 +390,7 @@ bool CommandMarks::foreign_setting(const Command& command) {
   return true;
 }
 
-/// Reads leading assignments; returns the index of the first other word.
+/// Reads the assignments at the start of a command. Returns the index of the first other word.
 std::size_t CommandMarks::settings(const Command& command) {
   const std::vector<std::string>& words = command.words;
   bool exported = false;
@@ -399,7 +402,7 @@ std::size_t CommandMarks::settings(const Command& command) {
     if (name.empty()) continue;
     const std::string value = words[first].substr(name.size() + 1);
     const bool more = first + 1 < words.size();
-    // "0, 1" without quotes: the shell makes it two words.
+    // Without quotes, the shell splits "0, 1" into two words.
     std::string rest;
     while (name == "CUDA_VISIBLE_DEVICES" && (value + rest).ends_with(',') &&
            first + 1 < words.size() && listed_number(words[first + 1]))

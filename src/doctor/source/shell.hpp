@@ -24,7 +24,7 @@ std::string misspelt_variable(std::string_view name);
 /// A misspelt key in PYTORCH_CUDA_ALLOC_CONF, and the one that was probably meant.
 std::pair<std::string, std::string> misspelt_allocator_key(std::string_view value);
 
-/// The requirements of one list or command.
+/// The pinned requirements of one list or command.
 class Pins {
  public:
   void add(int line, std::string_view requirement);
@@ -38,22 +38,24 @@ class Pins {
   std::vector<Pin> all_;
 };
 
-/// Marks that depend on several commands: a path set for wheels needs wheels.
+/// Collects the marks of commands. Some depend on several commands: a library path for wheels is
+/// useless if no wheel is installed.
 class CommandMarks {
  public:
   explicit CommandMarks(Marks& marks) : marks_(marks) {}
   void add(const Command& command);
   void add_setting(int line, std::string_view name, std::string_view value);
-  /// CUDA_VISIBLE_DEVICES=0, 1 without quotes: "0," and the words after it.
+  /// Reports CUDA_VISIBLE_DEVICES=0, 1 without quotes. `value` is "0,", and `rest` has the words
+  /// after it.
   void add_split_list(int line, std::string_view value, std::string_view rest);
   /// Call after the last command: adds marks that depend on several commands. Later commands are
   /// judged separately.
   void finish();
-  /// The library paths set here, for a Dockerfile stage that is based on this one.
+  /// The lines that set the library path, for a Dockerfile stage that is based on this one.
   [[nodiscard]] std::vector<int> library_paths() const { return library_paths_; }
   void inherit(std::vector<int> library_paths) { library_paths_ = std::move(library_paths); }
 
-  /// A call of nvcc from Python needs the toolkit on purpose.
+  /// Python code that calls nvcc needs the toolkit on purpose.
   bool asks_toolkit_on_purpose = false;
 
  private:
@@ -69,25 +71,25 @@ class CommandMarks {
   bool wheels_ = false;
 };
 
-/// "NAME=VALUE" if the commands only set a GPU variable, in a shell that exits afterwards; ""
-/// otherwise.
+/// "NAME=VALUE" if the commands do nothing but set a GPU variable, in a shell that exits
+/// afterwards; otherwise "".
 std::string lone_export(std::span<const Command> commands);
-/// The intended setting: "CUDA_VISIBLE_DEVICES=0,1" for "0, 1"; "NAME=…" if unknown.
+/// The setting that was intended: "CUDA_VISIBLE_DEVICES=0,1" for "0, 1"; "NAME=…" if unknown.
 std::string setting_meant(const std::string& setting);
 
-/// Adds a mark for a misleading requirement, such as "tensorflow-gpu==2.9". `is_command`: it is
-/// part of a command, and so is its replacement.
+/// Adds a mark for a misleading requirement, such as "tensorflow-gpu==2.9". If `is_command`, the
+/// requirement is part of a command, and the suggested replacement is a command as well.
 void requirement_mark(Marks& marks, int line, std::string_view requirement,
                       bool is_command = false);
-/// Whether it is a channel or index of PyTorch's wheels.
+/// Whether the address is a channel or an index of PyTorch's wheels.
 bool is_wheel_index(std::string_view url);
-/// "torch==2.5.1+cu121", or "torch==2.5.1", which such an index has as 2.5.1+cu121. pip prefers
-/// that version to PyPI's, because it is higher.
+/// Whether the requirement is for PyTorch: "torch==2.5.1+cu121", or "torch==2.5.1", which such an
+/// index has as 2.5.1+cu121. pip prefers 2.5.1+cu121 to PyPI's 2.5.1, because it counts as higher.
 bool names_torch_build(std::string_view requirement);
-/// "cu121" of such an index's address.
+/// The build that the address of such an index names: "cu121".
 std::string wheel_tag(std::string_view url);
-/// The index that replaces "cudatoolkit=11.3". It has the same CUDA major, so that the driver is
-/// new enough.
+/// The name of the index that replaces "cudatoolkit=11.3". It has the same CUDA major, so the
+/// driver is new enough.
 std::string wheel_tag_for(std::string_view package);
 
 Marks shell_marks(std::string_view text);

@@ -1,5 +1,5 @@
-// Checks users' source files, without executing them, for lines with an unexpected effect. Readers
-// convert a file to marks (plain values); rules.cpp defines what a mark means.
+// Checks users' source files, without executing them, for lines whose effect is not what the user
+// expects. Readers convert a file to marks (plain values); rules.cpp defines what a mark means.
 #pragma once
 
 #include <span>
@@ -19,26 +19,26 @@ enum class Kind {
   kDockerfile,
   kRequirements,
   kYaml,     // environment.yml, compose.yaml, Kubernetes
-  kArticle,  // Markdown, or pasted text with code
+  kArticle,  // Markdown, or other pasted text that contains code
   kUnknown,
 };
 
 /// A place in a file that a rule is about.
 struct Mark {
   int line = 0;
-  std::string what;        // "set_device_cpu": a row of rules.cpp
-  std::string value;       // the value for the row's sentence
-  int other = 0;           // another line that it mentions; 0 none
-  std::string code = {};   // the line itself, trimmed and printable
+  std::string what;        // name of a row in rules.cpp: "set_device_cpu"
+  std::string value;       // the value that the row's sentence shows
+  int other = 0;           // number of another line that the sentence mentions; 0 none
+  std::string code = {};   // the text of the line, trimmed and printable
   std::string where = {};  // additional location: "code cell 3, line 2"
-  std::string meant = {};  // the intended value, for the replacement: a GPU list
+  std::string meant = {};  // the intended value for the replacement, such as a GPU list
 };
 
 struct Source {
   std::string path;
   Kind kind = Kind::kUnknown;
   std::vector<Mark> marks;
-  /// Why Python's syntax tree is missing; then only unambiguous rows are checked.
+  /// why there is no syntax tree of the Python code; in that case, only clear cases are checked
   std::string no_tree;
 };
 
@@ -46,11 +46,11 @@ struct Source {
 /// may contain {0}, {2} (intended value; "…" if unknown) and {file}.
 struct Row {
   const char* what;
-  const char* id;  // "SRC02"; a rule can have several marks
+  const char* id;  // rule id, such as "SRC02"; a rule can have several marks
   model::Severity severity;
-  const char* seen;     // the line it is about, for the rule list
+  const char* seen;     // what the line does, for the list of rules
   const char* title;    // msgid
-  const char* command;  // to paste, or to write instead; "" none
+  const char* command;  // a command to paste, or text to write instead; "" none
   const char* says;     // msgid; "" if the command is clear
   /// File kinds in which it can occur: letters of "pnsdry" (python, notebook, shell, docker,
   /// requirements, yaml).
@@ -59,18 +59,18 @@ struct Row {
 
 [[nodiscard]] std::span<const Row> rows();
 
-/// Determined by the name, otherwise by the first bytes.
+/// The kind according to the file's name, otherwise to its first bytes.
 [[nodiscard]] Kind kind_of(std::string_view path, std::string_view bytes);
 
-/// `path`: "-" is standard input. Fails with kInvalidArgument (E0807): missing, not a regular file,
-/// unreadable, too large, or of unknown kind; or E0860: an article without code. `python` only
-/// parses Python code: a path or a name in PATH.
+/// Reads a file; "-" is standard input. Fails with kInvalidArgument: E0807 if the file is missing,
+/// not a regular file, unreadable, too large, or of unknown kind; E0860 if it is an article without
+/// code. `python` (a path or a name in PATH) is only used to parse Python code.
 [[nodiscard]] Result<Source> read(const std::string& path, const std::string& python = "python3");
-/// The same for bytes in memory.
+/// The same for a file's content in memory.
 [[nodiscard]] Source read_bytes(std::string path, Kind kind, std::string_view bytes,
                                 const std::string& python = "python3");
 
-/// Findings by file and line. `only`: rule ids; empty: all.
+/// Findings by file and line. `only` has the ids of the rules to run; empty: all.
 [[nodiscard]] model::Diagnosis diagnose(const std::vector<Source>& sources,
                                         const std::vector<std::string>& only = {});
 

@@ -1,4 +1,4 @@
-// Reads three kinds of YAML by lines and indentation.
+// Reads three kinds of YAML files by lines and indentation.
 #include <algorithm>
 
 #include "base/text_parts.hpp"
@@ -28,7 +28,7 @@ const Line* gpu_image(std::span<const Line> lines) {
   return found == lines.end() ? nullptr : &*found;
 }
 
-/// A service that selects GPUs is meant to use one.
+/// The line with which a service selects GPUs, so that it is meant to use one.
 const Line* gpu_setting(std::span<const Line> lines) {
   const auto found = std::find_if(lines.begin(), lines.end(), [](const Line& line) {
     const std::size_t at = line.text.find("NVIDIA_VISIBLE_DEVICES");
@@ -40,7 +40,7 @@ const Line* gpu_setting(std::span<const Line> lines) {
   return found == lines.end() ? nullptr : &*found;
 }
 
-/// "pytorch" without quotes of either kind.
+/// The word without single or double quotes.
 std::string_view unquoted(std::string_view word) {
   word = trim(word);
   const bool quoted = word.size() > 1 && (word.front() == '"' || word.front() == '\'') &&
@@ -57,7 +57,7 @@ std::vector<std::string_view> flow_items(std::string_view list) {
   return items;
 }
 
-/// Accepts both list syntaxes, at any position in the file.
+/// Whether the channel is in the file, at any position and in either list syntax.
 bool has_pytorch_channel(const Lines& lines) {
   std::string_view section;
   for (const Line& line : lines) {
@@ -80,7 +80,8 @@ void conda_mark(Marks& marks, int line, std::string_view item, bool from_channel
     marks.push_back({line, "conda_pytorch_listed", std::string(item), 0, {}, {}, {}});
 }
 
-/// `NAME: "value"`, `- NAME=value`, `environment: {NAME: "value"}`, for names that rules read.
+/// Finds marks in settings of variables that rules read: `NAME: "value"`, `- NAME=value`,
+/// `environment: {NAME: "value"}`.
 void setting_marks(Marks& marks, const Lines& lines) {
   CommandMarks commands(marks);
   const auto add = [&](int number, std::string_view text) {
@@ -118,7 +119,7 @@ void setting_marks(Marks& marks, const Lines& lines) {
 void conda_marks(Marks& marks, const Lines& lines) {
   const bool from_channel = has_pytorch_channel(lines);
   setting_marks(marks, lines);
-  std::size_t pip = std::string_view::npos;  // indentation of its list
+  std::size_t pip = std::string_view::npos;  // indentation of pip's list
   Mark index{0, "extra_index_listed", {}, 0, {}, {}, {}};
   bool exact = false;
   Pins pins;
@@ -171,15 +172,16 @@ void compose_marks(Marks& marks, const Lines& lines) {
   }
 }
 
-/// Where a manifest names GPUs; 0: nowhere.
+/// The lines in which a manifest names GPUs; 0 if none does.
 struct GpuLines {
   int limit = 0;
   int request = 0;
-  int node = 0;  // a node selector, affinity or toleration: it selects nodes, and gives no GPU
+  int node = 0;  // line of a node selector, affinity or toleration, which selects nodes but
+                 // provides no GPU
 };
 
-/// "limits" for a line below `limits:`, and for `limits: {nvidia.com/gpu: 1}`; "key" for a
-/// toleration or an affinity.
+/// The section that a line belongs to: "limits" for a line below `limits:`, and for `limits:
+/// {nvidia.com/gpu: 1}`; "key" for a toleration or an affinity.
 std::string_view section_of(std::span<const Line> document, std::size_t at) {
   const std::size_t indent = document[at].indent;
   const std::string_view text = document[at].text;
@@ -200,7 +202,7 @@ GpuLines gpu_lines(std::span<const Line> document) {
   for (std::size_t i = 0; i < document.size(); ++i) {
     if (!contains_any(document[i].text, names)) continue;
     const std::string_view section = section_of(document, i);
-    int unused = 1;  // such as an annotation
+    int unused = 1;  // a place that has no effect, such as an annotation
     int& line = section == "limits"                             ? found.limit
                 : section == "requests"                         ? found.request
                 : section == "nodeSelector" || section == "key" ? found.node
@@ -210,7 +212,7 @@ GpuLines gpu_lines(std::span<const Line> document) {
   return found;
 }
 
-/// A command or variable that only makes sense with a GPU.
+/// The line with a command or variable that only makes sense with a GPU.
 const Line* gpu_program(std::span<const Line> document) {
   constexpr std::string_view words[] = {"vllm serve",
                                         "vllm.entrypoints",
@@ -234,7 +236,7 @@ const Line* gpu_program(std::span<const Line> document) {
 }
 
 void kubernetes_marks(Marks& marks, std::span<const Line> document) {
-  // A reference ("*gpu") or another way to get a GPU.
+  // These words are other ways to get a GPU, or references such as "*gpu".
   constexpr std::string_view given[] = {"resourceClaims", "runtimeClassName", ": *", "<<:"};
   constexpr std::string_view training[] = {"train.py", "torchrun", "accelerate launch",
                                            "deepspeed"};
@@ -268,7 +270,7 @@ void kubernetes_marks(Marks& marks, std::span<const Line> document) {
 
 Marks yaml_marks(std::string_view text) {
   Marks marks;
-  if (contains(text, "{{")) return marks;  // a template has no values yet
+  if (contains(text, "{{")) return marks;  // a template does not have its values yet
   const Lines lines = lines_of(text);
   const auto top = [&](std::string_view name) {
     return std::any_of(lines.begin(), lines.end(), [&](const Line& line) {
