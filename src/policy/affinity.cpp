@@ -21,7 +21,7 @@ std::vector<int> cpus_of(const std::string& list) {
   return model::parse_cpu_list(list).value_or(std::vector<int>());
 }
 
-/// Processors near any of the devices, ascending.
+/// CPUs near any of the devices, ascending.
 std::vector<int> near_devices(const model::Placement& placement, const model::Snapshot& snapshot) {
   std::vector<int> all;
   for (const int index : placement.devices) {
@@ -34,8 +34,8 @@ std::vector<int> near_devices(const model::Placement& placement, const model::Sn
   return all;
 }
 
-/// Where this device's share of its node's processors begins. Devices of one node divide them
-/// evenly.
+/// The index of the first CPU in this device's share. The devices of a NUMA node divide the node's
+/// CPUs evenly.
 std::size_t share_begins(const model::Placement& placement, const model::Snapshot& snapshot,
                          std::size_t cpus) {
   const Device* mine = find(snapshot, placement.devices.front());
@@ -52,7 +52,7 @@ std::size_t share_begins(const model::Placement& placement, const model::Snapsho
   return together == 0 ? 0 : before * cpus / together;
 }
 
-/// `count` processors: first near ones, starting at the device's share, then others.
+/// Picks `count` CPUs: first the near ones, starting at the device's share, then others.
 std::vector<int> pick(const std::vector<int>& close, const std::vector<int>& allowed,
                       std::size_t begin, std::size_t count) {
   std::vector<int> picked;
@@ -71,7 +71,7 @@ std::string limits_of(const model::CpuBudget& cpu) {
   return text("{} of {} cores may be used", cpu.cores_affinity, cpu.cores_total);
 }
 
-/// Processors that this process may use and no job has.
+/// CPUs that this process may use and that no job has.
 std::vector<int> free_cpus(const model::Snapshot& snapshot, const model::Ledger& ledger) {
   auto cpus = cpus_of(snapshot.host.cpu.affinity);
   cpus.erase(

@@ -1,4 +1,4 @@
-// Chooses a job's processors and number of threads, after its devices are chosen. Pure.
+// Chooses a job's CPUs and number of threads, after its devices are chosen. Pure.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace berth::policy {
 
-/// Sets cpus, threads and their reasons. With a device: the processors near it that this process
-/// may use, or as many of them as --cpus says; devices of one node get different ones. Without a
-/// device, --cpus pins the job only if there is a ledger, because otherwise two jobs could be
-/// pinned to the same cores. No core is given to two jobs. Fails with kRefused (E0417: --cpus is
-/// above the affinity or quota; E0412: jobs have too many cores).
+/// Sets cpus, threads and their reasons. With a device, chooses CPUs near it that this process may
+/// use, as many as --cpus says or else all of them. Devices of one NUMA node get different CPUs.
+/// Without a device, --cpus pins the job only if there is a ledger, because otherwise two jobs
+/// could be pinned to the same cores. No core is given to two jobs. Fails with kRefused (E0417:
+/// --cpus is above the affinity or quota; E0412: jobs have too many cores).
 [[nodiscard]] Status set_processors(model::Placement& placement, const model::Request& request,
                                     const model::Snapshot& snapshot, const model::Ledger& ledger);
 

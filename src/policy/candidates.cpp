@@ -28,8 +28,8 @@ bool computes(const model::DeviceProcess& process) {
   return process.kind.compute || process.kind.mps || !process.kind.graphics;
 }
 
-/// A process without a known partition may be in any of them; then the partition's own memory
-/// decides.
+/// A process without a known partition may be in any partition. In that case the partition's own
+/// memory decides.
 bool partition_busy(const Device& device, const Partition& part, const model::Snapshot& snapshot,
                     const model::Ledger& ledger) {
   if (device.processes_unknown) return true;
@@ -46,7 +46,7 @@ bool partition_busy(const Device& device, const Partition& part, const model::Sn
          (!part.memory_used_bytes || *part.memory_used_bytes >= std::max(256 * kMiB, total / 20));
 }
 
-/// A device that uses the host's memory has as much free as the host.
+/// A device that uses the host's memory has as much free memory as the host.
 std::optional<std::uint64_t> free_of(const Device& device, const model::Snapshot& snapshot) {
   const auto& readings = device.readings;
   std::optional<std::uint64_t> free;
@@ -110,7 +110,7 @@ void add_partitions(std::vector<Candidate>& all, const Device& device,
 }
 
 /// Memory promised to a job counts as taken even before it is used. If a job uses more than
-/// promised, the excess is taken from the free memory.
+/// promised, the excess also reduces the free memory.
 void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
                  const model::Ledger& ledger) {
   candidate.strangers = candidate.busy;
@@ -151,9 +151,10 @@ int health_rank(const Candidate& c) {
   }
 }
 
-/// For --memory: on unused GPUs the most free memory wins. Otherwise the GPU with the least busy
-/// compute units wins, in steps of 10 %, then the most free memory. Of MIG partitions the smallest
-/// wins, so that larger ones stay free.
+/// The order of devices for --memory. Among unused GPUs, the one with the most free memory is
+/// first. Otherwise it is the GPU with the least busy compute units, in steps of 10 %, then the one
+/// with the most free memory. Among MIG partitions it is the smallest, so that larger ones stay
+/// free.
 std::uint64_t load_to_share(const Candidate& c) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
   const std::uint64_t free = std::min(kMost, c.free_bytes.value_or(0) / kMiB);
@@ -164,15 +165,15 @@ std::uint64_t load_to_share(const Candidate& c) {
   return (static_cast<std::uint64_t>(percent / 10) << 33U) + kMost - free;
 }
 
-/// Less is better: memory in use, in steps of 256 MiB, so that the driver's own few MiB do not
-/// decide between two idle devices.
+/// Memory in use, in steps of 256 MiB, so that the driver's own few MiB do not decide between two
+/// idle devices. Less is better.
 std::uint64_t load(const Candidate& c, std::optional<std::uint64_t> need) {
   if (need) return load_to_share(c);
   if (c.partition != nullptr) return c.partition->memory_used_bytes.value_or(0) / (256 * kMiB);
   return c.device->readings.memory_used_bytes.value_or(0) / (256 * kMiB);
 }
 
-/// Of equally free partitions the largest wins. Whole devices all count the same here.
+/// Among equally free partitions, the largest is first. Whole devices are all equal here.
 std::uint64_t smallness(const Candidate& c) {
   const std::uint64_t size =
       c.partition == nullptr ? 0 : c.partition->memory_total_bytes.value_or(0) / kMiB;
@@ -191,7 +192,8 @@ auto cost_of_one(const Candidate& c, std::optional<std::uint64_t> need) {
                     load(c, need), smallness(c), identity(c));
 }
 
-/// Domain, bus and device number as one number. A device without an address is far from all others.
+/// Domain, bus and device number, combined into one number. A device without an address is far from
+/// all others.
 std::int64_t place_on_bus(const Device& device) {
   std::int64_t place = 0;
   for (std::string_view part : split(device.pci_address, ':')) {

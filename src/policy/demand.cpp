@@ -19,7 +19,7 @@ int position(const std::vector<std::string>& units, const std::string& id) {
   return found == units.end() ? -1 : static_cast<int>(found - units.begin());
 }
 
-/// Memory of foreign processes: all memory in use except what jobs use of their leases.
+/// Memory of foreign processes: all memory in use, except what jobs use of their leases.
 std::uint64_t taken_by_strangers(const Candidate& candidate, const model::Snapshot& snapshot,
                                  const model::Ledger& ledger) {
   if (!candidate.capacity_bytes || !candidate.free_bytes) return 0;
@@ -33,7 +33,7 @@ std::uint64_t taken_by_strangers(const Candidate& candidate, const model::Snapsh
   return used - std::min(used, by_jobs);
 }
 
-/// The same machine without any use: a request that fails here can never succeed.
+/// The same machine with nothing in use. A request that fails on it can never succeed.
 model::Snapshot emptied(model::Snapshot snapshot) {
   snapshot.processes.clear();
   snapshot.unattributed.clear();
@@ -128,7 +128,7 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
         with_cards && request.devices.empty() && processor_graphics(*candidate.device);
     const int at = position(units, id_of(candidate));
     if (at < 0 || is_part || is_small || !may_be_had(candidate, request, visible, named)) continue;
-    // One device may be of any vendor; several must share one.
+    // A single device may be of any vendor. Several devices must have the same vendor.
     const auto vendor = demand.devices > 1 ? candidate.device->vendor : model::Vendor::kOther;
     by_vendor[vendor].push_back(at);
   }

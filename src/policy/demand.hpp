@@ -25,14 +25,14 @@ namespace berth::policy {
                            const std::vector<std::string>& drained = {},
                            const std::vector<std::string>& lent = {});
 
-/// What the request needs at once. `allowed` are the units it may choose from: the named and
-/// visible ones, of the vendor with the most of them. Fails as place() does if waiting cannot help:
-/// E0411, E0413 to E0420.
+/// What the request needs at the same time. `allowed` are the units that it may choose from: those
+/// that are named and visible, of the vendor that has most of them. Fails as place() does if
+/// waiting cannot help: E0411, E0413 to E0420.
 [[nodiscard]] Result<Demand> demand_of(const model::Request& request,
                                        const model::Snapshot& snapshot,
                                        const std::vector<std::string>& units);
 
-/// The same request for the CPU only.
+/// The same request, but for the CPU only.
 [[nodiscard]] model::Request on_cpu(model::Request request);
 
 }  // namespace berth::policy

@@ -34,7 +34,7 @@ using model::Setting;
 using model::Vendor;
 using User = std::map<std::string, std::string>;
 
-/// A device of one vendor that the job gets, and its number for that vendor.
+/// A device that the job gets, and its number among the devices of its vendor.
 struct Chosen {
   const Device* device = nullptr;
   std::size_t number = 0;
@@ -75,14 +75,16 @@ class Writer {
     environment_.settings.push_back({action, std::move(name), std::move(value), std::move(why)});
   }
 
-  /// For what the placement requires: replaces the user's value, which already limited the choice.
+  /// Sets a variable that the placement requires. This replaces the user's value, which has already
+  /// limited the choice.
   void demand(const std::string& name, const std::string& value, std::string why) {
     const std::string* had = of_user(name);
     const bool same = had != nullptr && *had == value;
     add(same ? Setting::Action::kKeep : Setting::Action::kSet, name, value, std::move(why));
   }
 
-  /// For what is only a better default: keeps the user's value, unless --override.
+  /// Sets a variable that is only a better default. The user's value is kept, unless --override is
+  /// given.
   void prefer(const std::string& name, const std::string& value, std::string why) {
     const std::string* had = of_user(name);
     if (had != nullptr && !had->empty() && !options_.override_user && *had != value)
@@ -125,14 +127,14 @@ std::string numbers(const std::vector<Chosen>& chosen) {
   return out;
 }
 
-/// "0,1,2": all devices that a lower layer selected.
+/// "0,1,2": numbers for all devices that a lower layer selected.
 std::string count_up(std::size_t count) {
   std::string out;
   for (std::size_t i = 0; i < count; ++i) out += (i == 0 ? "" : ",") + std::to_string(i);
   return out;
 }
 
-/// "" if one of them has no uuid.
+/// The uuids as a list; "" if one of the devices has no uuid.
 std::string uuids(const std::vector<Chosen>& chosen) {
   std::string out;
   for (const Chosen& one : chosen) {
@@ -143,8 +145,8 @@ std::string uuids(const std::vector<Chosen>& chosen) {
   return out;
 }
 
-/// CUDA's indices skip a lost GPU, and a GPU with MIG enabled is listed as its partition, so
-/// indices are not reliable here.
+/// Whether indices are unreliable: CUDA's indices skip a lost GPU, and list a GPU with MIG enabled
+/// as its partition.
 bool indices_shift(const std::vector<const Device*>& devices) {
   return std::any_of(devices.begin(), devices.end(), [](const Device* d) {
     return d->health == Health::kLost || d->health == Health::kNoAnswer ||
@@ -180,7 +182,7 @@ void Writer::nvidia() {
         text("a GPU here has no uuid, and indices may shift because another is not well"));
 }
 
-/// In ROCr's form: "GPU-" and 16 hexadecimal digits.
+/// Whether a uuid has ROCr's form: "GPU-" and 16 hexadecimal digits.
 bool rocr_uuid(const std::string& uuid) {
   return uuid.size() == 20 && uuid.rfind("GPU-", 0) == 0 &&
          uuid.find_first_not_of("0123456789abcdefABCDEF", 4) == std::string::npos;
@@ -238,8 +240,8 @@ void Writer::tpu() {
     return;
   }
   demand("TPU_VISIBLE_CHIPS", numbers(chosen), text("the chips chosen for this job"));
-  // A part of a host's chips needs its shape as well. These are the possible shapes (JAX
-  // documentation, TPU pods).
+  // A job that gets only some of a host's chips also needs the shape in which they are connected.
+  // These are the possible shapes (JAX documentation, TPU pods).
   static constexpr std::array<std::pair<std::size_t, const char*>, 3> kShapes{
       {{1, "1,1,1"}, {2, "1,2,1"}, {4, "2,2,1"}}};
   for (const auto& [count, shape] : kShapes)
@@ -263,7 +265,7 @@ void Writer::note_opencl() {
   }
 }
 
-/// "4,2" → 4: OpenMP's value for the first nesting level.
+/// OpenMP's value for the first nesting level: 4 for "4,2".
 std::optional<int> threads_in(const std::string& value) {
   const auto number = parse_integer(value.substr(0, value.find(',')), 1, 8192);
   if (!number) return std::nullopt;
@@ -274,7 +276,8 @@ void Writer::threads() {
   const std::string* omp = of_user("OMP_NUM_THREADS");
   const auto own = omp == nullptr ? std::nullopt : threads_in(*omp);
   if (own && !options_.override_user) {
-    // If unset, the other variables follow OMP_NUM_THREADS. Setting them would override the user.
+    // The user has set OMP_NUM_THREADS. Variables that are not set follow it, so setting them would
+    // override the user.
     environment_.threads = *own;
     return add(Setting::Action::kKeep, "OMP_NUM_THREADS", *omp, text("set before: kept"));
   }
@@ -282,16 +285,16 @@ void Writer::threads() {
   const std::string why = text("one thread for each usable core");
   for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
     prefer(name, count, why);
-  // NumExpr fails to import if this is above NUMEXPR_MAX_THREADS, 64 by default (numexpr,
-  // utils.py).
+  // NumExpr fails to import if its number of threads is above NUMEXPR_MAX_THREADS, which is 64 by
+  // default (numexpr, utils.py).
   const std::string* most = of_user("NUMEXPR_MAX_THREADS");
   const int limit = most == nullptr ? 64 : threads_in(*most).value_or(64);
   prefer("NUMEXPR_NUM_THREADS", std::to_string(std::min(placement_.threads, limit)), why);
 }
 
 /// After every parallel region, a waiting thread of GCC's OpenMP spins 300,000 times, some
-/// milliseconds. On a shared machine it occupies the core that the thread it waits for needs.
-/// Decision 18 has the figures.
+/// milliseconds. On a shared machine, it may then occupy the core that another thread needs, for
+/// which it waits. Decision 18 has the figures.
 void Writer::waiting() {
   constexpr const char* kSpins = "10000";
   if (environment_.threads < 2) return;
@@ -320,7 +323,8 @@ model::Environment environment_for(const model::Placement& placement,
   return Writer(placement, snapshot, user, options).write();
 }
 
-// BERTH_SET="CUDA_VISIBLE_DEVICES=0;OMP_NUM_THREADS=2": no value that Berth sets has a semicolon.
+// Writes BERTH_SET="CUDA_VISIBLE_DEVICES=0;OMP_NUM_THREADS=2". Semicolons can separate values,
+// because no value that Berth sets contains one.
 
 void set_variables(const model::Environment& environment,
                    std::map<std::string, std::string>& variables) {

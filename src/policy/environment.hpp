@@ -11,7 +11,7 @@
 namespace berth::policy {
 
 struct EnvironmentOptions {
-  bool override_user = false;  // --override: replace values the user set
+  bool override_user = false;  // --override: replace values that the user has set
   bool quiet = false;          // --quiet: TF_CPP_MIN_LOG_LEVEL=1
 };
 
@@ -22,12 +22,12 @@ inline constexpr const char* kSetByBerth = "BERTH_SET";
 /// Applies the settings to the caller's variables.
 void set_variables(const model::Environment& environment,
                    std::map<std::string, std::string>& variables);
-/// The user's own variables: without those that still have the value Berth set for the surrounding
-/// job.
+/// The user's own variables. Leaves out variables that still have the value which Berth set for the
+/// surrounding job.
 [[nodiscard]] std::map<std::string, std::string> without_berths(
     std::map<std::string, std::string> variables);
 
-/// `user`: the caller's environment, or only the variables that matter here.
+/// `user` is the caller's environment, or only those variables that matter here.
 [[nodiscard]] model::Environment environment_for(const model::Placement& placement,
                                                  const model::Snapshot& snapshot,
                                                  const std::map<std::string, std::string>& user,

@@ -25,13 +25,13 @@ class FairShare {
   explicit FairShare(std::chrono::milliseconds half_life) : half_life_(half_life) {}
 
   void set_weight(int user, double weight);
-  /// The user uses this many more devices from now on; negative: fewer.
+  /// From now on, the user uses this many more devices; negative: fewer.
   void use(int user, double more_devices, Instant now);
-  /// The user's first job begins to wait.
+  /// Call when the first job of a user begins to wait.
   void wait(int user, Instant now);
-  /// No job of the user waits any more.
+  /// Call when no job of the user waits any more.
   void stop_waiting(int user, Instant now);
-  /// Restores the value of an earlier queue. Call it before the user waits for anything.
+  /// Restores a value from an earlier queue. Call this before the user waits for anything.
   void set_ahead(int user, double seconds, Instant now);
   /// Device-seconds per weight that the user has had above the floor.
   [[nodiscard]] double ahead(int user, Instant now) const;
@@ -40,10 +40,10 @@ class FairShare {
  private:
   struct Account {
     double weight = 1;
-    double had = 0;  // device-seconds per weight, at counted_
+    double had = 0;  // device-seconds per weight, up to the time counted_
     double in_use = 0;
     bool waits = false;
-    Instant left{0};  // when the last job stopped waiting
+    Instant left{0};  // when the user's last job stopped waiting
   };
   void count(Instant now);
   [[nodiscard]] double had(const Account& account, Instant now) const;

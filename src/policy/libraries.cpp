@@ -22,15 +22,16 @@ struct Row {
   std::array<std::string_view, 3> files;
   std::string_view cuda, rocm, xpu;
   bool builds_differ;
-  bool beneath_others;  // nearly every program loads it (numpy), so mentioned only if there is
-                        // nothing else
+  bool beneath_others;  // nearly every program loads it (as numpy), so it is only mentioned if
+                        // there is no other library
   const char* on_nvidia_cpu;
   const char* on_nvidia_gpu;
   const char* on_amd_cpu;
   const char* on_intel_cpu;
 };
 
-// The most important first. Facts are from the projects' installation pages, 2024 to 2026.
+// The most important library is first. The facts are from the installation pages of the projects,
+// 2024 to 2026.
 constexpr std::array<Row, 18> kRows{{
     {"torch",
      {"/libtorch_cpu.so", "", ""},
@@ -239,7 +240,8 @@ bool any_has(const std::vector<std::string>& files, std::string_view part) {
                      [&](const std::string& file) { return file.find(part) != std::string::npos; });
 }
 
-/// "/usr/lib/libtorch_cpu.so.1.13" → "1.13"; a version without a dot is ignored.
+/// The version in a file's name: "1.13" for "/usr/lib/libtorch_cpu.so.1.13". A version without a
+/// dot is ignored.
 std::string version_of(const std::vector<std::string>& files, std::string_view part) {
   for (const std::string& file : files) {
     const auto at = part.empty() ? std::string::npos : file.find(part);
@@ -283,8 +285,8 @@ std::string shown(const LibraryFact& fact) {
   return out;
 }
 
-/// The vendor of a GPU that the program could have used: NVIDIA, then AMD, then Intel, because
-/// libraries support them in this order.
+/// The vendor of a GPU that the program could have used. NVIDIA comes first, then AMD, then Intel,
+/// because this is the order in which libraries support them.
 std::optional<Vendor> usable_vendor(const model::Snapshot& snapshot) {
   for (const Vendor vendor : {Vendor::kNvidia, Vendor::kAmd, Vendor::kIntel})
     for (const model::Device& device : snapshot.devices)

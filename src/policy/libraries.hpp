@@ -1,5 +1,5 @@
-// advise(): which compute libraries a program loaded, and what each needs to use the GPU. Pure:
-// file names in, sentences out.
+// advise(): which compute libraries a program loaded, and what each of them needs to use the GPU.
+// Pure: takes file names and returns sentences.
 #pragma once
 
 #include <string>
@@ -11,9 +11,10 @@ namespace berth::policy {
 
 /// One compute library, recognised by the files a process has mapped.
 struct LibraryFact {
-  std::string name;     // as imported: "torch", "numpy"
+  std::string name;     // name for `import`: "torch", "numpy"
   std::string version;  // from the file's name; usually ""
-  std::string build;  // "CPU build", "CUDA build", … (translated); "" if there is one build only
+  std::string
+      build;  // "CPU build", "CUDA build", … (translated); "" if there is only one kind of build
   bool can_use_gpu = false;  // this build contains GPU code
 };
 
@@ -24,8 +25,8 @@ struct LibraryAdvice {
 };
 
 /// `mapped_files`: paths from /proc/PID/maps in any order, possibly repeated or with " (deleted)";
-/// they may not be valid text. Makes no suggestions if the snapshot has no usable GPU: then the
-/// machine is the reason, not the program.
+/// they may not be valid text. Makes no suggestions if the snapshot has no usable GPU, because then
+/// the machine is the reason and not the program.
 [[nodiscard]] LibraryAdvice advise(const std::vector<std::string>& mapped_files,
                                    const model::Snapshot& snapshot);
 

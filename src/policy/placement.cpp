@@ -20,8 +20,8 @@
 namespace berth::policy {
 namespace {
 
-/// If there is a card, use integrated graphics only by name. A job that got them would have CUDA or
-/// ROCm hidden, although it could have shared the card.
+/// If there is a card, use integrated graphics only if the user names it. A job that got them would
+/// have CUDA or ROCm hidden, although it could have shared the card.
 void leave_out_processor_graphics(Search& search) {
   const auto cards =
       only(visible_of(search), [](const Candidate& c) { return !processor_graphics(*c.device); });
@@ -62,8 +62,9 @@ std::string instead_of_waiting(const Search& search, const Error& held) {
   return hint;
 }
 
-/// No options: one free GPU. If all are busy, wait for one instead of sharing a used GPU. If no GPU
-/// can be used at all, use the CPU; that is not an error.
+/// Chooses devices if the user gave no options: one free GPU. If all are busy, the job waits for
+/// one and does not share one. If no GPU can be used at all, the job uses the CPU, which is not an
+/// error.
 Result<Candidates> whatever_there_is(const Search& search, std::vector<std::string>& reasons) {
   const auto visible = visible_of(search);
   auto idle = choose(idle_of(usable_of(visible)), 1, {});
@@ -125,7 +126,7 @@ Result<Candidate> named(const Search& search, const Unit& unit) {
                  text("{} does not allow {}", search.visible.variables, label(mine.front())),
                  text("unset the variable, or name one of its devices")};
   const auto usable = usable_of(visible);
-  // A device that does not answer may recover, so try it if the user names it.
+  // A device that does not answer may recover, so try it if the user named it.
   const Obstacle obstacle = visible.front().obstacle;
   if (usable.empty() && obstacle == Obstacle::kLeased)
     return Error{ErrorCode::kRefused, "E0412", held(visible.front(), search), "berth jobs"};
@@ -168,7 +169,7 @@ Result<Candidates> by_name(const Search& search, const std::vector<Unit>& units)
   for (const Candidate& c : *chosen) {
     if (need && c.free_bytes.value_or(0) < *need) return no_memory(search, {c}, 1, *need);
     if (need && !has_share(c, search)) return no_share(search, {c}, 1);
-    // A whole device is requested, so no job may have memory on it.
+    // A whole device was requested, so no job may have memory on it.
     if (!need && c.lease != nullptr)
       return Error{ErrorCode::kRefused, "E0412", held(c, search), "berth jobs"};
   }
@@ -279,7 +280,8 @@ Result<model::Placement> place_leased(const model::Request& request,
   named.all_gpus.reset();
   named.gpus.reset();
   auto placement = place(units.empty() ? request : named, snapshot);
-  // A lease without a GPU: use the request's reasons if it also leads to the CPU.
+  // If the lease has no GPU, use the request's reasons, provided that the request also leads to the
+  // CPU.
   if (units.empty() && (!placement || !placement->devices.empty()))
     placement = place(on_cpu(request), snapshot);
   if (placement && !affinity.empty()) {

@@ -13,14 +13,14 @@
 
 namespace berth::policy {
 
-/// No option: the best free device; E0412 if all are busy; the CPU if none can be used. --gpus N: N
-/// unused devices. --memory SIZE: a device with that much free memory, which other jobs may share;
-/// unused devices come first, by free memory, then the least used ones. --devices: exactly these,
-/// used or not. Fails with kNoDevice (E0411: no device, or too few), kRefused (E0412: none is free
-/// enough; says who holds them; E0416: the environment hides too many; E0417: too few cores; E0419:
-/// the named one cannot be used), kInvalidArgument (E0413, E0414, E0415: as model::select_devices;
-/// E0418: a device that no job can get). A unit that the ledger lists as leased is never given
-/// again, not even by name.
+/// Without options: the best free device; E0412 if all are busy; the CPU if no device can be used.
+/// --gpus N: N unused devices. --memory SIZE: a device with that much free memory, which other jobs
+/// may share; unused devices come first, by free memory, then the least used ones. --devices:
+/// exactly these, used or not. Fails with kNoDevice (E0411: no device, or too few), kRefused
+/// (E0412: none is free enough; says who holds them; E0416: the environment hides too many; E0417:
+/// too few cores; E0419: the named one cannot be used), kInvalidArgument (E0413, E0414, E0415: as
+/// model::select_devices; E0418: a device that no job can get). A unit that the ledger lists as
+/// leased is never given again, not even by name.
 [[nodiscard]] Result<model::Placement> place(const model::Request& request,
                                              const model::Snapshot& snapshot,
                                              const model::Ledger& ledger = {});

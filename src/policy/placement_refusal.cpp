@@ -44,20 +44,20 @@ namespace {
 
 // Sentences.
 
-/// A size that is safely free, in the form --memory accepts.
+/// An amount of memory that is surely free, in the form that --memory accepts.
 std::string memory_to_ask_for(std::uint64_t free) {
   return free >= (1ULL << 30) ? fmt::format("{}GiB", free >> 30)
                               : fmt::format("{}MiB", std::max<std::uint64_t>(1, free >> 20));
 }
 
-/// "job 12 (zhao); job 14 (li) 8.0 GiB"
+/// The leases on a candidate: "job 12 (zhao); job 14 (li) 8.0 GiB".
 std::string leases_of(const Candidate& c, const Search& search) {
   std::string out;
   const std::string id = unit_id(*c.device, c.partition);
   for (const model::Holding& one : search.ledger.holdings) {
     if (one.unit != id) continue;
     out += out.empty() ? "" : "; ";
-    // Job 0 stands for no job.
+    // Job 0 means that no job of this broker holds it.
     if (one.job == 0) {
       out += one.user.empty() ? text("drained: it gets no new jobs")
                               : text("a job of another user's broker");
@@ -92,7 +92,7 @@ std::string counted(int count, const std::string& name) {
 Error none_here(const Search& search) {
   const model::Driver& driver = search.snapshot.driver;
   const bool broken = driver.state == "error" || driver.state == "no answer";
-  // A failing driver may hide devices.
+  // The driver may have failed and hide devices.
   std::string message =
       broken ? text("no GPU of this machine can be used") : text("there is no GPU on this machine");
   std::map<std::string, int> not_managed, out_of_reach;
@@ -128,14 +128,15 @@ std::string instead(const Search& search, const Candidates& visible, int count) 
   return hint.empty() ? call_with(search.request, "--cpu") : hint;
 }
 
-/// A silent device may answer again, and a leased one may be returned; other obstacles need a
-/// person.
+/// Whether the device may become usable without a person: a silent device may answer again, and a
+/// leased one may be returned.
 bool may_come_free(const Candidate& c) {
   return c.obstacle == Obstacle::kNone || c.obstacle == Obstacle::kNoAnswer ||
          c.obstacle == Obstacle::kTaken || c.obstacle == Obstacle::kLeased;
 }
 
-/// The most that one job can have here; the number of free devices would not help much.
+/// A command with as many devices as one job can have here. Naming the number of free devices would
+/// not help much.
 std::string as_many_as_are_here(const Search& search, const Candidates& visible, int count) {
   const auto possible = only(visible, may_come_free);
   for (int fewer = count - 1; fewer >= 1; --fewer)
@@ -170,12 +171,12 @@ std::size_t whole_devices(const Candidates& from) {
       from.begin(), from.end(), [](const Candidate& c) { return c.partition == nullptr; }));
 }
 
-/// No job's end can help, so nobody should wait: E0420 instead of E0412.
+/// The error E0420 instead of E0412: no job's end can help, so waiting is useless.
 Error never(const Search& search, std::string message, const Candidates& visible, int count) {
   return {ErrorCode::kNoDevice, "E0420", std::move(message), instead(search, visible, count)};
 }
 
-/// Too many devices are lost, prohibited or otherwise unusable.
+/// The error if too many devices are lost, prohibited or otherwise unusable.
 std::optional<Error> too_few_usable(const Search& search, const Candidates& visible, int count) {
   const auto possible = only(visible, may_come_free);
   if (!choose(possible, count, {}).empty()) return std::nullopt;
@@ -187,7 +188,7 @@ std::optional<Error> too_few_usable(const Search& search, const Candidates& visi
                visible, count);
 }
 
-/// For devices that do not answer: no job's end makes them answer.
+/// What to do if devices do not answer, which no job's end can change.
 std::string instead_of_silence(const Search& search, const Candidates& visible, int count) {
   const auto speaking = only(visible, [](const Candidate& c) {
     return may_come_free(c) && c.obstacle != Obstacle::kNoAnswer;
@@ -196,7 +197,7 @@ std::string instead_of_silence(const Search& search, const Candidates& visible, 
   return choose(speaking, count, {}).empty() ? "berth doctor\n" + hint : hint;
 }
 
-/// More memory than the devices have when idle.
+/// The error if the request needs more memory than the devices have when idle.
 std::optional<Error> too_large(const Search& search, const Candidates& visible, int count,
                                std::uint64_t need) {
   const auto fits = [&](const Candidate& c) { return c.capacity_bytes.value_or(need) >= need; };

@@ -19,7 +19,7 @@ namespace berth::policy {
 
 using Candidates = std::vector<Candidate>;
 
-/// A request with everything derived from it once.
+/// A request, with everything that is computed from it once.
 struct Search {
   const model::Request& request;
   const model::Snapshot& snapshot;
@@ -40,18 +40,18 @@ Candidates only(const Candidates& from, Predicate&& predicate) {
 [[nodiscard]] Candidates usable_of(const Candidates& from);
 [[nodiscard]] Candidates idle_of(const Candidates& from);
 [[nodiscard]] const Candidate& freest(const Candidates& from);
-/// Whether enough of its time is not promised to jobs.
+/// Whether the candidate has enough time that is not promised to jobs.
 [[nodiscard]] bool has_share(const Candidate& c, const Search& search);
 
-/// "GPU 1: job 12 (zhao)"
+/// Which job holds the candidate: "GPU 1: job 12 (zhao)".
 [[nodiscard]] std::string held(const Candidate& c, const Search& search);
-/// Why `count` devices are impossible, even if all were free.
+/// The error if `count` devices are impossible even when all are free.
 [[nodiscard]] std::optional<Error> too_few_at_all(const Search& search, const Candidates& visible,
                                                   int count);
 [[nodiscard]] Error none_free(const Search& search, const Candidates& visible, int count);
 [[nodiscard]] Error no_memory(const Search& search, const Candidates& visible, int count,
                               std::uint64_t need);
-/// Enough devices have the memory, but too few have the requested share of time.
+/// The error if enough devices have the memory, but too few have the requested share of time.
 [[nodiscard]] Error no_share(const Search& search, const Candidates& enough, int count);
 
 }  // namespace berth::policy

@@ -9,27 +9,28 @@
 
 namespace berth::policy {
 
-/// What a job needs at once.
+/// What a job needs at the same time.
 struct Demand {
-  int devices = 1;                 // 0: the CPU only
+  int devices = 1;                 // number of devices; 0: only the CPU
   std::uint64_t memory_bytes = 0;  // per device, shared with other leases; 0: the whole device
-  int share_permille = 0;          // of each device's time; 0: no share requested
+  int share_permille = 0;          // share of each device's time; 0: no share was requested
   int cpus = 0;
-  std::vector<int> allowed = {};  // positions in Pool::devices, ascending; empty: any
+  std::vector<int> allowed =
+      {};  // positions in Pool::devices that it may get, ascending; empty: any
   bool beside_strangers = false;  // accepts a device that foreign processes use
 
   auto operator<=>(const Demand&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// A device, or a partition leased as a unit.
+/// A device, or a partition that is leased as a unit.
 struct Slot {
-  std::uint64_t memory_bytes = 0;        // 0: not known, so only given as a whole
-  std::uint64_t memory_taken_bytes = 0;  // leased, or used by foreign processes
+  std::uint64_t memory_bytes = 0;        // 0: not known, so the device is only given as a whole
+  std::uint64_t memory_taken_bytes = 0;  // memory that is leased or used by foreign processes
   int share_taken_permille = 0;
   int leases = 0;
   bool alone = false;   // one lease has the whole device
   bool usable = true;   // not broken, drained or lent
-  bool lent = false;    // another broker leased it; it will come back
+  bool lent = false;    // another broker leased it, so it may become free again
   bool in_use = false;  // a foreign process computes on it
 
   bool operator==(const Slot&) const = default;
@@ -43,20 +44,20 @@ struct Pool {
   bool operator==(const Pool&) const = default;
 };
 
-/// The positions of the devices that the demand would get, ascending; nullopt: it does not fit now.
-/// Whole devices: the first free ones. Memory: as choose() places it, as far as these numbers
-/// allow: the most free memory among unused devices, then among the others.
+/// The positions of the devices that the demand would get now, ascending; nullopt if it does not
+/// fit. Whole devices: the first free ones. Memory: like choose(), as far as these numbers allow,
+/// first the unused device with the most free memory, then the others.
 [[nodiscard]] std::optional<std::vector<int>> fit(const Pool& pool, const Demand& demand);
-/// Whether it would fit if all leases and all foreign processes were gone.
+/// Whether the demand would fit if all leases and all foreign processes were gone.
 [[nodiscard]] bool could_ever_fit(const Pool& pool, const Demand& demand);
 
 void take(Pool& pool, const Demand& demand, const std::vector<int>& devices);
 void give_back(Pool& pool, const Demand& demand, const std::vector<int>& devices);
-/// The resources that are free in both states of one machine.
+/// The resources that are free in both `a` and `b`, which describe one machine at two times.
 [[nodiscard]] Pool common(const Pool& a, const Pool& b);
 
-/// How many devices the demand is worth: 1 per whole device, its fraction of the memory if shared,
-/// or its fraction of the processors without a device.
+/// How many devices the demand counts as: 1 per whole device, the fraction of memory if shared, or
+/// the fraction of the CPUs without a device.
 [[nodiscard]] double weight(const Pool& pool, const Demand& demand,
                             const std::vector<int>& devices);
 

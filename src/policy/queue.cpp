@@ -12,15 +12,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The least time that a job which has just started is expected to run.
+/// The least time for which a job that has just started is expected to run.
 constexpr milliseconds kShortest = std::chrono::minutes(15);
-/// How many kinds of jobs are examined per event. All users get the same number, so that one user's
-/// thousand kinds cannot hide another's job.
+/// The greatest number of kinds of jobs that are examined per event. Users share it equally, so
+/// that one user's thousand kinds cannot hide another user's job.
 constexpr int kMostLooks = 1000;
 constexpr int kLeastLooks = 10;
 constexpr std::size_t kMostBefore = 100;
 
-/// How long a running job is expected to continue: as long again as it has run, up to its limit.
+/// How long a running job is expected to continue: as long as it has run so far, but not beyond its
+/// limit.
 milliseconds expected_rest(const RunningJob& job, Instant now, milliseconds at_least) {
   const milliseconds has_run = std::max(now - job.started, milliseconds(0));
   return job.time_limit ? std::max(*job.time_limit - has_run, milliseconds(0))
@@ -55,8 +56,8 @@ std::string_view name(Obstruction why) {
 class Queue::Walk {
  public:
   Walk(const Queue& queue, Instant now) : queue_(queue), now_(now) {
-    // Count the expected rest of running jobs too. Otherwise a user who has just started eight jobs
-    // would rank as high as one who started one.
+    // Also count the expected rest of running jobs. Otherwise, a user who has just started eight
+    // jobs would rank like one who has started one.
     std::map<int, double> coming;
     for (const auto& [id, job] : queue.running_)
       coming[job.user] +=
@@ -181,7 +182,7 @@ bool Queue::resize(JobId id, std::uint64_t memory_bytes, int share_permille, Ins
   demand.memory_bytes = memory_bytes;
   demand.share_permille = share_permille;
   take(beside, demand, job.devices);
-  // Less is always possible, even if others have taken too much meanwhile.
+  // Reducing is always possible, even if others have taken too much in the meantime.
   for (const int at : job.devices) {
     const Slot& slot = beside.devices.at(static_cast<std::size_t>(at));
     if (memory_bytes > job.demand.memory_bytes && slot.memory_taken_bytes > slot.memory_bytes)
@@ -254,7 +255,8 @@ std::optional<Queue::Reservation> Queue::reserve(const Demand& demand, Instant n
     devices = fit(out.beside, demand);
   }
   if (!devices) return std::nullopt;
-  // Prefer devices that become free later, so that devices free now stay available to others.
+  // Prefer devices that become free later, so that other jobs can use the devices that are free
+  // now.
   Pool later = out.beside;
   for (std::size_t i = pool_.devices.size(); i-- > 0;) {
     if (pool_.devices[i].leases > 0 || !later.devices[i].usable) continue;

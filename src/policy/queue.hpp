@@ -27,8 +27,8 @@ namespace berth::policy {
 
 using JobId = std::uint64_t;
 
-/// `tier` outranks fair share: -1 is behind all other jobs until it has waited for `aging`; only an
-/// administrator gives +1. `priority` orders only a user's own jobs.
+/// `tier` comes before fair share. A job with -1 comes after all other jobs until it has waited for
+/// `aging`. Only an administrator can give +1. `priority` orders only a user's own jobs.
 struct WaitingJob {
   JobId id = 0;
   int user = 0;
@@ -37,7 +37,7 @@ struct WaitingJob {
   int tier = 0;
   int priority = 0;
   Instant queued{0};
-  JobId place = 0;  // replaces the id in the order of a user's jobs; 0: the id
+  JobId place = 0;  // used instead of the id to order a user's jobs; 0: use the id
 };
 
 struct RunningJob {
@@ -52,7 +52,7 @@ struct RunningJob {
 struct UserRules {
   double weight = 1;
   std::optional<int> most_devices = {};  // at a time
-  std::optional<int> most_jobs = {};     // running at a time
+  std::optional<int> most_jobs = {};     // most jobs of the user that run at the same time
 };
 
 struct QueueRules {
@@ -68,38 +68,38 @@ struct Start {
 /// Why a waiting job does not start.
 enum class Obstruction : unsigned char {
   kNothing,    // it can start now
-  kBusy,       // it does not fit beside running jobs
-  kReserved,   // it fits, but would delay the reserved job
+  kBusy,       // it does not fit next to the running jobs
+  kReserved,   // it fits, but it would delay the job that has a reservation
   kUserLimit,  // its user has reached a limit
-  kNever       // this machine is too small
+  kNever       // this machine is too small for it
 };
-/// "nothing", "busy", "reserved", "user_limit", "never": stable, for JSON.
+/// Stable names for JSON: "nothing", "busy", "reserved", "user_limit", "never".
 [[nodiscard]] std::string_view name(Obstruction why);
 
 class Queue {
  public:
   explicit Queue(Pool machine, QueueRules rules = {});
 
-  /// Sets the machine without our leases: foreign use, drained and broken devices. New devices are
-  /// at the end; devices are never removed.
+  /// Sets the state of the machine apart from this broker's leases: foreign use, drained and broken
+  /// devices. New devices are added at the end; devices are never removed.
   void set_machine(const Pool& machine);
   void set_user(int number, const UserRules& rules);
   /// See FairShare::set_ahead.
   void set_ahead(int user, double seconds, Instant now) { shares_.set_ahead(user, seconds, now); }
 
-  /// Adds a job; its time is WaitingJob::queued.
+  /// Adds a job that has waited since WaitingJob::queued.
   void add(const WaitingJob& job);
   /// Removes a waiting job; false if it is not waiting.
   bool remove(JobId id, Instant now);
   void started(JobId id, const std::vector<int>& devices, Instant now);
-  /// Adds a running job that was never queued here.
+  /// Adds a job that is already running and was never queued here.
   void adopt(const RunningJob& job);
   void ended(JobId id, Instant now);
   /// Changes the limit of a running job.
   void set_time_limit(JobId id, std::optional<std::chrono::milliseconds> limit);
 
-  /// Changes the memory and share of a running job. False, and nothing changes, if they do not fit
-  /// beside the other jobs.
+  /// Changes the memory and share of a running job. Returns false and changes nothing if they do
+  /// not fit next to the other jobs.
   [[nodiscard]] bool resize(JobId id, std::uint64_t memory_bytes, int share_permille, Instant now);
   /// The job to start now; nullopt: none. Call it again after started().
   [[nodiscard]] std::optional<Start> next(Instant now) const;
@@ -107,7 +107,7 @@ class Queue {
   /// user, and of each other user the first of each kind.
   struct Outlook {
     Obstruction obstruction = Obstruction::kNothing;
-    std::vector<JobId> before;  // in order; at most 100
+    std::vector<JobId> before;  // jobs before it, in order; at most 100
   };
   [[nodiscard]] Outlook outlook(JobId id, Instant now) const;
   /// When each running job will end, by its limit or as expected; sorted by time.
@@ -117,7 +117,8 @@ class Queue {
     bool by_limit = false;
   };
   [[nodiscard]] std::vector<Release> releases(Instant now) const;
-  /// When the demand would fit within the user's limits if no other job started; nullopt: never.
+  /// When the demand would fit within the limits of its user, if no other job started; nullopt:
+  /// never.
   [[nodiscard]] std::optional<Instant> fits_at(int user, const Demand& demand, Instant now) const;
   [[nodiscard]] UserRules rules(int user) const;
 
@@ -129,7 +130,8 @@ class Queue {
   [[nodiscard]] std::size_t running_count() const { return running_.size(); }
 
  private:
-  /// Jobs of one user that differ only in their order: the queue looks at the first one only.
+  /// Jobs of one user that differ only in their order belong to one kind. The queue only looks at
+  /// the first of them.
   using Kind = std::pair<Demand, std::optional<std::chrono::milliseconds>>;
   /// Smaller is first.
   struct Place {
@@ -144,9 +146,10 @@ class Queue {
     UserRules rules;
     Use use;
     std::map<Kind, std::set<Place>> lines;
-    std::set<std::pair<Place, const Kind*>> heads;  // the first of each line
+    std::set<std::pair<Place, const Kind*>> heads;  // the first job of each line
   };
-  /// The time when the first blocked job will fit, and the resources left for others until then.
+  /// The time when the first blocked job will fit, and the resources that other jobs may use until
+  /// then.
   struct Reservation {
     Instant from{0};
     Pool beside;
@@ -165,7 +168,7 @@ class Queue {
 
   QueueRules rules_;
   FairShare shares_;
-  Pool machine_, pool_;  // without and with our leases
+  Pool machine_, pool_;  // the machine without and with the leases of this broker
   std::map<int, User> users_;
   std::map<JobId, WaitingJob> waiting_;
   std::map<JobId, RunningJob> running_;

@@ -24,8 +24,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// The number at the start of the token ("1gpu" is 1, as strtoul reads it); nullopt if it does not
-/// start with a digit.
+/// The number at the start of the token, as strtoul() reads it: 1 for "1gpu". nullopt if the token
+/// does not start with a digit.
 std::optional<std::size_t> leading_number(std::string_view token) {
   std::size_t number = 0;
   const auto [end, problem] = std::from_chars(token.data(), token.data() + token.size(), number);
@@ -48,7 +48,7 @@ const model::Partition* first_partition(const Device& device) {
   return first == device.partitions.end() ? nullptr : &*first;
 }
 
-/// CUDA shows a GPU with MIG enabled as its first partition.
+/// The whole device. CUDA shows a GPU with MIG enabled as its first partition.
 Unit whole(const Device& device) {
   const bool mig = device.mig_enabled.value_or(false);
   const model::Partition* part = mig ? first_partition(device) : nullptr;
@@ -85,7 +85,7 @@ bool names_uuid(std::string_view token) {
 struct Reading {
   std::vector<Unit> units;
   bool used_index = false;
-  std::string ignored;  // the token where reading stopped; "": none
+  std::string ignored;  // the token at which reading stopped; "" if all were read
 };
 
 /// Reads a list as CUDA, HIP and ROCr do: the first token that names no device ends it.
@@ -113,7 +113,8 @@ Reading read_list(const std::vector<const Device*>& devices, std::string_view va
     }
     reading.units.push_back(*unit);
   }
-  if (devices.empty()) reading.ignored.clear();  // the missing device is the real problem
+  if (devices.empty())
+    reading.ignored.clear();  // the missing device is the real problem, not the ignored token
   return reading;
 }
 
@@ -146,7 +147,8 @@ void read_cuda(Visible& visible, const model::Request& request, const model::Sna
   const auto devices = devices_of(snapshot, Vendor::kNvidia);
   const Reading reading = means_none(value) ? Reading{} : read_list(devices, value, true);
   take(visible, "CUDA_VISIBLE_DEVICES", value, reading);
-  // Without CUDA_DEVICE_ORDER, CUDA puts the fastest device first, and equal ones in bus order.
+  // Without CUDA_DEVICE_ORDER, CUDA numbers the fastest device first, and equally fast ones in bus
+  // order.
   if (reading.used_index && request.inherited_cuda_order.value_or("") != "PCI_BUS_ID" &&
       several_models(devices))
     visible.notes.push_back(text(
@@ -166,8 +168,8 @@ std::vector<const Device*> pointers(const std::vector<const Device*>& devices,
 }
 
 /// ROCr filters the machine's GPUs; HIP counts the remaining ones. If HIP's variable is unset, it
-/// uses CUDA_VISIBLE_DEVICES. Slurm sets all of them to the same numbers: then they mean the same
-/// devices, not a subset of a subset.
+/// uses CUDA_VISIBLE_DEVICES. Slurm sets all of these variables to the same numbers. They then mean
+/// the same devices, and not a part of a part.
 void read_amd(Visible& visible, const model::Request& request, const model::Snapshot& snapshot) {
   auto devices = devices_of(snapshot, Vendor::kAmd);
   const bool alias = !request.inherited_hip && request.inherited_cuda && !devices.empty() &&
@@ -186,10 +188,11 @@ void read_amd(Visible& visible, const model::Request& request, const model::Snap
     take(visible, hip_name, *hip, means_none(*hip) ? Reading{} : read_list(devices, *hip, true));
 }
 
-/// ZE_AFFINITY_MASK, "0,1.0": the part after a dot is a tile of the device. Numbers past the end
-/// are ignored (Level Zero specification, affinity mask).
+/// Reads ZE_AFFINITY_MASK, "0,1.0". The part after a dot is a tile of the device. Numbers past the
+/// end are ignored (Level Zero specification, affinity mask).
 void read_intel(Visible& visible, const std::string& value, const model::Snapshot& snapshot) {
-  if (value.empty() || value == "default") return;  // Level Zero: no mask
+  if (value.empty() || value == "default")
+    return;  // For Level Zero, this means that there is no mask.
   const auto devices = devices_of(snapshot, Vendor::kIntel);
   Reading reading;
   for (const std::string_view token : tokens_of(value)) {

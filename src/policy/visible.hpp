@@ -13,16 +13,16 @@
 
 namespace berth::policy {
 
-using Unit = model::Selected;  // a device, or one partition of it
+using Unit = model::Selected;  // a device, or one of its partitions
 
 struct Visible {
-  bool restricted = false;         // at least one variable is set
-  std::vector<Unit> units;         // valid only if restricted
+  bool restricted = false;         // at least one of the variables is set
+  std::vector<Unit> units;         // the units that are visible; valid only if `restricted`
   std::string variables;           // "CUDA_VISIBLE_DEVICES=0,1": printable
-  bool hides_all = true;           // each of these values means "no device"
+  bool hides_all = true;           // every variable that is set has a value that means "no device"
   std::vector<std::string> notes;  // translated sentences: what was ambiguous or ignored
 
-  /// A partition is visible if it, or its whole device, is named.
+  /// Whether a partition is visible. It is if the partition or its whole device is named.
   [[nodiscard]] bool allows(int device, const std::string& partition) const;
 };
 
@@ -33,8 +33,8 @@ void inherit_visibility(model::Request& request,
 [[nodiscard]] Visible inherited_visibility(const model::Request& request,
                                            const model::Snapshot& snapshot);
 
-/// The GPUs of one vendor (TPUs for kGoogle) as its runtime numbers them: by PCI address. OpenCL
-/// devices are not included.
+/// The devices of one vendor, in the order in which its runtime numbers them: by PCI address. GPUs,
+/// or TPUs for kGoogle; OpenCL devices are not included.
 [[nodiscard]] std::vector<const model::Device*> devices_of(const model::Snapshot& snapshot,
                                                            model::Vendor vendor);
 
