@@ -28,14 +28,14 @@ constexpr std::uint64_t kMiB = 1U << 20U;
 /// Used memory and the sum of the processes can differ for two harmless reasons. First, the driver
 /// keeps some MiB besides its reserve (displays, page tables, one or two MiB per context). 64 MiB
 /// is more than that, but less than the smallest CUDA context, so an idle leftover context is still
-/// found. Second, the numbers are read at different times, and programs may allocate in between:
-/// allow 2 % of the used memory.
+/// found. Second, the numbers are read at different times, and programs may allocate in between.
+/// For this, 2 % of the used memory are allowed.
 std::uint64_t tolerance(std::uint64_t used) {
   return std::max<std::uint64_t>(64 * kMiB, used / 50);
 }
 
-/// What drivers reserve and count as used: up to about 600 MiB on data centre GPUs of 80 GB, less
-/// on smaller ones.
+/// Whether the amount is no larger than what drivers reserve and count as used: up to about 600 MiB
+/// on data centre GPUs of 80 GB, less on smaller ones.
 bool within_reserve(const model::Device& device, std::uint64_t bytes) {
   if (device.readings.memory_reserved_bytes) return false;
   const std::uint64_t total = device.readings.memory_total_bytes.value_or(0);
@@ -47,7 +47,8 @@ bool is_mps_server(std::string_view command) {
   return program.ends_with("nvidia-cuda-mps-server") || program == "[nvidia-cuda-mps]";
 }
 
-/// Programs that always keep the nodes open and use no GPU memory, so they explain nothing.
+/// Whether the program always keeps the nodes open without using GPU memory. Such a program
+/// explains nothing.
 bool is_attendant(std::string_view command) {
   static constexpr std::string_view kAttendants[] = {
       "nvidia-persistenced", "nv-hostengine", "nvidia-powerd", "dcgm-exporter",
@@ -87,7 +88,8 @@ std::string cause_of(const model::Device& device, const model::Unattributed& row
   return "unknown";
 }
 
-/// The pid of a listed process in the /proc in which holders were searched; -1 if it has none.
+/// The pid under which a listed process is in the /proc that was searched for holders; -1 if there
+/// is none.
 std::int64_t folder_of(const model::DeviceProcess& process, bool foreign_namespace) {
   if (process.host_pid && !foreign_namespace) return *process.host_pid;
   return process.pid.value_or(-1);

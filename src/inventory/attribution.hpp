@@ -12,7 +12,7 @@ namespace berth::inventory {
 
 /// What limits the list of processes on a device.
 struct ListQuality {
-  bool foreign_namespace = false;  // the driver's pids cannot be mapped to ours
+  bool foreign_namespace = false;  // the driver's pids cannot be mapped to this namespace
   bool others_unreadable =
       false;  // the list comes from /proc, where the caller cannot read every process
 };
@@ -22,7 +22,7 @@ struct ListQuality {
 [[nodiscard]] std::uint64_t unaccounted_bytes(const model::Device& device,
                                               const std::vector<model::DeviceProcess>& processes);
 
-/// The device nodes to search holders of: "/dev/nvidia0", "/dev/dri/renderD128".
+/// The device nodes whose holders are searched for: "/dev/nvidia0", "/dev/dri/renderD128".
 [[nodiscard]] std::vector<std::string> nodes_of(const model::Device& device);
 
 /// One row: the memory, its cause, and holders of the device's nodes that the driver does not list.

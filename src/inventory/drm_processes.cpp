@@ -15,7 +15,7 @@ bool is_client_of(const DrmClient& client, const Device& device) {
          !client.pci_address.empty() && client.pci_address == device.pci_address;
 }
 
-/// The device's own memory, or the host's if it has none.
+/// The client's use of the device's own memory, or of the host's if the device has none.
 std::optional<std::uint64_t> memory_of(const DrmClient& client, const Device& device) {
   if (!device.memory_unified) return client.device_bytes;
   if (!client.device_bytes || !client.host_bytes)
@@ -59,7 +59,8 @@ void add_drm_processes(const system::DrmSearch& search, bool everybody,
     if (!search.finished) {
       device.readings.memory_used_bytes = model::Absence::kNoAnswer;
     } else if (!everybody) {
-      // Neither a process nor its memory would show that somebody else uses the device.
+      // If neither a process nor its memory is visible, it must not look as if nobody used the
+      // device.
       device.readings.memory_used_bytes = model::Absence::kNoPermission;
       device.processes_unknown = model::Absence::kNoPermission;
       device.note = text("only root sees which processes of other users use it");

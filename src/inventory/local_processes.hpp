@@ -11,8 +11,8 @@
 namespace berth::inventory {
 
 /// Fills the /proc fields of every row, and reads each process once even if it uses several
-/// devices. Rows with a host_pid get a `pid` if the translator knows it; rows with only a pid (DRM
-/// clients) keep it.
+/// devices. Rows with a host_pid get a `pid` if the translator knows one. Rows that only have a
+/// `pid` (DRM clients) keep it.
 void fill_local(std::vector<model::DeviceProcess>& processes, const Roots& roots,
                 const system::PidTranslator& translator, system::Depth depth);
 

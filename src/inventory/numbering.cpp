@@ -8,8 +8,8 @@ namespace berth::inventory {
 
 namespace {
 
-/// Domains have at least four digits, so a longer address is a larger one. Devices not on PCI come
-/// last.
+/// Whether address `a` comes before `b`. Domains have at least four digits, so a longer address is
+/// larger. Devices that are not on PCI come last.
 bool address_before(const std::string& a, const std::string& b) {
   if (a.empty() != b.empty()) return b.empty();
   return a.size() != b.size() ? a.size() < b.size() : a < b;

@@ -1,4 +1,4 @@
-// Numbers and sorts the devices. Pure.
+// Numbers and sorts devices. Pure.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ namespace berth::inventory {
 void number_devices(std::vector<model::Device>& devices,
                     std::vector<model::DeviceProcess>& processes);
 
-/// By device, then memory (largest first, unknown last), then pid.
+/// Sorts by device, then by memory (largest first, unknown last), then by pid.
 void sort_processes(std::vector<model::DeviceProcess>& processes);
 
 }  // namespace berth::inventory

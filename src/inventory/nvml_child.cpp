@@ -18,8 +18,10 @@ namespace berth::inventory {
 namespace {
 
 constexpr int kPipeInChild = 3;
-constexpr int kPipeSize = 1 << 20;         // so that the child does not block if the parent is busy
-constexpr int kPatienceMilliseconds = 50;  // enough for a process that can be killed at all
+constexpr int kPipeSize =
+    1 << 20;  // large enough that the child does not block while the parent is busy
+constexpr int kPatienceMilliseconds =
+    50;  // time that a process needs to end, if it can be killed at all
 
 void close_from(int first) {
   if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
@@ -55,7 +57,7 @@ void default_signals() {
   if (getppid() != parent) _exit(0);  // the parent died before prctl()
   prctl(PR_SET_NAME, "berth-nvml");
   default_signals();
-  setsid();  // so that Ctrl-C only reaches the parent
+  setsid();  // a new session, so that Ctrl-C only reaches the parent
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   if (!keep_only(pipe)) _exit(1);
@@ -78,7 +80,7 @@ NvmlChild start_nvml_child(const NvmlTask& task) {
   const Descriptor write_end(ends[1]);
   fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
   fcntl(read_end.get(), F_SETPIPE_SZ,
-        kPipeSize);  // refused above the user's limit; then it stays at 64 KiB
+        kPipeSize);  // refused if above the user's limit; the pipe then stays at 64 KiB
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return child;

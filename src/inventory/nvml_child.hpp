@@ -1,5 +1,5 @@
-// The forked process that calls NVIDIA's driver; starts and ends it. It owns only one end of a
-// pipe: if the driver hangs or crashes, the parent just receives no more data.
+// Starts and ends the forked process that calls NVIDIA's driver. It owns only one end of a pipe: if
+// the driver hangs or crashes, the parent just receives no more data.
 #pragma once
 
 #include <sys/types.h>
@@ -21,35 +21,37 @@ inline constexpr int kSampleNow = SIGUSR1;
 /// The child's task.
 struct NvmlTask {
   std::string library;
-  /// If not empty: initialize without attaching GPUs, and read only these, because another GPU
+  /// If not empty: initialize without attaching GPUs, and read only these GPUs, because another one
   /// sleeps.
   std::vector<std::string> only_addresses;
-  /// If not empty: read only these, one at a time, because one of them crashes the driver.
+  /// If not empty: read only these devices, one at a time, because one of them crashes the driver.
   std::vector<std::uint32_t> one_by_one;
-  /// Time limit of a scan. Values read by then are sent; the rest gets no answer.
+  /// Time limit of a scan. Values that were read by then are sent; for the rest there is no answer.
   std::chrono::milliseconds look_within{600};
   bool processes = true;
   bool pcie_throughput = false;
-  /// Above zero: sample these (uuids or PCI addresses) repeatedly, at the rate of `pace`.
+  /// If above zero: sample the devices with these uuids or PCI addresses repeatedly, with the
+  /// slower values as `pace` says.
   std::chrono::milliseconds interval{0};
   std::vector<std::string> wanted;
-  SamplePace pace;  // for sampling; in multiples of the interval above
+  SamplePace pace;  // how often to read slower values, in multiples of the interval above
 };
 
 struct NvmlChild {
   pid_t pid = -1;
   Descriptor pipe;     // delivers the frames
-  Descriptor process;  // a pidfd if the kernel supports it
+  Descriptor process;  // a pidfd, if the kernel supports them
 };
 
-/// Forks. Preferably called while this process has one thread. pid is -1 on failure.
+/// Forks the child. If possible, call this while the process has only one thread. pid is -1 on
+/// failure.
 [[nodiscard]] NvmlChild start_nvml_child(const NvmlTask& task);
 /// Passes available data to the parser without blocking; false at end of file.
 [[nodiscard]] bool read_frames(const NvmlChild& child, frames::Parser& parser);
 /// How the child ended after closing its pipe: the signal number, 0 for a normal exit, -1 if
 /// unknown. Waits only briefly.
 [[nodiscard]] int ending_of(NvmlChild& child);
-/// Kills and reaps the child. A child that is stuck in the kernel is abandoned.
+/// Kills the child and waits for its end. A child that is stuck in the kernel is abandoned.
 void end_nvml_child(NvmlChild& child);
 
 /// The main function of the child. Never returns.

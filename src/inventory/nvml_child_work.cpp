@@ -30,9 +30,10 @@ namespace {
 using nvml::Api;
 using nvml::Look;
 
-// Drivers allocate large buffers on the heap; this leaves room for those that use the stack.
+// The stack of each thread. Drivers allocate large buffers on the heap; this leaves room for
+// drivers that use the stack.
 constexpr std::size_t kStackBytes = std::size_t{512} * 1024;
-// Older time shares are out of date; drivers sample every 1/6 s to 1 s.
+// Shares of time that are older than this are out of date. Drivers sample every 1/6 s to 1 s.
 constexpr std::uint64_t kSharesMicroseconds = 1'500'000;
 
 std::int64_t nanoseconds(clockid_t clock) {
@@ -41,7 +42,7 @@ std::int64_t nanoseconds(clockid_t clock) {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-/// The pipe to the parent. Exits if the parent is gone.
+/// The pipe to the parent. Ends the child if the parent is gone.
 class Sink {
  public:
   explicit Sink(int fd) : fd_(fd) {}
@@ -63,7 +64,7 @@ class Sink {
   int fd_;
 };
 
-/// Waits between two samples; an extra sample request wakes it early.
+/// The wait between two samples. A request for an extra sample ends it early.
 class Pause {
  public:
   void end_now() {
@@ -73,7 +74,7 @@ class Pause {
     }
     woken_.notify_all();
   }
-  /// `seen`: the number of wake-ups at the last call; updated.
+  /// `seen` is the number of wake-ups at the last call, and is updated.
   void until(std::int64_t monotonic_nanoseconds, std::uint64_t& seen) {
     const std::chrono::steady_clock::time_point at{std::chrono::nanoseconds(monotonic_nanoseconds)};
     std::unique_lock<std::mutex> lock(mutex_);
@@ -95,7 +96,8 @@ struct Job {
   std::uint32_t position = 0;
 };
 
-// If a GPU sleeps, uses addresses, because iterating over indices would wake it.
+// Gets the handle of a device. If a GPU sleeps, uses PCI addresses, because iterating over indices
+// would wake it.
 nvmlReturn_t handle_of(const Job& job, nvmlDevice_t* handle) {
   Look look{job.api};
   if (job.task.only_addresses.empty()) {
@@ -131,7 +133,7 @@ frames::Device new_frame(const Job& job) {
   return frame;
 }
 
-// Without a handle, the driver's index is known only if all devices are read.
+// Sends a device that has no handle. Its index is known only if all devices are read.
 void refuse(const Job& job, nvmlReturn_t code, frames::Device& frame) {
   if (job.task.only_addresses.empty()) {
     frame.device.vendor_index = job.position;
@@ -171,7 +173,7 @@ bool is_wanted(const NvmlTask& task, const model::Device& device) {
   });
 }
 
-// Missed ticks are skipped.
+// The time of the next tick. Ticks that were missed are skipped.
 std::int64_t next_tick(std::int64_t last, std::int64_t interval) {
   const std::int64_t now = nanoseconds(CLOCK_MONOTONIC);
   return std::max(last + interval, now - (now - last) % interval + interval);
@@ -181,7 +183,7 @@ bool is_due(std::uint64_t number, std::uint32_t every) {
   return every != 0 && number % every == 0;
 }
 
-/// Returns true if the device was lost.
+/// Takes one sample. Returns true if the device was lost.
 bool sample_once(const Job& job, nvmlDevice_t handle, std::uint64_t number, frames::Device& frame) {
   const SamplePace& pace = job.task.pace;
   const std::int64_t begin = nanoseconds(CLOCK_MONOTONIC);
@@ -239,8 +241,8 @@ void* run_job(void* given) {
   return nullptr;
 }
 
-// Starts a thread for each device except the last, which this thread reads unless it must stay
-// free. If no more threads can be created, this thread reads the remaining ones too.
+// Starts a thread for each device except the last, which this thread reads itself unless it must
+// stay free. If a thread cannot be created, this thread also reads the devices that are left.
 void run_all(const Job& pattern, std::uint32_t devices, bool keep_this_thread_free) {
   pthread_attr_t small;
   pthread_attr_init(&small);
@@ -305,7 +307,7 @@ std::string id_of(nvmlReturn_t code) {
   _exit(0);
 }
 
-// The sampler's main thread; runs until the parent closes its end.
+// What the sampler's main thread does. Ends when the parent closes its end of the pipe.
 [[noreturn]] void wait_for_parent(const Sink& sink, int requests, Pause& pause) {
   for (;;) {
     std::array<pollfd, 2> waits{{{sink.descriptor(), 0, 0}, {requests, POLLIN, 0}}};
@@ -330,7 +332,7 @@ int listen_for_requests() {
 }  // namespace
 
 void run_nvml_child(int pipe, const NvmlTask& task) {
-  // One arena per thread costs more than it gains here. No other thread exists yet.
+  // One arena per thread costs more than it gains here. There is no other thread yet.
   mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe)
   Sink sink(pipe);
   Pause pause;

@@ -50,7 +50,8 @@ Device from_bus(const PciDevice& pci, Health health, Absence why) {
   return device;
 }
 
-// In a container the driver answers "not found" for GPUs outside it. Ignore these.
+// Whether the driver answers "not found", as it does in a container for GPUs outside it. Such GPUs
+// are ignored.
 bool is_not_ours(const frames::Device& frame, bool asked_by_address) {
   return asked_by_address &&
          (frame.refused == NVML_ERROR_NOT_FOUND || frame.refused == NVML_ERROR_NO_PERMISSION);
@@ -64,16 +65,16 @@ void mark_silent(Device& device) {
   set_all_absent(device.readings, Absence::kNoAnswer);
 }
 
-/// Finds one line of many: "Device Minor: 	 1".
+/// The text after a key in one of many lines: "Device Minor: 	 1".
 std::string word_after(std::string_view lines, std::string_view key) {
   for (const std::string_view line : split(lines, '\n'))
     if (line.starts_with(key)) return printable(trim(line.substr(key.size())));
   return {};
 }
 
-/// A GPU that the kernel driver has but its library no longer lists, for example after it fell off
-/// the bus. It keeps its position, so that the other GPUs keep their numbers. If this process may
-/// not open its node, a container or a scheduler hides the GPU on purpose, so it is not shown.
+/// A GPU that the kernel driver has but its library no longer lists, for example because it fell
+/// off the bus. It keeps its position, so that the other GPUs keep their numbers. nullopt if this
+/// process may not open its node, because a container or a scheduler then hides the GPU on purpose.
 std::optional<Device> lost_by_driver(const Sources& sources, const PciDevice& gpu) {
   const auto told =
       slurp(sources.roots.proc + "/driver/nvidia/gpus/" + gpu.address + "/information", 4096);
@@ -91,8 +92,8 @@ std::optional<Device> lost_by_driver(const Sources& sources, const PciDevice& gp
   return device;
 }
 
-// On a Jetson, NVML lists the GPU without readings. The kernel has its load, in tenths of a
-// percent.
+// Reads a Jetson's GPU load from the kernel, in tenths of a percent. NVML lists this GPU without
+// readings.
 void add_jetson_load(const Sources& sources, Device& device) {
   if (!device.pci_address.empty() || device.readings.utilization_percent) return;
   const auto load = read_number(sources.roots.sys + "/devices/gpu.0/load");
@@ -118,7 +119,7 @@ bool is_driven(const PciDevice& gpu) {
   return gpu.driver.empty() || gpu.driver == "nvidia";
 }
 
-// The driver numbers its devices in PCI order.
+// Whether the devices are in PCI order, in which the driver numbers them.
 bool in_order_of_bus(const std::vector<Device>& devices) {
   std::vector<const Device*> counted;
   counted.reserve(devices.size());
@@ -134,8 +135,8 @@ bool in_order_of_bus(const std::vector<Device>& devices) {
       });
 }
 
-// Devices that did not report their address get the unclaimed addresses, if there are equally many
-// of both. If there are several, the driver must also use PCI order.
+// Assigns addresses to devices that did not report one. The remaining GPUs on the bus must be
+// equally many. If there are several, the driver must also use PCI order.
 void find_addresses_of_the_silent(const std::vector<PciDevice>& gpus,
                                   std::vector<Device>& devices) {
   std::vector<std::string> unclaimed;
@@ -149,7 +150,8 @@ void find_addresses_of_the_silent(const std::vector<PciDevice>& gpus,
   std::size_t silent = 0;
   for (Device& device : told) {
     if (!device.pci_address.empty()) continue;
-    if (!device.uuid.empty() || silent == unclaimed.size()) return;  // has a uuid: not on PCI
+    if (!device.uuid.empty() || silent == unclaimed.size())
+      return;  // a device that has a uuid but no address is not on PCI
     device.pci_address = unclaimed[silent++];
   }
   if (silent != unclaimed.size() || (silent > 1 && !in_order_of_bus(told))) return;
@@ -164,7 +166,7 @@ void add_bus_facts(const std::vector<PciDevice>& gpus, std::vector<Device>& devi
   }
 }
 
-// By address; devices without one come last, in the driver's order.
+// Sorts by address. Devices without one come last, in the driver's order.
 void sort_by_address(NvmlReport& report) {
   std::vector<std::size_t> order(report.devices.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -260,7 +262,7 @@ NvmlReport Collector::report_unasked(const Sources& sources) const {
   NvmlReport report;
   if (all_asleep(gpus_)) {
     report.driver.state = "ok";
-    report.driver.version =  // from the kernel module, without waking a GPU
+    report.driver.version =  // read from the kernel module, which does not wake a GPU
         printable(read_line(sources.roots.sys + "/module/nvidia/version").value_or(""));
   }
   for (const PciDevice& gpu : gpus_) {
@@ -332,8 +334,8 @@ void Collector::add_row(frames::Device&& frame, NvmlReport& report) {
   report.devices.push_back(std::move(device));
 }
 
-// Sleeping GPUs are known only from the bus. So are all GPUs if the driver failed before it listed
-// devices.
+// Adds GPUs that are known only from the bus: sleeping ones, or all if the driver failed before it
+// listed devices.
 void Collector::add_from_bus(const Sources& sources, NvmlReport& report) const {
   const std::size_t told = report.devices.size();
   for (const PciDevice& gpu : gpus_) {

@@ -1,5 +1,5 @@
-// Builds the report from the child's frames and the PCI bus. Pure, so that every driver failure can
-// be tested without a process.
+// Builds the report from the child's frames and from the PCI bus. Pure, so that tests can simulate
+// every driver failure without a process.
 #pragma once
 
 #include <optional>
@@ -30,11 +30,11 @@ class Collector {
   Collector(std::vector<system::PciDevice> gpus, std::vector<std::string> only_addresses)
       : gpus_(std::move(gpus)), only_addresses_(std::move(only_addresses)) {}
   void take(frames::Frame&& frame);
-  /// The child has sent its last frame.
+  /// Whether the child has sent its last frame.
   [[nodiscard]] bool over() const { return done_ || failed_.has_value(); }
-  /// CLOCK_MONOTONIC since when the next answer is pending; nullopt during initialization.
+  /// Since when (CLOCK_MONOTONIC) the next answer is pending; nullopt during initialization.
   [[nodiscard]] std::optional<std::int64_t> owes_since() const { return owes_since_; }
-  /// The positions without a complete answer, if the number of devices is known.
+  /// The positions of devices without a complete answer, if the number of devices is known.
   [[nodiscard]] std::vector<std::uint32_t> unfinished() const;
   [[nodiscard]] NvmlReport report(const Sources& sources, const Options& options, Ending ending);
   /// The report if the driver was not queried: no library is configured, or all its GPUs sleep.

@@ -30,7 +30,8 @@ constexpr std::uint32_t kMagic = 0x64746c73;
 struct Record {
   std::uint32_t magic = kMagic;
   std::uint32_t devices = 0;
-  std::uint32_t position = kMostDevices;  // kMostDevices: about the driver as a whole
+  std::uint32_t position = kMostDevices;  // position of the device; kMostDevices: the record is
+                                          // about the driver as a whole
   std::uint32_t unused = 0;
   nvml::Confidential confidential;
   nvml::Details details;
@@ -142,7 +143,7 @@ NvmlDetailsAsked::NvmlDetailsAsked(const std::string& library)
 NvmlDetailsAsked::~NvmlDetailsAsked() {
   if (child_ <= 0) return;
   ::kill(child_, SIGKILL);
-  // A child that sleeps in the driver cannot be killed; abandon it instead of waiting.
+  // A child that is blocked in the driver cannot be killed. Abandon it after a short time.
   for (int tries = 0; tries < 20 && ::waitpid(child_, nullptr, WNOHANG) == 0; ++tries)
     ::poll(nullptr, 0, 5);
 }

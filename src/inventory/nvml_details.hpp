@@ -1,5 +1,5 @@
-// NVIDIA driver values that only the doctor reads. A separate child runs one thread per device and
-// sends each answer at once. Values that miss the deadline are unknown. Read-only.
+// Reads values from NVIDIA's driver that only the doctor needs. A separate child runs one thread
+// per device and sends each answer at once. Values that miss the deadline are unknown. Read-only.
 #pragma once
 
 #include <sys/types.h>
@@ -18,18 +18,20 @@ namespace berth::inventory {
 struct DeviceDetails {
   std::string pci_address;  // "0000:81:00.0"; "" unknown
   nvml::Details answers;
-  /// NVML_P2P_STATUS_… with each later device; nullopt: unknown.
+  /// NVML_P2P_STATUS_… between this device and each later one; nullopt: unknown
   std::vector<std::optional<std::uint64_t>> peers;
 };
 struct NvmlDetails {
-  bool complete = false;                              // every device has answered
-  std::optional<nvml::Confidential> confidential;     // nullopt: no answer
-  std::vector<std::optional<DeviceDetails>> devices;  // by the driver's index
+  bool complete = false;                           // every device has answered
+  std::optional<nvml::Confidential> confidential;  // nullopt: no answer
+  std::vector<std::optional<DeviceDetails>>
+      devices;  // details of each device, by the driver's index
 };
 
 class NvmlDetailsAsked {
  public:
-  /// Forks and starts reading. Preferably called while this process has one thread.
+  /// Forks a child and starts reading. If possible, call this while the process has only one
+  /// thread.
   explicit NvmlDetailsAsked(const std::string& library);
   /// Kills the child; one that is stuck in the kernel is abandoned.
   ~NvmlDetailsAsked();

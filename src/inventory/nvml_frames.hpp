@@ -1,6 +1,6 @@
-// The pipe protocol of the forked NVML child: frames of length, kind and body. The vendor's driver
-// runs in the child and may corrupt its memory. So the decoder bounds every size and checks every
-// enumeration.
+// The protocol on the pipe from the forked NVML child. A frame has a length, a kind and a body. The
+// vendor's driver runs in the child and may corrupt its memory. So the decoder bounds every size
+// and checks every enumeration.
 #pragma once
 
 #include <cstdint>
@@ -18,37 +18,38 @@ namespace berth::inventory::frames {
 inline constexpr std::uint32_t kMostDevices = 1024;
 inline constexpr std::uint32_t kMostBytes = 16U << 20U;  // of one frame
 
-/// The library is loaded; initialization begins.
+/// The library is loaded, and initialization begins.
 struct Loaded {};
 /// The driver is initialized; the number of devices follows.
 struct Initialised {
-  std::int64_t monotonic_nanoseconds = 0;  // CLOCK_MONOTONIC, which parent and child share
+  std::int64_t monotonic_nanoseconds = 0;  // time of CLOCK_MONOTONIC, which parent and child share
 };
 /// This many devices follow.
 struct Ready {
   std::int64_t monotonic_nanoseconds = 0;
   std::uint32_t devices = 0;
   std::string driver_version, cuda_version;
-  std::uint32_t left_out = 0;  // further devices that are not read
+  std::uint32_t left_out = 0;  // number of further devices, which are not read
 };
-/// It ended before any device was read. `id`: E0301 and so on; `detail`: for people, may be empty.
+/// The child ended before any device was read. `id` is "E0301" and so on; `detail` is a text for
+/// people, which may be empty.
 struct Failed {
   std::string id;
   std::string detail;
-  std::uint32_t code = 0;  // NVML's code; 0 none
+  std::uint32_t code = 0;  // error code of NVML; 0 none
 };
 /// One device, sent twice: first only its identity, then complete.
 struct Device {
   std::uint32_t position = 0;
   bool complete = false;
-  std::uint32_t refused = 0;  // NVML's code if there is no handle
+  std::uint32_t refused = 0;  // error code of NVML if it gave no handle; 0: it gave one
   std::int64_t unix_milliseconds = 0;
   std::optional<model::Absence> no_process_list;
-  bool late = false;  // slow driver: not everything could be read in time
-  // In a sample: what it contains beyond the fast readings, and the time spent in the driver.
+  bool late = false;  // the driver was slow, and not everything could be read in time
+  // In a sample: what it contains besides the fast readings.
   bool has_throttle = false, has_all = false;
   std::uint32_t driver_microseconds = 0;
-  model::Device device;  // what NVML reports about it
+  model::Device device;  // what NVML reports about the device
   std::vector<model::DeviceProcess> processes;
 };
 /// All devices were sent.
@@ -56,16 +57,16 @@ struct Done {};
 
 using Frame = std::variant<Loaded, Initialised, Ready, Failed, Device, Done>;
 
-/// The frame with its length prefix, ready to write.
+/// The frame with its length in front, ready to write.
 [[nodiscard]] std::string encode(const Frame& frame);
 
-/// Takes bytes as they arrive and returns complete frames.
+/// Takes bytes as they arrive, and returns complete frames.
 class Parser {
  public:
   void add(std::string_view bytes);
   /// The next complete frame; nullopt if more bytes are needed, and always after invalid data.
   [[nodiscard]] std::optional<Frame> next();
-  /// Invalid data was received; the rest is ignored.
+  /// Whether invalid data was received. Everything after it is ignored.
   [[nodiscard]] bool damaged() const { return damaged_; }
 
  private:

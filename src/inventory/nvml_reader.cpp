@@ -20,8 +20,8 @@ using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, as in the child
 using std::chrono::milliseconds;
 
 constexpr milliseconds kSlow{1000};
-// If finish() is called after the deadline, the child still gets this long to write what did not
-// fit in the pipe.
+// If finish() is called after the deadline, the child still gets this much time to write what did
+// not fit into the pipe.
 constexpr milliseconds kGrace{100};
 constexpr int kMostCrashes = 4;
 
@@ -30,7 +30,7 @@ NvmlTask task_for(const Sources& sources, const Options& options,
   NvmlTask task;
   task.library = sources.nvml_library;
   task.only_addresses = awake_beside_asleep(gpus);
-  // Leaves time to transfer the last answers.
+  // Leaves some of the time for sending the last answers.
   task.look_within = options.device_deadline * 6 / 7;
   task.processes = options.processes;
   task.pcie_throughput = options.pcie_throughput;
@@ -44,24 +44,25 @@ struct NvmlReader::State {
   Options options;
   std::vector<system::PciDevice> gpus;
   NvmlTask task;
-  bool asked = false;  // the driver is queried at all
+  bool asked = false;  // whether the driver is queried at all
   Clock::time_point started = Clock::now();
   NvmlChild child = {};
   frames::Parser parser = {};
   Collector collector{gpus, task.only_addresses};
 
   [[nodiscard]] Clock::time_point deadline(Clock::time_point finishing) const;
-  /// Returns true at end of file.
+  /// Reads frames from the child. Returns true at end of file.
   bool collect();
   Ending wait();
-  /// After a crash, queries the missing devices again within the same deadline.
+  /// Waits for the child. After a crash, queries the missing devices again within the same
+  /// deadline.
   Ending wait_and_ask_again();
 };
 
 Clock::time_point NvmlReader::State::deadline(Clock::time_point finishing) const {
   if (!collector.owes_since())
     return std::max(started + options.initialisation_deadline, finishing + kGrace);
-  // The time that the child reported, if it is plausible.
+  // Use the time that the child reported, if it is plausible.
   const Clock::time_point said{std::chrono::nanoseconds(*collector.owes_since())};
   const Clock::time_point since = std::clamp(said, started, Clock::now());
   return std::max(since + options.device_deadline, finishing + kGrace);
@@ -96,8 +97,9 @@ Ending NvmlReader::State::wait() {
   return {};
 }
 
-// One faulty GPU must not hide the others. With threads, the one that crashed is unknown. So the
-// devices are read one at a time; the first without an answer crashed, and is skipped from then on.
+// One faulty GPU must not hide the others. If threads read the devices, it is unknown which one
+// caused the crash. So the devices are read again one at a time. The first one without an answer
+// caused the crash, and is skipped from then on.
 Ending NvmlReader::State::wait_and_ask_again() {
   const Ending first = wait();
   Ending last = first;

@@ -17,14 +17,15 @@ namespace berth::inventory {
 
 struct NvmlReport {
   model::Driver driver;
-  // In PCI order; Device::index is not set yet. Excludes GPUs on the bus that the driver does not
-  // list (another kernel driver, or not in this container). If the driver itself fails, includes
-  // them with that state.
+  // The devices in PCI order, with Device::index not set yet. GPUs on the bus that the driver does
+  // not list are left out: they have another kernel driver, or do not belong to this container. If
+  // the driver itself fails, they are included with that state.
   std::vector<model::Device> devices;
-  // DeviceProcess::device is an index in `devices`; only the driver's fields are filled.
+  // The processes on them. DeviceProcess::device is an index in `devices`. Only the fields that the
+  // driver fills are set.
   std::vector<model::DeviceProcess> processes;
   std::int64_t unix_milliseconds = 0;  // when the devices were read; 0 unknown
-  std::uint32_t left_out = 0;          // further devices that are not read
+  std::uint32_t left_out = 0;          // number of further devices, which are not read
 };
 
 /// Scans once. Start it before reading anything else and finish it last, so that the driver works
@@ -49,8 +50,8 @@ class NvmlReader {
 /// tick; processes and the rest as `pace` says.
 class NvmlSampler {
  public:
-  /// Samples the devices with these uuids (or PCI addresses) every `interval`; starts nothing if
-  /// there are none. A GPU that is asleep now is not sampled, because that would wake it.
+  /// Samples the devices with these uuids (or PCI addresses) every `interval`. If there are none,
+  /// starts nothing. A GPU that is asleep now is left out, because sampling would wake it.
   NvmlSampler(const Sources& sources, std::vector<std::string> uuids,
               std::chrono::milliseconds interval, SamplePace pace = {});
   ~NvmlSampler();
@@ -58,11 +59,11 @@ class NvmlSampler {
   NvmlSampler& operator=(const NvmlSampler&) = delete;
   /// Requests one extra sample of each device immediately.
   void ask_now();
-  /// Readable when a sample is available; -1 if nothing is sampled, or (after a take()) if the
-  /// driver failed.
+  /// A descriptor that is readable when a sample is available. -1 if nothing is sampled, or if
+  /// take() has found that the driver failed.
   [[nodiscard]] int descriptor() const;
-  /// The samples since the last call, oldest first. Each is of one device, because devices are
-  /// sampled independently. Never blocks.
+  /// The samples since the last call, oldest first. Each sample is for one device, because devices
+  /// are sampled independently. Never blocks.
   [[nodiscard]] std::vector<DeviceSample> take();
 
  private:

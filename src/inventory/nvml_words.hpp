@@ -9,16 +9,17 @@
 
 namespace berth::inventory {
 
-/// The child reported why it ended.
+/// For a child that reported why it ended.
 void describe_failure(const frames::Failed& failed, const std::string& library,
                       model::Driver& driver);
-/// `signal` killed the child (0: it exited without a message, -1: unknown).
+/// For a child that was killed by `signal`. 0: it exited without a message; -1: unknown.
 void describe_death(int signal, model::Driver& driver);
-/// No data arrived in time. `loaded`: the library was loaded, so initialization hung.
+/// For a child that sent no data in time. If `loaded`, the library was loaded, so its
+/// initialization hung.
 void describe_silence(bool loaded, std::chrono::milliseconds waited, model::Driver& driver);
-/// The driver is initialized, but no device answered.
+/// For a driver that is initialized, while no device answered.
 void describe_silent_devices(std::chrono::milliseconds waited, model::Driver& driver);
-/// The child could not be started.
+/// For a child that could not be started.
 void describe_no_child(model::Driver& driver);
 
 }  // namespace berth::inventory

@@ -34,10 +34,10 @@ using model::Device;
 using model::Snapshot;
 using std::chrono::milliseconds;
 
-/// Enough for the descriptors of about ten thousand processes. After that, an incomplete scan is
-/// better than a slow one.
+/// Enough time for the descriptors of about ten thousand processes. After that, an incomplete
+/// search is better than a slow scan.
 constexpr milliseconds kHolderSearch{100};
-/// Missing a process here makes a device look free, so this search may take longer.
+/// If this search misses a process, a device looks free, so it may take longer.
 constexpr milliseconds kClientSearch{500};
 
 /// A platform that compiles its own kernels may take a second to start. A hung one never answers,
@@ -50,7 +50,8 @@ bool is_nvidia_gpu(const model::PciDevice& one) {
   return one.vendor == kNvidia && (base_class == 0x03 || base_class == 0x12);
 }
 
-/// NVIDIA GPUs that are passed through to virtual machines; the driver here does not list them.
+/// NVIDIA GPUs that are passed through to virtual machines. This machine's driver does not list
+/// them.
 std::vector<Device> given_away(const std::vector<model::PciDevice>& pci) {
   std::vector<Device> devices;
   for (const model::PciDevice& one : pci) {
@@ -104,13 +105,14 @@ class Look {
            (device.vendor == model::Vendor::kAmd || device.vendor == model::Vendor::kIntel);
   }
 
-  /// Only root can read other users' descriptors.
+  /// Whether all processes are readable. Only root can read the descriptors of other users'
+  /// processes.
   [[nodiscard]] bool sees_everybody() const {
     return sources_.roots.drm_proc != "/proc" || ::geteuid() == 0;
   }
 
-  // Starting OpenCL platforms is the slowest part of a scan. So by default OpenCL is queried only
-  // if a platform is installed and no other reader found a GPU.
+  // Starts the OpenCL query. This is the slowest part of a scan, so by default it only runs if a
+  // platform is installed and no other reader found a GPU.
   void start_opencl(const std::vector<model::PciDevice>& pci) {
     const bool gpus = std::any_of(pci.begin(), pci.end(), is_nvidia_gpu) ||
                       std::any_of(others_.begin(), others_.end(), is_usable);
@@ -180,9 +182,11 @@ class Look {
     sort_processes(snapshot_.processes);
   }
 
-  /// The driver's library skips missing GPUs, so GPUs after a missing one get lower numbers.
+  /// Adds a note if a GPU is missing. The driver's library skips it, so GPUs after it get lower
+  /// numbers.
   void note_gap() {
-    if (!snapshot_.host.container.empty()) return;  // a container normally has only some GPUs
+    if (!snapshot_.host.container.empty())
+      return;  // a container normally has only some of the GPUs
     std::vector<std::uint32_t> minors;
     for (const Device& device : snapshot_.devices)
       if (device.vendor == model::Vendor::kNvidia && device.managed) {
@@ -213,7 +217,7 @@ class Look {
       if (roots.proc == "/proc")
         snapshot_.notes.push_back(text("{} as root shows them", "mount -t proc proc /proc"));
     }
-    // The processes of a simulated machine run in our own PID namespace.
+    // The processes of a simulated machine run in this PID namespace.
     const system::PidTranslator translator =
         sources_.simulated ? system::PidTranslator(roots, system::PidView::kHost)
                            : system::PidTranslator(roots);
@@ -226,7 +230,7 @@ class Look {
                options_.process_details ? system::Depth::kAll : system::Depth::kUser);
   }
 
-  /// The processes of a simulated machine use the memory of its own host, not ours.
+  /// The processes of a simulated machine use memory of the simulated host.
   void explain_simulated_memory() {
     const bool shared =
         std::any_of(snapshot_.devices.begin(), snapshot_.devices.end(), [](const Device& device) {
@@ -258,7 +262,7 @@ class Look {
     if (!options_.holders) return {};
     Roots roots = sources_.roots;
     if (sources_.simulated) {
-      // This machine's processes hold this machine's nodes; a simulated machine has its own
+      // Real processes hold the real machine's nodes. A simulated machine has its own list of
       // descriptors.
       if (roots.drm_proc == roots.proc) return {};
       roots.proc = roots.drm_proc;
@@ -278,7 +282,7 @@ class Look {
   const Sources& sources_;
   const Options& options_;
   Snapshot snapshot_;
-  std::vector<Device> others_;  // except NVIDIA's and the CPU
+  std::vector<Device> others_;  // devices other than NVIDIA's and the CPU
   Device cpu_;
   std::optional<opencl::Reader> opencl_;
   system::DrmSearch clients_;

@@ -19,10 +19,10 @@ struct Sources {
   std::string opencl_library = "libOpenCL.so.1";   // "": do not query OpenCL
   bool simulated = false;
 
-  /// BERTH_ROOT=DIR: a recorded tree DIR/{proc,sys,dev,etc}. No vendor library is opened then,
-  /// unless BERTH_NVML_LIBRARY or BERTH_OPENCL_LIBRARY names it. BERTH_SIM_DIR (set by `berth
-  /// sim`): sys = DIR/sys, drm_proc = DIR/proc if it exists. libnvidia-ml.so.1 is found through
-  /// LD_LIBRARY_PATH, as in any program.
+  /// BERTH_ROOT=DIR: a recorded tree DIR/{proc,sys,dev,etc}. In that case no vendor library is
+  /// opened, unless BERTH_NVML_LIBRARY or BERTH_OPENCL_LIBRARY names it. BERTH_SIM_DIR (set by
+  /// `berth sim`): sys = DIR/sys, drm_proc = DIR/proc if it exists. libnvidia-ml.so.1 is found
+  /// through LD_LIBRARY_PATH, as in any program.
   [[nodiscard]] static Sources from_environment();
   /// Fails with kInvalidArgument (E0012) if BERTH_ROOT is not a folder, because a missing machine
   /// must not look like an empty one. Fails with kPermissionDenied (E0014) if another user owns
@@ -33,11 +33,13 @@ struct Sources {
 enum class OpenCl { kAuto, kAlways, kNever };  // kAuto: only if no other GPU was found
 
 struct Options {
-  bool processes = true;  // read the process lists and /proc
-  bool process_details =
-      true;             // command, times, memory and home of each process; false: only its user
-  bool holders = true;  // if memory is unaccounted for, search /proc for holders of the device
-  bool pcie_throughput = false;  // blocks in the driver for 20 ms per direction
+  bool processes = true;        // whether to read the process lists and /proc
+  bool process_details = true;  // whether to read command, times, memory and home of each process;
+                                // false: only its user
+  bool holders =
+      true;  // whether to search /proc for holders of a device if its memory is unaccounted for
+  bool pcie_throughput = false;  // whether to measure PCIe throughput, which blocks in the driver
+                                 // for 20 ms per direction
   OpenCl opencl = OpenCl::kAuto;
   std::chrono::milliseconds device_deadline{700};
   std::chrono::milliseconds initialisation_deadline{30'000};
@@ -46,8 +48,8 @@ struct Options {
   std::function<void(std::string_view)> on_slow = {};
 };
 
-/// Never fails as a whole. Unreadable values are absent with a reason; `driver`, `health` or
-/// `notes` explain it.
+/// Scans the machine. It does not fail as a whole: values that cannot be read are absent with a
+/// reason, and `driver`, `health` or `notes` explain it.
 [[nodiscard]] model::Snapshot observe(const Sources& sources, const Options& options);
 
 }  // namespace berth::inventory

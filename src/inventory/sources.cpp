@@ -24,17 +24,18 @@ Sources Sources::from_environment() {
   if (const auto root = env_nonempty("BERTH_ROOT")) {
     sources.roots = {*root + "/proc", *root + "/sys", *root + "/dev", *root + "/etc",
                      *root + "/proc"};
-    // This machine's libraries report this machine's devices, not the recorded ones.
+    // This machine's libraries report the devices of this machine, and not those of the recorded
+    // one.
     sources.nvml_library.clear();
     sources.opencl_library.clear();
   } else if (const auto simulated = env_nonempty("BERTH_SIM_DIR")) {
     sources.simulated = true;
     sources.roots.sys = *simulated + "/sys";
     if (is_folder(*simulated + "/proc")) sources.roots.drm_proc = *simulated + "/proc";
-    // A simulated machine has no OpenCL platforms; this machine's are not its own.
+    // A simulated machine has no OpenCL platforms.
     sources.opencl_library.clear();
   }
-  // Set but empty: this library is not used.
+  // If the variable is set but empty, this library is not used.
   if (auto library = env("BERTH_NVML_LIBRARY")) sources.nvml_library = std::move(*library);
   if (auto library = env("BERTH_OPENCL_LIBRARY")) sources.opencl_library = std::move(*library);
   return sources;

@@ -15,7 +15,7 @@ using model::Vendor;
 
 namespace {
 
-/// A job may have many descriptors; do not delay the process that waits for the job.
+/// A job may have many descriptors. The search must not delay the process that waits for the job.
 constexpr std::chrono::milliseconds kMostForClients{50};
 
 }  // namespace

@@ -16,8 +16,9 @@ class SysfsSampler {
   SysfsSampler(const Sources& sources, const std::vector<model::Device>& devices);
 
   [[nodiscard]] bool empty() const { return devices_.empty(); }
-  /// One sample per device: utilization, power or energy, and which of these processes hold its
-  /// nodes. The caller must be allowed to read these processes. A sleeping device is not touched.
+  /// Takes one sample per device: utilization, power or energy, and which of the processes `pids`
+  /// hold its nodes. The caller must be allowed to read these processes. A sleeping device is not
+  /// touched.
   [[nodiscard]] std::vector<DeviceSample> take(const std::vector<std::int64_t>& pids) const;
 
  private:

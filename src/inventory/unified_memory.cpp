@@ -6,13 +6,13 @@ namespace berth::inventory {
 
 void share_host_memory(model::Device& device, const model::Device& cpu) {
   if (!device.memory_unified || device.kind == model::DeviceKind::kCpu) return;
-  // Keeps a total that the driver reports (the carve-out of an integrated GPU), and the reason why
-  // a device that does not answer has none.
+  // Keeps a total that the driver reports (the memory reserved for an integrated GPU). For a device
+  // that does not answer, keeps the reason why it has none.
   const auto& total = device.readings.memory_total_bytes;
   if (total || total.why != model::Absence::kNotSupported) return;
   device.readings.memory_total_bytes = cpu.readings.memory_total_bytes;
-  // The host's used memory, not the sum of the device's processes, because all programs share the
-  // host's free memory.
+  // Uses the used memory of the host, and not the sum of the device's processes, because all
+  // programs share the host's free memory.
   device.readings.memory_used_bytes = cpu.readings.memory_used_bytes;
   if (device.note.empty() && device.readings.memory_used_bytes)
     device.note = text("its memory is the host's, and what the host's programs use counts as used");
