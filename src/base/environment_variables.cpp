@@ -25,8 +25,10 @@ std::map<std::string, std::string> whole_environment() {
     const std::string_view text = *entry;
     const auto equals = text.find('=');
     if (equals == std::string_view::npos || equals == 0) continue;
-    all.emplace(text.substr(0, equals),
-                text.substr(equals + 1));  // the first one wins, as with getenv
+    all.emplace(
+        text.substr(0, equals),
+        text.substr(equals +
+                    1));  // if a name occurs twice, the first entry counts, as with getenv()
   }
   return all;
 }

@@ -1,5 +1,5 @@
-// The only place that reads our own environment. getenv is not thread-safe, so these functions are
-// called before threads start.
+// The only place that reads this program's environment. getenv() is not thread-safe, so these
+// functions are called before threads start.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace berth {
 
 /// The value of a variable; nullopt if it is not set.
 [[nodiscard]] std::optional<std::string> env(const char* name);
-/// As env(), but an empty value counts as not set.
+/// Like env(), but an empty value counts as not set.
 [[nodiscard]] std::optional<std::string> env_nonempty(const char* name);
 /// The whole environment, as a job would inherit it. Skips entries without a name or without "=".
 [[nodiscard]] std::map<std::string, std::string> whole_environment();

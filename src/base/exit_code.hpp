@@ -14,7 +14,7 @@ enum ExitCode : int {
   kPermission = 5,
   kRefused = 6,  // exceeds a limit
   kBug = 70,
-  // run, lease and sim return the child's exit code, and these for their own errors:
+  // run, lease and sim return the exit code of their child; these are for their own errors:
   kOurFailure = 125,
   kNotExecutable = 126,
   kNotFound = 127,

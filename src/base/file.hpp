@@ -1,6 +1,6 @@
-// Reads small kernel files (/proc, /sys, cgroups) and configuration: bounded, without exceptions.
-// Missing files are normal here, so the plain readers return optional; read_file also returns the
-// reason.
+// Reads small kernel files (/proc, /sys, cgroups) and configuration: with size limits, without
+// exceptions. Missing files are normal here, so the plain readers return optional; read_file also
+// returns the reason.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,22 @@
 
 namespace berth {
 
-/// The folders that describe the machine. A recorded or simulated machine only has other folders.
+/// The folders that describe the machine. For a recorded or simulated machine, only these folders
+/// differ.
 struct Roots {
   std::string proc = "/proc";
   std::string sys = "/sys";
   std::string dev = "/dev";
   std::string etc = "/etc";
   std::string drm_proc =
-      "/proc";  // whose /proc/PID/fdinfo lists GPU use (a simulated machine has its own)
+      "/proc";  // the folder whose PID/fdinfo lists GPU use (a simulated machine has its own)
 };
 
 /// The whole file, at most `limit` bytes. Fails with kNotFound, kPermissionDenied (E0110) or
 /// kUnavailable (E0111).
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t limit = 1 << 20);
-/// As above; nullopt on every failure. `error_number`, if given, gets errno (0 on success).
+/// Like read_file(), but returns nullopt on every failure. `error_number`, if given, gets errno (0
+/// on success).
 [[nodiscard]] std::optional<std::string> slurp(const std::string& path, std::size_t limit = 1 << 16,
                                                int* error_number = nullptr);
 /// The first line without surrounding whitespace.
@@ -37,7 +39,7 @@ struct Roots {
 /// `most` names.
 [[nodiscard]] std::vector<std::string> list_folder(const std::string& path,
                                                    std::size_t most = SIZE_MAX);
-/// The last component of a symbolic link's target ("amdgpu" for …/driver).
+/// The last component of a symbolic link's target: "amdgpu" for the link …/driver.
 [[nodiscard]] std::optional<std::string> link_name(const std::string& path);
 
 }  // namespace berth

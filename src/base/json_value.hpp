@@ -12,7 +12,7 @@
 
 namespace berth {
 
-/// Throws Json::exception if the value has another type.
+/// Returns the value as type T. Throws Json::exception if it has another type.
 template <typename T, typename Json>
 [[nodiscard]] T json_value(const Json& json) {
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
@@ -20,7 +20,7 @@ template <typename T, typename Json>
     const bool fits = json.is_number_unsigned()
                           ? std::in_range<T>(json.template get<std::uint64_t>())
                           : std::in_range<T>(json.template get<std::int64_t>());
-    // Throws, because the value is not an integer.
+    // Throws Json::exception, because the value is not an integer.
     if (!fits) static_cast<void>(json.template get_ref<const typename Json::string_t&>());
   }
   return json.template get<T>();
@@ -37,7 +37,8 @@ void read_json(const Json& json, std::vector<T>& into) {
     into.push_back(json_value<T>(one));
 }
 
-/// Words and variables are bytes, and JSON strings are UTF-8: "text", or {"bytes":[102,255]}.
+/// Writes words and variables, which are bytes, as JSON, whose strings are UTF-8: "text", or
+/// {"bytes":[102,255]} if they are not UTF-8.
 template <typename Json>
 [[nodiscard]] Json json_of_words(const std::vector<std::string>& words) {
   Json out = Json::array();
@@ -50,7 +51,7 @@ template <typename Json>
   return out;
 }
 
-/// Throws Json::exception if it is neither.
+/// The reverse. Throws Json::exception if the value has neither form.
 template <typename Json>
 [[nodiscard]] std::vector<std::string> words_in_json(const Json& json) {
   std::vector<std::string> words;

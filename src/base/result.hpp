@@ -23,13 +23,13 @@ enum class ErrorCode {
   kInternal,          // a bug in Berth
 };
 
-/// "invalid_argument", …: the name in JSON; nullopt for an unknown name, for example of a newer
-/// version.
+/// The name in JSON: "invalid_argument", …
 [[nodiscard]] std::string_view name(ErrorCode code);
 [[nodiscard]] std::optional<ErrorCode> error_code(std::string_view name);
 
-/// `id` ("E0412") can be searched for in any language; docs/errors.md lists all of them. `hint` is
-/// the command that fixes the problem (or several, one per line); empty if there is none.
+/// `id` ("E0412") is the same in every language, so that users can search for it; docs/errors.md
+/// lists all ids. `hint` is the command that fixes the problem (or several, one per line); empty if
+/// there is none.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string id;
@@ -52,7 +52,8 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
 
-  // Accessing the wrong alternative throws std::bad_variant_access, also in release builds.
+  // Accessing the wrong one of value and error throws std::bad_variant_access, also in release
+  // builds.
   [[nodiscard]] T& value() & { return std::get<0>(state_); }
   [[nodiscard]] const T& value() const& { return std::get<0>(state_); }
   [[nodiscard]] T&& value() && { return std::get<0>(std::move(state_)); }

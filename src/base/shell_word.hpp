@@ -6,7 +6,7 @@
 
 namespace berth {
 
-/// Adds quotes only if sh, bash, zsh or dash would otherwise interpret the text.
+/// Quotes the text only if sh, bash, zsh or dash would otherwise interpret it.
 [[nodiscard]] std::string shell_word(std::string_view text);
 
 }  // namespace berth

@@ -8,9 +8,10 @@
 
 namespace berth {
 
-/// Insertion, deletion, replacement, and swapping neighbours cost 1 each.
+/// The number of edits between two words. Insertion, deletion, replacement, and swapping neighbours
+/// cost 1 each.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
-/// The word with the smallest edit distance; "" if none is similar.
+/// The known word with the smallest edit distance; "" if none is similar.
 [[nodiscard]] std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace berth

@@ -16,9 +16,11 @@ Catalogue chinese_messages();  // generated from po/zh_CN.po
 namespace {
 std::atomic<Language> chosen{Language::kEnglish};
 
-constexpr std::size_t kLeastWords = 8;  // bytes; a sentence like "{}: {}" would match anything
+constexpr std::size_t kLeastWords =
+    8;  // in bytes; a sentence such as "{}: {}" would match anything
 
-/// The text between a sentence's placeholders; nullopt if a placeholder has a format specification.
+/// The fixed text between the placeholders of a sentence; nullopt if a placeholder has a format
+/// specification.
 std::optional<std::vector<std::string_view>> pieces_of(std::string_view msgid) {
   std::vector<std::string_view> pieces;
   for (;;) {
@@ -30,7 +32,7 @@ std::optional<std::vector<std::string_view>> pieces_of(std::string_view msgid) {
   }
 }
 
-/// The text in the placeholders; nullopt if `said` is not this sentence.
+/// The text that each placeholder stands for; nullopt if `said` is not this sentence.
 std::optional<std::vector<std::string>> arguments_in(std::string_view said,
                                                      const std::vector<std::string_view>& pieces) {
   if (!said.starts_with(pieces.front())) return std::nullopt;
@@ -48,7 +50,7 @@ std::optional<std::vector<std::string>> arguments_in(std::string_view said,
   return arguments;
 }
 
-/// If several sentences match, the one with the most fixed text wins.
+/// If several sentences match, the one with the most fixed text is used.
 std::string translated_line(std::string_view said) {
   const Catalogue all = chinese_messages();
   std::string best(tr(said));

@@ -14,10 +14,12 @@ namespace berth {
 
 enum class Language { kEnglish, kChinese };
 
-/// Set once at the start: --lang, otherwise LC_ALL, LC_MESSAGES, LANG (zh* means Chinese).
+/// Sets the language once at the start: from --lang, otherwise from LC_ALL, LC_MESSAGES, LANG (zh*
+/// means Chinese).
 void set_language(Language language);
 [[nodiscard]] Language language();
-/// "zh", "zh_CN.UTF-8", "zh-Hans" → kChinese; everything else → kEnglish.
+/// The language of a locale: kChinese for "zh", "zh_CN.UTF-8", "zh-Hans"; kEnglish for everything
+/// else.
 [[nodiscard]] Language language_from(std::string_view locale);
 
 /// The sentence in the chosen language, or in English if there is no translation.
@@ -34,7 +36,8 @@ template <typename... Args>
   return fmt::vformat(tr(msgid), fmt::make_format_args(args...));
 }
 
-/// For sentences with singular and plural. Chinese has one form; its key is the plural.
+/// For sentences with singular and plural. Chinese has only one form; the key of its translation is
+/// the plural sentence.
 template <typename... Args>
 [[nodiscard]] std::string text_n(std::string_view one, std::string_view many, long long n,
                                  const Args&... args) {

@@ -1,4 +1,4 @@
-// Takes texts apart: words, lines, numbers; and makes foreign text safe to print. Pure.
+// Splits texts into words, lines and numbers, and makes foreign text safe to print. Pure.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@ namespace berth {
 [[nodiscard]] std::string_view trim(std::string_view text);
 /// Splits at every `separator` and keeps empty parts.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
-/// Deleted: the parts would point into a destroyed temporary, for example in a range-for.
+/// Deleted, because the parts would point into a destroyed temporary, for example in a range-for.
 template <std::same_as<std::string> Temporary>
 std::vector<std::string_view> split(Temporary&& text, char separator) = delete;
 /// `text` as a decimal or 0x… number; nullopt if it contains anything else.

@@ -1,5 +1,5 @@
-// TomlTable reads an untrusted TOML document by lists of typed fields. A key that is on no list is
-// an error. Remembers the first error, with its line.
+// TomlTable reads an untrusted TOML document. The caller lists the fields with their types; any
+// other key is an error. Remembers the first error, with its line.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,11 @@ namespace berth {
 
 class TomlTable {
  public:
-  static constexpr std::size_t kMostText = 95;  // longest name: NVML's buffers hold 96
+  static constexpr std::size_t kMostText = 95;  // the longest name; NVML's buffers hold 96 bytes
   using Read = std::function<void(TomlTable&)>;
 
-  /// `page` of the documentation appears in hints. Fails with kInvalidArgument (E0602: not TOML;
-  /// E0603: unknown key; E0604: wrong type; E0605: invalid value; E0606: missing key).
+  /// Reads a document. Hints name `page` of the documentation. Fails with kInvalidArgument (E0602:
+  /// not TOML; E0603: unknown key; E0604: wrong type; E0605: invalid value; E0606: missing key).
   [[nodiscard]] static Status read(std::string_view document, const std::string& origin,
                                    const std::string& page, const Read& read);
 
@@ -28,7 +28,7 @@ class TomlTable {
               std::size_t most = kMostText);
   void number(const char* key, std::int64_t& into, std::int64_t least, std::int64_t most,
               bool required = false);
-  /// Also accepts an integer.
+  /// Reads a number; an integer is also accepted.
   void real(const char* key, double& into, double least, double most);
   void flag(const char* key, bool& into);
   void size(const char* key, std::uint64_t& into, bool required = false);
@@ -46,10 +46,10 @@ class TomlTable {
                     const std::function<void(const std::string& name, TomlTable&)>& read);
   [[nodiscard]] bool has(const char* key) const;
 
-  /// Reports keys that were not read as unknown. Also called at the end.
+  /// Reports keys that were not read as unknown. This is also called at the end.
   void finish();
   [[nodiscard]] bool is_sound() const;
-  /// Records a problem that involves several keys, with the line of the table.
+  /// Records a problem that involves several keys, with the line of this table.
   void check(const std::optional<std::string>& problem);
 
  private:

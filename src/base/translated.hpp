@@ -6,8 +6,8 @@
 
 namespace berth {
 
-/// In the chosen language if it is one of our sentences, with its arguments filled in; otherwise
-/// unchanged.
+/// The text in the chosen language if it is one of Berth's sentences, with its arguments filled in;
+/// otherwise the text unchanged.
 [[nodiscard]] std::string translated(std::string_view said);
 
 }  // namespace berth

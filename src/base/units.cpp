@@ -11,8 +11,8 @@
 namespace berth {
 namespace {
 
-/// A decimal number without sign, exponent, hexadecimal, "inf" or "nan". `rest` is the remaining
-/// text.
+/// Reads a decimal number without sign, exponent, hexadecimal digits, "inf" or "nan". `rest` is the
+/// text after it.
 bool read_decimal(std::string_view text, double& number, std::string_view& rest) {
   const std::size_t length = std::min(text.find_first_not_of("0123456789."), text.size());
   if (length == 0 || text[0] == '.') return false;
@@ -94,7 +94,8 @@ std::string show_share(int permille) {
 }
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view given) {
-  // Also "1h30m". Each unit must be smaller than the one before, so that a typo is not added up.
+  // Several units may follow each other, as in "1h30m". Each must be smaller than the one before,
+  // so that a typo is not added up.
   double sum = 0, before = std::numeric_limits<double>::infinity();
   bool is_sound = !given.empty();
   for (std::string_view rest = given; is_sound && !rest.empty();) {
@@ -102,7 +103,8 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view given) {
     is_sound = read_decimal(rest, number, rest);
     const auto length = std::min(rest.find_first_of("0123456789."), rest.size());
     std::string_view unit = rest.substr(0, length);
-    if (length < rest.size() && unit.ends_with(' ')) unit.remove_suffix(1);  // "1 h 30 m"
+    if (length < rest.size() && unit.ends_with(' '))
+      unit.remove_suffix(1);  // A space between the parts is allowed: "1 h 30 m".
     const double factor = is_sound ? factor_of(kDurations, unit) : 0;
     is_sound = factor > 0 && factor < before;
     before = factor;

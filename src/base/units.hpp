@@ -18,7 +18,7 @@ namespace berth {
 [[nodiscard]] Result<double> parse_share(std::string_view given);
 /// 305 → "30.5 %"
 [[nodiscard]] std::string show_share(int permille);
-/// "500ms", "10s", "5m", "2h". Fails with kInvalidArgument (E0103).
+/// Parses "500ms", "10s", "5m", "2h". Fails with kInvalidArgument (E0103).
 [[nodiscard]] Result<std::chrono::milliseconds> parse_duration(std::string_view given);
 /// A decimal integer within the given range, with no other characters. Fails with kInvalidArgument
 /// (E0104).
