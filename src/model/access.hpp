@@ -1,4 +1,4 @@
-// Access: which device nodes a job's processes may open. Plain values.
+// Which device nodes the processes of a job may open. Plain values.
 #pragma once
 
 #include <compare>
@@ -12,8 +12,8 @@
 
 namespace berth::model {
 
-/// How a job is kept from devices it has no lease on: by variables, which a program may unset, or
-/// by the kernel.
+/// What keeps a job from using devices without a lease: variables, which a program may unset, or
+/// the kernel.
 enum class Access : unsigned char { kVariable, kKernel };
 [[nodiscard]] std::string_view name(Access access);  // "variable", "kernel"
 
@@ -23,7 +23,8 @@ struct NodeNumber {
   auto operator<=>(const NodeNumber&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// A list of rules; the first match decides. A node without a match may be opened.
+/// A row in a list of rules. The first row that matches a node decides; a node without a match may
+/// be opened.
 struct NodeRule {
   bool allow = false;
   std::uint32_t major = 0;
@@ -38,11 +39,12 @@ struct Exempt {
 
 struct PartitionNodes {
   std::string uuid;
-  std::vector<NodeNumber> nodes;  // only the partition's own; the device's nodes are needed too
-  bool known = true;              // false: some of its nodes could not be found
+  std::vector<NodeNumber>
+      nodes;          // nodes of the partition only; a job also needs the device's nodes
+  bool known = true;  // false: some of its nodes could not be found
 };
 
-/// The nodes that give access to only this device.
+/// The nodes that give access only to this device.
 struct DeviceNodes {
   int device = -1;  // Device::index
   Vendor vendor = Vendor::kOther;
@@ -58,7 +60,7 @@ struct GpuNodes {
     std::optional<std::uint32_t> minor = {};  // nullopt: every minor of the major
   };
   std::vector<DeviceNodes> devices;
-  std::vector<Whole> control;         // nodes that every user of a vendor's GPUs opens as well
+  std::vector<Whole> control;         // nodes that every user of this vendor's GPUs also opens
   std::vector<std::uint32_t> majors;  // majors used only for GPU and control nodes,
                                       // including GPUs that were not found
 };

@@ -11,12 +11,12 @@ namespace berth::model {
 
 struct ArrayRange {
   std::vector<int> indices;  // ascending, unique, not empty
-  int at_most = 0;           // how many run at a time; 0: no limit
+  int at_most = 0;           // how many of them run at the same time; 0: no limit
 };
 
 inline constexpr int kMostArrayJobs = 10'000;
 
-/// Indices from 0 to 1 000 000. Fails with kInvalidArgument (E0105).
+/// Parses a range with indices from 0 to 1 000 000. Fails with kInvalidArgument (E0105).
 [[nodiscard]] Result<ArrayRange> parse_array_range(std::string_view given);
 
 }  // namespace berth::model

@@ -1,4 +1,4 @@
-// One program in several settings, for `berth compare`. Plain values.
+// Runs of one program with several settings, for `berth compare`. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -11,26 +11,27 @@ namespace berth::model {
 
 /// One way to start the program.
 struct RunSetting {
-  int gpus = 0;                // 0: on the CPU
-  std::optional<int> threads;  // cores and threads; nullopt: as `berth run` chooses
-  std::string preset;          // the name of what follows; "" none
+  int gpus = 0;                // number of GPUs; 0: on the CPU
+  std::optional<int> threads;  // number of cores and threads; nullopt: as `berth run` chooses
+  std::string preset;          // name of the preset for the following members; "" none
   std::vector<std::pair<std::string, std::string>> variables;
-  std::string statement;  // Python, to run after `import torch`; "" none
+  std::string statement;  // a Python statement to run after `import torch`; "" none
 };
 
-/// The options of `berth run` for it, without the variables.
+/// The options of `berth run` for this setting, without the variables.
 [[nodiscard]] std::vector<std::string> run_options(const RunSetting& setting);
-/// The shell command that runs `command` in it: "NAME=value berth run --cpu -- python train.py".
+/// The shell command that runs `command` with this setting: "NAME=value berth run --cpu -- python
+/// train.py".
 [[nodiscard]] std::string run_line(const RunSetting& setting,
                                    const std::vector<std::string>& command);
 
-/// What one run took. nullopt: unknown.
+/// The figures of one run. nullopt: unknown.
 struct RunFigures {
   double wall_seconds = 0;
   std::optional<double> cpu_seconds, memory_bytes, device_memory_bytes, energy_millijoules;
-  std::optional<int> threads;        // that `berth run` allowed
+  std::optional<int> threads;        // number of threads that `berth run` allowed
   std::vector<std::string> devices;  // names of the GPUs
-  std::string gpu_use;               // as in the report of `berth run`
+  std::string gpu_use;               // use of the GPU, as in the report of `berth run`
 };
 
 /// Several runs of one setting.
@@ -39,41 +40,42 @@ struct Spread {
   std::size_t runs = 0;
 };
 
-/// Where the outputs of two settings differ.
+/// The place where the outputs of two settings differ.
 struct OutputDifference {
-  std::size_t line = 0;         // of the first difference; of an array: index of the element
+  std::size_t line = 0;  // line of the first difference; for an array, the index of the element
   std::string expected, found;  // there; printable
-  bool in_shape = false;        // one has more values, or other words
+  bool in_shape = false;        // one output has more values, or other words
   std::size_t numbers = 0;      // that differ
   double largest_relative = 0;  // of these
 };
 
-/// Whether the output of a setting is that of the first one.
+/// Whether the output of a setting equals that of the first setting.
 struct OutputCheck {
   enum class State { kSame, kDiffers, kUnstable } state = State::kSame;
-  // kUnstable: its own runs differ in more than numbers
+  // for kUnstable: the setting's own runs differ in more than numbers
   std::optional<OutputDifference> difference;
   bool repeats = false;      // both settings ran several times, with the same results each time
   std::size_t compared = 0;  // numbers
-  std::size_t varying = 0;   // numbers that differ between runs of one setting: not compared
+  std::size_t varying =
+      0;  // count of numbers that differ between runs of the same setting; these are not compared
 };
 
 struct SettingResult {
   RunSetting setting;
-  std::vector<RunFigures> runs;       // without the warm-up
-  std::string out_of_race;            // why it cannot win, translated; "" it can
-  std::string hint;                   // what to do about that; "" nothing
-  std::optional<int> exit_code;       // of a run that failed
+  std::vector<RunFigures> runs;  // without the warm-up
+  std::string out_of_race;       // why this setting cannot be the fastest, translated; "" if it can
+  std::string hint;              // what to do about it; "" nothing
+  std::optional<int> exit_code;  // exit code of a run that failed
   std::optional<OutputCheck> output;  // nullopt: not compared
-  std::string last_words;             // that run's last lines on standard error, untrusted
+  std::string last_words;  // the last lines that this run wrote to standard error, untrusted
   // Filled by compare::judge().
   std::optional<Spread> wall_seconds, cpu_seconds, memory_bytes, device_memory_bytes,
       energy_millijoules;
   std::optional<double> ratio;  // its median time, divided by that of the fastest setting
-  bool as_fast = false;         // its time does not differ from the fastest by more than the spread
+  bool as_fast = false;         // the difference to the fastest setting is within the spread
 };
 
-/// The best setting with a GPU beside the best one without.
+/// The best setting with a GPU, compared with the best one without.
 struct GpuWorth {
   enum class Verdict { kUnused, kFaster, kSame, kSlower } verdict = Verdict::kSame;
   std::size_t gpu = 0, cpu = 0;  // their indices
@@ -83,11 +85,11 @@ struct Comparison {
   std::vector<std::string> command;
   int runs = 0, warmups = 0;
   std::vector<SettingResult> settings;
-  std::string compared_output;  // "-", or the file; "" none
-  std::string no_gpu;  // why settings with a GPU were left out, translated; "" they were not
+  std::string compared_output;  // the output that was compared: "-" for stdout, or a file; "" none
+  std::string no_gpu;  // why no setting with a GPU was run, translated; "" if there was one
   // Filled by compare::judge().
   std::optional<std::size_t> winner;
-  std::optional<GpuWorth> gpu_worth;  // nullopt: not both kinds finished
+  std::optional<GpuWorth> gpu_worth;  // nullopt: no setting of one of the two kinds finished
 };
 
 }  // namespace berth::model

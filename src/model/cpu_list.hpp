@@ -8,7 +8,8 @@
 
 namespace berth::model {
 
-/// Ascending and unique; nullopt if the text is not a list or contains a CPU above 8191.
+/// Parses a list into CPUs, ascending and unique. nullopt if the text is not a list or contains a
+/// CPU above 8191.
 [[nodiscard]] std::optional<std::vector<int>> parse_cpu_list(std::string_view text);
 [[nodiscard]] std::string show_cpu_list(const std::vector<int>& cpus);
 [[nodiscard]] std::vector<int> intersection(const std::vector<int>& a, const std::vector<int>& b);

@@ -1,5 +1,5 @@
-// Device: one GPU, CPU or other accelerator as every part of Berth sees it. Plain values,
-// independent of the source.
+// Device: one GPU, CPU or other accelerator, in the same form in every part of Berth. Plain values
+// that do not depend on their source.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ enum class Health : unsigned char { kOk, kDegraded, kLost, kAsleep, kNoAnswer, k
     Health health);  // "ok", "degraded", "lost", "asleep", "no answer", "not checked"
 
 /// The values that are read again at every scan. BERTH_DEVICE_READINGS is the only list of them;
-/// codec, JSON, `absent` and docs follow it. Rows: C++ type, member = JSON key (with the unit in
-/// its name).
+/// codec, JSON, `absent` and docs follow it. A row has the C++ type and the member's name, which is
+/// also the JSON key and contains the unit.
 #define BERTH_DEVICE_READINGS(ROW)             \
   ROW(std::uint64_t, memory_total_bytes)       \
   ROW(std::uint64_t, memory_used_bytes)        \
@@ -76,28 +76,29 @@ void set_all_absent(DeviceReadings& readings, Absence why);
 
 /// A part of a device with its own memory and compute units (MIG).
 struct Partition {
-  std::uint32_t index = 0;  // the driver's MIG index on its parent
+  std::uint32_t index = 0;  // the driver's index of the MIG partition on its device
   std::string name;         // "MIG 1g.10gb"
   std::string uuid;         // "MIG-…"
   std::optional<std::uint32_t> gpu_instance, compute_instance;
   Reading<std::uint64_t> memory_total_bytes, memory_used_bytes;
-  Reading<double> utilization_percent;  // only through GPM on Hopper and later, so usually absent
+  Reading<double>
+      utilization_percent;  // only available through GPM on Hopper and later, so usually absent
 };
 
 struct Device {
   int index = -1;  // Berth's number: GPUs first, by vendor, then PCI address; the CPU last
-  std::optional<std::uint32_t> vendor_index;  // the driver's own number
+  std::optional<std::uint32_t> vendor_index;  // the driver's own number of the device
   DeviceKind kind = DeviceKind::kGpu;
   Vendor vendor = Vendor::kOther;
-  std::string vendor_name;  // "NVIDIA", "AMD", "Huawei Ascend": for people
+  std::string vendor_name;  // name for people: "NVIDIA", "AMD", "Huawei Ascend"
   std::string name;
   std::string uuid;                     // "" if the device has none
   std::string pci_address;              // "0000:81:00.0", lower case; "" if it is not on PCI
-  std::optional<std::uint32_t> pci_id;  // vendor << 16 | device
+  std::optional<std::uint32_t> pci_id;  // PCI id: vendor << 16 | device
   std::string kernel_driver;            // "nvidia", "amdgpu", "i915", "xe"; "" unknown or none
   std::optional<int> numa_node;
-  std::string local_cpus;                     // kernel list format "0-15,64-79"; "" unknown
-  std::optional<std::uint32_t> minor_number;  // of /dev/nvidiaN or /dev/dri/renderDN
+  std::string local_cpus;  // CPUs near it, in the kernel's list format: "0-15,64-79"; "" unknown
+  std::optional<std::uint32_t> minor_number;  // minor number of /dev/nvidiaN or /dev/dri/renderDN
   std::string architecture;                   // "hopper", "gfx942"; "" unknown
   std::string compute_capability;             // "9.0"; NVIDIA only
   std::string compute_mode;  // "default", "exclusive process", "prohibited"; "" unknown
@@ -107,14 +108,14 @@ struct Device {
       false;            // the device uses the host's memory (GB10, Jetson, integrated GPUs, CPU)
   bool managed = true;  // false: seen on the bus, but Berth has no way to use it
   Health health = Health::kNotChecked;
-  std::vector<std::string> health_reasons;  // stable identifiers ("throttle:hw_thermal",
-                                            // "ecc_uncorrected", "nvml:15", "xid:79")
-  std::vector<std::string>
-      throttle_reasons;  // stable identifiers: "hw_thermal", "sw_power_cap", "idle", …
+  std::vector<std::string> health_reasons;    // stable identifiers ("throttle:hw_thermal",
+                                              // "ecc_uncorrected", "nvml:15", "xid:79")
+  std::vector<std::string> throttle_reasons;  // stable identifiers of why clocks are low:
+                                              // "hw_thermal", "sw_power_cap", "idle", …
   std::vector<Partition> partitions;
-  /// Why its processes could not be read. An empty or short list of processes then proves nothing.
+  /// why its processes could not be read; an empty or short list then proves nothing
   std::optional<Absence> processes_unknown = {};
-  /// Why some or all MIG partitions could not be read.
+  /// why some or all MIG partitions could not be read
   std::optional<Absence> partitions_unknown = {};
   DeviceReadings readings;
   std::optional<double> age_seconds;  // age of the readings, if they are not new

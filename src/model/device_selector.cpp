@@ -12,7 +12,7 @@
 namespace berth::model {
 namespace {
 
-constexpr std::size_t kLeastPrefix = 4;        // shortest accepted uuid prefix
+constexpr std::size_t kLeastPrefix = 4;        // the shortest uuid prefix that is accepted
 constexpr std::size_t kLongestSelector = 128;  // longer than any vendor's uuid
 
 std::string lower(std::string_view text) {
@@ -26,7 +26,7 @@ bool starts_with(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
-/// All of `text` as a number of at most `digits` digits.
+/// The whole of `text` as a number with at most `digits` digits.
 std::optional<std::uint32_t> all_digits(std::string_view text, int base, std::size_t digits) {
   std::uint32_t number = 0;
   if (text.empty() || text.size() > digits) return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<std::uint32_t> all_digits(std::string_view text, int base, std::si
   return number;
 }
 
-/// "0000:81:00.0", the driver's "00000000:81:00.0", or "81:00.0".
+/// Parses "0000:81:00.0", the driver's form "00000000:81:00.0", or "81:00.0".
 std::optional<DeviceSelector> parse_pci(std::string_view text) {
   const auto parts = split(text, ':');
   if (parts.size() < 2 || parts.size() > 3) return std::nullopt;
@@ -57,7 +57,7 @@ std::optional<DeviceSelector> parse_pci(std::string_view text) {
   return selector;
 }
 
-/// "0", or "0:1" for a partition. "81:00" is an incomplete PCI address.
+/// Parses "0", or "0:1" for a partition. "81:00" is an incomplete PCI address.
 std::optional<DeviceSelector> parse_index(std::string_view text) {
   const auto parts = split(text, ':');
   const auto index = all_digits(parts[0], 10, 6);
@@ -91,7 +91,7 @@ std::optional<DeviceSelector> parse_uuid(std::string_view text) {
     if (starts_with(rest, prefix)) rest.remove_prefix(prefix.size());
   const bool number =
       rest.find_first_not_of("0123456789") == std::string_view::npos &&
-      rest.size() == selector.uuid.size();  // a number is an index, whatever its length
+      rest.size() == selector.uuid.size();  // a number is an index, however long it is
   if (rest.size() < kLeastPrefix || number || !uuid_like(selector.uuid)) return std::nullopt;
   return selector;
 }

@@ -1,6 +1,6 @@
-// Parses how people name a device: its index, the start of its uuid, or its PCI address. A MIG
-// partition is named by its uuid or as DEVICE:PARTITION, as in `berth ls`. Used by filters,
-// placement and the simulator's faults. Pure.
+// Parses a device as people name it: by its index, the start of its uuid, or its PCI address. A MIG
+// partition is named by its uuid or as DEVICE:PARTITION, as in `berth ls`. Filters, placement and
+// the simulator's faults use this. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,12 @@ namespace berth::model {
 struct DeviceSelector {
   enum class Kind { kIndex, kUuid, kPci };
   Kind kind = Kind::kIndex;
-  int index = 0;                      // kIndex: Device::index
-  std::optional<std::uint32_t> part;  // kIndex: Partition::index ("0:1"); nullopt: the device
-  std::string uuid;                   // kUuid: lower-case prefix of a device's or partition's uuid
-  std::optional<std::uint32_t> domain;  // kPci; nullopt: not said ("81:00.0"), so any
+  int index = 0;  // kIndex: Device::index
+  std::optional<std::uint32_t>
+      part;          // for kIndex: Partition::index ("0:1"); nullopt: the whole device
+  std::string uuid;  // kUuid: lower-case prefix of a device's or partition's uuid
+  std::optional<std::uint32_t>
+      domain;  // for kPci: the domain; nullopt: not given ("81:00.0"), so any domain matches
   std::uint32_t bus = 0, slot = 0, function = 0;
 };
 
@@ -35,17 +37,18 @@ struct Selected {
   bool operator==(const Selected&) const = default;
 };
 
-/// Fails with kNotFound (E0413: no such device; the hint lists the devices) or kInvalidArgument
-/// (E0414: several match, the message lists them; E0415: not a selector).
+/// The device or partition that matches. Fails with kNotFound (E0413: there is none; the hint lists
+/// the devices) or kInvalidArgument (E0414: several match, and the message lists them; E0415: not a
+/// selector).
 [[nodiscard]] Result<Selected> select_device(const std::vector<Device>& devices,
                                              std::string_view given);
-/// In the given order, without duplicates. Every element may be a comma-separated list. Fails as
-/// above, also for an empty list.
+/// The devices in the order given, without duplicates. Every element may be a comma-separated list.
+/// Fails like select_device(), also for an empty list.
 [[nodiscard]] Result<std::vector<Selected>> select_devices(const std::vector<Device>& devices,
                                                            const std::vector<std::string>& lists);
 /// The number of a device or partition, for people: "2", "2:1".
 [[nodiscard]] std::string unit_name(const Device& device, std::string_view partition_uuid);
-/// With kind and model: "GPU 2 (NVIDIA A100)", "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)".
+/// The same with kind and model: "GPU 2 (NVIDIA A100)", "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)".
 [[nodiscard]] std::string unit_words(const Device& device, std::string_view partition_uuid);
 /// The available devices, for hints: "0, 1, 2 (GPU), 3 (CPU)".
 [[nodiscard]] std::string list_choices(const std::vector<Device>& devices);

@@ -1,4 +1,4 @@
-// Whether a device is a GPU, what to call it, and whether its use is known.
+// Whether a device is a GPU, which word to use for it, and whether its use is known.
 #pragma once
 
 #include <string_view>
@@ -10,17 +10,18 @@ namespace berth::model {
 /// The driver refused or failed to say whether the device is in use, so it must not count as free.
 [[nodiscard]] bool use_unknown(const Device& device);
 
-/// In health_reasons of a GPU from a known vendor that is unmanaged because its driver fails.
+/// A reason in Device::health_reasons: a GPU of a known vendor is not managed because its driver
+/// fails.
 inline constexpr std::string_view kOutOfReach = "driver_unreachable";
 [[nodiscard]] bool out_of_reach(const Device& device);
 
-/// It gives no readings: lost, does not answer, or refuses as above.
+/// Whether the device gives no readings: it is lost, does not answer, or the driver refuses.
 [[nodiscard]] bool mute(const Device& device);
-/// Its processes are unknown: as above, or the process list could not be read.
+/// Whether its users are unknown: use_unknown(), or the process list could not be read.
 [[nodiscard]] bool users_unknown(const Device& device);
-/// A GPU, TPU or other accelerator that can be assigned to a job.
+/// Whether it is a GPU, TPU or other accelerator that can be assigned to a job.
 [[nodiscard]] bool is_gpu(const Device& device);
-/// "GPU", "TPU", "accelerator", "OpenCL", "CPU", translated.
+/// The kind in words, translated: "GPU", "TPU", "accelerator", "OpenCL", "CPU".
 [[nodiscard]] std::string_view word_for(DeviceKind kind);
 
 }  // namespace berth::model

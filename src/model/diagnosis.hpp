@@ -10,7 +10,7 @@ namespace berth::model {
 /// Lowest layer first: a cause in one layer can explain problems in the layers above.
 enum class Layer : unsigned char {
   kHardware,
-  kDriver,  // kernel side: modules, device nodes, what the driver reports about a GPU
+  kDriver,  // the kernel's side: modules, device nodes, and what the driver reports about a GPU
   kContainer,
   kEnvironment,  // variables
   kLibraries,
@@ -19,18 +19,18 @@ enum class Layer : unsigned char {
   kSource,
 };
 enum class Severity : unsigned char { kInfo, kWarning, kError, kFatal };
-/// kLow: no public case has confirmed the rule yet.
+/// kLow means that no public case has confirmed the rule yet.
 enum class Confidence : unsigned char { kLow, kMedium, kHigh };
 
 [[nodiscard]] std::string_view name(
-    Layer layer);  // "hardware", "driver", …: stable, for JSON, as are the others
+    Layer layer);  // "hardware", "driver", …: stable names for JSON, like the names below
 [[nodiscard]] std::string_view name(Severity severity);      // "info", "warning", "error", "fatal"
 [[nodiscard]] std::string_view name(Confidence confidence);  // "low", "medium", "high"
 
-/// One way to fix it. A finding lists the best one first.
+/// One way to fix a problem. A finding lists the best fix first.
 struct Fix {
   std::string command;  // one or more lines to paste; "" if no command helps
-  std::string says;     // its effect or cost; "" if the command is clear
+  std::string says;     // the command's effect or cost; "" if the command is clear
 };
 
 struct Finding {
@@ -42,25 +42,25 @@ struct Finding {
   std::vector<std::string> evidence;  // the observations behind it, with measured values
   std::vector<Fix> fix;
   std::vector<std::string> explains;  // ids of other findings of this diagnosis
-  std::string explained_by;           // id of the finding that explains it; "" for a root cause
-  std::string file;                   // source rules: the location
+  std::string explained_by;  // id of the finding that explains this one; "" for a root cause
+  std::string file;          // for source rules: the location
   int line = 0;
 };
 
 /// A rule that could not read something it needed.
 struct NotChecked {
   std::string id;   // the rule's id
-  std::string why;  // "/dev/kmsg: Operation not permitted"
+  std::string why;  // what was unreadable: "/dev/kmsg: Operation not permitted"
 };
 
 struct Diagnosis {
   std::string verdict;            // one sentence
-  std::vector<Finding> findings;  // causes before what they explain
+  std::vector<Finding> findings;  // findings, each after those that explain it
   std::vector<NotChecked> not_checked;
   std::vector<std::string> checked;  // ids of rules that ran and found nothing
 };
 
-/// No rule could run, so the machine is not known to be healthy.
+/// Whether no rule could run, so that it is unknown whether the machine is healthy.
 [[nodiscard]] inline bool is_empty_look(const Diagnosis& diagnosis) {
   return diagnosis.findings.empty() && diagnosis.checked.empty();
 }

@@ -15,15 +15,15 @@ namespace berth::model {
 /// A known message in the pasted text (--error). A message can have several causes; the rules
 /// decide which one applies.
 struct KnownMessage {
-  std::string name;                      // "driver-mismatch": stable
-  int line = 0;                          // of the pasted text
-  std::string text;                      // text of that line
-  std::string means;                     // its usual meaning
-  std::string seen;                      // what shows it here, if no rule found it
-  std::vector<std::string> rules;        // rules for its possible causes
+  std::string name;                // "driver-mismatch": stable
+  int line = 0;                    // line number in the pasted text
+  std::string text;                // text of that line
+  std::string means;               // its usual meaning
+  std::string seen;                // what shows this message here, although no rule found its cause
+  std::vector<std::string> rules;  // rules for its possible causes
   std::vector<std::string> shown_by;     // findings of those rules in this diagnosis
-  std::vector<std::string> not_checked;  // those rules that could not run
-  /// All its rules ran, and found a GPU and packages if they need them.
+  std::vector<std::string> not_checked;  // those of the rules that could not run
+  /// all its rules ran, with a GPU and packages where they need them
   bool compared = false;
 };
 
@@ -45,18 +45,18 @@ struct Probed {
 /// What a command would start (`berth doctor -- COMMAND`).
 struct CommandSeen {
   std::string program;  // the file that is finally executed
-  std::string python;   // the interpreter; "" none
+  std::string python;   // path of the interpreter; "" none
   /// Variables that the command sets; nullopt: it unsets the variable.
   std::vector<std::pair<std::string, std::optional<std::string>>> environment;
   std::vector<std::string> files;  // scripts among its arguments
-  std::vector<std::string> notes;  // what could not be followed
+  std::vector<std::string> notes;  // sentences about what could not be followed
 };
 
 /// The Python whose packages were inspected.
 struct PythonSeen {
-  std::string path;     // "" none, or unknown which
+  std::string path;     // path of the interpreter; "" if there is none, or it is unknown which one
   std::string version;  // "3.11.2", or "3.11" if no file has more; "" unknown
-  std::string why;      // a sentence if there is no path
+  std::string why;      // if there is no path: the reason, as a sentence
 };
 
 /// nullopt: not requested.

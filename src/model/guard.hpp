@@ -15,14 +15,16 @@ struct GuardedDevice {
   std::optional<int> share_permille;
   std::uint64_t memory_peak_bytes = 0, allocations = 0, frees = 0, refusals = 0, launches = 0,
                 copies = 0;
-  std::uint64_t device_nanoseconds = 0;  // 0 without a share: not measured
+  std::uint64_t device_nanoseconds =
+      0;  // time on the device; 0 if no share was given, because it is not measured then
 };
 
 struct Guarded {
-  bool set_up = false;         // the guard was set up for the job
-  std::uint32_t programs = 0;  // processes of the job that loaded the guard and initialized CUDA
-  std::string not_enforced;    // why it is not enforced, translated; "" if it is
-  std::string not_counted;     // memory the guard did not see, translated; "" none known
+  bool set_up = false;  // whether the guard was set up for the job
+  std::uint32_t programs =
+      0;  // number of the job's processes that loaded the guard and initialized CUDA
+  std::string not_enforced;  // why the limits are not enforced, translated; "" if they are
+  std::string not_counted;   // which memory the guard did not see, translated; "" none known
   std::vector<GuardedDevice> devices;
 };
 

@@ -18,7 +18,7 @@ namespace berth::model {
 
 using JobId = std::uint64_t;
 
-/// kLost: it was running, and its outcome is unknown, for example after a power failure.
+/// kLost: the job was running, and its outcome is unknown, for example after a power failure.
 enum class JobState : unsigned char {
   kWaiting,
   kHeld,
@@ -34,7 +34,7 @@ enum class JobState : unsigned char {
   return state > JobState::kRunning;
 }
 
-/// Identifies a process uniquely while the machine is up.
+/// Identifies a process until the machine restarts.
 struct ProcessId {
   std::int64_t pid = 0;
   std::uint64_t start_ticks = 0;                       // field 22 of /proc/PID/stat
@@ -45,30 +45,30 @@ struct ProcessId {
 struct Grant {
   std::string unit;                // policy::unit_id
   std::uint64_t memory_bytes = 0;  // 0: exclusive
-  int share_permille = 0;          // of the device's time; 0: none requested
+  int share_permille = 0;          // share of the device's time; 0: none was requested
   bool operator==(const Grant&) const = default;
 };
 
-/// One of many similar jobs, each with its own number. The array has an id of its own, which no job
-/// has.
+/// A task of a job array: one of many similar jobs, each with its own number. The array has an id
+/// of its own, which no job has.
 struct ArrayTask {
   JobId array = 0;
   int index = 0;
-  int at_most = 0;  // how many of the array wait or run at a time; 0: all
+  int at_most = 0;  // how many tasks of the array wait or run at the same time; 0: all
   bool operator==(const ArrayTask&) const = default;
 };
 
-/// A running job that a user or its time limit ends, and what will be reported about it.
+/// Describes that a user or the time limit ends a running job, and what will be reported about it.
 struct ToldToEnd {
   JobState state = JobState::kCancelled;
   std::string why;
-  std::string by = {};  // the user who cancelled it; "" nobody
+  std::string by = {};  // the user who cancelled the job; "" if none did
 };
 
 /// Default time between SIGTERM and SIGKILL: enough to save a checkpoint.
 inline constexpr std::chrono::milliseconds kDefaultGrace(10'000);
 
-/// --signal: the signal a job gets some time before its time limit.
+/// --signal: the signal that a job gets some time before its time limit.
 struct Warning {
   int signal = 0;
   std::chrono::milliseconds before{0};
@@ -81,14 +81,14 @@ struct Warning {
 /// What a job's own processes used, as counted by its keeper.
 struct JobUsage {
   std::optional<std::chrono::milliseconds> cpu;
-  std::optional<std::uint64_t> peak_memory_bytes;  // of the largest process
+  std::optional<std::uint64_t> peak_memory_bytes;  // peak memory of its largest process
 };
 
 /// A job that was cancelled or timed out has failed, even if its command trapped SIGTERM and exited
 /// with 0. Its exit code is always 143. `own` is how its command ended.
 [[nodiscard]] Outcome outcome_of(const ToldToEnd& how, const std::optional<Outcome>& own);
 
-/// A job that crashes the machine is not restarted forever.
+/// The most restarts of a job, so that a job that crashes the machine is not restarted forever.
 inline constexpr int kMostRestarts = 5;
 
 struct Job {
@@ -98,40 +98,41 @@ struct Job {
   std::string user, name;
   Request request;
   std::vector<std::string> command;
-  bool queued = false;   // the broker starts the command; otherwise the lease holder does
+  bool queued =
+      false;  // the broker starts the command; otherwise the holder of the lease starts it
   bool requeue = false;  // restart it if the machine stops while it runs
   int restarts = 0;      // how often it was restarted
   std::string log;       // output file of a job that the broker starts; for display only
   std::string alike;     // indices of the array's jobs that this one represents; for display only
   int priority = 0, tier = 0;  // as in policy/queue.hpp
   std::optional<std::chrono::milliseconds> time_limit;
-  std::optional<std::chrono::milliseconds> or_cpu_after;  // use the CPU after waiting this long
+  std::optional<std::chrono::milliseconds> or_cpu_after;  // use the CPU if it has waited this long
   std::optional<std::chrono::milliseconds> grace;         // nullopt: kDefaultGrace
-  std::optional<Warning> warning;                         // before the time limit
+  std::optional<Warning> warning;                         // signal to send before the time limit
   bool warned = false;
   std::vector<JobId> after;         // starts when these jobs or arrays have succeeded
-  std::vector<JobId> after_any;     // … have ended, with any outcome
+  std::vector<JobId> after_any;     // starts when these jobs or arrays have ended, with any outcome
   std::vector<JobId> after_not_ok;  // … have failed
   JobId place = 0;                  // position in the queue if it was swapped; 0: its id
-  std::string on_end;               // a shell command that its keeper runs after the job
-  bool notify = false;              // write a line to its user's terminals when it ends
+  std::string on_end;               // a shell command that the job's keeper runs after the job
+  bool notify = false;              // when it ends, write a line to the terminals of its user
   std::string terminal;             // the terminal it was queued from; "" none or no notification
-  std::string key;                  // key of its submission: submitting it again returns this job
+  std::string key;  // key of its submission: submitting with the same key again returns this job
 
   JobState state = JobState::kWaiting;
   std::int64_t submitted_unix_milliseconds = 0;
-  std::optional<std::int64_t> requeued_unix_milliseconds;  // back in the queue since
+  std::optional<std::int64_t> requeued_unix_milliseconds;  // when it was put back into the queue
   std::optional<std::int64_t> started_unix_milliseconds, ended_unix_milliseconds;
   std::vector<Grant> grants;
-  std::vector<int> cpus;          // CPUs reserved for it, ascending
+  std::vector<int> cpus;          // CPUs that are reserved for it, ascending
   std::string affinity;           // CPU affinity, kernel list format; "" unchanged
   std::vector<ProcessId> owners;  // it runs while one of these is alive
   std::string group;              // its cgroup's folder, while it runs in one
   Access access = Access::kVariable;
-  std::uint64_t refusals = 0;  // how often the kernel denied it a device without a lease
+  std::uint64_t refusals = 0;  // how often the kernel denied it access to a device without a lease
   std::optional<ToldToEnd> told_to_end;
   std::optional<Outcome> outcome;
-  std::string why;       // a sentence about its end, if the outcome is not enough
+  std::string why;       // a sentence about its end, if the outcome does not say enough
   std::string ended_by;  // the user who cancelled it
   JobUsage usage;
 };
@@ -139,16 +140,17 @@ struct Job {
 /// "12"; "7_3" for a task of an array, which also identifies it.
 [[nodiscard]] std::string job_number(const Job& job);
 
-/// What a waiting job waits for.
+/// What a waiting job is waiting for.
 struct JobOutlook {
   struct Release {
     JobId job = 0;
     std::int64_t unix_milliseconds = 0;
-    bool by_limit = false;  // at its time limit; otherwise estimated from its run time
+    bool by_limit =
+        false;  // its end is its time limit; otherwise the end is estimated from its run time
   };
-  std::string obstruction = "nothing";  // one of policy's words
+  std::string obstruction = "nothing";  // one of the names in policy/queue.hpp
   std::vector<JobId> before;
-  std::optional<std::int64_t> fits_at;  // when it would fit if no other job arrived
+  std::optional<std::int64_t> fits_at;  // when it would fit if no other job were submitted
   std::vector<Release> releases;        // expected ends of running jobs
 };
 

@@ -11,10 +11,10 @@ namespace berth::model {
 /// A device or partition, or memory on one, that is assigned to a job.
 struct Holding {
   std::uint64_t job = 0;
-  std::string user;                // for people; "" unknown
+  std::string user;                // user name for people; "" unknown
   std::string unit;                // policy::unit_id of the device or partition
   std::uint64_t memory_bytes = 0;  // 0: exclusive
-  int share_permille = 0;          // of the device's time; 0: none requested
+  int share_permille = 0;          // share of the device's time; 0: none was requested
   std::string number = {};         // the job's number for people: "7_3"; "" same as `job`
 
   [[nodiscard]] std::string job_words() const {
@@ -22,19 +22,21 @@ struct Holding {
   }
 };
 
-/// The user of a holding with job 0 that is not a drained unit: another user's broker assigned it.
+/// The user name for a holding with job 0 that is no drained unit: another user's broker has
+/// assigned the device.
 inline constexpr std::string_view kAnotherBroker = "another broker";
 
 struct JobProcess {
-  std::int64_t pid = 0;  // in our PID namespace
+  std::int64_t pid = 0;  // pid in this PID namespace
   std::uint64_t job = 0;
 };
 
 struct Ledger {
-  bool kept = false;  // a broker keeps it; otherwise it is empty
+  bool kept = false;  // a broker keeps this ledger; otherwise it is empty
   std::vector<Holding> holdings;
-  std::vector<int> cpus;              // assigned to jobs, ascending
-  std::vector<JobProcess> processes;  // by pid, ascending; not foreign on their own job's units
+  std::vector<int> cpus;              // CPUs that are assigned to jobs, ascending
+  std::vector<JobProcess> processes;  // processes of jobs by pid, ascending; on the units of their
+                                      // own job they are not foreign
 };
 
 }  // namespace berth::model

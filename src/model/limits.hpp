@@ -17,11 +17,11 @@ struct Limit {
 };
 
 struct Limits {
-  std::vector<Limit> resources;  // missing ones are inherited from the parent
+  std::vector<Limit> resources;  // resources that are not listed are inherited from the parent
   std::optional<int> nice;
   std::optional<int> oom_score_adj = {};  // proc(5)
-  std::vector<int> cpus = {};             // sched_setaffinity(2); ascending; empty: unknown
-  std::optional<std::uint64_t> blocked = {}, ignored = {};  // signals; bit N-1 is signal N
+  std::vector<int> cpus = {};  // CPU affinity (sched_setaffinity(2)), ascending; empty: unknown
+  std::optional<std::uint64_t> blocked = {}, ignored = {};  // signals as bits: bit N-1 is signal N
   bool no_new_privileges = false;                           // prctl(2)
 };
 
@@ -30,9 +30,9 @@ struct Limits {
 /// The resource with that name; nullopt if there is none.
 [[nodiscard]] std::optional<int> limit_of(std::string_view name);
 
-/// `told`, with missing values from `rest`.
+/// `told`, with its missing values taken from `rest`.
 [[nodiscard]] Limits filled(Limits told, const Limits& rest);
-/// `told`, limited to the hard limits and the nice value of `most`.
+/// `told`, with its values limited to the hard limits and the nice value of `most`.
 [[nodiscard]] Limits within(Limits told, const Limits& most);
 
 }  // namespace berth::model

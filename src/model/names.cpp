@@ -230,7 +230,8 @@ bool users_unknown(const Device& device) {
 
 namespace {
 
-/// Less memory than this is a desktop's graphics, or what drivers keep.
+/// The memory from which on a use counts as work. Less is a desktop's graphics, or what drivers
+/// keep.
 std::uint64_t work_bytes(const Device& device) {
   constexpr std::uint64_t kGiB = 1ULL << 30U;
   return std::max(kGiB, device.readings.memory_total_bytes.value_or(0) / 10);

@@ -11,10 +11,11 @@ namespace berth::model {
 struct PciDevice {
   std::string address;  // "0000:81:00.0", lower case
   std::uint16_t vendor = 0, device = 0, subsystem_vendor = 0, subsystem_device = 0;
-  std::optional<std::uint8_t> revision;  // read only if it distinguishes products (AMD)
-  // 0x030000 VGA, 0x030200 3D, 0x038000 display, 0x120000 processing accelerator
+  std::optional<std::uint8_t>
+      revision;  // read only for vendors where it distinguishes products (AMD)
+  // class: 0x030000 VGA, 0x030200 3D, 0x038000 display, 0x120000 processing accelerator
   std::uint32_t class_code = 0;
-  std::string driver;            // the bound kernel driver; "" none
+  std::string driver;            // the kernel driver that is bound to it; "" none
   bool suspended = false;        // power/runtime_status is "suspended" (or power_state D3cold)
   std::optional<int> numa_node;  // nullopt if the kernel reports -1
   std::string local_cpus;        // local_cpulist; "" unknown

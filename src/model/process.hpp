@@ -18,21 +18,24 @@ struct UseKind {
 };
 
 struct DeviceProcess {
-  int device = -1;                       // Device::index
-  std::string partition_uuid;            // "" : the whole device
-  std::optional<std::int64_t> pid;       // in our PID namespace; nullopt: in another one, or gone
+  int device = -1;             // Device::index
+  std::string partition_uuid;  // "" : the whole device
+  std::optional<std::int64_t>
+      pid;  // pid in this PID namespace; nullopt: the process is in another one, or gone
   std::optional<std::int64_t> host_pid;  // as the driver reports it (in the host's namespace)
   UseKind kind;
   Reading<std::uint64_t> memory_bytes;
-  Reading<double> sm_percent;  // share of the last second or so, from the driver
+  Reading<double>
+      sm_percent;  // its share of the compute units in the last second or so, from the driver
   Reading<double> encoder_percent, decoder_percent;
 
   // From /proc, as far as the caller may read it.
   std::optional<std::uint32_t> uid;
-  std::string user;                          // "" unknown
-  std::string state;                         // "R", "S", "D", "Z", …; "" unknown
-  std::optional<std::uint64_t> start_ticks;  // field 22 of stat; pid and this identify a process
-  Reading<double> cpu_percent;               // mean since its start, 100 = one core
+  std::string user;   // "" unknown
+  std::string state;  // "R", "S", "D", "Z", …; "" unknown
+  std::optional<std::uint64_t>
+      start_ticks;              // field 22 of stat; together with the pid it identifies a process
+  Reading<double> cpu_percent;  // mean since the process started; 100 is one core
   Reading<std::uint64_t> rss_bytes;
   Reading<double> age_seconds;
   std::string command;    // arguments joined by spaces, printable; "" unknown
@@ -40,7 +43,7 @@ struct DeviceProcess {
   std::string unit;       // systemd unit or session scope; "" none
   std::string pod;        // Kubernetes pod uid; "" none
   std::optional<std::uint64_t>
-      job;  // that has a lease of the device, according to Snapshot::leases
+      job;  // the job that has a lease on the device, according to Snapshot::leases
 };
 
 /// A visible process that has a device node open, but is not in the driver's list.

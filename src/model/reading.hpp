@@ -10,16 +10,16 @@ namespace berth::model {
 
 enum class Absence : unsigned char {
   kNotAsked,          // not requested (it blocks, or it would wake the device)
-  kNotSupported,      // not supported by the device or its driver
+  kNotSupported,      // the device or its driver does not support it
   kNoPermission,      //
-  kNeedsTwoReadings,  // a rate needs two samples
+  kNeedsTwoReadings,  // it is a rate, which needs two readings
   kAsleep,            // reading would wake the device
   kNoAnswer,          // the driver did not answer in time
   kLost,              // the device fell off the bus
   kFailed,            // the driver returned another error, or an invalid value
-  // Only for a job's values, so never on the wire:
-  kTooShort,  // it ended before this could be measured
-  kNotSeen,   // none of its processes was seen on the device
+  // Only for values of a job, so never sent between processes:
+  kTooShort,  // the job ended before this could be measured
+  kNotSeen,   // none of the job's processes was seen on the device
 };
 /// "not asked", "not supported", "no permission", "needs two readings", "asleep", "no answer",
 /// "lost", "failed", "too short", "not seen": stable, for JSON.
@@ -30,7 +30,7 @@ enum class Absence : unsigned char {
 template <typename T>
 struct Reading {
   std::optional<T> value;
-  Absence why = Absence::kNotAsked;  // only meaningful without a value
+  Absence why = Absence::kNotAsked;  // the reason; only valid if there is no value
 
   Reading() = default;
   Reading(T given) : value(std::move(given)) {}  // NOLINT(google-explicit-constructor)

@@ -15,24 +15,24 @@
 
 namespace berth::model {
 
-/// What the user requested. `inherited_*`: visibility variables of the caller's environment; only
-/// devices they allow may be chosen.
+/// What the user requested. `inherited_*` are the variables of the caller's environment that make
+/// devices visible. Only devices that they allow may be chosen.
 struct Request {
   std::string verb = "run";          // the verb that was called, for hints
   std::optional<int> gpus;           // --gpus N; 0 = CPU only
-  std::vector<std::string> devices;  // --devices: each an index, uuid prefix or PCI address
-  std::optional<std::uint64_t> memory_bytes;  // --memory, on a shared device
-  std::optional<int> share_permille;          // --share of a shared device's time
+  std::vector<std::string> devices;  // --devices: each is an index, a uuid prefix or a PCI address
+  std::optional<std::uint64_t> memory_bytes;  // --memory: the amount on a shared device
+  std::optional<int> share_permille;          // --share: the share of a shared device's time
   std::optional<bool> all_gpus;               // --gpus all: as many as one job can get here
   std::optional<int> cpus;                    // --cpus
-  std::optional<std::string> cpu_list;        // --cpus 0-3, kernel list format
+  std::optional<std::string> cpu_list;        // --cpus 0-3, in the kernel's list format
   std::optional<std::string> inherited_cuda, inherited_hip, inherited_rocr, inherited_ze,
       inherited_tpu;
   std::optional<std::string>
-      inherited_cuda_order;  // CUDA_DEVICE_ORDER: what an inherited CUDA index refers to
+      inherited_cuda_order;  // CUDA_DEVICE_ORDER, which says what an inherited CUDA index refers to
 };
 
-/// These variables with their keys in documents.
+/// The inherited variables, with their keys in JSON documents.
 struct InheritedVariable {
   const char* key;
   const char* variable;
@@ -47,16 +47,18 @@ inline constexpr std::array<InheritedVariable, 6> kInherited{{
     {"tpu_visible_chips", "TPU_VISIBLE_CHIPS", &Request::inherited_tpu},
 }};
 
-/// All of a device's time.
+/// The share that means all of a device's time.
 inline constexpr int kWholePermille = 1000;
 
-/// Where it runs; on the CPU if there is no device.
+/// Where the job runs. If there is no device, it runs on the CPU.
 struct Placement {
-  std::vector<int> devices;             // Device::index, in the order for the job
+  std::vector<int>
+      devices;  // Device::index of each device, in the order in which the job sees them
   std::vector<std::string> partitions;  // the partition's uuid for each device; "" the whole device
-  std::string cpus;                     // affinity to set, kernel list format; "" unchanged
-  int threads = 1;                      // for OMP and similar
-  std::vector<std::string> reasons;     // sentences for people, translated: why this placement
+  std::string cpus;  // affinity to set, in the kernel's list format; "" unchanged
+  int threads = 1;   // number of threads for OpenMP and similar
+  std::vector<std::string>
+      reasons;  // why this placement was chosen: sentences for people, translated
 };
 
 /// One variable of the job's environment.
@@ -64,7 +66,7 @@ struct Setting {
   enum class Action { kSet, kUnset, kKeep };  // kKeep: the user's value is kept and only reported
   Action action = Action::kSet;
   std::string name, value;
-  std::string why;  // one sentence for people, translated
+  std::string why;  // the reason in one sentence for people, translated
 };
 
 /// What the job will see. Nothing is applied yet; --dry-run and `berth env` print exactly this.
@@ -72,11 +74,11 @@ struct Environment {
   std::vector<Setting> settings;
   std::string cpus;  // affinity, kernel list format; "" unchanged
   int threads = 1;
-  std::vector<std::string> notes;  // what cannot be hidden or enforced (translated)
+  std::vector<std::string> notes;  // sentences about what cannot be hidden or enforced, translated
 };
 
-/// kCancelled, kTimeLimit: `berth cancel` or its time limit ended it, whatever its exit code.
-/// Journals store the numbers, so add new ones at the end.
+/// kCancelled, kTimeLimit: `berth cancel` or the time limit ended the job, whatever its exit code
+/// is. Journals store the numbers, so add new values at the end.
 enum class OutcomeClass {
   kOk,
   kFailed,
@@ -93,20 +95,20 @@ enum class OutcomeClass {
 
 struct Outcome {
   OutcomeClass kind = OutcomeClass::kLost;
-  int exit_code = 125;  // what `berth run` itself returns
+  int exit_code = 125;  // the exit code that `berth run` itself returns
   std::optional<int> signal;
 };
 
 /// A job's use of one device, from samples.
 struct DeviceUse {
   int device = -1;
-  std::string name, uuid;                    // of the partition, if there is one
-  std::string words;                         // for people: "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)"
+  std::string name, uuid;  // of the partition, if the job got one
+  std::string words;       // description for people: "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)"
   std::optional<std::uint32_t> partition;    // its index on the device; nullopt: the whole device
-  Reading<std::uint64_t> memory_peak_bytes;  // of the job's own processes
+  Reading<std::uint64_t> memory_peak_bytes;  // peak of the memory that the job's own processes used
   Reading<double> utilization_mean_percent,
-      utilization_peak_percent;               // of the device while the job ran
-  Reading<std::uint64_t> energy_millijoules;  // of the device while the job ran
+      utilization_peak_percent;               // peak utilization of the device while the job ran
+  Reading<std::uint64_t> energy_millijoules;  // energy that the device used while the job ran
 };
 
 enum class GpuUse { kSeen, kNotSeen, kDeniedByKernel, kNotChecked };
@@ -116,14 +118,14 @@ enum class GpuUse { kSeen, kNotSeen, kDeniedByKernel, kNotChecked };
 /// A process that was still running when the command ended. Berth killed it.
 struct LeftBehind {
   std::int64_t pid = 0;
-  std::string command;  // start of the command line; "" unknown
+  std::string command;  // start of its command line; "" unknown
 };
 
-/// The cluster scheduler's job in which our job ran.
+/// The job of a cluster scheduler inside which this job ran.
 struct EngineJob {
   std::string engine;           // "slurm"
   std::string job, step, node;  // as the scheduler names them; "" unknown
-  std::optional<int> rank;      // of the task within its step
+  std::optional<int> rank;      // rank of the task within its step
 };
 
 struct Tries;  // model/tries.hpp
@@ -131,32 +133,33 @@ struct Tries;  // model/tries.hpp
 struct Report {
   std::vector<std::string> command;
   std::string name;                  // --name
-  std::optional<std::uint64_t> job;  // the broker's job number
+  std::optional<std::uint64_t> job;  // the number of the job in the broker
   std::optional<EngineJob> engine;   // nullopt: not started by a cluster scheduler
   Outcome outcome;
   std::chrono::milliseconds wall{0}, cpu{0};
-  bool cpu_known = true;             // false: another process accounts its CPU time
+  bool cpu_known = true;  // false: another process receives its CPU time, so it is not counted here
   std::uint64_t peak_rss_bytes = 0;  // largest sum over the job's processes in one sample
-  bool peak_is_pss = false;          // with several processes: each shared page counted once
+  bool peak_is_pss = false;  // the job had several processes, so each shared page is counted once
   int threads = 1;
   std::string cpus;
   std::vector<DeviceUse> devices;
   Access access = Access::kVariable;
-  std::optional<Guarded> guarded;  // nullopt: no memory or share was asked for
+  std::optional<Guarded> guarded;  // nullopt: no memory or share was requested
   GpuUse gpu_use = GpuUse::kNotChecked;
   std::string gpu_use_method;  // what was checked, and how often; translated
   std::vector<std::string>
       libraries;  // compute libraries seen loaded: "torch (CPU build)", "numpy", …
   std::vector<std::string> suggestions;  // sentences for people, translated
   std::int64_t started_unix_milliseconds = 0;
-  int looks = 0;                     // samples of the job's processes
-  std::string how_often;             // "looked 52 times, …": translated; "" without samples
+  int looks = 0;  // how many samples of the job's processes were taken
+  std::string
+      how_often;  // how often was looked: "looked 52 times, …", translated; "" without samples
   bool gpus_here = false;            // this machine has a GPU (or TPU) that a program could use
   bool on_cpu_by_request = false;    // --gpus none
   std::vector<Setting> settings;     // variables that were set, unset or kept
   std::vector<std::string> reasons;  // for the placement
   std::vector<LeftBehind> left_behind;
-  std::shared_ptr<const Tries> tries;  // of a job with ranks or retries; else nullptr
+  std::shared_ptr<const Tries> tries;  // for a job with ranks or retries; otherwise nullptr
   std::vector<std::string> notes;      // sentences for people, translated
 };
 

@@ -12,17 +12,19 @@
 
 namespace berth::model {
 
-/// The host CPUs and memory that this process may use.
+/// How much of the host's CPUs and memory this process may use.
 struct CpuBudget {
-  std::string affinity;               // kernel list format, from sched_getaffinity
-  int cores_total = 0;                // online in the machine; 0 unknown
-  int cores_affinity = 0;             // after affinity and cpuset; 0 unknown
+  std::string affinity;    // CPU affinity from sched_getaffinity, in the kernel's list format
+  int cores_total = 0;     // cores of the machine that are online; 0 unknown
+  int cores_affinity = 0;  // cores after affinity and cpuset; 0 unknown
   std::optional<double> quota_cores;  // cgroup CPU quota; nullopt: none
-  int cores_usable = 1;  // minimum of the two, rounded down, at least 1: the thread count to use
+  int cores_usable =
+      1;  // the smaller of the two, rounded down, at least 1; this is the number of threads to use
   std::uint64_t memory_total_bytes = 0;  // of the machine
   std::optional<std::uint64_t>
-      memory_limit_bytes;  // the tightest cgroup limit below the machine's memory
-  std::optional<std::uint64_t> memory_available_bytes;  // available now, within the limit
+      memory_limit_bytes;  // the smallest cgroup limit that is below the machine's memory
+  std::optional<std::uint64_t>
+      memory_available_bytes;  // memory that is available now, within the limit
 };
 
 struct Host {
@@ -40,7 +42,7 @@ struct Driver {
   std::string cuda_version;  // highest CUDA version it supports, "13.0"; "" unknown
   /// "ok", "none" (no driver here), "starting", "no answer", "error"
   std::string state = "none";
-  std::string error_id;  // "E03xx" where state is "error" or "no answer"
+  std::string error_id;  // "E03xx" if the state is "error" or "no answer"
   std::string message;   // for people, translated
   std::string hint;      // the command that fixes it
 };
@@ -52,10 +54,11 @@ struct Snapshot {
   std::vector<Device> devices;           // by Device::index
   std::vector<DeviceProcess> processes;  // by device, then memory (largest first)
   std::vector<Unattributed> unattributed;
-  std::optional<std::vector<Holding>> leases;  // nullopt: there is no broker, or it was not asked
+  std::optional<std::vector<Holding>> leases;  // nullopt: there is no broker, or it was not queried
   std::vector<std::string> notes;  // sentences for people, translated ("OpenCL was not asked")
 
-  /// A process that only draws needs no lease.
+  /// Whether the process uses a device without a lease that it needs. A process that only draws
+  /// needs none.
   [[nodiscard]] bool lacks_lease(const DeviceProcess& one) const {
     return leases && one.kind.compute && !one.job;
   }

@@ -1,5 +1,5 @@
 // The GPU software that a program of the target uses: driver, toolkit, libraries and frameworks.
-// Plain values; "" is not known.
+// Plain values; "" means not known.
 #pragma once
 
 #include <optional>
@@ -23,24 +23,24 @@ struct Software {
   struct Library {
     std::string version;  // "9.1.0"
     std::string path;     // "/…/nvidia/cudnn/lib/libcudnn.so.9"
-    std::string from;     // "wheel", "conda", "system": the distribution's package, "variable"
-                          // (LD_LIBRARY_PATH), "system"
+    std::string from;  // where it is from: "wheel", "conda", "system" (the distribution's package
+                       // or a system folder), "variable" (LD_LIBRARY_PATH)
   };
   struct Framework {
     std::string name;     // "PyTorch"
-    std::string word;     // "torch", as for `import`
+    std::string word;     // the word for `import`: "torch"
     std::string version;  // "2.4.1+cu121"
-    std::string build;    // what tells its build: "cu121", "cpu", "jax-cuda12-plugin 0.4.30"
-    std::string cuda;     // "12.1": the CUDA it was built with
-    std::string path;     // what shows its version
+    std::string build;    // identifies its build: "cu121", "cpu", "jax-cuda12-plugin 0.4.30"
+    std::string cuda;     // the CUDA version that it was built with: "12.1"
+    std::string path;     // the file that shows its version
     std::string from;     // "wheel", "conda"
   };
 
-  /// Absent: there is none. With an empty version: it is not known.
+  /// nullopt: there is no driver. With an empty version, the version is not known.
   std::optional<Driver> driver;
   std::optional<Toolkit> toolkit;
   std::optional<Rocm> rocm;
-  /// Absent: they could not be read.
+  /// nullopt: they could not be read.
   std::optional<std::vector<Library>> cudnn, nccl;
   std::optional<std::vector<Framework>> frameworks;
 };

@@ -11,25 +11,25 @@
 
 namespace berth::model {
 
-/// Why a try ended, from its evidence.
+/// Why a try ended, as far as there is evidence.
 enum class TryClass {
   kOk,
   kUserError,
   kOutOfMemory,
   kDeviceFault,
-  kKilled,  // by a signal that Berth did not send
+  kKilled,  // a signal that Berth did not send ended it
   kHang,
-  kStopped  // somebody ended the job: Ctrl-C, SIGTERM, `berth cancel`, its time limit
+  kStopped  // a person or a limit ended the job: Ctrl-C, SIGTERM, `berth cancel`, its time limit
 };
 [[nodiscard]] std::string_view name(TryClass one);  // "ok", "user error", "out of memory", …
 
-/// What one rank had to do with the end of its try.
+/// The role of a rank in the end of its try.
 enum class RankPart {
-  kOk,           // ended with exit code 0
-  kFailedFirst,  // the first that failed; its exit code is the job's
-  kVictim,       // Berth ended it, or it failed, because another rank had failed
-  kStopped,      // somebody ended the job
-  kUnkillable    // still there after SIGKILL: it waits in the kernel
+  kOk,           // it ended with exit code 0
+  kFailedFirst,  // it was the first that failed; its exit code is the job's
+  kVictim,       // another rank had failed, and so this one failed too or Berth ended it
+  kStopped,      // it ended because the job was ended on purpose
+  kUnkillable    // it still exists after SIGKILL, because it is blocked in the kernel
 };
 [[nodiscard]] std::string_view name(RankPart part);  // "ok", "failed first", "victim", …
 
@@ -42,25 +42,26 @@ struct RankEnd {
   std::chrono::milliseconds wall{0}, cpu{0};
   std::uint64_t peak_rss_bytes = 0;
   std::vector<int> devices;  // Device::index
-  std::string cpus;          // kernel list format; "": as the job
+  std::string cpus;          // affinity in the kernel's list format; "": that of the job
   int threads = 0;
-  std::vector<std::string> last_lines;  // of its output; of failed ranks only
-  std::string traceback;                // Python's, of standard error; "" none
-  std::string log;                      // the file of its output; "" none
+  std::vector<std::string> last_lines;  // the last lines of its output; only for ranks that failed
+  std::string traceback;                // Python's traceback from standard error; "" none
+  std::string log;                      // the file that contains its output; "" none
 };
 
-/// What was seen when no rank made progress, or when busy ranks let the others wait for long.
+/// What was seen when no rank made progress, or when ranks waited for a long time for busy ones.
 struct HangSeen {
-  std::chrono::milliseconds after{0};   // since the try began
-  std::chrono::milliseconds silent{0};  // how long nothing had moved by then
-  std::vector<int> odd_ranks;           // those that do something else than most
-  bool is_slow = false;  // no hang: the odd ranks are busy, and the others wait for them
+  std::chrono::milliseconds after{0};   // time since the try began
+  std::chrono::milliseconds silent{0};  // how long nothing had changed at that time
+  std::vector<int> odd_ranks;           // ranks that do something else than most others
+  bool is_slow = false;  // this is no hang: the odd ranks are busy, and the others wait for them
   struct Rank {
     int rank = 0;
-    std::string waits_in;    // kernel function or system call of its main thread; "" unknown
-    std::string stack;       // Python's, the most recent call first; "" none
-    std::string where;       // "train.py:12 in step": its innermost line of user code
-    bool has_ended = false;  // with exit code 0
+    std::string
+        waits_in;  // the kernel function or system call in which its main thread waits; "" unknown
+    std::string stack;       // the Python stack, with the most recent call first; "" none
+    std::string where;       // the innermost line of user code: "train.py:12 in step"
+    bool has_ended = false;  // the rank has ended with exit code 0
   };
   std::vector<Rank> ranks;
 };
@@ -68,26 +69,27 @@ struct HangSeen {
 struct Try {
   int number = 1;
   TryClass kind = TryClass::kOk;
-  std::string evidence;  // what the class was decided by: a line of output, a count; not translated
+  std::string evidence;  // what the class is based on: a line of output, a count; not translated
   std::optional<int> exit_code, signal;
   std::chrono::milliseconds wall{0};
-  std::chrono::milliseconds waited{0};  // before it, after the try before
-  std::vector<RankEnd> ranks;           // of a job without --ranks: one
+  std::chrono::milliseconds waited{0};  // waiting time between the try before and this one
+  std::vector<RankEnd> ranks;           // one per rank; a job without --ranks has one
   std::vector<HangSeen> hangs;
-  std::vector<int> left_early;  // ended with 0, and then another rank failed because it was gone
+  std::vector<int> left_early;  // ranks that ended with 0, after which another rank failed because
+                                // they were gone
 };
 
 struct Tries {
   bool has_ranks = false;
   int world_size = 1;
   int most_tries = 1;
-  std::string master;  // "127.0.0.1:40123" of the last try
+  std::string master;  // address of the last try: "127.0.0.1:40123"
   std::vector<Try> all;
 };
 
-/// What was seen, in a sentence: which rank is odd, and where.
+/// A sentence about what was seen: which rank is odd, and where it is.
 [[nodiscard]] std::string hang_sentence(const HangSeen& hang);
-/// The rank whose exit code is the job's; nullptr: none failed.
+/// The rank whose exit code is the job's; nullptr if no rank failed.
 [[nodiscard]] const RankEnd* first_failed(const Try& one);
 
 }  // namespace berth::model
