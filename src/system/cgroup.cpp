@@ -39,7 +39,8 @@ std::string unescaped(std::string_view text) {
 
 namespace {
 
-/// `path` without the leading `root`, by whole components; nullopt if it is not inside.
+/// `path` without `root` at its start, compared by whole components; nullopt if it is not inside
+/// `root`.
 std::optional<std::string_view> inside(std::string_view root, std::string_view path) {
   if (root == "/") return path == "/" ? std::string_view() : path;
   if (!path.starts_with(root)) return std::nullopt;
@@ -129,8 +130,8 @@ std::optional<std::uint64_t> parse_memory_limit(std::string_view text,
   const auto number = to_number(trim(text.substr(0, text.find('\n'))));
   if (!number || *number < 0) return std::nullopt;
   const auto limit = static_cast<std::uint64_t>(*number);
-  // Without a limit, v1 shows a number near 2^63. If the machine's size is unknown, ignore only
-  // such numbers.
+  // If there is no limit, v1 shows a number near 2^63. If the machine's memory is unknown, only
+  // such numbers are ignored.
   const std::uint64_t most = machine_bytes == 0 ? std::uint64_t{1} << 60 : machine_bytes;
   if (limit >= most) return std::nullopt;
   return limit;

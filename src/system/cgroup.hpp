@@ -15,7 +15,8 @@ namespace berth::system {
 struct CgroupMount {
   bool v2 = false;
   std::string root, point;
-  std::vector<std::string> controllers;  // v1: from the super options ("cpu", "cpuacct"); v2: empty
+  std::vector<std::string>
+      controllers;  // for v1, from the super options ("cpu", "cpuacct"); for v2, empty
 };
 [[nodiscard]] std::vector<CgroupMount> parse_cgroup_mounts(std::string_view mountinfo);
 
@@ -33,25 +34,26 @@ struct CgroupMembership {
 [[nodiscard]] std::vector<std::string> group_folders(const CgroupMount& mount,
                                                      std::string_view path);
 
-/// v2 cpu.max: "150000 100000" → 1.5; "max 100000" and invalid text → nullopt.
+/// Parses cpu.max of v2: 1.5 for "150000 100000"; nullopt for "max 100000" and invalid text.
 [[nodiscard]] std::optional<double> parse_cpu_max(std::string_view text);
-/// v1 cpu.cfs_quota_us and cpu.cfs_period_us: -1 → nullopt.
+/// The quota from cpu.cfs_quota_us and cpu.cfs_period_us of v1; nullopt for -1.
 [[nodiscard]] std::optional<double> quota_from(std::optional<std::int64_t> quota_microseconds,
                                                std::optional<std::int64_t> period_microseconds);
-/// memory.max or memory.limit_in_bytes: "max", invalid text, and values not below `machine_bytes` →
-/// nullopt.
+/// Parses memory.max or memory.limit_in_bytes. nullopt for "max", invalid text, and values that are
+/// not below `machine_bytes`.
 [[nodiscard]] std::optional<std::uint64_t> parse_memory_limit(std::string_view text,
                                                               std::uint64_t machine_bytes);
-/// A value of memory.stat or of similar "key value" lines.
+/// The value for a key in memory.stat, or in similar "key value" lines.
 [[nodiscard]] std::optional<std::uint64_t> stat_value(std::string_view text, std::string_view key);
 
 /// One mount of proc_pid_mountinfo(5), as views into its line.
 struct MountLine {
   std::string_view root, point, type, super_options, device;
 };
-/// "36 35 98:0 /root /point options [tags] - type source super-options"; nullopt if invalid.
+/// Parses "36 35 98:0 /root /point options [tags] - type source super-options"; nullopt if invalid.
 [[nodiscard]] std::optional<MountLine> mount_line(std::string_view line);
-/// mountinfo writes blanks, tabs, newlines and backslashes in octal: "\040".
+/// Decodes octal escapes. mountinfo writes blanks, tabs, newlines and backslashes in this form:
+/// "\040".
 [[nodiscard]] std::string unescaped(std::string_view text);
 
 }  // namespace berth::system

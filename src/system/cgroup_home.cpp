@@ -36,8 +36,8 @@ std::string_view without_suffix(std::string_view text, std::string_view suffix) 
   return text;
 }
 
-/// "docker-ID.scope", "crio-ID", "kubepods-….slice:cri-containerd:ID" → "docker ID", "cri-o ID",
-/// "containerd ID".
+/// The container by the prefix of its group: "docker-ID.scope", "crio-ID",
+/// "kubepods-….slice:cri-containerd:ID" → "docker ID", "cri-o ID", "containerd ID".
 std::string container_by_prefix(std::string_view segment) {
   struct Engine {
     std::string_view prefix, name;
@@ -66,7 +66,8 @@ std::string container_by_prefix(std::string_view segment) {
   return {};
 }
 
-/// systemd escapes '-' in names as "\x2d"; no other escape occurs in machine names.
+/// Decodes "\x2d", which systemd writes for '-' in names. No other escape occurs in names of
+/// machines.
 std::string unescape(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -79,7 +80,7 @@ std::string unescape(std::string_view text) {
   return out;
 }
 
-/// Containers with a whole system: LXC and nspawn. "" if the segment is neither.
+/// A container that runs a whole system: LXC or nspawn. "" if the segment is neither.
 std::string system_container(std::string_view parent, std::string_view segment) {
   if (const auto name = after(segment, "lxc.payload."); name && !name->empty())
     return "lxc " + printable(*name);
@@ -87,7 +88,7 @@ std::string system_container(std::string_view parent, std::string_view segment) 
   if (const auto name = after(segment, "systemd-nspawn@"); name && name->ends_with(".service"))
     return "nspawn " + printable(unescape(without_suffix(*name, ".service")));
   const auto machine = after(segment, "machine-");
-  // machine-qemu… is a virtual machine of libvirt; its process is the emulator, which runs on the
+  // machine-qemu… is a virtual machine of libvirt. The process is its emulator, which runs on the
   // host.
   if (parent == "machine.slice" && machine && machine->ends_with(".scope") &&
       !machine->starts_with("qemu"))
@@ -104,7 +105,7 @@ std::string pod_of(std::string_view segment, bool below_kubepods) {
     uid = without_suffix(segment.substr(at + 4), ".slice");
   else if (below_kubepods && segment.starts_with("pod"))
     uid = segment.substr(3);
-  // 36 characters for a pod from the API server, 32 for a static pod (a hash of its file).
+  // 36 characters for a pod from the API server, 32 for a static pod (a hash of its file)
   if (uid.size() != 36 && uid.size() != 32) return {};
   if (uid.find_first_not_of("0123456789abcdef-_") != std::string_view::npos) return {};
   std::string pod(uid);
@@ -125,7 +126,7 @@ struct PathHome {
   bool slurm = false;  // home.unit is a Slurm job, which says more than a systemd unit
 };
 
-/// The container whose group is `segment`; "" if it is none.
+/// The container to which the group `segment` belongs; "" if it belongs to none.
 std::string container_of(std::string_view parent, std::string_view segment, bool below_kubepods) {
   if (auto container = container_by_prefix(segment); !container.empty()) return container;
   if (is_container_id(segment))
@@ -152,7 +153,8 @@ PathHome home_of_path(std::string_view path) {
     const auto job = after(segment, "job_");
     if (auto container = container_of(parent, segment, below_kubepods); !container.empty()) {
       found.home.container = std::move(container);
-      if (!found.slurm) found.home.unit.clear();  // units after this are inside the container
+      if (!found.slurm)
+        found.home.unit.clear();  // units in later segments are inside the container
     } else if (below_slurm && job && all_digits(*job)) {
       found.home.unit = "slurm job " + std::string(*job);
       found.slurm = true;
@@ -164,7 +166,7 @@ PathHome home_of_path(std::string_view path) {
   return found;
 }
 
-/// The path in "HIERARCHY:CONTROLLERS:PATH"; the path may hold colons.
+/// The path in a line "HIERARCHY:CONTROLLERS:PATH"; the path itself may contain colons.
 std::optional<std::string_view> path_of_line(std::string_view line) {
   const auto first = line.find(':');
   if (first == std::string_view::npos) return std::nullopt;
@@ -194,8 +196,8 @@ Home home_of(std::string_view cgroup_file) {
     if (home.pod.empty()) home.pod = std::move(found.home.pod);
     slurm = slurm || found.slurm;
   }
-  // Hybrid system: the engine moved its container only in version 1; version 2 still shows the
-  // engine's own unit.
+  // On a hybrid system, the engine may have moved its container only in version 1. Version 2 then
+  // still shows the engine's own unit.
   if (!home.container.empty() && !unit_is_inside) home.unit.clear();
   return home;
 }

@@ -16,7 +16,7 @@
 namespace berth::system {
 namespace {
 
-/// Writes all words at once: cgroup files accept a value only in a single write.
+/// Writes all words with one call, because cgroup files accept a value only in a single write.
 bool put(const std::string& path, std::string_view words) {
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   return file &&
@@ -91,7 +91,7 @@ bool ControlGroup::is_empty() const {
 
 void ControlGroup::kill() const {
   if (put(folder_ + "/cgroup.kill", "1")) return;
-  // For kernels before 5.14: repeat until no process is left that could fork.
+  // For kernels before 5.14: repeat until no process is left that could fork another one.
   for (int round = 0; round < 100 && !is_empty(); ++round)
     for (const pid_t pid : processes()) ::kill(pid, SIGKILL);
 }

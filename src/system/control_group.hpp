@@ -13,10 +13,10 @@
 
 namespace berth::system {
 
-/// Where cgroup v2 is mounted; nullopt: nowhere visible. It may be the only hierarchy or coexist
-/// with v1.
+/// The mount of cgroup v2; nullopt if none is visible. v2 may be the only hierarchy, or exist
+/// together with v1.
 [[nodiscard]] std::optional<CgroupMount> unified_mount(const std::string& proc);
-/// The folder of a process's group ("self": ours); "" if it is not visible.
+/// The folder of a process's group; "self" is this process. "" if it is not visible.
 [[nodiscard]] std::string group_of(const std::string& proc, const CgroupMount& mount,
                                    const std::string& pid);
 
@@ -24,16 +24,17 @@ class ControlGroup {
  public:
   explicit ControlGroup(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Creates the group and missing parents. Fails with kUnsupported (E0940).
+  /// Creates the group and its missing parents. Fails with kUnsupported (E0940).
   [[nodiscard]] Status make() const;
-  /// Moves a process with all its threads; future children follow. 0: the caller. False: see errno.
+  /// Moves a process with all its threads into the group. Its future children will follow. 0 is the
+  /// caller. Returns false with errno on failure.
   [[nodiscard]] bool enter(pid_t pid) const;
-  /// Processes in this group and the groups below.
+  /// Processes in this group and in the groups below it.
   [[nodiscard]] std::vector<pid_t> processes() const;
   [[nodiscard]] bool is_there() const;
   [[nodiscard]] bool is_empty() const;
-  /// Sends SIGKILL to all processes in the group and below, including those being forked right now.
-  /// They may still exist when this returns.
+  /// Sends SIGKILL to all processes in this group and below, including processes that are being
+  /// forked at this moment. They may still exist when this returns.
   void kill() const;
   /// Removes the group and all groups below; false if a process still lives in them.
   [[nodiscard]] bool remove() const;

@@ -1,5 +1,5 @@
-// How much of the host's processors and memory this process may use: the minimum of affinity,
-// cpuset, quotas and limits.
+// How much of the host's CPUs and memory this process may use: the minimum of affinity, cpuset,
+// quotas and limits.
 #include <sched.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMostCpus = 8192;
 
-/// The affinity of this process; empty if unknown.
+/// The CPU affinity of this process; empty if unknown.
 std::vector<int> own_affinity() {
   struct Free {
     void operator()(cpu_set_t* set) const { CPU_FREE(set); }
@@ -39,7 +39,7 @@ std::vector<int> cpus_in(const std::string& path) {
 
 std::vector<int> affinity_of(const Roots& roots) {
   if (roots.proc == "/proc") return own_affinity();
-  // In a recorded machine: the affinity of the recording process.
+  // For a recorded machine, this is the affinity of the process that recorded it.
   const std::string status = slurp(roots.proc + "/self/status").value_or("");
   for (const std::string_view line : split(status, '\n')) {
     constexpr std::string_view kKey = "Cpus_allowed_list:";
@@ -52,7 +52,7 @@ std::vector<int> affinity_of(const Roots& roots) {
 std::vector<int> online_cpus(const Roots& roots) {
   std::vector<int> online = cpus_in(roots.sys + "/devices/system/cpu/online");
   if (!online.empty()) return online;
-  // If sysfs lacks it, count the "cpuN" lines.
+  // If sysfs does not tell, count the "cpuN" lines.
   const std::string stat = slurp(roots.proc + "/stat", 1 << 20).value_or("");
   for (const std::string_view line : split(stat, '\n')) {
     if (!line.starts_with("cpu") || line.starts_with("cpu ")) continue;
@@ -85,7 +85,7 @@ struct Limits {
   }
 
   void take_cpuset(const std::string& folder, bool v2) {
-    if (!cpuset.empty()) return;  // the innermost group is the narrowest
+    if (!cpuset.empty()) return;  // the innermost group has the smallest set of CPUs
     cpuset = cpus_in(folder + (v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"));
     if (cpuset.empty() && !v2) cpuset = cpus_in(folder + "/cpuset.cpus");
   }
@@ -97,7 +97,8 @@ struct Limits {
     keep_least(memory_limit, limit);
     const auto used = read_number(folder + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
     if (!used || *used < 0) return;
-    // The kernel drops idle file cache before it refuses memory, so do not count it as used.
+    // The kernel drops file cache that is not in use before it refuses memory. So it does not count
+    // as used.
     const std::string stat = slurp(folder + "/memory.stat").value_or("");
     const std::uint64_t cache =
         stat_value(stat, v2 ? "inactive_file" : "total_inactive_file").value_or(0);
@@ -125,13 +126,13 @@ bool same_hierarchy(const CgroupMount& mount, const CgroupMembership& membership
                      [&](const std::string& name) { return has(mount.controllers, name); });
 }
 
-/// The limits of a process in these groups, as visible on this machine.
+/// The limits for a process in these groups, as far as they are visible on this machine.
 Limits read_limits(const Roots& roots, const std::string& cgroup, std::uint64_t machine_bytes) {
   Limits limits;
   limits.machine_bytes = machine_bytes;
   const std::string mountinfo = slurp(roots.proc + "/self/mountinfo", 1 << 22).value_or("");
-  // Mount points are paths on the machine that wrote them; for a recording, add the folder that
-  // contains its /proc.
+  // The paths of mount points are those of the recorded machine. For a recording, add the folder
+  // that contains its /proc.
   const std::string_view proc = roots.proc;
   const std::string prefix(proc.substr(0, proc.size() - (proc.ends_with("/proc") ? 5 : 0)));
   const auto memberships = parse_cgroup(cgroup);
@@ -160,7 +161,7 @@ model::CpuBudget read_cpu_budget(const Roots& roots) {
   const std::vector<int> online = online_cpus(roots);
   std::vector<int> cpus = affinity_of(roots);
   if (cpus.empty()) cpus = online;
-  // Kernels keep the affinity within the cpuset, but sandboxes with their own kernel do not.
+  // Kernels keep the affinity within the cpuset. Sandboxes with a kernel of their own may not.
   const std::vector<int> within = model::intersection(cpus, limits.cpuset);
   if (!within.empty()) cpus = within;
   budget.affinity = model::show_cpu_list(cpus);

@@ -10,7 +10,7 @@
 namespace berth::system {
 namespace {
 
-/// The hottest package, from sensors on the processor itself (Linux Documentation/hwmon/coretemp,
+/// The hottest package, from sensors on the CPU itself (Linux Documentation/hwmon/coretemp,
 /// k10temp).
 model::Reading<double> temperature(const Roots& roots) {
   model::Reading<double> hottest = model::Absence::kNotSupported;
@@ -20,7 +20,7 @@ model::Reading<double> temperature(const Roots& roots) {
     const std::string chip = read_line(sensor + "/name").value_or("");
     if (chip != "coretemp" && chip != "k10temp" && chip != "zenpower" && chip != "cpu_thermal")
       continue;
-    // Both drivers document temp1 as the package (coretemp) or Tctl (k10temp).
+    // Both drivers document temp1: coretemp as the package, k10temp as Tctl.
     const auto millidegrees = read_number(sensor + "/temp1_input");
     if (!millidegrees || *millidegrees < -50'000 || *millidegrees > 200'000) continue;
     const double celsius = static_cast<double>(*millidegrees) / 1000;
@@ -29,7 +29,8 @@ model::Reading<double> temperature(const Roots& roots) {
   return hottest;
 }
 
-/// Reads the error counters of memory controllers (EDAC), the only host health data used here.
+/// Reads the error counters of memory controllers (EDAC), which are the only data about the host's
+/// health that are used here.
 void read_memory_errors(const Roots& roots, model::Device& device) {
   device.readings.ecc_corrected = model::Absence::kNotSupported;
   device.readings.ecc_uncorrected = model::Absence::kNotSupported;
@@ -46,7 +47,7 @@ void read_memory_errors(const Roots& roots, model::Device& device) {
     corrected += static_cast<std::uint64_t>(*ce);
     uncorrected += static_cast<std::uint64_t>(*ue);
   }
-  if (!counted) return;  // no counters: health stays "not checked"
+  if (!counted) return;  // there are no counters, so health stays "not checked"
   device.readings.ecc_corrected = corrected;
   device.readings.ecc_uncorrected = uncorrected;
   device.health = uncorrected == 0 ? model::Health::kOk : model::Health::kDegraded;

@@ -70,7 +70,7 @@ std::string vendor_of_id(std::string_view vendor_id) {
   return {};
 }
 
-/// Chips may combine different cores: lists every kind once, in the order of the file.
+/// A chip may have different kinds of cores. Lists each kind once, in the order of the file.
 CpuModel arm_model(std::string_view cpuinfo) {
   CpuModel model;
   std::int64_t implementer = -1;
@@ -101,7 +101,7 @@ CpuModel parse_cpu_model(std::string_view cpuinfo) {
     arm = arm || line->key == "CPU implementer";
     if (model.vendor_name.empty() && line->key == "vendor_id")
       model.vendor_name = vendor_of_id(line->value);
-    // x86 and LoongArch; POWER; RISC-V; old ARM boards.
+    // These are the keys on x86 and LoongArch, POWER, RISC-V, and old ARM boards.
     const bool names_it = line->key == "model name" || line->key == "Model Name" ||
                           line->key == "cpu" || line->key == "uarch";
     if (model.name.empty() && names_it) model.name = printable(line->value);

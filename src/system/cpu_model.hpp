@@ -1,4 +1,4 @@
-// The processor's name, from the text of /proc/cpuinfo.
+// The name of the CPU, from the text of /proc/cpuinfo.
 #pragma once
 
 #include <string>

@@ -44,13 +44,14 @@ class Writer {
   void load(std::uint8_t to, std::size_t offset) {
     put(BPF_LDX | BPF_MEM | BPF_W, to, kContext, static_cast<std::int16_t>(offset), 0);
   }
-  /// Always two instructions, so that both answers can be skipped with the same offset.
+  /// Writes the answer. It always has two instructions, so that both answers can be skipped with
+  /// the same offset.
   void answer(bool allow) {
     put(BPF_ALU64 | BPF_MOV | BPF_K, kResult, 0, 0, allow ? 1 : 0);
     if (!allow) refusals_.push_back(program_.size());
     put(BPF_JMP | (allow ? BPF_EXIT : BPF_JA), 0, 0, 0, 0);
   }
-  /// Makes all refusals jump to the next instruction.
+  /// Makes all jumps to a refusal lead to the next instruction.
   void refuse_here() {
     for (const std::size_t at : refusals_) {
       bpf_insn one{};
@@ -72,13 +73,14 @@ class Writer {
   std::vector<std::size_t> refusals_;
 };
 
-constexpr std::int16_t kAnswer = 2, kCompare = 2;  // number of instructions for each
+constexpr std::int16_t kAnswer = 2,
+                       kCompare = 2;  // number of instructions that an answer and a comparison have
 
 void write_exempt(Writer& writer, const model::Exempt& exempt) {
   if (exempt.uids.empty() && exempt.gids.empty()) return;
   writer.put(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_get_current_uid_gid);
   writer.put(BPF_ALU | BPF_MOV | BPF_X, kUser, kResult, 0,
-             0);  // copies the lower half, clears the upper
+             0);  // copies the lower half and clears the upper one
   writer.put(BPF_ALU64 | BPF_MOV | BPF_X, kGroup, kResult, 0, 0);
   writer.put(BPF_ALU64 | BPF_RSH | BPF_K, kGroup, 0, 0, 32);
   for (const std::uint32_t uid : exempt.uids) {
@@ -100,7 +102,8 @@ void write_refusal(Writer& writer, int counter) {
     writer.put(BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_2, 0, 0, static_cast<std::uint32_t>(kKey));
     writer.put(BPF_LD | BPF_IMM | BPF_DW, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0,
                static_cast<std::uint32_t>(counter));
-    writer.put(0, 0, 0, 0, 0);  // the upper half of the map's number
+    writer.put(0, 0, 0, 0,
+               0);  // the second half of the instruction, with the upper half of the map's number
     writer.put(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_map_lookup_elem);
     writer.put(BPF_JMP | BPF_JEQ | BPF_K, kResult, 0, 2, 0);
     writer.put(BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_1, 0, 0, 1);
@@ -114,7 +117,7 @@ long bpf(bpf_cmd command, bpf_attr& attributes) {
   return ::syscall(SYS_bpf, command, &attributes, sizeof attributes);
 }
 
-/// The kernel reads a pointer as a number of 64 bits.
+/// The kernel takes pointers as 64-bit numbers.
 std::uint64_t address(const void* of) {
   return reinterpret_cast<std::uintptr_t>(of);
 }
@@ -146,11 +149,11 @@ bpf_prog_info info_of(int program) {
 }
 
 struct AttachedThere {
-  bool known = false;  // false: the kernel does not report them
+  bool known = false;  // false: the kernel does not report the filters
   std::vector<Attached> filters;
 };
 
-/// The filters attached to the group itself.
+/// The filters that are attached to the group itself.
 AttachedThere attached_at(int group) {
   constexpr std::size_t kMost = 64;  // BPF_CGROUP_MAX_PROGS
   std::array<std::uint32_t, kMost> ids{};
@@ -189,7 +192,8 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
   Writer writer;
   writer.put(BPF_ALU64 | BPF_MOV | BPF_X, kContext, BPF_REG_1, 0, 0);
   write_exempt(writer, exempt);
-  // Only the lower half (block or character device) matters; the kind of access does not.
+  // Only the lower half matters, which says whether it is a block or a character device. The kind
+  // of access does not matter.
   writer.load(kScratch, offsetof(bpf_cgroup_dev_ctx, access_type));
   writer.put(BPF_ALU | BPF_AND | BPF_K, kScratch, 0, 0, 0xffff);
   writer.put(BPF_JMP | BPF_JEQ | BPF_K, kScratch, 0, kAnswer, BPF_DEVCG_DEV_CHAR);
@@ -202,7 +206,7 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
     writer.answer(rule.allow);
   }
   writer.answer(true);
-  // The kernel rejects unreachable instructions.
+  // Without refusals, stop here, because the kernel rejects unreachable instructions.
   if (!writer.has_refusals()) return writer.take();
   writer.refuse_here();
   write_refusal(writer, counter);
@@ -211,7 +215,8 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
 
 Result<DeviceFilter> DeviceFilter::load(const std::vector<model::NodeRule>& rules,
                                         const model::Exempt& exempt, std::string name) {
-  static constexpr char kLicence[] = "GPL";  // our helpers do not require a particular one
+  static constexpr char kLicence[] =
+      "GPL";  // the helper functions that are used do not require a certain licence
   bpf_attr map{};
   map.map_type = BPF_MAP_TYPE_ARRAY;
   map.key_size = sizeof(std::uint32_t);
@@ -255,11 +260,12 @@ Result<bool> DeviceFilter::hold(const std::string& group) const {
     attributes.attach_bpf_fd = static_cast<std::uint32_t>(program_.get());
     attributes.attach_type = BPF_CGROUP_DEVICE;
     attributes.attach_flags = BPF_F_ALLOW_MULTI;
-    // EINVAL without a list of filters: it is probably attached already.
+    // If the kernel does not list filters, EINVAL probably means that it is already attached.
     if (bpf(BPF_PROG_ATTACH, attributes) != 0 && (there.known || errno != EINVAL))
       return unsupported("BPF_PROG_ATTACH", errno);
   }
-  // Remove old filters only now, so that the group is never without one.
+  // Remove old filters only after attaching the new one, so that the group is never without a
+  // filter.
   for (const Attached& one : there.filters)
     if (one.id != id_ && one.name == name_) detach(folder.get(), one.program.get());
   return !is_there;

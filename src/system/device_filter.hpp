@@ -17,23 +17,23 @@
 
 namespace berth::system {
 
-/// The rules as kernel instructions (struct bpf_insn, 8 bytes each). `counter`: a BPF map with one
-/// number that counts refusals; -1: none. Pure.
+/// The rules as instructions for the kernel (struct bpf_insn, 8 bytes each). `counter` is a BPF map
+/// with one number that counts refusals; -1: none. Pure.
 [[nodiscard]] std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& rules,
                                                         const model::Exempt& exempt = {},
                                                         int counter = -1);
 
 class DeviceFilter {
  public:
-  /// `name` (at most 15 letters, digits and _) identifies our filters later. Fails with
+  /// `name` (at most 15 letters, digits and _) identifies Berth's filters later. Fails with
   /// kUnsupported (E0940): not root, or the kernel does not support or allow it.
   [[nodiscard]] static Result<DeviceFilter> load(const std::vector<model::NodeRule>& rules,
                                                  const model::Exempt& exempt, std::string name);
 
   /// Makes sure that the group has this filter and no other with the same name; filters of other
-  /// programs stay. True: it was not attached before. Fails with kUnsupported (E0940).
+  /// programs stay. Returns true if it was not attached before. Fails with kUnsupported (E0940).
   [[nodiscard]] Result<bool> hold(const std::string& group) const;
-  /// Number of refusals since it was loaded.
+  /// How many accesses it has refused since it was loaded.
   [[nodiscard]] std::uint64_t refusals() const;
 
  private:
@@ -47,7 +47,7 @@ class DeviceFilter {
   std::string name_;
 };
 
-/// Removes the group's filters with this name. Returns their number.
+/// Removes the filters with this name from the group. Returns how many there were.
 int remove_filters(const std::string& group, const std::string& name);
 
 }  // namespace berth::system

@@ -23,7 +23,7 @@ Descriptor open_shared(const std::string& path) {
   const auto slash = path.rfind('/');
   const std::string folder = path.substr(0, slash), name = path.substr(slash + 1);
   if (::mkdir(folder.c_str(), 0777) == 0) static_cast<void>(::chmod(folder.c_str(), 01777));
-  // Another user may have created a link here first, to a place that only root can write to.
+  // Another user may have created a link here before, to a place that only root can write to.
   const Descriptor within(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   Descriptor file(::openat(within.get(), name.c_str(), kFlags));
   if (file || errno != ENOENT) return file;
@@ -43,7 +43,7 @@ std::string lock_folder() {
 }
 
 std::string lock_file(const std::string& folder, const std::string& unit) {
-  std::string name = unit;  // a uuid or an address
+  std::string name = unit;  // the name is a uuid or an address
   for (char& c : name)
     if (c == '/' || c == '\0') c = '_';
   return folder + "/" + name + ".lock";
@@ -60,7 +60,7 @@ std::vector<std::string> DeviceLocks::take(const std::vector<std::string>& units
   for (const std::string& unit : units) {
     Lock& mine = lock_of(unit);
     if (mine.held || !mine.file) continue;
-    // Changing the lock's type releases it for a moment, in which another broker may take it.
+    // Changing the type of a lock releases it for a moment. Another broker may take it then.
     mine.held = ::flock(mine.file.get(), LOCK_EX | LOCK_NB) == 0 &&
                 ::flock(mine.file.get(), LOCK_SH | LOCK_NB) == 0;
     if (!mine.held) of_others.push_back(unit);
@@ -88,7 +88,8 @@ std::vector<Descriptor> share_locks(const std::vector<std::string>& files) {
   return locks;
 }
 
-/// "3: FLOCK  ADVISORY  WRITE 4711 00:2c:1234 0 EOF"
+/// The process that holds a lock, from a line such as "3: FLOCK  ADVISORY  WRITE 4711 00:2c:1234 0
+/// EOF".
 std::optional<pid_t> holder_of(const std::string& lock_file) {
   struct stat status = {};
   const auto locks = slurp("/proc/locks", 1U << 22U);

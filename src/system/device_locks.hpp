@@ -16,17 +16,18 @@
 
 namespace berth::system {
 
-/// The locks of a broker.
+/// The locks that a broker holds.
 class DeviceLocks {
  public:
-  /// "": locks nothing and sees no other brokers. Creates the folder if it is missing.
+  /// Uses locks in this folder, and creates it if it is missing. "": locks nothing and sees no
+  /// other brokers.
   explicit DeviceLocks(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Locks all units that nobody else holds; returns the others. A lock file that cannot be opened
-  /// does not block its device.
+  /// Locks all of these units that no other broker holds; returns the others. A lock file that
+  /// cannot be opened does not block its device.
   [[nodiscard]] std::vector<std::string> take(const std::vector<std::string>& units);
-  /// Releases all other locks. Locks of these units count as our own, even if only our keepers hold
-  /// them.
+  /// Releases all locks except those of these units. They count as this broker's own, even if only
+  /// its keepers hold them.
   void keep(const std::vector<std::string>& units);
 
  private:
@@ -40,13 +41,14 @@ class DeviceLocks {
   std::map<std::string, Lock> locks_;
 };
 
-/// Shares the locks with the lease's holder until it exits. Files as returned by lock_file().
+/// Shares the locks with the holder of the lease until it exits. `files` are as returned by
+/// lock_file().
 [[nodiscard]] std::vector<Descriptor> share_locks(const std::vector<std::string>& files);
 
-/// The folder that the brokers of this machine share.
+/// The folder that all brokers of this machine share.
 [[nodiscard]] std::string lock_folder();
 [[nodiscard]] std::string lock_file(const std::string& folder, const std::string& unit);
-/// A process that holds this lock, if the kernel reveals it.
+/// A process that holds this lock, if the kernel shows it.
 [[nodiscard]] std::optional<pid_t> holder_of(const std::string& lock_file);
 
 }  // namespace berth::system

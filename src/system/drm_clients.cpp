@@ -1,5 +1,5 @@
-// Finds the DRM files among all open files: checks thousands of links and reads only the few that
-// lead to a device.
+// Finds DRM files among all open files. Checks thousands of links, and reads only the few that lead
+// to a device.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -23,11 +23,12 @@ bool is_folder(const std::string& path) {
   return ::access((path + "/.").c_str(), F_OK) == 0;
 }
 
-/// The descriptors of a process that are DRM files. After `end`, includes unchecked ones.
+/// The descriptors of a process that are DRM files. After the time `end`, also returns descriptors
+/// that were not checked.
 std::vector<std::string> drm_descriptors(const std::string& process, Clock::time_point end) {
   const std::string folder = process + "/fd";
   std::vector<std::string> names = list_folder(folder, kMostDescriptors);
-  // A recorded machine may lack the links; then the text shows whether it is a DRM file.
+  // A recorded machine may lack the links. In this case, the text shows whether it is a DRM file.
   if (names.empty() && !is_folder(folder))
     return list_folder(process + "/fdinfo", kMostDescriptors);
   int seen = 0;

@@ -8,7 +8,7 @@
 namespace berth::system {
 namespace {
 
-// The kernel writes a dozen of each; ignore the rest beyond this.
+// The kernel writes a dozen of each. More than this are ignored.
 constexpr std::size_t kMostNames = 64;
 constexpr std::size_t kLongestName = 48;
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
@@ -17,8 +17,8 @@ std::uint64_t add(std::uint64_t a, std::uint64_t b) {
   return a > kMost - b ? kMost : a + b;
 }
 
-/// "1024 KiB" → 1048576; units from drm-usage-stats.rst; no unit means bytes (or nanoseconds, or
-/// cycles).
+/// An amount in bytes: 1048576 for "1024 KiB". The units are from drm-usage-stats.rst. Without a
+/// unit, the amount is in bytes (or in nanoseconds or cycles).
 std::optional<std::uint64_t> amount_of(std::string_view text) {
   text = trim(text);
   std::uint64_t value = 0;
@@ -38,7 +38,8 @@ std::optional<std::uint64_t> amount_of(std::string_view text) {
   return value << shift;
 }
 
-/// Adds to the amount with this name. `replace`: overwrites it with a better kind of number.
+/// Adds to the amount with this name. `replace`: overwrites it, because the new kind of number is
+/// better.
 void put(std::vector<DrmAmount>& amounts, std::string_view name, std::uint64_t amount,
          bool replace) {
   if (name.empty() || name.size() > kLongestName) return;
@@ -55,7 +56,7 @@ bool has(const std::vector<DrmAmount>& amounts, std::string_view name) {
                      [&](const DrmAmount& one) { return one.name == name; });
 }
 
-/// "0000:03:00.0" in lower case; "" if invalid.
+/// A PCI address in lower case, "0000:03:00.0"; "" if it is invalid.
 std::string address_of(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -141,7 +142,7 @@ void add_fdinfo(DrmClient& client, const DrmFdinfo& info) {
     add_to(is_device_memory(one.name) ? client.device_bytes : client.host_bytes, one.amount);
   for (const DrmAmount& one : info.engine_ns) put(client.engine_ns, one.name, one.amount, false);
   for (const DrmAmount& one : info.cycles) put(client.cycles, one.name, one.amount, false);
-  // Cycles are relative to the device's own clock, which is the same for every client.
+  // Cycles are relative to the clock of the device, which is the same for every client.
   for (const DrmAmount& one : info.total_cycles)
     put(client.total_cycles, one.name, one.amount, true);
   for (const auto* engines : {&info.engine_ns, &info.cycles}) {

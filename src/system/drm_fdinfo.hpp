@@ -13,7 +13,7 @@
 
 namespace berth::system {
 
-/// An amount per engine or memory region: "render" 12345, "vram" 4096.
+/// An amount for an engine or a memory region: "render" 12345, "vram" 4096.
 struct DrmAmount {
   std::string name;
   std::uint64_t amount = 0;
@@ -24,12 +24,13 @@ struct DrmFdinfo {
   std::string driver;       // "amdgpu", "i915", "xe"
   std::string pci_address;  // "0000:03:00.0", lower case; "" if not on PCI or not reported
   std::optional<std::uint64_t> client_id;
-  std::vector<DrmAmount> memory;  // resident bytes by region ("vram", "local0", "gtt", "system0")
+  std::vector<DrmAmount>
+      memory;  // resident bytes for each region ("vram", "local0", "gtt", "system0")
   std::vector<DrmAmount> engine_ns;  // busy nanoseconds since the file was opened
-  std::vector<DrmAmount> cycles;     // xe: busy cycles, relative to `total_cycles`
+  std::vector<DrmAmount> cycles;     // for xe: busy cycles, relative to `total_cycles`
   std::vector<DrmAmount> total_cycles;
 };
-/// nullopt if it is not the text of a DRM file.
+/// Parses the text of an fdinfo file; nullopt if it is not that of a DRM file.
 [[nodiscard]] std::optional<DrmFdinfo> parse_drm_fdinfo(std::string_view text);
 
 /// What one process uses on one device, over all its open files.
@@ -40,24 +41,24 @@ struct DrmClient {
   std::optional<std::uint64_t>
       host_bytes;  // in the host's memory ("gtt", "system…", "stolen…", "cpu")
   std::vector<DrmAmount> engine_ns, cycles, total_cycles;  // sums by engine
-  bool compute = false, graphics = false;                  // an engine of that kind was busy
+  bool compute = false, graphics = false;                  // an engine of this kind was busy
 
-  /// A rate needs two readings; see Absence::kNeedsTwoReadings.
+  /// How long its engines were busy. A rate needs two readings (Absence::kNeedsTwoReadings).
   [[nodiscard]] std::uint64_t busy_ns() const;
 };
 
 void add_fdinfo(DrmClient& client, const DrmFdinfo& info);
 
 struct DrmSearch {
-  /// Ordered by pid, then device. A client shared by several processes (after fork, or passed on)
-  /// counts once, for the lowest pid.
+  /// clients by pid, then by device; a client that several processes share (after a fork, or passed
+  /// on) counts once, for the lowest pid
   std::vector<DrmClient> clients;
   bool finished = true;  // false: timed out before all processes were read
 };
 /// Skips files that the caller may not read. As root this reads every descriptor of every process,
 /// possibly millions, so there is a time limit.
 [[nodiscard]] DrmSearch read_drm_clients(const Roots& roots, std::chrono::milliseconds limit);
-/// Reads only these processes.
+/// The same for only these processes.
 [[nodiscard]] DrmSearch read_drm_clients(const Roots& roots, const std::vector<std::int64_t>& pids,
                                          std::chrono::milliseconds limit);
 

@@ -1,4 +1,4 @@
-// The device numbers of GPU nodes, which is how the kernel's filter sees a device.
+// The device numbers of GPU nodes, by which the kernel's filter identifies devices.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace berth::system {
 [[nodiscard]] model::GpuNodes gpu_nodes(const Roots& roots,
                                         const std::vector<model::Device>& devices);
 
-/// The major number of a driver in /proc/devices; nullopt: its module is not loaded.
+/// The major number of a driver in /proc/devices; nullopt if its module is not loaded.
 [[nodiscard]] std::optional<std::uint32_t> character_major(std::string_view proc_devices,
                                                            std::string_view name);
 

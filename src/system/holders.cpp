@@ -1,6 +1,6 @@
-// Which processes have a device node open. The driver lists only processes with a context, but
-// others can hold memory too: forked workers whose parent died, exiting programs, servers. They
-// keep the node open.
+// Finds processes that have a device node open. The driver lists only processes with a context, but
+// others can hold memory too: forked workers whose parent died, exiting programs, servers. All of
+// these keep the node open.
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ struct CloseFolder {
 };
 using Folder = std::unique_ptr<DIR, CloseFolder>;
 
-/// nullptr with errno if it cannot be opened.
+/// Opens a folder; nullptr with errno on failure.
 Folder open_folder(int parent, const char* path) {
   const int fd = ::openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return nullptr;
@@ -51,7 +51,7 @@ std::optional<std::int64_t> pid_of(std::string_view name) {
   return pid;
 }
 
-/// Adds the nodes to which descriptors in an fd folder refer.
+/// Adds the nodes to which the descriptors in a folder fd refer.
 void collect_nodes(DIR* descriptors, const Prefixes& prefixes, Clock::time_point end,
                    std::vector<std::string>& nodes) {
   std::array<char, 256>
@@ -67,7 +67,7 @@ void collect_nodes(DIR* descriptors, const Prefixes& prefixes, Clock::time_point
   }
 }
 
-/// A zombie's main thread has no descriptors left, but other threads may still run or be stuck
+/// In a zombie, the main thread has no descriptors left. Other threads may still run, or be stuck
 /// while exiting.
 void collect_from_threads(int process, const Prefixes& prefixes, Clock::time_point end,
                           std::vector<std::string>& nodes) {

@@ -23,8 +23,8 @@ bool is_this_machine(const Roots& roots) {
   return roots.proc == "/proc";
 }
 
-/// On x86 the first record is enough, and writing hundreds of records takes the kernel
-/// milliseconds. Only Arm, whose cores may differ, is read completely.
+/// On x86 the first record is enough, because the kernel takes milliseconds to write hundreds of
+/// records. Only Arm, whose cores may differ, is read completely.
 CpuModel read_cpu_model(const Roots& roots) {
   const std::string path = roots.proc + "/cpuinfo";
   const std::string start = slurp(path, 4096).value_or("");
@@ -34,7 +34,7 @@ CpuModel read_cpu_model(const Roots& roots) {
 
 int numa_nodes(const Roots& roots) {
   const std::string folder = roots.sys + "/devices/system/node";
-  // Nodes with only memory (Grace-Hopper GPUs, CXL) cannot run processes.
+  // NUMA nodes that only have memory (Grace-Hopper GPUs, CXL) cannot run processes.
   for (const char* file : {"/has_cpu", "/online"}) {
     const auto line = read_line(folder + file);
     const auto nodes = line ? model::parse_cpu_list(*line) : std::nullopt;
@@ -74,7 +74,7 @@ model::Host read_host(const Roots& roots) {
   host.hostname = printable(read_line(roots.proc + "/sys/kernel/hostname").value_or(""));
   host.kernel = printable(read_line(roots.proc + "/sys/kernel/osrelease").value_or(""));
   if (host.kernel.empty()) {
-    const auto words = split(version, ' ');  // "Linux version 6.1.0-18-amd64 (…"
+    const auto words = split(version, ' ');  // The text is "Linux version 6.1.0-18-amd64 (…".
     if (words.size() > 2) host.kernel = printable(words[2]);
   }
   host.cpu_model = read_cpu_model(roots).name;

@@ -1,5 +1,5 @@
-// The host: the processors and memory that this process may use (affinity, cpuset, cgroup v1 and v2
-// quota and limit), and NUMA nodes.
+// The host: the CPUs and memory that this process may use (affinity, cpuset, cgroup v1 and v2 quota
+// and limit), and NUMA nodes.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@
 namespace berth::system {
 
 [[nodiscard]] model::CpuBudget read_cpu_budget(const Roots& roots);
-/// How many cores' time the quota of a process allows, given its /proc/PID/cgroup; nullopt: no
-/// limit.
+/// The number of cores for which the quota of a process gives time, from its /proc/PID/cgroup;
+/// nullopt if there is no limit.
 [[nodiscard]] std::optional<double> quota_of(const Roots& roots, const std::string& cgroup);
 [[nodiscard]] model::Host read_host(const Roots& roots);
-/// The CPU as a device: kind kCpu, the model as its name, usable and used memory.
+/// The CPU as a device: kind kCpu, with the model as its name, and usable and used memory.
 [[nodiscard]] model::Device cpu_device(const Roots& roots, const model::Host& host);
 
 }  // namespace berth::system

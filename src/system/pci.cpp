@@ -50,7 +50,8 @@ std::optional<std::uint16_t> identifier(std::string_view text) {
   return static_cast<std::uint16_t>(*number);
 }
 
-/// "0000:81:00.0": a domain of four or more digits, bus, slot, function.
+/// Whether the name is a PCI address, "0000:81:00.0": a domain of four or more digits, bus, slot,
+/// function.
 bool is_address(std::string_view name) {
   const auto parts = split(name, ':');
   if (parts.size() != 3 || parts[0].size() < 4 || parts[1].size() != 2 || parts[2].size() != 4)
@@ -76,8 +77,8 @@ bool pair_of_ids(std::string_view text, std::uint16_t& first, std::uint16_t& sec
   return a && b;
 }
 
-/// One file contains everything needed to decide whether a device matters; servers have hundreds of
-/// devices.
+/// Reads a device from one file, which has everything that is needed to decide whether it matters.
+/// Servers have hundreds of devices.
 bool read_uevent(const std::string& folder, PciDevice& device) {
   const auto text = slurp(folder + "/uevent", 4096);
   if (!text) return false;
@@ -100,7 +101,7 @@ bool read_uevent(const std::string& folder, PciDevice& device) {
   return has_class && has_id;
 }
 
-/// The same from single files, for recorded and simulated trees without uevent.
+/// The same from separate files, for recorded and simulated trees without uevent.
 bool read_single_files(const std::string& folder, PciDevice& device) {
   const auto hex = [&](const char* file) {
     const auto line = read_line(folder + file);
@@ -130,14 +131,15 @@ bool is_accelerator(const PciDevice& device) {
   // Hygon's K100_AI identifies itself as a bridge (pci.ids; class seen in gpustack/gpustack issue
   // 5170).
   if (device.id() == 0x1d946211) return true;
-  // What else these vendors build: storage, network, sound, bridges, buses and radio.
+  // Classes of other devices that these vendors build: storage, network, sound, bridges, buses and
+  // radio.
   constexpr std::array<std::uint32_t, 6> kOther = {0x01, 0x02, 0x04, 0x06, 0x0c, 0x0d};
   if (std::find(kOther.begin(), kOther.end(), base) != kOther.end()) return false;
   return std::find(kAcceleratorVendors.begin(), kAcceleratorVendors.end(), device.vendor) !=
          kAcceleratorVendors.end();
 }
 
-/// "16.0 GT/s PCIe" → 16.0; "Unknown" → nullopt.
+/// The link speed: 16.0 for "16.0 GT/s PCIe"; nullopt for "Unknown".
 std::optional<double> link_speed(const std::string& path) {
   const auto line = read_line(path);
   if (!line) return std::nullopt;
@@ -152,12 +154,12 @@ std::optional<double> link_speed(const std::string& path) {
 
 std::optional<int> link_width(const std::string& path) {
   const auto number = read_number(path);
-  // 0: no link; 255: the kernel does not know.
+  // 0 means that there is no link; 255, that the kernel does not know.
   if (!number || *number < 1 || *number > 32) return std::nullopt;
   return static_cast<int>(*number);
 }
 
-/// The kernel answers both files from memory, so reading them wakes nothing.
+/// Whether the device sleeps. The kernel answers both files from memory, so this does not wake it.
 bool sleeps(const std::string& folder) {
   const auto status = read_line(folder + "/power/runtime_status");
   if (status && (*status == "suspended" || *status == "suspending")) return true;
@@ -176,7 +178,7 @@ void read_rest(const std::string& folder, PciDevice& device) {
     device.revision = static_cast<std::uint8_t>(*revision);
   device.name = pci_name(device.vendor, device.device, device.revision).value_or("");
   if (device.suspended)
-    return;  // the link is read from the device's registers, which would wake it
+    return;  // the link's state is in the device's registers; reading them would wake it
   device.link_speed_gts = link_speed(folder + "/current_link_speed");
   device.link_speed_max_gts = link_speed(folder + "/max_link_speed");
   device.link_width = link_width(folder + "/current_link_width");

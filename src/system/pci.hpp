@@ -16,7 +16,7 @@ using model::pcie_generation;
 /// vendors that build accelerators under other classes; sorted by address. Empty without PCI.
 [[nodiscard]] std::vector<PciDevice> scan_pci(const Roots& roots);
 
-/// Whether the device is suspended now; asking does not wake it.
+/// Whether the device is suspended now. Reading this does not wake it.
 [[nodiscard]] bool is_suspended(const Roots& roots, const std::string& address);
 
 }  // namespace berth::system

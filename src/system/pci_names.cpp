@@ -4,7 +4,7 @@
 
 #include "base/file.hpp"
 
-// berth_embed() chose these names.
+// The symbol names that berth_embed() in CMake generates.
 extern "C" {
 extern const unsigned char berth_pci_names[];
 extern const unsigned char berth_pci_names_end[];
@@ -32,7 +32,7 @@ std::optional<std::string> name_in_table(std::string_view table, std::uint16_t v
                                          std::uint16_t device) {
   const auto digits = key_of(vendor, device);
   const std::string_view key(digits.data(), digits.size());
-  // Binary search on the text: every step moves to the start of the line it landed in.
+  // Binary search in the text: every step moves to the start of the line that it hits.
   while (!table.empty()) {
     const std::size_t middle = table.size() / 2;
     const std::size_t before = middle == 0 ? std::string_view::npos : table.rfind('\n', middle - 1);

@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::uint64_t kInitialInode = 0xEFFF'FFFC;
 
-/// The inode in the link "pid:[4026531836]".
+/// The inode of a namespace, from the link "pid:[4026531836]".
 std::optional<std::uint64_t> namespace_inode(const std::string& process) {
   const auto target = link_name(process + "/ns/pid");
   if (!target || !target->starts_with("pid:[") || !target->ends_with("]")) return std::nullopt;
@@ -61,8 +61,8 @@ bool folder_exists(const std::string& path) {
 PidView pid_view(const NamespaceFacts& facts) {
   if (facts.own_inode == kInitialInode) return PidView::kHost;
   if (facts.own_inode) return facts.kernel_threads ? PidView::kHostProc : PidView::kForeign;
-  // There is no such link. A kernel without PID namespaces still shows kernel threads. A recorded
-  // tree without the link is an old recording from a host.
+  // The link is missing. A kernel without PID namespaces still shows kernel threads. A recorded
+  // tree without the link is an old recording of a host.
   if (!facts.procfs) return PidView::kHost;
   return facts.kernel_threads ? PidView::kHost : PidView::kForeign;
 }

@@ -1,5 +1,5 @@
-// The driver reports pids of the host's PID namespace. This decides whether and how they can be
-// translated to ours.
+// The driver reports pids of the host's PID namespace. Decides whether and how these can be
+// translated to pids of this process's namespace.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@
 namespace berth::system {
 
 enum class PidView : unsigned char {
-  kHost,      // we are in the host's namespace: the pids are ours
-  kHostProc,  // we are not, but our /proc is the host's: the pids are folders there
-  kForeign,   // neither: the pid may belong to another process here
+  kHost,      // this process is in the host's namespace, so the pids are valid here
+  kHostProc,  // this process is in another namespace, but /proc is the host's, so the pids are
+              // folders there
+  kForeign,   // neither is true, so another process may have this pid here
 };
 
 /// What /proc reveals about namespaces.
@@ -26,14 +27,15 @@ struct NamespaceFacts {
 
 /// Where to find a process that the driver lists.
 struct LocalPid {
-  std::optional<std::int64_t> folder;  // its folder in /proc; nullopt: not visible
-  std::optional<std::int64_t> pid;     // its pid in our namespace
+  std::optional<std::int64_t> folder;  // its folder in /proc; nullopt if it is not visible
+  std::optional<std::int64_t> pid;     // its pid in this namespace
 };
 
 class PidTranslator {
  public:
   explicit PidTranslator(const Roots& roots);
-  /// For a known view: `berth sim` starts its processes in our own namespace.
+  /// For a view that is already known: `berth sim` starts its processes in this process's
+  /// namespace.
   PidTranslator(const Roots& roots, PidView view);
   [[nodiscard]] PidView view() const { return view_; }
   [[nodiscard]] LocalPid find(std::int64_t host_pid) const;
@@ -44,7 +46,7 @@ class PidTranslator {
   Roots roots_;
   NamespaceFacts facts_;
   PidView view_;
-  std::size_t own_depth_ = 0;  // how many namespaces we are below that of /proc
+  std::size_t own_depth_ = 0;  // how many levels this namespace is below that of /proc
 };
 
 }  // namespace berth::system

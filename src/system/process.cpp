@@ -24,7 +24,7 @@ namespace {
 
 /// USER_HZ is part of the kernel's ABI on every architecture with GPUs.
 constexpr double kTicksPerSecond = 100.0;
-constexpr std::size_t kFileLimit = 4096;  // arguments beyond this are not shown
+constexpr std::size_t kFileLimit = 4096;  // the rest of longer arguments is not shown
 
 /// Reads a file of /proc/PID into `buffer`; nullopt with errno on failure.
 template <std::size_t N>
@@ -33,7 +33,7 @@ std::optional<std::string_view> read_into(std::array<char, N>& buffer, int folde
   const Descriptor file(::openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!file) return std::nullopt;
   ssize_t size = -1;
-  // These files arrive in a single read, so a second read to find the end is unnecessary.
+  // The kernel returns these files in a single read, so a second one to find the end is not needed.
   do size = ::read(file.get(), buffer.data(), N);
   while (size < 0 && errno == EINTR);
   if (size < 0) return std::nullopt;
@@ -50,8 +50,8 @@ bool is_procfs(int folder) {
   return folder >= 0 && ::fstatfs(folder, &about) == 0 && about.f_type == PROC_SUPER_MAGIC;
 }
 
-/// "[name]", as ps shows processes without arguments: kernel threads, zombies, and programs that
-/// erased theirs.
+/// The name in brackets, "[name]". ps shows processes without arguments in this form: kernel
+/// threads, zombies, and programs that erased theirs.
 std::string bracketed(std::string_view name) {
   return "[" + printable(name) + "]";
 }
@@ -73,8 +73,8 @@ ProcessReader::ProcessReader(Roots roots)
 
 std::optional<double> ProcessReader::uptime() const {
   if (!procfs_) return recorded_uptime_;
-  // Not /proc/uptime: in LXC that shows the container's age, while start times count from the
-  // kernel's boot.
+  // /proc/uptime is not used: in LXC it shows the age of the container, while start times count
+  // from the boot of the kernel.
   timespec now{};
   if (::clock_gettime(CLOCK_BOOTTIME, &now) != 0) return std::nullopt;
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
@@ -167,8 +167,8 @@ bool ProcessReader::fill(model::DeviceProcess& process, std::int64_t pid, Depth 
     fill_owner(process, -1, about.st_uid);
     return true;
   }
-  // Open all files relative to one folder descriptor: it stays with this process even if the pid is
-  // reused.
+  // Open all files relative to one descriptor of the folder. It refers to this process even if the
+  // pid is reused.
   const Descriptor folder(
       ::openat(proc_.get(), name.data(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!folder || ::fstat(folder.get(), &about) != 0) return false;

@@ -1,4 +1,4 @@
-// Reads one process from /proc, as far as the caller may.
+// Reads one process from /proc, as far as the caller is allowed to.
 #pragma once
 
 #include <chrono>
@@ -15,24 +15,24 @@
 
 namespace berth::system {
 
-/// How much to read: each file of /proc/PID costs the kernel some microseconds.
+/// How much to read. Each file of /proc/PID costs the kernel some microseconds.
 enum class Depth : unsigned char {
-  kUser,  // uid and user: one system call
+  kUser,  // only uid and user, which takes one system call
   kAll,
 };
 
-/// Where a process runs, from its cgroup paths only (docker, podman, containerd, CRI-O, Kubernetes,
-/// LXC, systemd, Slurm).
+/// Where a process runs, according to its cgroup paths only (docker, podman, containerd, CRI-O,
+/// Kubernetes, LXC, systemd, Slurm).
 struct Home {
   std::string container, unit, pod;
 };
 [[nodiscard]] Home home_of(std::string_view cgroup_file);
 
-/// User names from etc/passwd below a root; for the real root also from the C library.
+/// User names from etc/passwd below a root folder. For the real root, also from the C library.
 class UserNames {
  public:
   explicit UserNames(std::string etc) : etc_(std::move(etc)) {}
-  /// Returns the number as text if the user has no name, as `ps` does.
+  /// The name of a user. If there is none, returns the number as text, as `ps` does.
   [[nodiscard]] const std::string& of(std::uint32_t uid);
 
  private:
@@ -42,11 +42,11 @@ class UserNames {
   int asked_elsewhere_ = 0;
 };
 
-/// The id of a group name or of a number; nullopt: there is no such group.
+/// The id for the name of a group or for a number; nullopt if there is no such group.
 [[nodiscard]] std::optional<std::uint32_t> group_id(const std::string& name);
 
-/// Fills the /proc half of `process` (uid … pod) for `pid`; false if there is no such process. Keep
-/// one reader for many processes, because it caches user names. Not thread-safe.
+/// Fills the members of `process` that come from /proc (uid … pod) for `pid`; false if there is no
+/// such process. Keep one reader for many processes, because it caches user names. Not thread-safe.
 class ProcessReader {
  public:
   explicit ProcessReader(Roots roots);
@@ -66,7 +66,7 @@ class ProcessReader {
   bool procfs_ = false;  // the kernel's own /proc, not a recorded tree
   std::optional<double> recorded_uptime_;
   UserNames users_;
-  std::string last_cgroup_;  // cache: most processes of a job share one
+  std::string last_cgroup_;  // a cache, because most processes of a job have the same text
   Home last_home_;
 };
 
@@ -85,7 +85,7 @@ struct HolderSearch {
 };
 /// Processes with an open descriptor on a node whose path begins with one of `prefixes`
 /// ("/dev/nvidia"). Skips processes that the caller may not read. As root this reads every
-/// descriptor of every process, possibly millions, hence `limit`.
+/// descriptor of every process, possibly millions, so there is a time limit.
 [[nodiscard]] HolderSearch find_holders(const Roots& roots,
                                         const std::vector<std::string>& prefixes,
                                         std::chrono::milliseconds limit);

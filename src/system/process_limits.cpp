@@ -15,14 +15,14 @@
 namespace berth::system {
 namespace {
 
-/// Negative values are valid, so only errno shows a failure.
+/// The nice value of a process. Negative values are valid, so only errno shows a failure.
 std::optional<int> nice_of(pid_t process) {
   errno = 0;
   const int nice = ::getpriority(PRIO_PROCESS, static_cast<id_t>(process));
   return errno == 0 ? std::optional(nice) : std::nullopt;
 }
 
-/// The value behind "SigIgn:" in /proc/PID/status.
+/// The value after a key such as "SigIgn:" in /proc/PID/status.
 std::string_view field_of(std::string_view status, std::string_view name) {
   // The name of the process comes first, so the field has a line before it.
   const auto at = status.find("\n" + std::string(name));
@@ -50,7 +50,7 @@ void read_status(const std::string& folder, model::Limits& into) {
 }
 
 bool set_oom_score_adj(int wanted) {
-  // Setting the current value again could fail for lack of permission.
+  // Do not set the value that is already set, because this could fail for lack of permission.
   if (read_number("/proc/self/oom_score_adj") == wanted) return true;
   const Descriptor file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   const std::string words = std::to_string(wanted);

@@ -1,4 +1,4 @@
-// The limits of a process that its children inherit.
+// The limits of a process, which its children inherit.
 #pragma once
 
 #include <sys/types.h>
@@ -7,12 +7,12 @@
 
 namespace berth::system {
 
-/// 0: our own. Empty if unavailable: the process is gone, or belongs to another user and we are not
-/// root.
+/// The limits of a process; 0 is this process. Empty if they are not available: the process is
+/// gone, or it belongs to another user and this one is not root.
 [[nodiscard]] model::Limits limits_of(pid_t process);
 
-/// Sets our own resource limits, nice value and oom_score_adj. If one fails, sets the others and
-/// returns false with errno.
+/// Sets the resource limits, nice value and oom_score_adj of this process. If one cannot be set,
+/// sets the others and returns false with errno.
 bool set_limits(const model::Limits& limits);
 
 }  // namespace berth::system

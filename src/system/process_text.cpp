@@ -28,7 +28,7 @@ std::optional<T> number_of(std::string_view word) {
   return number;
 }
 
-/// The value of "Key:\tvalue" if the line has this key.
+/// The value of a line "Key:\tvalue" if it has this key.
 std::optional<std::string_view> value_of(std::string_view line, std::string_view key) {
   if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ':')
     return std::nullopt;
@@ -38,8 +38,8 @@ std::optional<std::string_view> value_of(std::string_view line, std::string_view
 }  // namespace
 
 std::optional<StatLine> parse_stat(std::string_view text) {
-  // The name is in parentheses and may contain some itself; no later field does, so search for the
-  // last one.
+  // The name is in parentheses and may itself contain some. No later field does, so the last
+  // parenthesis ends the name.
   const auto open = text.find('(');
   const auto close = text.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open)
@@ -84,7 +84,7 @@ StatusText parse_status(std::string_view text) {
     text.remove_prefix(end + 1);
     if (auto uids = value_of(line, "Uid")) {
       static_cast<void>(next_word(
-          *uids));  // skip the real uid; the effective one decides what the process may do
+          *uids));  // skip the real uid, because the effective uid decides what the process may do
       status.uid = number_of<std::uint32_t>(next_word(*uids));
     } else if (auto rss = value_of(line, "VmRSS")) {
       const auto kibibytes = number_of<std::uint64_t>(next_word(*rss));

@@ -1,5 +1,5 @@
-// Parses the texts of /proc/PID. Pure and bounded; the input is untrusted, because a process
-// chooses its own name and arguments.
+// Parses the texts of /proc/PID. Pure, with limits on sizes; the input is untrusted, because a
+// process chooses its own name and arguments.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,11 @@
 
 namespace berth::system {
 
-/// The fields of /proc/PID/stat that we use (proc(5)); `name` points into the parsed text.
+/// Those fields of /proc/PID/stat that are used (proc(5)). `name` points into the parsed text.
 struct StatLine {
   std::int64_t pid = 0;
-  std::string_view name;  // set by the process: any bytes, including ')' and newlines
+  std::string_view
+      name;  // set by the process itself, so it may contain any bytes, including ')' and newlines
   char state = '?';
   std::int64_t parent = 0;
   std::uint64_t flags = 0;
@@ -23,19 +24,21 @@ struct StatLine {
   std::uint64_t rss_pages = 0;
 };
 
-/// nullopt if the line is truncated or invalid.
+/// Parses the line; nullopt if it is truncated or invalid.
 [[nodiscard]] std::optional<StatLine> parse_stat(std::string_view text);
 
-/// A kernel thread has no program, arguments or files (PF_KTHREAD in include/linux/sched.h).
+/// Whether it is a kernel thread (PF_KTHREAD in include/linux/sched.h). It has no program,
+/// arguments or files.
 [[nodiscard]] inline bool is_kernel_thread(const StatLine& stat) {
   return (stat.flags & 0x0020'0000U) != 0;
 }
 
 /// Fields of /proc/PID/status that are not in stat.
 struct StatusText {
-  std::optional<std::uint32_t> uid;          // the effective one
-  std::optional<std::uint64_t> rss_bytes;    // absent for kernel threads and zombies
-  std::vector<std::int64_t> namespace_pids;  // NSpid: from this /proc's namespace to the innermost
+  std::optional<std::uint32_t> uid;        // the effective one
+  std::optional<std::uint64_t> rss_bytes;  // absent for kernel threads and zombies
+  std::vector<std::int64_t>
+      namespace_pids;  // pids from NSpid: from the namespace of this /proc to the innermost
 };
 [[nodiscard]] StatusText parse_status(std::string_view text);
 

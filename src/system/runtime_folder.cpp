@@ -26,10 +26,10 @@ Error unusable(const std::string& path, int problem) {
   return unusable(path, error_words(problem));
 }
 
-/// Fails unless only this user can write to the existing folder.
+/// Fails unless the folder exists and only this user can write to it.
 Status check_private(const std::string& path) {
   struct stat status = {};
-  // lstat: do not follow another user's link in a shared temporary folder.
+  // Use lstat, so that a link of another user in a shared temporary folder is not followed.
   if (::lstat(path.c_str(), &status) != 0) return unusable(path, errno);
   const std::string shown = printable(path);
   if (!S_ISDIR(status.st_mode))
@@ -38,7 +38,7 @@ Status check_private(const std::string& path) {
     return unusable(path, text("it belongs to another user (uid {})", status.st_uid),
                     "ls -ld " + shown);
   if ((status.st_mode & 022) == 0) return Done{};
-  // A sticky folder is meant to be shared.
+  // A folder with the sticky bit is meant to be shared.
   const bool shared = (status.st_mode & S_ISVTX) != 0;
   return unusable(path, text("others can write to it"),
                   shared ? "export BERTH_RUNTIME_DIR=" + shown + "/berth" : "chmod go-w " + shown);
@@ -49,13 +49,14 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// "" if relative: the path would mean another folder after the next cd.
+/// The path of a variable; "" if it is relative, because it would mean another folder after the
+/// next cd.
 std::string absolute(const char* name) {
   const std::string path = env_nonempty(name).value_or("");
   return path.substr(0, 1) == "/" ? path : "";
 }
 
-/// The machine's name as a path component.
+/// The name of the machine, as a path component.
 std::string hostname() {
   std::string name = read_line("/proc/sys/kernel/hostname").value_or("");
   for (char& c : name)
@@ -72,7 +73,7 @@ Status make_private_folder(const std::string& path, bool& made) {
 }
 
 Result<std::string> runtime_folder() {
-  // The socket and the journal belong together, so check BERTH_STATE_DIR as well.
+  // The socket and the journal belong together, so BERTH_STATE_DIR is checked as well.
   if (const auto given = env_nonempty("BERTH_STATE_DIR"); given && given->front() != '/')
     return unusable(*given, text("BERTH_STATE_DIR must begin with a slash"),
                     "export BERTH_STATE_DIR=\"$PWD\"/" + printable(*given));
@@ -108,7 +109,7 @@ std::chrono::milliseconds system_broker_expected_for() {
     return milliseconds(0);
   const milliseconds away((now.tv_sec - status.st_mtim.tv_sec) * 1000 +
                           (now.tv_nsec - status.st_mtim.tv_nsec) / 1'000'000);
-  // If the clock was set, the difference means nothing.
+  // A large difference means that the clock was set.
   return away < -kRestart || away > kRestart ? milliseconds(0)
                                              : std::min(kRestart, kRestart - away);
 }

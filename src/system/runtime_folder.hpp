@@ -10,16 +10,18 @@
 
 namespace berth::system {
 
-/// BERTH_RUNTIME_DIR, else $XDG_RUNTIME_DIR/berth, else /run/user/UID/berth, else this user's
-/// folder in the temporary directory; always absolute. Fails with kUnavailable (E0514) if
-/// BERTH_RUNTIME_DIR is relative; a relative XDG_RUNTIME_DIR or TMPDIR is ignored.
+/// The folder for sockets and jobs: BERTH_RUNTIME_DIR, else $XDG_RUNTIME_DIR/berth, else
+/// /run/user/UID/berth, else this user's folder in the temporary directory; always absolute. Fails
+/// with kUnavailable (E0514) if BERTH_RUNTIME_DIR is relative; a relative XDG_RUNTIME_DIR or TMPDIR
+/// is ignored.
 [[nodiscard]] Result<std::string> runtime_folder();
-/// BERTH_STATE_DIR, else $XDG_STATE_HOME/berth/HOSTNAME, else the same in ~/.local/state. HOSTNAME
-/// is needed because machines may share a home but not a queue. Relative paths are ignored.
+/// The folder for files that outlive the session: BERTH_STATE_DIR, else
+/// $XDG_STATE_HOME/berth/HOSTNAME, else the same in ~/.local/state. HOSTNAME is needed because
+/// machines may share a home but not a queue. Relative paths are ignored.
 [[nodiscard]] std::string state_folder();
 
-/// Creates a folder that only this user can write to, or checks an existing one. `made`: it was
-/// created now. Fails with kUnavailable (E0514).
+/// Creates a folder that only this user can write to, or checks an existing one. `made` is set if
+/// it was created now. Fails with kUnavailable (E0514).
 [[nodiscard]] Status make_private_folder(const std::string& path, bool& made);
 
 /// A name for a socket that fits into an address (107 bytes) even if its path is longer. Valid
@@ -35,8 +37,8 @@ class SocketName {
 };
 
 inline constexpr const char* kSystemSocket = "/run/berth/berth.sock";
-/// How long to wait for the system broker to return: it updates its socket file's time every second
-/// and gets 20 s for a restart. 0: there is none, and there was none recently.
+/// How long to wait for the system broker to return. It sets the time of its socket file every
+/// second, and gets 20 s for a restart. Returns 0 if there was none recently.
 [[nodiscard]] std::chrono::milliseconds system_broker_expected_for();
 inline constexpr const char* kSystemState = "/var/lib/berth";
 

@@ -32,7 +32,7 @@ Spawned spawn(const Start& start) {
   ::posix_spawnattr_setflags(
       &attributes, static_cast<short>(session | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   Spawned spawned;
-  // exec's char* const[] is historical; the strings are not changed.
+  // posix_spawn takes char* const[] for historical reasons. It does not change the strings.
   spawned.problem = ::posix_spawn(&spawned.pid, start.program.c_str(), &actions, &attributes,
                                   const_cast<char* const*>(words.data()), environ);
   ::posix_spawnattr_destroy(&attributes);

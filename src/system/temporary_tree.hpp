@@ -1,4 +1,4 @@
-// A folder in which a test builds a machine; deleted afterwards.
+// A folder in which a test creates the files of a machine. It is deleted afterwards.
 #pragma once
 
 #include <doctest/doctest.h>

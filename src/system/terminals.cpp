@@ -16,7 +16,8 @@ namespace {
 
 constexpr unsigned kPtsFirst = 136, kPtsLast = 143, kConsoles = 4, kSerial = 64;
 
-/// Field 7 of /proc/PID/stat: major and minor as proc(5) packs them.
+/// The terminal in field 7 of /proc/PID/stat, where major and minor are packed as proc(5)
+/// describes.
 std::string terminal_in(std::string_view stat, const std::string& dev) {
   const auto close = stat.rfind(')');
   if (close == std::string_view::npos) return {};

@@ -1,4 +1,4 @@
-// Users' terminals, used like write(1) and wall(1) do.
+// Writes to the terminals of users, as write(1) and wall(1) do.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace berth::system {
 
-/// Where to notify a process's owner: the process's own terminal and those where the user is logged
-/// in, as "/dev/pts/3", without duplicates.
+/// The terminals on which to notify a process's owner: that of the process itself, and those where
+/// the user is logged in. Paths such as "/dev/pts/3", without duplicates.
 [[nodiscard]] std::vector<std::string> terminals_of(const Roots& roots, const std::string& utmp,
                                                     std::int64_t pid, std::string_view user);
 inline constexpr const char* kUtmp = "/run/utmp";
 
-/// Never blocks: skips a terminal that accepts no data now, or that is not this user's. True: it
-/// was written.
+/// Writes a sentence to a terminal. Never blocks: skips a terminal that accepts no data now, or
+/// that belongs to another user. Returns true if it was written.
 bool tell_terminal(const std::string& path, std::uint32_t owner, std::string_view sentence);
 
 }  // namespace berth::system

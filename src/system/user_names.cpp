@@ -32,7 +32,8 @@ std::string ask_c_library(std::uint32_t uid) {
 }  // namespace
 
 std::optional<std::uint32_t> group_id(const std::string& name) {
-  std::vector<char> buffer(1U << 16U);  // a group of all students has many members
+  std::vector<char> buffer(
+      1U << 16U);  // a large group, for example of all students, has many members
   group entry{};
   group* found = nullptr;
   int problem = ERANGE;
@@ -51,7 +52,7 @@ const std::string& UserNames::of(std::uint32_t uid) {
   if (known != known_.end()) return known->second;
   if (!passwd_) passwd_ = slurp(etc_ + "/passwd", kPasswdLimit).value_or("");
   std::string name = user_in_passwd(*passwd_, uid);
-  // Read the file first: the C library would load every name service module.
+  // Read the file first, because the C library would load every name service module.
   if (name.empty() && etc_ == "/etc" && ++asked_elsewhere_ <= kMostQuestions)
     name = ask_c_library(uid);
   if (name.empty()) name = std::to_string(uid);
