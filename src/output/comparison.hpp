@@ -1,4 +1,4 @@
-// What `berth compare` prints: for people, and as JSON (docs/json.md).
+// The output of `berth compare`: for people, and as JSON (docs/json.md).
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@ namespace berth::output {
 
 /// "6.61 s"
 [[nodiscard]] std::string show_seconds(double seconds);
-/// Half of the range, in percent of the median: "±3 %"; "-" for one run.
+/// Half of the range of the times, in percent of the median: "±3 %"; "-" for a single run.
 [[nodiscard]] std::string show_spread(const std::optional<model::Spread>& spread);
 /// "1.92", "38"
 [[nodiscard]] std::string show_ratio(double ratio);
-/// "CPU, 4 threads", "1 GPU, NAME=value".
+/// A setting in words: "CPU, 4 threads", "1 GPU, NAME=value".
 [[nodiscard]] std::string setting_words(const model::RunSetting& setting);
-/// How an output differs from that of the first setting, and what usually makes it so. `check` has
-/// a difference.
+/// How an output differs from that of the first setting, and the usual cause. `check` must have a
+/// difference.
 [[nodiscard]] std::string difference_words(const model::OutputCheck& check);
 /// A table, the verdict, and the command of the best setting.
 [[nodiscard]] std::string comparison_text(const model::Comparison& comparison,

@@ -15,11 +15,11 @@ using model::Spread;
 
 constexpr int kWidth = 880, kMargin = 24, kLabel = 250, kBar = 360, kRow = 34, kTop = 84;
 constexpr int kLineHeight = 20;
-constexpr int kTextColumns = 100;  // of 13 px letters across the picture
+constexpr int kTextColumns = 100;  // number of 13 px letters that fit across the picture
 constexpr std::string_view kBest = "#1a7f37", kOther = "#6e87a8", kInk = "#1f2328",
                            kPale = "#656d76";
 
-/// For the content of an element.
+/// Escapes text for the content of an XML element.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : printable(text)) {

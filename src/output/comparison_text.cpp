@@ -59,7 +59,7 @@ std::string table_of(const Comparison& comparison, const Terminal& terminal) {
   return table.render(terminal);
 }
 
-/// The others that are as fast as the winner: "CPU, 2 threads and CPU, 4 threads".
+/// The other settings that are as fast as the winner: "CPU, 2 threads and CPU, 4 threads".
 std::string names_of_alike(const Comparison& comparison) {
   std::string names;
   for (std::size_t i = 0; i < comparison.settings.size(); ++i) {
@@ -70,7 +70,7 @@ std::string names_of_alike(const Comparison& comparison) {
   return names;
 }
 
-/// The fastest of those that are slower than the winner.
+/// The fastest of the settings that are slower than the winner.
 const SettingResult* next_best(const Comparison& comparison) {
   const SettingResult* next = nullptr;
   for (const SettingResult& one : comparison.settings)
@@ -128,12 +128,12 @@ std::string gpu_sentence(const Comparison& comparison) {
               show_seconds(with), show_seconds(without));
 }
 
-/// 1.46 → "146", 0.00125 → "0.13"
+/// The part as a percentage: 1.46 → "146", 0.00125 → "0.13".
 std::string percent_of(double part) {
   return 100 * part < 1 ? fmt::format("{:.2g}", 100 * part) : fmt::format("{:.0f}", 100 * part);
 }
 
-/// What usually makes numbers so different.
+/// The usual cause of numbers that differ this much.
 std::string_view cause_of(const model::OutputDifference& difference, bool repeats) {
   constexpr double kOfOrder = 1e-5, kOfPrecision = 2e-2;
   if (difference.largest_relative <= kOfOrder)
@@ -150,7 +150,7 @@ std::string_view cause_of(const model::OutputDifference& difference, bool repeat
       "amplifies rounding");
 }
 
-/// What was compared of the outputs, and what would make them repeat.
+/// Sentences about what was compared in the outputs, and how to make them repeat.
 std::vector<std::string> output_sentences(const Comparison& comparison) {
   using State = model::OutputCheck::State;
   std::vector<std::string> sentences;
@@ -185,7 +185,7 @@ std::vector<std::string> output_sentences(const Comparison& comparison) {
   return sentences;
 }
 
-/// A word of the command may have line breaks; in quotes a shell accepts them.
+/// The command for pasting. A word may have line breaks, which a shell accepts in quotes.
 std::string pasteable(const std::string& command) {
   std::string out;
   for (const std::string_view line : split(command, '\n'))
@@ -193,7 +193,7 @@ std::string pasteable(const std::string& command) {
   return out;
 }
 
-/// Its last lines that are not blank.
+/// The last lines of the text that are not blank.
 std::string last_lines(const std::string& words) {
   constexpr std::size_t kMost = 3;
   std::vector<std::string> lines;

@@ -86,7 +86,8 @@ class Sheet {
   void line(std::string_view label, std::string value, bool absent = false) {
     rows_.push_back({std::string(label), std::move(value), absent});
   }
-  /// Prints nothing if the value is empty, because this kind of device does not have it.
+  /// Adds a line. Prints nothing if the value is empty, because this kind of device does not have
+  /// it.
   void fact(std::string_view label, std::string_view value) {
     if (!value.empty()) line(label, printable(value));
   }
@@ -145,7 +146,7 @@ void add_health(Sheet& sheet, const Device& device) {
   sheet.fact(tr("note"), device.note);
 }
 
-/// Absent readings are listed below the others, one line per reason.
+/// Adds all readings. Absent readings are listed below the others, with one line per reason.
 void add_readings(Sheet& sheet, const Device& device) {
   std::map<model::Absence, std::vector<std::string>> absent;
   model::for_each_reading(device.readings, [&](std::string_view key, const auto& reading) {

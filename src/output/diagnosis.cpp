@@ -97,14 +97,14 @@ std::string the_rest(const std::vector<Finding>& findings, std::size_t from,
   return out;
 }
 
-/// Ids of the rules that ran.
+/// The ids of the rules that ran.
 std::set<std::string_view> looked_of(const model::Diagnosis& diagnosis) {
   std::set<std::string_view> looked(diagnosis.checked.begin(), diagnosis.checked.end());
   for (const Finding& one : diagnosis.findings) looked.insert(one.id);
   return looked;
 }
 
-/// "not checked   57 of 280 rules: /dev/kmsg: Operation not permitted (57)".
+/// The line "not checked   57 of 280 rules: /dev/kmsg: Operation not permitted (57)".
 std::string not_checked(const model::Diagnosis& diagnosis, const Terminal& terminal) {
   // If several rules lack the same thing, the reason is printed once.
   std::vector<std::pair<std::string, int>> reasons;
@@ -138,7 +138,8 @@ std::string_view word_of(Severity severity) {
                                           : tr("error");
 }
 
-/// "train.py:12   the line   why   error SRC02", then what to write or do instead.
+/// A finding in a source file: "train.py:12   the line   why   error SRC02", and then what to write
+/// or do instead.
 std::string in_source(const Finding& finding, int place, int code, const Terminal& terminal) {
   const std::string id = fmt::format("{} {}", word_of(finding.severity), finding.id);
   const int width = std::min(terminal.width, 140);
@@ -184,7 +185,8 @@ bool is_same_fix(const model::Fix& a, const model::Fix& b) {
   return a.command == b.command && a.says == b.says;
 }
 
-/// Merges a finding into an equal one about another GPU with the same fix.
+/// If the list has an equal finding about another GPU with the same fix, merges this one into it
+/// and returns true.
 bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
   const auto like = std::find_if(shown.begin(), shown.end(), [&](const Finding& other) {
     return other.id == one.id && other.severity == one.severity &&
@@ -194,14 +196,16 @@ bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
   });
   if (like == shown.end()) return false;
   like->evidence.push_back(one.title);
-  like->line += 1;  // counts merged findings; machine findings have no line
+  like->line += 1;  // for findings about the machine, `line` counts merged findings
   return true;
 }
 
-/// The verdict if no finding needs action, and the complete findings; `brief` receives the others.
+/// The text for findings about the machine: the verdict if no finding needs action, and the
+/// complete findings. `brief` receives the others.
 std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Finding>& findings,
                          const Terminal& terminal, bool all, std::vector<Finding>& brief) {
-  // A finding that another one explains is fixed with it, and information needs no action.
+  // Findings that another one explains are fixed with it, and information needs no action. All
+  // others are shown in full.
   std::vector<Finding> full;
   for (const Finding& one : findings) {
     const bool worth = one.explained_by.empty() && one.severity != Severity::kInfo;
@@ -243,7 +247,7 @@ std::string diagnosis_text(const model::Diagnosis& diagnosis, const Terminal& te
   for (const Finding& one : diagnosis.findings)
     (one.layer == model::Layer::kSource ? sources : machine).push_back(one);
   std::string out = command_text(parts, terminal);
-  // If only source files were checked, there is no machine to report on.
+  // If only source files were checked, the machine is not mentioned.
   if (sources.empty() || !machine.empty() || parts.command) {
     const std::string told = machine_text(diagnosis, machine, terminal, all, brief);
     out += (out.empty() ? "" : "\n") + told;

@@ -14,8 +14,9 @@ namespace berth::output {
 [[nodiscard]] std::string diagnosis_text(const model::Diagnosis& diagnosis,
                                          const Terminal& terminal, bool all = false,
                                          const model::DiagnosisParts& parts = {});
-/// {"schema":1,"verdict","findings":[…],"not_checked":[…],"checked":[…],"command","probe","error"},
-/// root cause first.
+/// The diagnosis as
+/// {"schema":1,"verdict","findings":[…],"not_checked":[…],"checked":[…],"command","probe","error"}.
+/// Root causes come first.
 [[nodiscard]] std::string diagnosis_json(const model::Diagnosis& diagnosis,
                                          const model::DiagnosisParts& parts = {});
 

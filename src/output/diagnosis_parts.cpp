@@ -13,14 +13,14 @@ using model::KnownMessage;
 using model::Probed;
 
 constexpr std::size_t kMostMessages = 5;
-// env -i unsets all variables, so list only some.
+// env -i unsets all variables, so only some are listed.
 constexpr long kMostGone = 4;
 
 std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// What this machine shows about a known message.
+/// What on this machine shows the cause of a known message.
 std::string held_against(const KnownMessage& one) {
   if (!one.shown_by.empty()) return text("above: {}", joined(one.shown_by));
   if (!one.seen.empty()) return text("this applies here: {}", one.seen);
@@ -160,7 +160,7 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
   for (const KnownMessage& one : *parts.error) {
     if (++count > kMostMessages) break;
     if (count == 1 && stands_first) {
-      // The finding shows the line and its text.
+      // Findings show the line number and the line itself.
       if (const std::string here = held_against(one); !here.empty())
         out += folded(label, here, column, terminal);
       continue;

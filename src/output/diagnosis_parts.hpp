@@ -1,4 +1,4 @@
-// The parts of a diagnosis beside its findings: the inspected command, the probe, and known
+// The parts of a diagnosis other than its findings: the inspected command, the probe, and known
 // messages in a pasted error.
 #pragma once
 
@@ -11,18 +11,18 @@
 
 namespace berth::output {
 
-/// A label with text wrapped beside it.
+/// A label, followed by text that is wrapped beside it.
 [[nodiscard]] std::string folded(std::string_view label, const std::string& what, int column,
                                  const Terminal& terminal);
 
-/// Each is "" if there is nothing to print.
+/// Each text is "" if there is nothing to print.
 [[nodiscard]] std::string command_text(const model::DiagnosisParts& parts,
                                        const Terminal& terminal);
 [[nodiscard]] std::string probe_text(const model::DiagnosisParts& parts, const Terminal& terminal);
 [[nodiscard]] std::string error_text(const model::DiagnosisParts& parts,
                                      const model::Diagnosis& diagnosis, const Terminal& terminal);
 
-/// Which Python was inspected; "" if a command determines it.
+/// Says which Python was inspected; "" if a command determines it.
 [[nodiscard]] std::string python_text(const model::DiagnosisParts& parts, const Terminal& terminal);
 
 /// The keys "python", "command", "probe", "error" and "inventory"; null if not requested.

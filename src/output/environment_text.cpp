@@ -26,7 +26,8 @@ bool is_name(std::string_view text) {
   return plain(text, "_") && !(text[0] >= '0' && text[0] <= '9');
 }
 
-/// In single quotes with backslashes, as python-dotenv and similar readers expect.
+/// The value in single quotes, with backslashes where needed, as python-dotenv and similar readers
+/// expect.
 std::string dotenv_value(const std::string& value) {
   if (plain(value, "_-.,:/*+@%")) return value;
   std::string out = "'";
@@ -57,8 +58,8 @@ const Setting* setting(const model::Environment& environment, std::string_view n
   return nullptr;
 }
 
-/// A container numbers its own devices, so variables that select host devices are meaningless in
-/// it.
+/// Whether the variable selects devices of the host. In a container these have other numbers, so
+/// such a variable makes no sense there.
 bool selects(const std::string& name) {
   static constexpr std::array<std::string_view, 9> kNames{
       "CUDA_VISIBLE_DEVICES",          "CUDA_DEVICE_ORDER",  "ROCR_VISIBLE_DEVICES",
@@ -73,8 +74,8 @@ std::string join(const std::vector<std::string>& words) {
   return out;
 }
 
-/// /dev/kfd is for all AMD GPUs, a render node for one. Adds all nodes if the device's number is
-/// unknown.
+/// Adds device nodes: /dev/kfd is for all AMD GPUs, a render node for one. If the number of a
+/// device is unknown, adds all nodes.
 void add_nodes(std::vector<std::string>& words, const std::vector<const Device*>& devices) {
   const auto add = [&](const std::string& node) {
     if (std::find(words.begin(), words.end(), node) != words.end()) return;
@@ -139,7 +140,8 @@ std::string environment_container(const model::Environment& environment,
     if (one.action == Setting::Action::kUnset || (selects(one.name) && !hides)) continue;
     words.insert(words.end(), {"-e", one.name + "=" + one.value});
   }
-  // NVIDIA's images request all GPUs, which NVIDIA's runtime grants if it is the default.
+  // Images from NVIDIA request all GPUs. NVIDIA's runtime grants this if it is the default, so it
+  // must be turned off.
   if (devices.empty()) words.insert(words.end(), {"-e", "NVIDIA_VISIBLE_DEVICES=void"});
   return join(words) + "\n";
 }

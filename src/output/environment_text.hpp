@@ -11,22 +11,22 @@
 
 namespace berth::output {
 
-/// "export NAME=value" and "unset NAME" lines, without unchanged variables. For eval in any POSIX
-/// shell.
+/// Lines "export NAME=value" and "unset NAME", for eval in any POSIX shell. Unchanged variables are
+/// left out.
 [[nodiscard]] std::string environment_shell(const model::Environment& environment);
-/// NAME=value lines for dotenv readers, and for docker --env-file if no value needs quotes.
-/// Variables to unset are comments.
+/// Lines NAME=value for dotenv readers, and for docker --env-file if no value needs quotes.
+/// Variables to unset become comments.
 [[nodiscard]] std::string environment_dotenv(const model::Environment& environment);
 
 enum class ContainerTool { kDocker, kCdi };
-/// Arguments for `docker run` (--gpus '"device=0,1"'), or with CDI names for docker 25 and podman
-/// (--device nvidia.com/gpu=0). One line.
+/// Arguments for `docker run` in one line: --gpus '"device=0,1"', or CDI names for docker 25 and
+/// podman (--device nvidia.com/gpu=0).
 [[nodiscard]] std::string environment_container(const model::Environment& environment,
                                                 const model::Placement& placement,
                                                 const model::Snapshot& snapshot,
                                                 ContainerTool tool);
-/// A Kubernetes Job with the request's resources, to be completed by hand. The cluster chooses the
-/// devices, so named devices are left out.
+/// A Kubernetes Job with the resources of the request, for the user to complete. The cluster
+/// chooses the devices, so named devices are left out.
 [[nodiscard]] std::string kubernetes_job(const model::Request& request);
 /// {"schema":1,"devices":[…],"settings":[…],"cpus","threads","reasons":[…],"notes":[…]}, one line.
 [[nodiscard]] std::string environment_json(const model::Environment& environment,

@@ -9,7 +9,8 @@
 namespace berth::output {
 namespace {
 
-/// E0008 (output not writable) has the code kUnsupported, so it is reported by its id.
+/// The name of the error's code for JSON. E0008 (output not writable) has the code kUnsupported,
+/// which is too general, so it is recognized by its id.
 std::string_view code_of(const Error& error) {
   return error.id == "E0008" ? "output_failed" : name(error.code);
 }
@@ -17,8 +18,8 @@ std::string_view code_of(const Error& error) {
 }  // namespace
 
 std::string show_error(const Error& error, const Terminal& terminal) {
-  const auto end =
-      std::min(error.message.find('\n'), error.message.size());  // the rest is the cause
+  const auto end = std::min(error.message.find('\n'),
+                            error.message.size());  // the text after the first line is the cause
   const std::string id = error.id.empty() ? "" : " (" + error.id + ")";
   std::string out =
       terminal.paint(Style::kRed, text("error: {}", error.message.substr(0, end) + id)) +

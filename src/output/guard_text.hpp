@@ -7,7 +7,7 @@
 
 namespace berth::output {
 
-/// One sentence; "" if no limit was requested.
+/// One sentence about the limits; "" if none was requested.
 [[nodiscard]] std::string guard_sentence(const model::Report& report);
 
 }  // namespace berth::output

@@ -12,7 +12,7 @@ namespace berth::output {
 namespace {
 
 constexpr int kWidestGap = 4, kNarrowestGap = 2;  // between the parts
-constexpr std::size_t kMostModels = 2;            // further models are counted, not named
+constexpr std::size_t kMostModels = 2;            // further models are counted, but not named
 
 struct Models {
   Tally names;
@@ -48,7 +48,7 @@ std::string driver_part(const model::Snapshot& snapshot, const Models& models) {
   const model::Driver& driver = snapshot.driver;
   if (driver.state == "ok") {
     const std::string version = printable(driver.version);
-    if (version.empty()) return "";  // reading it would have woken a GPU
+    if (version.empty()) return "";  // reading the version would have woken a GPU
     return driver.cuda_version.empty()
                ? text("driver {}", version)
                : text("driver {}, CUDA ≤ {}", version, printable(driver.cuda_version));
@@ -56,9 +56,9 @@ std::string driver_part(const model::Snapshot& snapshot, const Models& models) {
   if (driver.state == "starting") return std::string(tr("driver starting"));
   if (driver.state == "no answer") return std::string(tr("driver: no answer"));
   if (driver.state == "error") return std::string(tr("driver: error"));
-  return models.total > 0
-             ? ""
-             : std::string(tr("driver none"));  // other vendors do not need NVIDIA's driver
+  return models.total > 0 ? ""
+                          : std::string(tr("driver none"));  // machines with GPUs of other vendors
+                                                             // do not need NVIDIA's driver
 }
 
 std::string cpu_part(const model::Host& host, bool name_it) {
@@ -100,7 +100,8 @@ std::string header(const model::Snapshot& snapshot, const Terminal& terminal) {
   const auto gaps = static_cast<int>(parts.size()) - 1;
   int gap = kWidestGap;
   while (gap > kNarrowestGap && width - (kWidestGap - gap) * gaps > terminal.width) --gap;
-  if (width - (kWidestGap - gap) * gaps > terminal.width) gap = kWidestGap;  // more than one line
+  if (width - (kWidestGap - gap) * gaps > terminal.width)
+    gap = kWidestGap;  // the text needs more than one line
 
   std::string out;
   int used = 0;
@@ -116,7 +117,7 @@ std::string header(const model::Snapshot& snapshot, const Terminal& terminal) {
   return out + "\n";
 }
 
-/// If only "(E0302)" is on the last line, moves the previous word there too.
+/// If the last line would only contain "(E0302)", moves the previous word to it.
 void keep_identifier_company(std::vector<std::string>& lines) {
   if (lines.size() < 2 || !lines.back().starts_with("(E") || lines.back().size() > 8) return;
   std::string& before = lines[lines.size() - 2];

@@ -1,4 +1,4 @@
-// The first lines of the screens: the machine, and problems of its driver.
+// The first lines of `berth`, `berth ls` and others: the machine, and problems of its driver.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace berth::output {
 /// "8 × NVIDIA H100 80GB HBM3    driver 580.95.05 (CUDA ≤ 13.0)    64 cores, 40 usable    1.9 TiB,
 /// 1.4 TiB free"; several lines on a narrow terminal.
 [[nodiscard]] std::string header(const model::Snapshot& snapshot, const Terminal& terminal);
-/// The driver's problem and its fix; "" if there is none.
+/// The problem of the driver and how to fix it; "" if there is none.
 [[nodiscard]] std::string driver_problem(const model::Snapshot& snapshot, const Terminal& terminal);
-/// A label with text wrapped beside it: "also   …".
+/// A label with text that is wrapped beside it: "also   …".
 [[nodiscard]] std::string labelled(std::string_view label, std::string_view says, int label_width,
                                    const Terminal& terminal, Style style = Style::kPlain);
 

@@ -30,14 +30,14 @@ void outcome_field(JsonWriter& json, const std::optional<model::Outcome>& outcom
   json.close('}');
 }
 
-/// Number of GPUs times run time; unknown while the job runs.
+/// The number of GPUs times the run time; unknown while the job runs.
 std::optional<std::chrono::milliseconds> gpu_time(const model::Job& job) {
   if (!job.started_unix_milliseconds || !job.ended_unix_milliseconds) return std::nullopt;
   return std::chrono::milliseconds((*job.ended_unix_milliseconds - *job.started_unix_milliseconds) *
                                    static_cast<std::int64_t>(job.grants.size()));
 }
 
-/// Text that the job's user wrote, and the job's paths.
+/// Writes fields with text from the job's user, and the paths of the job.
 void private_fields(JsonWriter& json, const ShownJob& shown) {
   const model::Job& job = *shown.job;
   json.text_field("name", job.name);

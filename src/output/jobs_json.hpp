@@ -9,20 +9,21 @@
 
 namespace berth::output {
 
-/// `whole`: for the job's user and administrators. Others see user, resources and times, but no
-/// text that the user wrote.
+/// `whole` is for the job's user and for administrators. Other users see user, resources and times,
+/// but no text that the job's user wrote.
 struct ShownJob {
   const model::Job* job = nullptr;
   bool whole = false;
-  std::string log = {};    // where its output goes; "" if nowhere
-  std::string alike = {};  // of an array: the jobs this one represents; "" only itself
+  std::string log = {};  // file for its output; "" if none
+  std::string alike =
+      {};  // for an array: the jobs that this row stands for; "" only the job itself
 };
 
 using model::JobOutlook;
 
 [[nodiscard]] std::string outlook_json(const JobOutlook& outlook);
 [[nodiscard]] std::string job_json(const ShownJob& shown);
-/// An array with its jobs.
+/// An array together with its jobs.
 [[nodiscard]] std::string array_json(model::JobId array, const std::vector<ShownJob>& shown);
 /// `elsewhere`: units assigned by other brokers of this machine; `drained`: units that get no jobs;
 /// `not_shown`: jobs omitted because of a limit; `notices`: warnings about the broker for every

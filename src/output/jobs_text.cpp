@@ -24,7 +24,8 @@ using model::Job;
 using model::JobState;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kUuidBeginning = 12;  // "GPU-1a2b3c4d": enough to identify it
+constexpr std::size_t kUuidBeginning =
+    12;  // enough of a uuid to identify the device, such as "GPU-1a2b3c4d"
 
 Style style_for(JobState state) {
   switch (state) {
@@ -44,7 +45,7 @@ Style style_for(JobState state) {
   return Style::kPlain;
 }
 
-/// "GPU 2:1"; the start of the uuid if the device no longer exists.
+/// The name of a unit: "GPU 2:1", or the start of its uuid if the device no longer exists.
 std::string unit_words(const std::string& unit, const model::Snapshot* snapshot) {
   const auto is_it = [&](const model::Partition& part) { return part.uuid == unit; };
   for (std::size_t i = 0; snapshot != nullptr && i < snapshot->devices.size(); ++i) {
@@ -116,7 +117,7 @@ std::vector<const Job*> in_order(const std::vector<Job>& jobs) {
   return order;
 }
 
-/// Similar jobs of an array share one row; each running job has its own.
+/// What jobs of an array must have in common to share a row. Each running job has its own row.
 using ArrayKind = std::tuple<model::JobId, JobState, int, std::string>;
 ArrayKind kind_of(const Job& job) {
   const bool is_grouped = job.task && job.state != JobState::kRunning;
@@ -135,7 +136,7 @@ bool is_one(const std::vector<const Job*>& jobs) {
   return jobs.size() == 1 && jobs.front()->alike.empty();
 }
 
-/// The common value of jobs in one row; "" if they differ.
+/// The value that all jobs in a row share; "" if they differ.
 template <typename Words>
 auto of_all(const std::vector<const Job*>& jobs, Words words) -> decltype(words(*jobs.front())) {
   auto first = words(*jobs.front());
@@ -144,7 +145,7 @@ auto of_all(const std::vector<const Job*>& jobs, Words words) -> decltype(words(
   return first;
 }
 
-/// A suggestion below the list: ask why your own job waits.
+/// A suggestion below the list: the command that says why the user's own job waits.
 std::string next_step(const std::vector<const Job*>& order, const JobsView& view,
                       const Terminal& terminal) {
   for (const Job* job : order)
@@ -158,7 +159,7 @@ std::string next_step(const std::vector<const Job*>& order, const JobsView& view
   return "";
 }
 
-/// Output of running jobs above 1 GiB, because others may share the disk.
+/// A line about running jobs whose output is larger than 1 GiB, because others may share the disk.
 std::string output_words(const std::vector<const Job*>& order, const JobsView& view) {
   constexpr std::uint64_t kLong = 1ULL << 30;
   std::string out;
@@ -285,7 +286,7 @@ std::string has_words(const Job& job, const model::Snapshot* snapshot) {
   for (const model::Grant& grant : job.grants) {
     const std::string words = unit_words(grant.unit, snapshot);
     const std::string kind = words.substr(0, words.find(' ') + 1);
-    // "GPU 0, 2": the word only once.
+    // the word "GPU" is written only once, as in "GPU 0, 2"
     if (out.empty())
       out = words;
     else
@@ -296,7 +297,7 @@ std::string has_words(const Job& job, const model::Snapshot* snapshot) {
 }
 
 std::string ending_words(const Job& job) {
-  // Then the signal was sent by Berth.
+  // Berth itself sent the signal.
   if (job.state == JobState::kCancelled) return std::string(state_word(job.state));
   if (job.outcome && job.outcome->kind == model::OutcomeClass::kTimeLimit)
     return std::string(tr("ended by its time limit"));

@@ -12,49 +12,51 @@
 
 namespace berth::output {
 
-/// The context of a job list: time, reader, machine.
+/// What the display of a list of jobs needs: time, reader, machine.
 struct JobsView {
   std::int64_t unix_milliseconds = 0;
   std::uint32_t own_uid = 0;
   const model::Snapshot* snapshot = nullptr;  // nullptr: not read, because no job has a device
   std::vector<std::string> drained = {};      // units that get no new jobs
-  std::map<model::JobId, std::uint64_t> output_bytes = {};  // for some running jobs
+  std::map<model::JobId, std::uint64_t> output_bytes =
+      {};  // size of the output, for some running jobs
 };
 
-/// One row per job: running, then waiting, then ended jobs, latest first. Devices of ended jobs are
-/// looked up in the current snapshot.
+/// One row per job: first running jobs, then waiting ones, then ended ones, the latest first.
+/// Devices of ended jobs are looked up in the current snapshot.
 [[nodiscard]] std::string jobs_text(const std::vector<model::Job>& jobs, const JobsView& view,
                                     const Terminal& terminal);
 
 using model::job_number;
-/// Its part of a device: "8.00 GiB, 30 %"; "" for the whole device.
+/// The part of a device that a job has: "8.00 GiB, 30 %"; "" for the whole device.
 [[nodiscard]] std::string part_words(const model::Grant& grant);
 /// A job's devices, numbered as in `berth ls`: "GPU 0, 2:1"; "CPU" if it has none.
 [[nodiscard]] std::string has_words(const model::Job& job, const model::Snapshot* snapshot);
-/// "drained: GPU 1, 3", a line below a list; "" if no unit is drained.
+/// A line below a list: "drained: GPU 1, 3"; "" if no unit is drained.
 [[nodiscard]] std::string drained_words(const JobsView& view);
-/// What it requested: "2 GPUs", "8.00 GiB on a GPU", "4 cores".
+/// The resources that a request asks for: "2 GPUs", "8.00 GiB on a GPU", "4 cores".
 [[nodiscard]] std::string wish_words(const model::Request& request);
 /// "waiting", "done", …
 [[nodiscard]] std::string_view state_word(model::JobState state);
-/// The number of jobs of one array: "7_[4-100%4]"; for one job as job_number.
+/// The numbers of several jobs of one array: "7_[4-100%4]". For one job, its job_number().
 [[nodiscard]] std::string numbers_of(const std::vector<const model::Job*>& jobs);
-/// How it ended: "exit code 3", "ended by SIGKILL", "done", ….
+/// How a job ended: "exit code 3", "ended by SIGKILL", "done", ….
 [[nodiscard]] std::string ending_words(const model::Job& job);
-/// A future time in local time: "in about 20 s", "at about 16:40".
+/// A time in the future, as local time: "in about 20 s", "at about 16:40".
 [[nodiscard]] std::string soon_words(std::int64_t then, std::int64_t now);
-/// "14:03:12"; with the date if it is not today.
+/// A time of day: "14:03:12"; with the date if it is not today.
 [[nodiscard]] std::string clock_words(std::int64_t then, std::int64_t now);
 
-/// What `berth why` found out about a job.
+/// What `berth why` knows about a job.
 struct JobStory {
-  /// A user of a device that the job could use.
+  /// Another user of a device that the job could use.
   struct Holder {
-    std::string device;    // "GPU 2"; "cores 0-3"
+    std::string device;    // "GPU 2", or "cores 0-3"
     model::JobId job = 0;  // 0: none
-    std::string says;  // for a user without a job, translated: "zhao (pid 4121) 34.0 GiB, no lease"
+    std::string says;  // for a user without a job: a translated text such as "zhao (pid 4121) 34.0
+                       // GiB, no lease"
   };
-  /// A different request that would fit now.
+  /// A changed request that would fit now.
   struct Sooner {
     std::string command;
     std::string where;  // "GPU 2"; "" for the CPU
@@ -63,12 +65,13 @@ struct JobStory {
   model::Job job;
   model::JobOutlook outlook;
   std::vector<model::Job> others;  // other jobs that the text may mention
-  std::vector<model::Job> array;   // all jobs of the array, if the user asked about an array
+  std::vector<model::Job> array;   // all jobs of the array, if the user asked for an array
   model::JobId kept_for =
-      0;  // the first job in the queue, which free devices are reserved for; 0: unknown
-  int drained = 0, possible = 0;  // among its possible devices: how many are drained
-  std::vector<std::string> free;  // devices it could use now
-  std::string narrowed;           // the subset its user's variables allow; "" all
+      0;  // the first job in the queue, for which free devices are reserved; 0: unknown
+  int drained = 0, possible = 0;  // how many devices it may use, and how many of these are drained
+  std::vector<std::string> free;  // devices that it could use now
+  std::string
+      narrowed;  // the part of the devices to which its user's variables limit it; "" no limit
   std::vector<Holder> holders;
   std::vector<Sooner> sooner;
 };
@@ -76,7 +79,7 @@ struct JobStory {
 [[nodiscard]] std::string why_text(const JobStory& story, const JobsView& view,
                                    const Terminal& terminal);
 
-/// `berth report`: what one job used.
+/// The text of `berth report`: what one job used.
 [[nodiscard]] std::string job_report_text(const model::Job& job, const JobsView& view,
                                           const Terminal& terminal);
 

@@ -16,7 +16,7 @@ namespace {
 using model::Reading;
 using model::Snapshot;
 
-/// The null readings of one object, with reasons.
+/// The readings of an object that are null, with the reasons.
 using Absent = std::vector<std::pair<std::string_view, model::Absence>>;
 
 /// Writes a reading; if it is null, adds its reason to `absent`.
@@ -33,7 +33,7 @@ void add_absent(JsonWriter& json, const Absent& absent) {
   json.close('}');
 }
 
-/// For counts that cannot be 0, so that 0 means unknown.
+/// Writes a count that cannot be 0, so that 0 means unknown.
 template <typename T>
 std::optional<T> known(T count) {
   return count == 0 ? std::nullopt : std::optional<T>(count);
@@ -94,7 +94,8 @@ std::vector<std::string> known_users(const std::map<int, Use>& uses, int device)
   return users;
 }
 
-/// null if the list is empty but may be incomplete: unknown is not the same as unused.
+/// Writes the users of a device. null if the list is empty but may be incomplete: unknown does not
+/// mean unused.
 void add_users(JsonWriter& json, const model::Device& device, const std::map<int, Use>& uses) {
   const auto users = known_users(uses, device.index);
   if (users.empty() && users_unknown(device)) {

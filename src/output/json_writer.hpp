@@ -22,16 +22,16 @@ class JsonWriter {
     out_ += bracket;
     first_ = false;
   }
-  /// Keys are ASCII without quotes.
+  /// Writes a key. Keys are ASCII without quotes.
   void key(std::string_view name);
 
-  /// Replaces invalid UTF-8, and control characters except newlines and tabs, with U+FFFD.
+  /// Writes a text. Invalid UTF-8, and control characters except newlines and tabs, become U+FFFD.
   void value(std::string_view text);
   void value(const char* text) { value(std::string_view(text)); }
   void value(const std::string& text) { value(std::string_view(text)); }
   void value(bool yes) { word(yes ? "true" : "false"); }
   void value(std::nullptr_t) { word("null"); }
-  /// null if it is infinite or not a number, which JSON does not have.
+  /// Writes a number. null if it is infinite or not a number, which JSON cannot express.
   void value(double number);
   template <std::integral T>
   requires(!std::same_as<T, bool>) void value(T number) { word(std::to_string(number)); }
@@ -51,13 +51,13 @@ class JsonWriter {
     key(name);
     value(what);
   }
-  /// null if the text is empty, which means unknown.
+  /// Writes null if the text is empty, which means unknown.
   void text_field(std::string_view name, std::string_view text) {
     key(name);
     text.empty() ? value(nullptr) : value(text);
   }
 
-  /// An array with one object per row; `write` adds the fields of a row.
+  /// Writes an array with one object per row. `write` adds the fields of a row.
   template <typename Rows, typename Write>
   void rows(std::string_view name, const Rows& rows, Write write) {
     key(name);

@@ -27,7 +27,8 @@ std::string power_of(const model::DeviceReadings& readings) {
   if (!power) return limit ? "-/" + show_power(*limit) : "-";
   if (!limit) return show_power(*power);
   std::string used = show_power(*power);
-  if (used.size() > 2) used.resize(used.size() - 2);  // the limit is followed by the unit
+  if (used.size() > 2)
+    used.resize(used.size() - 2);  // the unit is the same as that of the limit after it
   return used + "/" + show_power(*limit);
 }
 
@@ -36,8 +37,8 @@ std::string clock_of(const model::DeviceReadings& readings) {
   return clock ? std::to_string(*clock) : "-";
 }
 
-/// "5 ×16": current generation and lanes. Missing lanes are shown; a lower generation is normal
-/// power saving.
+/// The PCIe link: "5 ×16" are the current generation and lanes. Missing lanes are shown. A lower
+/// generation is not, because power saving causes it.
 std::string link_of(const model::DeviceReadings& readings) {
   const auto& generation = readings.pcie_generation;
   const auto& width = readings.pcie_width;
@@ -53,7 +54,7 @@ std::string mode_of(const Device& device) {
   return device.compute_mode == "default" ? "" : mode_words(device.compute_mode);
 }
 
-/// Why no job gets it: "drained", "leased by …".
+/// Why no job can get the device: "drained", "leased by …".
 std::vector<std::string> closed_words(const std::vector<model::Holding>& leases) {
   std::vector<std::string> words;
   for (const model::Holding& one : leases)
@@ -62,8 +63,8 @@ std::vector<std::string> closed_words(const std::vector<model::Holding>& leases)
   return words;
 }
 
-/// "lin, zhao (no lease), chen (job 7)": chen has a lease but no process. For the device or one of
-/// its partitions.
+/// The users of a device or of one of its partitions: "lin, zhao (no lease), chen (job 7)". Here
+/// chen has a lease but no process.
 std::string users_of(const Device& device, const std::string& partition,
                      const model::Snapshot& snapshot) {
   auto leases = leases_of(device, snapshot);
@@ -89,11 +90,11 @@ std::string users_of(const Device& device, const std::string& partition,
   return join(names, ", ");
 }
 
-/// The last column: users, otherwise a remark.
+/// The last column: the users, or else a remark.
 Cell last_cell(const Device& device, const model::Snapshot& snapshot) {
   if (std::string users = users_of(device, "", snapshot); !users.empty())
     return device.processes_unknown ? users + ": " + printable(device.note) : users;
-  // The driver's message above applies to all its devices.
+  // The driver's message above the table applies to all its devices.
   const bool said_above = !snapshot.driver.message.empty() &&
                           device.vendor == model::Vendor::kNvidia &&
                           device.kernel_driver != "vfio-pci";
@@ -111,12 +112,12 @@ Cell last_cell(const Device& device, const model::Snapshot& snapshot) {
     if (cpu.cores_total == 0) return {std::string(tr("cores not known")), Style::kDim};
     return {text_n("{} core", "{} cores", cpu.cores_usable, cpu.cores_usable), Style::kDim};
   }
-  // The note of an OpenCL device is its platform, not its users.
+  // The note of an OpenCL device names its platform, so it is no remark.
   if (device.kind == DeviceKind::kOpenCl) return {};
   return {printable(device.note), Style::kDim};
 }
 
-/// "" if no device has a NUMA node; most machines have a single, unnumbered one.
+/// The NUMA node; "" if no device has one. Most machines have a single node without a number.
 std::string node_of(const Device& device, const model::Snapshot& snapshot) {
   if (device.numa_node) return std::to_string(*device.numa_node);
   const bool some = std::any_of(snapshot.devices.begin(), snapshot.devices.end(),
@@ -124,7 +125,8 @@ std::string node_of(const Device& device, const model::Snapshot& snapshot) {
   return some && !device.pci_address.empty() ? "-" : "";
 }
 
-/// uuids are long, so only --wide and --details show them and addresses.
+/// Adds rows for partitions. Uuids are long, so uuids and addresses are only shown with --wide and
+/// --details.
 void add_partitions(Table& table, const Device& device, const model::Snapshot& snapshot,
                     bool wide) {
   for (const model::Partition& part : device.partitions) {
@@ -141,7 +143,7 @@ void add_device(Table& table, const Device& device, const model::Snapshot& snaps
                 int name_width) {
   const bool on_pci = !device.pci_address.empty();
   const auto& readings = device.readings;
-  // CPUs and OpenCL devices have no temperature or power, so their absence is not shown.
+  // CPUs and OpenCL devices report no temperature or power, so missing values are not marked.
   const bool card = device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
   const Style dim = device.health == Health::kAsleep ? Style::kDim : Style::kPlain;
   const auto hide = [&](std::string shown) {
@@ -160,7 +162,7 @@ void add_device(Table& table, const Device& device, const model::Snapshot& snaps
   add_partitions(table, device, snapshot, wide);
 }
 
-/// As wide as the longest name. With GPUs present, the CPU's long name must fit in their width.
+/// The width of the longest name. If there are GPUs, the CPU's long name must fit into their width.
 int name_width(const model::Snapshot& snapshot) {
   int longest = 0, gpus = 0;
   for (const Device& device : snapshot.devices) {

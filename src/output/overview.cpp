@@ -42,7 +42,7 @@ bool unwell(const Device& device) {
          device.health == Health::kNoAnswer || model::use_unknown(device);
 }
 
-/// Candidates, most useful first; skips those whose verb does not exist.
+/// Collects next steps, the most useful first. Skips those whose verb does not exist.
 class Steps {
  public:
   explicit Steps(const std::function<bool(std::string_view)>& has_verb) : has_verb_(has_verb) {}
@@ -79,8 +79,8 @@ void steps_without_gpu(const model::Snapshot& snapshot, Steps& steps) {
   steps.offer("help", "berth help", std::string(tr("all verbs")));
 }
 
-/// Bytes that are neither used nor promised to a job. 0 if a job has the device exclusively or it
-/// is drained.
+/// Memory in bytes that is neither used nor promised to a job. 0 if a job has the device
+/// exclusively, or if it is drained.
 std::uint64_t shareable(const Device& device, const model::Snapshot& snapshot) {
   const auto& readings = device.readings;
   const std::uint64_t total = readings.memory_total_bytes.value_or(0);
@@ -95,7 +95,7 @@ std::uint64_t shareable(const Device& device, const model::Snapshot& snapshot) {
 
 struct Room {
   int free = 0, gpus = 0;
-  std::uint64_t roomiest = 0;  // largest free memory of a GPU, in bytes
+  std::uint64_t roomiest = 0;  // the largest amount of free memory on a GPU, in bytes
 };
 
 Room room_of(const model::Snapshot& snapshot) {

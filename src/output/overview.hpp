@@ -17,32 +17,32 @@ struct NextStep {
   std::string why;  // translated
 };
 
-/// What a device is doing, for the overview. A device with a lease is busy even if it is idle.
+/// What a device is doing, for the overview. A device with a lease counts as busy even if it is
+/// idle.
 enum class DeviceState { kFree, kBusy, kDrained, kAsleep, kNotKnown, kProblem, kNotManaged };
 [[nodiscard]] std::string_view name(
     DeviceState state);  // "free", "busy", "drained", "asleep", "not_known", …
 [[nodiscard]] DeviceState state_of(const model::Device& device, const model::Snapshot& snapshot);
 
-/// What one user holds, sorted by memory, largest first. `user` is "" for processes of unknown
-/// users.
+/// What one user holds. `user` is "" for processes of unknown users.
 struct UserShare {
   std::string user;
   std::vector<int> devices;
   int processes = 0;
-  std::uint64_t memory_bytes = 0;  // of processes whose memory the driver reports
+  std::uint64_t memory_bytes = 0;  // memory of processes for which the driver reports it
 };
 [[nodiscard]] std::vector<UserShare> shares_of(const model::Snapshot& snapshot);
 
 /// Something that needs attention.
 struct Problem {
-  std::optional<int> device;  // Device::index; nullopt: the driver
+  std::optional<int> device;  // Device::index; nullopt: the problem is the driver's
   std::string id;       // "E03xx", a health value ("lost"), or the cause of unattributed memory
   std::string message;  // translated
   std::string hint;     // a command; "" none
 };
 [[nodiscard]] std::vector<Problem> problems_of(const model::Snapshot& snapshot);
 
-/// Three useful next steps on this machine, using only verbs that exist (`has_verb`).
+/// Three useful next steps on this machine. Only verbs that exist (`has_verb`) are used.
 [[nodiscard]] std::vector<NextStep> next_steps(
     const model::Snapshot& snapshot, const std::function<bool(std::string_view)>& has_verb);
 

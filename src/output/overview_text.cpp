@@ -19,7 +19,8 @@ using model::Health;
 
 constexpr int kBar = 8;  // characters
 constexpr int kLeastName = 18;
-constexpr std::size_t kRowsForFree = 4;  // up to this number of GPUs, free ones have a row too
+constexpr std::size_t kRowsForFree =
+    4;  // up to this number of GPUs, free ones also have a row each
 constexpr std::size_t kMostProblems = 4;
 constexpr std::size_t kMostUsers = 6;
 
@@ -39,7 +40,7 @@ std::string command_of(const Use& use) {
   return says;
 }
 
-/// What the device is doing, for the column that is clipped first.
+/// What the device is doing. This column is the first to be clipped.
 Cell doing(const Device& device, const Use* use, const model::Snapshot& snapshot) {
   if (mute(device)) {
     if (device.age_seconds) return text("last seen {} ago", show_age(*device.age_seconds));
@@ -69,7 +70,7 @@ Cell first_cell(const Device& device, DeviceState state) {
   return device.mig_enabled.value_or(false) ? "MIG" : std::string(tr("busy"));
 }
 
-/// Who uses it, otherwise who has a lease.
+/// The user of the device, or else the user with a lease.
 std::string whose(const Device& device, const Use* use, const model::Snapshot& snapshot) {
   if (use != nullptr) return show_users(*use);
   if (device.processes_unknown) return std::string(tr("not known"));
@@ -80,7 +81,7 @@ std::string whose(const Device& device, const Use* use, const model::Snapshot& s
   return join(names, ", ");
 }
 
-/// Shows the lease: "job 118", "no lease".
+/// The cell for the lease: "job 118", "no lease".
 Cell lease_cell(const Device& device, const model::Snapshot& snapshot) {
   std::vector<std::string> words;
   for (const model::Holding& one : leases_of(device, snapshot)) {
@@ -100,7 +101,7 @@ Cell lease_cell(const Device& device, const model::Snapshot& snapshot) {
   return {join(words, ", "), lacks ? Style::kYellow : Style::kPlain};
 }
 
-/// `named`: the devices are different models, so each row has the name.
+/// Adds a row. `named`: there are different models, so each row has the name.
 void add_row(Table& table, const Device& device, const model::Snapshot& snapshot, const Use* use,
              bool named, std::size_t index_width) {
   const auto& readings = device.readings;
@@ -136,7 +137,7 @@ bool has_unexplained_memory(const model::Snapshot& snapshot, int device) {
                      });
 }
 
-/// One row for each busy or faulty device. If there are many free devices, they share one line.
+/// One row for each device that is busy or faulty. If many devices are free, they share one line.
 std::string device_lines(const model::Snapshot& snapshot, const Terminal& terminal) {
   const auto uses = uses_of(snapshot);
   const auto gpus = static_cast<std::size_t>(
@@ -223,14 +224,14 @@ std::string problem_lines(const model::Snapshot& snapshot, int label_width,
     const std::string id = driver && !problem.id.empty() ? " (" + problem.id + ")" : "";
     out += labelled(i == 0 ? tr("look") : "", problem.message + id, label_width, terminal,
                     Style::kYellow);
-    if (!driver) continue;  // for a device, the next steps have the hint
+    if (!driver) continue;  // for a device, the hint is among the next steps
     for (const std::string_view hint : split(problem.hint, '\n'))
       if (!trim(hint).empty()) out += labelled("", printable(hint), label_width, terminal);
   }
   return out;
 }
 
-/// Devices that are neither managed GPUs nor the CPU.
+/// A line about devices that are neither managed GPUs nor the CPU.
 std::string others_line(const model::Snapshot& snapshot, int label_width,
                         const Terminal& terminal) {
   Tally others;

@@ -29,8 +29,8 @@ bool plain_compute(const model::UseKind& kind) {
   return kind.compute && !kind.graphics && !kind.mps;
 }
 
-/// A container's first twelve digits, a pod's uid, or a unit if it is a service: what a person
-/// would search for.
+/// Where a process runs, in the words for which a person would search: the first twelve digits of a
+/// container, the uid of a pod, or a unit if it is a service.
 std::string home_of(const DeviceProcess& process, bool wide) {
   if (!process.pod.empty()) return "pod " + printable(process.pod);
   if (!process.container.empty()) {
@@ -76,8 +76,8 @@ Cell job_of(const DeviceProcess& process, const model::Snapshot& snapshot) {
 }
 
 struct Shape {
-  bool kinds = false;      // a process does more than compute
-  bool host_pids = false;  // some host pid differs from the pid
+  bool kinds = false;      // some process does more than compute
+  bool host_pids = false;  // for some process, the host's pid differs from the pid
 };
 
 Shape shape_of(const model::Snapshot& snapshot) {
@@ -116,7 +116,7 @@ void add_unattributed(Table& table, const model::Unattributed& memory) {
                   Style::kYellow)});
 }
 
-/// An empty list means "no process" only if every device answered.
+/// The sentence for an empty list. It means "no process" only if every device answered.
 std::string_view nobody(const model::Snapshot& snapshot) {
   const bool whole =
       snapshot.driver.message.empty() &&
@@ -124,7 +124,7 @@ std::string_view nobody(const model::Snapshot& snapshot) {
   return whole ? tr("no process uses a device") : tr("no process is known to use a device");
 }
 
-/// Which processes hold the device open, for unaccounted memory.
+/// Lists processes that hold a device open, for memory that no process accounts for.
 std::string holders_of(const model::Snapshot& snapshot, const Terminal& terminal) {
   std::string out;
   for (const model::Unattributed& memory : snapshot.unattributed) {

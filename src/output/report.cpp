@@ -18,7 +18,7 @@ namespace {
 using model::GpuUse;
 using model::Setting;
 
-constexpr int kIndent = 7;  // aligned after "berth  "
+constexpr int kIndent = 7;  // width of "berth  ", to align further lines
 
 std::string percent(double value) {
   return fmt::format("{:.0f} %", value);
@@ -99,7 +99,8 @@ std::string how_we_know(const model::Report& report) {
   return out;
 }
 
-/// There are GPUs, but a problem prevents every program from using them; the reasons name it.
+/// Whether there are GPUs, but a problem prevents every program from using them. The reasons name
+/// it.
 bool is_broken(const model::Report& report) {
   return !report.gpus_here && report.reasons.size() > 1;
 }
@@ -133,7 +134,8 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
   return line(text("no GPU use seen ({})", how), terminal);
 }
 
-/// Why it ran on the CPU, although there is a GPU and the CPU was not requested.
+/// The lines that say why the job ran on the CPU, although there is a GPU and the user did not ask
+/// for the CPU.
 std::string reason_lines(const model::Report& report, const Terminal& terminal) {
   if (!report.devices.empty() || report.on_cpu_by_request) return "";
   if (!report.gpus_here && !is_broken(report)) return "";
@@ -230,7 +232,7 @@ std::string report_text(const model::Report& report, const Terminal& terminal, b
   std::vector<std::string> places;
   for (const model::DeviceUse& use : report.devices) places.push_back(device_words(use));
   places.push_back(cpu_words(report));
-  // The terminal has echoed ^C at the cursor.
+  // The terminal has printed ^C at the cursor, so start a new line.
   const bool after_echo = terminal.tty && report.outcome.signal == SIGINT;
   std::string out = after_echo ? "\n" : "";
   const std::string head = "berth  " + ending(report, terminal);

@@ -11,13 +11,14 @@
 
 namespace berth::output {
 
-/// `verbose`: also lists variables that were set, unset and kept.
+/// `verbose` also lists the variables that were set, unset and kept.
 [[nodiscard]] std::string report_text(const model::Report& report, const Terminal& terminal,
                                       bool verbose = false);
-/// Which processes the command left running, and how to keep them; empty if there were none.
+/// Sentences about processes that the command left running, and how to keep them. Empty if there
+/// were none.
 [[nodiscard]] std::vector<std::string> left_behind_sentences(const model::Report& report);
-/// How a job with ranks failed: the rank that failed first, and its last words; none where none
-/// did.
+/// Sentences about how a job with ranks failed: the rank that failed first, and its last words.
+/// Empty if no rank failed.
 [[nodiscard]] std::vector<std::string> failure_sentences(const model::Report& report);
 /// One line.
 [[nodiscard]] std::string report_json(const model::Report& report);
@@ -27,7 +28,7 @@ namespace berth::output {
                                     const model::Environment& environment,
                                     const model::Placement& placement,
                                     const model::Snapshot& snapshot, const Terminal& terminal);
-/// As environment_json, with "command". One line.
+/// Like environment_json(), with the key "command" added. One line.
 [[nodiscard]] std::string plan_json(const std::vector<std::string>& command,
                                     const model::Environment& environment,
                                     const model::Placement& placement,

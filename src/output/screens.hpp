@@ -13,9 +13,10 @@ namespace berth::output {
 /// width.
 [[nodiscard]] std::string ls_text(const model::Snapshot& snapshot, const Terminal& given,
                                   bool wide);
-/// Every field of every device, one per line, and why a reading is absent.
+/// Every field of every device, one per line, with the reason for each absent reading.
 [[nodiscard]] std::string details_text(const model::Snapshot& snapshot, const Terminal& terminal);
-/// What the process list does not show, and why: the snapshot's notes and more; translated.
+/// Sentences about what the process list does not show and why, from the snapshot's notes and other
+/// sources; translated.
 [[nodiscard]] std::vector<std::string> ps_notes(const model::Snapshot& snapshot);
 /// One row per process and device; `wide`: all columns and full command lines.
 [[nodiscard]] std::string ps_text(const model::Snapshot& snapshot, const Terminal& given,

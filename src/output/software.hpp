@@ -9,7 +9,7 @@
 
 namespace berth::output {
 
-/// The block "in use", one line each.
+/// The lines of the block "in use".
 [[nodiscard]] std::string software_text(const model::Software& software, const Terminal& terminal);
 
 /// The key "inventory".

@@ -1,5 +1,5 @@
-// Table: styled cells in columns as wide as their widest cell. On a narrow terminal it clips some
-// columns and drops others in a given order.
+// Table: styled cells in columns as wide as their widest cell. If the terminal is narrow, it clips
+// some columns and drops others in a given order.
 #pragma once
 
 #include <string>
@@ -13,8 +13,10 @@ namespace berth::output {
 struct Column {
   std::string title;
   bool right = false;  // right-aligned, for numbers
-  int least = 0;  // clip to this width before dropping columns, and further only after; 0 never
-  int drop = 0;   // order of dropping if the table is too wide, largest first; 0 never
+  int least = 0;       // the width to which the column is clipped before columns are dropped; it is
+                       // clipped further only afterwards; 0: never clipped
+  int drop = 0;  // if the table is too wide, columns are dropped from the largest number down; 0:
+                 // never dropped
 };
 
 struct Cell {
@@ -32,7 +34,7 @@ inline constexpr int kLeastText = 16;
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  /// Missing cells at the end are blank.
+  /// Adds a row. Cells that are missing at its end are blank.
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
   /// Lines ending in '\n'. Columns that are "" in every row are omitted with their title.

@@ -71,11 +71,11 @@ bool locale_is_utf8() {
   return false;
 }
 
-// Characters that may not start a line, and those that may not end one.
+// Characters that may not start a line (closing), and those that may not end one (opening).
 constexpr std::u32string_view kCloses = U"，。；：）”、！？》」…％,.;:)!?%";
 constexpr std::u32string_view kOpens = U"（“《「(";
 
-/// A part of a text; lines may break between parts. Records whether it follows a space.
+/// A part of a text. Lines may break between parts. It records whether a space was before it.
 struct Piece {
   std::string text;
   bool after_blank = false;

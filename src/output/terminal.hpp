@@ -17,13 +17,14 @@ struct Terminal {
   bool utf8 = true;
   int width = 100;  // usable columns; 100 if it is not a terminal
 
-  /// Checks the stream: isatty, COLUMNS or the window size, NO_COLOR (non-empty), TERM=dumb, and
-  /// whether the locale (LC_ALL, LC_CTYPE, LANG) is UTF-8. Chinese text is always UTF-8.
+  /// Detects what the stream can display, from isatty, COLUMNS or the window size, NO_COLOR
+  /// (non-empty), TERM=dumb, and whether the locale (LC_ALL, LC_CTYPE, LANG) is UTF-8. Chinese text
+  /// is always UTF-8.
   [[nodiscard]] static Terminal of(int fd, ColorChoice choice);
   /// The styled text, or the plain text if colour is off.
   [[nodiscard]] std::string paint(Style style, std::string_view text) const;
-  /// Adapts a finished text to the terminal. If it is not UTF-8, replaces our symbols (× ° … ≤
-  /// bars) with ASCII of the same width; keeps text from outside.
+  /// Adapts a finished text to the terminal. If the terminal is not UTF-8, replaces Berth's own
+  /// symbols (× ° … ≤ bars) with ASCII of the same width. Text from outside is kept.
   [[nodiscard]] std::string spell(std::string text) const;
 };
 
@@ -35,8 +36,8 @@ struct Terminal {
 /// Pads with spaces to `columns` columns on the right (or on the left).
 [[nodiscard]] std::string pad(std::string_view text, int columns, bool to_the_right = false);
 
-/// Lines of at most `columns` columns, broken at spaces and between Chinese characters. A longer
-/// word is not broken.
+/// Wraps the text into lines of at most `columns` columns, at spaces and between Chinese
+/// characters. A word that is longer is not broken.
 [[nodiscard]] std::vector<std::string> wrap(std::string_view text, int columns);
 
 }  // namespace berth::output

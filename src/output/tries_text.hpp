@@ -1,4 +1,4 @@
-// model::Tries for people and programs: a part of the report.
+// Prints model::Tries for people and programs, as part of the report.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace berth::output {
 
-/// "ok", "out of memory", …, translated.
+/// The class in words: "ok", "out of memory", …, translated.
 [[nodiscard]] std::string class_words(model::TryClass one);
-/// What became of the ranks: which failed first, and what Berth did to the others.
+/// Sentences about the ranks: which one failed first, and what Berth did to the others.
 [[nodiscard]] std::vector<std::string> failure_sentences(const model::Tries& tries);
-/// The traceback of the rank that failed first, else its last lines; none where none failed.
+/// The traceback of the rank that failed first, or else its last lines. Empty if no rank failed.
 [[nodiscard]] std::vector<std::string> failure_lines(const model::Tries& tries, std::size_t most);
 /// A table of the last try's ranks: devices, end, time, CPU time, memory. At most `most` of them,
 /// the one that failed first included. Empty for a single rank.
@@ -20,9 +20,9 @@ namespace berth::output {
 /// "ranks" as JSON, of the last try; null for a job without ranks.
 [[nodiscard]] std::string ranks_json(const model::Tries* tries);
 
-/// "tries" as JSON; null for a job without ranks and retries.
+/// The value of "tries" in JSON; null for a job without ranks and retries.
 [[nodiscard]] std::string tries_json(const model::Tries* tries);
-/// "3 tries: out of memory, killed, ok"; "" where there was but one.
+/// A sentence about several tries: "3 tries: out of memory, killed, ok"; "" if there was only one.
 [[nodiscard]] std::string tries_sentence(const model::Tries& tries);
 
 }  // namespace berth::output

@@ -44,7 +44,7 @@ Error nothing_left(const View& view, const Snapshot& seen) {
   return {ErrorCode::kNotFound, "E0006", std::move(message), std::move(hint)};
 }
 
-/// Whether a device's partition is selected; all are if the device itself was named.
+/// Whether a partition of the device is selected. If the device itself was named, all are.
 bool partition_chosen(const std::vector<Selected>& chosen, int device, const std::string& uuid) {
   return std::any_of(chosen.begin(), chosen.end(), [&](const Selected& one) {
     return one.device == device && (one.partition_uuid.empty() || one.partition_uuid == uuid);
@@ -72,7 +72,7 @@ Result<Snapshot> with_named_devices(const View& view, Snapshot snapshot) {
   return snapshot;
 }
 
-/// Largest first, absent last.
+/// Compares readings for sorting: the largest first, absent ones last.
 template <typename T>
 bool more(const std::optional<T>& a, const std::optional<T>& b) {
   if (!a || !b) return a.has_value() && !b.has_value();

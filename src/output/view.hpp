@@ -1,4 +1,4 @@
-// Filters and sorts a snapshot for a screen: --device, --user, --mine, --sort. Pure.
+// Filters and sorts a snapshot for display: --device, --user, --mine, --sort. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,12 @@ struct View {
 inline constexpr const char* kDeviceSortKeys = "index|name|memory|use|temp|power|health";
 inline constexpr const char* kProcessSortKeys = "device|memory|sm|cpu|rss|age|user|pid";
 
-/// The named devices, or those the user uses, with all their processes. Numbers sort largest first,
-/// absent last. Fails with kNotFound (E0006) if nothing remains, and like select_devices().
+/// Keeps the named devices, or those that the user uses, with all their processes. Numbers are
+/// sorted with the largest first and absent ones last. Fails with kNotFound (E0006) if nothing
+/// remains, and like select_devices().
 [[nodiscard]] Result<model::Snapshot> devices_in(const View& view, model::Snapshot snapshot);
-/// The user's processes on the named devices. Keeps unaccounted memory unless a user is given.
+/// Keeps the user's processes on the named devices. Also keeps unaccounted memory, unless a user is
+/// given.
 [[nodiscard]] Result<model::Snapshot> processes_in(const View& view, model::Snapshot snapshot);
 
 }  // namespace berth::output

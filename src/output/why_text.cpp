@@ -22,7 +22,7 @@ const Job* find_job(const JobStory& story, JobId id) {
   return nullptr;
 }
 
-/// The number to show: an array's own number if an array was asked about.
+/// The number to show: the array's number if the user asked for an array.
 std::string number_of(const JobStory& story, JobId id) {
   const Job* job = find_job(story, id);
   return job == nullptr ? std::to_string(id) : job_number(*job);
@@ -39,7 +39,7 @@ std::string job_words(const JobStory& story, JobId id) {
 /// A block of labelled lines below the answer, aligned to the widest label.
 class Lines {
  public:
-  /// A command to paste is not wrapped.
+  /// Adds a line. A command for pasting is not wrapped.
   void add(std::string_view label, std::string says, bool may_fold = true) {
     rows_.push_back({std::string(label), std::move(says), may_fold});
   }
@@ -69,12 +69,12 @@ class Lines {
   std::vector<Row> rows_;
 };
 
-/// Joins words in one sentence.
+/// Joins words into one sentence.
 std::string listed(const std::vector<std::string>& words) {
   return join(words, tr(", "));
 }
 
-// ---- The first line.
+// ---- the first line
 
 std::string free_words(const JobStory& story) {
   const model::Request& request = story.job.request;
@@ -93,7 +93,7 @@ std::string wish_of(const Job& job) {
   return wish_words(request);
 }
 
-/// Jobs that must end first.
+/// The jobs that must end before this one starts.
 std::vector<JobId> awaited(const JobStory& story) {
   std::vector<JobId> ids, all = story.job.after;
   for (const auto* more : {&story.job.after_any, &story.job.after_not_ok})
@@ -107,7 +107,7 @@ std::vector<JobId> awaited(const JobStory& story) {
   return ids;
 }
 
-/// Whether it waits for a device, rather than being held or waiting for other jobs.
+/// Whether the job waits for a device. Otherwise it is held or waits for other jobs.
 bool stands_in_line(const JobStory& story) {
   return story.job.state == JobState::kWaiting && awaited(story).empty() &&
          story.outlook.obstruction != "array_limit" && story.outlook.obstruction != "journal";
@@ -154,10 +154,10 @@ std::string waiting_head(const JobStory& story) {
   return text("job {} waits for {}, and is next", number, wish);
 }
 
-// ---- The lines below it.
+// ---- the lines below it
 
-/// The job whose end lets it fit at `when`. If several end then, prefers one that has what it
-/// needs.
+/// The job whose end makes it fit at `when`. If several jobs end at that time, prefers one that has
+/// what it needs.
 const model::JobOutlook::Release* release_at(const JobStory& story, std::int64_t when) {
   const model::JobOutlook::Release *last = nullptr, *holding = nullptr;
   for (const auto& one : story.outlook.releases) {
@@ -193,7 +193,7 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
     lines.add(tr("when"), text("later, if an earlier job in the queue gets them"));
 }
 
-/// The CPU, which may be available sooner than a device.
+/// Adds a line about the CPU, which may be available sooner than a device.
 void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
   const Job& job = story.job;
   if (!job.or_cpu_after || job.request.gpus == 0 || !stands_in_line(story)) return;
@@ -206,7 +206,7 @@ void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
                        show_duration(*job.or_cpu_after)));
 }
 
-/// What happened when the machine was restarted, and what would happen.
+/// Adds lines about what happened when the machine restarted, and what would happen next time.
 void add_restarts(Lines& lines, const Job& job) {
   if (!job.requeue) return;
   if (job.restarts > 0)
@@ -242,7 +242,7 @@ std::string holder_words(const JobStory& story, const JobStory::Holder& holder,
 }
 
 void add_holders(Lines& lines, const JobStory& story, const JobsView& view) {
-  if (!stands_in_line(story)) return;  // it does not wait for them
+  if (!stands_in_line(story)) return;  // the job does not wait for devices
   for (std::size_t i = 0; i < story.holders.size() && i < kMostHolders; ++i)
     lines.add(tr("held by"), holder_words(story, story.holders[i], view));
   if (story.holders.size() > kMostHolders)
@@ -274,9 +274,9 @@ void add_sooner(Lines& lines, const JobStory& story) {
         false);
 }
 
-// ---- An array as a whole.
+// ---- an array as a whole
 
-/// "3 done, 2 failed"
+/// How many jobs are in which state: "3 done, 2 failed".
 std::string counts_of(const std::vector<Job>& jobs) {
   std::map<JobState, int> counts;
   for (const Job& job : jobs) ++counts[job.state];
@@ -288,7 +288,7 @@ std::string counts_of(const std::vector<Job>& jobs) {
   return listed(words);
 }
 
-/// Jobs that failed, grouped by how they ended.
+/// Adds the jobs that failed, grouped by how they ended.
 void add_bad_ends(Lines& lines, const std::vector<Job>& jobs) {
   using Ending = std::tuple<JobState, std::string, std::string>;
   std::map<Ending, std::vector<const Job*>> alike;
@@ -313,7 +313,7 @@ void add_bad_ends(Lines& lines, const std::vector<Job>& jobs) {
     lines.add(tr("output"), fmt::format("berth logs {}", job_number(*with_output)));
 }
 
-/// An array that still has unfinished jobs.
+/// Adds lines about an array that has unfinished jobs.
 void add_array(Lines& lines, const JobStory& story) {
   if (story.array.empty()) return;
   lines.add(tr("its array"), counts_of(story.array));

@@ -33,7 +33,7 @@ constexpr std::array kReasons{
     Word{"not_listed", msgid("the driver does not list it any more")},
 };
 
-// Short forms for a narrow column.
+// Short forms for narrow columns.
 constexpr std::array kBriefly{
     Word{"sync_boost", msgid("sync")},      Word{"sw_power_cap", msgid("power")},
     Word{"hw_slowdown", msgid("hardware")}, Word{"sw_thermal", msgid("heat")},
@@ -215,7 +215,7 @@ std::string short_command(std::string_view command) {
 
 namespace {
 
-/// Both numbers in the unit of the second: {"1.4", "1.9", "TiB"}.
+/// Two numbers in the unit of the second one: {"1.4", "1.9", "TiB"}.
 struct Scaled {
   double divisor = 1;
   const char* unit = "B";

@@ -1,5 +1,5 @@
-// Words and numbers shared by the screens: health, causes, pairs of sizes, short device names.
-// Untrusted strings are returned printable.
+// Words and numbers that several verbs display: health, causes, pairs of sizes, short device names.
+// The returned strings are printable, even if they come from untrusted sources.
 #pragma once
 
 #include <map>
@@ -7,25 +7,25 @@
 #include <string_view>
 #include <vector>
 
-#include "model/device_use.hpp"  // word_for() for a DeviceKind
+#include "model/device_use.hpp"  // for word_for(DeviceKind)
 #include "model/snapshot.hpp"
 #include "output/terminal.hpp"
 
 namespace berth::output {
 
-/// Unattributed::cause if the process list could not be read.
+/// The value of Unattributed::cause if the process list could not be read.
 inline constexpr std::string_view kListUnknown = "list_unknown";
 
-/// "ok", "no answer", …, translated; and its colour.
+/// The health in words, translated: "ok", "no answer", …. And its colour.
 [[nodiscard]] std::string_view word_for(model::Health health);
 [[nodiscard]] Style style_for(model::Health health);
 /// Why a reading is absent, translated: "needs two readings".
 [[nodiscard]] std::string_view word_for(model::Absence why);
-/// A throttle_reasons or health_reasons identifier in words: "temperature", "uncorrected memory
-/// errors", "Xid 79". Unknown ones are returned unchanged.
+/// An identifier from throttle_reasons or health_reasons in words: "temperature", "uncorrected
+/// memory errors", "Xid 79". Unknown ones are returned unchanged.
 [[nodiscard]] std::string reason_words(std::string_view id);
-/// Throttle reasons that slow a working device (not "idle" or configured clocks), one word each
-/// ("heat"), joined by ", ".
+/// The throttle reasons that slow down a working device, one word each ("heat"), joined by ", ".
+/// "idle" and configured clocks do not count.
 [[nodiscard]] std::string slowed_by(const model::Device& device);
 /// The reasons for its health in words, joined by ", ".
 [[nodiscard]] std::string health_words(const model::Device& device);
@@ -33,19 +33,19 @@ inline constexpr std::string_view kListUnknown = "list_unknown";
 [[nodiscard]] std::string mode_words(std::string_view mode);
 /// Unattributed::cause in words: "a zombie process holds it".
 [[nodiscard]] std::string cause_words(std::string_view cause);
-/// Unaccounted memory that is normal for this driver: its own reserve, or processes whose memory it
-/// does not report (Windows, WSL).
+/// Whether unaccounted memory is normal for this driver: its own reserve, or processes whose memory
+/// it does not report (Windows, WSL).
 [[nodiscard]] bool is_usual(const model::Unattributed& memory);
 
 /// The name without redundant parts ("NVIDIA ", "GeForce ", "(R)", "@ 2.40GHz").
 [[nodiscard]] std::string short_name(const model::Device& device);
-/// The device to take the model name from. If a GPU's driver does not answer, only its PCI name is
+/// The device whose model name to show. If a GPU's driver does not answer, only its PCI name is
 /// known; another GPU with the same PCI id has the better name.
 [[nodiscard]] const model::Device& namesake(const model::Snapshot& snapshot,
                                             const model::Device& device);
 /// The command without the program's folder: "python3 train.py".
 [[nodiscard]] std::string short_command(std::string_view command);
-/// "34.0 GiB that no process accounts for: …".
+/// The sentence "34.0 GiB that no process accounts for: …".
 [[nodiscard]] std::string unaccounted_words(const model::Unattributed& memory);
 /// "61.2 / 79.6 GiB"; "- / 79.6 GiB"; "-" if unknown.
 [[nodiscard]] std::string show_used(const model::Reading<std::uint64_t>& used,
@@ -62,24 +62,26 @@ inline constexpr std::string_view kListUnknown = "list_unknown";
 /// RFC 3339 in UTC with milliseconds, for JSON; "" for a time before 1970.
 [[nodiscard]] std::string show_time(std::int64_t unix_milliseconds);
 
-/// Who uses a device.
+/// The processes and users on a device.
 struct Use {
-  std::vector<std::string> users;  // unique, in the order of their memory; "" for an unknown user
+  std::vector<std::string>
+      users;  // each user once, in the order of their memory; "" for an unknown user
   int processes = 0;
   const model::DeviceProcess* largest = nullptr;
 };
-/// By Device::index, without unused devices. Points into the snapshot.
+/// The use of each device by Device::index. Unused devices are left out. Points into the snapshot.
 [[nodiscard]] std::map<int, Use> uses_of(const model::Snapshot& snapshot);
-/// "lin, zhao"; "?" for unknown users.
+/// The users in words: "lin, zhao"; "?" for unknown users.
 [[nodiscard]] std::string show_users(const Use& use);
 
 /// The leases on a device and its partitions; empty if there is no broker.
 [[nodiscard]] std::vector<model::Holding> leases_of(const model::Device& device,
                                                     const model::Snapshot& snapshot);
 
-/// A holding without a job: the unit gets no new jobs.
+/// Whether the holding has no job because the unit is drained, that is, gets no new jobs.
 [[nodiscard]] bool is_drained(const model::Holding& one);
-/// A lease's job for people: "7_3", or its number if the snapshot has no more.
+/// The number of a lease's job for people: "7_3", or the plain number if the snapshot does not have
+/// more.
 [[nodiscard]] std::string lease_number(std::uint64_t job, const model::Snapshot& snapshot);
 
 [[nodiscard]] const model::Device* find_device(const model::Snapshot& snapshot, int index);
