@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 
-// berth_embed() chose these names.
+// The symbol names that berth_embed() in CMake generates.
 extern "C" {
 extern const char berth_plan_catalogue[];
 extern const char berth_plan_catalogue_end[];
@@ -27,7 +27,7 @@ const Json& catalogue() {
   return document;
 }
 
-/// Removes case and separators: "NVIDIA A100-SXM4" → "a100sxm4".
+/// The name without case and separators: "a100sxm4" for "NVIDIA A100-SXM4".
 std::string plain(std::string_view name) {
   std::string out;
   for (const char c : name) {
@@ -63,7 +63,8 @@ Model model_in(const Json& row) {
   return model;
 }
 
-/// Up to three similar names: those that contain the word, and those with the nearest spelling.
+/// Up to three similar names: those that contain the word, and those that are spelled most
+/// similarly.
 std::string near_names(std::string_view word, const std::vector<std::string>& names) {
   std::vector<std::string> found;
   const std::string wanted = plain(word);
@@ -131,7 +132,7 @@ Model model_of_size(double params) {
   double least = INFINITY;
   for (const Json& row : catalogue().at("model_zoo").at("model")) {
     Model model = model_in(row);
-    // A mixture of experts has a different shape from a dense model of its size.
+    // A mixture of experts has another shape than a dense model of its size.
     if (!model.decoder || model.layers <= 0 || row.contains("experts")) continue;
     const double far = std::abs(std::log(params / model.params));
     if (far < least) least = far, nearest_model = model;
@@ -184,7 +185,7 @@ Result<Gpu> find_gpu(std::string_view name) {
     if (wanted.size() >= 3 && plain(gpu.name).find(wanted) != std::string::npos)
       alike.push_back(gpu);
   }
-  // Part of a name is enough if all matching GPUs have the same memory.
+  // A part of the name is enough if all GPUs that match have the same memory.
   const bool same = !alike.empty() && std::all_of(alike.begin(), alike.end(), [&](const Gpu& gpu) {
     return gpu.memory_bytes == alike.front().memory_bytes;
   });

@@ -11,37 +11,39 @@
 
 namespace berth::plan {
 
-/// The numbers of an architecture that determine its memory.
+/// The numbers of a model's architecture that determine its memory.
 struct Model {
   std::string name;
-  std::string shape_from;  // the model whose shape was scaled; empty: its own shape
+  std::string
+      shape_from;  // the model from which the shape was scaled; empty: this is its own shape
   double params = 0;
   double layers = 0, hidden = 0, kv_width = 0, intermediate = 0, vocab = 0;
   double experts_per_token = 1;
   bool gated = false;     // the MLP has a gate (SwiGLU, GeGLU)
   bool rms_norm = false;  // usual implementations compute RMSNorm in fp32
-  bool tied = false;      // one matrix for embedding and head
+  bool tied = false;      // embedding and head share one matrix
   bool decoder = true;    // keeps a KV cache
 };
 
 struct Gpu {
   std::string name;
-  std::vector<std::string> other_names;  // as NVML writes them
+  std::vector<std::string> other_names;  // other names for it, as NVML writes them
   double memory_bytes = 0;
-  // Peaks as the vendor publishes them; absent if the catalogue has none.
+  // Peak rates that the vendor publishes; absent if the catalogue has none.
   std::optional<double> fp32_flop_per_second, fp64_flop_per_second, memory_bytes_per_second;
 };
 
-/// Ignores case, "nvidia", and an owner before a slash. Fails with kNotFound (E0970: unknown;
-/// E0971: known, but its layers are not).
+/// Finds a model by name. Ignores case, "nvidia", and an owner before a slash. Fails with kNotFound
+/// (E0970: unknown; E0971: known, but not its layers).
 [[nodiscard]] Result<Model> find_model(std::string_view name);
-/// A decoder with so many parameters: the nearest shape in the catalogue, scaled.
+/// A decoder with this number of parameters. Its shape is the nearest one in the catalogue, scaled.
 [[nodiscard]] Model model_of_size(double params);
-/// "7B", "350M", "6.7e9" → 7e9. Fails with kInvalidArgument (E0973).
+/// Parses a number of parameters: 7e9 for "7B"; also "350M", "6.7e9". Fails with kInvalidArgument
+/// (E0973).
 [[nodiscard]] Result<double> parse_params(std::string_view given);
-/// Fails with kNotFound: E0972.
+/// Finds a GPU by name. Fails with kNotFound: E0972.
 [[nodiscard]] Result<Gpu> find_gpu(std::string_view name);
-/// GPUs with known memory, smallest first.
+/// The GPUs whose memory is known, smallest first.
 [[nodiscard]] std::vector<Gpu> gpus();
 
 }  // namespace berth::plan

@@ -40,10 +40,11 @@ std::string_view word_of(const Words& words, T value) {
   return "";
 }
 
-// PyTorch's CUDA context with cuBLAS and cuDNN: published values are 300 MB to 1.3 GB, depending on
-// GPU and CUDA version.
+// Memory of PyTorch's CUDA context with cuBLAS and cuDNN. Published values are 300 MB to 1.3 GB,
+// depending on GPU and CUDA version.
 constexpr double kContext = 0.5 * 1024 * 1024 * 1024;
-// Logits in 16 bit, their copy in fp32, its softmax and gradient: 2 + 4 + 4 + 2 bytes.
+// Bytes per logit: in 16 bit, its copy in fp32, its softmax and its gradient, which is 2 + 4 + 4 +
+// 2.
 constexpr double kLogitBytes = 12;
 
 bool is_quantized(Precision p) {
@@ -54,7 +55,7 @@ bool keeps_fp32(Precision p) {
   return p == Precision::kFp32 || p == Precision::kAmp;
 }
 
-/// Bytes per parameter of a layer. In nf4, 64 parameters share one fp32 scale; in int4, 128 share a
+/// Bytes per parameter of a layer. In nf4, 64 parameters share one fp32 scale. In int4, 128 share a
 /// 16-bit scale and zero point.
 double layer_bytes(Precision p) {
   switch (p) {
@@ -76,33 +77,36 @@ double layer_bytes(Precision p) {
 
 double weight_bytes(const Model& m, Precision p) {
   if (!is_quantized(p)) return m.params * layer_bytes(p);
-  // Embeddings stay in 16 bit; GPTQ and AWQ also keep the head in 16 bit.
+  // Embeddings stay in 16 bit. With GPTQ and AWQ, so does the head.
   const double matrix = m.vocab * m.hidden;
   const double plain = std::min(m.params, p == Precision::kInt4 && !m.tied ? 2 * matrix : matrix);
   return (m.params - plain) * layer_bytes(p) + plain * 2;
 }
 
-/// Temporary memory of a quantized product: the largest matrix in 16 bit, and the result.
+/// Temporary memory for a product with quantized weights: the largest matrix in 16 bit, and the
+/// result.
 double dequantized_bytes(const Model& m, Precision p) {
   if (!is_quantized(p)) return 0;
   const double largest = p == Precision::kInt4 ? m.intermediate : std::max(m.vocab, m.intermediate);
   return 2 * 2 * largest * m.hidden;
 }
 
-/// Adapters on all linear layers: r × (in + out) parameters each.
+/// Parameters of adapters on all linear layers, with r × (in + out) each.
 double lora_params(const Model& m, double rank) {
   const double attention = 2 * (m.hidden + m.hidden) + 2 * (m.hidden + m.kv_width);
   const double mlp = (m.gated ? 3 : 2) * (m.hidden + m.intermediate);
   return rank * m.layers * (attention + mlp);
 }
 
-/// Bytes per token that one layer keeps for the backward pass, in 16-bit computation. A gated MLP
+/// Bytes per token that one layer keeps for the backward pass if it computes in 16 bit. A gated MLP
 /// keeps the gate, its activation, the other branch and their product. Usual implementations of
 /// RMSNorm and rotary embeddings keep fp32 copies.
 double layer_activation_bytes(const Model& m, Precision p) {
   const double mlp = (m.gated ? 8.0 : 4.0) * m.intermediate * m.experts_per_token;
   const double rest = (m.rms_norm ? 21.5 : 10.5) * m.hidden;
-  const double casts = is_quantized(p) ? 11 * m.hidden : 0;  // around each dequantized product
+  const double casts = is_quantized(p)
+                           ? 11 * m.hidden
+                           : 0;  // casts before and after each product with quantized weights
   return (mlp + rest) * (p == Precision::kFp32 ? 2 : 1) + casts;
 }
 
@@ -126,11 +130,12 @@ Memory inference(const Model& m, const Work& w) {
   const double element = keeps_fp32(w.precision) ? 4 : 2;
   const double tokens = w.batch * w.seq;
   if (m.decoder) out.kv_cache = 2 * m.layers * m.kv_width * tokens * element;
-  // The prompt's activations of one layer at a time; logits of the last token only.
+  // Activations of the prompt, for one layer at a time. Logits exist only for the last token.
   out.activations = std::min(tokens, 2048.0 * w.batch) *
                         (2 * m.intermediate * m.experts_per_token + 4 * m.hidden) * element +
                     w.batch * m.vocab * 4;
-  // A cache that grows by concatenation leaves holes that the next token's copy cannot fill.
+  // A cache that grows by concatenation leaves free blocks that are too small for the copy of the
+  // next token.
   out.workspace = 0.5 * out.kv_cache + dequantized_bytes(m, w.precision);
   out.context = kContext;
   return out;
@@ -151,13 +156,14 @@ Memory training(const Model& m, const Work& w) {
   const double layer = layer_activation_bytes(m, w.precision);
   const double element_kept = w.precision == Precision::kFp32 ? 4 : 2;
   const double head = m.decoder ? m.vocab * kLogitBytes : 0;
-  // With checkpointing a layer keeps only its input; one layer at a time is recomputed.
+  // With checkpointing, a layer only keeps its input. One layer at a time is computed again.
   const double kept =
       w.checkpointing ? m.layers * element_kept * m.hidden + layer : m.layers * layer;
   const double activations = tokens * (kept + head);
   const double casts = w.precision == Precision::kAmp && !adapters ? 2 * m.params : 0;
   const double on_the_way = activations + casts + dequantized_bytes(m, w.precision);
-  // The optimizer's step works on all tensors at once, after activations are freed.
+  // The step of the optimizer works on all tensors at the same time, when activations are already
+  // freed.
   const double step = w.optimizer == Optimizer::kSgd ? 0 : trained * element;
   if (on_the_way >= step) {
     out.activations = activations;
@@ -194,7 +200,7 @@ Memory memory_of(const Model& model, const Work& work) {
   return work.task == Task::kInference ? inference(model, work) : training(model, work);
 }
 
-// accuracy_test.cpp measures and checks these figures.
+// These figures are measured and checked by accuracy_test.cpp.
 Accuracy accuracy_of(Task task) {
   switch (task) {
     case Task::kInference:

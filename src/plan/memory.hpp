@@ -1,4 +1,4 @@
-// How much GPU memory a model needs, by part, computed from its shape only. Pure.
+// How much GPU memory a model needs for each purpose, computed only from its shape. Pure.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 namespace berth::plan {
 
 enum class Task { kInference, kTrain, kFinetune, kLora, kQlora };
-/// kAmp: fp32 weights, 16-bit computation. kInt8 and kNf4 as in bitsandbytes, kInt4 as in GPTQ or
-/// AWQ.
+/// kAmp has fp32 weights and computes in 16 bit. kInt8 and kNf4 are as in bitsandbytes, kInt4 as in
+/// GPTQ or AWQ.
 enum class Precision { kFp32, kAmp, kBf16, kFp16, kInt8, kInt4, kNf4 };
 enum class Optimizer { kAdamW, kAdamW8bit, kSgdMomentum, kSgd };
 
@@ -33,8 +33,8 @@ struct Work {
 /// Bytes on one GPU at the peak.
 struct Memory {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0, kv_cache = 0;
-  double workspace = 0;  // temporary memory of kernels and the optimizer's step
-  double context = 0;    // the driver's own; frameworks do not count it
+  double workspace = 0;  // temporary memory for kernels and for the optimizer's step
+  double context = 0;    // memory of the driver itself, which frameworks do not count
 
   [[nodiscard]] double allocated() const {
     return weights + gradients + optimizer + activations + kv_cache + workspace;
@@ -48,7 +48,7 @@ struct Memory {
 struct Accuracy {
   int cases;
   double median_percent, p95_percent;
-  double safe_factor;  // estimate × this was enough in at least 95 % of the cases
+  double safe_factor;  // in at least 95 % of the cases, the estimate times this was enough
 };
 [[nodiscard]] Accuracy accuracy_of(Task task);
 /// How much to reserve: the peak times the task's safety margin.
