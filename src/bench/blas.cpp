@@ -14,7 +14,8 @@
 namespace berth::bench {
 namespace {
 
-/// Fast ones first. Only LP64 builds are listed: the 64 in OpenBLAS's other names means ILP64.
+/// The fastest libraries come first. Only LP64 builds are listed; in OpenBLAS's other names, 64
+/// means ILP64.
 constexpr std::array kFiles{
     "libopenblas.so.0", "libopenblas.so",
     "libmkl_rt.so.2",   "libmkl_rt.so.1",
@@ -22,7 +23,7 @@ constexpr std::array kFiles{
     "libblas.so.3",     "/System/Library/Frameworks/Accelerate.framework/Accelerate",
 };
 
-/// Where the function is from: a name such as libblas.so.3 is often a link to OpenBLAS.
+/// The real file of a function. A name such as libblas.so.3 is often a link to OpenBLAS.
 std::string real_file(const void* function, const std::string& opened) {
   Dl_info info{};
   if (::dladdr(function, &info) == 0 || info.dli_fname == nullptr) return opened;

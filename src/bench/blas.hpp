@@ -1,4 +1,5 @@
-// A BLAS of the CPU, opened at run time and never linked. Only a child process opens it.
+// A BLAS library for the CPU, which is opened at run time and never linked. Only a child process
+// opens it.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace berth::bench {
 
-/// The Fortran interface, which OpenBLAS, MKL, BLIS, Accelerate and the reference BLAS share.
-/// Integers are 32-bit (LP64).
+/// The Fortran interface. OpenBLAS, MKL, BLIS, Accelerate and the reference BLAS share it. Integers
+/// have 32 bits (LP64).
 template <typename T>
 using Gemm = void (*)(const char* trans_a, const char* trans_b, const int* m, const int* n,
                       const int* k, const T* alpha, const T* a, const int* lda, const T* b,
@@ -20,8 +21,8 @@ struct Blas {
   std::string file;  // the library's real path
 };
 
-/// The first of `files` that has both functions. BERTH_BLAS_LIBRARY, if set, is the only one tried.
-/// Fails with kUnavailable: E1052.
+/// Opens the first of `files` that has both functions. If BERTH_BLAS_LIBRARY is set, only that one
+/// is tried. Fails with kUnavailable: E1052.
 [[nodiscard]] Result<Blas> open_blas();
 
 }  // namespace berth::bench

@@ -1,5 +1,6 @@
-// A benchmark case: a key, what it measures and where, and the function that runs it. The function
-// runs in a child process (bench/child.hpp), because it calls vendors' code.
+// A benchmark case has a key, the quantity that it measures, the kind of device, and the function
+// that runs it. The function runs in a child process (bench/child.hpp), because it calls vendors'
+// code.
 #pragma once
 
 #include <cstdint>
@@ -20,33 +21,34 @@ enum class Backend : unsigned char { kCpu, kOpenCl };
 [[nodiscard]] std::string_view name(Backend backend);  // "cpu", "opencl"
 [[nodiscard]] std::optional<Kind> kind_of(std::string_view name);
 
-/// What a case runs on.
+/// The device on which a case runs.
 struct Target {
   Backend backend = Backend::kCpu;
   std::string opencl_library;  // soname or path
-  std::string opencl_name;     // CL_DEVICE_NAME as `berth ls` shows it; "": any at pci_address
-  std::string pci_address;     // "": not on PCI
-  int threads = 1;             // CPUs that this process may use
-  std::uint64_t cpu_memory_bytes = 0;  // available to this process; 0: unknown
+  std::string opencl_name;  // CL_DEVICE_NAME as `berth ls` shows it; "": any device at pci_address
+  std::string pci_address;  // "": not on PCI
+  int threads = 1;          // number of CPUs that this process may use
+  std::uint64_t cpu_memory_bytes = 0;  // memory that this process may use; 0: unknown
 };
 
 struct Effort {
-  double seconds = 1;      // how long to repeat
-  std::uint64_t size = 0;  // matrix rows, or bytes; 0: the case chooses
+  double seconds = 1;      // how long to repeat the run
+  std::uint64_t size = 0;  // rows of a matrix, or bytes; 0: the case chooses
 };
 
-/// Measured::library of our own loops and kernels.
+/// Value of Measured::library for Berth's own loops and kernels.
 inline constexpr const char* kOwnCode = "berth";
 
-/// What a case measured. Figures follow from it (bench/figure.hpp).
+/// What a case measured. bench/figure.hpp computes figures from it.
 struct Measured {
-  std::string library;          // what computed: a path, a name, or kOwnCode
-  std::uint64_t size = 0;       // rows of the square matrices, or bytes of one array
-  double work = 0;              // flop or bytes in a run; 0: only the time matters
-  std::vector<double> seconds;  // of each run, after the warm-up
-  /// Until the asynchronous call returned, which is too early; absent if the call is synchronous.
+  std::string library;     // what did the computation: a path, a name, or kOwnCode
+  std::uint64_t size = 0;  // rows of the square matrices, or bytes of one array
+  double work = 0;         // floating-point operations or bytes in a run; 0: only the time matters
+  std::vector<double> seconds;  // time of each run, after the warm-up
+  /// Time until an asynchronous call returned, which is too early. Absent if the call is
+  /// synchronous.
   std::optional<double> naive_seconds;
-  /// Largest relative error of the checked samples, and how large it may be.
+  /// The largest relative error of the checked samples, and the largest error that is allowed.
   std::optional<double> max_error, allowed_error;
 };
 
@@ -60,12 +62,12 @@ struct Case {
 
 /// All cases, in the order of reports.
 [[nodiscard]] std::vector<Case> cases();
-/// Tables of the back ends; cases() joins them.
+/// The cases of each back end; cases() joins them.
 [[nodiscard]] std::span<const Case> cpu_cases();
 [[nodiscard]] std::span<const Case> opencl_cases();
 
-/// The error of a case that this device or library does not support, such as fp64 in OpenCL.
-/// A report leaves such a case out unless the user asked for its precision.
+/// The id of the error for a case that this device or library does not support, such as fp64 in
+/// OpenCL. A report leaves such a case out unless the user asked for its precision.
 inline constexpr const char* kUnsupportedId = "E1055";
 
 }  // namespace berth::bench

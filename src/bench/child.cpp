@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostBytes = 4 << 20;
 
 /// A folder for files that OpenCL platforms write, such as compiled kernels. The destructor removes
-/// it; "" if there is no place for one.
+/// it. Its path is "" if there is no place for a folder.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -55,8 +55,8 @@ class ScratchFolder {
   std::string path_;
 };
 
-/// Holds back the signals that end this process, so that it can first end the child and remove its
-/// folder. They stay pending, and the destructor lets them in.
+/// Delays signals that end this process, so that it can first end the child and remove the folder.
+/// The signals stay pending until the destructor unblocks them.
 class HeldSignals {
  public:
   HeldSignals() {
@@ -70,7 +70,7 @@ class HeldSignals {
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
   void let_in() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  /// Readable if one came.
+  /// A descriptor that is readable if a signal has arrived.
   [[nodiscard]] int descriptor() const { return came_.get(); }
 
  private:
@@ -78,8 +78,8 @@ class HeldSignals {
   Descriptor came_;
 };
 
-/// Keeps only the pipe open, as descriptor 3; discards what libraries print; ends the child if the
-/// parent dies.
+/// In the child: closes all descriptors except the pipe, which becomes 3; discards what libraries
+/// print; ends if the parent dies.
 void isolate(int pipe, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
@@ -95,7 +95,8 @@ void isolate(int pipe, pid_t parent) {
 // NOLINTBEGIN(concurrency-mt-unsafe): the child has one thread.
 void set_variables(const Target& target, const std::string& scratch) {
   const std::string threads = std::to_string(target.threads);
-  // A BLAS counts the machine's CPUs, not the quota of a container. The user's own value stays.
+  // A BLAS counts the CPUs of the machine and ignores a container's quota. A value that the user
+  // has set is kept.
   for (const char* variable : {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"})
     ::setenv(variable, threads.c_str(), 0);
   if (!scratch.empty())
@@ -116,11 +117,11 @@ void set_variables(const Target& target, const std::string& scratch) {
     if (n <= 0) ::_exit(1);
     left.remove_prefix(static_cast<std::size_t>(n));
   }
-  // Skips exit handlers: the platforms' would wait for their threads.
+  // Skip exit handlers, because those of the platforms would wait for their threads.
   ::_exit(0);
 }
 
-/// Everything until the child closes the pipe; nullopt at the deadline or after a signal.
+/// Reads until the child closes the pipe. nullopt at the deadline or after a signal.
 std::optional<std::string> read_until(int fd, const HeldSignals& signals, Clock::time_point end) {
   std::string bytes;
   std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -149,7 +150,7 @@ int end(pid_t child) {
   return status;
 }
 
-/// As end(), but gives a child that closed its pipe a moment to end with its own status.
+/// Like end(), but first gives a child that has closed its pipe a moment to exit by itself.
 int reap(pid_t child) {
   int status = -1;
   for (int tries = 0; tries < 100; ++tries) {
@@ -228,7 +229,7 @@ Result<Measured> run_in_child(const Case& one, const Target& target, const Effor
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return not_started(errno);
   const Descriptor reading(ends[0]);
   Descriptor writing(ends[1]);
-  // Declared before the folder, so that it is destroyed after it.
+  // Declared before the folder, so it is destroyed after the folder.
   const HeldSignals signals;
   std::optional<ScratchFolder> scratch;
   if (target.backend == Backend::kOpenCl) scratch.emplace();

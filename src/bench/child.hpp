@@ -1,5 +1,5 @@
-// Runs a benchmark case in a forked child with a deadline. A library that hangs, crashes or prints
-// costs one row of the report.
+// Runs a benchmark case in a forked child with a deadline. If a library hangs, crashes or prints,
+// only one row of the report is lost.
 #pragma once
 
 #include <chrono>
@@ -10,15 +10,16 @@
 
 namespace berth::bench {
 
-/// Fails with the case's own error, or with kUnavailable (E1050: not finished at the deadline, and
-/// ended; E1051: it crashed). Call it while the process has one thread.
+/// Runs the case. Fails with the case's own error, or with kUnavailable (E1050: it had not finished
+/// at the deadline and was ended; E1051: it crashed). Call this while the process has only one
+/// thread.
 [[nodiscard]] Result<Measured> run_in_child(const Case& one, const Target& target,
                                             const Effort& effort,
                                             std::chrono::milliseconds deadline);
 
-/// The child's answer on the pipe.
+/// The child's answer in the form that it writes to the pipe.
 [[nodiscard]] std::string encode(const Result<Measured>& answer);
-/// nullopt if no child of ours would write these bytes.
+/// The reverse of encode(); nullopt if these bytes are no valid answer.
 [[nodiscard]] std::optional<Result<Measured>> decode(std::string_view bytes);
 
 }  // namespace berth::bench

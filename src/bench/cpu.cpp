@@ -1,4 +1,4 @@
-// The CPU: matrix products through a BLAS, and the bandwidth of memory.
+// Cases for the CPU: matrix products with a BLAS, and the bandwidth of memory.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -17,10 +17,10 @@ namespace berth::bench {
 namespace {
 
 constexpr std::uint64_t kMostRows = 16'384;
-/// More than the last-level cache of nearly every CPU, for each of the three arrays.
+/// Size of each of the three arrays: more than the last-level cache of nearly every CPU.
 constexpr std::uint64_t kTriadBytes = 256 << 20;
 
-/// At most a quarter of the memory that is available.
+/// The memory to use: at most a quarter of what is available.
 std::uint64_t memory_to_use(const Target& target) {
   return target.cpu_memory_bytes == 0 ? 1ULL << 30 : target.cpu_memory_bytes / 4;
 }
@@ -85,7 +85,7 @@ Result<Measured> gemm_fp64(const Target& target, const Effort& effort) {
   return gemm_with(blas->dgemm, std::move(blas->file), target, effort);
 }
 
-/// a = b + 3c on the elements of one thread, compiled for speed like a compiler's usual loop.
+/// Computes a = b + 3c for the elements of one thread, in a loop that compilers optimize as usual.
 void triad(double* a, const double* b, const double* c, std::uint64_t from, std::uint64_t to) {
   for (std::uint64_t i = from; i < to; ++i) a[i] = b[i] + 3.0 * c[i];
 }
@@ -96,8 +96,8 @@ Result<Measured> memory_triad(const Target& target, const Effort& effort) {
   if (3 * bytes > memory_to_use(target) || bytes < 4096) return too_large(bytes);
   const std::uint64_t count = bytes / sizeof(double);
   const auto threads = static_cast<std::uint64_t>(std::max(target.threads, 1));
-  // Not initialised here: each thread touches its own part first, so that the kernel takes the
-  // memory of the thread's NUMA node.
+  // Not initialized here. Each thread first writes its own part, so that the kernel uses memory of
+  // the thread's NUMA node.
   const std::unique_ptr<double[]> a(new (std::nothrow) double[count]);
   const std::unique_ptr<double[]> b(new (std::nothrow) double[count]);
   const std::unique_ptr<double[]> c(new (std::nothrow) double[count]);

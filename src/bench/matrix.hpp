@@ -8,7 +8,7 @@
 
 namespace berth::bench {
 
-/// The same numbers at every run, in [-1, 1), with digits in the whole mantissa.
+/// A matrix with the same numbers at every run, in [-1, 1), which use all bits of the mantissa.
 template <typename T>
 [[nodiscard]] std::vector<T> matrix(std::uint64_t rows, std::uint64_t seed) {
   std::vector<T> values(rows * rows);
@@ -30,7 +30,7 @@ template <typename T>
   constexpr std::uint64_t kSamples = 256;
   double worst = 0;
   for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
-    // Spread over all rows and columns, with the corners.
+    // The samples are spread over all rows and columns, and include the corners.
     const std::uint64_t row = sample * (rows - 1) / (kSamples - 1);
     const std::uint64_t column = sample * 7919 % rows;
     double sum = 0;
@@ -47,7 +47,8 @@ template <typename T>
   return worst;
 }
 
-/// A right product of any summation order stays below this; a wrong element does not.
+/// The limit for the error. A correct product in any order of summation stays below it; a wrong
+/// element does not.
 template <typename T>
 [[nodiscard]] double allowed_error(std::uint64_t rows) {
   return std::numeric_limits<T>::epsilon() * std::sqrt(static_cast<double>(rows)) * 4;

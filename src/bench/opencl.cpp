@@ -1,5 +1,5 @@
-// OpenCL devices: kernels of our own for products, memory and launch latency; and copies between
-// host and device. CLBlast, if it is installed, computes the products instead.
+// Cases for OpenCL devices: products, memory and launch latency with Berth's own kernels, and
+// copies between host and device. If CLBlast is installed, it computes the products.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -72,7 +72,8 @@ bool is_target(const DeviceFacts& device, const Target& target) {
   return printable(trim(device.name)) == target.opencl_name;
 }
 
-/// An open device with a queue. The process ends after the case, so nothing is released.
+/// An open device with a queue. The process ends after the case, so that nothing needs to be
+/// released.
 class Session {
  public:
   Status open(const Target& target) {
@@ -157,7 +158,7 @@ class Session {
     if (problem_ != kSuccess) return call_failed("clEnqueueReadBuffer", problem_);
     return Done{};
   }
-  /// Memory of the host that the device can read without a copy in between.
+  /// Memory of the host that the device can read directly, without an intermediate copy.
   Result<void*> pinned(std::uint64_t bytes) {
     const auto made = buffer(bytes, kMemReadWrite | kMemAllocHostPtr);
     if (!made) return made.error();
@@ -167,8 +168,8 @@ class Session {
     return mapped;
   }
 
-  /// Seconds on the device; -1: it failed, see failure(). `naive` gets the time until `enqueue`
-  /// returned.
+  /// Runs `enqueue` and returns the seconds on the device; -1 if it failed, see failure(). `naive`
+  /// receives the time until `enqueue` returned.
   template <typename Enqueue>
   double timed(Enqueue&& enqueue, std::vector<double>& naive) {
     Event event = nullptr;
@@ -195,20 +196,21 @@ class Session {
   std::int32_t problem_ = kSuccess;
 };
 
-/// The median without the warm-up's first value.
+/// The median, without the first value, which is the warm-up.
 double naive_median(std::vector<double> naive) {
   if (naive.size() > 1) naive.erase(naive.begin());
   return statistics_of(std::move(naive)).median;
 }
 
-/// CLBlast's C interface (clblast_c.h, Apache-2.0): 101 is row order, 111 is not transposed.
+/// The C interface of CLBlast (clblast_c.h, Apache-2.0): 101 means row order, 111 means not
+/// transposed.
 template <typename T>
 using ClBlastGemm = int (*)(int layout, int trans_a, int trans_b, std::size_t m, std::size_t n,
                             std::size_t k, T alpha, Buffer a, std::size_t a_offset, std::size_t lda,
                             Buffer b, std::size_t b_offset, std::size_t ldb, T beta, Buffer c,
                             std::size_t c_offset, std::size_t ldc, Queue* queue, Event* event);
 
-/// nullptr: CLBlast is not installed.
+/// CLBlast's function; nullptr if CLBlast is not installed.
 template <typename T>
 ClBlastGemm<T> clblast() {
   void* handle = ::dlopen("libclblast.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -217,7 +219,7 @@ ClBlastGemm<T> clblast() {
       ::dlsym(handle, sizeof(T) == 8 ? "CLBlastDgemm" : "CLBlastSgemm"));
 }
 
-/// One product of `rows` rows on buffers of the device.
+/// Computes one product of matrices with `rows` rows in buffers of the device.
 template <typename T>
 struct Product {
   Session& session;
@@ -245,7 +247,7 @@ struct Product {
   }
 };
 
-/// Multiplies matrices of `rows` rows for `seconds`, and checks the product.
+/// Multiplies matrices with `rows` rows for `seconds`, and checks the product.
 template <typename T>
 Result<Measured> product_of(Product<T>& product, std::uint64_t rows, double seconds) {
   const auto a = matrix<T>(rows, 1);
@@ -356,8 +358,8 @@ Result<Measured> triad(const Target& target, const Effort& effort) {
   return measured;
 }
 
-/// Copies between host and device. Times are those of the host, because the copy of pageable
-/// memory has parts that the device does not see.
+/// Copies between host and device. Times are measured on the host, because copying pageable memory
+/// includes work that the device does not see.
 template <bool to_device, bool pinned>
 Result<Measured> copy(const Target& target, const Effort& effort) {
   Session session;

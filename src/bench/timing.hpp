@@ -1,4 +1,5 @@
-// Repeats a run for some time, and what the times mean: median and spread. The statistics are pure.
+// Repeats a run for some time, and computes median and spread of the times. The statistics are
+// pure.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace berth::bench {
 
 struct Statistics {
   double median = 0, least = 0, most = 0;
-  double spread_percent = 0;  // distance of the quartiles, in percent of the median
+  double spread_percent = 0;  // distance between the quartiles, in percent of the median
 };
 
 /// `values` is not empty.
@@ -33,7 +34,7 @@ struct Statistics {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Wall time of one call.
+/// The wall time of one call of `work`.
 template <typename Work>
 [[nodiscard]] double seconds_of(Work&& work) {
   const double before = seconds_now();
@@ -43,8 +44,8 @@ template <typename Work>
 
 inline constexpr std::size_t kLeastRuns = 5, kMostRuns = 10'000;
 
-/// Calls `run`, which returns the seconds of one run, until the time is over, at least kLeastRuns
-/// times. The first call is the warm-up and does not count. A negative return value stops early.
+/// Calls `run` until the time is over, but at least kLeastRuns times. `run` returns the seconds of
+/// one run. The first call is the warm-up and does not count. A negative return value stops early.
 [[nodiscard]] inline std::vector<double> repeat(double seconds,
                                                 const std::function<double()>& run) {
   std::vector<double> times;
@@ -58,8 +59,8 @@ inline constexpr std::size_t kLeastRuns = 5, kMostRuns = 10'000;
   return times;
 }
 
-/// Rows of the square matrices: the largest power of two between 256 and `most` whose runs fit in
-/// `seconds`, from the time of one multiplication of 256 rows.
+/// The rows of the square matrices: the largest power of two between 256 and `most` whose runs take
+/// at most `seconds`. `seconds_256` is the time of one multiplication with 256 rows.
 [[nodiscard]] inline std::uint64_t rows_for(double seconds_256, double seconds,
                                             std::uint64_t most) {
   std::uint64_t rows = 256;
