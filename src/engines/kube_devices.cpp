@@ -18,8 +18,8 @@ constexpr std::string_view kShareMark = "::";
 constexpr const char* kInside = "/run/berth";
 constexpr const char* kDomain = "berth.dev/";
 
-/// Resource names may contain only letters, digits, "-", "_" and ".": "1g.10gb+me" becomes
-/// "1g.10gb.me".
+/// A valid resource name, which may contain only letters, digits, "-", "_" and ".": "1g.10gb.me"
+/// for "1g.10gb+me".
 std::string resource_word(std::string_view name) {
   if (name.starts_with("MIG ")) name.remove_prefix(4);
   std::string word;
@@ -86,7 +86,7 @@ std::vector<std::string> packed(const std::vector<std::string>& available,
   for (const std::string& id : required) take(groups[key(id)]);
   while (chosen.size() < size) {
     const std::size_t wanted = size - chosen.size();
-    // The smallest that is enough, else the largest.
+    // Use the smallest group that is large enough, or else the largest.
     std::vector<std::string>* best = nullptr;
     for (auto& [name, group] : groups) {
       if (group.empty()) continue;
@@ -216,7 +216,7 @@ void add_guard(KubeAnswer& answer, const KubeGuard& files) {
   answer.variables["BERTH_GUARD"] = folder;
   answer.mounts.push_back({library, files.library, true});
   answer.mounts.push_back({folder + "/limits", files.limits, true});
-  // Each process of the container counts its use in files there.
+  // Each process in the container counts its use in files in this folder.
   answer.mounts.push_back({folder + "/usage", files.usage, false});
 }
 

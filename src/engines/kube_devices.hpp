@@ -1,5 +1,5 @@
-// The devices that the kubelet is offered on this machine, and what a container gets for those it
-// was allocated. Pure: neither gRPC nor files.
+// The devices that a kubelet is offered on this machine, and what a container gets for those that
+// it was allocated. Pure: uses neither gRPC nor files.
 #pragma once
 
 #include <cstdint>
@@ -13,31 +13,31 @@
 
 namespace berth::engines {
 
-/// A GPU, or a MIG slice of one.
+/// A GPU, or a MIG slice of a GPU.
 struct KubeUnit {
   std::string uuid;
-  std::string profile;  // "1g.10gb"; "" a whole GPU
+  std::string profile;  // "1g.10gb"; "" for a whole GPU
   std::optional<std::uint32_t> minor;
   std::optional<int> numa;
   std::optional<std::uint64_t> memory_bytes;  // available to jobs
   bool healthy = true;
-  std::string why;  // the reason if it is unhealthy, for people; else ""
+  std::string why;  // if it is unhealthy: the reason for people; otherwise ""
 };
 
 enum class KubePass : unsigned char {
   kEnv,    // NVIDIA_VISIBLE_DEVICES, for NVIDIA's container runtime
   kCdi,    // names of nvidia.com/gpu, for a runtime with CDI
-  kNodes,  // only device nodes; the image must contain the driver's libraries
+  kNodes,  // only device nodes, so the image must contain the driver's libraries
 };
 
 struct KubeConfig {
-  int shares = 0;  // of each whole GPU; 0: GPUs are not shared
+  int shares = 0;  // number of shares of each whole GPU; 0: GPUs are not shared
   KubePass pass = KubePass::kEnv;
 };
 
 /// An allocatable device.
 struct KubeDevice {
-  std::string id;  // the unit's uuid, followed by "::3" for a share
+  std::string id;  // the uuid of the unit; for a share, followed by its number ("::3")
   bool healthy = true;
   std::string why;
   std::optional<int> numa;
@@ -49,16 +49,16 @@ struct KubeResource {
   std::vector<KubeDevice> devices;
 };
 
-/// NVIDIA GPUs with a uuid; a GPU with MIG enabled is offered as its slices.
+/// The NVIDIA GPUs that have a uuid. A GPU with MIG enabled is offered as its slices.
 [[nodiscard]] std::vector<KubeUnit> kube_units(const model::Snapshot& snapshot);
-/// Keeps units that were known before and have disappeared, as unhealthy.
+/// Adds units that were known before but have disappeared, as unhealthy.
 [[nodiscard]] std::vector<KubeUnit> with_missing(std::vector<KubeUnit> seen,
                                                  const std::vector<KubeUnit>& before);
 [[nodiscard]] std::vector<KubeResource> kube_resources(const std::vector<KubeUnit>& units,
                                                        const KubeConfig& config);
 
-/// Chooses from `available` for a container: prefers shares of one GPU and GPUs of one NUMA node,
-/// to keep other GPUs whole. The result contains `required`.
+/// Chooses devices from `available` for a container. Prefers shares of one GPU, and GPUs of one
+/// NUMA node, so that other GPUs stay whole. The result contains `required`.
 [[nodiscard]] std::vector<std::string> preferred(const std::vector<KubeUnit>& units,
                                                  const std::vector<std::string>& available,
                                                  const std::vector<std::string>& required,
@@ -72,10 +72,10 @@ struct KubeMount {
 /// What the container gets.
 struct KubeAnswer {
   std::map<std::string, std::string> variables;
-  std::vector<std::string> nodes;  // device nodes, under the same path inside
+  std::vector<std::string> nodes;  // device nodes; they have the same path in the container
   std::vector<KubeMount> mounts;
   std::vector<std::string> cdi;
-  std::map<std::string, std::uint64_t> limits;  // uuid → bytes; enforced by the guard
+  std::map<std::string, std::uint64_t> limits;  // limit in bytes by uuid, which the guard enforces
 };
 
 /// Fails with kNotFound (E1031) if `ids` is empty or an id was not offered, and with kUnavailable
@@ -84,14 +84,15 @@ struct KubeAnswer {
                                              const std::vector<KubeUnit>& units,
                                              const KubeConfig& config);
 
-/// The node's folder of the guard's files, to which kube_answer's limits are written.
+/// The folder on the node for the guard's files, to which the limits from kube_answer() are
+/// written.
 struct KubeGuard {
   std::string library, limits, usage;
 };
 void add_guard(KubeAnswer& answer, const KubeGuard& files);
 
-/// Converts to one line of JSON and back, because another process than the kubelet's server reads
-/// the drivers. Fails with kInvalidArgument (E1033).
+/// Converts units to one line of JSON and back. Needed because the drivers are read in another
+/// process than the server for the kubelet. Fails with kInvalidArgument (E1033).
 [[nodiscard]] std::string units_line(const std::vector<KubeUnit>& units);
 [[nodiscard]] Result<std::vector<KubeUnit>> units_in(const std::string& line);
 

@@ -46,7 +46,8 @@ class Comparison {
     return std::find(line.nodes.begin(), line.nodes.end(), own) != line.nodes.end();
   }
 
-  /// "gpu:rtx_3090:4(S:0),shard:16" → {"gpu:rtx_3090" → 4, "shard" → 16}.
+  /// The resources that the configuration promises: {"gpu:rtx_3090" → 4, "shard" → 16} for
+  /// "gpu:rtx_3090:4(S:0),shard:16".
   [[nodiscard]] std::map<std::string, std::uint64_t> promised() const {
     std::map<std::string, std::uint64_t> counts;
     const auto at = node_->words.find("gres");

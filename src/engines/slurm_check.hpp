@@ -1,4 +1,4 @@
-// Whether a Slurm configuration matches the machine. Pure, so that tests can use any machine.
+// Compares a Slurm configuration with the machine. Pure, so that tests can use any machine.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace berth::engines {
 
-/// `id` is stable; both sentences are for people, translated.
+/// A difference between them. `id` is stable; both sentences are for people and translated.
 struct Difference {
   std::string id, what, fix;
 };
@@ -19,11 +19,11 @@ struct Difference {
 struct SlurmMachine {
   GresNode node;
   std::function<bool(const std::string&)> file_exists;
-  std::string plugin_folder;     // the folder of gres_gpu.so; "": not found
+  std::string plugin_folder;     // the folder that contains gres_gpu.so; "" not found
   bool has_nvml_plugin = false;  // gpu_nvml.so is in the same folder
 };
 
-/// Returns the differences. `name`: this machine's node name in slurm.conf.
+/// Returns the differences. `name` is the name of this machine's node in slurm.conf.
 [[nodiscard]] std::vector<Difference> differences(const SlurmConfig& config,
                                                   const SlurmMachine& machine,
                                                   const std::string& name);

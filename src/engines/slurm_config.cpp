@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMostNames = 65'536;
 constexpr int kMostIncludes = 8;
 
-/// "n[1-2],m" → "n[1-2]" and "m": commas in brackets are not separators.
+/// Splits a list at commas, except those in brackets: "n[1-2],m" → "n[1-2]" and "m".
 std::vector<std::string_view> listed(std::string_view value) {
   std::vector<std::string_view> found;
   bool inside = false;
@@ -29,7 +29,8 @@ std::vector<std::string_view> listed(std::string_view value) {
   return found;
 }
 
-/// "1-3,07" → "1", "2", "3", "07": leading zeros are part of a name.
+/// Adds the names for a list of numbers: "1-3,07" → "1", "2", "3", "07". Leading zeros are part of
+/// a name.
 void add_numbers(std::string_view head, std::string_view numbers, std::string_view tail,
                  std::vector<std::string>& names) {
   for (const std::string_view part : split(numbers, ',')) {
@@ -74,7 +75,7 @@ std::string value_of(const SlurmWords& words, std::string_view key) {
   return at == words.end() ? "" : at->second;
 }
 
-/// The text with its included files, as far as they can be read.
+/// The text with the files that it includes, as far as they can be read.
 std::string with_includes(const std::string& folder, std::string_view text, int depth) {
   std::string all;
   for (const std::string& line : doctor::joined_lines(text, true)) {

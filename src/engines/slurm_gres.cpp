@@ -11,7 +11,7 @@
 namespace berth::engines {
 namespace {
 
-/// "gpu0/gi7/ci0/access" → 0, 7, 0; -1 for a missing part.
+/// The numbers in a name: 0, 7, 0 for "gpu0/gi7/ci0/access"; -1 for a part that is missing.
 struct MigName {
   long gpu = -1, gpu_instance = -1, compute_instance = -1;
 };
@@ -36,7 +36,7 @@ std::string file_of(const model::Device& device) {
              : "/dev/dri/renderD" + std::to_string(*device.minor_number);
 }
 
-/// "MIG 1g.10gb" → "1g.10gb".
+/// The profile of a partition: "1g.10gb" for "MIG 1g.10gb".
 std::string profile_of(const model::Partition& part) {
   std::string_view name = part.name;
   if (name.starts_with("MIG ")) name.remove_prefix(4);
@@ -99,7 +99,8 @@ void add_device(const model::Device& device, const GresNode& around, const MigMi
   add_slices(device, minors, one, node);
 }
 
-/// "/dev/nvidia0", "/dev/nvidia1" → "/dev/nvidia[0-1]"; different prefixes are separated by commas.
+/// Combines files: "/dev/nvidia[0-1]" for "/dev/nvidia0", "/dev/nvidia1". Different prefixes are
+/// separated by commas.
 std::string joined_files(const std::vector<std::string>& files) {
   std::string out;
   for (std::size_t i = 0; i < files.size();) {
@@ -122,7 +123,7 @@ bool is_consecutive(const std::string& one, const std::string& next) {
   return joined_files({one, next}).find('[') != std::string::npos;
 }
 
-/// Adjacent GPUs of one kind share a line.
+/// Combines adjacent GPUs of one kind into one line.
 std::vector<Gres> grouped(const std::vector<Gres>& gpus) {
   std::vector<Gres> groups;
   for (const Gres& one : gpus) {

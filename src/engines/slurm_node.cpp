@@ -21,7 +21,7 @@ const model::Device* with_minor(const model::Snapshot& snapshot, int number) {
   return nullptr;
 }
 
-/// "State=IDLE+DRAIN" → "IDLE+DRAIN"; fields are separated by blanks.
+/// The value of a field in a line: "IDLE+DRAIN" for "State=IDLE+DRAIN". Blanks separate fields.
 std::string_view field(std::string_view line, std::string_view name) {
   std::size_t at = 0;
   while ((at = line.find(name, at)) != std::string_view::npos) {

@@ -1,5 +1,5 @@
-// The health of a node for Slurm: which of its GPUs are unfit, and how to change the node's state.
-// Pure.
+// The health of a node, for Slurm: which of its GPUs are unfit, and how to change the state of the
+// node. Pure.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,22 @@
 
 namespace berth::engines {
 
-/// The prefix of our reasons; only nodes with it are resumed.
+/// The prefix of reasons that Berth sets. Only nodes with such a reason are resumed.
 inline constexpr std::string_view kReasonMark = "berth: ";
 
-/// "0-1,3" of SLURM_JOB_GPUS → the numbers; nullopt for any other text.
+/// The numbers in a list such as "0-1,3" of SLURM_JOB_GPUS; nullopt for any other text.
 [[nodiscard]] std::optional<std::vector<int>> job_gpus(std::string_view list);
-/// The numbers of NVIDIA's device files in gres.conf for this node; empty if there are none.
+/// The numbers of NVIDIA's device files that gres.conf has for this node; empty if there are none.
 [[nodiscard]] std::vector<int> configured_gpus(const SlurmConfig& config, const std::string& node);
-/// The numbers of the existing GPUs.
+/// The numbers of the GPUs that exist.
 [[nodiscard]] std::vector<int> gpus_here(const model::Snapshot& snapshot);
 
-/// "berth: GPU 1: lost; GPU 3: not there"; "" if all are fit. In English, at most 200 bytes.
+/// The reason for Slurm: "berth: GPU 1: lost; GPU 3: not there"; "" if all are fit. In English, at
+/// most 200 bytes.
 [[nodiscard]] std::string unfit_reason(const model::Snapshot& snapshot,
                                        const std::vector<int>& numbers);
 
-/// The node's state in Slurm.
+/// The state of the node in Slurm.
 struct NodeState {
   bool drained = false;
   std::string reason;
@@ -35,8 +36,8 @@ struct NodeState {
 [[nodiscard]] std::optional<NodeState> node_state(std::string_view line);
 
 enum class NodeAction : unsigned char { kNone, kDrain, kResume };
-/// A node that was drained by someone else is left alone; one that we drained is resumed if `unfit`
-/// is empty.
+/// What to do with the node. If another program or person drained it, it is left alone. If Berth
+/// drained it, it is resumed once `unfit` is empty.
 [[nodiscard]] NodeAction action_for(const std::string& unfit, const NodeState& state);
 
 }  // namespace berth::engines
