@@ -85,7 +85,7 @@ Result<pid_t> start_child(const std::vector<std::string>& command,
   ssize_t n = 0;
   do n = read(read_end.get(), &number, sizeof(number));
   while (n < 0 && errno == EINTR);
-  if (n != sizeof(number)) return pid;  // closed by exec: the command runs
+  if (n != sizeof(number)) return pid;  // the pipe was closed by exec, so the command runs
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   return cannot_run(command.front(), number);

@@ -1,5 +1,5 @@
-// Hides a symbol by changing the first letter of its name in the library's string table: dlsym()
-// still finds the hash's place, but the name there no longer matches.
+// Hides a function by changing the first letter of its name in the library's string table. dlsym()
+// still finds the entry by its hash, but the name no longer matches.
 #include "sim/driver_library.hpp"
 
 #include <elf.h>
@@ -27,7 +27,7 @@ std::string_view since() {
   return between(berth_nvml_since, berth_nvml_since_end);
 }
 
-/// The part of the file with the names of dynamic symbols; {0, 0} if it is not an ELF file for this
+/// Where the names of dynamic symbols are in the file; {0, 0} if it is not an ELF file for this
 /// machine.
 struct Range {
   std::size_t at = 0, size = 0;
@@ -79,8 +79,9 @@ std::string driver_library(std::uint32_t driver_major) {
     if (line.empty() || line[0] == '#' || blank == std::string_view::npos) continue;
     const auto branch = to_number(line.substr(blank + 1));
     if (!branch || *branch <= static_cast<std::int64_t>(driver_major)) continue;
-    std::string whole(1,
-                      '\0');  // with both neighbours' terminators, so that only whole names match
+    std::string whole(
+        1,
+        '\0');  // include the zero bytes on both sides, so that only whole names match
     whole.append(line.substr(0, blank)).push_back('\0');
     const auto at = file.find(whole, names.at);
     if (at != std::string::npos && at + whole.size() <= names.at + names.size) file[at + 1] = '-';

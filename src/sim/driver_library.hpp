@@ -1,5 +1,5 @@
-// The simulated libnvidia-ml.so.1 inside Berth, adapted to the driver's version: functions that
-// came later are hidden, so that dlsym() does not find them.
+// The simulated libnvidia-ml.so.1 inside Berth, adapted to the version of the driver: newer
+// functions are hidden, so that dlsym() does not find them.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace berth::sim {
 
-/// NVML's function names in the order of the call counters.
+/// The names of NVML's functions, in the order of the call counters.
 [[nodiscard]] std::vector<std::string_view> driver_functions();
-/// The contents of the library's file.
+/// The content of the library file.
 [[nodiscard]] std::string driver_library(std::uint32_t driver_major);
-/// The contents of the simulated libcuda.so.1; the same for every machine.
+/// The content of the simulated libcuda.so.1, which is the same for every machine.
 [[nodiscard]] std::string_view cuda_library();
 /// The program that plays a user of a simulated GPU.
 [[nodiscard]] std::string_view sleeper_program();
