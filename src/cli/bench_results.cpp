@@ -18,7 +18,7 @@ constexpr std::size_t kLargestFile = 16 << 20;
 constexpr double kSlowerPercent = 5;
 constexpr double kLargestSize = 1ULL << 40;
 
-/// 148e9 → "148 G"; three significant digits and a decimal prefix.
+/// A value with three significant digits and a decimal prefix: "148 G" for 148e9.
 std::string show_metric(double value) {
   constexpr std::string_view kPrefixes = " kMGTPE";
   std::size_t prefix = 0;
@@ -50,7 +50,8 @@ std::string computed_by(const std::string& library) {
   return printable(library.substr(library.rfind('/') + 1));
 }
 
-/// `peak`, `naive`: whether any row has one; a column without any is left out.
+/// Adds a row. `peak`, `naive`: whether any row has such a value; a column without values is left
+/// out.
 void add_row(output::Table& table, const BenchRow& row, bool peak, bool naive) {
   const std::string device = fmt::format("{}", row.device->index);
   if (!row.times) {
@@ -187,7 +188,7 @@ Result<EarlierResults> read_results(const std::string& file) {
   for (const Json& row : *results) {
     if (!row.is_object()) continue;
     const auto seconds = number_in(row, "median_seconds", 1e6);
-    if (!seconds || *seconds <= 0) continue;  // the case failed then
+    if (!seconds || *seconds <= 0) continue;  // the case failed in the earlier run
     EarlierResult one;
     one.seconds = *seconds;
     one.spread_percent = number_in(row, "spread_percent", 1e6).value_or(0);

@@ -1,5 +1,5 @@
-// The results of `berth bench`: figures, the comparison with earlier ones, and both as text and
-// JSON.
+// The results of `berth bench`: figures, their comparison with earlier ones, and both as text and
+// as JSON.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +28,15 @@ struct BenchRow {
   bench::Case one{};
   Result<bench::Measured> measured{bench::Measured{}};
   std::optional<bench::Statistics> times;   // absent: it failed
-  std::optional<double> peak_per_second{};  // from the catalogue: flop or bytes
+  std::optional<double> peak_per_second{};  // flop or bytes per second from the catalogue
   std::optional<EarlierResult> earlier{};
 
   [[nodiscard]] std::optional<double> work_per_second() const;
   /// Absent: not checked.
   [[nodiscard]] std::optional<bool> is_right() const;
-  /// Of the speed: -10 is a tenth slower than earlier.
+  /// Change of the speed: -10 means a tenth slower than earlier.
   [[nodiscard]] std::optional<double> change_percent() const;
-  /// By more than 5 % and by more than both spreads.
+  /// Whether it is slower by more than 5 %, and by more than both spreads.
   [[nodiscard]] bool is_slower() const;
 };
 
@@ -53,9 +53,9 @@ struct BenchReport {
   int threads = 1;
 };
 
-/// Identifies a case on a device across runs.
+/// A key for a case on a device that is the same in every run.
 [[nodiscard]] std::string result_key(const model::Device& device, std::string_view case_key);
-/// The results in a file of --save. Fails with kInvalidArgument: E1057.
+/// Reads the results from a file that --save wrote. Fails with kInvalidArgument: E1057.
 [[nodiscard]] Result<EarlierResults> read_results(const std::string& file);
 
 [[nodiscard]] std::string bench_json(const BenchReport& report);

@@ -23,7 +23,7 @@ namespace berth::cli {
 namespace {
 
 constexpr std::int64_t kMostSeconds = 600;
-/// Starting a platform and compiling takes seconds; probing and checking take as long as measuring.
+/// Starting a platform and compiling takes seconds. Probing and checking take as long as measuring.
 constexpr std::chrono::seconds kStartTime(60);
 constexpr int kTimesSeconds = 4;
 
@@ -54,7 +54,7 @@ Result<Choice> choice_of(const Arguments& arguments) {
   return choice;
 }
 
-/// Why a device that the user did not name is left alone; "": it is not.
+/// Why a device that the user did not name is skipped; "" if it is not.
 std::string busy_reason(const model::Snapshot& snapshot, const model::Device& device) {
   if (device.kind != model::DeviceKind::kGpu) return {};
   if (model::users_unknown(device)) return text("who uses it is not known");
@@ -64,7 +64,7 @@ std::string busy_reason(const model::Snapshot& snapshot, const model::Device& de
   return {};
 }
 
-/// The devices to measure, and why others are not.
+/// The devices to measure. Also says why others are skipped.
 Result<std::vector<const model::Device*>> devices_of(const model::Snapshot& snapshot,
                                                      const Arguments& arguments,
                                                      std::vector<SkippedDevice>& skipped) {
@@ -92,7 +92,7 @@ Result<std::vector<const model::Device*>> devices_of(const model::Snapshot& snap
   return chosen;
 }
 
-/// nullopt: no back end reaches the device.
+/// The target for a device; nullopt if no back end supports it.
 std::optional<bench::Target> target_of(const model::Device& device, const model::Host& host) {
   bench::Target target;
   target.threads = std::max(host.cpu.cores_usable, 1);
@@ -107,7 +107,7 @@ std::optional<bench::Target> target_of(const model::Device& device, const model:
   return target;
 }
 
-/// The published peak that the case can reach at most; absent if the catalogue has none.
+/// The published peak rate, which the case cannot exceed; absent if the catalogue has none.
 std::optional<double> peak_of(const model::Device& device, const bench::Case& one) {
   if (device.kind == model::DeviceKind::kCpu) return std::nullopt;
   const auto gpu = plan::find_gpu(device.name);
@@ -125,7 +125,7 @@ Error not_written(const std::string& path, int problem) {
           "berth bench --save ~/bench.json"};
 }
 
-/// Whether the file can be created, before minutes of measuring.
+/// Checks that the file can be created, before the minutes of measuring.
 Status check_folder(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -133,7 +133,7 @@ Status check_folder(const std::string& path) {
   return Done{};
 }
 
-/// Writes a file beside the wanted one, which it replaces when it is complete.
+/// Writes a temporary file in the same folder, and renames it when it is complete.
 Status save(const std::string& path, std::string_view bytes) {
   const std::string draft = path + ".part";
   const Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
@@ -152,7 +152,7 @@ Status save(const std::string& path, std::string_view bytes) {
   return not_written(path, problem);
 }
 
-/// Runs one case; nullopt if the device cannot do it and the user did not ask for it by name.
+/// Runs one case. nullopt if the device does not support it and the user did not name it.
 std::optional<BenchRow> run_case(const model::Device& device, const bench::Target& target,
                                  const bench::Case& one, const Choice& choice,
                                  const EarlierResults& earlier) {
@@ -160,7 +160,7 @@ std::optional<BenchRow> run_case(const model::Device& device, const bench::Targe
   row.device = &device, row.one = one;
   if (const auto found = earlier.find(result_key(device, one.key)); found != earlier.end())
     row.earlier = found->second;
-  // The same size as before, so that the comparison is fair.
+  // Use the same size as the earlier run, so that the results are comparable.
   const bench::Effort effort{choice.seconds, row.earlier ? row.earlier->size : 0};
   const auto deadline =
       kStartTime + std::chrono::seconds(kTimesSeconds * static_cast<int>(choice.seconds));

@@ -9,7 +9,7 @@
 namespace berth::cli {
 namespace {
 
-/// "-d,--device" → "--device": the key is the long name.
+/// The key of an option is its long name: "--device" for "-d,--device".
 std::string key_of(const Option& option) {
   const std::string names = option.names;
   const auto at = names.rfind("--");
@@ -25,7 +25,7 @@ void add(CLI::App& app, const Option& option, std::vector<std::string>& into) {
            option.names, [&into](const std::vector<std::string>& values) { into = values; })
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->allow_extra_args(false);  // the next word is an operand
+        ->allow_extra_args(false);  // the next word is an operand, not another value
   }
 }
 
@@ -53,7 +53,8 @@ Error usage_error(const Verb& verb, const char* id, std::string message, const s
   return {ErrorCode::kInvalidArgument, id, std::move(message), guess + shown(verb) + " --help"};
 }
 
-/// CLI11's messages begin with the option's name: "--device: 1 required TEXT missing".
+/// Converts an error of CLI11. Its messages begin with the option's name: "--device: 1 required
+/// TEXT missing".
 Error parse_error(const Verb& verb, const CLI::ParseError& problem) {
   const std::string what = problem.what();
   const std::string name = what.substr(0, what.find_first_of(": "));
@@ -81,7 +82,7 @@ std::optional<Error> check_choices(const Verb& verb, const Option& option,
   const auto allowed = choices(option);
   if (allowed.empty()) return std::nullopt;
   for (const std::string& whole : given) {
-    // A locale's name stands for its language.
+    // For --lang, the name of a locale counts as its language.
     const std::string value =
         key_of(option) == "--lang" ? whole.substr(0, whole.find_first_of("_-.@")) : whole;
     if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) continue;
@@ -94,13 +95,13 @@ std::optional<Error> check_choices(const Verb& verb, const Option& option,
   return std::nullopt;
 }
 
-/// Sorts what CLI11 did not parse: the command, operands, and unknown options.
+/// Sorts the words that CLI11 did not parse: the command, operands, and unknown options.
 Result<Arguments> place_extras(const Verb& verb, Arguments arguments,
                                std::vector<std::string> extras,
                                const std::vector<std::string>& known) {
   for (const std::string& word : extras) {
     if (word.size() < 2 || word[0] != '-') {
-      if (verb.takes_command) break;  // the command and its own options
+      if (verb.takes_command) break;  // the rest is the command and its own options
       continue;
     }
     const std::string name = word.substr(0, word.find('='));
@@ -112,7 +113,7 @@ Result<Arguments> place_extras(const Verb& verb, Arguments arguments,
     return arguments;
   }
   arguments.positional = std::move(extras);
-  // Operands before the command, as in "[FILE…] [-- COMMAND…]".
+  // There may be operands before the command, as in "[FILE…] [-- COMMAND…]".
   if (std::string_view(verb.operands).find("-- COMMAND") != std::string_view::npos)
     return arguments;
   for (std::string& word : arguments.command) arguments.positional.push_back(std::move(word));
@@ -146,7 +147,7 @@ Result<Arguments> parse(const Verb& verb, const std::vector<std::string>& words)
     }
   }
   try {
-    std::reverse(mine.begin(), mine.end());  // CLI11 takes its words from the back
+    std::reverse(mine.begin(), mine.end());  // CLI11 takes words from the end of the list
     app.parse(mine);
   } catch (const CLI::ParseError& problem) {
     return parse_error(verb, problem);

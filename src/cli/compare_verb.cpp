@@ -1,5 +1,5 @@
-// `berth compare`: runs a program in several settings, one after another in rounds, and says which
-// is best.
+// `berth compare`: runs a program with several settings, one after another in rounds, and says
+// which setting is best.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ using model::SettingResult;
 
 constexpr std::int64_t kMostGpus = 1024, kMostThreads = 8192, kMostRuns = 1000;
 
-/// "1,4,8", or several options.
+/// The numbers in an option: "1,4,8", or the option several times.
 Result<std::vector<int>> numbers_of(const Arguments& arguments, const char* option,
                                     std::int64_t most) {
   std::vector<int> numbers;
@@ -104,7 +104,7 @@ Result<compare::Wish> wish_of(const Arguments& arguments) {
   return wish;
 }
 
-/// Which output is compared, and how. `what` is "" for none, "-" for standard output.
+/// Which output is compared, and how. `what` is "" for none and "-" for standard output.
 struct OutputWish {
   std::string what;
   std::vector<std::string> lines;
@@ -131,7 +131,7 @@ Result<OutputWish> output_wish_of(const Arguments& arguments) {
   return wish;
 }
 
-/// Everything of one comparison that the rounds need.
+/// Runs the rounds of one comparison, and holds the data that they need.
 class Rounds {
  public:
   Rounds(const Context& context, Comparison& comparison, OutputWish output,
@@ -144,7 +144,7 @@ class Rounds {
         applied_(comparison.settings.size(), false) {}
 
   /// Each round runs every setting once, so that a machine that slows down slows all of them. The
-  /// first rounds warm up caches, and do not count.
+  /// first rounds only warm up caches; their times are not used.
   Status run() {
     if (auto made = make_folder(); !made) return made;
     const int rounds = comparison_.warmups + comparison_.runs;
@@ -194,7 +194,7 @@ class Rounds {
     return Done{};
   }
 
-  /// The time of the last run, for somebody who watches.
+  /// Shows the time of the last run on a terminal.
   void show_progress(const SettingResult& result, int round, int rounds, const Trial& trial) const {
     if (!context_.err_terminal.tty || context_.json) return;
     const std::string time =
@@ -236,7 +236,7 @@ class Rounds {
     return Done{};
   }
 
-  /// A setting whose output differs from that of the first one that finished cannot win.
+  /// A setting cannot win if its output differs from that of the first setting that finished.
   void check_outputs() {
     const compare::OutputSeries* reference = nullptr;
     for (std::size_t i = 0; i < outputs_.size() && !output_.what.empty(); ++i) {
@@ -257,7 +257,8 @@ class Rounds {
   std::vector<bool> applied_;
 };
 
-/// Opened before the first run, so that a wrong name is reported before hours of work.
+/// Opens the file for the picture. This is done before the first run, so that a wrong name is
+/// reported before hours of work.
 Result<Descriptor> open_picture(const Arguments& arguments) {
   const auto path = arguments.value("--svg");
   if (!path) return Descriptor();
@@ -270,7 +271,8 @@ Result<Descriptor> open_picture(const Arguments& arguments) {
 }
 
 Status write_picture(const Arguments& arguments, const Descriptor& file, std::string_view svg) {
-  bool written = ::ftruncate(file.get(), 0) == 0 || errno == EINVAL;  // a pipe has no length
+  bool written = ::ftruncate(file.get(), 0) == 0 ||
+                 errno == EINVAL;  // the file may be a pipe, which has no length
   while (written && !svg.empty()) {
     const ssize_t n = ::write(file.get(), svg.data(), svg.size());
     if (n < 0 && errno == EINTR) continue;
@@ -284,7 +286,7 @@ Status write_picture(const Arguments& arguments, const Descriptor& file, std::st
                "df -h ."};
 }
 
-/// Finds out what this machine has by a dry run.
+/// Finds out what this machine has, by a dry run of `berth run`.
 Result<compare::Machine> machine_for(const Context& context, const compare::Wish& wish,
                                      Comparison& comparison, const compare::HeldSignals& signals) {
   compare::Machine machine;

@@ -20,19 +20,19 @@ std::vector<std::string_view> names_of(const Option& option) {
   return out;
 }
 
-/// Quotes text in single quotes for any of the three shells; our texts contain no backslashes.
+/// Puts text in single quotes, for any of the three shells. The texts contain no backslashes.
 std::string quoted(std::string_view text, std::string_view apostrophe) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string(apostrophe) : std::string(1, c);
   return out + "'";
 }
 
-/// Suggestions for values that may also be something else: machines (or files), faults (with device
+/// Suggestions for values that can also be something else: machines (or files), faults (with device
 /// and time).
 struct Suggestions {
   std::vector<std::string_view> words;
   bool or_file = false;
-  bool devices = false;  // this machine's devices: `berth help --words devices`
+  bool devices = false;  // suggest this machine's devices: `berth help --words devices`
 };
 Suggestions suggestions(const Option& option) {
   const std::string_view value = option.value == nullptr ? "" : option.value;
@@ -76,8 +76,8 @@ std::string joined(const std::vector<std::string_view>& words, char with) {
   return out;
 }
 
-/// The cases of a bash `case`: the verb's options, which of them take a value, and the possible
-/// values.
+/// The branches of a bash `case` for one verb: its options, which of them take a value, and the
+/// possible values.
 std::string bash_arm(const Verb& verb) {
   std::string all, with_value, values;
   each_option(verb, [&](const Option& option) {
@@ -147,7 +147,7 @@ complete -F _berth berth
   return out;
 }
 
-/// "(-d --device)"{-d,--device}"[says]:LIST:(a b)", the syntax of _arguments.
+/// An option in the syntax of zsh's _arguments: "(-d --device)"{-d,--device}"[says]:LIST:(a b)".
 std::string zsh_option(const Option& option) {
   const auto names = names_of(option);
   std::string says;

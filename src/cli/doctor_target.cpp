@@ -28,9 +28,9 @@
 namespace berth::cli {
 namespace {
 
-// Limit for an endless pipe.
+// A limit, because a pipe can be endless.
 constexpr std::size_t kMostBytes = 256 << 20;
-// Counting the lines of more text would take too long.
+// Lines of longer texts are not counted, because it would take too long.
 constexpr std::size_t kMostCounted = 512 << 20;
 
 Error no_python(const std::string& what, const std::string& why, std::string hint) {
@@ -38,7 +38,8 @@ Error no_python(const std::string& what, const std::string& why, std::string hin
           text("there is no Python at {}: {}", printable(what), why), std::move(hint)};
 }
 
-/// Expands ~ in "--venv=~/x": shells expand it only at the beginning of a word.
+/// Makes a path absolute. Also expands ~ in "--venv=~/x", because shells expand it only at the
+/// beginning of a word.
 std::string absolute(const std::string& path) {
   const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): before any thread
   if ((path == "~" || path.starts_with("~/")) && home != nullptr) return home + path.substr(1);
@@ -48,7 +49,7 @@ std::string absolute(const std::string& path) {
              : std::filesystem::absolute(path, ignored).lexically_normal().string();
 }
 
-/// Looks up "python3.11" without a folder in PATH, as a shell does.
+/// Finds a name without a folder, such as "python3.11", in PATH, as a shell does.
 std::string python_named(const doctor::Sources& sources, const std::string& word) {
   if (word.find('/') != std::string::npos || word.empty() || sources.tree.exists(absolute(word)))
     return absolute(word);
@@ -60,8 +61,7 @@ std::string python_named(const doctor::Sources& sources, const std::string& word
   return absolute(word);
 }
 
-/// Suggests what the user probably meant by a folder given as a program, or a program given as a
-/// folder.
+/// Suggests what the user probably meant by naming a folder as a program, or a program as a folder.
 std::string meant_python(const doctor::Tree& tree, const std::string& path) {
   if (tree.exists(path + "/bin/python")) return "berth doctor --venv " + shell_word(path);
   const auto node = tree.node(path);
@@ -69,7 +69,7 @@ std::string meant_python(const doctor::Tree& tree, const std::string& path) {
   return "berth doctor --python \"$(command -v python3)\"";
 }
 
-/// Suggests a new environment beside one whose Python is gone. The old one must not be touched:
+/// Suggests a new environment next to one whose Python is missing. The old one must not be changed:
 /// `venv --clear` would delete its files, and `--upgrade` keeps a broken link.
 std::string beside(const doctor::Tree& tree, const std::string& venv, const std::string& place) {
   const auto trimmed = [](std::string path) {
@@ -87,8 +87,8 @@ std::string beside(const doctor::Tree& tree, const std::string& venv, const std:
   }
 }
 
-/// If the user named something inside an environment, suggests the environment; otherwise how to
-/// create one.
+/// If the user named a path inside an environment, suggests the environment; otherwise suggests how
+/// to create one.
 std::string meant_venv(const doctor::Tree& tree, const std::string& venv, const std::string& place,
                        bool is_venv) {
   const std::string shown = shell_word(printable(venv.starts_with('~') ? place : venv));
@@ -137,7 +137,8 @@ Error not_in_pyenv(const doctor::Tree& tree, const std::string& word, const std:
                                        " berth doctor --python " + shell_word(printable(word)));
 }
 
-/// Sets the interpreter that the options name; in a bundle, a path on the recorded machine.
+/// Sets the interpreter that the options name. For a bundle, this is a path on the recorded
+/// machine.
 Status choose_python(const Context& context, doctor::Sources& sources) {
   const bool recorded = context.arguments.has("--from");
   const auto place = [&](const std::string& path) { return recorded ? path : absolute(path); };
@@ -175,7 +176,7 @@ Result<doctor::Sources> sources_of(const Context& context) {
   return doctor::this_machine(depth);
 }
 
-/// Makes the command the target: its variables, its Python, its program.
+/// Makes the command the target: uses its variables, its Python and its program.
 Result<model::CommandSeen> follow_command(const Context& context, doctor::Sources& sources) {
   const doctor::Environment before = sources.process.environment.value_or({});
   std::error_code ignored;
@@ -190,7 +191,7 @@ Result<model::CommandSeen> follow_command(const Context& context, doctor::Source
       seen.environment.emplace_back(name, value);
   for (const auto& [name, value] : before)
     if (!found->environment.contains(name)) seen.environment.emplace_back(name, std::nullopt);
-  // Show paths relative to the current folder.
+  // Shows paths relative to the current folder.
   for (const std::string& file : found->files)
     seen.files.push_back(file.starts_with(here + "/") ? file.substr(here.size() + 1) : file);
   seen.notes = found->notes;
@@ -207,10 +208,10 @@ Error unreadable_text(const std::string& path, const std::string& why) {
           "python train.py 2>&1 | berth doctor --error -"};
 }
 
-/// The kept end of a text.
+/// The last part of a text, which is what is kept.
 struct EndOfText {
   std::string bytes;
-  long lines_before = 0;  // -1: too many to count
+  long lines_before = 0;  // number of lines before it; -1: too many to count
 };
 
 long lines_in(std::string_view bytes) {
@@ -235,12 +236,12 @@ long lines_up_to(int file, off_t end) {
   return lines;
 }
 
-/// Whether the file is a named pipe without a writer for a second. Adds what it reads in that time
-/// to `bytes`.
+/// Whether the file is a named pipe that has no writer for a second. Data that is read during this
+/// time is added to `bytes`.
 bool has_no_writer(int file, std::string& bytes) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(file);
-  // In a shell's <(…) the other end existed and may have exited.
+  // For a shell's <(…), the writer existed and may already have exited.
   if (::readlink(link.c_str(), target.data(), target.size()) < 1 || target[0] != '/') return false;
   for (int tries = 0; tries < 10; ++tries) {
     char one = 0;
@@ -252,8 +253,8 @@ bool has_no_writer(int file, std::string& bytes) {
   return true;
 }
 
-/// Reads the end of the text. Waits up to 10 s for a pipe (such as a shell's <(…)), without limit
-/// for stdin.
+/// Reads the last part of the text. Waits up to 10 s for a pipe (such as a shell's <(…)), and
+/// without a limit for stdin.
 Result<EndOfText> text_from(const std::string& path) {
   const bool is_stdin = path == "-";
   Descriptor file(is_stdin ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
@@ -303,8 +304,8 @@ void try_kernels(const Context& context, doctor::Sources& sources) {
   sources.request.probe = doctor::probe_target(sources, options);
 }
 
-/// Rejects empty values: an unset "$VENV" is empty, and would be taken for the current folder or
-/// the root.
+/// Rejects options with an empty value. An unset "$VENV" is empty, and would mean the current
+/// folder or the root.
 Status check_named(const Arguments& given) {
   const auto nothing = [](const std::string& what) {
     return Error{ErrorCode::kInvalidArgument, "E0825",
@@ -339,7 +340,7 @@ Status check_doctor_options(const Context& context) {
                      "berth doctor train.py"};
     if (given.has_separator) return no("FILE", "-- COMMAND");
   }
-  // Each of these options determines the Python; a bundle has its own.
+  // Each of these options determines the Python; a bundle contains its own.
   constexpr std::array<const char*, 5> kTargets{"--python", "--venv", "--conda", "--pid", "--from"};
   for (std::size_t i = 0; i < kTargets.size(); ++i)
     for (std::size_t j = i + 1; j < kTargets.size(); ++j)

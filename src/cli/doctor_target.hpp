@@ -11,8 +11,8 @@
 
 namespace berth::cli {
 
-/// What to examine: this machine, a process or a bundle; the Python and command in the options; a
-/// pasted error; and what --deep tried.
+/// What to examine: this machine, a process or a bundle; the Python and the command that the
+/// options name; a pasted error; and what --deep did.
 struct DoctorTarget {
   doctor::Sources sources;
   std::optional<model::CommandSeen> command;
@@ -22,11 +22,12 @@ struct DoctorTarget {
 /// Rejects options that exclude each other. Fails with E0808, E0821.
 [[nodiscard]] Status check_doctor_options(const Context& context);
 
-/// Reads the text named by --error; absent without the option. Fails with E0820.
+/// Reads the text that --error names; absent without this option. Fails with E0820.
 [[nodiscard]] Result<doctor::Fact<std::vector<doctor::Recognised>>> pasted_error(
     const Context& context);
 
-/// The interpreter that parses files: the target's, or "python3" if the target has none that runs.
+/// The interpreter for parsing files: that of the target, or "python3" if the target has none that
+/// runs.
 [[nodiscard]] Result<std::string> parsing_python(const Context& context);
 
 }  // namespace berth::cli

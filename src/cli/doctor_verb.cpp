@@ -28,7 +28,7 @@ namespace {
 
 using doctor::Rule;
 
-/// Ids of rules: first those about the machine, then those about files.
+/// Ids of all rules: first those about the machine, then those about files.
 std::vector<std::string> known_ids() {
   std::vector<std::string> known;
   for (const Rule& rule : doctor::all_rules()) known.emplace_back(rule.id);
@@ -56,7 +56,8 @@ void write_rule(output::JsonWriter& json, const Rule& rule) {
   json.field("refuted_by", tr(words.refuted_by));
 }
 
-/// "Python files, notebooks", from the letters in the row.
+/// The kinds of files to which a row applies: "Python files, notebooks", from the letters in the
+/// row.
 std::string kinds_of(const doctor::source::Row& row) {
   constexpr std::array<std::pair<char, const char*>, 6> kKinds{
       {{'p', msgid("Python files")},
@@ -89,7 +90,8 @@ std::string in_capitals(std::string_view word) {
   return id;
 }
 
-/// "torch.cuda.set_device('cpu'): raises …"; "…" stands for text from the file.
+/// What a rule about files reports: "torch.cuda.set_device('cpu'): raises …". "…" stands for text
+/// from the file.
 std::string about(const doctor::source::Row& row) {
   return fmt::format("{}: {}", row.seen, text(row.title, "…", "…"));
 }
@@ -107,7 +109,7 @@ void write_row(output::JsonWriter& json, const doctor::source::Row& row) {
   json.field("refuted_by", tr(doctor::words_of_rule(row.id).refuted_by));
 }
 
-/// Explains a rule about files: the first row as JSON, all rows as text.
+/// Explains a rule about files. As JSON, explains only its first row; as text, all rows.
 bool explain_source(const Context& context, const std::string& id) {
   std::string all;
   for (const doctor::source::Row& row : doctor::source::rows()) {
@@ -172,7 +174,7 @@ Result<int> explain(const Context& context, const std::string& word) {
   return 0;
 }
 
-/// Reads "HW01,DRV05" into upper-case ids; fails if one does not exist.
+/// The ids in a list such as "HW01,DRV05", in upper case; fails if one does not exist.
 Result<std::vector<std::string>> chosen(const Context& context) {
   const auto known = known_ids();
   std::vector<std::string> ids;
@@ -187,7 +189,7 @@ Result<std::vector<std::string>> chosen(const Context& context) {
   return ids;
 }
 
-/// Rejects rules about files for a machine, and other rules for files.
+/// Rejects rules about files if a machine is examined, and other rules if files are examined.
 Status check_only(const Context& context, const std::vector<std::string>& only) {
   if (only.empty() || context.arguments.has_separator) return Done{};
   const bool files = !context.arguments.positional.empty();
@@ -241,7 +243,7 @@ int show(const Context& context, const model::Diagnosis& diagnosis,
   return wrong || model::is_empty_look(diagnosis) ? 1 : 0;
 }
 
-/// Fails if the path is on a mount whose server does not answer; reading it would block.
+/// Fails if the path is on a mount whose server does not answer, because reading it would block.
 Status check_answers(const doctor::Tree& tree, const std::string& path) {
   std::error_code ignored;
   if (!tree.is_silent(std::filesystem::absolute(path, ignored).string())) return Done{};
@@ -310,7 +312,7 @@ void add_files(model::Diagnosis& diagnosis, const DoctorTarget& target,
   append(diagnosis.checked, of_files.checked);
 }
 
-/// Why there is no Python: none was found, or it could not be searched.
+/// Why there is no Python: none was found, or not all places could be searched.
 std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFacts& python) {
   if (python.interpreter) return "";
   if (!sources.python.empty()) return text("no Python: {} is not one", printable(sources.python));
@@ -322,7 +324,8 @@ std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFa
   return std::string(tr("no Python: none is in PATH"));
 }
 
-/// Without a GPU, no rule reports a CPU build of PyTorch, but its error message still shows one.
+/// Without a GPU, no rule reports a CPU build of PyTorch. The pasted error may still be about one,
+/// so it gets a note.
 void note_builds(const doctor::PythonFacts& python, std::vector<model::KnownMessage>& messages) {
   if (!python.torch || !python.torch->cuda.is_absent()) return;
   for (model::KnownMessage& one : messages)

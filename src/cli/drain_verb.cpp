@@ -1,5 +1,4 @@
-// `berth drain` and `undrain`: stop giving new jobs to devices, for maintenance. Running jobs
-// continue.
+// `berth drain` and `undrain`: devices get no new jobs, for maintenance. Running jobs continue.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +17,7 @@ struct Named {
   std::string unit, label;
 };
 
-/// The named units; a device includes all its partitions.
+/// The units that the user named. A device includes all its partitions.
 Result<std::vector<Named>> units_named(const Context& context) {
   const auto& words = context.arguments.positional;
   if (words.empty())

@@ -1,7 +1,7 @@
 // `berth env`: the variables that `berth run` with the same options would set, for eval, .env files
-// and containers. It makes the same plan as `berth run --dry-run`. stdout contains nothing else.
-// The choice and its reasons go to stderr as comments, so that the user sees them even if stdout is
-// evaluated.
+// and containers. It makes the same plan as `berth run --dry-run`. stdout contains only the
+// variables. The choice and its reasons go to stderr as comments, so that the user sees them even
+// if stdout is evaluated.
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -29,7 +29,7 @@ std::string comments(const model::Placement& placement, const model::Environment
   for (const model::Setting& one : environment.settings)
     if (one.action == model::Setting::Action::kKeep)
       out += commented(one.name + "=" + printable(one.value) + "  " + one.why);
-  // Variables cannot express the processors of a job.
+  // The CPUs of a job cannot be set by variables.
   if (!environment.cpus.empty())
     out += commented(
         text("berth run would also keep it on CPUs {0}: taskset -c {0} COMMAND", environment.cpus));
@@ -37,7 +37,7 @@ std::string comments(const model::Placement& placement, const model::Environment
   return out;
 }
 
-/// In a cluster job the cluster decides, so options cannot ask for anything.
+/// In a job of a cluster scheduler, the scheduler chooses the devices, so options have no effect.
 Result<int> print_job(const Context& context, const model::Request& request) {
   const char* option = !request.devices.empty()           ? "--devices"
                        : request.all_gpus.value_or(false) ? "--gpus all"

@@ -38,7 +38,7 @@ std::string blanks(int count) {
   return std::string(static_cast<std::size_t>(std::max(0, count)), ' ');
 }
 
-/// Two columns. The left one is at most `most` wide; a longer entry gets its own line.
+/// Prints two columns. The left one is at most `most` wide; a longer entry gets a line of its own.
 std::string two_columns(const std::vector<Row>& rows, int most, const Terminal& terminal) {
   const int width = std::min(terminal.width, kWidest);
   int left = 0;

@@ -13,7 +13,7 @@ namespace berth::cli {
 
 namespace {
 
-/// Values on this machine, one per line, for shell completion, which calls this at every key.
+/// Prints values of this machine, one per line. Shell completion calls this at every key press.
 std::string words_of(std::string_view kind) {
   std::string out;
   if (kind == "devices") {

@@ -47,7 +47,7 @@ Result<Period> asked_of(const Arguments& arguments, std::chrono::milliseconds us
   return asked;
 }
 
-/// Opens the history of this user's broker, or of the system broker.
+/// Opens the history of this user's broker or, if there is none, of the system broker.
 Result<watch::HistoryReader> open_history() {
   const std::string own = watch::history_file(system::state_folder());
   const std::string shared = watch::history_file(system::kSystemState);
@@ -55,7 +55,7 @@ Result<watch::HistoryReader> open_history() {
   return watch::HistoryReader::open(!has_own && ::access(shared.c_str(), F_OK) == 0 ? shared : own);
 }
 
-/// A step for a table with about thirty rows.
+/// The time step at which the table has about thirty rows.
 std::int64_t table_step(const Period& asked) {
   constexpr std::int64_t kRows = 30;
   for (const std::int64_t step : {1, 10, 30, 60, 300, 600, 1800, 3600, 10'800, 21'600, 86'400})

@@ -28,20 +28,21 @@ std::string between(std::string_view text, std::string_view before, std::string_
   return printable(trim(found).substr(0, 200));
 }
 
-/// The host that could not be reached: pip says host='…', uv and conda print an address.
+/// The host that could not be reached. pip writes host='…'; uv and conda write an address.
 std::string host_in(std::string_view text) {
   if (const std::string host = between(text, "host='", "'"); !host.empty()) return host;
   const std::size_t scheme = text.find("://");
   if (scheme == std::string_view::npos) return "";
   std::string_view rest = text.substr(scheme + 3);
   rest = rest.substr(0, rest.find_first_of("/ )`'\"\n"));
-  // Never show a user name or password.
+  // Do not show a user name or password.
   if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos)
     rest.remove_prefix(at + 1);
   return printable(rest.substr(0, 200));
 }
 
-/// "torch and jax" from pip's "Cannot install a and b because", or uv's "Because a depends on".
+/// The packages that exclude each other: "torch and jax" from pip's "Cannot install a and b
+/// because", or from uv's "Because a depends on".
 std::string conflict_in(std::string_view words) {
   if (const std::string both = between(words, "Cannot install ", " because these package versions");
       !both.empty())
@@ -57,7 +58,7 @@ bool is_offline(std::string_view words) {
                          "Could not connect", "Cannot connect to proxy"});
 }
 
-/// "403" if the proxy or the index answered with a code that refuses access.
+/// The HTTP code, such as "403", if the proxy or the index refused access.
 std::string refusal_in(std::string_view words) {
   for (const char* code : {"407", "403", "401"})
     for (const char* before : {"failed: ", "error: ", "error ", "status client error (", ": "})

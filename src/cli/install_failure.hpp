@@ -1,4 +1,5 @@
-// Why pip, uv or conda failed: a sentence and the next step, from their own last lines. Pure.
+// Why pip, uv or conda failed, from the last lines of their output: a sentence and the next step.
+// Pure.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ struct InstallFailure {
   std::string says;  // "": not recognised
   std::string hint;
 };
-/// `folder`: where the environment was to be made.
+/// `folder` is where the environment was to be created.
 [[nodiscard]] InstallFailure install_failure(std::string_view last_words,
                                              const std::string& folder);
 

@@ -48,7 +48,7 @@ Error needs_a_job(const char* verb) {
           "berth jobs"};
 }
 
-/// Jobs and arrays with this name: the unfinished ones, or the one that ended last.
+/// Jobs and arrays with this name: those that have not ended, or else the one that ended last.
 std::vector<JobId> meant(const std::vector<Job>& jobs, std::string_view name) {
   std::set<JobId> active;
   const Job* last = nullptr;
@@ -64,7 +64,7 @@ std::vector<JobId> meant(const std::vector<Job>& jobs, std::string_view name) {
   return {active.begin(), active.end()};
 }
 
-/// The first numbers, and how many others there are.
+/// Lists the first numbers, and says how many others there are.
 std::string some_of(const std::vector<JobId>& ids) {
   constexpr std::size_t kMost = 8;
   std::string out;
@@ -111,7 +111,7 @@ Result<JobCalls> JobCalls::reach_for(std::string_view word) {
                "berth jobs"};
 }
 
-/// Reconnects to the next broker.
+/// Connects to the next broker after the old one disconnected.
 Status JobCalls::again(const Error& error) {
   if (!client::went_away(error) || !following_.goes_on()) return error;
   auto next = client::reach_again(client_.socket());
@@ -151,7 +151,7 @@ Result<Job> JobCalls::job(JobId id) {
                text("name one of them: {}", output::job_number(found->front()))};
 }
 
-/// "7_3"; nullopt if the word has another form.
+/// The job that a word such as "7_3" names; nullopt if the word has another form.
 Result<std::optional<JobId>> JobCalls::task(const std::string& word) {
   const auto line = word.find('_');
   if (line == std::string::npos || !is_number(word.substr(0, line)) ||
@@ -252,7 +252,7 @@ Result<JobId> JobCalls::last(const char* verb) {
   if (!found) return found.error();
   if (found->empty()) return needs_a_job(verb);
   const Job& job = found->front();
-  // These two verbs accept a whole array.
+  // The verbs `wait` and `why` accept a whole array.
   const bool takes_array = verb == std::string_view("wait") || verb == std::string_view("why");
   return job.task && takes_array ? job.task->array : job.id;
 }

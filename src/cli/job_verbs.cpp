@@ -1,4 +1,4 @@
-// `berth wait`, `cancel`, `hold` and `release`: for each named job in order.
+// `berth wait`, `cancel`, `hold` and `release`: apply to each named job, in order.
 #include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ using model::JobId;
 using model::JobState;
 using Json = nlohmann::ordered_json;
 
-/// {"schema":1,"jobs":[…]} with the job or jobs of each answer, as the API returned them.
+/// The document {"schema":1,"jobs":[…]} with the jobs of each answer, as the API returned them.
 std::string document_of(const std::vector<client::Response>& answers) {
   Json document{{"schema", 1}, {"jobs", Json::array()}};
   for (const client::Response& one : answers) {
@@ -28,13 +28,13 @@ std::string document_of(const std::vector<client::Response>& answers) {
   return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Failures of Berth are 125: small numbers are exit codes of jobs.
+/// Failures of Berth have exit code 125, because small numbers are exit codes of jobs.
 int code_for_wait(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
 }
 
-/// A job that was told to end and then exited with 0 has not finished its work: 143, as if SIGTERM
-/// had killed it.
+/// The exit code for a job. A job that was cancelled and then exited with 0 has not finished its
+/// work: its code is 143, as if SIGTERM had killed it.
 int exit_code_of_job(const Job& job) {
   constexpr int kToldToEnd = 128 + SIGTERM;
   if (job.outcome && job.outcome->exit_code == 0 && job.state != JobState::kDone) return kToldToEnd;
@@ -50,7 +50,7 @@ std::string done_words(std::string_view what, const Job& job) {
                                          : text("job {} cancelled", number);
 }
 
-/// One line about an array's jobs that reached the wanted state.
+/// A line about the jobs of an array that reached the wanted state.
 std::string done_words(std::string_view what, const std::vector<Job>& jobs) {
   if (jobs.size() == 1) return done_words(what, jobs.front());
   const auto count = [&](JobState state) {
@@ -92,7 +92,7 @@ std::vector<JobId> ids_of_all(const Context& context, JobCalls& calls,
   return all;
 }
 
-/// Tries every job, even if an earlier one failed.
+/// Calls a function for every job, even if it failed for an earlier one.
 Result<int> for_each_job(const Context& context, const char* what) {
   const bool mine = context.arguments.has("--mine");
   if (mine && !context.arguments.positional.empty()) return contradiction("--mine", "JOB");
@@ -122,7 +122,7 @@ Result<int> for_each_job(const Context& context, const char* what) {
   return code;
 }
 
-/// Resolves all names before waiting for the first job.
+/// Finds all names before it waits for the first job.
 Result<std::vector<JobId>> ids_of(JobCalls& calls, const std::vector<std::string>& words) {
   std::vector<JobId> ids;
   for (const std::string& word : words) {
@@ -142,7 +142,7 @@ struct Awaited {
   std::vector<JobId> ids;
 };
 
-/// The named jobs, or the last own one if none is named.
+/// The jobs that are named, or else the caller's own last job.
 Result<Awaited> awaited(const Context& context) {
   const std::vector<std::string>& words = context.arguments.positional;
   if (words.empty()) {

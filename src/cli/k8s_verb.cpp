@@ -1,4 +1,5 @@
-// `berth k8s`: what Berth offers a kubelet on this machine, and the program that does it.
+// `berth k8s`: shows what Berth offers a kubelet on this machine, and starts the program that
+// offers it.
 #include <unistd.h>
 
 #include <cerrno>
@@ -87,7 +88,7 @@ Result<int> print_devices(const Context& context) {
   return 0;
 }
 
-/// Executes berth-k8s, which is beside this program if it was built.
+/// Executes berth-k8s, which is in the same folder as this program if it was built.
 Result<int> become_plugin(const Context& context) {
   const Arguments& given = context.arguments;
   const auto config = config_of(given);

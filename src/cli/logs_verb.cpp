@@ -1,4 +1,4 @@
-// `berth logs JOB`: a queued job's output, unchanged; with --follow until the job ends.
+// `berth logs JOB`: prints the output of a queued job unchanged; with --follow until the job ends.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ namespace {
 using model::Job;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGlance(100);  // maximum delay before a line is shown
+constexpr milliseconds kGlance(100);  // the longest delay until a line is shown
 
 Error no_log(const Job& job) {
   if (job.queued && job.uid != ::geteuid())
@@ -47,13 +47,13 @@ Error unreadable(const Job& job, int problem) {
           "ls -l " + printable(job.log)};
 }
 
-/// Follows a file that grows, may not exist yet, and is truncated if the job restarts. If an
-/// administrator may not open it, the broker reads it.
+/// Follows a file that grows. The file may not exist yet, and is truncated if the job restarts. If
+/// the caller is an administrator who may not open it, the broker reads it.
 class LogFile {
  public:
   LogFile(const Job& job, JobCalls& calls) : path_(job.log), job_(job.id), calls_(calls) {}
 
-  /// Returns an errno; 0: it is open. Rejects pipes and links.
+  /// Opens the file. Returns an errno, or 0 on success. Rejects pipes and links.
   int open() {
     if (file_) return 0;
     file_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
@@ -66,7 +66,7 @@ class LogFile {
     return EINVAL;
   }
 
-  /// Copies everything new up to the current end of the file. False if it could not be read or
+  /// Copies everything up to the current end of the file. Returns false if it could not be read or
   /// written.
   [[nodiscard]] bool copy_new(const Context& context) {
     if (is_told_) return copy_told(context);
@@ -84,7 +84,7 @@ class LogFile {
     return false;
   }
 
-  /// Moves the position so that only the last lines are copied.
+  /// Moves the read position so that only the last lines are copied.
   void go_to_last(std::int64_t lines) {
     if (is_told_) return;  // the broker can only read from the start
     at_ = size();
@@ -132,7 +132,7 @@ class LogFile {
   model::JobId job_;
   JobCalls& calls_;
   Descriptor file_;
-  bool is_told_ = false;  // read by the broker
+  bool is_told_ = false;  // the broker reads the file
   off_t at_ = 0;
 };
 
@@ -145,7 +145,7 @@ Result<std::optional<std::int64_t>> lines_wanted(const Context& context) {
   return std::optional(*number);
 }
 
-/// Programs read the file themselves, because a log may be larger than memory.
+/// The JSON document. Programs read the file themselves, because a log may be larger than memory.
 std::string document_of(const Job& job, LogFile& log) {
   const bool is_there = log.open() == 0 && !log.is_told();
   output::JsonWriter json;
@@ -160,7 +160,7 @@ std::string document_of(const Job& job, LogFile& log) {
   return json.finish();
 }
 
-/// Copies output until the job has ended, then the rest.
+/// Copies the output until the job has ended, and then the rest.
 Result<Job> follow(const Context& context, JobCalls& calls, Job job, LogFile& log) {
   while (!model::has_ended(job.state)) {
     auto ended = calls.ended(job.id, kGlance);
@@ -193,7 +193,8 @@ Result<int> run_logs(const Context& context) {
     return 0;
   }
   const int problem = log.open();
-  // The log is missing, but a job that never started has written nothing.
+  // The log is missing. This is not an error if the job never started, because it has written
+  // nothing.
   if (problem == ENOENT && !job->started_unix_milliseconds) {
     context.err(text("note: {}",
                      text("job {} has not started: there is no output", model::job_number(*job))) +

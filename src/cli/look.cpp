@@ -18,7 +18,7 @@
 namespace berth::cli {
 namespace {
 
-/// Show the list without leases if the broker takes longer.
+/// If the broker takes longer than this, the list is shown without leases.
 constexpr std::chrono::milliseconds kPatience(1000);
 
 /// Whether the job's lease is on this device or partition.
@@ -29,7 +29,8 @@ bool holds(const std::vector<model::Holding>& holdings, model::JobId job,
                      [&](const model::Holding& one) { return one.job == job && one.unit == unit; });
 }
 
-/// A broker left work behind, or was here a moment ago, or one of its leases is still held.
+/// Whether a broker should be running but is not: it left work behind, or existed a moment ago, or
+/// one of its leases is still held.
 bool is_broker_missed(const model::Snapshot& snapshot) {
   if (system::system_broker_expected_for().count() > 0 ||
       ::access((system::state_folder() + "/berth.sock").c_str(), F_OK) == 0)

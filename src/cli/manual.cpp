@@ -15,14 +15,14 @@ std::string called(const Verb& verb) {
   return verb.name[0] == '\0' ? "berth" : std::string("berth ") + verb.name;
 }
 
-/// "-d,--device" and "LIST" → "-d, --device LIST".
+/// An option as shown: "-d, --device LIST" for "-d,--device" and "LIST".
 std::string shown(const Option& option) {
   std::string names = option.names;
   if (const auto comma = names.find(','); comma != std::string::npos) names.insert(comma + 1, " ");
   return option.value == nullptr ? names : names + " " + option.value;
 }
 
-/// "-d,--device" → {"-d", "--device"}.
+/// The names of an option: {"-d", "--device"} for "-d,--device".
 std::vector<std::string> names_of(const Option& option) {
   const std::string names = option.names;
   const auto comma = names.find(',');
@@ -35,7 +35,7 @@ std::string usage(const Verb& verb) {
   return verb.operands[0] == '\0' ? out : out + " " + verb.operands;
 }
 
-/// Escapes text for roff: no line becomes a request, and hyphens can be copied.
+/// Escapes text for roff, so that no line becomes a request and hyphens can be copied.
 std::string roff(std::string_view text) {
   std::string out;
   if (!text.empty() && (text[0] == '.' || text[0] == '\'')) out = "\\&";
@@ -69,7 +69,7 @@ std::string roff_examples(const Verb& verb) {
   return out;
 }
 
-/// "berth-run" for `berth run`.
+/// The name of a verb's page: "berth-run" for `berth run`.
 std::string page_name(const Verb& verb) {
   return verb.name[0] == '\0' ? "berth" : std::string("berth-") + verb.name;
 }
@@ -79,7 +79,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-/// A cell of a Markdown table.
+/// The text of a cell in a Markdown table.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);

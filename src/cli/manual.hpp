@@ -15,7 +15,8 @@ struct Verb;
 [[nodiscard]] std::string man_page(const Verb& verb);
 /// docs/cli.md.
 [[nodiscard]] std::string markdown_page();
-/// {"schema":1,"verbs":[…],"common_options":[…],"exit_codes":[…]} in one line; texts in English.
+/// The verb table as {"schema":1,"verbs":[…],"common_options":[…],"exit_codes":[…]} in one line,
+/// with texts in English.
 [[nodiscard]] std::string verbs_json();
 /// The output of `berth --version --json`.
 [[nodiscard]] std::string version_json();

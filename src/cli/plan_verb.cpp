@@ -42,7 +42,7 @@ std::string shown(double bytes) {
   return show_bytes(whole(bytes));
 }
 
-/// An alternative, and how much memory to reserve for it.
+/// A change that could be made, and how much memory to reserve with it.
 struct Way {
   std::string options;
   double safe_bytes;
@@ -55,8 +55,8 @@ struct Answer {
   double safe_bytes = 0;
   std::optional<plan::Gpu> gpu;
   bool fits = false;
-  std::vector<Way> ways;                // those that fit, smallest change first
-  std::optional<plan::Gpu> larger_gpu;  // the smallest suitable GPU in the catalogue
+  std::vector<Way> ways;                // changes with which the model fits, smallest first
+  std::optional<plan::Gpu> larger_gpu;  // the smallest GPU in the catalogue that is large enough
 };
 
 Result<double> number_of(const Arguments& arguments, const char* option, double usual,
@@ -125,7 +125,7 @@ Result<plan::Gpu> gpu_here(const Context& context) {
   };
   for (const model::Device& device : snapshot->devices) {
     if (device.kind != model::DeviceKind::kGpu || !device.managed) continue;
-    // A GPU with MIG enabled runs nothing as a whole.
+    // A GPU with MIG enabled cannot run programs as a whole.
     for (const model::Partition& one : device.partitions)
       consider(device.name + " " + one.name, one.memory_total_bytes);
     if (!device.mig_enabled.value_or(false))

@@ -1,4 +1,4 @@
-// From argv to an exit code: first language and colour, then the verb; errors are printed in one
+// From argv to an exit code: sets language and colour, runs the verb, and prints any error, in one
 // place.
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,7 +20,8 @@
 namespace berth::cli {
 namespace {
 
-/// errno of a failed write. 0 if the reader has exited (head, less): that is not an error.
+/// Writes text. Returns the errno of a failed write. If the reader has exited (head, less), returns
+/// 0, because this is not an error.
 int write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
@@ -43,9 +44,9 @@ void reserve_standard_streams() {
 /// The called verb and its words. Options may come before the verb: `berth --lang zh ls`.
 struct Call {
   const Verb* verb = nullptr;
-  std::optional<std::string> unknown;  // a word that is not a verb
-  std::vector<std::string> words;      // without the verb's name
-  std::size_t own = 0;                 // how many of them belong to the verb, not to its command
+  std::optional<std::string> unknown;  // a word in the verb's place that is no verb
+  std::vector<std::string> words;      // the words after the verb's name
+  std::size_t own = 0;                 // how many of them belong to the verb and not to its command
 };
 
 std::size_t verb_position(const std::vector<std::string>& words) {
@@ -78,7 +79,8 @@ Call split_call(std::vector<std::string> words) {
   return call;
 }
 
-/// --lang, --color and --json apply before parsing, so that even usage errors have the right form.
+/// --lang, --color and --json take effect before parsing, so that errors in the usage also have the
+/// right form.
 std::optional<std::string> early_option(const Call& call, const std::string& name) {
   for (std::size_t i = 0; i < call.own; ++i) {
     if (call.words[i] == name && i + 1 < call.own) return call.words[i + 1];
@@ -93,7 +95,8 @@ bool early_switch(const Call& call, std::string_view name) {
   return false;
 }
 
-/// JSON is for programs: its sentences do not depend on the locale, only on --lang.
+/// The language to use. JSON is for programs, so its sentences depend only on --lang and not on the
+/// locale.
 Language language_for(const Call& call) {
   if (const auto asked = early_option(call, "--lang")) return language_from(*asked);
   if (early_switch(call, "--json")) return Language::kEnglish;
@@ -147,7 +150,7 @@ void Context::out(std::string_view text) const {
   if (const int problem = write_all(STDOUT_FILENO, text); problem != 0) write_error = problem;
 }
 void Context::err(std::string_view text) const {
-  static_cast<void>(write_all(STDERR_FILENO, text));  // a failure here cannot be reported
+  static_cast<void>(write_all(STDERR_FILENO, text));  // an error here cannot be reported anywhere
 }
 
 int main_of(int argc, char** argv) try {

@@ -6,7 +6,7 @@
 namespace berth::cli {
 
 Result<int> run_ps(const Context& context) {
-  // OpenCL devices have no visible processes, but --device may name the index of one.
+  // Processes on OpenCL devices are not visible, but --device may name the index of such a device.
   auto seen = look(context, Processes::kAll, context.arguments.has("--device"));
   if (!seen) return std::move(seen).error();
   add_leases(*seen);

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// umask() cannot be read without setting it; this is safe because there is only one thread yet.
+/// The umask can only be read by setting it. This is safe, because there is only one thread yet.
 mode_t mask_of_ours() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
@@ -61,7 +61,7 @@ Result<std::string> body_of(const model::Job& job,
     spec["limits"] = limits_json(limits);
     if (limits.nice) spec["nice"] = *limits.nice;
     spec["environment"] = json_of_words<Json>(environment);
-    // The job's command is text for display; this is the exact command to run.
+    // The job's command is a text for display. This is the exact command to run.
     spec["command"] = json_of_words<Json>(job.command);
     if (array) body["array"] = *array;
     return body.dump();
@@ -72,7 +72,8 @@ Result<std::string> body_of(const model::Job& job,
   }
 }
 
-/// The job is queued, but its number could not be printed. A retry would queue it twice.
+/// The job is queued, but its number could not be printed. The error says so, because a retry would
+/// queue it a second time.
 Error queued_unsaid(const model::Job& job, int problem) {
   const auto number = job.task ? job.task->array : job.id;
   return {
@@ -81,7 +82,7 @@ Error queued_unsaid(const model::Job& job, int problem) {
       fmt::format("berth jobs --mine\nberth cancel {}", number)};
 }
 
-/// The broker did not answer, but may still queue the job later.
+/// The broker did not answer, but may still have queued the job.
 Error may_be_queued(Error error) {
   if (error.id == "E0922") error.hint += "\nberth jobs --mine";
   return error;
@@ -140,7 +141,7 @@ Result<After> jobs_before(const std::vector<std::string>& lists) {
   After out;
   std::optional<JobCalls> calls;
   for (const std::string& list : lists) {
-    // In "any:7,8" the prefix applies to both numbers.
+    // In "any:7,8", the prefix applies to both numbers.
     auto kind = &After::ok;
     for (std::string_view word : split(list, ',')) {
       word = trim(word);
@@ -168,7 +169,8 @@ void say_queued(const Context& context, const client::Response& answer,
   const model::JobId number = first.task ? first.task->array : first.id;
   if (context.json)
     context.out(answer.body);
-  else if (!context.out_terminal.tty)  // J=$(berth run --queue …)
+  else if (!context.out_terminal
+                .tty)  // stdout may be read by J=$(berth run --queue …), so print only the number
     context.out(fmt::format("{}\n", number));
   else
     context.out((first.task ? text_n("array {}: {} job", "array {}: {} jobs",

@@ -13,21 +13,21 @@
 
 namespace berth::cli {
 
-/// Name, command, limits and priority from the options. Fails with kInvalidArgument (E0103, E0104,
-/// E0010).
+/// Makes a job from the options: name, command, limits and priority. Fails with kInvalidArgument
+/// (E0103, E0104, E0010).
 [[nodiscard]] Result<model::Job> job_of(const Arguments& arguments, const model::Request& request);
 
-/// The jobs and arrays in --after: those that must succeed, end, or fail first.
+/// The jobs and arrays of --after, by what they must do first: succeed, end, or fail.
 struct After {
   std::vector<model::JobId> ok, any, not_ok;
 };
-/// "7,sweep,any:8,not-ok:9". Returns the errors of JobCalls::id_of.
+/// Parses "7,sweep,any:8,not-ok:9". Returns the errors of JobCalls::id_of.
 [[nodiscard]] Result<After> jobs_before(const std::vector<std::string>& lists);
 
-/// Prints the number of the queued job: in a sentence on a terminal, otherwise alone.
+/// Prints the number of the queued job: on a terminal in a sentence, otherwise only the number.
 void say_queued(const Context& context, const client::Response& answer,
                 const std::vector<model::Job>& queued);
-/// Rejects options that need --queue. Fails with kInvalidArgument (E0013).
+/// Rejects options that only work with --queue. Fails with kInvalidArgument (E0013).
 [[nodiscard]] Status check_not_queued(const Arguments& arguments);
 
 /// Submits the job to the broker and prints its number. Fails as client::reach and as the broker.

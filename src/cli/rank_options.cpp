@@ -36,7 +36,7 @@ Result<run::RankWish> parse_ranks(const Arguments& arguments, const std::string&
   return wish;
 }
 
-/// "1s..60s", or "5s" for a constant wait.
+/// Parses "1s..60s", or "5s" for a constant wait.
 Status read_backoff(const std::string& given, job::SupervisionWish& wish) {
   const auto dots = given.find("..");
   const auto least = parse_duration(given.substr(0, dots));
@@ -67,7 +67,7 @@ Status read_retries(const Arguments& arguments, job::SupervisionWish& wish) {
   return backoff ? read_backoff(*backoff, wish) : Status(Done{});
 }
 
-/// Each rank would start ranks itself.
+/// Rejects commands that are launchers, because each rank would start further ranks.
 Status check_command(const Arguments& arguments, const run::RankWish& wish) {
   const auto launcher = run::other_launcher(arguments.command);
   if (!launcher || wish.count == 1) return Done{};
@@ -86,7 +86,7 @@ Status read_places(const Arguments& arguments, job::SupervisionWish& wish) {
     if (!number) return Error(number.error()).during("--nodes");
     nodes = static_cast<int>(*number);
   }
-  // A queued job reads its own variables when it starts.
+  // A queued job reads the variables that it has when it starts.
   if (!arguments.has("--queue")) {
     auto place = run::node_place(whole_environment(), nodes, slurp("/etc/hosts").value_or(""));
     if (!place) return std::move(place).error();

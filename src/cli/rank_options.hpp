@@ -32,11 +32,11 @@ inline constexpr std::array<Option, 10> kRankOptions{{
     {"--log-dir", "DIR", "with --ranks: write the output of each rank to a file in DIR"},
 }};
 
-/// Fails with kInvalidArgument (E0104, E0013, E0010; E0537: the command is another launcher), and
-/// as run::node_place.
+/// Reads the options. Fails with kInvalidArgument (E0104, E0013, E0010; E0537: the command is
+/// another launcher), and like run::node_place.
 [[nodiscard]] Result<job::SupervisionWish> parse_supervision(const Arguments& arguments);
-/// The command of a queued job: `berth run` with these options. Inside the job it uses the job's
-/// devices and takes no lease itself.
+/// The command of a queued job, which is `berth run` with these options. Inside the job, it uses
+/// the job's devices and takes no lease of its own.
 [[nodiscard]] std::vector<std::string> command_in_queue(const Arguments& arguments,
                                                         const model::Request& request);
 

@@ -10,7 +10,7 @@
 
 namespace berth::cli {
 
-/// How hints of errors refer to the calling verb.
+/// How the hints in errors name the options of the calling verb.
 struct RecipeAsker {
   std::string command;  // "berth setup torch"
   std::string

@@ -63,12 +63,12 @@ Result<std::string> version(const Context& context, const char* option, std::siz
   return *word;
 }
 
-/// "550.54" means the newest matching driver.
+/// The newest driver that matches a part of a version, such as "550.54".
 std::string newest_of(const std::string& driver) {
   return doctor::version_of(driver).size() < 3 ? driver + ".999" : driver;
 }
 
-/// "RTX 5090, GTX 1080 Ti" and "RTX 3090 and K80" each contain two names.
+/// The names in a value: "RTX 5090, GTX 1080 Ti" and "RTX 3090 and K80" contain two each.
 std::vector<std::string> names_in(const std::string& value) {
   std::vector<std::string> names;
   std::string name;
@@ -147,7 +147,7 @@ Error is_two_cards(const std::string& gpu, const std::vector<std::string>& cards
 
 Status check_gpus(RecipeMachine& machine) {
   for (const auto& gpu : machine.gpus) {
-    // If the user gives a compute capability, use it.
+    // A compute capability that the user gave takes precedence.
     if (const std::string maker = doctor::shipped_compatibility().other_maker(gpu.name);
         gpu.capability.empty() && machine.is_another && !maker.empty())
       return has_no_capability(printable(gpu.name), maker, machine.wish);
@@ -196,7 +196,7 @@ std::string described(const RecipeMachine& machine) {
   return list(parts);
 }
 
-/// Adds which index has the builds that the configured index lacks.
+/// Adds to the error which index has the builds that the configured index lacks.
 void tell_other_index(const RecipeMachine& machine, const std::string& same, Error& error) {
   const Wish& wish = machine.wish;
   error.id = "E0834";
@@ -217,7 +217,7 @@ void tell_other_index(const RecipeMachine& machine, const std::string& same, Err
                     doctor::kTorchIndex);
 }
 
-/// One sentence per change, then the commands.
+/// The error if there is no recipe: one sentence per possible change, and then the commands.
 Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Arguments& given) {
   const Wish& wish = machine.wish;
   const std::string name = doctor::name_of(wish.framework);
@@ -229,7 +229,7 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
             machine.instead};
   const Changes changes = doctor::changes_for(doctor::shipped_compatibility(), wish);
   const std::string& base = asker.command;
-  std::string same = base;  // options for the same machine
+  std::string same = base;  // options that describe the same machine
   for (const char* option : {"--driver", "--gpu", "--compute-capability"})
     for (const std::string& value : given.values(option))
       same += fmt::format(" {} {}", option, shell_word(value));
@@ -308,7 +308,7 @@ std::vector<std::string> reasons_of_platform(const RecipeMachine& machine,
                               gpu.name.empty() ? "GPU" : gpu.name, gpu.capability)
                         : text("{} (compute capability {}): this build serves it",
                                gpu.name.empty() ? "GPU" : gpu.name, gpu.capability);
-      // One line for equal cards.
+      // Equal cards share one line.
       if (std::find(out.begin(), out.end(), line) == out.end()) out.push_back(line);
     }
   } else if (wish.platform == Platform::kRocm) {

@@ -11,10 +11,10 @@
 namespace berth::cli {
 namespace {
 
-constexpr int kMostGpus = 1024;  // far above any machine, too small for any overflow
+constexpr int kMostGpus = 1024;  // far more than any machine has, and too small for any overflow
 constexpr int kMostCpus = 8192;  // as in model/cpu_list.hpp
 
-/// Adds the option's name: "'many' is not … (E0104)" → "--gpus: 'many' is not …".
+/// Adds the option's name to an error: "'many' is not … (E0104)" → "--gpus: 'many' is not …".
 Error about(const char* option, Error error) {
   return std::move(error).during(option);
 }
@@ -33,7 +33,7 @@ Result<std::optional<int>> parse_gpus(const Arguments& arguments) {
   return std::optional<int>(static_cast<int>(*number));
 }
 
-/// "4": a number of cores; "0-3" or "0,2": these cores.
+/// Parses "4", a number of cores, or "0-3" and "0,2", a list of cores.
 Status read_cpus(const std::string& given, model::Request& request) {
   if (given.find_first_of(",-") != std::string::npos && given.front() != '-') {
     const auto list = model::parse_cpu_list(given);
@@ -53,7 +53,7 @@ Status read_cpus(const std::string& given, model::Request& request) {
   return Done{};
 }
 
-/// Rejects numbers and memory of GPUs together with --cpu.
+/// Rejects a number or memory of GPUs together with --cpu.
 Status check_cpu(const Arguments& arguments, model::Request& request) {
   if (arguments.has("--cpu")) {
     if (request.gpus.value_or(0) > 0 || request.all_gpus) return contradiction("--cpu", "--gpus");

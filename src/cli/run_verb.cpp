@@ -1,5 +1,5 @@
-// `berth run` and `berth lease`: parses the words into a job, passes it to job::perform, and prints
-// its notes, plan and report.
+// `berth run` and `berth lease`: makes a job from the options, passes it to job::perform, and
+// prints notes, plan and report.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ void note(const Context& context, const std::string& sentence,
   for (const std::string& hint : hints) context.err(text("hint: {}", hint) + "\n");
 }
 
-/// The code of an error that ended `berth run` before, or instead of, the command.
+/// The exit code for an error with which `berth run` ends before it starts the command.
 int exit_code(const Context& context, const Error& error) {
   return job::exit_code_of(
       error, !context.arguments.has("--no-wait") && !context.arguments.has("--dry-run"));
@@ -46,8 +46,8 @@ int fail(const Context& context, const Error& error) {
   return code;
 }
 
-/// --report FILE, opened before the job starts, so that a wrong name is reported before hours of
-/// work.
+/// The file of --report. It is opened before the job starts, so that a wrong name is reported
+/// before hours of work.
 struct ReportFile {
   std::string path;
   Descriptor file;
@@ -83,7 +83,7 @@ void write_report(const Context& context, const ReportFile& report, std::string_
   }
 }
 
-/// JSON is for programs: only --lang changes its language, as in all verbs.
+/// The report as JSON. JSON is for programs, so as in all verbs only --lang changes its language.
 std::string json_of(const Context& context, const job::MakeReport& make) {
   const Language people = language();
   if (!context.arguments.has("--lang")) set_language(Language::kEnglish);
@@ -119,7 +119,7 @@ void show_plan(const Context& context, const job::Plan& plan) {
                                       context.out_terminal));
 }
 
-/// Nothing was started: the report says why.
+/// Ends without starting the command. The report says why.
 int refuse(const Context& context, const Error& error) {
   if (!context.arguments.has("--dry-run"))
     if (const auto file = open_report(context); file && file->file)
@@ -147,7 +147,7 @@ Result<int> perform(const Context& context, const job::Spec& spec, job::Machine&
   return job::perform(spec, machine, caller, inherited);
 }
 
-/// A queued job with ranks is a `berth run` inside the job.
+/// Queues a job with ranks, which is a `berth run` inside the job.
 Result<int> queue_ranks(const Context& context, const model::Request& request,
                         const job::SupervisionWish& wish, job::Machine& machine,
                         const Variables& variables) {
@@ -208,7 +208,7 @@ Result<int> run_lease(const Context& context) {
   Context shell = context;
   std::vector<std::string>& command = shell.arguments.command;
   if (command.empty()) command = {env_nonempty("SHELL").value_or("/bin/sh")};
-  // The user of an interactive shell asked for devices, not for a report.
+  // A user of an interactive shell wants devices and no report.
   if (!context.arguments.has("--report")) shell.arguments.options["--report"] = {"none"};
   return run_run(shell);
 }

@@ -39,7 +39,7 @@ Result<serve::DaemonOptions> for_this_user() {
   serve::DaemonOptions options;
   options.state_folder = system::state_folder();
   options.socket = options.state_folder + "/berth.sock";
-  // The session may be over, and its runtime folder deleted.
+  // The session of the user may be over, and its runtime folder deleted.
   const std::string session = runtime->substr(0, std::max<std::size_t>(1, runtime->rfind('/')));
   if (::access(session.c_str(), F_OK) != 0) return options;
   bool made = false;
@@ -53,8 +53,8 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   if (::geteuid() != 0)
     return Error{ErrorCode::kPermissionDenied, "E0924",
                  text("only root may serve all users of the machine"), "sudo berth serve --system"};
-  // Folders in variables come first: the broker of a simulated machine must not use the real one's
-  // files.
+  // Folders that variables name take precedence: the broker of a simulated machine must not use the
+  // files of the real one.
   std::string runtime(system::kSystemSocket, std::string_view(system::kSystemSocket).rfind('/'));
   if (env_nonempty("BERTH_RUNTIME_DIR")) {
     auto named = system::runtime_folder();
@@ -64,14 +64,16 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   bool made = false;
   if (auto folder = system::make_private_folder(runtime, made); !folder)
     return std::move(folder).error();
-  if (made) static_cast<void>(::chmod(runtime.c_str(), 0755));  // all users must reach the socket
+  if (made)
+    static_cast<void>(
+        ::chmod(runtime.c_str(), 0755));  // all users must be able to reach the socket
   serve::DaemonOptions options;
   options.socket = runtime + "/berth.sock";
   options.state_folder =
       env_nonempty("BERTH_STATE_DIR") ? system::state_folder() : system::kSystemState;
   options.for_all = true;
-  // Control groups are real even if the machine is simulated, so keep its jobs apart from the real
-  // broker's.
+  // Control groups are real even if the machine is simulated. So its jobs must be in another group
+  // than those of the real broker.
   if (const auto simulated = env_nonempty("BERTH_SIM_DIR"))
     options.groups = std::filesystem::path(*simulated).filename().string();
   auto settings = serve::read_settings(arguments.value("--config").value_or(serve::kSettingsFile),
@@ -86,14 +88,14 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
     options.admin_gids.push_back(*gid);
   }
   for (const auto& [name, rules] : options.settings.users)
-    // A user without a name is identified by the number.
+    // A user who has no name is identified by number.
     if (!has_user(name) && !to_number(name))
       return Error{ErrorCode::kInvalidArgument, "E0927",
                    text("[user.{0}]: there is no user {0}", printable(name)), "getent passwd"};
   return options;
 }
 
-/// Reads the settings that only the system broker can apply.
+/// Reads settings that only a system broker can use.
 Status take_mode(const Context& context, serve::DaemonOptions& options) {
   const auto mode = context.arguments.value("--mode");
   const auto group = context.arguments.value("--enforce-on");
@@ -133,13 +135,15 @@ Result<int> run_serve(const Context& context) {
   if (const auto idle = context.arguments.value("--idle")) {
     auto duration = parse_duration(*idle);
     if (!duration) return std::move(duration).error().during("--idle");
-    // A broker started by `berth run` only serves jobs; it does not watch the machine all the time.
+    // A broker that `berth run` started only serves jobs. It does not watch the machine
+    // permanently.
     options->watches = false;
     options->idle_seconds =
         static_cast<int>(std::chrono::ceil<std::chrono::seconds>(*duration).count());
   }
   options->lock_folder = system::lock_folder();
-  // A simulated machine with its own folders is independent of the real system broker.
+  // On a simulated machine with its own folders, the broker does not depend on the real system
+  // broker.
   options->gives_way =
       !options->for_all && !(env_nonempty("BERTH_SIM_DIR") && env_nonempty("BERTH_RUNTIME_DIR"));
   options->sources = inventory::Sources::from_environment();
@@ -150,7 +154,7 @@ Result<int> run_serve(const Context& context) {
       context.out(text("serving at {}", shown) + "\n");
       if (!options->tcp.empty())
         context.out(text("and at http://{}, with the token in {}", options->tcp, token) + "\n");
-      // Show the token only on a terminal: a log would keep it, readable for others.
+      // Show the token only on a terminal. In a log, other users could read it.
       if (options->tcp.empty() || !context.out_terminal.tty) return;
       if (const auto word = serve::token_in(token))
         context.out(text("in a browser: http://{}/#{}", options->tcp, *word) + "\n");

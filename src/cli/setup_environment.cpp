@@ -37,7 +37,8 @@ extern "C" void pass_on(int signal) {
   if (const pid_t child = running; child > 0) ::kill(child, SIGTERM);
 }
 
-/// While it exists, signals that would end this process are recorded and passed on to the child.
+/// During the lifetime of this object, signals that would end this process are recorded and passed
+/// on to the child.
 class NotedSignals {
  public:
   NotedSignals() {
@@ -46,7 +47,7 @@ class NotedSignals {
     note.sa_handler = pass_on;
     for (std::size_t i = 0; i < kEnding.size(); ++i) {
       ::sigaction(kEnding[i], nullptr, &before_[i]);
-      // Keep ignored signals ignored (nohup).
+      // Signals that were ignored (nohup) stay ignored.
       if (before_[i].sa_handler != SIG_IGN) ::sigaction(kEnding[i], &note, nullptr);
     }
   }
@@ -61,7 +62,8 @@ class NotedSignals {
   std::array<struct sigaction, kEnding.size()> before_{};
 };
 
-/// Removes the folder. The environment is made in a folder inside it, which is renamed at the end.
+/// A folder in which the environment is created, and which the destructor removes. At the end, the
+/// environment is moved out of it by renaming.
 struct UnfinishedFolder {
   std::string path;
   ~UnfinishedFolder() {
@@ -76,7 +78,7 @@ Error no_place(const std::string& folder, int problem) {
           "berth setup … --venv DIR"};
 }
 
-/// Corrects the interpreter's path in the environment's scripts, which is absolute.
+/// Corrects the absolute path of the interpreter in the environment's scripts.
 Status name_new_place(const std::string& unfinished, const std::string& folder) {
   constexpr std::uintmax_t kLargest = 1 << 20;
   std::vector<std::string> files{unfinished + "/pyvenv.cfg"};
@@ -105,9 +107,10 @@ Status name_new_place(const std::string& unfinished, const std::string& folder) 
   return Done{};
 }
 
-/// venv hides why its own pip failed, so a disk with hardly any space left counts as the reason.
+/// venv does not say why its own pip failed. If the disk has hardly any space left, that is taken
+/// as the reason.
 InstallFailure full_disk(const std::string& folder) {
-  constexpr std::uintmax_t kFew = 64 << 20;       // less than an environment without packages needs
+  constexpr std::uintmax_t kFew = 64 << 20;       // less than an empty environment needs
   const char* temporary = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
   for (const std::string& one : {folder, std::string(temporary == nullptr ? "/tmp" : temporary)}) {
     std::error_code problem;
@@ -142,7 +145,7 @@ Error step_failed(const std::vector<std::string>& words, int code, const SetupEn
 constexpr std::size_t kLastWords = 64 * 1024;
 constexpr std::size_t kMostOutput = 8 << 20;
 
-/// Reads a pipe until the child has ended, and calls `more` with what it says.
+/// Reads a pipe until the child has ended, and calls `more` with each text.
 void read_until_end(int pipe, pid_t child, std::optional<int>& status,
                     const std::function<void(std::string_view)>& more) {
   std::array<char, 4096> buffer{};
@@ -155,21 +158,21 @@ void read_until_end(int pipe, pid_t child, std::optional<int>& status,
       more({buffer.data(), static_cast<std::size_t>(count)});
       continue;
     }
-    // A grandchild may keep the pipe open.
+    // A grandchild may keep the pipe open, so do not wait for its end.
     if (status) return;
     int ended = 0;
     if (::waitpid(child, &ended, WNOHANG) == child) status = ended;
   }
 }
 
-/// Runs a program. `last_words` receives the end of its stderr, which is also copied to ours;
-/// `output` its stdout. At most one of them is given.
+/// Runs a program. Either `last_words` receives the end of its stderr, which is also copied to this
+/// program's stderr, or `output` receives its stdout.
 int run(const std::vector<std::string>& words, std::string* last_words, std::string* output) {
   const bool is_captured = last_words != nullptr || output != nullptr;
   std::array<int, 2> pipe{-1, -1};
   if (is_captured && ::pipe2(pipe.data(), O_CLOEXEC) != 0) return 127;
   std::vector<std::string> all = words;
-  // Also finds a program in PATH.
+  // /usr/bin/env also finds a program in PATH.
   if (words[0].find('/') == std::string::npos) all.insert(all.begin(), "/usr/bin/env");
   const auto child = system::spawn({.program = all[0],
                                     .words = all,
@@ -200,11 +203,12 @@ int run(const std::vector<std::string>& words, std::string* last_words, std::str
   return WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
 }
 
-/// Swaps the new environment with the old one, which then is in `made`.
+/// Exchanges the new environment with the old one, which is in `made` afterwards.
 Status exchange(const std::string& made, const std::string& folder) {
   if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0)
     return Done{};
-  // Some file systems cannot exchange: two steps, and back if the second one fails.
+  // Some file systems cannot exchange two folders. In this case, rename in two steps, and undo the
+  // first if the second fails.
   const std::string old = made + ".old";
   if (::rename(folder.c_str(), old.c_str()) != 0) return no_place(folder, errno);
   if (::rename(made.c_str(), folder.c_str()) == 0) return Done{};
@@ -217,7 +221,7 @@ Status exchange(const std::string& made, const std::string& folder) {
   return no_place(folder, problem);
 }
 
-/// The command as it is run: pip also writes a log, which has more than its last lines.
+/// The command with a log added. pip's log contains more than its last lines.
 std::vector<std::string> with_log(std::vector<std::string> words, const std::string& log) {
   if (words.size() > 3 && words[2] == "pip" && words[3] == "install")
     words.insert(words.begin() + 4, {"--log", log});
@@ -238,7 +242,8 @@ Status run_steps(const SetupEnvironment& wanted, const std::string& folder,
   return Done{};
 }
 
-/// conda's environments contain their own path, so a new one is made in its place.
+/// Creates a conda environment in its final place, because conda's environments contain their own
+/// path.
 Status make_in_place(const SetupEnvironment& wanted, const SetupSteps& steps) {
   UnfinishedFolder unfinished{wanted.folder};
   if (auto made = run_steps(wanted, wanted.folder, steps); !made) {
@@ -314,7 +319,7 @@ Status check_place(const std::string& folder) {
 Status check_existing(const std::string& folder) {
   const auto has = [&](const char* name) { return ::access((folder + name).c_str(), F_OK) == 0; };
   const bool is_environment = has("/pyvenv.cfg") || has("/conda-meta");
-  // conda's own installation has all other environments in it.
+  // The folder is conda's own installation, which contains all other environments.
   if (!is_environment || !has("/bin/python") || has("/condabin"))
     return Error{ErrorCode::kInvalidArgument, "E0848",
                  text("{} is no Python environment that can be changed", printable(folder)),
@@ -337,7 +342,7 @@ Status make_environment(const SetupEnvironment& wanted, const SetupSteps& steps)
   if (auto fit = wanted.is_upgrade ? check_existing(wanted.folder) : check_place(wanted.folder);
       !fit)
     return fit;
-  // Outlives `unfinished`, so that the folder is removed before this process ends.
+  // Declared before `unfinished`, so that the folder is removed before a signal ends this process.
   const NotedSignals signals;
   if (wanted.installer == Installer::kConda && !wanted.is_upgrade)
     return make_in_place(wanted, steps);

@@ -1,5 +1,5 @@
-// Creates or upgrades a Python environment as a whole: all work is done in a copy or a new folder
-// beside its place, which takes the place only after all steps have succeeded.
+// Creates or upgrades a Python environment as a whole: all steps are done in a copy or in a new
+// folder next to it. Only when all steps have succeeded, it replaces the old environment.
 #pragma once
 
 #include <functional>
@@ -17,17 +17,17 @@ enum class Installer : unsigned char { kPip, kUv, kConda };
 /// One call of `pip install`.
 struct InstallStep {
   std::vector<std::string> packages;
-  std::string index_url;  // "": as the installer is configured
+  std::string index_url;  // the package index; "": as the installer is configured
 };
 
 struct SetupEnvironment {
   Installer installer = Installer::kPip;
-  std::string program;               // of uv or conda
-  std::string python;                // the interpreter to create it with
+  std::string program;               // path of the program uv or conda
+  std::string python;                // the interpreter with which to create it
   std::string python_version;        // for conda: "3.12"
   std::string folder;                // absolute, without a trailing slash
-  bool is_upgrade = false;           // it exists, and a copy is changed
-  std::vector<std::string> removed;  // packages that an upgrade removes first
+  bool is_upgrade = false;           // the environment exists, and a copy of it is changed
+  std::vector<std::string> removed;  // packages that an upgrade removes before it installs
   std::vector<InstallStep> steps;
 };
 
@@ -35,18 +35,18 @@ struct SetupEnvironment {
 [[nodiscard]] std::vector<std::vector<std::string>> commands_for(const SetupEnvironment& wanted,
                                                                  const std::string& folder);
 
-/// Whether a new one can be created there. Fails with E0841: something exists already; E0842: the
-/// parent is not writable.
+/// Checks that a new environment can be created there. Fails with E0841: something already exists;
+/// E0842: the parent is not writable.
 [[nodiscard]] Status check_place(const std::string& folder);
-/// Whether the folder is an environment that can be replaced by a changed copy. Fails with E0842,
+/// Checks that the folder is an environment that a changed copy can replace. Fails with E0842,
 /// E0848.
 [[nodiscard]] Status check_existing(const std::string& folder);
 
 struct SetupSteps {
-  /// Called before each command.
+  /// called before each command
   std::function<void(const std::vector<std::string>&)> before;
-  /// Called with the complete new environment's folder before an upgrade replaces the old one; if
-  /// it returns false, the old one stays.
+  /// called with the folder of the complete new environment before an upgrade replaces the old one;
+  /// if it returns false, the old one stays
   std::function<bool(const std::string&)> may_replace;
 };
 
@@ -55,11 +55,11 @@ struct SetupSteps {
 /// process, the unfinished folder is removed first.
 [[nodiscard]] Status make_environment(const SetupEnvironment& wanted, const SetupSteps& steps);
 
-/// Runs a program with its output on stderr and waits. Returns its exit code, 128 + N after a
-/// signal, or 127. `last_words`: receives the end of its stderr.
+/// Runs a program with its output on stderr, and waits for it. Returns its exit code, 128 + N after
+/// a signal, or 127. `last_words` receives the end of its stderr.
 [[nodiscard]] int run_program(const std::vector<std::string>& words,
                               std::string* last_words = nullptr);
-/// The same, with its stdout in `output`.
+/// The same, but `output` receives its stdout.
 [[nodiscard]] int run_for_output(const std::vector<std::string>& words, std::string& output);
 
 }  // namespace berth::cli

@@ -17,7 +17,7 @@ using doctor::Framework;
 using doctor::Platform;
 using doctor::RecipeFormat;
 
-/// The distribution's command to install the driver; "": unknown.
+/// The command with which this distribution installs the driver; "": unknown.
 std::string driver_command(const doctor::Facts& facts) {
   const doctor::Knowledge knowledge;
   doctor::Examination look(facts, knowledge, model::Severity::kInfo);
@@ -35,7 +35,7 @@ RecipeFormat format_of(const SetupRequest& request) {
   return request.installer == Installer::kConda ? RecipeFormat::kConda : RecipeFormat::kPip;
 }
 
-/// The build of one framework. `cuda_major`: 0 any.
+/// Chooses the build of one framework. `cuda_major` 0: any.
 Result<SetupPart> plan_part(const Context& context, const SetupRequest& request,
                             const doctor::Facts& facts, const AskedFramework& asked,
                             int cuda_major) {
@@ -71,7 +71,7 @@ Result<SetupPart> plan_part(const Context& context, const SetupRequest& request,
                  command + " --torch-index URL"};
   SetupPart part{asked, *std::move(plan), {}};
   for (std::string package : part.plan.order.recipe.packages) {
-    // "torch==2.7.*", if 2.7.1 was requested.
+    // The pin is "==2.7.*" although the user requested 2.7.1.
     const std::size_t pin = package.find("==" + release + ".*");
     if (asked.version != release && !release.empty() && pin != std::string::npos)
       package.replace(pin, std::string::npos, "==" + asked.version);
@@ -135,7 +135,7 @@ Result<std::vector<SetupPart>> plan_parts(const Context& context, const SetupReq
   return parts;
 }
 
-/// The newest builds if they go together, otherwise those of one CUDA major.
+/// The newest builds if they can be in one environment; otherwise builds for one CUDA major.
 Result<std::vector<SetupPart>> compatible_parts(const Context& context, const SetupRequest& request,
                                                 const doctor::Facts& facts) {
   auto parts = plan_parts(context, request, facts, 0);
@@ -152,13 +152,13 @@ Result<std::vector<SetupPart>> compatible_parts(const Context& context, const Se
     if (!others) continue;
     pair = first_clash(*others);
     if (pair.clash == Clash::kNone) return others;
-    parts = std::move(others);  // even with one CUDA they clash
+    parts = std::move(others);  // they exclude each other even with one CUDA version
   }
   return conflict(request, *parts, pair);
 }
 
-/// PyTorch's own index has only PyTorch, so it gets a step of its own. The step for the others
-/// repeats its requirement, so that pip keeps it.
+/// The installation steps. PyTorch's own index has only PyTorch, so PyTorch gets a step of its own.
+/// The step for the others repeats its requirement, so that pip keeps it.
 std::vector<InstallStep> steps_of(const std::vector<SetupPart>& parts, const std::string& index) {
   std::vector<InstallStep> steps;
   InstallStep rest{{}, index};
@@ -173,7 +173,8 @@ std::vector<InstallStep> steps_of(const std::vector<SetupPart>& parts, const std
   return steps;
 }
 
-/// Packages in an existing environment that pip would keep or that share files with the new ones.
+/// Packages in the existing environment that pip would keep although they do not fit, or that share
+/// files with the new ones.
 std::vector<std::string> removed_by(const std::vector<SetupPart>& parts,
                                     const doctor::PythonFacts& python) {
   std::vector<std::string> removed;
@@ -197,7 +198,7 @@ std::vector<std::string> removed_by(const std::vector<SetupPart>& parts,
   return removed;
 }
 
-/// uv does not read pip's configuration.
+/// The index to pass explicitly, because uv does not read pip's configuration.
 std::string index_for(const Context& context, const SetupRequest& request,
                       const doctor::Facts& facts, std::vector<std::string>& notes) {
   if (const auto given = context.arguments.value("--index")) return *given;

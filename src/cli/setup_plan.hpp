@@ -12,7 +12,7 @@ namespace berth::cli {
 struct SetupPart {
   AskedFramework asked;
   RecipePlan plan;
-  std::vector<std::string> packages;  // with the exact version, if one was asked for
+  std::vector<std::string> packages;  // packages, with an exact version if the user requested one
 };
 
 struct SetupPlan {
@@ -27,7 +27,7 @@ struct SetupPlan {
 [[nodiscard]] Result<SetupPlan> plan_setup(const Context& context, const SetupRequest& request,
                                            const doctor::Facts& facts);
 
-/// As typed in a shell; without passwords in addresses.
+/// The command as the user would type it in a shell, without passwords in addresses.
 [[nodiscard]] std::string shown_command(const std::vector<std::string>& words);
 
 }  // namespace berth::cli

@@ -28,7 +28,8 @@ bool is_version(const std::string& word) {
          word.find_first_not_of("0123456789.") == std::string::npos;
 }
 
-/// "torch 2.7 jax" are two frameworks; a version belongs to the word before it.
+/// Parses the frameworks: "torch 2.7 jax" names two, because a version belongs to the word before
+/// it.
 Result<std::vector<AskedFramework>> read_frameworks(const std::vector<std::string>& words) {
   std::vector<AskedFramework> asked;
   for (const std::string& word : words) {
@@ -62,7 +63,7 @@ std::string absolute(const std::string& path) {
   return folder;
 }
 
-/// Looks up a name without a folder in PATH; "" if it is not there.
+/// Finds a name without a folder in PATH; "" if it is not there.
 std::string in_path(const std::string& word) {
   if (word.find('/') != std::string::npos) return absolute(word);
   const doctor::Tree tree("/");
@@ -79,13 +80,13 @@ Error not_installed(const char* option, const char* program, const char* hint) {
           text("{} needs {}, which is not in PATH", option, program), hint};
 }
 
-/// The first folder in which conda creates environments; "" unknown.
+/// The first folder in which conda creates environments; "" if it is unknown.
 std::string conda_folder(const std::string& program) {
   std::string answer;
   if (run_for_output({program, "info", "--json"}, answer) != 0) return "";
   const auto document = nlohmann::json::parse(answer, nullptr, false);
   if (!document.is_object()) return "";
-  // conda and mamba; micromamba.
+  // The key in conda and mamba, and the one in micromamba.
   for (const char* key : {"envs_dirs", "envs directories"})
     if (const auto found = document.find(key); found != document.end() && found->is_array())
       for (const auto& one : *found)
@@ -145,7 +146,7 @@ Status check_options(const Arguments& given) {
   return Done{};
 }
 
-/// --python takes a path, a name in PATH, or a version.
+/// Reads --python, which takes a path, a name in PATH, or a version.
 Status read_python(const Arguments& given, SetupRequest& request) {
   const auto word = given.value("--python");
   if (!word) return Done{};
@@ -210,7 +211,7 @@ Result<doctor::Facts> facts_for_setup(const Context& context, const SetupRequest
     return Error{ErrorCode::kInvalidArgument, "E0846", text("there is no Python to make it with"),
                  "berth setup torch --python PATH"};
   if (!request.python_version.empty()) facts.python.version = request.python_version;
-  // The installer is the requested one, even if another program manages the original Python.
+  // Use the installer that the user requested, even if another program manages the original Python.
   facts.python.has_uv = request.installer == Installer::kUv;
   facts.python.is_externally_managed = false;
   if (const auto url = context.arguments.value("--index")) {

@@ -1,4 +1,4 @@
-// What `berth setup` was asked for: frameworks, the environment and who installs.
+// What the user requested from `berth setup`: frameworks, the environment and the installer.
 #pragma once
 
 #include <optional>
@@ -14,25 +14,25 @@ namespace berth::cli {
 
 struct AskedFramework {
   doctor::Framework framework = doctor::Framework::kTorch;
-  std::string version;  // "": the newest possible
+  std::string version;  // the version; "": the newest possible
 };
 
 struct SetupRequest {
   std::vector<AskedFramework> frameworks;
   Installer installer = Installer::kPip;
-  std::string program;         // of uv or conda
+  std::string program;         // path of the program uv or conda
   std::string folder;          // absolute
-  std::string python;          // an interpreter; "" the default
-  std::string python_version;  // "3.12", if only a version was given
+  std::string python;          // path of an interpreter; "" the default
+  std::string python_version;  // "3.12", if the user gave only a version
   bool is_upgrade = false, is_check = false, is_dry = false;
   std::optional<std::string> format;
 };
 
-/// Fails with E0840, E0846, E0848, E0849.
+/// Reads the options. Fails with E0840, E0846, E0848, E0849.
 [[nodiscard]] Result<SetupRequest> read_setup_request(const Context& context);
 
-/// The facts of this machine and the environment's Python, or the one to create it with. Fails with
-/// E0846.
+/// The facts of this machine and of the environment's Python, or of the Python with which it is
+/// created. Fails with E0846.
 [[nodiscard]] Result<doctor::Facts> facts_for_setup(const Context& context,
                                                     const SetupRequest& request);
 

@@ -17,7 +17,7 @@ using doctor::Framework;
 using doctor::ProbeAnswer;
 using doctor::ProbeState;
 
-/// A small computation on the CPU with the framework.
+/// A Python program with a small computation of the framework on the CPU.
 const char* computation(Framework framework) {
   switch (framework) {
     case Framework::kTorch:
@@ -31,7 +31,7 @@ const char* computation(Framework framework) {
     case Framework::kOnnxruntime:
       break;
   }
-  // An ONNX model of one node, y = x + x, as protobuf.
+  // The program contains an ONNX model of one node, y = x + x, as protobuf.
   return "import numpy, onnxruntime\n"
          "model = bytes.fromhex('08073a350a0e0a01780a017812017922034164641201675a0f0a0178120a"
          "0a08080112040a020801620f0a0179120a0a08080112040a02080142040a00100d')\n"
@@ -98,7 +98,7 @@ class Trial {
     return nullptr;
   }
 
-  /// The first cause that `berth doctor --deep` finds.
+  /// The result with the first cause that `berth doctor --deep` finds.
   TrialResult first_cause(const TriedFramework& tried, const ProbeAnswer* answer,
                           const std::string& version) {
     TrialResult result{tried.framework, "failed", version, "", "", {}};

@@ -1,4 +1,4 @@
-// Runs one computation with each framework of an environment, and says how that went.
+// Runs one computation with each framework in an environment, and reports the results.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace berth::cli {
 
 struct TriedFramework {
   doctor::Framework framework = doctor::Framework::kTorch;
-  bool on_cpu = false;  // a run on the CPU is what was asked for
-  std::string release;  // as installed; "" unknown
+  bool on_cpu = false;  // the user requested a run on the CPU
+  std::string release;  // the installed release; "" unknown
 };
 
 struct TrialResult {
@@ -23,14 +23,13 @@ struct TrialResult {
   std::optional<std::size_t> devices;
 };
 
-/// With the interpreter `python` of the environment in `folder`.
+/// Tries the frameworks with the interpreter `python` of the environment in `folder`.
 [[nodiscard]] std::vector<TrialResult> try_frameworks(const Context& context,
                                                       const std::string& python,
                                                       const std::string& folder,
                                                       const std::vector<TriedFramework>& tried);
 
-/// The frameworks in the environment. They are tried on the CPU if this machine has no GPU for
-/// them.
+/// The frameworks in the environment. If this machine has no GPU for one, it is tried on the CPU.
 [[nodiscard]] std::vector<TriedFramework> frameworks_in(const std::string& python);
 
 }  // namespace berth::cli

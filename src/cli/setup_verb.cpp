@@ -27,7 +27,7 @@ std::map<std::string, std::string> packages_in(const std::string& folder) {
       doctor::collect_python(doctor::Tree("/"), doctor::own_environment(), folder + "/bin/python");
   std::map<std::string, std::string> versions;
   for (const doctor::Distribution& one : python.distributions.value_or({}))
-    // Packages outside the folder do not change.
+    // The upgrade does not change packages outside the folder.
     if (one.path.starts_with(folder + "/")) versions.emplace(one.name, one.version);
   return versions;
 }
@@ -114,7 +114,7 @@ void write_json(const Context& context, const SetupRequest& request, const Setup
   context.out(json.finish());
 }
 
-/// The results, and the exit code: 1 if a framework did not run.
+/// Prints the results. The exit code is 1 if a framework did not run.
 int finish(const Context& context, const SetupRequest& request, const SetupPlan& plan,
            Report report) {
   const bool failed = std::any_of(report.results.begin(), report.results.end(),
@@ -176,7 +176,7 @@ int print_file(const Context& context, const SetupRequest& request, const SetupP
   return 0;
 }
 
-/// Installs, and shows what an upgrade changes before it replaces the old environment.
+/// Installs. An upgrade shows what it changes before it replaces the old environment.
 Status install(const Context& context, const SetupRequest& request, const SetupPlan& plan,
                Report& report) {
   SetupSteps steps;

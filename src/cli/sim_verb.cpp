@@ -66,7 +66,7 @@ Result<sim::Options> options_of(const Arguments& arguments, const sim::Machine& 
   return options;
 }
 
-/// The machine as the simulated driver will show it.
+/// The machine in the form in which the simulated driver will show it.
 struct Description {
   sim::Machine machine;
   std::string bytes;
@@ -196,7 +196,7 @@ Result<int> list_machines(const Context& context) {
   std::size_t longest = 0;
   for (const sim::BuiltIn& built_in : sim::built_in_machines())
     longest = std::max(longest, built_in.name.size());
-  // For programs: one line per machine.
+  // A program gets one line per machine.
   const int width = context.out_terminal.tty ? context.out_terminal.width : kUnlimited;
   const int room = std::max(30, width - static_cast<int>(longest) - 2);
   for (const sim::BuiltIn& built_in : sim::built_in_machines()) {
@@ -237,7 +237,7 @@ Status write_report(const Context& context, const std::string& file, const sim::
                text("cannot write {}: {}", printable(file), error_words(errno)), ""};
 }
 
-/// The exit codes for "not found" and "cannot be run" are those of shells.
+/// The exit codes for "not found" and "cannot be run" are the same as in shells.
 int code_of(const Error& error) {
   if (error.code == ErrorCode::kNotFound) return kNotFound;
   return error.code == ErrorCode::kPermissionDenied ? kNotExecutable : kOurFailure;

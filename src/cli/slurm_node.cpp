@@ -1,6 +1,6 @@
 // `berth slurm prolog`, `epilog` and `health`, which Slurm's daemon starts as root. They read and
-// check three variables that slurmd itself sets, and give scontrol a clean environment. Each ends
-// within half a minute.
+// check three variables that slurmd itself sets, and give scontrol a clean environment. Each of
+// them ends within half a minute.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kDriver{10}, kScontrol{8};
 
-/// What slurmd says about the node and the job.
+/// What slurmd tells about the node and the job.
 struct Around {
   std::string node, config, gpus;
 };
@@ -52,14 +52,15 @@ Around read_environment(const Arguments& given) {
           env("SLURM_JOB_GPUS").value_or("")};
 }
 
-/// Programs that we start inherit only the location of Slurm's configuration.
+/// Removes all variables except the location of Slurm's configuration, so that programs started
+/// from here inherit only this one.
 void forget_environment(const Around& around) {
   ::clearenv();  // NOLINT(concurrency-mt-unsafe): no thread runs yet
   ::setenv("PATH", "/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin:/opt/slurm/bin", 1);
   if (around.config.starts_with('/')) ::setenv("SLURM_CONF", around.config.c_str(), 1);
 }
 
-/// The program's output; nullopt if it fails or takes too long.
+/// The output of a program; nullopt if it fails or takes too long.
 std::optional<std::string> said_by(std::vector<std::string> words) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
@@ -97,7 +98,7 @@ Error no_scontrol(const std::string& node) {
 }
 
 struct Checked {
-  std::string unfit;  // the reason; "": all are fit
+  std::string unfit;  // why GPUs are unfit; "": all are fit
   NodeAction done = NodeAction::kNone;
 };
 
@@ -111,7 +112,8 @@ model::Snapshot look_for_slurm(const inventory::Sources& sources) {
   return inventory::observe(sources, options);
 }
 
-/// Reports to Slurm. `may_resume`: only a check of all GPUs may say that the node is well.
+/// Reports the result to Slurm. `may_resume`: all GPUs were checked, so the node may be reported as
+/// healthy.
 Result<NodeAction> tell(const Around& around, const std::string& unfit, bool may_resume) {
   if (unfit.empty() && !may_resume) return NodeAction::kNone;
   const auto shown = said_by({"scontrol", "show", "node", around.node, "--oneliner"});
@@ -165,7 +167,7 @@ Result<int> slurm_node(const Context& context, const std::string& word) {
                  "berth slurm health --node n1"};
   std::vector<int> numbers;
   if (word != "health") {
-    // A job without a GPU need not wait for a driver.
+    // A job without a GPU does not have to wait for the driver.
     if (around.gpus.empty()) return 0;
     const auto given = engines::job_gpus(around.gpus);
     if (!given)
@@ -187,8 +189,8 @@ Result<int> slurm_node(const Context& context, const std::string& word) {
   Checked checked{engines::unfit_reason(snapshot, numbers), NodeAction::kNone};
   const auto told = tell(around, checked.unfit, word == "health");
   if (told) checked.done = *told;
-  // A failing prolog keeps the job away from this node, even if the reason could not be reported to
-  // Slurm.
+  // If the prolog fails, Slurm does not run the job on this node, even if the reason could not be
+  // reported to Slurm.
   if (!told && !(word == "prolog" && !checked.unfit.empty())) return told.error();
   say(context, around, checked);
   return word == "prolog" && !checked.unfit.empty() ? 1 : 0;

@@ -66,7 +66,7 @@ Result<Place> place_of(const Arguments& given) {
   return place;
 }
 
-/// The lines of plugstack.conf with ours replaced by `line`; "": removed.
+/// The lines of plugstack.conf, in which `line` replaces Berth's line; "": Berth's line is removed.
 std::string with_line(const std::string& before, const std::string& line) {
   std::string out;
   for (const std::string_view one : split(std::string_view(before), '\n')) {
@@ -80,7 +80,7 @@ std::string with_line(const std::string& before, const std::string& line) {
   return line.empty() ? out : out + line + "\n";
 }
 
-/// Writes a temporary file and renames it: slurmstepd may start at any time.
+/// Writes a temporary file and renames it, because slurmstepd may read the file at any time.
 Status write_file(const std::string& path, std::string_view bytes) {
   const std::string draft = path + ".new";
   errno = 0;

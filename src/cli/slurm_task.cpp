@@ -1,6 +1,6 @@
 // `berth slurm task`: called by the SPANK plugin as the task's user, when a Slurm task begins and
-// when it has ended. No process of ours runs in between; a folder named after the task passes data
-// from the first call to the second.
+// when it has ended. Between the two calls, no process of Berth is running. A folder that is named
+// after the task passes data from the first call to the second.
 #include "cli/slurm_task.hpp"
 
 #include <sys/stat.h>
@@ -36,7 +36,8 @@ Error wrong(std::string message) {
   return {ErrorCode::kInvalidArgument, "E1002", std::move(message), "berth help slurm"};
 }
 
-/// "7.0.3" from the plugin becomes a folder name, so allow only digits and dots.
+/// The folder for a task. "7.0.3" from the plugin becomes its name, so only digits and dots are
+/// allowed.
 Result<std::string> folder_of(const std::string& task) {
   const bool sound = !task.empty() && task.size() < 64 && task.front() != '.' &&
                      task.find_first_not_of("0123456789.") == std::string::npos;
@@ -55,7 +56,7 @@ std::int64_t milliseconds_of(clockid_t clock) {
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-/// %j and %t mean job and task. Without %t, each of several tasks gets its own file.
+/// Replaces %j by the job and %t by the task. Without %t, several tasks get a file each.
 std::string report_path(std::string path, const model::EngineJob& job, const Variables& variables) {
   const auto fill = [&](const std::string& mark, const std::string& with) {
     for (std::size_t at = 0; (at = path.find(mark, at)) != std::string::npos; at += with.size())
@@ -71,12 +72,12 @@ std::string report_path(std::string path, const model::EngineJob& job, const Var
   return std::filesystem::absolute(path, ignored).lexically_normal().string();
 }
 
-/// Decided when the task begins.
+/// What was decided when the task began.
 struct Begun {
   model::Report report;
   std::string report_file;
   std::vector<model::GuardedDevice> guarded;
-  std::string not_enforced;  // the reason, translated, if nothing is enforced
+  std::string not_enforced;  // if nothing is enforced: the reason, translated
   bool is_guarded = false;
   std::int64_t started = 0;  // CLOCK_BOOTTIME in milliseconds
 };
@@ -142,7 +143,7 @@ Begun begun_of(const Json& record) {
   return begun;
 }
 
-/// Each device that Slurm gave to the task is limited.
+/// Places the task on the devices that Slurm gave it. Each of them is limited.
 Result<model::Placement> place_task(const model::Request& request, const model::EngineJob& job,
                                     const Variables& variables, const model::Snapshot& snapshot) {
   model::Request whole = request;

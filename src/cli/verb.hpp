@@ -30,15 +30,16 @@ struct Example {
 /// What the user gave to the called verb.
 struct Arguments {
   std::map<std::string, std::vector<std::string>, std::less<>>
-      options;                          // "--device" → values (switch: one empty string)
+      options;  // values by option name, such as "--device"; a switch has one empty string
   std::vector<std::string> positional;  // before the command
-  std::vector<std::string> command;     // after "--", or from the first word (takes_command)
-  bool has_separator = false;           // "--" was given
+  std::vector<std::string>
+      command;                 // the words after "--", or from the first word on (takes_command)
+  bool has_separator = false;  // "--" was given
 
   [[nodiscard]] bool has(std::string_view name) const {
     return options.find(name) != options.end();
   }
-  /// The last value given.
+  /// The last value that was given for an option.
   [[nodiscard]] std::optional<std::string> value(std::string_view name) const;
   [[nodiscard]] std::vector<std::string> values(std::string_view name) const;
 };
@@ -59,7 +60,7 @@ struct Context {
 enum class Group { kLook, kUse, kOperate, kMeasure };
 
 struct Verb {
-  const char* name;  // "": `berth` without a verb
+  const char* name;  // "" is `berth` without a verb
   Group group;
   const char* summary;   // one line, msgid
   const char* operands;  // "-- COMMAND…", "[TOPIC]" or ""
@@ -79,23 +80,23 @@ struct Verb {
 
 /// The choices in the option's placeholder ("bash|zsh|fish"); empty if it has none.
 [[nodiscard]] std::vector<std::string_view> choices(const Option& option);
-/// The verb's or common option with this name ("--device", "-d", "--device=0"); nullptr if there is
-/// none.
+/// The option with this name, of the verb or common to all ("--device", "-d", "--device=0");
+/// nullptr if there is none.
 [[nodiscard]] const Option* find_option(const Verb& verb, std::string_view word);
-/// How many words belong to the verb itself: those before "--" or before the command.
+/// The number of words that belong to the verb itself: those before "--" or before the command.
 [[nodiscard]] std::size_t own_words(const Verb& verb, const std::vector<std::string>& words);
 
 /// Parses a verb's words. Fails with kInvalidArgument (E0001: unknown option, E0003: not one of its
 /// choices, E0004: too many words), with a "did you mean". Words after "--" are the command, or
 /// operands if the verb takes none.
 [[nodiscard]] Result<Arguments> parse(const Verb& verb, const std::vector<std::string>& words);
-/// E0010: two options that exclude each other.
+/// The error E0010 for two options that exclude each other.
 [[nodiscard]] Error contradiction(std::string_view one, std::string_view other);
-/// The help page of a verb, or of all if it is nullptr. At most 100 columns.
+/// The help page of a verb, or the overview if `verb` is nullptr. At most 100 columns wide.
 [[nodiscard]] std::string help(const Verb* verb, const output::Terminal& terminal);
 using berth::nearest;
 
-/// Everything in main(): returns the exit code.
+/// Does everything that main() has to do, and returns the exit code.
 int main_of(int argc, char** argv);
 
 }  // namespace berth::cli

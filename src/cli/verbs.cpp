@@ -595,8 +595,8 @@ const Verb* find_verb(std::string_view name) {
 
 namespace {
 
-/// Words from other tools that people may type, with our equivalents; the first one that exists is
-/// suggested.
+/// Words from other tools that people may type, with the corresponding verbs of Berth. The first
+/// verb that exists is suggested.
 struct Expected {
   const char* word;
   std::array<const char*, 2> verbs;

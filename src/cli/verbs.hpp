@@ -42,10 +42,10 @@ Result<int> run_slurm(const Context& context);
 Result<int> run_k8s(const Context& context);
 Result<int> run_sim(const Context& context);
 
-/// `berth env` with a recipe format.
+/// `berth env` with the format of a recipe.
 Result<int> print_recipe(const Context& context);
 
-/// E0002 with a "did you mean".
+/// The error E0002 with a "did you mean".
 [[nodiscard]] Error unknown_verb(const std::string& word);
 
 }  // namespace berth::cli

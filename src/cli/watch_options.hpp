@@ -1,4 +1,5 @@
-// Options and examples of the watching verbs: top, health, alerts, history, usage, exporter.
+// Options and examples of the verbs that observe devices: top, health, alerts, history, usage,
+// exporter.
 #pragma once
 
 #include <array>

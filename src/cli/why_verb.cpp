@@ -34,8 +34,8 @@ struct Scene {
   model::Ledger ledger;
 };
 
-/// Same selection as in place(): integrated graphics only without a card, and only named devices if
-/// any are named.
+/// The same selection as in place(): integrated graphics only if there is no card, and only named
+/// devices if any are named.
 std::vector<Candidate> candidates_for(const model::Request& request, const Scene& scene) {
   if (request.gpus == 0) return {};
   auto all = policy::candidates_of(scene.snapshot, scene.ledger);
@@ -108,7 +108,8 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
         {device, 0, text("memory is in use that no process here accounts for")});
 }
 
-/// Jobs that have reserved cores, if this job needs any. A queued CPU job counts as one core.
+/// Adds jobs that have reserved cores, if this job needs any. A CPU job in the queue counts as one
+/// core.
 void add_core_holders(JobStory& story) {
   if (!story.job.request.cpus && story.job.request.gpus != 0) return;
   for (const Job& job : story.others) {
@@ -124,7 +125,7 @@ bool has_free_cores(const Scene& scene) {
   return static_cast<int>(scene.ledger.cpus.size()) < scene.snapshot.host.cpu.cores_usable;
 }
 
-// What would fit now.
+// A size for the sentence about what would fit now.
 
 std::string size_word(std::uint64_t bytes) {
   constexpr std::uint64_t kGiB = 1ULL << 30, kMiB = 1ULL << 20;
@@ -155,7 +156,8 @@ bool add_if_it_fits(JobStory& story, const Scene& scene, const model::Request& r
   return true;
 }
 
-/// The memory that each of `count` devices has free, rounded down to whole GiB (or MiB below that).
+/// The memory that is free on each of `count` devices, rounded down to whole GiB (or to MiB below
+/// that).
 std::uint64_t free_on(const std::vector<Candidate>& candidates, std::size_t count) {
   std::vector<std::uint64_t> free;
   for (const Candidate& c : candidates)
@@ -166,7 +168,7 @@ std::uint64_t free_on(const std::vector<Candidate>& candidates, std::size_t coun
   return free[count - 1] / unit * unit;
 }
 
-/// Tries the same request without limiting variables.
+/// Tries the same request without the variables that limit it.
 bool add_without_variables(JobStory& story, const Scene& scene) {
   model::Request other = story.job.request;
   std::string unset = "env";
@@ -189,14 +191,14 @@ void add_sooner(JobStory& story, const Scene& scene) {
   if (!story.narrowed.empty() && add_without_variables(story, scene)) return;
   const bool was_named = !other.devices.empty();
   other.devices.clear();
-  // First any devices instead of the named ones, then fewer.
+  // First try any devices instead of the named ones, then fewer of them.
   int alone = was_named ? wanted : wanted - 1;
   for (; alone > 0; --alone) {
     other.gpus = alone;
     if (add_if_it_fits(story, scene, other)) break;
   }
   const auto candidates = candidates_for(other, scene);
-  // Then a part of more devices.
+  // Then try a part of more devices.
   for (int count = wanted; count > alone; --count) {
     const std::uint64_t most = free_on(candidates, static_cast<std::size_t>(count));
     if (most == 0 || most >= story.job.request.memory_bytes.value_or(UINT64_MAX)) continue;
@@ -257,7 +259,7 @@ Json part_of(const client::Response& answer, const char* key) {
   return document;
 }
 
-/// The first job before this one that does not fit; resources are reserved for it.
+/// The first job before this one that does not fit now. Resources are reserved for it.
 model::JobId first_that_does_not_fit(JobCalls& calls, const std::vector<model::JobId>& before) {
   for (const model::JobId id : before) {
     const auto why = calls.call("GET", job_path(id, "/why"), kAnswerSoon);
@@ -268,7 +270,7 @@ model::JobId first_that_does_not_fit(JobCalls& calls, const std::vector<model::J
   return 0;
 }
 
-/// Everything about a waiting job.
+/// Collects everything about a waiting job.
 Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& story, Scene& scene) {
   const auto why = calls.call("GET", job_path(story.job.id, "/why"), kAnswerSoon);
   if (!why) return why.error();
@@ -299,7 +301,7 @@ Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& sto
   return part_of(*why, nullptr);
 }
 
-/// The array's first waiting job, or else its first unfinished one.
+/// The first job of the array that waits, or else the first one that has not ended.
 const Job& one_of(const std::vector<Job>& jobs) {
   const auto first = [&](auto is_it) { return std::find_if(jobs.begin(), jobs.end(), is_it); };
   auto found = first([](const Job& job) { return job.state == model::JobState::kWaiting; });

@@ -15,7 +15,7 @@ namespace berth::sim {
 [[nodiscard]] std::string driver_library(std::uint32_t driver_major);
 /// The content of the simulated libcuda.so.1, which is the same for every machine.
 [[nodiscard]] std::string_view cuda_library();
-/// The program that plays a user of a simulated GPU.
+/// The program that plays a process on a simulated GPU.
 [[nodiscard]] std::string_view sleeper_program();
 
 }  // namespace berth::sim

@@ -21,8 +21,8 @@ namespace {
 
 enum class Belongs { kNo, kYes, kNotKnownYet };
 
-/// During exec a process already has a program, but no environment yet. (Kernel threads and zombies
-/// have neither.)
+/// Whether a process belongs to the simulation in `folder`. During exec, a process already has a
+/// program, but no environment yet. (Kernel threads and zombies have neither.)
 Belongs belongs(const std::string& folder, const std::string& pid) {
   auto environment = slurp("/proc/" + pid + "/environ", 8U << 20U);
   if (!environment) return Belongs::kNo;
@@ -43,7 +43,7 @@ struct Found {
   Descriptor handle;
 };
 
-/// `doubt`: set if some processes could not be checked.
+/// The simulation's processes. `doubt` is set if some processes could not be checked.
 std::vector<Found> processes_of(const std::string& folder, bool& doubt) {
   std::vector<Found> found;
   doubt = false;
@@ -66,7 +66,7 @@ void signal_all(const std::vector<Found>& processes, int number) {
     syscall(SYS_pidfd_send_signal, process.handle.get(), number, nullptr, 0);
 }
 
-/// Waits until all have ended, at most `milliseconds` for each.
+/// Waits until all of them have ended, at most `milliseconds` for each.
 void wait_for(const std::vector<Found>& processes, int milliseconds) {
   for (const Found& process : processes) {
     pollfd ended{process.handle.get(), POLLIN, 0};
@@ -95,10 +95,10 @@ void wait_for(const std::vector<Found>& processes, int milliseconds) {
 }  // namespace
 
 void end_processes_of(const std::string& folder, bool politely) {
-  // An unrelated process may really have an empty environment, so do not wait long.
+  // The empty environment may be the real one of an unrelated process, so do not wait long.
   int patience = 10;
   bool asked = false;
-  for (int round = 0; round < 50; ++round) {  // they may start others in the meantime
+  for (int round = 0; round < 50; ++round) {  // processes may start others in the meantime
     bool doubt = false;
     const std::vector<Found> processes = processes_of(folder, doubt);
     if (processes.empty() && (!doubt || patience-- == 0)) return;

@@ -1,5 +1,5 @@
-// Makes sure that no process of a simulation is left: they are recognised by BERTH_SIM_DIR in their
-// environment, wherever they are.
+// Ends all processes of a simulation. They are recognised by BERTH_SIM_DIR in their environment,
+// wherever they are.
 #pragma once
 
 #include <sys/types.h>
@@ -15,15 +15,15 @@ namespace berth::sim {
 /// first, SIGKILL after a second.
 void end_processes_of(const std::string& folder, bool politely);
 
-/// A separate process that ends the simulation's processes and removes its folder if its owner is
-/// killed.
+/// A separate process. If the owner of the simulation is killed, it ends the simulation's processes
+/// and removes the folder.
 class Sweeper {
  public:
-  /// `folder` must outlive it.
+  /// Starts the sweeper. `folder` must outlive it.
   [[nodiscard]] static Result<Sweeper> start(Folder& folder);
   Sweeper(Sweeper&&) = default;
   Sweeper& operator=(Sweeper&&) = delete;
-  /// The owner ended normally: the sweeper exits and does nothing.
+  /// Call when the owner ends normally: the sweeper exits and does nothing.
   void dismiss();
 
  private:

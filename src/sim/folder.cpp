@@ -43,7 +43,7 @@ bool write_bytes(int fd, std::string_view bytes) {
   return true;
 }
 
-/// Empties the folder open as `fd` and closes it.
+/// Removes everything in the folder that is open as `fd`, and closes `fd`.
 void empty_folder(int fd, int depth) {
   DIR* folder = fdopendir(fd);
   if (folder == nullptr) {
@@ -69,8 +69,8 @@ void remove_tree(const std::string& path) {
   ::rmdir(path.c_str());
 }
 
-/// True if nobody holds the folder's lock. A folder without a lock counts only after a minute,
-/// because it may be under construction.
+/// Whether no process holds the folder's lock. If there is no lock file, only a folder older than a
+/// minute is stale, because a younger one may be under construction.
 bool is_stale(int folder) {
   struct stat status = {};
   if (fstat(folder, &status) != 0 || status.st_uid != geteuid()) return false;
@@ -105,7 +105,8 @@ Result<Folder> Folder::make(const std::string& temporary) {
         text("programs cannot be run from {} (it is mounted noexec)", printable(temporary)),
         "TMPDIR=/dev/shm berth sim …"};
   }
-  // Lock the file before it gets its name: other simulations look for lock files that nobody holds.
+  // Lock the file before it gets its name, because other simulations remove folders whose lock file
+  // is not locked.
   const std::string name = path + "/" + kLock;
   Descriptor lock(::open((name + "~").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!lock || flock(lock.get(), LOCK_EX | LOCK_NB) != 0 ||

@@ -1,5 +1,5 @@
-// BERTH_SIM_DIR: a private folder for one simulation, removed at its end. A lock shows that its
-// owner is alive, so that the next simulation can remove a killed one's folder.
+// BERTH_SIM_DIR is a private folder for one simulation, which removes it at its end. A lock shows
+// that its owner is alive. If an owner was killed, the next simulation removes its folder.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@ namespace berth::sim {
 
 class Folder {
  public:
-  /// Creates it in the temporary directory (TMPDIR, else /tmp), mode 0700. Fails with kUnavailable
-  /// (E0611: it cannot be created or locked; E0612: programs cannot be run there).
+  /// Creates the folder in the temporary directory (TMPDIR, else /tmp) with mode 0700. Fails with
+  /// kUnavailable (E0611: it cannot be created or locked; E0612: programs cannot be run there).
   [[nodiscard]] static Result<Folder> make(const std::string& temporary);
   Folder(Folder&&) = default;
   Folder& operator=(Folder&&) = delete;
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// Creates `name` in it, with parent folders. Fails with kUnavailable (E0611).
+  /// Creates the folder `name` in it, with its parents. Fails with kUnavailable (E0611).
   [[nodiscard]] Status make_folder(const std::string& name) const;
   /// Creates or replaces a file atomically: a reader sees the old or the new contents.
   [[nodiscard]] Status write(const std::string& name, std::string_view bytes,

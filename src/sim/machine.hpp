@@ -31,7 +31,7 @@ struct MachineDevices {
               compute_mode = "default";
   std::string pci_id, pci_subsystem, pci_class = "3d";
   std::vector<std::string> pci;
-  std::vector<std::int64_t> numa;       // one for all, or one per device; empty: unknown
+  std::vector<std::int64_t> numa;       // NUMA node: one for all, or one per device; empty: unknown
   std::vector<std::string> local_cpus;  // as numa
   std::uint64_t memory_bytes = 0, memory_reserved_bytes = 0, bar1_bytes = 256U << 20U;
   std::int64_t power_limit_watts = 0, power_min_watts = 0, power_max_watts = 0,
@@ -45,20 +45,21 @@ struct MachineDevices {
   std::int64_t nvlinks = 0, cores = 0, multiprocessors = 0, memory_bus_width = 0, load_percent = 0;
   bool ecc = false, persistence = false, mig_capable = false, display = false, asleep = false,
        on_bus = true, unified = false, retired_pages_pending = false, peer_access = true;
-  std::string fabric;                    // "not started", "in progress", "completed"; "": no fabric
-  std::string vgpu_licence;              // of a guest: "licensed", "unlicensed"; "": not a guest
-  std::vector<MachinePartition> mig;     // not empty: MIG is enabled
-  std::vector<std::string> unsupported;  // names of readings (wire/sim_state.hpp)
+  std::string fabric;                 // "not started", "in progress", "completed"; "": no fabric
+  std::string vgpu_licence;           // in a guest: "licensed", "unlicensed"; "": not a guest
+  std::vector<MachinePartition> mig;  // MIG partitions; if there are any, MIG is enabled
+  std::vector<std::string>
+      unsupported;  // names of readings that the devices do not support (wire/sim_state.hpp)
 };
 
-/// A process that always exists.
+/// A process that exists during the whole simulation.
 struct MachineProcess {
   std::int64_t device = 0;
   std::optional<std::int64_t> partition;
   std::uint64_t memory_bytes = 0;
   std::vector<std::string> use = {"compute"};
   std::int64_t activity_percent = 0;
-  bool foreign = false;  // in another PID namespace
+  bool foreign = false;  // it is in another PID namespace
   std::string command = "python train.py";
 };
 
@@ -69,11 +70,12 @@ struct Machine {
   std::vector<MachineProcess> processes;
 };
 
-/// `origin` names the text in messages. Fails with kInvalidArgument (E0602: malformed TOML, E0603:
-/// unknown key, E0604: wrong type, E0605: impossible value, E0606: missing key).
+/// Parses a machine file; messages name it as `origin`. Fails with kInvalidArgument (E0602:
+/// malformed TOML, E0603: unknown key, E0604: wrong type, E0605: impossible value, E0606: missing
+/// key).
 [[nodiscard]] Result<Machine> parse_machine(std::string_view document, const std::string& origin);
 
-/// A machine file inside the program.
+/// A machine file that is inside the program.
 struct BuiltIn {
   std::string_view name, text;
 };

@@ -1,4 +1,4 @@
-// A machine file's tables as lists of typed fields.
+// Reads the tables of a machine file as lists of typed fields.
 #include <algorithm>
 #include <functional>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Reader = TomlTable;
 
-/// A delay of the simulated driver.
+/// Reads a delay of the simulated driver.
 void milliseconds(Reader& reader, const char* key, std::uint64_t& into) {
   std::chrono::milliseconds time(into);
   reader.duration(key, time, std::chrono::hours(1));

@@ -43,7 +43,7 @@ std::optional<std::uint64_t> taken(const Result<T>& result) {
   return result ? std::optional(static_cast<std::uint64_t>(*result)) : std::nullopt;
 }
 
-/// A duration; also accepts microseconds, because driver calls are that short.
+/// Parses a duration. Microseconds are also accepted, because driver calls can be that short.
 std::optional<std::uint64_t> slow_value(std::string_view given) {
   if (given.size() > 2 && given.substr(given.size() - 2) == "us") {
     const auto us = taken(parse_integer(given.substr(0, given.size() - 2), 0, 1'000'000'000));
@@ -67,7 +67,7 @@ std::optional<std::uint64_t> remap_value(std::string_view given) {
   return count ? std::optional(static_cast<std::uint64_t>(*count)) : std::nullopt;
 }
 
-/// The given or the default value; nullopt if it is invalid for that kind.
+/// The value that was given, or the default value; nullopt if it is invalid for this kind of fault.
 std::optional<std::uint64_t> value_of(wire::FaultKind kind,
                                       const std::optional<std::string_view>& given) {
   switch (kind) {
@@ -103,7 +103,8 @@ std::optional<std::string_view> cut(std::string_view& text, char mark) {
   return tail;
 }
 
-/// Whether the device can show the fault; matches simulator/nvml_health.cpp and sysfs_tree.cpp.
+/// Whether the device can show the fault. This must match simulator/nvml_health.cpp and
+/// sysfs_tree.cpp.
 bool shows(wire::FaultKind kind, const Machine& machine, std::size_t device) {
   const MachineDevices& group = group_of(machine, device);
   if (kind == wire::kThrottle || kind == wire::kZombie) return true;
@@ -189,7 +190,8 @@ Result<Attached> parse_attached(std::string_view given, std::size_t devices) {
   };
   const auto parts = split(given, ':');
   if (parts.size() != 3) return fail(text("must be PID:DEVICE:SIZE"));
-  const auto pid = parse_integer(parts[0], 1, 4'194'304);  // the kernel's maximum pid
+  const auto pid =
+      parse_integer(parts[0], 1, 4'194'304);  // the greatest pid that the kernel allows
   if (!pid) return fail(text("'{}' is not a process id", printable(parts[0])));
   const auto device = parse_integer(parts[1], 0, wire::kMaxDevices);
   if (!device || static_cast<std::size_t>(*device) >= devices)

@@ -15,12 +15,13 @@ namespace berth::sim {
 
 struct Fault {
   wire::sim::FaultKind kind = wire::sim::kLost;
-  std::optional<std::uint32_t> device;  // nullopt: all devices, or the driver as a whole
+  std::optional<std::uint32_t>
+      device;  // nullopt: the fault is for all devices, or for the driver as a whole
   std::uint64_t from_ns = 0;
   std::uint64_t value = 0;
 };
 
-/// An existing process, placed on a device.
+/// An existing process that is shown on a device.
 struct Attached {
   std::int64_t pid = 0;
   std::uint32_t device = 0;
@@ -35,15 +36,15 @@ struct Options {
   std::vector<Attached> attached;
 };
 
-/// "KIND[:DEVICE][@SECONDS][=VALUE]". Fails with kInvalidArgument (E0607).
+/// Parses "KIND[:DEVICE][@SECONDS][=VALUE]". Fails with kInvalidArgument (E0607).
 [[nodiscard]] Result<Fault> parse_fault(std::string_view given, std::size_t devices);
-/// Fails with kInvalidArgument (E0607) if no affected device can show the fault: then a test that
-/// finds no error would prove nothing. `given`: its text.
+/// Fails with kInvalidArgument (E0607) if no affected device can show the fault. A test that finds
+/// no error would then prove nothing. `given` is the text of the fault.
 [[nodiscard]] Status check_effect(std::string_view given, const Fault& fault,
                                   const Machine& machine);
-/// "PID:DEVICE:SIZE". Fails with kInvalidArgument (E0608).
+/// Parses "PID:DEVICE:SIZE". Fails with kInvalidArgument (E0608).
 [[nodiscard]] Result<Attached> parse_attached(std::string_view given, std::size_t devices);
-/// "12", "12.5" or "12.5s" → nanoseconds. Fails with kInvalidArgument (E0609).
+/// Converts "12", "12.5" or "12.5s" to nanoseconds. Fails with kInvalidArgument (E0609).
 [[nodiscard]] Result<std::uint64_t> parse_seconds(std::string_view given);
 
 }  // namespace berth::sim

@@ -1,5 +1,5 @@
-// Plans the users of simulated devices. Sizes and activity depend on the seed; sums stay within
-// each device's memory.
+// Plans the processes on simulated devices. Sizes and activity depend on the seed. The sums stay
+// within the memory of each device.
 #include <algorithm>
 #include <array>
 
@@ -15,9 +15,9 @@ namespace wire = berth::wire::sim;
 
 constexpr std::uint64_t kMiB = 1U << 20U;
 constexpr std::uint64_t kForeignPids =
-    5'000'000;  // above the kernel's maximum pid, so never a real process
+    5'000'000;  // above the greatest pid of the kernel, so never the pid of a real process
 
-/// A device or partition that can take processes.
+/// A device or partition on which processes can run.
 struct Place {
   std::uint32_t device = 0, partition = wire::kNone;
   std::uint64_t free_bytes = 0;
@@ -28,7 +28,7 @@ std::vector<Place> places_of(const Machine& machine, const std::vector<Planned>&
   std::vector<Place> places;
   for (std::uint32_t i = 0; i < device_count(machine); ++i) {
     const MachineDevices& group = group_of(machine, i);
-    if (group.asleep) continue;  // a process would keep it awake
+    if (group.asleep) continue;  // skipped, because a process would keep it awake
     if (group.mig.empty())
       places.push_back({i, wire::kNone, group.memory_bytes - group.memory_reserved_bytes, 0});
     for (std::uint32_t p = 0; p < group.mig.size(); ++p)
@@ -55,7 +55,8 @@ Planned newcomer(const Place& place, std::uint64_t seed, std::uint32_t number, b
   Planned process;
   process.device = place.device;
   process.partition = place.partition;
-  // Newcomers take at most 85 % in total; each takes half to all of its part.
+  // The new processes together take at most 85 % of the free memory. Each takes between half and
+  // all of its part.
   const std::uint64_t part = place.free_bytes / 100 * 85 / place.newcomers;
   process.memory_bytes = std::max(kMiB, part * (500 + random % 501) / 1000 / kMiB * kMiB);
   if (graphics) process.memory_bytes = std::min(process.memory_bytes, (64 + random % 300) * kMiB);
@@ -93,7 +94,7 @@ Error no_room(std::string message, std::string hint) {
   return {ErrorCode::kInvalidArgument, "E0610", std::move(message), std::move(hint)};
 }
 
-/// A short description of the machine, because the name of a user's file says nothing.
+/// A short description of the machine. The name of a user's file would not say anything about it.
 std::string what_it_has(const Machine& machine) {
   const auto& known = built_in_machines();
   const bool ours = std::any_of(known.begin(), known.end(), [&machine](const BuiltIn& one) {

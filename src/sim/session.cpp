@@ -43,7 +43,7 @@ Error failed(const char* what) {
   return {ErrorCode::kUnavailable, "E0616", text("{} failed: {}", what, error_words(errno)), ""};
 }
 
-/// The region with the simulated driver's counters, also mapped here.
+/// The memory region with the simulated driver's counters, which this process maps as well.
 class SharedRegion {
  public:
   SharedRegion() = default;
@@ -73,8 +73,8 @@ class SharedRegion {
   std::size_t bytes_ = 0;
 };
 
-/// The region in which CUDA processes share devices. Most of it is never written, so the file is
-/// sparse.
+/// Creates the region through which CUDA processes share devices. Most of it is never written, so
+/// the file is sparse.
 Status put_cuda_region(const Folder& folder, const wire::View& view) {
   const std::string path = folder.path() + "/cuda";
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -107,7 +107,7 @@ class Session {
         processes_(std::move(processes)) {}
 
   Result<Ended> run(const std::vector<std::string>& command);
-  /// Ends remaining processes and removes the folder.
+  /// Ends the remaining processes and removes the folder.
   void end();
 
  private:
@@ -140,8 +140,8 @@ class Session {
 Status Session::put_driver() {
   if (auto made = folder_.make_folder("lib"); !made) return made;
   if (!machine_.driver) {
-    // Without a driver there should be no library; only if this host has a real one, something must
-    // hide it.
+    // A machine without a driver should have no library either. If this host has a real one,
+    // something must hide it.
     void* real = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (real == nullptr) return Done{};
     dlclose(real);
@@ -224,7 +224,7 @@ void Session::mark_gone(pid_t pid) {
     if (view_.process(i).pid == pid) __atomic_store_n(view_.gone(i), 1, __ATOMIC_RELAXED);
 }
 
-/// Reaps all children that ended; true if the command is one of them.
+/// Reaps all children that have ended. Returns true if the command is one of them.
 bool Session::reap(pid_t child, Ended& ended) {
   bool over = false;
   int status = 0;
@@ -240,8 +240,8 @@ bool Session::reap(pid_t child, Ended& ended) {
   return over;
 }
 
-/// Passes a signal that was sent to us on to the command. The kernel sends a terminal's signals to
-/// the whole process group, so those have reached it already.
+/// Passes a signal that this process received on to the command. Signals from a terminal are not
+/// passed on, because the kernel sends them to the whole process group.
 void Session::pass_on(pid_t child) {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {

@@ -13,10 +13,10 @@
 namespace berth::sim {
 
 struct Ended {
-  int exit_code = 125;  // the child's; 128+N for a signal
+  int exit_code = 125;  // exit code of the command; 128+N for a signal
   std::vector<std::pair<std::string, std::uint64_t>>
-      calls;                         // of the driver, by function; only called ones
-  std::vector<std::uint64_t> wakes;  // by device: calls that would have woken it
+      calls;  // number of calls to the driver, by function; only functions that were called
+  std::vector<std::uint64_t> wakes;  // by device: number of calls that would have woken it
 };
 
 /// Runs the command on the machine. Fails with kInvalidArgument (E0610) before anything is started,

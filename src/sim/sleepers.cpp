@@ -18,7 +18,7 @@
 namespace berth::sim {
 namespace {
 
-constexpr int kPipe = 3;  // the descriptor that the program reads (simulator/sleeper.c)
+constexpr int kPipe = 3;  // the descriptor from which the program reads (simulator/sleeper.c)
 
 Error cannot_start(int number) {
   return {ErrorCode::kUnavailable, "E0613",
@@ -26,12 +26,13 @@ Error cannot_start(int number) {
           "berth sim --processes 10 …   ulimit -u"};
 }
 
-/// In the child: closes our files, resets signals, and makes the process die with its parent.
+/// In the child: closes the parent's files, resets signals, and arranges that the process dies with
+/// its parent.
 [[noreturn]] void become(const std::string& program, const std::vector<std::string>& words,
                          int pipe, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
-  setsid();  // so that it gets no signals from the terminal
+  setsid();  // a new session, so that it gets no signals from the terminal
   sigset_t none;
   sigemptyset(&none);
   pthread_sigmask(SIG_SETMASK, &none, nullptr);

@@ -1,5 +1,5 @@
-// Real processes that play the users of simulated GPUs, with the pid, command, owner and age that
-// tools look up. They end with the simulation, even if it is killed.
+// Starts real processes that play the processes on simulated GPUs. They have the pid, command,
+// owner and age that tools look up. They end with the simulation, even if it is killed.
 #pragma once
 
 #include <sys/types.h>
@@ -19,22 +19,23 @@ class Sleepers {
   Sleepers(const Sleepers&) = delete;
   Sleepers& operator=(const Sleepers&) = delete;
 
-  /// Starts one that shows `command`; `program` is the file to execute. Fails with kUnavailable
-  /// (E0613).
+  /// Starts a process that shows `command`; `program` is the file to execute. Fails with
+  /// kUnavailable (E0613).
   [[nodiscard]] Result<pid_t> start(const std::string& program, const std::string& command);
-  /// Waits until each shows its own command; right after the fork it shows ours.
+  /// Waits until each process shows its own command. Directly after the fork, it shows that of
+  /// `berth sim`.
   void await_commands();
-  /// Whether `pid` is one of them.
+  /// Whether `pid` is one of these processes.
   [[nodiscard]] bool has(pid_t pid) const;
-  /// Call it after the process ended and was waited for.
+  /// Call this when the process has ended and was waited for.
   void forget(pid_t pid);
-  /// Ends them all and waits for them.
+  /// Ends all processes and waits for them.
   void stop();
 
  private:
   std::vector<pid_t> pids_;
-  Descriptor held_, read_;      // a pipe: they exit when we close our end
-  Descriptor ready_, not_yet_;  // a pipe: each closes it when it shows its command
+  Descriptor held_, read_;      // a pipe: the processes exit when this process closes its end
+  Descriptor ready_, not_yet_;  // a pipe: each process closes its end when it shows its command
 };
 
 }  // namespace berth::sim

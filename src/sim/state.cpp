@@ -30,7 +30,7 @@ std::uint64_t name_hash(std::string_view name) {  // FNV-1a
   return hash;
 }
 
-/// Returns the i-th entry of a list that has one entry for all devices, or one each.
+/// The entry for device i in a list that has one entry for all devices or one for each.
 template <typename T>
 T each(const std::vector<T>& list, std::size_t i, T otherwise) {
   if (list.empty()) return otherwise;
@@ -163,7 +163,8 @@ void add_partitions(const Machine& machine, const MachineDevices& d, std::uint32
   }
 }
 
-/// Drivers number the devices of their vendor by PCI address.
+/// Sets the driver's number of each device. Drivers number the devices of their vendor by PCI
+/// address.
 void number_devices(std::vector<wire::Device>& devices) {
   const auto key = [](const wire::Device& d) {
     return std::uint64_t{d.vendor} << 48U | std::uint64_t{d.pci_domain} << 16U | d.pci_bus << 8U |

@@ -11,7 +11,7 @@
 
 namespace berth::sim {
 
-/// A process on a device. `pid` 0: it still must be started.
+/// A process on a device. If `pid` is 0, it must still be started.
 struct Planned {
   std::uint32_t device = 0, partition = wire::sim::kNone;
   std::uint64_t memory_bytes = 0, swing_bytes = 0;
@@ -21,12 +21,13 @@ struct Planned {
   std::string command;
 };
 
-/// All processes, grouped by device: the machine's own, `options.processes` more on the devices
-/// that are awake, and the attached ones. Fails with kInvalidArgument (E0610) if they do not fit.
+/// All processes, grouped by device: those in the machine file, `options.processes` additional ones
+/// on devices that are awake, and the attached ones. Fails with kInvalidArgument (E0610) if they do
+/// not fit.
 [[nodiscard]] Result<std::vector<Planned>> plan_processes(const Machine& machine,
                                                           const Options& options);
 
-/// The start time of the simulation.
+/// The times at which the simulation started.
 struct Clocks {
   std::int64_t monotonic_ns = 0, unix_us = 0;
 };
@@ -34,8 +35,8 @@ struct Clocks {
                                       const std::vector<Planned>& processes, const Clocks& clocks,
                                       std::uint32_t functions);
 
-/// "GPU-6e4a…", derived only from the machine's name and the device's number, so that every run has
-/// the same.
+/// A uuid such as "GPU-6e4a…". It depends only on the machine's name and the device's number, so it
+/// is the same in every run.
 [[nodiscard]] std::string uuid_of(std::string_view prefix, std::string_view machine,
                                   std::uint64_t number);
 

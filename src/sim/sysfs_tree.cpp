@@ -75,7 +75,7 @@ void put_pci(Tree& tree, const wire::Device& d, bool bound) {
   tree.number("numa_node", d.numa_node);
   tree.put("local_cpulist", std::string(d.local_cpus) + "\n");
   if (d.unified == 0 || d.vendor == wire::kNvidia)
-    put_link(tree, d);  // integrated GPUs have no link
+    put_link(tree, d);  // integrated GPUs have no PCIe link
   tree.put("power/runtime_status", d.asleep != 0 ? "suspended\n" : "active\n");
   tree.put("power/control", d.asleep != 0 ? "auto\n" : "on\n");
   tree.put("power_state", d.asleep != 0 ? "D3cold\n" : "D0\n");
@@ -183,7 +183,8 @@ void put_processes(Tree& tree, const wire::Moment& at, bool first) {
   });
 }
 
-/// Devices of AMD and Intel are DRM cards, in the machine's order.
+/// Writes the values that change. Devices of AMD and Intel are DRM cards, in the order of the
+/// machine file.
 Status put_moving(const Folder& folder, const wire::View& view, std::uint64_t now, bool first) {
   std::uint32_t card = 0;
   for (std::uint32_t i = 0; i < view.state().devices; ++i) {
@@ -217,10 +218,10 @@ Status put_card_links(const Folder& folder, const wire::View& view) {
   return tree.status();
 }
 
-/// The dead process of the fault `zombie`, as in /proc: one of its threads still has the device
-/// open. Before the fault begins it holds nothing.
+/// Writes the dead process for the fault `zombie` into /proc. One of its threads still has the
+/// device open. Before the fault begins, it holds nothing.
 void put_dead(Tree& proc, const std::string& node, std::uint32_t device) {
-  constexpr std::uint32_t kFirstDead = 6'000'000;  // above the kernel's maximum pid
+  constexpr std::uint32_t kFirstDead = 6'000'000;  // above the greatest pid that the kernel allows
   const std::uint32_t pid = kFirstDead + 2 * device, thread = pid + 1;
   proc.folder(fmt::format("{}/fd", pid));
   proc.folder(fmt::format("{}/task/{}/fd", pid, thread));

@@ -1,6 +1,6 @@
-// What a simulated machine shows in /sys, and in /proc/PID/fdinfo for GPUs of AMD and Intel: plain
-// files in BERTH_SIM_DIR, which Berth reads instead of the kernel's. Host processors and memory are
-// the real ones.
+// Writes the simulated machine's /sys, and /proc/PID/fdinfo for GPUs of AMD and Intel. These are
+// plain files in BERTH_SIM_DIR, which Berth reads instead of the kernel's. The host's CPUs and
+// memory are the real ones.
 #pragma once
 
 #include "base/result.hpp"
@@ -13,9 +13,10 @@ namespace berth::sim {
 /// devices.
 [[nodiscard]] Status write_sysfs(const Folder& folder, const wire::sim::View& view,
                                  bool nvidia_bound);
-/// Whether any value in the tree changes with time.
+/// Whether any value in the tree changes over time.
 [[nodiscard]] bool sysfs_moves(const wire::sim::View& view);
-/// Updates changing values. Ignores errors: readers see the old values until the next update.
+/// Updates the values that change. Errors are ignored: readers see the old values until the next
+/// update.
 void refresh_sysfs(const Folder& folder, const wire::sim::View& view, std::uint64_t now);
 
 }  // namespace berth::sim
