@@ -19,7 +19,7 @@ using model::Reading;
 constexpr std::uint64_t kMegahertz = 1'000'000;
 
 struct Topology {
-  std::vector<KfdNode> gpus;  // in kfd's order, as ROCm numbers them
+  std::vector<KfdNode> gpus;  // the GPUs in kfd's order, which is how ROCm numbers them
 };
 
 Topology read_topology(const Roots& roots) {
@@ -30,7 +30,7 @@ Topology read_topology(const Roots& roots) {
     const auto number = to_number(name);
     if (number && *number >= 0) numbers.push_back(*number);
   }
-  std::sort(numbers.begin(), numbers.end());  // list_folder sorts "10" before "2"
+  std::sort(numbers.begin(), numbers.end());  // needed because list_folder() sorts "10" before "2"
   for (const std::int64_t number : numbers) {
     const auto text = slurp(folder + "/" + std::to_string(number) + "/properties");
     if (!text) continue;
@@ -47,13 +47,13 @@ void take_topology(const Topology& topology, model::Device& device) {
     device.vendor_index = static_cast<std::uint32_t>(i);
     device.architecture = architecture_of(node.gfx_target_version);
     if (node.unique_id != 0) device.uuid = fmt::format("GPU-{:016x}", node.unique_id);
-    // Older kernels show a CPU with integrated graphics as one node.
+    // Older kernels show a CPU and its integrated graphics as one node.
     device.memory_unified = node.cpu_cores_count != 0;
-    return;  // partitions of a card have the same address; use the first
+    return;  // partitions of a card have the same address; the first one is used
   }
 }
 
-/// Sixteen hexadecimal digits, as in ROCm's visibility variables: "GPU-…".
+/// The uuid in the form of ROCm's visibility variables: "GPU-" and sixteen hexadecimal digits.
 std::string uuid_from(const std::string& unique_id) {
   const bool hexadecimal = unique_id.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (unique_id.size() != 16 || !hexadecimal) return {};
@@ -66,8 +66,8 @@ std::string name_of(const model::PciDevice& pci, const std::string& product_name
   return known.starts_with("AMD ") ? known : "AMD " + known;
 }
 
-/// Integrated graphics: its hwmon has the northbridge voltage, which only APUs have according to
-/// the driver's documentation. Also MI300A, whose memory is all shared.
+/// Whether it is integrated graphics. Its hwmon has the northbridge voltage, which only APUs have
+/// according to the driver's documentation. This includes MI300A, whose memory is all shared.
 bool is_integrated(const std::string& hwmon, const model::PciDevice& pci) {
   constexpr std::uint16_t kMi300a = 0x74a0;
   return pci.device == kMi300a || !sysfs::sensor_labelled(hwmon, "in", "vddnb").empty();
@@ -82,7 +82,7 @@ void read_memory(const std::string& folder, model::Device& device) {
   auto total = sysfs::number(folder + "/mem_info_vram_total");
   auto used = sysfs::number(folder + "/mem_info_vram_used");
   if (device.memory_unified) {
-    // The memory reserved at boot is small; programs mostly use memory borrowed from the host.
+    // Little memory is reserved at boot. Programs mostly use memory borrowed from the host.
     total = sum(total, sysfs::number(folder + "/mem_info_gtt_total"));
     used = sum(used, sysfs::number(folder + "/mem_info_gtt_used"));
   }
@@ -149,8 +149,8 @@ void read_clocks(const std::string& folder, model::Device& device) {
   take("/pp_dpm_mclk", readings.clock_memory_mhz, readings.clock_memory_max_mhz);
 }
 
-/// For many cards the bus reports the wrong link: the one from the card to its on-board switch,
-/// which always runs at full speed. The driver reports the link to the host.
+/// Reads the link to the host from the driver. For many cards, the bus reports the wrong link: the
+/// one from the card to its on-board switch, which always runs at full speed.
 void read_link(const std::string& folder, model::Device& device) {
   const LinkLevel link = parse_link_levels(slurp(folder + "/pp_dpm_pcie", 4096).value_or(""));
   const auto generation = link.gts ? model::pcie_generation(*link.gts) : std::nullopt;
@@ -224,7 +224,8 @@ std::vector<model::Device> read_devices(const Roots& roots,
     if (!sysfs::mark_without_driver(device, {"amdgpu"})) {
       take_topology(topology, device);
       device.minor_number = sysfs::render_minor(folder);
-      // All other files query the card: old kernels wake it, new ones refuse.
+      // Do not read other files of a suspended card: old kernels wake the card for that, and new
+      // ones refuse.
       if (!card.suspended) read_awake(folder, topology, card, device);
     }
     devices.push_back(std::move(device));

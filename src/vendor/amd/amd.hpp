@@ -10,13 +10,13 @@
 
 namespace berth::amd {
 
-/// Every AMD GPU of `pci`, in its order; Device::index is not set. A suspended GPU is not touched;
-/// its values come from the bus and kfd.
+/// Every AMD GPU in `pci`, in the same order; Device::index is not set. A suspended GPU is not
+/// touched, so its values come from the bus and from kfd.
 [[nodiscard]] std::vector<model::Device> read_devices(const Roots& roots,
                                                       const std::vector<model::PciDevice>& pci);
 
 /// Reads only utilization and power again, by the device's address. Do not call it for a suspended
-/// device: that would wake it.
+/// device, because that would wake it.
 void read_load(const Roots& roots, model::Device& device);
 
 }  // namespace berth::amd

@@ -10,7 +10,7 @@
 namespace berth::amd {
 namespace {
 
-/// Removes an unsigned number from the front of `text`.
+/// Removes an unsigned number from the front of `text`; nullopt if there is none.
 std::optional<std::uint64_t> take_number(std::string_view& text) {
   std::uint64_t value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -39,7 +39,7 @@ bool in_use(std::string_view line) {
   return trim(line).ends_with('*');
 }
 
-/// unique_id is decimal and may use all 64 bits.
+/// The number, or 0. unique_id is decimal and may use all 64 bits.
 std::uint64_t number_or_zero(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -92,7 +92,7 @@ ErrorCounts parse_error_counts(std::string_view text) {
 
 std::string architecture_of(std::uint64_t gfx_target_version) {
   if (gfx_target_version == 0 || gfx_target_version > 999'999) return {};
-  // The compiler's names have one hexadecimal digit each for minor and stepping.
+  // The compiler's names have one hexadecimal digit each for the minor version and the stepping.
   return fmt::format("gfx{}{:x}{:x}", gfx_target_version / 10'000, gfx_target_version / 100 % 100,
                      gfx_target_version % 100);
 }

@@ -8,32 +8,32 @@
 
 namespace berth::amd {
 
-/// pp_dpm_sclk, pp_dpm_mclk: "0: 500Mhz\n1: 2482Mhz *\n".
+/// The text of pp_dpm_sclk or pp_dpm_mclk: "0: 500Mhz\n1: 2482Mhz *\n".
 struct ClockLevels {
   std::optional<std::uint64_t> current_mhz, highest_mhz;
 };
 [[nodiscard]] ClockLevels parse_clock_levels(std::string_view text);
 
-/// The active level of pp_dpm_pcie: "1: 16.0GT/s, x16 1150Mhz *".
+/// The active level in pp_dpm_pcie: "1: 16.0GT/s, x16 1150Mhz *".
 struct LinkLevel {
   std::optional<double> gts;
   std::optional<std::uint64_t> width;
 };
 [[nodiscard]] LinkLevel parse_link_levels(std::string_view text);
 
-/// ras/umc_err_count: "ue: 0\nce: 3\n".
+/// The text of ras/umc_err_count: "ue: 0\nce: 3\n".
 struct ErrorCounts {
   std::optional<std::uint64_t> corrected, uncorrected;
 };
 [[nodiscard]] ErrorCounts parse_error_counts(std::string_view text);
 
-/// kfd's gfx_target_version, decimal MMmmss: 110000 → "gfx1100", 90402 → "gfx942", 90010 →
-/// "gfx90a"; "" for 0.
+/// The architecture for kfd's gfx_target_version, which is decimal MMmmss: 110000 → "gfx1100",
+/// 90402 → "gfx942", 90010 → "gfx90a"; "" for 0.
 [[nodiscard]] std::string architecture_of(std::uint64_t gfx_target_version);
 
 /// The fields of class/kfd/kfd/topology/nodes/N/properties that identify a GPU.
 struct KfdNode {
-  std::uint64_t simd_count = 0;  // 0: a CPU, not a GPU
+  std::uint64_t simd_count = 0;  // 0: the node is a CPU and not a GPU
   std::uint64_t cpu_cores_count = 0;
   std::uint64_t gfx_target_version = 0;
   std::uint64_t unique_id = 0;

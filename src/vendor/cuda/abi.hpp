@@ -1,5 +1,5 @@
-// The CUDA driver's ABI, written by hand: only what the simulated driver and the guard use. Source:
-// cuda.h of CUDA 13.5. Includes only freestanding headers.
+// The part of the CUDA driver's ABI that the simulated driver and the guard use, written by hand.
+// Source: cuda.h of CUDA 13.5. Includes only freestanding headers.
 #pragma once
 
 #include <cstddef>

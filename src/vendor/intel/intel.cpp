@@ -15,7 +15,7 @@ namespace {
 using model::Absence;
 using model::Reading;
 
-/// "…/drm/card0", where i915 keeps its files; "" if there is none.
+/// The folder "…/drm/card0" in which i915 keeps its files; "" if there is none.
 std::string card_folder(const std::string& folder) {
   for (const std::string& name : list_folder(folder + "/drm"))
     if (name.starts_with("card") && to_number(std::string_view(name).substr(4)))
@@ -23,7 +23,8 @@ std::string card_folder(const std::string& folder) {
   return {};
 }
 
-/// Intel's integrated graphics is device 2 on the root bus; a card is behind a bridge.
+/// Whether the GPU is integrated. Integrated Intel graphics is device 2 on the root bus; a card is
+/// behind a bridge.
 bool is_integrated(const model::PciDevice& pci) {
   const auto parts = split(pci.address, ':');
   return parts.size() == 3 && parts[1] == "00";
@@ -34,8 +35,8 @@ std::string name_of(const model::PciDevice& pci) {
   return pci.name.starts_with("Intel ") ? pci.name : "Intel " + pci.name;
 }
 
-/// One throttle file per cause, "0" or "1" (Linux Documentation/ABI: sysfs-driver-intel-i915,
-/// sysfs-driver-intel-xe).
+/// Reads the throttle files. There is one per cause, containing "0" or "1" (Linux
+/// Documentation/ABI: sysfs-driver-intel-i915, sysfs-driver-intel-xe).
 void read_throttling(const std::string& status, const std::string& prefix, model::Device& device) {
   struct Cause {
     const char* file;
@@ -60,7 +61,7 @@ void read_i915(const std::string& folder, model::Device& device) {
   const std::string card = card_folder(folder);
   if (card.empty()) return;
   model::DeviceReadings& readings = device.readings;
-  // Since Linux 5.19 the values are per GT; the older files still exist.
+  // Since Linux 5.19, there are values per GT. The older files still exist.
   const std::string gt = card + "/gt/gt0/";
   readings.clock_graphics_mhz = sysfs::either(sysfs::number(gt + "rps_cur_freq_mhz"),
                                               sysfs::number(card + "/gt_cur_freq_mhz"));
@@ -88,7 +89,7 @@ void read_xe(const std::string& folder, model::Device& device) {
   if (total != 0) readings.memory_total_bytes = total;
 }
 
-/// Channel 1 is the card, channel 2 the package (xe), in microjoules.
+/// Reads the energy in microjoules. Channel 1 is the card, channel 2 is the package (xe).
 void read_energy(const std::string& hwmon, model::Device& device) {
   device.readings.energy_millijoules =
       sysfs::either(sysfs::scaled(hwmon + "/energy1_input", 1, 1000),

@@ -10,14 +10,14 @@
 
 namespace berth::intel {
 
-/// Every Intel GPU of `pci`, in its order; Device::index is not set. A suspended GPU is not
-/// touched. sysfs has no memory use; the inventory adds the sum over DRM clients
+/// Every Intel GPU in `pci`, in the same order; Device::index is not set. A suspended GPU is not
+/// touched. sysfs does not report used memory; the inventory adds the sum over DRM clients
 /// (system/drm_fdinfo.hpp).
 [[nodiscard]] std::vector<model::Device> read_devices(const Roots& roots,
                                                       const std::vector<model::PciDevice>& pci);
 
-/// Reads the energy counter again, by the device's address; sysfs has no utilization. Do not call
-/// it for a suspended device: that would wake it.
+/// Reads the energy counter again, by the device's address; sysfs does not report utilization. Do
+/// not call it for a suspended device, because that would wake it.
 void read_load(const Roots& roots, model::Device& device);
 
 }  // namespace berth::intel

@@ -17,7 +17,7 @@ using nvmlDevice_t = nvmlDevice_st*;
 struct nvmlEventSet_st;
 using nvmlEventSet_t = nvmlEventSet_st*;
 
-// For "version" members: the struct's size, with its version in the top byte (nvml.h,
+// The value of "version" members: the size of the struct, with its version in the top byte (nvml.h,
 // NVML_STRUCT_VERSION).
 template <typename Struct>
 constexpr std::uint32_t nvml_struct_version(std::uint32_t version) {
@@ -27,7 +27,7 @@ constexpr std::uint32_t nvml_struct_version(std::uint32_t version) {
 struct nvmlPciInfo_t {                                      // of nvmlDeviceGetPciInfo_v3
   char busIdLegacy[NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE];  // "%04X:%02X:%02X.0"
   std::uint32_t domain, bus, device;
-  std::uint32_t pciDeviceId;  // device << 16 | vendor
+  std::uint32_t pciDeviceId;  // device id << 16 | vendor id
   std::uint32_t pciSubSystemId;
   char busId[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];  // "%08X:%02X:%02X.0"
 };
@@ -72,7 +72,7 @@ struct nvmlProcessInfo_v1_t {
 };
 static_assert(sizeof(nvmlProcessInfo_v1_t) == 16);
 
-/// For the _v2 and _v3 functions.
+/// The record of the _v2 and _v3 functions.
 struct nvmlProcessInfo_v2_t {
   std::uint32_t pid;
   std::uint64_t usedGpuMemory;
@@ -80,8 +80,8 @@ struct nvmlProcessInfo_v2_t {
 };
 static_assert(sizeof(nvmlProcessInfo_v2_t) == 24);
 
-/// For nvmlDeviceGetRunningProcessDetailList. The _v3 functions of drivers 535.43 to 535.86 also
-/// wrote it (nvitop issue 79).
+/// The record of nvmlDeviceGetRunningProcessDetailList. The _v3 functions of drivers 535.43 to
+/// 535.86 also wrote it (nvitop issue 79).
 struct nvmlProcessDetail_v1_t {
   std::uint32_t pid;
   std::uint64_t usedGpuMemory;
@@ -98,7 +98,7 @@ static_assert(sizeof(void*) != 8 || sizeof(nvmlProcessDetailList_t) == 24);
 
 struct nvmlProcessUtilizationSample_t {
   std::uint32_t pid;
-  std::uint64_t timeStamp;  // microseconds of the CPU clock
+  std::uint64_t timeStamp;  // in microseconds of the CPU clock
   std::uint32_t smUtil, memUtil, encUtil, decUtil;
 };
 static_assert(sizeof(nvmlProcessUtilizationSample_t) == 32);
@@ -138,7 +138,7 @@ struct nvmlFieldValue_t {
   std::uint32_t fieldId, scopeId;
   std::int64_t timestamp, latencyUsec;
   nvmlValueType_t valueType;
-  nvmlReturn_t nvmlReturn;  // of this field only; check it before `value`
+  nvmlReturn_t nvmlReturn;  // result for this field only; check it before `value`
   nvmlValue_t value;
 };
 static_assert(sizeof(nvmlFieldValue_t) == 40);
@@ -149,7 +149,7 @@ struct nvmlRemappedRowsInfo_v2_t {
 };
 static_assert(sizeof(nvmlRemappedRowsInfo_v2_t) == 24);
 
-struct nvmlDeviceAttributes_t {  // of a MIG device
+struct nvmlDeviceAttributes_t {  // attributes of a MIG device
   std::uint32_t multiprocessorCount, sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount;
   std::uint32_t sharedJpegCount, sharedOfaCount, gpuInstanceSliceCount, computeInstanceSliceCount;
   std::uint64_t memorySizeMB;  // MiB
@@ -158,7 +158,7 @@ static_assert(sizeof(nvmlDeviceAttributes_t) == 40);
 
 struct nvmlGpuFabricInfo_t {
   std::uint8_t clusterUuid[16];
-  nvmlReturn_t status;  // of the registration, when it is completed
+  nvmlReturn_t status;  // result of the registration, when it is completed
   std::uint32_t cliqueId;
   std::uint8_t state;  // NVML_GPU_FABRIC_STATE_…
 };

@@ -151,7 +151,7 @@ inline constexpr std::uint32_t NVML_DEVICE_ARCH_KEPLER = 2, NVML_DEVICE_ARCH_MAX
                                NVML_DEVICE_ARCH_BLACKWELL = 10, NVML_DEVICE_ARCH_RUBIN = 13,
                                NVML_DEVICE_ARCH_UNKNOWN = 0xffffffff;
 inline constexpr std::uint32_t NVML_DEVICE_MIG_DISABLE = 0, NVML_DEVICE_MIG_ENABLE = 1;
-/// Clock event reasons ("throttle reasons" before driver 535): a set of bits.
+/// Clock event reasons, called "throttle reasons" before driver 535, as a set of bits.
 inline constexpr std::uint64_t NVML_CLOCKS_GPU_IDLE = 0x1, NVML_CLOCKS_APPLICATIONS_SETTING = 0x2,
                                NVML_CLOCKS_SW_POWER_CAP = 0x4, NVML_CLOCKS_HW_SLOWDOWN = 0x8,
                                NVML_CLOCKS_SYNC_BOOST = 0x10, NVML_CLOCKS_SW_THERMAL = 0x20,
@@ -168,7 +168,7 @@ inline constexpr std::uint8_t NVML_GPU_FABRIC_STATE_NOT_SUPPORTED = 0,
 enum nvmlGpuVirtualizationMode_t : std::uint32_t {
   NVML_GPU_VIRTUALIZATION_MODE_NONE = 0,
   NVML_GPU_VIRTUALIZATION_MODE_PASSTHROUGH = 1,
-  NVML_GPU_VIRTUALIZATION_MODE_VGPU = 2,  // we run in the guest
+  NVML_GPU_VIRTUALIZATION_MODE_VGPU = 2,  // this process runs in the guest
 };
 enum nvmlGridLicenseFeatureCode_t : std::uint32_t {
   NVML_GRID_LICENSE_FEATURE_CODE_VGPU = 1,

@@ -15,7 +15,7 @@ struct Answer {
   std::uint64_t value = 0;
 
   [[nodiscard]] bool ok() const { return code == NVML_SUCCESS; }
-  /// The GPU or the driver does not support it.
+  /// Whether the GPU or the driver does not support this.
   [[nodiscard]] bool has_none() const {
     return code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_FUNCTION_NOT_FOUND;
   }
@@ -26,22 +26,22 @@ struct Details {
   Answer fabric;                 // NVML_GPU_FABRIC_STATE_…
   Answer fabric_status;          // of the registration
   Answer virtualization;         // NVML_GPU_VIRTUALIZATION_MODE_…
-  Answer unlicensed;             // features that are enabled without a licence
+  Answer unlicensed;             // number of features that are enabled without a licence
   Answer bar1_bytes;             //
   Answer display_active;         //
   Answer retired_pages_pending;  //
   Answer power_limit_default;    // milliwatts
-  Answer clock_application, clock_application_default;  // MHz, of the graphics clock
+  Answer clock_application, clock_application_default;  // graphics clock in MHz
 };
 [[nodiscard]] Details read_details(Look& look);
 
-/// Of the driver as a whole.
+/// State of the driver as a whole.
 struct Confidential {
   Answer on, ready;
 };
 [[nodiscard]] Confidential read_confidential(const Api& api);
 
-/// NVML_P2P_STATUS_… of the worse direction.
+/// NVML_P2P_STATUS_… in the worse of the two directions.
 [[nodiscard]] Answer read_peer(Look& look, nvmlDevice_t other);
 
 }  // namespace berth::nvml

@@ -64,7 +64,8 @@ void read_pci(Look& look, Device& device) {
   if (pci.bus > 0xff || pci.device > 0x1f) return;
   if (pci.domain == 0 && pci.bus == 0 && pci.device == 0 && pci.pciDeviceId == 0) return;  // Jetson
   device.pci_address = fmt::format("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device);
-  if (pci.pciDeviceId != 0) {  // the driver puts the device first; model puts the vendor first
+  if (pci.pciDeviceId !=
+      0) {  // the driver puts the device id into the upper half, Berth the vendor id
     device.pci_id = (pci.pciDeviceId << 16U) | (pci.pciDeviceId >> 16U);
   }
 }
@@ -91,8 +92,8 @@ struct Memory {
   bool unified = false;
 };
 
-// If a GPU has no memory of its own (GB10, Grace, Jetson), drivers return NOT_SUPPORTED, or SUCCESS
-// with zeros.
+// The memory of a GPU without memory of its own (GB10, Grace, Jetson). Drivers return NOT_SUPPORTED
+// for it, or SUCCESS with zeros.
 Memory no_memory(nvmlReturn_t code) {
   const bool unified = code == NVML_SUCCESS || code == NVML_ERROR_NOT_SUPPORTED;
   const Absence why = unified ? Absence::kNotSupported : absence(code);
@@ -118,7 +119,7 @@ Memory read_memory(Look& look, nvmlDevice_t handle) {
     return memory;
   }
   if (code2 == NVML_ERROR_NO_PERMISSION)
-    return no_memory(code2);  // a MIG parent: version 1 fails as well
+    return no_memory(code2);  // it is a GPU with MIG enabled, and version 1 fails as well
   nvmlMemory_t first{};
   const nvmlReturn_t code1 = look(look.api.DeviceGetMemoryInfo, handle, &first);
   if (code1 == NVML_ERROR_FUNCTION_NOT_FOUND) return no_memory(code2);
@@ -198,7 +199,7 @@ void read_clocks(Look& look, model::DeviceReadings& readings) {
 }
 
 Reading<std::uint64_t> throughput(Look& look, nvmlPcieUtilCounter_t counter) {
-  std::uint32_t kilobytes = 0;  // per second, in steps of 1 KiB
+  std::uint32_t kilobytes = 0;  // KiB per second
   const nvmlReturn_t code =
       look(look.api.DeviceGetPcieThroughput, look.device, counter, &kilobytes);
   Reading<std::uint64_t> reading = checked<std::uint64_t>(code, kilobytes, {0, 1U << 30U});
@@ -237,7 +238,7 @@ Reading<std::uint64_t> ecc_errors(Look& look, nvmlMemoryErrorType_t type) {
   return checked<std::uint64_t>(code, count, kCount);
 }
 
-// Counters since the driver was loaded. Without ECC the second call is skipped.
+// Reads counters, which begin when the driver is loaded. Without ECC, the second call is not made.
 void read_ecc(Look& look, model::DeviceReadings& readings) {
   readings.ecc_uncorrected = ecc_errors(look, NVML_MEMORY_ERROR_TYPE_UNCORRECTED);
   const bool unsupported =
@@ -275,8 +276,8 @@ constexpr std::array<Bit, 9> kThrottleBits = {{
     {NVML_CLOCKS_DISPLAY_SETTING, "display_clocks"},
 }};
 
-// "ok" requires that at least one check ran and found nothing. A device that answers none of these
-// calls is "not checked".
+// Sets the health. "ok" requires that at least one check ran and found nothing. A device that
+// answers none of these calls is "not checked".
 void judge(bool throttle_answered, Device& device) {
   const model::DeviceReadings& readings = device.readings;
   if (readings.ecc_uncorrected.value_or(0) > 0)
@@ -289,7 +290,7 @@ void judge(bool throttle_answered, Device& device) {
   if (!device.health_reasons.empty()) device.health = Health::kDegraded;
 }
 
-/// The driver's one-second average, or the current power if the GPU has no average.
+/// The average power over a second, from the driver. If the GPU has no average, the current power.
 Reading<std::uint64_t> power_of(Look& look) {
   auto power = number<std::uint64_t>(look, look.api.DeviceGetPowerUsage, kMilliwatts);
   if (power || power.why != Absence::kNotSupported) return power;
@@ -303,7 +304,7 @@ Reading<std::uint64_t> power_of(Look& look) {
 }
 
 std::string partition_name(const std::string& full) {
-  const std::size_t at = full.find("MIG ");  // "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+  const std::size_t at = full.find("MIG ");  // The name is "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
   return at == std::string::npos ? full : full.substr(at);
 }
 
@@ -340,8 +341,8 @@ bool read_throttle(Look& look, Device& device) {
   for (const Bit& bit : kThrottleBits) {
     if ((reasons & bit.mask) != 0) device.throttle_reasons.emplace_back(bit.name);
   }
-  // hw_slowdown alone also occurs while clocks change, so it is reported but does not degrade
-  // health.
+  // hw_slowdown alone also occurs while clocks change. So it is reported, but does not count as
+  // degraded health.
   if ((reasons & NVML_CLOCKS_HW_THERMAL) != 0)
     device.health_reasons.emplace_back("throttle:hw_thermal");
   if ((reasons & NVML_CLOCKS_HW_POWER_BRAKE) != 0) {
@@ -442,7 +443,7 @@ void read_sample(Look& look, Device& device) {
 }
 
 void read_partitions(Look& look, Device& device) {
-  constexpr std::uint32_t kMost = 64;  // 7 or 8 today; bounds invalid counts
+  constexpr std::uint32_t kMost = 64;  // 7 or 8 today; a limit against invalid counts
   if (!device.mig_enabled.value_or(false)) return;
   std::uint32_t count = 0;
   const nvmlReturn_t counted = look(look.api.DeviceGetMaxMigDeviceCount, look.device, &count);
@@ -451,7 +452,7 @@ void read_partitions(Look& look, Device& device) {
     nvmlDevice_t handle = nullptr;
     const nvmlReturn_t code =
         look(look.api.DeviceGetMigDeviceHandleByIndex, look.device, index, &handle);
-    if (code == NVML_ERROR_NOT_FOUND) continue;  // not every index is used
+    if (code == NVML_ERROR_NOT_FOUND) continue;  // some indices are not in use
     if (code != NVML_SUCCESS || handle == nullptr) {
       device.partitions_unknown = code == NVML_SUCCESS ? model::Absence::kFailed : absence(code);
       continue;

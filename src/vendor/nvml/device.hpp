@@ -20,7 +20,7 @@ struct DriverWords {
 void read_identity(Look& look, model::Device& device);
 
 struct Wanted {
-  bool pcie_throughput = false;  // two calls that block 20 ms each
+  bool pcie_throughput = false;  // needs two calls that block for 20 ms each
 };
 /// Memory, load, power, and the values for health: 9 calls. Call after read_identity.
 void read_readings(Look& look, model::Device& device);
@@ -28,8 +28,8 @@ void read_readings(Look& look, model::Device& device);
 void read_more(Look& look, const Wanted& wanted, model::Device& device);
 /// The values that `berth run` monitors: memory, utilization, power, energy, temperature.
 void read_sample(Look& look, model::Device& device);
-/// Writes why clocks are low to throttle_reasons and health_reasons; false if the driver did not
-/// answer.
+/// Sets throttle_reasons and health_reasons to the reasons why clocks are low. Returns false if the
+/// driver did not answer.
 bool read_throttle(Look& look, model::Device& device);
 /// MIG partitions with their memory, if MIG is enabled. Call after read_identity.
 void read_partitions(Look& look, model::Device& device);

@@ -19,7 +19,7 @@ struct Api {
 #undef NVML_FN
 };
 
-/// The soname that open() tries by default.
+/// The name of the library that open() tries by default.
 inline constexpr std::string_view kSoname = "libnvidia-ml.so.1";
 
 /// Opens and binds the library, but does not initialize it. It stays open, because drivers do not
@@ -32,9 +32,9 @@ inline constexpr std::string_view kSoname = "libnvidia-ml.so.1";
 struct Binding {
   std::string_view function;  // "DeviceGetCount"
   bool required = false;
-  std::string_view found;  // the symbol that was found; "" missing
+  std::string_view found;  // the symbol that was found; "" if it is missing
 };
-/// All rows, in the order of the list; empty if the library cannot be opened.
+/// The bindings of all rows, in the order of the list. Empty if the library cannot be opened.
 [[nodiscard]] std::vector<Binding> bindings(const std::string& path);
 
 }  // namespace berth::nvml

@@ -29,7 +29,7 @@ constexpr std::uint32_t kMostPid = 1U << 22U;  // PID_MAX_LIMIT of 64-bit Linux
 constexpr std::uint32_t kMostInstances = 1024;
 constexpr std::uint32_t kFirstCapacity = 64;
 constexpr std::uint32_t kMostRecords = 1U << 17U;
-constexpr int kMostTries = 6;  // after so many retries it is not a valid list
+constexpr int kMostTries = 6;  // after this many retries, the list is not valid
 
 template <typename T>
 T load(const unsigned char* at) {
@@ -94,8 +94,8 @@ List records_of(std::span<const unsigned char> buffer, std::uint32_t count) {
   return list;
 }
 
-// One call if the list fits, as it nearly always does. Otherwise the driver returns the needed
-// size, which may have grown by the next call.
+// Reads a list. One call is enough if the list fits, which it nearly always does. Otherwise the
+// driver returns the size that is needed, which may have grown by the next call.
 List read_list(Look& look, nvmlDevice_t handle, ListFunction function) {
   std::uint32_t capacity = kFirstCapacity;
   for (int tries = 0; tries < kMostTries; ++tries) {
@@ -131,7 +131,8 @@ std::string partition_of(const ProcessRecord& record, const model::Device& devic
   return {};
 }
 
-// A process that both computes and draws is in two lists, with the same memory in both.
+// Merges rows of the same process: one that computes and draws is in two lists, with the same
+// memory in both.
 void merge_same(std::vector<DeviceProcess>& rows) {
   const auto key = [](const DeviceProcess& row) {
     return std::tie(row.host_pid, row.partition_uuid);
@@ -224,8 +225,9 @@ struct Shares {
   std::vector<nvmlProcessUtilizationSample_t> samples;
 };
 
-// NOT_FOUND means that no process was active since then. The returned count can exceed the rows
-// written, and the extra rows are old or zero. So `since` is checked again here.
+// The shares of time since `since`. NOT_FOUND means that no process was active since then. The
+// returned count can be larger than the number of rows that were written; the other rows are old or
+// zero. So `since` is checked again here.
 Shares read_shares(Look& look, std::uint64_t since) {
   std::uint32_t capacity = 128;
   for (int tries = 0; tries < kMostTries && capacity <= kMostRecords; ++tries) {
@@ -252,14 +254,14 @@ Shares read_shares(Look& look, std::uint64_t since) {
   return {NVML_ERROR_UNKNOWN, {}};
 }
 
-// The driver adds samples of different times, so a little above 100 % is valid and shown unchanged.
-// Much more is invalid.
+// A share as a reading. The driver adds samples of different times, so slightly more than 100 % is
+// valid and shown unchanged. Much more is invalid.
 model::Reading<double> share(std::uint32_t percent) {
   if (percent > 200) return Absence::kFailed;
   return static_cast<double>(percent);
 }
 
-// Samples are sorted by pid, then time.
+// The newest sample of a process. Samples are sorted by pid, then by time.
 const nvmlProcessUtilizationSample_t* newest_of(const Shares& shares, const DeviceProcess& row) {
   const auto after =
       std::upper_bound(shares.samples.begin(), shares.samples.end(), row.host_pid.value_or(0),
@@ -278,7 +280,7 @@ void add_shares(const Shares& shares, std::vector<DeviceProcess>& rows) {
       continue;
     }
     const nvmlProcessUtilizationSample_t* newest = newest_of(shares, row);
-    // The driver lists only active processes, so a missing row means 0 %.
+    // The driver only lists active processes, so a missing row means 0 %.
     row.sm_percent = share(newest != nullptr ? newest->smUtil : 0);
     row.encoder_percent = share(newest != nullptr ? newest->encUtil : 0);
     row.decoder_percent = share(newest != nullptr ? newest->decUtil : 0);

@@ -36,13 +36,14 @@ inline constexpr std::size_t kLargestRecord = sizeof(nvmlProcessDetail_v1_t);
                                                            std::size_t count, std::size_t stride);
 
 struct Processes {
-  std::vector<model::DeviceProcess>
-      rows;  // DeviceProcess::device is 0; only host_pid, kind, memory and shares are filled
-  /// Set if none of the lists could be read.
+  std::vector<model::DeviceProcess> rows;  // processes with only host_pid, kind, memory and shares
+                                           // set; DeviceProcess::device is 0
+  /// why the lists are unknown; set if none of them could be read
   std::optional<model::Absence> why_not;
 };
 
-/// `since`: Unix time in microseconds; older time shares are ignored. Call after read_partitions.
+/// Reads the processes. Older time shares than `since` (Unix time in microseconds) are ignored.
+/// Call after read_partitions.
 [[nodiscard]] Processes read_processes(Look& look, const model::Device& device,
                                        std::uint64_t since);
 

@@ -23,8 +23,8 @@ struct Range {
   std::uint64_t most = 0;
 };
 inline constexpr Range kPercent{0, 100};
-inline constexpr Range kFanPercent{0,
-                                   150};  // the driver's documentation says that it may exceed 100
+inline constexpr Range kFanPercent{
+    0, 150};  // the driver's documentation says that it may be above 100
 inline constexpr Range kCelsius{1, 200};
 inline constexpr Range kMilliwatts{1, 2'000'000};
 inline constexpr Range kMegahertz{1, 100'000};
@@ -56,7 +56,7 @@ struct Look {
   bool late = false;
   Clock::duration slowest{};
 
-  /// Calls a function of the table; a missing one returns FUNCTION_NOT_FOUND.
+  /// Calls a function of the table. If it is missing, returns FUNCTION_NOT_FOUND.
   template <typename... Parameters>
   nvmlReturn_t operator()(nvmlReturn_t (*function)(Parameters...),
                           std::type_identity_t<Parameters>... arguments) {
@@ -74,8 +74,8 @@ struct Look {
 
 /// Printable text from a driver's buffer, which need not be terminated; "" for "N/A".
 [[nodiscard]] std::string text_of(const char* buffer, std::size_t size);
-/// As above, but "" unless it consists only of letters, digits and '-', so that it is safe in an
-/// environment variable.
+/// Like text_of(), but "" unless the text consists only of letters, digits and '-'. This makes it
+/// safe in an environment variable.
 [[nodiscard]] std::string uuid_of(const char* buffer, std::size_t size);
 
 }  // namespace berth::nvml

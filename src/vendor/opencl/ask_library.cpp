@@ -1,4 +1,4 @@
-// The child's side of the pipe, which runs the vendor's code.
+// The child's side of the pipe. It runs the vendor's code.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -26,8 +26,8 @@ std::string loader_message() {
   return message == nullptr ? std::string() : message;
 }
 
-/// Returns the loader's message on failure, "" on success. The library stays open, because its
-/// threads may still run when we exit.
+/// Opens a library. Returns the loader's message on failure, "" on success. The library stays open,
+/// because its threads may still run when this process exits.
 std::string open(const std::string& file, Library& library) {
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return loader_message();
@@ -39,7 +39,7 @@ std::string open(const std::string& file, Library& library) {
   return {};
 }
 
-/// The text of an info call, up to its first NUL.
+/// The text that an info call returns, up to its first NUL.
 template <typename Call>
 std::string text_of(Call&& call) {
   std::array<char, kLongestText + 1> bytes{};
@@ -64,7 +64,8 @@ std::string address(std::uint32_t domain, std::uint32_t bus, std::uint32_t slot,
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, slot, function);
 }
 
-/// Tries the standard extension, then the older ones of NVIDIA and AMD.
+/// The PCI address of a device. Tries the standard extension, then the older ones of NVIDIA and
+/// AMD.
 std::string pci_address(const Library& library, DeviceId device) {
   PciBusInfo info{};
   if (value_of(library, device, kDevicePciBusInfoKhr, info))

@@ -17,22 +17,23 @@ struct DeviceFacts {
   std::uint64_t memory_bytes = 0;
   std::uint32_t compute_units = 0, clock_mhz = 0;
   bool available = false, unified = false;
-  std::string pci_address;    // "" unknown
-  DeviceId handle = nullptr;  // only in the process that asked; encode() leaves it out
+  std::string pci_address;  // "" unknown
+  DeviceId handle =
+      nullptr;  // only valid in the process that called the library; encode() leaves it out
 };
 
 struct Facts {
-  bool loaded = false;  // false: `problem` is the loader's message
+  bool loaded = false;  // false: `problem` is the message of the loader
   std::string problem;
   std::vector<DeviceFacts> devices;
 };
 
 [[nodiscard]] std::string encode(const Facts& facts);
-/// nullopt if no child of ours would write these bytes.
+/// The reverse of encode(); nullopt if these bytes are no valid encoding.
 [[nodiscard]] std::optional<Facts> decode(std::string_view bytes);
 
-/// Opens the library and reads everything. This calls a vendor's code, which may hang or crash, so
-/// only a child does it.
+/// Opens the library and reads everything. This runs a vendor's code, which may hang or crash, so
+/// only a child process may call it.
 [[nodiscard]] Facts ask_library(const std::string& file);
 
 }  // namespace berth::opencl

@@ -38,8 +38,8 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-/// Keeps only the pipe open, as descriptor 3; discards output of platforms; ends the child if the
-/// parent dies.
+/// In the child: closes all descriptors except the pipe, which becomes 3; discards the output of
+/// platforms; ends if the parent dies.
 void isolate(int pipe, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
@@ -74,11 +74,13 @@ std::string new_cache_folder() {
     for (const char* variable : {"XDG_CACHE_HOME", "POCL_CACHE_DIR"})
       ::setenv(variable, cache_folder.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
   const bool told = write_all(3, encode(ask_library(library)));
-  // Skips exit handlers: they are the parent's, and the platforms' would wait for their threads.
+  // Skip exit handlers: they belong to the parent, and those of the platforms would wait for their
+  // threads.
   ::_exit(told ? 0 : 1);
 }
 
-/// Everything the child writes until it closes the pipe; nullopt if the time is over before.
+/// Reads everything that the child writes until it closes the pipe; nullopt if the time is over
+/// before.
 std::optional<std::string> read_until(int fd, std::chrono::steady_clock::time_point end) {
   std::string bytes;
   std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -108,8 +110,8 @@ model::Device device_of(const DeviceFacts& facts) {
   device.memory_unified = facts.unified || (facts.type & kDeviceTypeCpu) != 0;
   if (facts.memory_bytes != 0) device.readings.memory_total_bytes = facts.memory_bytes;
   if (facts.clock_mhz != 0) device.readings.clock_graphics_max_mhz = std::uint64_t{facts.clock_mhz};
-  // The platform was started and reports whether the device is available; OpenCL knows no more
-  // about health.
+  // The platform was started and reports whether the device is available. OpenCL reports nothing
+  // else about health.
   device.health = facts.available ? model::Health::kOk : model::Health::kDegraded;
   if (!facts.available) device.health_reasons.emplace_back("opencl:unavailable");
   device.note = text_n("OpenCL platform {0}, driver {1}, {2} compute unit",
@@ -166,7 +168,7 @@ Report Reader::finish(std::chrono::milliseconds deadline) {
   const auto facts = bytes ? decode(*bytes) : std::nullopt;
   if (facts) {
     report = report_of(*facts, library_);
-    // PoCL then reports no device, which must not look like a machine without one.
+    // Without a folder, PoCL reports no device. This must not look like a machine without devices.
     if (facts->loaded && report.devices.empty() && cache_folder_.empty())
       report.error = {ErrorCode::kUnavailable, "E0704",
                       text("OpenCL found no device, and could not write its files: not in TMPDIR, "

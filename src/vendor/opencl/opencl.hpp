@@ -17,17 +17,17 @@ namespace berth::opencl {
 
 struct Report {
   std::vector<model::Device>
-      devices;  // kind kOpenCl, in the library's order; Device::index is not set
+      devices;  // devices of kind kOpenCl, in the library's order; Device::index is not set
   /// E0701: the library cannot be loaded; E0702: no answer in time; E0703: it crashed; E0704: it
   /// found no device and no writable folder. A missing library is normal, not an error.
   std::optional<Error> error;
 };
 
-/// Scans once. Start it early and finish it late, so that the platforms work in parallel. Not
+/// One scan. Start it early and finish it late, so that the platforms work in parallel. Not
 /// thread-safe.
 class Reader {
  public:
-  /// `library`: a soname or path; "" reads nothing.
+  /// `library` is a soname or path; "": nothing is read.
   explicit Reader(std::string library);
   ~Reader();
   Reader(const Reader&) = delete;

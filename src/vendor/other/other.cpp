@@ -76,7 +76,7 @@ constexpr std::array<Known, 26> kAccelerators = {{
     {0x8086, 0xad1d, "Intel"},         {0x8086, 0xb03e, "Intel"},
 }};
 
-/// "" if Berth does not know the accelerator.
+/// The maker of an accelerator; "" if Berth does not know it.
 std::string_view maker_of(const model::PciDevice& pci) {
   for (const Known& known : kAccelerators)
     if (known.vendor == pci.vendor && known.device == pci.device) return known.name;
@@ -91,7 +91,7 @@ std::optional<std::string_view> tpu_name(const model::PciDevice& pci) {
   return std::nullopt;
 }
 
-/// N of "accelN"; nullopt for other names.
+/// The N of "accelN"; nullopt for other names.
 std::optional<std::uint32_t> accel_number(std::string_view name) {
   if (!name.starts_with("accel")) return std::nullopt;
   const auto number = to_number(name.substr(5));
@@ -142,8 +142,8 @@ std::vector<model::Device> read_tpus(const Roots& roots, const std::vector<model
     devices.push_back(std::move(device));
   }
   if (!devices.empty()) return devices;
-  // The kernel's accel class has its nodes in the folder /dev/accel/. The nodes next to it belong
-  // to the TPU driver.
+  // The nodes of the kernel's accel class are in the folder /dev/accel/. Nodes directly in /dev
+  // belong to the TPU driver.
   for (const std::string& name : list_folder(roots.dev)) {
     const auto number = accel_number(name);
     if (!number) continue;

@@ -26,16 +26,17 @@ namespace berth::sysfs {
 /// The file as an integer, or the reason why there is none. Negative numbers are invalid here
 /// ("failed").
 [[nodiscard]] model::Reading<std::uint64_t> number(const std::string& path);
-/// As number(), then multiplied and divided: hwmon's microwatts to milliwatts is (path, 1, 1000).
+/// Like number(), then multiplied and divided: for hwmon's microwatts as milliwatts, (path, 1,
+/// 1000).
 [[nodiscard]] model::Reading<std::uint64_t> scaled(const std::string& path, std::uint64_t times,
                                                    std::uint64_t by);
-/// A temperature in thousandths of a degree, as in hwmon; may be negative.
+/// A temperature from a file in thousandths of a degree, as in hwmon; it may be negative.
 [[nodiscard]] model::Reading<double> celsius(const std::string& path);
-/// 0 … 100; other values are "failed".
+/// A percentage. Values outside 0 … 100 are "failed".
 [[nodiscard]] model::Reading<double> percent(const std::string& path);
 
-/// The value of `first`, or else of `second`. Without either, the reason of `first`, unless it is
-/// "not supported".
+/// The value of `first`, or else of `second`. If both are absent, has the reason of `first`, unless
+/// that is "not supported".
 template <typename T>
 [[nodiscard]] model::Reading<T> either(model::Reading<T> first, model::Reading<T> second) {
   if (first || (!second && first.why != model::Absence::kNotSupported)) return first;
@@ -44,10 +45,11 @@ template <typename T>
 
 /// The device's hwmon folder ("…/hwmon/hwmon3"); "" if it has none.
 [[nodiscard]] std::string hwmon_of(const std::string& device_folder);
-/// The path of `…_input` whose `…_label` is this ("temp", "edge"); "" if there is none.
+/// The path of the file `…_input` whose file `…_label` has this text ("temp", "edge"); "" if there
+/// is none.
 [[nodiscard]] std::string sensor_labelled(const std::string& hwmon, std::string_view kind,
                                           std::string_view label);
-/// N of "renderDN" in the device's drm folder.
+/// The N of "renderDN" in the device's drm folder.
 [[nodiscard]] std::optional<std::uint32_t> render_minor(const std::string& device_folder);
 
 /// Marks a card as not managed if it has no known driver or is passed through to a virtual machine,
