@@ -27,7 +27,7 @@
 
 namespace berth {
 namespace detail {
-/// When this process loaded the code.
+/// The time at which this process loaded the code.
 inline const std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 }  // namespace detail
 
@@ -46,7 +46,7 @@ inline Result<Done> try_hide() {
   return Done();
 }
 
-/// What this process used so far.
+/// What this process has used so far.
 struct Report {
   /// A GPU on which this process has memory.
   struct Use {
@@ -55,20 +55,20 @@ struct Report {
     std::optional<std::int64_t> memory_bytes;
   };
   double wall_seconds = 0, cpu_seconds = 0;
-  /// The largest resident set of this process.
+  /// Peak of this process's resident memory.
   std::int64_t peak_memory_bytes = 0;
-  /// How often memory ran out in retry(), how often it tried again, and how long it waited.
+  /// How often memory ran out in retry(), how often retry() tried again, and how long it waited.
   long out_of_memory = 0, retries = 0;
   double retry_wait_seconds = 0;
-  /// Absent if it is not known; `why` says why.
+  /// The GPUs that it uses. Absent if this is not known; `why` has the reason.
   std::optional<std::vector<Use>> gpus;
   std::string why;
 
-  /// One line for people.
+  /// The report in one line, for people.
   [[nodiscard]] std::string text() const;
 };
 
-/// Does not fail: what cannot be read is absent.
+/// Reports what this process has used. Does not fail: values that cannot be read are absent.
 inline Report report() {
   Report out;
   const auto& retried = detail::retry_counts();

@@ -12,7 +12,7 @@
 
 namespace berth {
 
-/// A device, as in `berth ls --json`. A value that is not known is absent, never 0.
+/// A device as in `berth ls --json`. Values that are not known are absent, never 0.
 struct Device {
   int index = 0;
   std::string kind, vendor, health;

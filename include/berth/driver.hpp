@@ -1,5 +1,6 @@
-// Whether a driver of this process has already read which devices it may use. Asking loads and
-// initialises none. The Python package asks the same (python/berth/frameworks.py).
+// Whether a driver of this process has already read which devices it may use. Calling this neither
+// loads nor initialises a driver. The Python package has the same function
+// (python/berth/frameworks.py).
 #pragma once
 
 #include <dirent.h>
@@ -15,7 +16,8 @@
 
 namespace berth::detail {
 
-/// A handle of the library, if this process has loaded it. It is not closed: a driver stays.
+/// A handle of the library, if this process has loaded it. It is never closed, because drivers stay
+/// loaded.
 inline void* loaded_driver(const char* name) {
   return ::dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
 }
@@ -36,7 +38,7 @@ inline bool level_zero_has_drivers() {
   return ask != nullptr && ask(&count, nullptr) == 0 && count > 0;
 }
 
-/// Whether this process has a file open whose path begins like this.
+/// Whether this process has a file open whose path begins with this text.
 inline bool has_open(std::string_view path) {
   DIR* const folder = ::opendir("/proc/self/fd");
   if (folder == nullptr) return false;

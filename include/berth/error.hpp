@@ -18,11 +18,11 @@ enum class Kind {
   not_found,
   no_device,
   unsupported,
-  unavailable,  ///< no broker, or no libberth
+  unavailable,  ///< there is no broker, or no libberth
   not_permitted,
   refused,
   too_late,      ///< a driver has already read which devices it may use
-  context_lost,  ///< the device is lost for this process
+  context_lost,  ///< this process can no longer use the device
 };
 
 /// An error that Berth reports. docs/errors.md lists the identifiers.
@@ -40,7 +40,7 @@ class __attribute__((visibility("default"))) Error : public std::runtime_error {
   [[nodiscard]] const std::string& id() const noexcept { return id_; }
   /// What happened, without identifier and hint; what() has all of them.
   [[nodiscard]] const std::string& message() const noexcept { return message_; }
-  /// The commands that fix it, one a line; "" if there is none.
+  /// The commands that fix it, one per line; "" if there is none.
   [[nodiscard]] const std::string& hint() const noexcept { return hint_; }
 
  private:
@@ -64,7 +64,7 @@ class [[nodiscard]] Result {
   T&& operator*() && { return std::move(checked()); }
   T* operator->() { return &checked(); }
   const T* operator->() const { return &const_cast<Result*>(this)->checked(); }
-  /// Only if there is no value.
+  /// The error. Only valid if there is no value.
   [[nodiscard]] const Error& error() const {
     if (const Error* const held = std::get_if<1>(&held_)) return *held;
     std::fputs("berth: error() of a result that has a value\n", stderr);
@@ -80,12 +80,12 @@ class [[nodiscard]] Result {
   std::variant<T, Error> held_;
 };
 
-/// Nothing, or an Error.
+/// The value type of a Result that has no value.
 using Done = std::monostate;
 
 namespace detail {
 
-/// Whether messages are Chinese, as for all of Berth.
+/// Whether messages are in Chinese. This is chosen as in all of Berth.
 inline bool in_chinese() {
   for (const char* const name : {"LC_ALL", "LC_MESSAGES", "LANG"}) {
     const char* const locale = std::getenv(name);

@@ -1,4 +1,4 @@
-// A lease: the right to use devices until it ends, or until this process ends.
+// A lease is the right to use devices until it ends or until this process ends.
 #pragma once
 
 #include <errno.h>
@@ -29,28 +29,28 @@
 
 namespace berth {
 
-/// What a lease asks for. Without any: one GPU if there is one, else the CPU.
+/// What a lease requests. Without any member set: one GPU if there is one, else the CPU.
 struct Request {
-  /// GPUs for this process alone; 0 is the CPU.
+  /// Number of GPUs for this process alone; 0 means the CPU.
   std::optional<int> gpus;
-  /// Memory on a device that others may use too, and with it a share of its time, from 0 to 1.
+  /// Memory on a device that others may use too, and optionally a share of its time, from 0 to 1.
   std::optional<std::int64_t> memory_bytes;
   std::optional<double> share;
-  /// Processors, near the device.
+  /// Number of CPUs, which are chosen near the device.
   std::optional<int> cpus;
-  /// Exactly these devices: index, uuid or PCI address.
+  /// Exactly these devices, each by index, uuid or PCI address.
   std::vector<std::string> devices;
   /// The name in `berth jobs`.
   std::string name;
   /// The longest time to wait; 0: do not wait. Absent: until it is granted.
   std::optional<std::chrono::duration<double>> wait;
-  /// Say on stderr what it waits for.
+  /// Whether to say on stderr what it is waiting for.
   bool report = true;
 };
 
-/// A device of a lease.
+/// A device that belongs to a lease.
 struct LeasedDevice {
-  /// Of `berth ls`. In CUDA and HIP, the devices of a lease have the numbers 0, 1, …
+  /// The device's index in `berth ls`. CUDA and HIP number the devices of a lease 0, 1, …
   std::optional<int> index;
   std::string vendor;
   std::optional<std::string> name, uuid, partition_uuid;
@@ -60,7 +60,7 @@ namespace detail {
 
 using Setting = std::pair<std::string, std::optional<std::string>>;
 
-/// What a lease must undo and return.
+/// What a lease must undo and return when it ends.
 struct Held {
   const Library* library = nullptr;
   berth_lease* handle = nullptr;
@@ -68,11 +68,13 @@ struct Held {
   std::thread::id thread;
   std::vector<Setting> before;
   std::optional<cpu_set_t> affinity;
-  /// Leases that ended before this one, which uses their devices.
+  /// Leases that were requested before this one and ended first, although this one uses their
+  /// devices.
   std::vector<std::pair<berth_lease*, int>> later;
 };
 
-/// The leases of this process, in the order of their requests. Inner ones are parts of the first.
+/// The leases of this process, in the order of their requests. Leases inside the first one are
+/// parts of it.
 struct Leases {
   std::mutex guard;
   std::vector<Held*> held;
@@ -89,7 +91,7 @@ inline void set_variable(const std::string& name, const std::optional<std::strin
     ::unsetenv(name.c_str());
 }
 
-/// Sets a variable, and keeps what it was before the lease.
+/// Sets a variable, and stores the value that it had before the lease.
 inline void set_for(Held& held, const std::string& name, const std::optional<std::string>& value) {
   const bool known = std::any_of(held.before.begin(), held.before.end(),
                                  [&](const Setting& one) { return one.first == name; });
@@ -100,7 +102,7 @@ inline void set_for(Held& held, const std::string& name, const std::optional<std
   set_variable(name, value);
 }
 
-/// "0-7,16"; absent if a number is no processor.
+/// The CPUs in a list such as "0-7,16"; absent if a number is no CPU.
 inline std::optional<cpu_set_t> processors_of(const std::string& ranges) {
   cpu_set_t all;
   CPU_ZERO(&all);
@@ -119,14 +121,14 @@ inline std::optional<cpu_set_t> processors_of(const std::string& ranges) {
   return all;
 }
 
-/// Of this thread, and of threads that it starts later.
+/// Sets the CPU affinity of this thread, and of threads that it starts later.
 inline void set_processors(Held& held, const std::string& ranges) {
   cpu_set_t before;
   const auto wanted = processors_of(ranges);
   if (!wanted || ::sched_getaffinity(0, sizeof before, &before) != 0) return;
   if (::sched_setaffinity(0, sizeof *wanted, &*wanted) == 0)
     held.affinity = before;
-  else  // a cpuset that changed meanwhile
+  else  // the cpuset has changed in the meantime
     std::fprintf(
         stderr, "%s %s\n",
         text("berth: these processors could not be set:", "berth：无法设置这些处理器：").c_str(),
@@ -151,7 +153,8 @@ inline std::string quoted(std::string_view from) {
 
 inline std::optional<Error> problem_of(const Request& request) {
   constexpr int kMostGpus = 1024, kMostCpus = 8192;  // as the program's
-  constexpr std::int64_t kLeastBytes = 1 << 20;      // 8 does not mean 8 bytes
+  constexpr std::int64_t kLeastBytes =
+      1 << 20;  // a smaller number such as 8 is surely not meant in bytes
   const auto wrong = [](const char* id, std::string message, std::string hint = {}) {
     return Error(Kind::invalid_request, id, std::move(message), std::move(hint));
   };
@@ -179,7 +182,7 @@ inline std::optional<Error> problem_of(const Request& request) {
   return std::nullopt;
 }
 
-/// The body of POST /v1/jobs.
+/// The request in the form of the body of POST /v1/jobs.
 inline std::string wish_of(const Request& request) {
   constexpr double kPermille = 1000;
   std::string inner;
@@ -200,15 +203,15 @@ inline std::string wish_of(const Request& request) {
          quoted(::program_invocation_short_name) + "]}";
 }
 
-/// Whether a variable selects which devices a driver shows.
+/// Whether a variable selects the devices that a driver shows.
 inline bool selects(std::string_view name) {
   for (const char* const part : {"VISIBLE_", "AFFINITY_MASK", "DEVICE_SELECTOR", "DEVICE_ORDINAL"})
     if (name.find(part) != std::string_view::npos) return true;
   return false;
 }
 
-/// Whether the request is for all GPUs: then a driver that has already read them has the right
-/// ones.
+/// Whether the request is for all GPUs. In that case, a driver that has already read the devices
+/// has the right ones.
 inline bool is_for_all(const Request& request) {
   for (char** one = ::environ; one != nullptr && *one != nullptr; ++one) {
     const std::string_view all = *one;
@@ -225,7 +228,7 @@ inline std::string not_seen() {
               " 已初始化，因此看不到租约给的是哪个设备");
 }
 
-/// Ends the lease; it is undone now, or with the lease that was requested after it.
+/// Ends the lease. It is undone now, or together with the lease that was requested after it.
 inline void end(Held& held, int exit_code) {
   std::vector<std::pair<berth_lease*, int>> ends;
   {
@@ -237,7 +240,7 @@ inline void end(Held& held, int exit_code) {
     if (held.handle == nullptr) return;
     ends = std::move(held.later);
     ends.emplace_back(std::exchange(held.handle, nullptr), exit_code);
-    if (held.owner != ::getpid()) {  // a forked child's end is not its parent's
+    if (held.owner != ::getpid()) {  // the end of a forked child does not end its parent's lease
       held.before.clear();
       held.affinity.reset();
     } else if (above != nullptr) {
@@ -261,7 +264,8 @@ inline void end(Held& held, int exit_code) {
 
 }  // namespace detail
 
-/// A lease that is granted. Its destructor ends it, as failed if an exception passes through.
+/// A lease that was granted. Its destructor ends it; if an exception passes through, it ends as
+/// failed.
 ///
 /// It sets environment variables (CUDA_VISIBLE_DEVICES, …) and restores them at its end: take it
 /// before the first use of a device, and before other threads start.
@@ -281,11 +285,11 @@ class Lease {
   }
   ~Lease() { end(std::uncaught_exceptions() > exceptions_ ? 1 : 0); }
 
-  /// The job's number, as `berth jobs` shows it.
+  /// The number of the job, as in `berth jobs`.
   [[nodiscard]] long long job() const noexcept { return job_; }
-  /// In the order in which CUDA or HIP numbers them; none: the CPU.
+  /// The devices in the order in which CUDA or HIP numbers them. Empty: the job uses the CPU.
   [[nodiscard]] const std::vector<LeasedDevice>& devices() const noexcept { return devices_; }
-  /// The variables that were set; absent: removed.
+  /// The variables that were set; a variable without a value was removed.
   [[nodiscard]] const std::vector<detail::Setting>& environment() const noexcept {
     return environment_;
   }
@@ -310,7 +314,7 @@ class Lease {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-/// Why it is not granted: who holds what.
+/// The error if it is not granted, which says who holds what.
 inline Error Lease::refused() const {
   char* why = nullptr;
   if (held_->library->lease_why(held_->handle, &why) != 0)
@@ -376,7 +380,8 @@ inline std::optional<Error> Lease::take(const Request& request, const detail::Do
     environment_.emplace_back(granted.text(at + "/name").value_or(""),
                               action == "set" ? granted.text(at + "/value") : std::nullopt);
   }
-  // In a job, a driver may go on if the lease has the devices that it has read.
+  // Inside a job, a driver that is already initialised may be used if the lease has the devices
+  // that it has read.
   for (const auto& [name, value] : environment_) {
     const char* const now = std::getenv(name.c_str());
     if (driver != nullptr && detail::selects(name) &&
@@ -422,7 +427,7 @@ inline Result<Lease> try_lease(const Request& request = {}) {
   }
   if (library->lease_ask(detail::wish_of(request).c_str(), &held.handle) != 0) {
     held.handle = nullptr;
-    return detail::last_error(*library);  // the destructor takes it out of the list
+    return detail::last_error(*library);  // the destructor removes it from the list
   }
   const auto granted = lease.wait_for(request);
   auto problem = granted ? lease.take(request, *granted, driver) : granted.error();

@@ -1,5 +1,5 @@
-// Loads libberth, and reads the documents that it returns. A program links nothing: it starts on
-// machines without Berth too, and gets an Error there (docs/decisions/0023).
+// Loads libberth, and reads the documents that it returns. The program does not link it, so that it
+// also starts on machines without Berth. There, calls return an Error (docs/decisions/0023).
 #pragma once
 
 #include <dlfcn.h>
@@ -51,7 +51,7 @@ inline Error no_library(std::string message, std::string hint) {
   return {Kind::unavailable, "E0550", std::move(message), std::move(hint)};
 }
 
-/// A hint for a library that does not fit the header.
+/// The hint in the error for a library whose version does not match this header.
 inline std::string of_this_header() {
   return text("install the version of Berth that this program was built with, or a newer one",
               "安装构建本程序时所用版本的 Berth，或更新的版本");
@@ -80,8 +80,8 @@ inline const char* find_functions(void* from, Library& into) {
   return missing;
 }
 
-/// The loader searches for it as for a linked library. The CMake package and pkg-config add the
-/// folder where it is installed (-rpath).
+/// Opens the library. The loader searches for it like for a linked library. The CMake package and
+/// pkg-config add the folder where it is installed (-rpath).
 inline void* open_library(std::string& why) {
   const char* const named = ::secure_getenv("BERTH_LIBRARY");
   const bool is_named = named != nullptr && *named != '\0';
@@ -119,13 +119,13 @@ inline Result<Library> load_library() {
   return library;
 }
 
-/// Loaded at the first call, and never again.
+/// The library. It is loaded at the first call, and only once.
 inline const Result<Library>& library() {
   static const Result<Library> loaded = load_library();
   return loaded;
 }
 
-/// A document, read by JSON pointers. Absent and null are both std::nullopt.
+/// A JSON document, which is read by JSON pointers. Absent values and null are both std::nullopt.
 class Document {
  public:
   static std::optional<Document> parse(const Library& library, const char* document) {
@@ -149,7 +149,7 @@ class Document {
     if (library_->number_at(parsed_.get(), pointer.c_str(), &found) != 0) return std::nullopt;
     return found;
   }
-  /// The pointers to the elements of an array; none if there is no array.
+  /// Pointers to the elements of an array; empty if there is no array.
   [[nodiscard]] std::vector<std::string> elements(const std::string& pointer) const {
     int count = 0;
     std::vector<std::string> all;
@@ -178,7 +178,7 @@ inline Kind kind_of(const std::string& code) {
   return Kind::internal;
 }
 
-/// This thread's last error of libberth.
+/// The last error of libberth in this thread.
 inline Error last_error(const Library& library) {
   const auto said = Document::parse(library, std::string(library.last_error()).c_str());
   const auto value = [&](const char* key) {
@@ -190,7 +190,7 @@ inline Error last_error(const Library& library) {
   return {kind_of(value("code")), value("id"), std::move(message), value("hint")};
 }
 
-/// Takes a text that libberth returned, and frees it.
+/// Parses a text that libberth returned, and frees it.
 inline Result<Document> taken(const Library& library, char* document) {
   const std::unique_ptr<char, decltype(library.free)> held(document, library.free);
   auto parsed = Document::parse(library, document);

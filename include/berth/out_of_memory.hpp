@@ -21,7 +21,7 @@
 namespace berth {
 namespace detail {
 
-/// What an error means for another try.
+/// What an error means for a retry.
 enum class Verdict { other, out_of_memory, context_lost };
 
 /// The name of a type as the compiler writes it: "cudaError".
@@ -32,15 +32,15 @@ constexpr std::string_view name_of_type() {
   return all.substr(from, all.find_first_of(";]", from) - from);
 }
 
-/// A value of an enum that means a lack of memory, or the loss of the context.
+/// A value of an enum that means that memory ran out or that the context is lost.
 struct Code {
   std::string_view type;
   long long value;
   Verdict verdict;
 };
 
-// From driver_types.h and cuda.h of CUDA 12.9, cublas_api.h, hip_runtime_api.h of ROCm 5.2, and
-// ze_api.h. HIP has CUDA's values.
+// The names of enums with CUDA's values. HIP has the same values. Sources: driver_types.h and
+// cuda.h of CUDA 12.9, cublas_api.h, hip_runtime_api.h of ROCm 5.2, and ze_api.h.
 inline constexpr std::array<const char*, 3> kLikeCuda{"cudaError", "cudaError_enum", "hipError_t"};
 inline constexpr std::array<long long, 8> kCudaLost{214, 700, 709, 710, 714, 715, 716, 719};
 inline constexpr std::array<Code, 4> kCodes{{
@@ -83,7 +83,8 @@ constexpr Verdict verdict_of_opencl(int code) {
   return code >= -6 && code <= -4 ? Verdict::out_of_memory : Verdict::other;
 }
 
-// Texts of a lack of memory. Each is a statement of its own, not a part of a sentence about it.
+// Texts that say that memory ran out. Each counts only as a statement of its own, and not inside a
+// sentence about such errors.
 inline constexpr std::string_view kBareWords = "CUDA out of memory";
 inline constexpr std::string_view kOutOfMemoryWords[] = {
     "CUDA out of memory. Tried to allocate",
@@ -162,7 +163,7 @@ inline constexpr std::string_view kOutOfMemoryWords[] = {
     "Memory Object Allocation Failure",
 };
 
-// If the sentence goes on after one of these, it only mentions it.
+// If one of these texts is followed by more words, the sentence only mentions the error.
 inline constexpr std::string_view kWordsAtEnd[] = {
     "CUDA out of memory. Tried to allocate",
     "Memory Object Allocation Failure",
@@ -173,7 +174,7 @@ inline constexpr std::string_view kWordsAtEnd[] = {
     "std::bad_alloc",
 };
 
-// In lower case. After one of these, the device's context is lost.
+// Texts, in lower case, after which the device's context is lost.
 inline constexpr std::string_view kContextLostWords[] = {
     "an illegal memory access was encountered",
     "device-side assert triggered",
@@ -202,8 +203,8 @@ inline bool is_word(char one) {
          static_cast<unsigned char>(one) >= 0x80;
 }
 
-/// In lower case, and with ";;;" for punctuation of three bytes: U+2000 to U+206F, U+3000 to
-/// U+303F, U+FF01 to U+FF20.
+/// The text in lower case. Punctuation of three bytes (U+2000 to U+206F, U+3000 to U+303F, U+FF01
+/// to U+FF20) becomes ";;;".
 inline std::string lower(std::string_view from) {
   std::string to(from);
   for (std::size_t at = 0; at < to.size(); ++at) {
@@ -222,7 +223,7 @@ bool has(const List& list, std::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
 }
 
-/// Whether what stands before a statement introduces it: "error:", "returned", a bracket, nothing.
+/// Whether the text before a statement introduces it: "error:", "returned", a bracket, or nothing.
 inline bool leads(std::string_view before) {
   constexpr std::string_view kWords[] = {"error",   "code", "status", "with",  "returned",
                                          "returns", "got",  "in",     "due to"};
@@ -245,7 +246,8 @@ inline bool leads(std::string_view before) {
   });
 }
 
-/// Whether the words before a statement, on its line, say that it is quoted: from a log or a file.
+/// Whether the text before a statement on the same line shows that it is quoted from a log or a
+/// file.
 inline bool is_quoted(std::string_view before) {
   constexpr std::string_view kWords[] = {
       "parse",      "parsed",      "parsing", "log",      "logs",      "regex",      "pattern",
@@ -275,7 +277,7 @@ inline bool is_quoted(std::string_view before) {
   return false;
 }
 
-/// Whether the text states this somewhere, and does not only mention it.
+/// Whether the text says this as a statement somewhere, and does not only mention it.
 inline bool states(std::string_view text, std::string_view word) {
   constexpr std::size_t kLine = 200;
   for (std::size_t at = text.find(word); at != std::string_view::npos;
@@ -298,7 +300,7 @@ inline bool states(std::string_view text, std::string_view word) {
   return false;
 }
 
-/// Of a long text, both ends are read.
+/// The verdict on a text. Of a long text, only both ends are read.
 inline Verdict verdict_of_text(std::string_view whole) {
   constexpr std::size_t kEdge = 8192;
   std::string cut;
@@ -314,12 +316,12 @@ inline Verdict verdict_of_text(std::string_view whole) {
   return Verdict::other;
 }
 
-/// One exception, without what it is nested around.
+/// The verdict on an exception, without the exceptions nested in it.
 inline Verdict verdict_of_one(const std::exception& problem) {
 #if defined(__cpp_rtti)
   if (dynamic_cast<const std::bad_array_new_length*>(&problem) != nullptr) return Verdict::other;
   if (dynamic_cast<const std::bad_alloc*>(&problem) != nullptr) return Verdict::out_of_memory;
-  // std::invalid_argument and similar may quote such a text, but report something else.
+  // std::invalid_argument and similar may quote such a text, but they report something else.
   if (dynamic_cast<const std::logic_error*>(&problem) != nullptr) return Verdict::other;
   if (const auto* const coded = dynamic_cast<const std::system_error*>(&problem))
     if (coded->code() == std::errc::not_enough_memory) return Verdict::out_of_memory;
@@ -328,7 +330,7 @@ inline Verdict verdict_of_one(const std::exception& problem) {
   return said == nullptr ? Verdict::other : verdict_of_text(said);
 }
 
-/// The exception and those it is nested around (std::throw_with_nested).
+/// The verdict on an exception and on those nested in it (std::throw_with_nested).
 inline Verdict verdict_of(const std::exception& problem) {
   Verdict verdict = verdict_of_one(problem);
 #if defined(__cpp_exceptions) && defined(__cpp_rtti)
@@ -337,14 +339,14 @@ inline Verdict verdict_of(const std::exception& problem) {
     std::rethrow_if_nested(problem);
   } catch (const std::exception& inner) {
     if (const Verdict within = verdict_of(inner); within != Verdict::other) verdict = within;
-  } catch (...) {  // not an exception class: it says nothing
+  } catch (...) {  // what was thrown is no exception class, so nothing is known about it
   }
 #endif
   return verdict;
 }
 
 #if !defined(__cpp_rtti)
-// Without it, only the static type tells.
+// Without this overload, only the static type would be known.
 inline Verdict verdict_of(const std::bad_alloc&) {
   return Verdict::out_of_memory;
 }
@@ -380,7 +382,7 @@ constexpr Verdict verdict_of(E code) {
   return verdict_of_enum(code);
 }
 
-/// cl::Error, whose text is only the name of the function that failed.
+/// For cl::Error, whose text is only the name of the function that failed.
 template <typename E>
 using OpenclCode = decltype(static_cast<int>(std::declval<const E&>().err()));
 template <typename E, typename = void>
@@ -392,7 +394,7 @@ Verdict verdict_of(const E& problem) {
   return verdict_of_opencl(problem.err());
 }
 
-/// Integers other than int are neither of OpenCL nor of an enum.
+/// For other integers than int, which are neither OpenCL codes nor enums.
 template <typename T, std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, int>, int> = 0>
 Verdict verdict_of(T) = delete;
 
@@ -407,8 +409,8 @@ template <typename E>
   return detail::verdict_of(error) == detail::Verdict::out_of_memory;
 }
 
-/// Whether the device's context is lost, for example after an illegal address. This process can no
-/// longer use the device: start a new one.
+/// Whether the device's context is lost, for example after an illegal address. This process can
+/// then no longer use the device, so a new one must be started.
 template <typename E>
 [[nodiscard]] bool is_context_lost(const E& error) {
   return detail::verdict_of(error) == detail::Verdict::context_lost;

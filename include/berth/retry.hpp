@@ -1,5 +1,5 @@
-// retry(): calls a function again if memory ran out in it, after others had time to free theirs.
-// It needs no libberth. Defaults and pauses are those of the Python package.
+// retry() calls a function again if memory ran out in it, after a pause in which others can free
+// memory. It needs no libberth. Defaults and pauses are those of the Python package.
 #pragma once
 
 #include <unistd.h>
@@ -27,24 +27,25 @@ namespace berth {
 
 /// How often to try, and how long to wait between two tries.
 struct RetryPolicy {
-  /// Calls in all; at least 1.
+  /// Number of calls in total; at least 1.
   int tries = 4;
-  /// The first pause. Each next one is `factor` times as long, and at most `most`.
+  /// The first pause. Each further pause is `factor` times as long as the one before, but at most
+  /// `most`.
   std::chrono::duration<double> first{0.5};
   double factor = 2.0;
   std::chrono::duration<double> most{30.0};
-  /// Varies each pause by up to this part of it, so that two processes do not collide again.
+  /// Varies each pause by up to this fraction, so that two processes do not collide again.
   double jitter = 0.2;
-  /// Called before each pause: frees caches, and resets the error of the CUDA runtime.
+  /// Called before each pause, to free caches or to reset the error of the CUDA runtime.
   std::function<void()> release;
-  /// Says each retry on stderr, with this name.
+  /// Whether to report each retry on stderr, with this name.
   bool report = true;
   std::string name;
 };
 
 namespace detail {
 
-/// What retries of this process have done, for report().
+/// Counts of all retries in this process, for report().
 struct RetryCounts {
   std::atomic<long> out_of_memory{0}, retries{0};
   std::atomic<std::int64_t> waited_microseconds{0};
@@ -54,7 +55,7 @@ __attribute__((visibility("default"))) inline RetryCounts& retry_counts() {
   return counts;
 }
 
-/// From 0 to 1; differs between threads, and between a process and its forked child.
+/// A number from 0 to 1. It differs between threads, and between a process and its forked child.
 inline double random_part() {
   static std::atomic<std::uint64_t> calls{0};
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -66,14 +67,15 @@ inline double random_part() {
   return static_cast<double>(mixed >> 11U) * 0x1p-53;
 }
 
-/// The pause after the try number `at` (from 0). `random` is from 0 to 1.
+/// The pause after the try with index `at` (from 0). `random` is from 0 to 1.
 inline std::chrono::duration<double> pause_after(const RetryPolicy& policy, int at, double random) {
   const double grown = policy.first.count() * std::pow(policy.factor, at);
   return std::chrono::duration<double>(std::min(policy.most.count(), grown) *
                                        (1 + policy.jitter * (2 * random - 1)));
 }
 
-/// What is wrong with a policy. A comparison with NaN is false.
+/// The error if a policy makes no sense. Comparisons with NaN are false, so they must be written so
+/// that NaN is an error.
 inline std::optional<Error> problem_of(const RetryPolicy& policy) {
   const char* wrong = nullptr;
   if (policy.tries < 1) wrong = "tries";
@@ -113,7 +115,7 @@ template <typename T>
 inline constexpr bool is_code_v =
     std::is_enum_v<T> || std::is_same_v<T, std::error_code> || std::is_same_v<T, int>;
 
-/// The verdict on a returned code; other values are results, and no errors.
+/// The verdict on an error code that was returned. Other values are results and no errors.
 template <typename T>
 Verdict verdict_of_result(const T& result) {
   if constexpr (std::is_same_v<T, std::errc> || std::is_same_v<T, std::error_code>)
@@ -142,14 +144,14 @@ std::string words_of_result(const T& result) {
 }
 
 #if defined(__cpp_exceptions)
-/// A failed try: whether another one may succeed, and its text.
+/// A failed try: its text, and whether another try may succeed.
 struct Failed {
   bool may_retry = false;
   std::string what;
 };
 
-/// Only in a catch block: judges the exception. Throws E0566 if the device's context is lost, and
-/// rethrows an exception that is no lack of memory.
+/// Judges the current exception; call it only in a catch block. Throws E0566 if the device's
+/// context is lost. Rethrows the exception if it does not mean that memory ran out.
 template <typename E>
 Failed judge_caught(const E& problem, bool last) {
   std::string what;
@@ -170,7 +172,7 @@ Failed judge_caught(const E& problem, bool last) {
   return {true, std::move(what)};
 }
 
-/// One try. `Also`: further types to catch.
+/// One try. `Also` are further types to catch.
 template <typename... Also>
 struct Attempt {
   template <typename F>
