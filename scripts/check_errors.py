@@ -12,7 +12,7 @@ ROW = re.compile(r"^\|\s*`?(E\d{4})`?\s*\|([^|]+)\|([^|]+)\|", re.M)
 
 
 def sort_rows(page):
-    """Sorts the rows and removes duplicates, as needed after two branches added some."""
+    """Sorts the rows and removes duplicates. Needed after merging two branches that both added rows."""
     lines = page.read_text().splitlines()
     rows = sorted({line for line in lines if line.startswith("| E")})
     page.write_text("\n".join([line for line in lines if not line.startswith("| E")] + rows) + "\n")
@@ -28,7 +28,7 @@ def check(arguments):
             if path.name.endswith("_test.cpp"):
                 continue
             code = COMMENT.sub("", path.read_text())
-            # main's last-resort message contains its id in the sentence.
+            # main() writes the id of its last message into the sentence.
             for identifier in USED.findall(code) + re.findall(r"\((E\d{4})\)", code):
                 used.setdefault(identifier, path.relative_to(root))
             for kind, identifier in CODE.findall(code):

@@ -12,7 +12,7 @@ HEAVY = ("CLI/", "nlohmann/", "toml++/", "sqlite3")
 
 
 def allowed_rooms(page: str) -> dict[str, set[str]]:
-    """{room: rooms it may use} from the table; "floors below" and "all below" are every room of a lower floor."""
+    """The rooms that each room may use, from the table. "floors below" and "all below" stand for every room of a lower floor."""
     rows = [(int(floor), room, uses) for floor, room, uses in ROW.findall(page)]
     table = {}
     for floor, room, uses in rows:
@@ -35,7 +35,7 @@ def order_problems(page: str):
 
 
 def room_of(path: str, table) -> str | None:
-    """The room of "vendor/nvml/abi.hpp": the longest name in the table that is a prefix of its folder."""
+    """The room of a file such as "vendor/nvml/abi.hpp": the longest name in the table that is a prefix of its folder."""
     rooms = [room for room in table if path.startswith(room + "/")]
     return max(rooms, key=len, default=None)
 
@@ -46,7 +46,7 @@ def problems_of(path, inner: str, code: str, table):
         yield f"{path}: in no room of docs/architecture.md"
         return
     allowed = table[room]
-    if "test" in path.stem and "/" in room:  # tests of a subroom may use all subrooms
+    if "test" in path.stem and "/" in room:  # tests of a subroom may use all of its subrooms
         allowed = set().union(*(uses for other, uses in table.items() if other.startswith(room.split("/")[0] + "/")))
     for quote, name in INCLUDE.findall(code):
         if quote == "<":

@@ -32,13 +32,13 @@ XID_TEXT = re.compile(r'(?:^(?:short|cause|action) = |, what=)"([^"]*)"', re.M) 
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 EXCEPTIONS = ("BerthError", "InvalidRequest", "NotFound", "NoDevice", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
               "DoesNotFit", "RankFailed", "ContextLost", "NotSplittable", "StepInterrupted")
-NAMES_OF_THEIR_OWN = ("cuInit", "libcuda.so.1", ".nv_fatbin")  # names that people may look up
+NAMES_OF_THEIR_OWN = ("cuInit", "libcuda.so.1", ".nv_fatbin")  # names that users may look up, so they are not translated
 HALF_WIDTH = re.compile(r'[一-鿿](?:[,;:!?.](?![\w/])|[,;:!?.](?=[一-鿿])| ?\(|["\'])|[)"\'][一-鿿]')
 ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
 
 def value_of(literals: str) -> str:
-    """Joins adjacent C++ string literals."""
+    """The value of adjacent C++ string literals."""
     parts = re.findall(r'"((?:[^"\\\n]|\\.)*)"', literals)
     return re.sub(r"\\(.)", lambda m: ESCAPES.get(m.group(1), m.group(0)), "".join(parts))
 
@@ -51,7 +51,7 @@ def sources(root: pathlib.Path):
 
 
 def used_messages(root: pathlib.Path) -> tuple[dict, set]:
-    """{msgid: (singular or None, place)} and all string literals."""
+    """The messages as {msgid: (singular or None, place)}, and all string literals."""
     wanted, literals = {}, set()
     for path in sources(root):
         code = COMMENT.sub("", path.read_text())
@@ -80,7 +80,7 @@ def table_messages(berth: str) -> dict:
 def placeholders(sentence: str) -> collections.Counter:
     plain = sentence.replace("{{", "").replace("}}", "")
     found = PLACEHOLDER.findall(plain)
-    # fmt treats "{}" like numbered placeholders in order, so a translation may number them to reorder.
+    # In fmt, "{}" is the same as numbered placeholders in order. A translation may number them to change the order.
     return collections.Counter(re.sub(r"^\{\d+", "{", p) for p in found)
 
 
@@ -113,14 +113,14 @@ def check(root: pathlib.Path, berth: str | None) -> tuple[list, list]:
 
 
 def python_catalogue(path: pathlib.Path) -> tuple[dict, list]:
-    """{English: Chinese}, and the duplicate entries."""
+    """The catalogue as {English: Chinese}, and the entries that occur twice."""
     table = next(node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Dict))
     keys = [ast.literal_eval(key) for key in table.keys]
     return dict(zip(keys, map(ast.literal_eval, table.values))), [key for key, times in collections.Counter(keys).items() if times > 1]
 
 
 def python_messages(tree: ast.Module):
-    """(line, sentence, whether it is in text()) of a module, including exception messages and table titles."""
+    """Yields (line, sentence, whether it is in text()) for a module, including exception messages and titles of tables."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "").endswith("_TITLES"):
             yield from ((node.lineno, one.value, True) for one in node.value.elts if one.value)
@@ -188,14 +188,15 @@ def self_test() -> None:
 
 
 def check_ends(root):
-    """A translation is a view into the catalogue without a terminating zero, so a string made from .data() would be too long."""
+    """Checks that no translation is used through .data(). Translations are views into the catalogue without a terminating zero, so such
+    a string would be too long."""
     ends = re.compile(r"\btr\((?:[^()]|\([^()]*\))*\)\s*\.data\(\)")
     return [f"{path.relative_to(root)}: a message ends where .data() does not: std::string(tr(…))"
             for path in sorted((root / "src").rglob("*.[ch]pp")) if ends.search(path.read_text())]
 
 
 def check_facts(root):
-    """The names in Unreadable are not words for people: each needs an entry in a list of facts or in rules/unread_words.cpp."""
+    """Checks that the names in Unreadable have words for people, in a list of facts or in rules/unread_words.cpp."""
     doctor = root / "src/doctor"
     known = set(re.findall(r'\{"([^"]+)", msgid', (doctor / "rules/unread_words.cpp").read_text()))
     for path in (doctor / "facts").glob("*.hpp"):

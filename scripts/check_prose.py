@@ -19,7 +19,7 @@ SUBJECTS_SINCE = "2026-11-24T03:00:00Z"
 
 # Forbidden words, and what to write instead.
 WORDS = {
-    r"(?<!GiB )of which": "a sentence of its own",  # PyTorch's own message has "23.64 GiB of which"
+    r"(?<!GiB )of which": "a sentence of its own",  # PyTorch's own message contains "23.64 GiB of which"
     r"whoever|whomever|whosoever": "anyone who, the process that, …",
     r"in (?:its|their|one's) turn": "then, also",
     r"where (?:nobody|nothing)": "if no one, if nothing",
@@ -46,7 +46,8 @@ WORDS = {
 FORBIDDEN = [(re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.I), instead) for word, instead in WORDS.items()]
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 WEB_ADDRESS = re.compile(r"https?://\S+")
-# Paths of this repository in backquotes; not those with a placeholder ("src/vendor/NAME/") or of other trees ("include/crt/…").
+# Paths in this repository that stand in backquotes. Paths with a placeholder ("src/vendor/NAME/") or of other trees ("include/crt/…") do
+# not count.
 PATH = re.compile(r"`((?:cmake|dashboard|data|docs|examples|fuzz|integrations|po|preload|python|scripts|simulator|src|tests|benchmarks|"
                   r"include/berth)/[\w./*-]*)`")
 PLACEHOLDER = re.compile(r"[A-Z]{3,}/|/[A-Z]{3,}\b(?!\.md)")
@@ -88,7 +89,7 @@ def path_problems(root, name, page):
 
 
 def prose_lines(name, code):
-    """The numbers of all lines in comments and docstrings."""
+    """The numbers of all lines that are in comments and docstrings."""
     if not name.endswith(".py"):
         return {number for number, line in enumerate(code.splitlines(), 1) if line.lstrip().startswith(("//", "#"))}
     lines = set()
@@ -109,7 +110,7 @@ def source_problems(name, code):
 
 
 def subject_problems(log):
-    """Problems of lines `commit subject`, as git log writes them."""
+    """Problems in lines of the form `commit subject`, which git log writes."""
     for line in log.splitlines():
         commit, _, subject = line.partition(" ")
         if len(subject) > SUBJECT:
@@ -117,7 +118,7 @@ def subject_problems(log):
 
 
 def git_log(root):
-    """The subjects of new commits, or nothing if the tree is not a git checkout."""
+    """The subjects of new commits. Empty if the tree is not a git checkout."""
     if not (root / ".git").exists():
         return ""
     done = subprocess.run(["git", "log", "--no-merges", f"--since={SUBJECTS_SINCE}", "--format=%h %s"], cwd=root,

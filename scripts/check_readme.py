@@ -22,7 +22,7 @@ PAGES = ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "benchmarks/README.m
 
 
 def commands_in(page: str):
-    """Command lines that start with berth or ./dev, in shell blocks and in the text."""
+    """The command lines that start with berth or ./dev, in shell blocks and in the text."""
     for language, block in FENCE.findall(page):
         if language in ("", "sh", "shell", "console", "bash"):
             for line in block.replace("\\\n", " ").splitlines():
@@ -34,7 +34,7 @@ def commands_in(page: str):
 
 def words_of(line: str) -> list[str]:
     """The words of the first command of a line, without its comment."""
-    line = re.split(r"\s{3,}", line)[0]  # text further right is its description
+    line = re.split(r"\s{3,}", line)[0]  # the text after several spaces is a description
     words = shlex.split(line.replace("…", "x"), comments=True)
     cut = next((i for i, word in enumerate(words) if word in ("|", ">", ">>", "2>", "&&", ";", "&", "<")), len(words))
     return words[:cut]
@@ -66,7 +66,8 @@ def shape(text: str) -> list[str]:
 
 
 def cannot_run_here(command: str) -> bool:
-    """The training job needs Debian's PyTorch; the README shows its output on a machine without a GPU."""
+    """Whether the command cannot run here. The training job needs Debian's PyTorch, and the README shows its output on a machine without
+    a GPU."""
     if "train_digits" not in command:
         return False
     torch = subprocess.run(["/usr/bin/python3", "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"])

@@ -14,8 +14,8 @@ OPENS = re.compile(r"^(\s*)(?!namespace|struct|class|enum|union|extern|public|pr
 
 
 def cpp_functions(lines):
-    """(first line, length) of every function, by clang-format's indentation: a body that opens at the end of a line ends with
-    the first "}" at the indentation of the function's head."""
+    """(first line, length) of every function, found by clang-format's indentation. A body that opens at the end of a line ends with the
+    first "}" that has the indentation of the function's head."""
     index = 0
     while index < len(lines):
         match = OPENS.match(lines[index])
@@ -23,7 +23,7 @@ def cpp_functions(lines):
             index += 1
             continue
         indent = match.group(1) if match.group(1) is not None else match.group(2)
-        if len(indent) > 2:  # the last line of a head with several lines, which began further left
+        if len(indent) > 2:  # the last line of a head with several lines, whose first line has less indentation
             head = index
             while head > 0 and len(lines[head]) - len(lines[head].lstrip()) > 2:
                 head -= 1

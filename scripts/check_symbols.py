@@ -37,7 +37,7 @@ def foreign_libraries(binary):
 
 
 def newer_than(version: str, library):
-    """The versions of glibc that it needs above the limit."""
+    """The versions of glibc that the library needs and that are above the limit."""
     asked = set(re.findall(r"GLIBC_([0-9.]+)", output("readelf", "-V", "-W", str(library))))
     parts = lambda text: [int(part) for part in text.split(".")]
     return sorted(one for one in asked if parts(one) > parts(version))

@@ -27,7 +27,7 @@ def missing_words(page: str, words, where: str):
 
 
 def command_problems(words: list[str], table) -> list[str]:
-    """Problems of an example command line `berth …` according to the verb table; [] if there are none."""
+    """The problems of an example command line `berth …`, according to the verb table; [] if there are none."""
     if len(words) == 1 or words[1].startswith("-"):
         verb = next((v for v in table["verbs"] if v["name"] == ""), {"options": [], "takes_command": False})
         rest = words[1:]
@@ -50,7 +50,7 @@ def command_problems(words: list[str], table) -> list[str]:
         elif option["value"] and "=" not in word:
             index += 1
     inner = rest[index + 1:]
-    if inner and inner[0] == "berth":  # berth sim … -- berth ls
+    if inner and inner[0] == "berth":  # the example is of the form: berth sim … -- berth ls
         problems += command_problems(inner, table)
     return problems
 

@@ -18,7 +18,7 @@ def skip(why: str):
 
 @contextlib.contextmanager
 def tree(files: dict[str, str]):
-    """A folder with these files, for self-tests."""
+    """Creates a folder with these files, for self-tests."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for name, content in files.items():

@@ -20,7 +20,7 @@ def main() -> int:
         out.write('#include <array>\n\n#include "doctor/knowledge/knowledge.hpp"\n\nnamespace berth::doctor {\n')
         out.write(f"static constexpr std::array<Xid, {len(rows)}> kXids{{{{\n")
         for row in rows:
-            if row["vendor_bucket"] == "unstated":  # the source gives no advice
+            if row["vendor_bucket"] == "unstated":  # the source gives no advice for this code
                 row["action"] = ""
             words = ", ".join(literal(row[key]) for key in ("short", "cause", "class", "severity", "action"))
             out.write(f"    {{{row['code']}, {words}}},\n")

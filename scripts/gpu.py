@@ -35,7 +35,7 @@ def berth_json(*words, seconds=60):
 
 
 class Record:
-    """Checks that passed, failed, or could not run here."""
+    """Counts checks that passed, that failed, or that could not run here."""
 
     def __init__(self):
         self.checks = []
@@ -65,7 +65,7 @@ def training_python():
 
 
 def run_report(*words, seconds=240):
-    """(exit code, report, output of the program) of `berth run`."""
+    """Runs `berth run` and returns (exit code, report, output of the program)."""
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
         done = output(BERTH, "run", "--report", report, *words, seconds=seconds)
@@ -96,7 +96,7 @@ def check_training(record):
 
 
 def check_python(record):
-    """The Python package on the GPU: its own test, and the examples, whose last lines contain numbers."""
+    """Checks the Python package on the GPU: its own test, and the examples, whose last lines contain numbers."""
     python = training_python()
     if python is None:
         record.add("the Python package on the GPU", None, "no Python here has a PyTorch that sees the GPU")
@@ -105,7 +105,7 @@ def check_python(record):
     scripts = [ROOT / "python/tests/test_on_gpu.py", ROOT / "python/tests/test_kernels.py", *sorted((ROOT / "examples").glob("[01][0-9]_*.py"))]
     for script in scripts:
         if script.name < "08" and script.parent.name == "examples":
-            continue  # the demo has its own check
+            continue  # another check runs the demo
         try:
             done = subprocess.run([python, str(script)], capture_output=True, text=True, timeout=150, stdin=subprocess.DEVNULL, env=environment)
         except subprocess.TimeoutExpired:
@@ -117,7 +117,7 @@ def check_python(record):
 
 
 def check_bench(record):
-    """Every benchmark case of every GPU: its result is right, and its share of the published peak is below 100 %."""
+    """Checks every benchmark case of every GPU: its result is right, and it reaches less than 100 % of the published peak."""
     gpus = [str(device["index"]) for device in berth_json("ls")["devices"] if device["kind"] == "gpu"]
     done = output(BERTH, "bench", "--device", ",".join(gpus), "--json", seconds=300)
     document = json.loads(done.stdout or '{"results": [], "skipped": [{"reason": "no answer"}]}')
@@ -126,7 +126,7 @@ def check_bench(record):
     for row in document["results"]:
         name = f"bench {row['case']} on GPU {row['device']}"
         if row["error"]:
-            missing = row["error"]["id"] == "E1053"  # no OpenCL platform of the vendor is installed
+            missing = row["error"]["id"] == "E1053"  # no OpenCL platform of this vendor is installed
             record.add(name, None if missing else False, row["error"]["message"])
             continue
         share = row["share_of_peak_percent"]
@@ -134,7 +134,7 @@ def check_bench(record):
 
 
 def check_holder(record):
-    """A program with a known amount of GPU memory: shown by ps, makes the GPU busy, and frees the memory at its end."""
+    """Checks a program with a known amount of GPU memory: ps shows it, the GPU counts as busy, and the memory is free after its end."""
     holder = subprocess.Popen([sys.executable, HOLDER, "1024"], stdout=subprocess.PIPE, text=True)
     try:
         said = holder.stdout.readline().strip()
@@ -162,7 +162,7 @@ def check_holder(record):
 
 
 def check_no_orphans(record):
-    """After SIGKILL of `berth run`, its program is gone from the GPU."""
+    """Checks that after SIGKILL of `berth run`, its program no longer uses the GPU."""
     front = subprocess.Popen([BERTH, "run", "--devices", "0", "--", sys.executable, HOLDER, "256"], stdout=subprocess.PIPE,
                              stderr=subprocess.DEVNULL, text=True)
     said = front.stdout.readline().strip()
@@ -194,7 +194,7 @@ def costs(record):
 
 
 def why_not(allow_simulated) -> str | None:
-    """Why nothing can be checked here; None if it can."""
+    """The reason why nothing can be checked here; None if there is none."""
     if not BERTH.exists():
         return "build/release/berth is missing: ./dev build"
     listed = berth_json("ls")

@@ -4,7 +4,7 @@ import csv
 import io
 import subprocess
 
-# nvidia-smi's query → Berth's key, factor to Berth's unit, tolerance to each side (absolute, in Berth's unit)
+# nvidia-smi's query, Berth's key, factor to Berth's unit, tolerance in both directions (absolute, in Berth's unit)
 EQUAL = (("name", "name"), ("uuid", "uuid"))
 MOVING = (
     ("memory.total", "memory_total_bytes", 2**20, 1 * 2**20),
@@ -29,7 +29,7 @@ def from_nvidia_smi() -> list[dict]:
 
 
 def number(text):
-    """None for nvidia-smi's [N/A], [Not Supported] or similar."""
+    """The number; None for nvidia-smi's [N/A], [Not Supported] or similar."""
     try:
         return float(text)
     except (TypeError, ValueError):
@@ -37,7 +37,7 @@ def number(text):
 
 
 def compare_one(before, device, after):
-    """(name, passed, message) for one GPU."""
+    """Compares the values of one GPU. Yields (name, passed, message)."""
     title = f"GPU {before['index']}"
     for theirs, ours in EQUAL:
         yield f"{title} {ours}", device[ours] == before[theirs], f"{device[ours]}, nvidia-smi {before[theirs]}"

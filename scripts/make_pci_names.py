@@ -23,7 +23,7 @@ NOT_A_DEVICE = re.compile(
 INTEL_DEVICE = re.compile(
     r"graphics|\barc\b|\biris\b|\bgpu\b|data center gpu|ponte vecchio|battlemage|lunar lake.*npu|\bnpu\b|neural|\bvpu\b"
     r"|\bdg[12]\b|\bgt\d", re.IGNORECASE)
-# Every remaining line of these vendors is an accelerator; see docs/devices.md.
+# Every other line of these vendors is an accelerator; see docs/devices.md.
 ACCELERATORS = {
     "1ae0", "1d0f", "1d94", "1d95", "1da3", "1de0", "1e36", "1e3e", "1e52", "1e60", "1ed2", "1ed5", "9999", "cabc",
 }
@@ -48,7 +48,7 @@ def wanted(vendor, name):
 
 
 def for_people(vendor, name):
-    """A GPU's product name is in brackets after the chip's: "AD102 [GeForce RTX 4090]"."""
+    """The name for people. A GPU's product name is in brackets after the name of the chip: "AD102 [GeForce RTX 4090]"."""
     sold_as = re.search(r"\[([^\[\]]+)\]\s*$", name)
     if vendor in {"10de", "1002", "8086"} and sold_as:
         name = sold_as.group(1)
@@ -56,7 +56,7 @@ def for_people(vendor, name):
 
 
 def amdgpu_table(path):
-    """Lines "DDDD00RR name": device and revision instead of vendor and device as in the other table."""
+    """The table for AMD. Its lines are "DDDD00RR name": device and revision instead of the vendor and device of the other table."""
     lines = {}
     for line in open(path, encoding="utf-8"):
         match = re.match(r"([0-9A-Fa-f]{4}),\s*([0-9A-Fa-f]{2}),\s*(\S.*)", line)

@@ -16,7 +16,7 @@ LIMIT_SECONDS = 7200
 
 
 def labelled_tests(only):
-    """Runs them without ctest, whose time limits are meant for samples."""
+    """Runs the labelled tests without ctest, because ctest's time limits are meant for samples."""
     listed = subprocess.run(["ctest", "--preset", "test", "-L", "soak", "--show-only=json-v1"], cwd=ROOT, check=True,
                             capture_output=True, text=True)
     for test in json.loads(listed.stdout)["tests"]:
@@ -50,8 +50,8 @@ def under_thread_sanitizer():
         print(f"thread sanitizer: {name}", flush=True)
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder).chmod(0o777)  # accessible to processes of other users
-            # The driver's reader is forked from a threaded process and starts threads itself.
+            pathlib.Path(folder).chmod(0o777)  # processes of other users must be able to access it
+            # The reader of the driver is forked from a process with threads, and starts threads itself.
             variables = dict(os.environ, LC_ALL="C.UTF-8", TSAN_OPTIONS=f"die_after_fork=0 log_path={folder}/report")
             done = subprocess.run(command, cwd=ROOT, env=variables, timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")

@@ -15,7 +15,7 @@ fi
 rm -f build/package/*.whl
 "$tools/bin/pyproject-build" --no-isolation --wheel --outdir build/package -C "build-dir=$PWD/build/wheel" . >build/wheel.log 2>&1 ||
   { tail -40 build/wheel.log >&2; exit 1; }
-# The same package without compiled parts, for platforms without a build.
+# Build the same package without compiled parts, for platforms without a build.
 rm -rf build/package/pure
 "$tools/bin/pyproject-build" --no-isolation --wheel --outdir build/package/pure -C wheel.cmake=false . >build/pure-wheel.log 2>&1 ||
   { tail -40 build/pure-wheel.log >&2; exit 1; }
@@ -25,10 +25,10 @@ made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 "$tools/bin/pyproject-build" --no-isolation --sdist --outdir "$made" . >build/sdist.log 2>&1 ||
   { tail -40 build/sdist.log >&2; exit 1; }
-# The source distribution must contain everything that a build needs.
+# Check that the source distribution contains everything that a build needs.
 mkdir "$made/source"
 tar -xzf "$made"/berth_gpu-*.tar.gz -C "$made/source" --strip-components 1
 cmake -S "$made/source" -B "$made/build" -G Ninja -DBERTH_BUILD_TESTS=OFF >"$made/log" 2>&1 || { cat "$made/log" >&2; exit 1; }
 mv "$made"/berth_gpu-*.tar.gz build/package/
-# Installing the wheel must provide the program and the package, in each Python of this machine.
+# Check that installing the wheel provides the program and the package, in each Python of this machine.
 /usr/bin/python3 python/tests/test_wheel.py build/package/berth_gpu-*.whl
