@@ -14,7 +14,7 @@ constinit wire::CudaShared* g_cuda = nullptr;
 constinit nvmlDevice_st g_devices[wire::kMaxDevices] = {};
 constinit nvmlDevice_st g_partitions[wire::kMaxPartitions] = {};
 constinit std::uint32_t g_users =
-    0;  // nvmlInit calls without nvmlShutdown; written with g_lock held
+    0;  // number of nvmlInit calls without nvmlShutdown; only written with g_lock held
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 
 wire::Shared* map_shared(const wire::State& state) {
@@ -50,7 +50,8 @@ void fill_handles() {
   }
 }
 
-/// Call it with g_lock held. The mapping stays until the process ends, like a driver's.
+/// Maps the state. Call it with g_lock held. The mapping stays until the process ends, as that of a
+/// real driver does.
 bool map_state() {
   if (!g_view.empty()) return true;
   std::size_t bytes = 0;

@@ -11,7 +11,7 @@
 /// instead of a crash.
 struct nvmlDevice_st {
   std::uint32_t device;     // index in the state
-  std::uint32_t partition;  // position on the device; kNone: the device itself
+  std::uint32_t partition;  // position of the partition on the device; kNone: the device itself
 };
 
 namespace berth::simulator {
@@ -23,20 +23,22 @@ namespace wire = berth::wire::sim;
 
 #define NVML(name) extern "C" __attribute__((visibility("default"))) nvmlReturn_t name
 
-/// What a call needs from a device.
+/// What a call requires of a device.
 struct Ask {
-  std::uint32_t ability = wire::kAbilities;  // NOT_SUPPORTED without it; kAbilities: none needed
-  bool identity = false;    // from the driver's memory, so it works on a hung device
-  bool partitions = false;  // also allowed for a MIG device
+  std::uint32_t ability = wire::kAbilities;  // a device without this ability returns NOT_SUPPORTED;
+                                             // kAbilities: none is required
+  bool identity =
+      false;  // the value comes from the driver's memory, so the call also works on a hung device
+  bool partitions = false;  // the call is also allowed for a MIG device
 };
 inline constexpr Ask kIdentity{wire::kAbilities, true, false};
 inline constexpr Ask kIdentityOfAny{wire::kAbilities, true, true};
 inline constexpr Ask kPlain{};
 
-/// One call: counts it and decides whether it may continue.
+/// A call to the driver: counts it, and decides whether it may continue.
 class Call {
  public:
-  /// A call that is not about a device.
+  /// For a call that is not about a device.
   explicit Call(Function function, bool arguments_ok = true);
   Call(Function function, nvmlDevice_t handle, bool arguments_ok, Ask ask = kPlain);
 
@@ -58,15 +60,17 @@ class Call {
   std::uint64_t now_ = 0;
 };
 
-/// Returns from the function unless the call may continue.
+/// Counts the call, and returns from the function if the call may not continue.
 #define ENTER(name, ...)                    \
   const Call call(f_##name, ##__VA_ARGS__); \
   if (!call.ok()) return call.result()
 
 [[nodiscard]] const wire::View& view();
-/// Shared memory with the CUDA use of programs in the simulation; nullptr if CUDA is not simulated.
+/// Shared memory about the use of CUDA by programs in the simulation; nullptr if CUDA is not
+/// simulated.
 [[nodiscard]] wire::CudaShared* cuda_region();
-/// Calls visit(pid, bytes) for each of these programs. They use whole devices, never partitions.
+/// Calls visit(pid, bytes) for each program that uses CUDA. Programs use whole devices and no
+/// partitions.
 template <typename Visit>
 void for_cuda_users(std::uint32_t device, Visit visit) {
   wire::CudaShared* region = cuda_region();
