@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, List
 
-if TYPE_CHECKING:  # for type checkers; at run time names are looked up when they are used
+if TYPE_CHECKING:  # only for type checkers; at run time, names are looked up when they are first used
     from . import keras as keras, torch as torch
     from .errors import (
         BerthError as BerthError, InvalidRequest as InvalidRequest, NoDevice as NoDevice, NotFound as NotFound,
@@ -72,14 +72,14 @@ _WHERE = {
     "kernels": ("Array", "DeviceOutOfMemory", "Event", "Kernel", "KernelCompileError", "asarray", "empty", "kernel"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
 }
-_MODULES = ("keras", "torch")  # our own; `torch` loads PyTorch
+_MODULES = ("keras", "torch")  # modules of Berth itself; `torch` loads PyTorch
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = sorted(_MODULE_OF)
 __version__ = "0.1.0"
 
 
-if not TYPE_CHECKING:  # a type checker must report names that are not above
+if not TYPE_CHECKING:  # hidden from type checkers, which must report names that are not listed above
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return importlib.import_module(f".{name}", __name__)

@@ -1,4 +1,4 @@
-"""`python -m berth ls` runs `berth ls`, also if the folder of installed programs is not on PATH."""
+"""Runs `berth ls` for `python -m berth ls`. This also works if the folder of installed programs is not in PATH."""
 
 from __future__ import annotations
 

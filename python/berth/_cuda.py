@@ -55,7 +55,7 @@ def _opened(path: str, functions: Dict[str, Sequence[Any]]) -> ctypes.CDLL:
 
 
 def _nvrtc_files(driver_major: int) -> List[str]:
-    """Where NVRTC may be: the toolkit's and those of this Python's wheels, the newest that the driver can load first."""
+    """Paths where NVRTC may be: those of the toolkit and of this Python's wheels. The newest one that the driver can load comes first."""
     named = os.environ.get("BERTH_NVRTC_LIBRARY")
     if named:
         return [named]
@@ -89,7 +89,7 @@ class Memory:
                 self.device.driver.cuMemFree_v2(self._argument)
 
     def map(self, wait: bool) -> None:
-        raise NotImplementedError  # it has no address
+        raise NotImplementedError  # such memory has no address
 
     def write(self, address: int) -> None:
         with self.device:
@@ -104,7 +104,7 @@ _serials = itertools.count(1)
 
 
 class Event:
-    """A launched kernel, as that of OpenCL."""
+    """A launched kernel, with the same methods as OpenCL's Event."""
 
     __slots__ = ("_device", "_start", "_end", "_kept")
 
@@ -118,7 +118,7 @@ class Event:
                     self._device.driver.cuEventDestroy_v2(one)
 
     def wait(self) -> "Event":
-        """Waits until the kernel is done. Other threads go on."""
+        """Waits until the kernel is done. Other threads continue."""
         with self._device:
             self._device.check("cuEventSynchronize", self._device.driver.cuEventSynchronize(self._end))
         self._kept = None
@@ -134,7 +134,7 @@ class Event:
 
     @property
     def seconds(self) -> float:
-        """How long the kernel ran, by the device's clock. Waits until it is done."""
+        """How long the kernel ran, measured by the device's clock. Waits until it is done."""
         self.wait()
         milliseconds = c_float()
         with self._device:
@@ -143,12 +143,12 @@ class Event:
 
 
 class Function:
-    """A compiled kernel. Its arguments stay set, so one thread at a time sets and launches."""
+    """A compiled kernel. Its arguments stay set, so only one thread at a time may set them and launch."""
 
     def __init__(self, device: "CudaDevice", module: c_void_p, name: str) -> None:
         self._device, self._module, self._handle = device, module, c_void_p()
         device.check("cuModuleGetFunction", device.driver.cuModuleGetFunction(byref(self._handle), module, name.encode()))
-        most = c_int()  # fewer than the device's if the kernel needs many registers
+        most = c_int()  # less than the device's limit if the kernel needs many registers
         known = device.driver.cuFuncGetAttribute(byref(most), _FUNCTION_MAX_THREADS, self._handle) == 0
         self.most_in_group = most.value if known else device.most_in_group
         self._arguments = (c_void_p * 256)()
@@ -157,7 +157,7 @@ class Function:
         self._arguments[index] = ctypes.cast(pointer, c_void_p)
 
     def launch(self, memories: Sequence[Any], axes: int, total: Tuple[int, ...], group: Tuple[int, ...]) -> Event:
-        """`total` and `group` come from `sizes`."""
+        """Launches the kernel. `total` and `group` are results of `sizes`."""
         device, driver = self._device, self._device.driver
         if not device.is_own_process():
             raise BerthError(text("this process was forked after its first kernel: {} does not work in it", "CUDA"), "E0585",
@@ -218,7 +218,7 @@ class CudaDevice:
         self.driver.cuCtxPopCurrent_v2(byref(c_void_p()))
 
     def is_own_process(self) -> bool:
-        """False in a forked child: CUDA does not work there."""
+        """False in a forked child, where CUDA does not work."""
         return os.getpid() == self._process
 
     def check(self, call: str, code: int) -> None:
@@ -243,7 +243,8 @@ class CudaDevice:
         raise NoDevice(text("NVRTC, CUDA's compiler, is not installed"), "E0581", _INSTALL)
 
     def _architecture(self) -> str:
-        """Machine code for this GPU, or PTX that its driver compiles if NVRTC is older than the GPU."""
+        """The architecture to compile for. The result is machine code for this GPU, or PTX for its driver to compile if NVRTC is older
+        than the GPU."""
         count = c_int()
         if self._nvrtc.nvrtcGetNumSupportedArchs(byref(count)) or not 0 < count.value < 1000:
             return f"compute_{self._capability}"
@@ -253,9 +254,9 @@ class CudaDevice:
         return f"sm_{self._capability}" if self._capability in fitting else f"compute_{max(fitting, default=self._capability)}"
 
     def compile(self, source: str, names: Sequence[str]) -> List[Function]:
-        """The kernels with these names."""
+        """Compiles the source and returns the kernels with these names."""
         program, nvrtc, architecture = c_void_p(), self._nvrtc, self._architecture()
-        # Contraction off gives the same bits as OPENCL_HEADER does.
+        # Without contraction, results have the same bits as with OPENCL_HEADER.
         options = (c_char_p * 2)(f"--gpu-architecture={architecture}".encode(), b"--fmad=false")
         self._of_nvrtc("nvrtcCreateProgram", nvrtc.nvrtcCreateProgram(byref(program), (CUDA_HEADER + source).encode(), FILE.encode(), 0, None, None))
         try:

@@ -1,4 +1,5 @@
-"""DLPack by ctypes: reads the capsules of other libraries, and makes capsules of our arrays. Layouts as in dlpack.h (Apache-2.0), version 0.8."""
+"""DLPack by ctypes: reads the capsules of other libraries, and makes capsules from Berth's arrays. Layouts as in dlpack.h (Apache-2.0),
+version 0.8."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ __all__ = ["BY_CODE", "CPU", "HostData", "capsule_of", "device_of", "from_capsul
 CPU, _CUDA_HOST = 1, 3
 _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA (managed)", 14: "oneAPI"}
 
-# name: DLPack's (code, bits), size in bytes, format of array and memoryview
+# name: DLPack's (code, bits), size in bytes, format character of array and memoryview
 DTYPES: Dict[str, Tuple[Tuple[int, int], int, str]] = {
     "int8": ((0, 8), 1, "b"), "int16": ((0, 16), 2, "h"), "int32": ((0, 32), 4, "i"), "int64": ((0, 64), 8, "q"),
     "uint8": ((1, 8), 1, "B"), "uint16": ((1, 16), 2, "H"), "uint32": ((1, 32), 4, "I"), "uint64": ((1, 64), 8, "Q"),
@@ -49,7 +50,7 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
 
-_exported: Dict[int, Any] = {}  # what each exported tensor needs, until its consumer drops it
+_exported: Dict[int, Any] = {}  # the objects that each exported tensor needs, until its consumer frees it
 
 
 class HostData(NamedTuple):
@@ -61,7 +62,7 @@ class HostData(NamedTuple):
 
 
 def device_of(x: Any) -> Optional[str]:
-    """The device of an object with DLPack, if the host cannot read its memory."""
+    """The device of an object that has DLPack, if the host cannot read its memory; otherwise None."""
     asks = getattr(x, "__dlpack_device__", None)
     if asks is None:
         return None
@@ -70,7 +71,7 @@ def device_of(x: Any) -> Optional[str]:
 
 
 def from_capsule(capsule: Any) -> HostData:
-    """The tensor of a capsule on the CPU. The capsule keeps its tensor, and frees it when it is dropped."""
+    """The tensor in a capsule on the CPU. The capsule owns the tensor, and frees it when the capsule itself is freed."""
     managed = ctypes.cast(_pointer_of(capsule, _NAME), ctypes.POINTER(_Managed)).contents
     tensor = managed.tensor
     dtype = BY_CODE.get((tensor.dtype.code, tensor.dtype.bits))
@@ -96,7 +97,7 @@ def _delete(managed: Any) -> None:
 
 
 def _drop(capsule: int) -> None:
-    """Frees a tensor that nobody took: a consumer renames the capsule."""
+    """Frees a tensor that was not taken. A consumer that takes it renames the capsule."""
     if _is_valid(capsule, _NAME):
         _exported.pop(_pointer(capsule, _NAME), None)
 
@@ -106,7 +107,7 @@ _DROP = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
 
 
 def capsule_of(address: int, shape: Tuple[int, ...], dtype: str, owner: Any) -> Any:
-    """A capsule of memory of the host. `owner` lives until the consumer drops the tensor."""
+    """Makes a capsule for memory of the host. `owner` stays alive until the consumer frees the tensor."""
     (code, bits), _, _ = DTYPES[dtype]
     sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     managed = _Managed(_Tensor(address, _Device(CPU, 0), len(shape), _DType(code, bits, 1), sizes, None, 0), None, _DELETE)

@@ -32,13 +32,13 @@ def _hint() -> str:
 
 
 def without_binaries() -> str:
-    """A hint for an installation without the library or the program, such as a pure Python wheel: what to do, and what works."""
+    """A hint for an installation without the library or the program, such as a pure Python wheel: what to do, and what still works."""
     return text("{}; fit_batch, split_step, accumulate, retry and is_oom work without it", _hint())
 
 
 def _other_berth() -> Optional[str]:
-    """The version of PyPI's own `berth`, if it is installed. That is another project, whose files have the same paths as ours."""
-    from importlib import metadata  # only after a failure
+    """The version of PyPI's own `berth`, if it is installed. That is another project, whose files have the same paths as Berth's."""
+    from importlib import metadata  # imported only after a failure
     try:
         return metadata.version("berth")
     except Exception:  # it is not installed, or its metadata cannot be read
@@ -51,12 +51,12 @@ def _clash() -> str:
 
 
 def _loaded() -> ctypes.CDLL:
-    """The first library that exists. An error from a file that exists is more helpful than one about a missing file."""
+    """The first library that exists. If a file exists but cannot be loaded, its error is more helpful than one about a missing file."""
     problem: Optional[Exception] = None
     for path in _candidates():
         try:
             found = ctypes.CDLL(path)
-            found.berth_abi  # else it is another library
+            found.berth_abi  # without this symbol, it is another library
             return found
         except (OSError, AttributeError) as why:
             if problem is None or os.path.exists(path):
@@ -71,7 +71,7 @@ def _loaded() -> ctypes.CDLL:
 
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
-    """The library, loaded at the first use so that `import berth` is fast."""
+    """The library. It is loaded at the first use, so that `import berth` is fast."""
     found = _loaded()
     found.berth_abi.restype = ctypes.c_int
     if found.berth_abi() != ABI:
@@ -92,7 +92,7 @@ def library() -> ctypes.CDLL:
 
 
 def _program() -> Optional[str]:
-    """The program beside the interpreter, where pip puts it; None lets the library search."""
+    """The program in the interpreter's folder, where pip installs it. None lets the library search for it."""
     for folder in (os.path.dirname(sys.executable), os.path.join(sys.prefix, "bin")):
         path = os.path.join(folder, "berth")
         if os.access(path, os.X_OK) and not _is_script(path):
@@ -101,7 +101,7 @@ def _program() -> Optional[str]:
 
 
 def _is_script(path: str) -> bool:
-    """Whether it is a script, as the program of PyPI's other `berth` is."""
+    """Whether the file is a script, as the program of PyPI's other `berth` is."""
     try:
         with open(path, "rb") as file:
             return file.read(2) == b"#!"
@@ -110,7 +110,7 @@ def _is_script(path: str) -> bool:
 
 
 def version() -> str:
-    """The library's version, "0.1.0"."""
+    """The version of the library, such as "0.1.0"."""
     return str(library().berth_version().decode())
 
 

@@ -25,13 +25,13 @@ _EVENT_STATUS, _PROFILING_START, _PROFILING_END = 0x11D3, 0x1282, 0x1283
 _COMPLETE = 0
 _PAGE = 4096
 _INSTALL = "sudo apt install ocl-icd-libopencl1 pocl-opencl-icd"
-# Names of the numbers that users meet.
+# Names of the error codes that users may see.
 _NAMES = {-4: "CL_MEM_OBJECT_ALLOCATION_FAILURE", -5: "CL_OUT_OF_RESOURCES", -6: "CL_OUT_OF_HOST_MEMORY", -11: "CL_BUILD_PROGRAM_FAILURE",
           -14: "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST", -54: "CL_INVALID_WORK_GROUP_SIZE", -61: "CL_INVALID_BUFFER_SIZE",
           -1001: "CL_PLATFORM_NOT_FOUND_KHR"}
 _OUT_OF_MEMORY = (-4, -6, -61)
 
-# name: result, parameters. An `int` result is the error; other functions take a pointer for it as their last parameter.
+# name: result, parameters. If the result is `int`, it is the error. Other functions have a pointer for the error as their last parameter.
 _FUNCTIONS: List[Tuple[str, Any, Sequence[Any]]] = [
     ("clGetPlatformIDs", c_int32, [c_uint32, c_void_p, POINTER(c_uint32)]),
     ("clGetDeviceIDs", c_int32, [c_void_p, c_uint64, c_uint32, c_void_p, POINTER(c_uint32)]),
@@ -87,18 +87,18 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-_serials = itertools.count(1)  # a new memory may get the handle of a freed one, but never its number
+_serials = itertools.count(1)  # new memory may get the handle of freed memory, but never its serial number
 
 
 class Memory:
-    """Memory of the device. A CPU's is memory of this process too, at `address`; others have no address."""
+    """Memory of the device. For a CPU device, it is also memory of this process, at `address`; other devices have no address."""
 
     def __init__(self, device: "OpenClDevice", nbytes: int) -> None:
         self.device = device
         self.nbytes = nbytes
         self.address: Optional[int] = None
-        self.mapped = False  # the host may use it between kernels
-        self.launched = False  # a kernel may still use it
+        self.mapped = False  # whether the host may use it between kernels
+        self.launched = False  # whether a kernel may still use it
         self.handle: Optional[int] = None
         flags, host = _MEM_READ_WRITE, None
         if device.is_cpu:
@@ -113,19 +113,19 @@ class Memory:
         if problem.value:
             raise failed("clCreateBuffer", problem.value)
         self._argument = c_void_p(self.handle)
-        self.pointer = byref(self._argument)  # as an argument of a kernel
+        self.pointer = byref(self._argument)  # the pointer to pass as a kernel's argument
         self.serial = next(_serials)
 
     def __del__(self) -> None:
         if self.handle and self.device.is_own_process():
-            if self.launched and self.address is not None:  # the memory of this process is freed next
+            if self.launched and self.address is not None:  # the memory in this process is freed next, so wait for the kernels
                 self.device.cl.clFinish(self.device.queue)
             if self.mapped:
                 self.unmap()
             self.device.cl.clReleaseMemObject(self.handle)
 
     def write(self, address: int) -> None:
-        """Copies from the host, and returns when that is done."""
+        """Copies from the host. Returns when the copy is complete."""
         mapped = self.mapped
         if mapped:
             self.unmap()
@@ -135,12 +135,12 @@ class Memory:
             self.map(wait=True)
 
     def read(self, address: int) -> None:
-        """Copies to the host, after all kernels that were launched before."""
+        """Copies to the host. All kernels that were launched before run first."""
         self.device.check("clEnqueueReadBuffer", self.device.cl.clEnqueueReadBuffer(
             self.device.queue, self.handle, 1, 0, self.nbytes, address, 0, None, None))
 
     def map(self, wait: bool) -> None:
-        """Gives the host the memory at `address`. A launch takes it back for as long as the kernel runs."""
+        """Lets the host use the memory at `address`. A launch takes this back while the kernel runs."""
         problem = c_int32()
         self.device.cl.clEnqueueMapBuffer(self.device.queue, self.handle, int(wait), _MAP_READ_WRITE, 0, max(self.nbytes, 1), 0, None, None,
                                           byref(problem))
@@ -153,7 +153,7 @@ class Memory:
 
 
 class Event:
-    """A launched kernel. `wait()` returns when it is done; `seconds` is how long it ran on the device."""
+    """A launched kernel. `wait()` returns when it is done, and `seconds()` is how long it ran on the device."""
 
     __slots__ = ("_device", "_handle", "_kept")
 
@@ -165,7 +165,7 @@ class Event:
             self._device.cl.clReleaseEvent(self._handle)
 
     def wait(self) -> "Event":
-        """Waits until the kernel is done. Other threads go on."""
+        """Waits until the kernel is done. Other threads continue."""
         self._device.check("clWaitForEvents", self._device.cl.clWaitForEvents(1, byref(self._handle)))
         self._kept = None
         return self
@@ -181,7 +181,7 @@ class Event:
 
     @property
     def seconds(self) -> float:
-        """How long the kernel ran, by the device's clock. Waits until it is done."""
+        """How long the kernel ran, measured by the device's clock. Waits until it is done."""
         self.wait()
         times = [c_uint64(), c_uint64()]
         for key, one in zip((_PROFILING_START, _PROFILING_END), times):
@@ -190,7 +190,7 @@ class Event:
 
 
 class Function:
-    """A compiled kernel. Its arguments stay set, so one thread at a time sets and launches."""
+    """A compiled kernel. Its arguments stay set, so only one thread at a time may set them and launch."""
 
     def __init__(self, device: "OpenClDevice", program: int, name: str) -> None:
         problem = c_int32()
@@ -213,7 +213,7 @@ class Function:
             raise failed("clSetKernelArg", problem)
 
     def launch(self, memories: Sequence[Memory], axes: int, total: Any, group: Any) -> Event:
-        """`total` and `group` come from `sizes`."""
+        """Launches the kernel. `total` and `group` are results of `sizes`."""
         device = self._device
         if not device.is_own_process():
             raise BerthError(text("this process was forked after its first kernel: {} does not work in it", "OpenCL"), "E0585",
@@ -238,7 +238,7 @@ class Function:
 
 
 class OpenClDevice:
-    """The first GPU of the OpenCL platforms, else the first device, such as PoCL's CPU. A CPU only if the job's GPUs are hidden."""
+    """The first GPU of the OpenCL platforms, else the first other device, such as PoCL's CPU. If the job's GPUs are hidden, only a CPU."""
 
     backend = "opencl"
 
@@ -259,7 +259,7 @@ class OpenClDevice:
         return f"{self.name} (OpenCL)"
 
     def is_own_process(self) -> bool:
-        """False in a forked child: OpenCL does not work there."""
+        """False in a forked child, where OpenCL does not work."""
         return os.getpid() == self._process
 
     def check(self, call: str, code: int) -> None:
@@ -287,7 +287,7 @@ class OpenClDevice:
                 kind = int.from_bytes(self._info(device, _DEVICE_TYPE), "little")
                 if any(self._info(device, _DEVICE_AVAILABLE)):
                     found.append((device, kind))
-        # No variable hides GPUs from OpenCL, so a job without a GPU must not take one here.
+        # No variable hides GPUs from OpenCL, so a job without a GPU must skip them here.
         if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
             found = [one for one in found if one[1] & _DEVICE_TYPE_CPU]
         if not found:
@@ -295,7 +295,7 @@ class OpenClDevice:
         return min(found, key=lambda one: not one[1] & _DEVICE_TYPE_GPU)
 
     def compile(self, source: str, names: Sequence[str]) -> List[Function]:
-        """The kernels with these names."""
+        """Compiles the source and returns the kernels with these names."""
         whole = (OPENCL_HEADER + source).encode()
         problem = c_int32()
         program = self.cl.clCreateProgramWithSource(self.context, 1, byref(c_char_p(whole)), byref(c_size_t(len(whole))), byref(problem))

@@ -16,18 +16,20 @@ __all__ = ["Agreement", "RankFailed", "agreement"]
 
 Result = TypeVar("Result")
 
-FAILED = 9  # the number of a rank that ends with another error
-_INTERRUPTED = 10  # the number of a rank whose step is half made
+FAILED = 9  # sent by a rank that ends with another error
+_INTERRUPTED = 10  # sent by a rank whose step is only half complete
 
 
 class RankFailed(BerthError):
-    """Another rank of the job failed, not from a lack of memory, or in the middle of its step. This rank cannot go on alone."""
+    """Another rank of the job failed with another error than lack of memory, or in the middle of its step. This rank cannot continue
+    alone."""
 
     may_try_again = False
 
 
 class Agreement:
-    """Each rank gives a number, and all get the same result. With one rank, the result is its own number, and no framework is needed.
+    """Each rank passes a number, and all ranks get the same result. With one rank, the result is its own number, and no framework is
+    needed.
 
     The memory for these messages is allocated at the start, because there may be none left later.
     """
@@ -50,7 +52,7 @@ class Agreement:
         return float(self._number.item())
 
     def most(self, value: int) -> int:
-        """The largest number of all ranks."""
+        """The largest number that any rank passed."""
         return int(self._together(value, "MAX"))
 
     def least(self, value: int) -> int:
@@ -78,7 +80,8 @@ class Agreement:
 
 
 def agreement(group: Optional[Any] = None) -> Agreement:
-    """An agreement of the ranks of torch.distributed, if it is initialised. With `group=False`, and without ranks, of this process alone."""
+    """An agreement of the ranks of torch.distributed, if it is initialised. With `group=False`, or without ranks, the agreement contains
+    only this process."""
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if group is False or distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return Agreement()

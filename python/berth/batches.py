@@ -18,7 +18,7 @@ from .sizes import number
 
 __all__ = ["DoesNotFit", "find_batch", "fit_batch"]
 
-if TYPE_CHECKING:  # the arguments besides the size; type checkers come with typing_extensions
+if TYPE_CHECKING:  # types for the arguments other than the size; type checkers come with typing_extensions
     from typing_extensions import Concatenate, ParamSpec
     Rest = ParamSpec("Rest")
 Given = TypeVar("Given", covariant=True)
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         def __call__(self, *args: Rest.args, **named: Rest.kwargs) -> Given: ...
 
     class FittedMethod(Protocol[Owner, Rest, Given]):
-        """The same of a method, whose size comes after `self`."""
+        """The same for a method, where the size comes after `self`."""
 
         batch_size: Optional[int]
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         def __get__(self, owner: Owner, kind: Any = None) -> Fitted[Rest, Given]: ...
 
     class FittedAnyhow(Protocol[Given]):
-        """Where the size stands elsewhere, under the name batch_size: the other arguments are not checked."""
+        """For functions whose size is another parameter called batch_size. The types of the other arguments are not checked."""
 
         batch_size: Optional[int]
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         def __get__(self, owner: Any, kind: Any = None) -> "FittedAnyhow[Given]": ...
 
     class Fits(Protocol):
-        """`fit_batch(start=…)`, which takes the function."""
+        """The result of `fit_batch(start=…)`, which is called with the function."""
 
         @overload
         def __call__(self, function: Callable[Concatenate[int, Rest], Given]) -> Fitted[Rest, Given]: ...  # type: ignore[overload-overlap]
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 
 class _Sizes:
-    """The sizes that fitted. For methods there is one for each object; the objects are not kept alive."""
+    """The sizes that fitted. For methods there is one for each object. The objects are not kept alive."""
 
     def __init__(self, method: bool) -> None:
         self._method = method
@@ -89,7 +89,7 @@ class _Sizes:
         at = id(args[0])
         try:
             self._of[at] = (weakref.ref(args[0], lambda _: self._of.pop(at, None)), size)
-        except TypeError:  # it cannot be recognised, so each call starts with the first size
+        except TypeError:  # the object cannot be referenced, so each call starts with the first size
             pass
 
 
@@ -168,14 +168,14 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
         if name in named or len(args) >= places:
             raise InvalidRequest(text("{} gets its {} from fit_batch: omit it in the call", name_of(call), name), hint=f"{name_of(call)}(…)")
         size = sizes.get(getattr(fitted, "batch_size"), args)
-        if not size:  # no collection before a size that fitted: it takes longer than most calls
+        if not size:  # no garbage collection if a size has fitted before: it takes longer than most calls
             size = first
             release_memory()
         result, size = _smaller_until_it_fits(sized, size, args, named, (least, smaller, report), agreement(group))
         setattr(fitted, "batch_size", size)
         sizes.put(size, args)
         return result
-    setattr(fitted, "batch_size", None)  # and none that the function has itself
+    setattr(fitted, "batch_size", None)  # and no attribute that the function itself already has
     return cast(Any, fitted)
 
 
@@ -224,11 +224,12 @@ def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any,
 
 
 def _where(function: Callable[..., Any]) -> Tuple[str, int, float]:
-    """The argument for the size: its name, its position, and the number of positional arguments. Refuses functions that cannot be called again."""
+    """Finds the argument for the size: its name, its position, and the number of positional arguments. Refuses functions that cannot be
+    called again."""
     _check_plain(function)
     try:
         arguments = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some of those that are written in C do not say
+    except (TypeError, ValueError):  # functions that are written in C may not have a signature
         return "batch_size", 0, math.inf
     names = list(arguments)
     method = names[:1] in (["self"], ["cls"])
@@ -244,7 +245,7 @@ def _where(function: Callable[..., Any]) -> Tuple[str, int, float]:
 
 
 def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
-    """The next size, from the caller's function. accelerate calls such a function without an argument."""
+    """Adapts the caller's function for the next size. accelerate calls such a function without an argument."""
     check_callable(smaller, "fit_batch", "reduce_batch_size_fn")
     try:
         takes = any(one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.VAR_POSITIONAL)
@@ -263,14 +264,14 @@ def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
 
 
 def check_result(function: Any, result: Any) -> None:
-    """Refuses a result that has only begun, such as a generator: its work would run later, outside the tries."""
+    """Refuses a result that has only begun, such as a generator, because its work would be done later, outside the tries."""
     if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.iscoroutine(result):
         getattr(result, "close", int)()
         raise _not_restartable(function)
 
 
 def _check_plain(function: Any) -> None:
-    call = getattr(type(function), "__call__", None)  # of an object that can be called
+    call = getattr(type(function), "__call__", None)  # for an object that can be called
     for one in (function, call):
         if inspect.isgeneratorfunction(one) or inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one):
             raise _not_restartable(function)
@@ -282,7 +283,8 @@ def _not_restartable(function: Any) -> InvalidRequest:
 
 
 def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], together: Agreement) -> Tuple[Any, bool]:
-    """(result, True), or (exception, False) if memory ran out. The exception has no frames; it is None if memory ran out in another rank."""
+    """Calls once. Returns (result, True), or (exception, False) if memory ran out. The exception has no frames. It is None if memory ran
+    out in another rank."""
     if together.ranks == 1:
         good, result = attempt(call, args, named)
     else:
@@ -301,7 +303,7 @@ def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, 
         release_memory()
     try:
         return result, good
-    finally:  # the exception's traceback keeps this frame
+    finally:  # the exception's traceback keeps this frame alive
         del result
 
 
@@ -346,10 +348,10 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
         raise InvalidRequest(text("least {}, start {} and most {} are not in this order, or the margin {!r} is not below 1", least, start, most, margin))
     check_callable(trial, "find_batch", "trial")
     _check_plain(trial)
-    # Bisect the logarithm, so that small and large sizes take the same number of trials.
+    # Bisect on a logarithmic scale, so that small and large sizes need the same number of trials.
     fits, fails, size = least - 1, most + 1, start
     lack, together = None, agreement(group)
-    while fails - fits > max(1, math.ceil(fits * margin)) or fits < least < fails:  # that `least` fits is known when it was tried
+    while fails - fits > max(1, math.ceil(fits * margin)) or fits < least < fails:  # `least` is known to fit only after it was tried
         release_memory()
         result, good = _tried(trial, (size,), {}, together)
         together.each(functools.partial(check_result, trial, result))
@@ -357,7 +359,7 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
             fits = size
         else:
             fails, lack = size, result
-        middle = (fits + fails) // 2 if fails * margin < 2 else math.isqrt(max(fits, 1) * fails)  # near the end, every single size
+        middle = (fits + fails) // 2 if fails * margin < 2 else math.isqrt(max(fits, 1) * fails)  # near the end, try every single size
         near = fits < least and fails - least <= max(1, math.ceil(least * margin))
         size = least if near else min(max(middle, fits + 1), fails - 1)
     release_memory()

@@ -1,4 +1,4 @@
-"""Buffers that forward passes write, such as running statistics: kept, and restored before a pass is repeated."""
+"""Buffers that forward passes write, such as running statistics. They are saved, and restored before a pass is repeated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Iterable, List, Set, Tuple
 
 __all__ = ["Buffers"]
 
-_LARGE = 1 << 20  # bytes of a buffer that no layer is known to write: it is only watched
+_LARGE = 1 << 20  # from this size in bytes on, a buffer that no layer is known to write is not copied; only writes are detected
 
 
 class Buffers:
@@ -25,7 +25,7 @@ class Buffers:
                 if training_only and not module.training:
                     continue
                 for name, buffer in module._buffers.items():
-                    if buffer is None or id(buffer) in seen or buffer.is_inference():  # nothing may write into an inference tensor
+                    if buffer is None or id(buffer) in seen or buffer.is_inference():  # an inference tensor cannot be written
                         continue
                     seen.add(id(buffer))
                     if isinstance(module, norms) or buffer.numel() * buffer.element_size() <= _LARGE:

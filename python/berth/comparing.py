@@ -20,20 +20,21 @@ from .randomness import Randomness, kept
 
 __all__ = ["CannotCompare", "Compared", "DrawsForItems", "NotFinite", "Trial", "aside", "check_number", "compared", "computing_types", "without_dropout"]
 
-_ALIKE = 1e-3        # parts whose means differ by less do not show whether the weights are right
-_LARGE = 16 << 20    # bytes of a tensor that is neither parameter nor buffer, which is not copied
+_ALIKE = 1e-3        # if the means of the parts differ by less, they do not show whether the weights are right
+_LARGE = 16 << 20    # a tensor of more bytes that is neither parameter nor buffer is not copied
 
 
 class CannotCompare(Exception):
-    """A pass of the whole batch failed, or a pass in eval mode did."""
+    """A pass with the whole batch failed, or a pass in eval mode did."""
 
 
 class DrawsForItems(CannotCompare):
-    """The loss of the same items differs each time, because it draws noise for them. Parts would draw other noise than the whole."""
+    """The loss of the same items differs each time, because random noise is added to them. Parts would get other noise than the whole
+    batch."""
 
 
 class NotFinite(CannotCompare):
-    """The gradients overflow, as in the first steps of a GradScaler."""
+    """The gradients overflow, as can happen in the first steps with a GradScaler."""
 
 
 @dataclasses.dataclass
@@ -68,7 +69,7 @@ class Trial:
 
     model: Any  # without its wrapper
     loss_fn: Callable[[Any, Any], Any]
-    mean: bool  # of items, and not their sum
+    mean: bool  # the loss is the mean over items, and not their sum
     whole: Part
     pieces: List[Part]
 
@@ -78,7 +79,7 @@ class Trial:
         return float(found.detach().float()), found.dtype
 
     def weight(self, part: Part) -> float:
-        """The weight of the part's loss in the loss of the whole batch."""
+        """The weight of this part's loss in the loss of the whole batch."""
         return part.items / self.whole.items if self.mean else 1.0
 
     def share(self, part: Part, loss: float) -> float:
@@ -107,7 +108,7 @@ def compared(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, parts: 
     if found.training:
         try:
             found.training = not _in_eval(trial).differs
-        except CannotCompare:  # there is a loss in training alone
+        except CannotCompare:  # there is a loss only in training mode
             pass
     if found.tells or found.differs or max(abs(found.whole), abs(found.parts)) < 1e-6:
         return found
@@ -130,7 +131,7 @@ def _in_eval(trial: Trial) -> Compared:
 
 
 def _in_training(trial: Trial, calm: Callable[[Any], bool]) -> Optional[Compared]:
-    """None if random numbers are drawn, or the loss differs each time."""
+    """Compares in training mode. None if random numbers are drawn, or if the loss differs each time."""
     for saving in (_saving_nothing, contextlib.nullcontext):
         with aside(trial.model) as held:
             without_dropout(trial.model, calm)
@@ -149,7 +150,7 @@ def _in_training(trial: Trial, calm: Callable[[Any], bool]) -> Optional[Compared
 
 
 def without_dropout(model: Any, calm: Callable[[Any], bool]) -> None:
-    """Training mode, except for layers that draw random numbers or that must be in eval mode."""
+    """Sets training mode, but eval mode for layers that draw random numbers or must be in eval mode."""
     modules = sys.modules["torch"].nn
     dropouts = (modules.modules.dropout._DropoutNd, modules.MultiheadAttention, modules.RNNBase)
     for module in model.modules():
@@ -158,7 +159,7 @@ def without_dropout(model: Any, calm: Callable[[Any], bool]) -> None:
 
 
 def _both(trial: Trial, held: "_Aside") -> Optional[Compared]:
-    """Runs the parts first, to see what they draw and write."""
+    """Runs the parts before the whole batch, to see what they draw and write."""
     torch, model = sys.modules["torch"], trial.model
     found, dtypes = [], {one.dtype for one in model.parameters()}
     for part in trial.pieces:
@@ -183,7 +184,7 @@ def _both(trial: Trial, held: "_Aside") -> Optional[Compared]:
 
 
 def computing_types(model: Any, dtypes: Any) -> Any:
-    """The types that the passes compute in: those of parameters and losses, and that of autocast."""
+    """The types in which passes compute: those of parameters and losses, and that of autocast."""
     torch = sys.modules["torch"]
     types = {one for one in dtypes if one.is_floating_point}
     for kind in ("cuda", "cpu"):
@@ -197,8 +198,8 @@ def computing_types(model: Any, dtypes: Any) -> Any:
 
 
 def _tolerance(model: Any, dtypes: Any, loss: Any) -> float:
-    """The relative tolerance: the rounding of the loss's own type, and part of that of the least precise type that computes it. Errors average out
-    over many numbers.
+    """The relative tolerance: the rounding of the loss's own type, plus a part of the rounding of the least precise type used. Errors
+    average out over many numbers.
     """
     torch = sys.modules["torch"]
     coarse = max(torch.finfo(one).eps for one in computing_types(model, {*dtypes, loss}))
@@ -208,7 +209,7 @@ def _tolerance(model: Any, dtypes: Any, loss: Any) -> float:
 
 
 def check_number(loss: Any) -> None:
-    """Refuses a loss that is not a tensor of one number."""
+    """Refuses a loss that is not a tensor with one number."""
     if getattr(loss, "numel", int)() != 1:
         raise InvalidRequest(text("the loss function returns {}{}, not a single number", type(loss).__name__, tuple(getattr(loss, 'shape', ()))),
                              hint="loss_fn=lambda model, part: model(**part).loss" if hasattr(loss, "loss") else
@@ -216,13 +217,14 @@ def check_number(loss: Any) -> None:
 
 
 def _saving_nothing() -> ContextManager[Any]:
-    """Saves no activations, because there is no backward pass."""
+    """A context in which no activations are saved, because there is no backward pass."""
     return cast(ContextManager[Any], sys.modules["torch"].autograd.graph.saved_tensors_hooks(lambda one: None, lambda one: one))
 
 
 @contextlib.contextmanager
 def _not_zero(model: Any) -> Iterator[bool]:
-    """Fills parameters that are all zeros, such as those of a new head, with random numbers for a while. Else the loss may not depend on the items."""
+    """A context in which parameters that are all zeros, such as those of a new head, have random numbers. Otherwise the loss may not
+    depend on the items."""
     torch = sys.modules["torch"]
     with torch.no_grad():
         zeros = [one for one in model.parameters() if one.is_floating_point() and one.numel() and not bool(one.any())]
@@ -242,7 +244,7 @@ def _not_zero(model: Any) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def aside(model: Any) -> Iterator["_Aside"]:
-    """Directs what passes write into copies, which are dropped at the end."""
+    """A context in which passes write into copies, which are dropped at the end."""
     held = _Aside(model)
     try:
         held.begin()
@@ -252,7 +254,8 @@ def aside(model: Any) -> Iterator["_Aside"]:
 
 
 class _Aside:
-    """State that passes write: modes, random numbers, buffers, and other attributes of modules. The passes see copies of the buffers."""
+    """The state that passes write: modes, random numbers, buffers, and other attributes of modules. The passes see copies of the
+    buffers."""
 
     def __init__(self, model: Any) -> None:
         torch = sys.modules["torch"]

@@ -20,11 +20,11 @@ from .weighted_parts import Count, divided
 
 __all__ = ["ComparedGradients", "compared_gradients"]
 
-_FEW = 1 << 16     # numbers of a gradient that are compared; of a larger one a part is
-_SCALE = 0.7       # not a power of two, so that rounding differs
-_NOISE = 6.0       # times the rounding that was measured
-_RANDOM = 0.2      # of a gradient: not rounding, but different random numbers
-_SCALED = (1.0, 2.0 ** -8, 2.0 ** -16, None)  # factors of a scaled loss, the next one if gradients overflow; None: not scaled
+_FEW = 1 << 16     # the most numbers of a gradient that are compared; of a larger gradient, only a part is compared
+_SCALE = 0.7       # not a power of two, so that rounding is different
+_NOISE = 6.0       # the tolerance, as a multiple of the rounding that was measured
+_RANDOM = 0.2      # a larger relative difference is not rounding, but different random numbers
+_SCALED = (1.0, 2.0 ** -8, 2.0 ** -16, None)  # factors for a scaled loss, tried in order if gradients overflow; None: not scaled
 _OFFSETS = 4       # groups of items that are tried until two parts have items that count
 
 
@@ -86,7 +86,7 @@ def _trial(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, items: in
 
 
 class _Passes:
-    """Backward passes. Their gradients are removed again; a few numbers of each are kept."""
+    """Runs backward passes. Their gradients are removed again; only a few numbers of each are kept."""
 
     def __init__(self, trial: Trial, parameters: List[Any], scaled: Callable[[Any], Any]) -> None:
         self.trial, self._scaled = trial, scaled
@@ -97,7 +97,7 @@ class _Passes:
 
     @contextlib.contextmanager
     def gradients_apart(self) -> Iterator[None]:
-        """Sets the existing gradients aside, and restores them at the end."""
+        """Removes the existing gradients during a block, and restores them at the end."""
         self._before = {key: one.grad for key, one in self._known.items()}
         self._clear()
         try:
@@ -137,7 +137,7 @@ class _Passes:
         found = {}
         for held, grad, was in zip(there, gradients, before):
             leaf = held()
-            if leaf is not None:  # else the loss created it
+            if leaf is not None:  # a gradient that the loss itself created is skipped
                 self._known[id(leaf)], self._before[id(leaf)] = leaf, was
                 leaf.grad = grad
         for key, leaf in self._known.items():
@@ -172,13 +172,13 @@ def _norm(some: Gradient) -> float:
 
 
 def _sum(one: Gradient, other: Gradient, factor: float = 1.0) -> Gradient:
-    """one + factor × other."""
+    """Returns one + factor × other."""
     return {key: one[key] + factor * other[key] if key in one and key in other else one[key] if key in one else factor * other[key]
             for key in {**one, **other}}
 
 
 def _compared(passes: _Passes, held: Any, training: bool) -> Optional[ComparedGradients]:
-    """None if random numbers are drawn. The error is NaN if gradients are not finite."""
+    """Compares. None if random numbers are drawn. The error is NaN if gradients are not finite."""
     found: Optional[ComparedGradients] = None
     for passes.factor in _SCALED:  # the scale of a GradScaler is too large in the first steps
         found = _compared_once(passes, held, training)
@@ -202,7 +202,8 @@ def _compared_once(passes: _Passes, held: Any, training: bool) -> Optional[Compa
         if not held.is_calm():
             return None
         held.begin()
-    # The same items again, with a loss of another size: what differs is rounding. In eval mode random numbers go on, so they differ as well.
+    # Use the same items again, with a loss of another scale: the difference is rounding. In eval mode, random numbers are not restored, so
+    # they also differ.
     again = passes.of(trial.whole, _SCALE)
     if again is None:
         return nothing
@@ -232,7 +233,7 @@ def _judged(passes: _Passes, whole: Gradient, rounding: Gradient, shares: List[G
         over = float(one.norm()) / allowed if allowed else 0.0
         if not over <= excess:  # also for NaN
             worst, excess = passes.name_of(key), over if math.isfinite(over) else math.inf
-    # Would other weights have been detected?
+    # Check whether other weights would have been detected.
     weights = [trial.weight(part) for part in trial.pieces]
     apart = _norm(_sum({key: one / weights[0] for key, one in first.items()}, second, -1.0 / weights[1]))
     tells = apart * min(weights) / 2 > (_NOISE * noise + 2 * base) * size
@@ -241,7 +242,8 @@ def _judged(passes: _Passes, whole: Gradient, rounding: Gradient, shares: List[G
 
 
 def _base(trial: Trial) -> float:
-    """The relative tolerance of the least precise type that computes. Parts have other shapes, for which libraries add up in another order."""
+    """The relative tolerance for the least precise type that computes. Parts have other shapes, so libraries may add up in another
+    order."""
     torch = sys.modules["torch"]
     coarse = max(torch.finfo(one).eps for one in computing_types(trial.model, {one.dtype for one in trial.model.parameters()}))
     return float(max(coarse, 1e-3))

@@ -36,7 +36,7 @@ class Diagnosis:
 
     @property
     def ok(self) -> bool:
-        """True if nothing was found that keeps a GPU from being used. What was not checked is in `data`."""
+        """True if nothing was found that prevents the use of a GPU. What was not checked is in `data`."""
         return not any(one.severity in ("fatal", "error") for one in self.findings)
 
     def __repr__(self) -> str:

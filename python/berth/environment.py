@@ -12,7 +12,7 @@ from .frameworks import has_chosen, jax_has_devices, needed
 from .language import text
 from .leases import request_of
 
-# For Intel, as `berth run --cpu` does: SYCL has such a variable, and PyTorch uses SYCL. Level Zero has none.
+# For Intel GPUs, the same as `berth run --cpu` sets. SYCL, which PyTorch uses, has such a variable; Level Zero has none.
 _HIDES = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ROCR_VISIBLE_DEVICES": "-1", "ONEAPI_DEVICE_SELECTOR": "*:cpu", "JAX_PLATFORMS": "cpu",
           "PJRT_DEVICE": "CPU"}
 
@@ -67,13 +67,13 @@ def _disable_in(framework: str) -> None:
         try:
             for kind in ("GPU", "TPU"):
                 config.set_visible_devices([], kind)
-        except RuntimeError as why:  # they cannot be changed after initialisation
+        except RuntimeError as why:  # the framework does not allow changes after initialisation
             raise _too_late("TensorFlow") from why
     elif framework == "jax":
         if jax_has_devices():
             raise _too_late("JAX")
         os.environ["JAX_PLATFORMS"] = "cpu"
-        if "jax" in sys.modules:  # it has read the variable
+        if "jax" in sys.modules:  # JAX has already read the variable
             sys.modules["jax"].config.update("jax_platforms", "cpu")
     elif framework in ("torch", "cupy"):
         raise Unsupported(text("{} reads the same variables as other frameworks, so GPUs cannot be hidden from it alone", framework), "E0574",

@@ -23,8 +23,8 @@ class BerthError(Exception):
         The commands that fix it, one a line; "" if there is none.
     """
 
-    usual_id = ""  # where none is given
-    may_try_again = True  # False: do not retry, even after a lack of memory
+    usual_id = ""  # used if an error gives no id
+    may_try_again = True  # False: do not retry, even if memory ran out
 
     def __init__(self, message: str, id: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class BerthError(Exception):
             said = f"{first} ({self.id})" + (f"\n{rest}" if rest else "")
         if not self.hint:
             return said
-        more = "\n" + " " * width(text("hint: {}", ""))  # lines stand under the first one
+        more = "\n" + " " * width(text("hint: {}", ""))  # further lines are aligned with the first one
         return f"{said}\n" + text("hint: {}", self.hint.replace("\n", more))
 
 
@@ -65,7 +65,7 @@ class BrokerUnavailable(BerthError):
 
 
 class NotPermitted(BerthError, PermissionError):
-    """It belongs to another user, or only root may do it."""
+    """The object belongs to another user, or only root may do this."""
 
     def __str__(self) -> str:
         return BerthError.__str__(self)
@@ -76,14 +76,14 @@ class Unsupported(BerthError):
 
 
 class TooLate(BerthError, RuntimeError):
-    """A framework has initialised the devices already, so the call has no effect any more."""
+    """A framework has already initialised the devices, so the call would have no effect."""
 
     usual_id = "E0572"
 
 
 _OPTION = re.compile(r"--(cpus?|gpus|memory|share|devices)(?: ([^\s-]\S*))?\s+")
 _RUN = re.compile(rf"berth run ((?:{_OPTION.pattern})+)…")
-_ONLY_A_COMMAND = "berth run --or-cpu-after"  # Python waits, or asks for the CPU itself
+_ONLY_A_COMMAND = "berth run --or-cpu-after"  # not for Python: it waits or requests the CPU itself
 _LEASE = re.compile(r"berth lease --gpus (\d+)")
 
 

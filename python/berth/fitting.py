@@ -29,7 +29,7 @@ __all__ = ["BackwardResult", "Loss", "Passes", "agreement_of", "backward_in_part
 Loss = Callable[[Any, Any], Any]
 _FITS, _SPLIT, _TOO_LARGE, _REFUSED = 0, 1, 2, 8
 _CHOICES = ("refuse", "warn", "allow")
-# For each model: how many items fitted, and which losses were compared with those of their parts.
+# For each model: how many items fitted, and which losses were compared with the losses of their parts.
 _known: MutableMapping[Any, EarlierSteps] = weakref.WeakKeyDictionary()
 
 
@@ -52,12 +52,12 @@ class Passes:
     grads: StepGradients
     hooks: Hooks
     outputs: Optional[List[Any]] = None
-    backward: Optional[Callable[[Any], Any]] = None  # in place of loss.backward()
-    one: Optional[Callable[[Part, "Passes"], Any]] = None  # the passes of a part, in place of `loss_fn` and `backward`
-    before_split: Optional[Callable[["Passes"], None]] = None  # may set `reduction` and `count`, which are first needed then
+    backward: Optional[Callable[[Any], Any]] = None  # called instead of loss.backward()
+    one: Optional[Callable[[Part, "Passes"], Any]] = None  # runs the passes of a part, instead of `loss_fn` and `backward`
+    before_split: Optional[Callable[["Passes"], None]] = None  # called before the first split; may set `reduction` and `count`
 
     def loss_of(self, model: Any, data: Any) -> Any:
-        """The loss without the output beside it."""
+        """Returns the loss alone, without the output that a loss function may return with it."""
         return self._pair(model, data)[0] if self.outputs is not None else self.loss_fn(model, data)
 
     def _pair(self, model: Any, data: Any) -> Any:
@@ -68,7 +68,7 @@ class Passes:
         return found
 
     def parameters(self) -> List[Any]:
-        """The parameters that the optimizers step, each once. Without optimizers: all parameters of the model that require gradients."""
+        """The parameters that the optimizers step, each once. Without optimizers, all parameters of the model that require gradients."""
         if not self.optimizers:
             return [one for one in inner(self.model).parameters() if one.requires_grad]
         return list({id(one): one for optimizer in self.optimizers for group in optimizer.param_groups for one in group["params"]}.values())
@@ -77,20 +77,20 @@ class Passes:
         return loss if self.scaler is None else self.scaler.scale(loss)
 
     def quiet(self) -> ContextManager[Any]:
-        """Keeps DistributedDataParallel from exchanging gradients; `exchange` does it after all parts."""
+        """A context in which DistributedDataParallel does not exchange gradients; `exchange` does this after all parts."""
         return self.model.no_sync() if self.together.ranks > 1 and hasattr(self.model, "no_sync") else contextlib.nullcontext()
 
     def gradients(self, pieces: List[Part]) -> float:
         """Runs all parts, and returns this rank's share of the loss."""
         total: Any = 0.0
-        # Autocast would reuse copies of weights that have no gradients (from the check), or that are older than the last step.
+        # Clear autocast's cache. It may contain copies of weights without gradients (from the check), or from before the last step.
         sys.modules["torch"].clear_autocast_cache()
         if self.outputs is not None:
             self.outputs.clear()
         with self.quiet(), self.hooks.off():
             for part in pieces:
                 if not part.items:
-                    continue  # only padding: its mean would be NaN
+                    continue  # the part is only padding, so its mean would be NaN
                 total = total + (self._of_part(part) if self.one is None else self.one(part, self))
         self.hooks.of_tensors()
         return float(total)
@@ -117,7 +117,7 @@ class Passes:
         return share.detach()
 
     def exchange(self, loss: float) -> float:
-        """Sums gradients over all ranks in place, so it needs no extra memory. Returns the sum of the losses."""
+        """Sums gradients over all ranks. This works in place, so it needs no extra memory. Returns the sum of the losses."""
         torch, together = sys.modules["torch"], self.together
         if together.ranks == 1:
             return loss
@@ -133,14 +133,14 @@ class Passes:
 
 
 def _zeros(parameters: List[Any]) -> None:
-    """Adds zero gradients where another rank has gradients."""
+    """Adds zero gradients for parameters for which only another rank has gradients."""
     for one in parameters:
         if one.grad is None:
             one.grad = sys.modules["torch"].zeros_like(one)
 
 
 def _detached(output: Any) -> Any:
-    """A copy without the graph for a backward pass."""
+    """A copy of the output without the graph of a backward pass."""
     if sys.modules["torch"].is_tensor(output):
         return output.detach()
     if isinstance(output, dict):
@@ -160,7 +160,8 @@ def _put_back(buffers: Buffers) -> None:
 
 
 def _share_buffers(torch: Any, model: Any, together: Agreement) -> None:
-    """Copies the first rank's buffers to all ranks, as DistributedDataParallel does at the start of a pass. Here all ranks are sure to take part."""
+    """Copies the first rank's buffers to all ranks, as DistributedDataParallel does at the start of a pass. At this point all ranks are
+    sure to take part."""
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
         return
     if together.ranks > 1 and getattr(model, "broadcast_buffers", False):
@@ -173,7 +174,7 @@ def _share_buffers(torch: Any, model: Any, together: Agreement) -> None:
 
 
 def until_it_fits(step: Passes, first: Tuple[int, int], allowed: Tuple[str, str], known: EarlierSteps, report: bool) -> Tuple[float, List[Part], int]:
-    """Tries the batch in more and more parts until memory is enough. Returns this rank's loss, the parts, and the number of tries."""
+    """Tries the batch in more and more parts until memory is sufficient. Returns this rank's loss, the parts, and the number of tries."""
     _share_buffers(sys.modules["torch"], step.model, step.together)
     state, tries = kept(), 0
     buffers = step.together.each(lambda: Buffers([inner(step.model)]))
@@ -197,13 +198,13 @@ def until_it_fits(step: Passes, first: Tuple[int, int], allowed: Tuple[str, str]
             step.grads.clear()
             why = first_line(result) if isinstance(result, BaseException) else text("in another rank")
             failed = result if said == FAILED else None
-            lack = result if isinstance(result, BaseException) else None  # without its frames: it keeps no tensor
+            lack = result if isinstance(result, BaseException) else None  # without its frames, so that it keeps no tensor alive
             result = None
             release_memory(thorough=tries > 1)
             state.restore()
             if most == _SPLIT:
                 step.together.each(lambda: _put_back(buffers))
-            else:  # all ranks end here
+            else:  # all ranks end at this point
                 _put_back(buffers)
             if failed is not None:
                 raise failed
@@ -215,12 +216,12 @@ def until_it_fits(step: Passes, first: Tuple[int, int], allowed: Tuple[str, str]
             parts = fitted if larger and tries == 1 else 2 * parts
             if report and step.together.rank == 0 and not (larger and tries == 1):
                 print(text("berth: a batch of {} does not fit ({}); trying it in {} parts", length, why, min(parts, length)), file=sys.stderr)
-    finally:  # tracebacks keep this frame, so it must not keep exceptions
+    finally:  # tracebacks keep this frame alive, so the frame must not keep exceptions
         lack = failed = result = None
 
 
 def _try(step: Passes, pieces: List[Part]) -> Tuple[int, Any]:
-    """(state, loss or exception): whether the gradients fitted."""
+    """Tries once. Returns (state, loss or exception); the state says whether the gradients fitted."""
     step.grads.clear()
     try:
         good, result = attempt(step.gradients, (pieces,), {})
@@ -251,7 +252,7 @@ def _check(step: Passes, parts: int, allowed: Tuple[str, str], known: EarlierSte
         return
     problem: Optional[Exception] = None
     tells = False
-    step.grads.clear()  # the comparison needs the memory of the gradients
+    step.grads.clear()  # free the gradients, because the comparison needs the memory
     try:
         check_batch_norm(step.model, allowed[0])
         check_hooks(step.model, allowed[1])
@@ -272,7 +273,7 @@ def _check(step: Passes, parts: int, allowed: Tuple[str, str], known: EarlierSte
 
 
 def _is_even(step: Passes, parts: int) -> bool:
-    """Whether all parts count alike. Such a batch does not show whether `count` is right, so a later one is compared too."""
+    """Whether all parts have the same count. Such a batch does not show whether `count` is right, so a later batch is compared as well."""
     if step.count is None or step.reduction != "mean":
         return False
     return len({part.items / length_of(part.data) for part in divided(step.batch, parts, step.count)}) == 1

@@ -1,4 +1,4 @@
-"""The devices of frameworks that this process has loaded. Only device_of() imports a framework, which the user has named."""
+"""Finds the devices of frameworks that this process has loaded. Only device_of() imports a framework, and the user has named this one."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def jax_has_devices() -> bool:
 
 
 def tensorflow_has_devices() -> bool:
-    """Whether TensorFlow has initialised its runtime. Asking does not initialise it."""
+    """Whether TensorFlow has initialised its runtime. This check does not initialise it."""
     context = sys.modules.get("tensorflow.python.eager.context")
     made = context.context_safe() if hasattr(context, "context_safe") else None  # type: ignore[union-attr]
     return getattr(made, "_context_handle", None) is not None
 
 
-# Drivers that tell whether they are initialised in this process. Asking does not initialise them.
+# Drivers with a function that fails if they are not initialised in this process. Calling it does not initialise them.
 _ASKED = (("CUDA", "libcuda.so.1", "cuDeviceGetCount"), ("Level Zero", "libze_loader.so.1", "zeDriverGet"))
-# Drivers that do not tell, but open a device when they are initialised.
+# Drivers without such a function. When they are initialised, they open a device.
 _OPENS = (("ROCm", "libhsa-runtime64.so.1", "/dev/kfd"), ("OpenCL", "libnvidia-opencl.so.1", "/dev/nvidia"), ("OpenCL", "libigdrcl.so", "/dev/dri/render"))
 
 
@@ -88,7 +88,7 @@ def _is_open(device: str) -> bool:
         try:
             if os.readlink(f"/proc/self/fd/{one}").startswith(device):
                 return True
-        except OSError:  # the folder itself, closed by now
+        except OSError:  # it is the folder that was listed, which is closed by now
             pass
     return False
 
@@ -97,7 +97,7 @@ def _cupy_has_memory() -> bool:
     cupy = sys.modules.get("cupy")
     try:
         return cupy is not None and cupy.get_default_memory_pool().total_bytes() > 0
-    except Exception:  # a CuPy without a driver
+    except Exception:  # CuPy without a driver
         return False
 
 
@@ -142,9 +142,9 @@ def _xla(torch: Any) -> Any:
 
 
 def _of_torch(name: str) -> Callable[[Any], Any]:
-    """PyTorch's device of this name, if this build has it and sees one."""
+    """Returns a function for PyTorch's device of this name, which gives None if this build does not have it or sees none."""
     def found(torch: Any) -> Any:
-        module = getattr(torch.backends if name == "mps" else torch, name, None)  # xpu and mps are missing in older versions
+        module = getattr(torch.backends if name == "mps" else torch, name, None)  # older versions do not have xpu and mps
         return torch.device(name) if getattr(module, "is_available", bool)() else None
     return found
 
@@ -153,18 +153,19 @@ def _of_jax(platform: str) -> Callable[[Any], Any]:
     def found(jax: Any) -> Any:
         try:
             return jax.devices(platform)[0]
-        except (RuntimeError, IndexError):  # JAX has no such platform
+        except (RuntimeError, IndexError):  # JAX does not have this platform
             return None
     return found
 
 
-# In the order in which they are tried: the vendors, and the framework's device.
+# The vendors and the framework's device for them, in the order in which they are tried.
 _TORCH = ((("nvidia", "amd"), _of_torch("cuda")), (("intel",), _of_torch("xpu")), ((), _of_torch("mps")), (("google",), _xla))
 _JAX = ((("nvidia", "amd"), _of_jax("gpu")), (("intel",), _of_jax("xpu")), (("google",), _of_jax("tpu")))
 
 
 def _first(vendors: Collection[str], ways: Any, module: Any, name: str) -> Any:
-    """The framework's device for one of these vendors; of a vendor that is not in the table, any. None, with a warning, if the framework sees none."""
+    """The framework's device for one of these vendors. For a vendor that is not in the table, any device. None, with a warning, if the
+    framework sees none."""
     if not vendors:
         return None
     known = {vendor for some, _ in ways for vendor in some}

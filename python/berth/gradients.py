@@ -15,10 +15,10 @@ __all__ = ["Gradients", "leaves"]
 
 class _Noted(NamedTuple):
     parameter: Any
-    before: Any   # its gradient, or None
-    version: int  # counts writes into the tensor
+    before: Any   # its gradient before the pass, or None
+    version: int  # number of writes into the gradient so far
     size: Any     # the sum of its absolute values; None if not computed
-    written: int  # counts writes into the parameter
+    written: int  # number of writes into the parameter so far
 
 
 class Gradients:
@@ -42,7 +42,7 @@ class Gradients:
                                           one._version)
 
     def put_back(self) -> bool:
-        """Restores gradients. False if some are lost. Keeps no parameter alive after that."""
+        """Restores gradients. Returns False if some are lost. After that, no parameter is kept alive."""
         noted, whole = list(self._noted.values()), True
         self._noted.clear()
         self._written = [weakref.ref(one.parameter) for one in noted if one.parameter._version != one.written]
@@ -58,29 +58,30 @@ class Gradients:
         return whole
 
     def parameters_are_new(self) -> bool:
-        """Whether parameters that outlive the call were written since they were noted, as a step does. Call it after put_back()."""
+        """Whether parameters that outlive the call were written since they were recorded, for example by an optimizer's step. Call it
+        after put_back()."""
         return any(one() is not None for one in self._written)
 
 
 def _nothing(sparse: Any) -> Optional[int]:
-    """0 for an empty sparse gradient, as zero_grad() may leave it."""
+    """Returns 0 for an empty sparse gradient, as zero_grad() may leave it."""
     return 0 if sparse is not None and sparse._nnz() == 0 else None
 
 
 def _sizes(tensors: List[Any]) -> List[Any]:
-    """The sum of absolute values of each tensor; 0 means all zeros. On a GPU this does not synchronize."""
+    """The sum of the absolute values of each tensor; 0 means all zeros. On a GPU, this does not wait for the device."""
     torch = sys.modules["torch"]
     if not tensors:
         return []
     with torch.no_grad():
         try:
             return list(torch._foreach_norm(tensors, 1))
-        except (AttributeError, RuntimeError, TypeError):  # an older PyTorch, or tensors of kinds that it does not take together
+        except (AttributeError, RuntimeError, TypeError):  # PyTorch is too old, or it cannot process these kinds of tensors together
             return [one.abs().sum() for one in tensors]
 
 
 def leaves(roots: Any) -> Iterator[Any]:
-    """The tensors that a backward pass from these roots adds gradients to."""
+    """The tensors to which a backward pass from these roots adds gradients."""
     todo: List[Any] = []
     for one in roots:
         node: Optional[Any] = getattr(one, "grad_fn", None) or getattr(one, "node", None)

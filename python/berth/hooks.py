@@ -14,7 +14,7 @@ __all__ = ["Hooks"]
 
 
 class Hooks:
-    """The hooks on the parameters of a model and its optimizers."""
+    """The hooks on parameters of a model and its optimizers."""
 
     def __init__(self, model: Any, optimizers: List[Any]) -> None:
         self._of_tensors: List[Tuple[Any, Dict[Any, Any]]] = []
@@ -27,7 +27,7 @@ class Hooks:
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
-        """Removes the hooks during backward passes."""
+        """A context without the hooks, for backward passes."""
         held = [(hooks, dict(hooks)) for _, hooks in (*self._of_tensors, *self._after)]
         for hooks, _ in held:
             hooks.clear()
@@ -55,7 +55,7 @@ class Hooks:
 
 
 def _parameters(model: Any, optimizers: List[Any]) -> Iterable[Any]:
-    """All parameters, each once."""
+    """All parameters, each of them once."""
     found = {id(one): one for one in inner(model).parameters()}
     found.update((id(one), one) for optimizer in optimizers for group in optimizer.param_groups for one in group["params"])
     return found.values()

@@ -93,13 +93,14 @@ Capability = Optional[Tuple[int, int]]
 
 
 def _device(backend: str) -> Tuple[str, Capability]:
-    """The kind of the back end's first device, and the compute capability of an NVIDIA GPU. AMD's GPUs have none."""
+    """The kind of the back end's first device, and for an NVIDIA GPU its compute capability. AMD's GPUs have none."""
     way = {"tensorflow": _of_tensorflow, "jax": _of_jax, "torch": _of_torch}.get(backend)
     return way(importlib.import_module(backend)) if way is not None else ("cpu", None)
 
 
 def _of_tensorflow(tf: Any) -> Tuple[str, Capability]:
-    # A remote TPU is a logical device alone. Asking for those would initialise the runtime, which sets its memory options for good.
+    # A remote TPU only exists as a logical device. Listing logical devices would initialise the runtime, after which its memory options can
+    # no longer change.
     if tf.config.list_physical_devices("TPU") or (tensorflow_has_devices() and tf.config.list_logical_devices("TPU")):
         return "tpu", None
     gpus = tf.config.get_visible_devices("GPU")
@@ -114,7 +115,7 @@ def _of_jax(jax: Any) -> Tuple[str, Capability]:
     first = jax.devices()[0]
     if first.platform not in ("gpu", "cuda", "rocm"):
         return ("tpu" if first.platform == "tpu" else "cpu"), None
-    major, dot, minor = str(getattr(first, "compute_capability", "")).partition(".")  # "8.0"; of an AMD GPU "gfx90a"
+    major, dot, minor = str(getattr(first, "compute_capability", "")).partition(".")  # "8.0"; for an AMD GPU "gfx90a"
     return "gpu", (int(major), int(minor)) if dot and major.isdigit() and minor.isdigit() else None
 
 
@@ -129,7 +130,7 @@ def _best(device: str, capability: Capability) -> Tuple[str, str]:
         return "bf16", text("a TPU computes in it, and it needs no loss scaling")
     if device == "cpu":
         return "fp32", text("lower precision is usually slower on a CPU: try 'bf16'")
-    if capability is None or capability >= (8, 0):  # of AMD and Intel too
+    if capability is None or capability >= (8, 0):  # this also holds for GPUs of AMD and Intel
         return "bf16", text("the GPU supports it, and it needs no scaler")
     if capability >= (7, 0):
         return "fp16", text("the GPU has fast fp16, but no bf16")

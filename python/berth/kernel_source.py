@@ -11,7 +11,7 @@ from .language import text
 
 __all__ = ["CUDA_HEADER", "OPENCL_HEADER", "KernelCompileError", "Parameter", "compile_error", "kernels_of"]
 
-FILE = "kernel"  # what compilers call the user's source in their messages
+FILE = "kernel"  # the name of the user's source in the compiler's messages
 
 # Contraction of a*b+c is off on both sides, so that results have the same bits.
 OPENCL_HEADER = f"""
@@ -117,7 +117,7 @@ def kernels_of(source: str) -> Dict[str, List[Parameter]]:
 
 
 def compile_error(source: str, log: str) -> KernelCompileError:
-    """The exception for a compiler's log: the first problem, with its line of the source and a mark below its column."""
+    """The exception for a compiler's log. It shows the first problem, with the line of the source and a mark below the column."""
     found = _PROBLEM.search(log)
     if not found:
         shown = log.strip() or text("the compiler does not say why")

@@ -25,7 +25,7 @@ _GROUPS = {1: (256,), 2: (16, 16), 3: (8, 8, 4)}
 Shape = Union[int, Sequence[int]]
 
 
-# What kernels.py needs of a backend; OpenClDevice and CudaDevice have the same shape.
+# What kernels.py needs from a back end; OpenClDevice and CudaDevice have the same methods.
 _Device = Union[OpenClDevice, CudaDevice]
 _starting = threading.Lock()
 
@@ -44,7 +44,7 @@ def _cuda() -> CudaDevice:
 def _auto() -> _Device:
     try:
         return _cuda()
-    except BerthError:  # no driver, no GPU or no compiler
+    except BerthError:  # there is no driver, no GPU or no compiler
         return _opencl()
 
 
@@ -54,7 +54,7 @@ _BACKENDS: Dict[str, Callable[[], _Device]] = {"auto": _auto, "cuda": _cuda, "op
 def _device(backend: str) -> _Device:
     if backend not in _BACKENDS:
         raise InvalidRequest(text("{}: {!r} is not one of {}", "backend", backend, ", ".join(_BACKENDS)), "E0003")
-    with _starting:  # two threads would start two devices
+    with _starting:  # without the lock, two threads would start two devices
         return _BACKENDS[backend]()
 
 
@@ -69,7 +69,7 @@ def _sizes(name: str, given: Shape, least: int) -> Tuple[int, ...]:
 
 
 class Array:
-    """Numbers in the memory of a device: a flat block with a shape and a type. Make one with `berth.empty` or `berth.asarray`."""
+    """Numbers in the memory of a device: one block with a shape and a type. Create one with `berth.empty` or `berth.asarray`."""
 
     __slots__ = ("_memory", "shape", "dtype", "__weakref__")
 
@@ -80,7 +80,7 @@ class Array:
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -101,7 +101,7 @@ class Array:
         return f"<berth.Array {self.dtype} {self.shape} on {self.device}>"
 
     def tobytes(self) -> bytes:
-        """A copy of all bytes, after the kernels that were launched before."""
+        """A copy of all bytes. All kernels that were launched before run first."""
         host = ctypes.create_string_buffer(max(self.nbytes, 1))
         if self.nbytes:
             self._memory.read(ctypes.addressof(host))
@@ -133,7 +133,8 @@ class Array:
         return (_dlpack.CPU, 0)
 
     def __dlpack__(self, **_: Any) -> Any:
-        """The same memory for NumPy and other libraries. A kernel that runs later changes it: wait for its event before you read."""
+        """Shares the memory with NumPy and other libraries, without a copy. A kernel that runs later changes it: wait for its event
+        before you read."""
         address = self._address()
         if not self._memory.mapped:
             self._memory.map(wait=True)
@@ -147,7 +148,7 @@ class Array:
 
 
 def _host_data(x: Any, dtype: Optional[str]) -> _dlpack.HostData:
-    """The numbers of an array of another library, without a copy where that is possible."""
+    """The numbers of another library's array, without a copy if that is possible."""
     if isinstance(x, Array):
         return _of_bytes(x.tobytes(), x.shape, x.dtype)
     elsewhere = _dlpack.device_of(x)
@@ -249,7 +250,7 @@ _POINTER_SIZE = ctypes.sizeof(ctypes.c_void_p)
 
 
 class _Slot:
-    """A parameter, and the argument that is set for it."""
+    """A parameter of a kernel, with the argument that is currently set."""
 
     __slots__ = ("parameter", "is_array", "kind", "value", "pointer", "size", "serial", "last")
 
@@ -258,8 +259,8 @@ class _Slot:
         self.kind = float if parameter.dtype.startswith("float") else int
         self.value = parameter.ctype()
         self.pointer, self.size = ctypes.byref(self.value), ctypes.sizeof(self.value)
-        self.serial = 0  # of the memory that is set
-        self.last: Any = None  # the number that is set
+        self.serial = 0  # serial number of the memory that is set
+        self.last: Any = None  # the number that is currently set
 
 
 class Kernel:
@@ -278,7 +279,7 @@ class Kernel:
         self._most: int = min(function.most_in_group, device.most_in_group) or 1
         self._defaults: Dict[int, Tuple[int, ...]] = {axes: self._fitting(group) for axes, group in _GROUPS.items()}
         self._slots = [_Slot(one) for one in parameters]
-        self._lock = threading.Lock()  # arguments are the kernel's own until it is launched
+        self._lock = threading.Lock()  # protects the arguments until the kernel is launched
         self._sized: Tuple[Any, Any, Any] = (None, None, None)
 
     def __repr__(self) -> str:
@@ -324,7 +325,7 @@ class Kernel:
                     continue
                 if type(value) is not slot.kind:
                     value = self._number(slot.parameter, value)
-                if value == slot.last and value:  # not 0, which may be -0.0
+                if value == slot.last and value:  # a zero is always set again, because it may be -0.0
                     continue
                 slot.last = None
                 slot.value.value = value
@@ -355,7 +356,7 @@ class Kernel:
                               f"{parameter.name} = berth.asarray({parameter.name}.cpu())")
 
     def _number(self, parameter: Parameter, value: Any) -> Any:
-        """A number of another type, such as NumPy's."""
+        """Converts a number of another type, such as NumPy's."""
         if isinstance(value, (bool, str, bytes)) or getattr(value, "shape", ()) != ():
             raise self._mismatch(parameter, text("a {}", type(value).__name__))
         try:

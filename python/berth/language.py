@@ -11,7 +11,7 @@ __all__ = ["is_chinese", "text", "width"]
 
 
 def is_chinese() -> bool:
-    """Whether the locale is Chinese and can show Chinese text."""
+    """Whether the locale is Chinese and can display Chinese text."""
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
         locale = os.environ.get(name)
         if locale:
@@ -35,8 +35,8 @@ def text(english: str, *values: object) -> str:
 
 
 def width(shown: str) -> int:
-    """The columns that a text takes in a terminal; a Chinese character takes two."""
+    """The number of columns of a text in a terminal; a Chinese character takes two."""
     if shown.isascii():
         return len(shown)
-    import unicodedata  # at the first Chinese, not with `import berth`
+    import unicodedata  # imported with the first Chinese text, and not by `import berth`
     return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in shown)

@@ -34,15 +34,15 @@ _holding = threading.Lock()
 
 
 def _has_all(gpus: int) -> bool:
-    """Whether these are all devices of the machine. Then a process that has already looked at its devices sees the right ones."""
+    """Whether these are all devices of the machine. If so, a process that has already read its devices sees the right ones."""
     if any(_SELECTS.search(name) for name in os.environ):
         return False
     return sum(1 for device in devices() if device.is_gpu) == gpus
 
 
 def _flow() -> Tuple[int, int]:
-    """Identifies what runs one thing after another: this thread, and its asyncio task if there is one."""
-    asyncio: Any = sys.modules.get("asyncio")  # a task exists only if asyncio is loaded; loading it takes longer than a lease
+    """Identifies the current flow of execution: this thread, and its asyncio task if there is one."""
+    asyncio: Any = sys.modules.get("asyncio")  # a task can only exist if asyncio is loaded; loading it would take longer than a lease
     try:
         task = getattr(asyncio, "current_task", lambda: None)()
     except RuntimeError:  # no event loop
@@ -75,7 +75,7 @@ class Lease:
         self._affinity: Optional[set[int]] = None
         self._owner, self._told, self._in = 0, False, (0, 0)
         self._chosen: Optional[str] = None
-        self._later: List[Tuple[ctypes.c_void_p, int]] = []  # of leases that ended before this one, which lives on what they have
+        self._later: List[Tuple[ctypes.c_void_p, int]] = []  # leases that ended before this one, although this one uses their devices
         self.job = 0
         self.devices: List[Dict[str, Any]] = []
         self.environment: Dict[str, Optional[str]] = {}
@@ -94,7 +94,7 @@ class Lease:
                 self._still_waits(begun)
                 said = self._granted(self._step(begun))
             self._take(said)
-        except BaseException:  # also Ctrl-C: no lease is left
+        except BaseException:  # also for Ctrl-C, so that no lease is left
             self._end(1)
             raise
         return self
@@ -103,7 +103,8 @@ class Lease:
         self._end(0 if kind is None else 1)
 
     async def __aenter__(self) -> "Lease":
-        """Waits without blocking the event loop. A lease changes the environment of the whole process, so a program has one at a time."""
+        """Waits without blocking the event loop. A lease changes the environment of the whole process, so a program can have only one at
+        a time."""
         import asyncio
         self._ask()
         try:
@@ -114,7 +115,7 @@ class Lease:
                 await asyncio.sleep(self._step(begun) / 1000)
                 said = self._granted(0)
             self._take(said)
-        except BaseException:  # also a task that is cancelled
+        except BaseException:  # also for a task that is cancelled
             self._end(1)
             raise
         return self
@@ -154,7 +155,7 @@ class Lease:
             _held.append(self)
 
     def _step(self, begun: float) -> int:
-        """Milliseconds until the next look."""
+        """The time in milliseconds until the next check."""
         if self._wait is None:
             return _POLL_MILLISECONDS
         return max(1, min(_POLL_MILLISECONDS, int((self._wait - (time.monotonic() - begun)) * 1000)))
@@ -166,7 +167,7 @@ class Lease:
         return _library.taken(pointer)
 
     def _still_waits(self, begun: float) -> None:
-        """Raises if it has waited long enough; says once what it waits for."""
+        """Raises an exception if the time to wait is over. Prints once what it is waiting for."""
         waited = time.monotonic() - begun
         if self._wait is not None and waited >= self._wait:
             raise in_python(error_from({"error": {"code": "refused", "id": "E0412", **self._why()}}), _CALL)
@@ -193,7 +194,7 @@ class Lease:
         self.devices = said["environment"]["devices"]
         self._check_devices()
         settings = {one["name"]: one["value"] if one["action"] == "set" else None for one in said["environment"]["settings"] if one["action"] != "keep"}
-        # Inside a job: a framework that sees its devices already may go on, if the lease has the same ones.
+        # Inside a job: a framework that already sees its devices may continue if the lease has the same ones.
         if self._chosen and any(_SELECTS.search(name) and os.environ.get(name) != value for name, value in settings.items()):
             raise self._too_late()
         for name, value in settings.items():
@@ -205,7 +206,7 @@ class Lease:
             self._affinity = os.sched_getaffinity(0)
             try:
                 os.sched_setaffinity(0, _cpus_in(cpus))
-            except OSError as why:  # a cpuset that changed meanwhile
+            except OSError as why:  # the cpuset has changed in the meantime
                 self._affinity = None
                 warnings.warn(text("CPU affinity to cores {} could not be set: {}", cpus, why), stacklevel=4)
 
@@ -224,7 +225,7 @@ class Lease:
         above = _held[at + 1:at + 2]
         _held.remove(self)
         ends, self._later = [*self._later, (handle, code)], []
-        if self._owner != os.getpid():  # a forked child's end is not its parent's
+        if self._owner != os.getpid():  # the end of a forked child does not end its parent's lease
             self._before.clear()
         elif above:
             self._hand_over(above[0], ends)
@@ -234,7 +235,8 @@ class Lease:
             _library.library().berth_lease_end(one, how)
 
     def _hand_over(self, later: "Lease", ends: List[Tuple[ctypes.c_void_p, int]]) -> None:
-        """Leaves the end of this lease to a later one that is still in use: it restores the environment and returns the devices of both."""
+        """Lets a later lease that is still in use end this one as well: it then restores the environment and returns the devices of
+        both."""
         later._later = ends + later._later
         later._before = {**later._before, **self._before}
         if self._affinity is not None:

@@ -18,11 +18,11 @@ from .sizes import device_bytes
 __all__ = ["limit_memory"]
 
 
-_own: Dict[str, str] = {}  # what the last call has set
+_own: Dict[str, str] = {}  # variables that the last call has set
 
 
 def _version(package: str) -> Optional[Tuple[int, ...]]:
-    """The installed version of a package; nothing is imported."""
+    """The installed version of a package. Nothing is imported."""
     try:
         said = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -32,19 +32,19 @@ def _version(package: str) -> Optional[Tuple[int, ...]]:
 
 
 def _fraction_name() -> str:
-    """XLA_CLIENT_MEM_FRACTION or its old name. jaxlib fails if both are set, so its own file is searched for the name that it knows."""
+    """XLA_CLIENT_MEM_FRACTION or its old name. jaxlib fails if both are set, so the name that it knows is searched for in its library."""
     try:
         found = importlib.util.find_spec("jaxlib")
         place = os.path.join(os.path.dirname(found.origin or ""), "xla_client.py") if found is not None else ""
         with open(place, encoding="utf-8") as file:
             known = "'XLA_CLIENT_MEM_FRACTION'" in file.read()
     except (OSError, ValueError):
-        known = True  # not installed here, or of a later make
+        known = True  # it is not installed here, or its files have another layout in a later version
     return "XLA_CLIENT_MEM_FRACTION" if known else "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 
 def _total() -> int:
-    """The memory of the smallest GPU that this process sees, as the driver says."""
+    """The memory of the smallest GPU that this process sees, according to the driver."""
     gpus = [one for one in devices() if one.is_gpu and one.memory_total_bytes]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible:
@@ -56,11 +56,11 @@ def _total() -> int:
 
 
 def settings(limit: int, total: int) -> Dict[str, str]:
-    """The variables for frameworks that load from now on."""
+    """The variables for frameworks that are loaded from now on."""
     wanted = {_fraction_name(): f"{math.floor(limit / total * 100) / 100:.2f}", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "CUPY_GPU_MEMORY_LIMIT": str(limit)}
     torch = _version("torch")
-    if torch is None or torch >= (2, 1):  # an older version fails with a setting that it does not know
-        # Not all versions that know the new name read it for this; all read the old one.
+    if torch is None or torch >= (2, 1):  # an older version fails if it gets a setting that it does not know
+        # Some versions that know the new name do not read it for this setting. All versions read the old name.
         wanted.update(PYTORCH_ALLOC_CONF="expandable_segments:True", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     return wanted
 
@@ -105,7 +105,7 @@ def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None
     if already and already != "PyTorch":
         raise TooLate(text("{} has already initialised its devices and reserved memory", already),
                       hint=text("call berth.limit_memory() before the first use of a device"))
-    for name, value in _own.items():  # of an earlier call: this one is in its place
+    for name, value in _own.items():  # remove variables of an earlier call, which this call replaces
         if os.environ.get(name) == value:
             del os.environ[name]
     done = {name: value for name, value in settings(limit, whole).items() if name not in os.environ and not _other_name_is_set(name)}

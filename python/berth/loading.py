@@ -20,7 +20,7 @@ from .sizes import number, whole
 
 __all__ = ["LoaderOptions", "dataloader_options"]
 
-_WORTH = 1.05  # more workers must be faster by this factor
+_WORTH = 1.05  # more workers must be faster by at least this factor
 _SHARED = "/dev/shm"
 
 
@@ -34,7 +34,7 @@ class LoaderOptions(Dict[str, Any]):
 
 
 def usable_cores() -> Tuple[int, str]:
-    """The number of cores that this process may use, and what limits it: its affinity, or its control group's quota."""
+    """The number of cores that this process may use, and what limits it: its affinity, or the quota of its control group."""
     cores = len(os.sched_getaffinity(0))
     try:
         host = _library.document("ls")["host"]
@@ -74,12 +74,13 @@ class _Trials:
             dataset[0]
         except (LookupError, TypeError) as why:
             raise InvalidRequest(text("dataset: item 0 of a {} cannot be read: {}: {}", type(dataset).__name__, type(why).__name__, why), "E0560") from why
-        # Slow items are tried in smaller batches: four of them take no longer than the trial.
+        # If items are slow, try smaller batches, so that four of them take no longer than the trial.
         self.tried = max(1, min(batch_size, int(seconds / 4 / max(time.perf_counter() - begun, 1e-9))))
         self.bytes = 0
 
     def rates(self, all_workers: List[int]) -> Tuple[Dict[int, float], str]:
-        """The rate of each number of workers, and why none can be started, if so. Since Python 3.14 workers get the dataset by pickle."""
+        """The rate for each number of workers, and if none can be started, the reason. Since Python 3.14, workers receive the dataset by
+        pickle."""
         found: Dict[int, float] = {}
         for workers in all_workers:
             try:
@@ -92,7 +93,7 @@ class _Trials:
         return found, ""
 
     def rate(self, workers: int) -> float:
-        """Batches a second. Starting the workers is not counted."""
+        """Batches per second. The time for starting workers is not counted."""
         part = self.tried / self.batch_size
         loader = self.torch.utils.data.DataLoader(self.dataset, batch_sampler=_Around(len(self.dataset), self.tried), num_workers=workers,
                                                   collate_fn=self.collate)
@@ -100,7 +101,7 @@ class _Trials:
         try:
             self.bytes = max(self.bytes, int(_bytes_in(next(batches)) / part))
             begun, count, ready = time.perf_counter(), 0, 2 * workers
-            # At least one batch of each worker, because they arrive all at once.
+            # Take at least one batch from each worker, because they all arrive at the same time.
             while time.perf_counter() - begun < self.seconds or count < max(1, workers):
                 next(batches)
                 count += 1
@@ -175,7 +176,7 @@ def dataloader_options(dataset: Any, *, batch_size: int = 1, collate_fn: Any = N
         trials = _Trials(torch, dataset, batch_size, collate_fn, seconds)
         rates, refused = trials.rates(sorted({*(one for one in _candidates(cores) if one <= limit), max(0, folk)}))
     finally:
-        random.restore()  # the number of draws depends on the clock
+        random.restore()  # restore random numbers, because the number of draws depends on the clock
     chosen = _chosen({workers: rate for workers, rate in rates.items() if workers <= limit}, step_seconds)
     options = LoaderOptions(num_workers=chosen, pin_memory=sees_gpu(torch))
     said = _with_prefetch(options, trials.bytes, shared_free())
@@ -194,7 +195,7 @@ def _beside(rates: Dict[int, float], folk: int, refused: str) -> str:
 
 
 def _chosen(rates: Dict[int, float], step_seconds: Optional[float]) -> int:
-    """The fewest workers that keep up with the steps; else the fewest that are nearly as fast as the fastest."""
+    """The fewest workers that keep up with the steps. If none do, the fewest that are nearly as fast as the fastest."""
     best = max(rates.values())
     for workers in sorted(rates):
         if (step_seconds and rates[workers] * step_seconds >= _WORTH) or rates[workers] * _WORTH >= best:

@@ -19,7 +19,7 @@ def _size(count: Optional[int]) -> str:
 
 
 def _table(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
-    """Columns for a terminal."""
+    """Formats rows as aligned columns for a terminal."""
     lines = [_in_their_language(titles), *map(list, rows)]
     widths = [max(width(line[at]) for line in lines) for at in range(len(titles))]
     return "\n".join("  ".join(cell + " " * (most - width(cell)) for cell, most in zip(line, widths)).rstrip() for line in lines)
@@ -30,7 +30,7 @@ def _in_their_language(titles: Sequence[str]) -> List[str]:
 
 
 def _html(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
-    """A table for a notebook. Names from drivers and other users are escaped."""
+    """Formats rows as a table for a notebook. Names from drivers and other users are escaped."""
     head = "".join(f"<th style='text-align:left'>{html.escape(one)}</th>" for one in _in_their_language(titles))
     body = "".join("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -63,7 +63,7 @@ _Row = Tuple[int, int, int, Optional[float]]
 
 
 def _of_torch() -> List[_Row]:
-    """(number, in use, held, fragmentation) of each device that PyTorch uses."""
+    """Returns (number, in use, held, fragmentation) for each device that PyTorch uses."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return []
@@ -95,7 +95,7 @@ def _of_cupy() -> List[_Row]:
     try:
         pool = cupy.get_default_memory_pool()
         return [(cupy.cuda.Device().id, pool.used_bytes(), pool.total_bytes(), None)] if pool.total_bytes() else []
-    except Exception:  # a CuPy without a driver
+    except Exception:  # CuPy without a driver
         return []
 
 

@@ -37,7 +37,7 @@ class Metrics:
         except OSError as why:
             raise BerthError(text("cannot listen on {}:{}: {}", address, port, why), "E0916",
                              text("choose another port; `ss -ltnp` shows which program uses it")) from why
-        self._server = served[0] if served else None  # an older client returns nothing
+        self._server = served[0] if served else None  # older versions of the client return nothing
         self.port: int = self._server.server_port if self._server is not None else port
 
     def collect(self) -> Iterator[Any]:

@@ -10,9 +10,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 __all__ = ["ReachedModels"]
 
-_DEPTH = 2  # functions that the function calls by name
-_HELD = 2   # attributes of attributes: self.trainer.model
-_MOST = 100  # members of a list or attributes of an object
+_DEPTH = 2  # how deep calls are followed: functions that the function calls by name
+_HELD = 2   # how deep attributes are followed: self.trainer.model
+_MOST = 100  # the most members of a list, or attributes of an object
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
 _FIXED = (types.ModuleType, type, types.BuiltinFunctionType)
 
@@ -34,7 +34,7 @@ class ReachedModels:
             self._owners.append(function.__self__)
             function = function.__func__
         if not isinstance(function, types.FunctionType):
-            self._owners.append(function)  # an object that can be called
+            self._owners.append(function)  # for an object that can be called
             return
         if id(function) in seen:
             return
@@ -45,7 +45,7 @@ class ReachedModels:
             self._deeper(_contents(cell), depth, seen)
         for name in function.__code__.co_names:
             held = function.__globals__.get(name)
-            if not isinstance(held, _FIXED):  # also None: what is not there yet
+            if not isinstance(held, _FIXED):  # this includes None, because the object may not exist yet
                 if name in function.__globals__ or name not in _builtin_names():
                     self._globals.append((function.__globals__, name))
                 self._deeper(held, depth, seen)
@@ -55,7 +55,7 @@ class ReachedModels:
             self._follow(held, depth - 1, seen)
 
     def now(self, args: Tuple[Any, ...], named: Mapping[str, Any]) -> List[Any]:
-        """The models for these arguments, each once."""
+        """The models for these arguments, each of them once."""
         kind = sys.modules["torch"].nn.Module
         found: Dict[int, Any] = {}
         looked: Set[int] = set()

@@ -19,7 +19,7 @@ from .running import program
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
-# `!export X=1`, and `!X=1` alone: in a shell that ends with the line.
+# Matches `!export X=1`, and `!X=1` alone. Both set the variable in a shell that ends with the line.
 _EXPORT = re.compile(r"^\s*!\s*(?:(?:export|set|setenv)\s+([A-Za-z_]\w*)[= ]\s*(\S*)|([A-Za-z_]\w*)=(\S*)\s*$)", re.M)
 _SELECTS = re.compile(r"^\s*(?:%env\s+|os\.environ\[['\"]|%set_env\s+)(CUDA_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|JAX_PLATFORMS"
                       r"|PYTORCH_ALLOC_CONF|PYTORCH_CUDA_ALLOC_CONF|XLA_\w+|TF_FORCE_GPU_ALLOW_GROWTH)\b", re.M)
@@ -57,7 +57,7 @@ class Extension:
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.recent = Recent(2.0)
-        # A notebook can overwrite its output; a terminal cannot.
+        # a notebook can overwrite its output, a terminal cannot
         self.status = type(shell).__name__ == "ZMQInteractiveShell"
         self.shown: Any = None
 
@@ -74,12 +74,12 @@ class Extension:
             self.shell.magics_manager.magics[kind].pop("berth", None)
 
     def before(self, info: Any = None) -> None:
-        """Warns about lines of the cell."""
+        """Before a cell runs: warns about lines in it that have no effect."""
         for line in advice(getattr(info, "raw_cell", None) or ""):
             print(f"berth: {line}", file=sys.stderr)
 
     def after(self, result: Any = None) -> None:
-        """Shows the status line, always in the same place."""
+        """After a cell: shows the status line, always in the same place."""
         if not self.status:
             return
         display = needed("IPython.display", "notebook", "ipython")
@@ -105,7 +105,7 @@ class Extension:
         """%berth ls | ps | VERB…: as in a terminal. %berth status on|off. %%berth run OPTIONS: the cell as a job of its own."""
         try:
             return self._magic(line, cell)
-        except BerthError as problem:  # the traceback does not help the user
+        except BerthError as problem:  # a traceback would not help the user
             said = [f"{type(problem).__name__}: {problem}"]
             setattr(problem, "_render_traceback_", lambda *how: said)
             raise
@@ -138,19 +138,19 @@ class Extension:
             return self._stream([program(), *words, "--", sys.executable, file.name])
 
     def _stream(self, command: List[str]) -> None:
-        """Shows output as it comes, where the notebook shows the output of cells."""
+        """Runs a command and shows its output as it arrives, where the notebook shows the output of cells."""
         started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         assert started.stdout is not None
         try:
             for line in started.stdout:
                 print(line, end="", flush=True)
-        except KeyboardInterrupt:  # the stop button: the job ends, and all that it started
+        except KeyboardInterrupt:  # the stop button ends the job and everything that it started
             started.kill()
             raise
         finally:
             started.stdout.close()
             code = started.wait()
-        if code and not (code == 1 and command[1] == "doctor"):  # exit code 1: findings, which are shown
+        if code and not (code == 1 and command[1] == "doctor"):  # exit code 1 means findings, which are already shown
             raise BerthError(text("{} ended with {}", f"berth {command[1]}", code), "E0571")
 
 

@@ -16,7 +16,7 @@ from .language import text
 
 __all__ = ["is_oom", "is_sticky"]
 
-# The end of a type's module and name, which is the same in every version.
+# The end of a type's module and name. It is the same in every version.
 _TYPES = re.compile(
     r"^(torch(\.cuda|\._C)?\.OutOfMemoryError"
     r"|torch\.AcceleratorOutOfMemoryError"
@@ -58,8 +58,8 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
         "PI_ERROR_OUT_OF_RESOURCES", "PI_ERROR_OUT_OF_HOST_MEMORY", " failed: OUT_OF_RESOURCES", " failed: OUT_OF_HOST_MEMORY"),
     "uffer": ("clCreateBuffer failed: INVALID_BUFFER_SIZE", "create_buffer failed: INVALID_BUFFER_SIZE", "Invalid buffer size: "),
     "ErrorOutOfMemory": ("kIOGPUCommandBufferCallbackErrorOutOfMemory",),
-    "for new constant": (" bytes for new constant",),  # of JAX, after "Failed to allocate N"
-    "There are": ("That was not possible. There are ",),  # of a TPU, after what it attempted to allocate or reserve
+    "for new constant": (" bytes for new constant",),  # for JAX, after "Failed to allocate N"
+    "There are": ("That was not possible. There are ",),  # for a TPU, after the sentence about what it tried to allocate or reserve
     "NOT_SUPPORTED": ("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input",),
     "Dst tensor": ("Dst tensor is not initialized", "Dst tensor is not copied"),
     "Memory": ("Memory allocation error on worker", "Out of Host Memory", "Memory Object Allocation Failure"),
@@ -77,7 +77,7 @@ _ENDS = frozenset(("CUDA out of memory. Tried to allocate", "std::bad_alloc", "O
 _OF_MEMORY = re.compile(r"\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate (?:memory|scratch buffer)|[Uu]nable to allocate|[Cc]an ?not allocate memory"
                         r"|Attempting to (allocate|reserve) |memory space hbm")
 _OF_FILES = re.compile(r"[Nn]o space left on device|[Qq]uota exceeded|[Tt]oo many open files|larger than max|\.tempstate\d|memory space [sv]mem")
-_HINT_OF_ALL = "Hint: If you want to see a list of allocated tensors when OOM happens"  # at the end of every such error
+_HINT_OF_ALL = "Hint: If you want to see a list of allocated tensors when OOM happens"  # the text at the end of every such error
 
 # A plain RuntimeError, and types of frameworks. A ValueError that mentions memory is not one.
 _BY_TEXT = ("RuntimeError", "JaxRuntimeError", "XlaRuntimeError", "InternalError", "CUDARuntimeError", "CUDADriverError", "LogicError",
@@ -91,13 +91,13 @@ _STICKY = re.compile(
     r"|MISALIGNED_ADDRESS|HARDWARE_STACK_ERROR|CONTEXT_IS_DESTROYED|ECC_UNCORRECTABLE)|uncorrectable ECC error encountered"
     r"|GPU is lost|cudaError(IllegalAddress|Assert|LaunchFailure)|_RESULT_ERROR_DEVICE_LOST", re.I)
 
-_EDGE = 8192   # characters of each end of a text
-_LINE = 200    # of what stands before a word on its line
-_MOST = 100    # exceptions of a chain
+_EDGE = 8192   # number of characters that are read from each end of a text
+_LINE = 200    # number of characters before a word that are read on its line
+_MOST = 100    # most exceptions in a chain
 
 
 def _said(problem: BaseException) -> str:
-    """The exception's text; of a long one both ends. Arguments that are not strings are not converted."""
+    """The text of an exception; of a long text, both ends. Arguments that are not strings are not converted."""
     if type(problem).__str__ is BaseException.__str__:
         text = "\n".join([one for one in problem.args if isinstance(one, str)]) if len(problem.args) != 1 else problem.args[0]
         if not isinstance(text, str):
@@ -105,7 +105,7 @@ def _said(problem: BaseException) -> str:
     else:
         try:
             text = str(problem)
-        except Exception:  # an exception that cannot say itself
+        except Exception:  # an exception whose __str__ fails
             return ""
     return text if len(text) <= 2 * _EDGE else f"{text[:_EDGE]}\n{text[-_EDGE:]}"
 
@@ -116,7 +116,7 @@ def members(problem: BaseException) -> List[BaseException]:
     return [one for one in inside if isinstance(one, BaseException)] if isinstance(inside, (tuple, list)) else []
 
 
-# Errors of the program itself. If a handler raises one, it has nothing to do with the handled exception.
+# Errors of the program itself. If a handler raises one of these, it is not related to the exception that was handled.
 _BUGS = (NameError, AttributeError, TypeError, LookupError, AssertionError, ImportError, SyntaxError, ArithmeticError)
 
 
@@ -140,7 +140,8 @@ _verdicts: Dict[Type[BaseException], str] = {}
 
 
 def _judge(kind: Type[BaseException]) -> str:
-    """What an exception's type says: "yes", "no", or where to look: its "code", its "errno" or its "text". Cached for each type."""
+    """What the type of an exception tells: "yes", "no", or where to look further: its "code", its "errno" or its "text". Cached for each
+    type."""
     if not issubclass(kind, BaseException):
         raise InvalidRequest(text("a {} is not an exception", kind.__name__), hint="except RuntimeError as problem: berth.is_oom(problem)")
     for one in kind.__mro__:
@@ -170,7 +171,7 @@ def _says_so(text: str) -> bool:
 
 
 def _stands(text: str, word: str) -> bool:
-    """Whether it is a statement of its own, and not part of a sentence about it."""
+    """Whether the word is a statement of its own, and not part of a sentence that mentions it."""
     at = text.find(word)
     while at >= 0:
         after = text[at + len(word):at + len(word) + 3]
@@ -189,7 +190,7 @@ def _is_oom_itself(problem: BaseException) -> bool:
     kind = type(problem)
     judged = _verdicts.get(kind)
     if judged is None:
-        if len(_verdicts) > 1000:  # a program that makes types as it goes
+        if len(_verdicts) > 1000:  # some programs create types while they run, so limit the cache
             _verdicts.clear()
         judged = _verdicts[kind] = _judge(kind)
     if judged == "text":
@@ -197,7 +198,7 @@ def _is_oom_itself(problem: BaseException) -> bool:
     if judged == "code":
         return getattr(problem, "code", None) == _CUDA_OUT_OF_MEMORY or "CUDA_ERROR_OUT_OF_MEMORY" in _said(problem)
     if judged == "errno":
-        return getattr(problem, "errno", None) == errno.ENOMEM  # no process for a DataLoader's worker, for one
+        return getattr(problem, "errno", None) == errno.ENOMEM  # for example, no process could be started for a DataLoader's worker
     if judged == "resource":
         text = _said(problem).replace(_HINT_OF_ALL, "")
         return _OF_MEMORY.search(text) is not None and _OF_FILES.search(text) is None
@@ -222,12 +223,12 @@ def is_oom(problem: Optional[BaseException]) -> bool:
     if _is_oom_itself(problem):
         return True
     if problem.__cause__ is None and problem.__context__ is None and not hasattr(problem, "exceptions"):
-        return False  # the common case: it was raised from nothing
+        return False  # the common case: there is no other exception in the chain
     return any(_is_oom_itself(one) for one in _chain(problem, bugs=False))
 
 
 def may_try_again(problem: BaseException) -> bool:
-    """False if something in it forbids another try: a half-made step, or a search that has ended."""
+    """False if an exception in the chain forbids another try: a half-complete step, or a search that has ended."""
     return all(getattr(one, "may_try_again", True) is not False for one in _chain(problem))
 
 

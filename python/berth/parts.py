@@ -65,7 +65,7 @@ def kinds_of(x: Any) -> Any:
         return None
     try:
         least = int(x.min())
-    except Exception:  # an empty tensor, or one that has no smallest number
+    except Exception:  # the tensor is empty, or its type has no smallest number
         return None
     return (least > 0) - (least < 0)
 
@@ -74,23 +74,24 @@ def _shape(x: Any) -> Any:
     """The shape of a tensor or array; None for anything else."""
     try:
         return getattr(x, "shape", None)
-    except Exception:  # PyTorch's nested tensors; a dict that gives its keys as attributes
+    except Exception:  # a nested tensor of PyTorch, or a dict whose keys are attributes
         return None
 
 
 def _is_shared(x: Any) -> bool:
-    """Whether it belongs to all items, and so to every part: a bool, a number, a string, None."""
+    """Whether the value belongs to all items, and so to every part: a bool, a number, a string, None."""
     return x is None or isinstance(x, (bool, int, float, str, bytes)) or _shape(x) == ()
 
 
 def _is_row_for_all(x: Any) -> bool:
-    """Whether it is one row for all items, such as position ids of the shape (1, T). It goes to every part if other fields have more than one row."""
+    """Whether it is one row for all items, such as position ids with the shape (1, T). It belongs to every part if other fields have
+    more than one row."""
     shape = _shape(x)
     return bool(shape) and len(shape) > 1 and shape[0] == 1
 
 
 def _fields(x: Any) -> Optional[Dict[Any, Any]]:
-    """The named fields of a dict or dataclass. A TensorDict has a shape too, and is split by itself."""
+    """The named fields of a dict or dataclass. A TensorDict also has a shape, and splits itself."""
     if isinstance(x, collections.abc.Mapping):
         return None if hasattr(type(x), "shape") else {key: x[key] for key in x}
     if not dataclasses.is_dataclass(x) or isinstance(x, type):
@@ -118,7 +119,7 @@ def _of_one_kind(x: Sequence[Any]) -> bool:
 
 
 def _alike(x: Sequence[Any]) -> bool:
-    """Whether they are tensors or arrays of one type and number of dimensions, as items of different sizes are."""
+    """Whether all are tensors or arrays with the same type and number of dimensions, as items of different sizes are."""
     return len({(len(_shape(one) or ()), str(getattr(one, "dtype", type(one)))) for one in x}) == 1
 
 
@@ -144,7 +145,7 @@ def _ways(x: Any, outermost: bool = False) -> List[Way]:
         return [(_length(x), False)]
     fields = dict(enumerate(x))
     as_items, as_fields = [(len(x), False)], [(length, True) for length in _in_common(fields)]
-    if outermost and isinstance(x, tuple):  # what a loader gives
+    if outermost and isinstance(x, tuple):  # the form in which a loader returns a batch
         return as_fields or [(length, True) for length in _common(fields)]
     if not as_fields and not _alike(x):
         _common(fields)
@@ -155,7 +156,7 @@ def _ways(x: Any, outermost: bool = False) -> List[Way]:
 
 
 def _check_sure(fields: Dict[Any, Any], lengths: List[int]) -> None:
-    """Refuses a list of tensors that may be items or fields, if no other field decides. Images are items."""
+    """Refuses a list of tensors that may be either items or fields, if no other field decides. Images count as items."""
     if len(set(lengths)) < 2:
         return
     for key, one in fields.items():
@@ -184,7 +185,7 @@ def _common(fields: Dict[Any, Any]) -> List[int]:
 def _length(x: Any) -> int:
     shape = _shape(x)
     if shape:
-        return int(shape[0])  # also of a sparse matrix, which has no len()
+        return int(shape[0])  # this also works for a sparse matrix, which has no len()
     try:
         length = len(x)
     except (TypeError, RuntimeError):
@@ -208,27 +209,27 @@ def _part(x: Any, length: int, which: slice, outermost: bool = False) -> Any:
     if not next(fields for found, fields in _ways(x, outermost) if found == length):
         try:
             return x[which]
-        except (TypeError, NotImplementedError) as why:  # a deque, a sparse tensor
+        except (TypeError, NotImplementedError) as why:  # for example a deque or a sparse tensor
             raise _no_slices(x) from why
     named = _fields(x)
     if named is not None:
         return _like(x, {key: inside(one) for key, one in named.items()}, which)
     parts = [inside(one) for one in x]
-    return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)  # a named tuple takes them one by one
+    return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)  # a named tuple takes its fields as separate arguments
 
 
 def _like(x: Any, parts: Dict[Any, Any], which: slice) -> Any:
-    """A container like x, with these parts in place of its own."""
+    """A container like x that contains these parts instead."""
     mapping = isinstance(x, collections.abc.Mapping)
     if type(x) is dict or (mapping and not isinstance(x, collections.abc.MutableMapping)):
         return parts
     new: Any = copy.copy(x)
     if not mapping:
         for name, one in parts.items():
-            object.__setattr__(new, name, one)  # also of a frozen one
+            object.__setattr__(new, name, one)  # this also works for a frozen dataclass
         return new
     for key, one in parts.items():
         new[key] = one
-    if isinstance(getattr(new, "_encodings", None), list):  # transformers' BatchEncoding: what its tokenizer returned for each item
+    if isinstance(getattr(new, "_encodings", None), list):  # for transformers' BatchEncoding: the tokenizer's result for each item
         new._encodings = new._encodings[which]
     return new

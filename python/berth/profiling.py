@@ -25,7 +25,7 @@ Event = Dict[str, Any]
 
 
 class _Sampler:
-    """Reads the devices in a thread: (seconds since the start, readings, resident bytes)."""
+    """Reads the devices in a thread. Each sample is (seconds since the start, readings, resident bytes)."""
 
     def __init__(self, every: float) -> None:
         self._every, self._end = every, threading.Event()
@@ -74,7 +74,7 @@ class Profile:
         return self
 
     def _begin(self, torch: Any) -> None:
-        # PyTorch 2 would silently end a profiler that is running.
+        # PyTorch 2 would end a profiler that is already running, without a message
         if _in_use or getattr(torch.autograd, "_profiler_enabled", bool)():
             raise InvalidRequest(text("another profile is active; PyTorch supports only one at a time"), hint=text("use one block for both"))
         _in_use.append(self)
@@ -105,7 +105,7 @@ class Profile:
         lost: Optional[OSError] = None
         try:
             self._write()
-        except OSError as why:  # the folder is gone, or the disk full
+        except OSError as why:  # the folder was removed, or the disk is full
             lost = why
         self.summary = "\n".join(self._lines(lost)[:_LINES])
         if self._report:
@@ -114,7 +114,7 @@ class Profile:
             said = text("the trace could not be written: {}", lost)
             if value is None:
                 raise BerthError(said, "E0008") from lost
-            warnings.warn(said, stacklevel=2)  # the block's own error goes on
+            warnings.warn(said, stacklevel=2)  # the error of the block itself takes precedence
 
     def _write(self) -> None:
         events, rest = self._framework_events()
@@ -161,7 +161,7 @@ class Profile:
 
 def _counters(samples: List[Tuple[float, List[Reading], int]], begun: float) -> List[Event]:
     """Tracks of numbers over time, shown as a process of their own."""
-    pid = os.getpid() + (1 << 22)  # above every process id
+    pid = os.getpid() + (1 << 22)  # larger than any process id
     events: List[Event] = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "Berth: readings"}}]
     for at, readings, resident in samples:
         moment = begun + at * 1e6
@@ -233,7 +233,7 @@ def profile(path: Union[str, "os.PathLike[str]"] = "trace.json", *, every: float
     """
     number("every", every, above=True)
     try:
-        whole = os.path.abspath(os.fsdecode(path))  # also where the block goes to another folder
+        whole = os.path.abspath(os.fsdecode(path))  # absolute, because the block may change to another folder
     except TypeError:
         raise InvalidRequest(text("{}: {!r} is not text", "path", path), "E0104") from None
     folder = os.path.dirname(whole)

@@ -16,7 +16,7 @@ def _numpy() -> Optional[Any]:
         return None
     try:
         found = importlib.import_module("numpy.random")
-    except Exception:  # a broken NumPy, or another module of that name
+    except Exception:  # NumPy is broken, or this is another module with its name
         return None
     return found if hasattr(found, "get_state") else None
 
@@ -35,14 +35,14 @@ class Randomness:
         self._numpy: Any = numpy.get_state(legacy=False) if numpy is not None else None
         self._torch: Any = None
         self._cuda: Optional[List[Any]] = None
-        if hasattr(torch, "default_generator"):  # else it is only partly loaded
+        if hasattr(torch, "default_generator"):  # otherwise PyTorch is only partly loaded
             self._torch = torch.default_generator.get_state()  # type: ignore[union-attr]
             cuda = torch.cuda  # type: ignore[union-attr]
             begun = getattr(cuda, "_initialized", True) and cuda.is_initialized()
             self._cuda = cuda.get_rng_state_all() if begun else None
 
     def is_now(self) -> bool:
-        """Whether nothing was drawn since."""
+        """Whether no random number was drawn since then."""
         now = Randomness()
         return self._python == now._python and str(self._numpy) == str(now._numpy) and _has_drawn(self._numpy) == _has_drawn(now._numpy) and \
             _same(self._torch, now._torch) and all(map(_same, self._cuda or (), now._cuda or ()))
@@ -59,7 +59,7 @@ class Randomness:
 
 
 def _has_drawn(state: Any) -> Any:
-    """The numbers of the state as bytes; their text leaves most of them out."""
+    """The numbers of a state as bytes, because its text leaves most of them out."""
     numbers = state["state"].get("key") if isinstance(state, dict) else None
     return numbers.tobytes() if numbers is not None else None
 

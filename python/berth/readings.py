@@ -52,7 +52,7 @@ def as_logged(found: List[Reading]) -> Dict[str, float]:
     named = {f"berth/gpu{one.device.index}/{one.name}": one.value for one in found}
     try:
         named["berth/process_resident_bytes"] = float(resident_bytes())
-    except OSError:  # a system without /proc
+    except OSError:  # the system has no /proc
         pass
     return named
 
@@ -64,9 +64,9 @@ def resident_bytes() -> int:
 
 
 def device_numbers() -> Optional[Dict[int, int]]:
-    """PyTorch's number of a device to Berth's, by uuid, else by the order of the driver. Empty if PyTorch uses no GPU."""
+    """Maps PyTorch's device numbers to Berth's, by uuid, or else by the driver's order. Empty if PyTorch uses no GPU."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():  # asking for a device would load the driver
+    if torch is None or not torch.cuda.is_initialized():  # any other call about devices would load the driver
         return {}
     found: Dict[int, int] = {}
     known = [one for one in devices() if one.is_gpu]

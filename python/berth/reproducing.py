@@ -187,13 +187,13 @@ def _array(x: Any) -> Tuple[Any, str]:
     if name in _TOLERANCES:
         return array.astype("float64"), name
     if array.dtype.kind == "O" and all(isinstance(one, int) for one in array.flat):
-        return array, name  # whole numbers that are too large for 64 bits
+        return array, name  # whole numbers that do not fit into 64 bits
     raise InvalidRequest(text("a {}{} cannot be compared", type(x).__name__, f' of {name}' if name != type(x).__name__ else ''),
                          hint=text("tensors, arrays of numbers, numbers or texts, or dicts, lists and tuples of them"))
 
 
 def _doubles(array: Any, wide: str) -> Any:
-    """Whole numbers beyond them are infinite."""
+    """Converts to doubles. Whole numbers that are too large become infinite."""
     try:
         return array.astype(wide)
     except OverflowError:
@@ -202,7 +202,7 @@ def _doubles(array: Any, wide: str) -> Any:
 
 
 def _tolerance(names: Tuple[str, str], rtol: Optional[float], atol: Optional[float]) -> Tuple[float, float]:
-    """The wider one's, where the types differ."""
+    """The tolerance of the wider type if the types differ."""
     known = [_TOLERANCES.get(name, (0.0, 0.0)) for name in names]
     relative, absolute = max(known)
     return (relative if rtol is None else rtol), (absolute if atol is None else atol)
@@ -238,7 +238,7 @@ def compare_outputs(a: Any, b: Any, *, rtol: Optional[float] = None, atol: Optio
 
 
 def _compared(path: str, a: Any, b: Any, rtol: Optional[float], atol: Optional[float], nan_equal: bool) -> Tuple[float, float, float]:
-    """(of the tolerance, absolute, relative): the largest each."""
+    """Returns the largest differences: (relative to the tolerance, absolute, relative)."""
     if isinstance(a, (str, bytes, type(None))) or isinstance(b, (str, bytes, type(None))):
         if a != b:
             raise _Differs(text("{}: {!r:.80} and {!r:.80}", path or text("the results"), a, b))
@@ -262,7 +262,7 @@ def _compared(path: str, a: Any, b: Any, rtol: Optional[float], atol: Optional[f
             equal = equal | (numpy.isnan(one) & numpy.isnan(other))
         difference = numpy.where(equal, 0.0, numpy.abs(_doubles(one, wide) - _doubles(other, wide)))
         difference = numpy.where(numpy.isnan(difference), math.inf, difference)
-        if exact:  # doubles may not tell them apart
+        if exact:  # doubles may be equal although the numbers differ
             difference = numpy.where(equal, 0.0, numpy.maximum(difference, 1.0))
         size = numpy.abs(_doubles(other, wide))
         limit = allowed[1] + allowed[0] * size

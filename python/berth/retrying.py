@@ -54,7 +54,7 @@ def release_memory(thorough: bool = True) -> None:
         if backend is not None and getattr(backend, "empty_cache", None) and sys.modules.get(f"torch.{name}") is not None:
             try:
                 backend.empty_cache()
-            except RuntimeError:  # a build without it
+            except RuntimeError:  # a build without this device
                 pass
     cupy = sys.modules.get("cupy")
     if cupy is not None:
@@ -63,7 +63,7 @@ def release_memory(thorough: bool = True) -> None:
 
 
 def drop_frames(problem: BaseException) -> None:
-    """Clears the frames of its traceback and of its causes, so that they no longer keep variables. The text stays."""
+    """Clears the frames in the tracebacks of an exception and its causes, so that they no longer keep variables alive. The text is kept."""
     seen, todo = set(), [problem]
     while todo:
         one = todo.pop()
@@ -75,7 +75,7 @@ def drop_frames(problem: BaseException) -> None:
 
 
 def may_fit_later(problem: Exception) -> bool:
-    """Whether it is a lack of memory after which another try may succeed. Raises ContextLost if the device's context is lost."""
+    """Whether memory ran out in a way that another try may succeed. Raises ContextLost if the device's context is lost."""
     if is_sticky(problem):
         raise ContextLost(text("the device's context is lost: {}", problem), "E0566",
                           text("start a new process; CUDA_LAUNCH_BLOCKING=1 names the call")) from problem
@@ -83,7 +83,8 @@ def may_fit_later(problem: Exception) -> bool:
 
 
 def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], steps: Optional[Steps] = None) -> Tuple[bool, Any]:
-    """(True, result), or (False, exception) after a lack of memory. The except block has been left, and the frames are cleared."""
+    """Calls once. Returns (True, result), or (False, exception) if memory ran out. By then the except block has been left, and the
+    frames are cleared."""
     try:
         return True, function(*args, **named)
     except Exception as problem:
@@ -95,7 +96,7 @@ def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[
     try:
         drop_frames(failed)
         return False, failed
-    finally:  # the traceback keeps this frame, so the frame must not keep the exception or the arguments
+    finally:  # the traceback keeps this frame alive, so the frame must not keep the exception or the arguments
         del failed, function, args, named, steps
 
 
@@ -104,7 +105,7 @@ def first_line(problem: BaseException) -> str:
 
 
 def name_of(function: Any) -> str:
-    """The function's name, also of a functools.partial and of a callable object."""
+    """The name of the function; also works for a functools.partial and a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__))
@@ -115,7 +116,7 @@ def _pause(at: int, first: float, factor: float, most: float, jitter: float) -> 
 
 
 def check_callable(function: Any, what: str, name: str) -> None:
-    """Refuses `@berth.retry(3)`, which gives a number in place of the function."""
+    """Refuses `@berth.retry(3)`, which passes a number instead of the function."""
     if isinstance(function, (classmethod, staticmethod)):
         raise InvalidRequest(text("berth.{} does not take a {}", what, type(function).__name__), "E0551", text("put @{} above @berth.{}",
                                                                                                                type(function).__name__, what))
@@ -124,7 +125,7 @@ def check_callable(function: Any, what: str, name: str) -> None:
 
 
 def _check(function: Callable[..., Any]) -> None:
-    call = getattr(type(function), "__call__", None)  # of an object that can be called
+    call = getattr(type(function), "__call__", None)  # for an object that can be called
     if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call)):
         raise InvalidRequest(text("{} is a generator: values that it has yielded cannot be undone, so it cannot be retried",
                                   name_of(function)), "E0569",
@@ -136,7 +137,7 @@ def _awaits(function: Any) -> bool:
 
 
 def _check_steps(call: Callable[..., Any], failed: BaseException, stepped: List[str], whole: bool, others: bool, lost: List[str]) -> None:
-    """Refuses another try that would not start as the first one did."""
+    """Refuses another try if it would not start in the same state as the first one."""
     if lost:
         raise StepInterrupted(text("a forward pass has modified {}, and no copy exists, so the step cannot be retried", ', '.join(lost)),
                               "E0563") from failed
@@ -221,7 +222,7 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     call = cast(Callable[..., Any], function)
 
     def between(at: int, failed: BaseException, before: _Before) -> float:
-        """Undoes what it can, frees memory, reports, and returns how long to wait."""
+        """Undoes what can be undone, frees memory, reports, and returns how long to wait."""
         whole, steps = before.put_back(), before.steps
         release_memory()
         if steps is not None:
@@ -238,7 +239,7 @@ _BEGUN = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 
 class _Before:
-    """The state before a call, for a second try: random numbers, running statistics of models in training, and gradients."""
+    """The state before a call, for another try: random numbers, running statistics of models in training mode, and gradients."""
 
     __slots__ = ("state", "buffers", "steps")
 
@@ -247,7 +248,7 @@ class _Before:
         self.buffers: Optional[Buffers] = None
         self.steps: Optional[Steps] = None
         if hasattr(sys.modules.get("torch"), "nn"):
-            if not reached:  # at the first call, when the names of the function exist
+            if not reached:  # only at the first call, when the names in the function exist
                 reached.append(ReachedModels(call))
             models = reached[0].now(args, named)
             if models:
@@ -265,7 +266,7 @@ class _Before:
             self.steps.end()
 
     def put_back(self) -> bool:
-        """False if gradients cannot be restored."""
+        """Restores the state. False if gradients cannot be restored."""
         if self.buffers is not None:
             self.buffers.put_back()
         return self.steps is None or self.steps.put_back()

@@ -60,7 +60,7 @@ class RunSummary:
         return as_logged(self._recent.read())
 
     def lines(self) -> List[str]:
-        """Steps and time, then a line for each GPU, then the memory of this process."""
+        """The lines to print: steps and time, then a line for each GPU, then the memory of this process."""
         said = [text("berth: steps: {}; time: {:.1f} s", self.steps, time.monotonic() - self._began)]
         if self.retries:
             said.append(text("berth: tries without enough memory: {}; split steps: {}, into up to {} parts", self.retries, self.split, self.most_parts))
@@ -74,7 +74,7 @@ class RunSummary:
 
 
 class _Device:
-    """The readings of a GPU: the largest for memory, else the mean. What was never read is left out."""
+    """Collects the readings of a GPU: the largest value for memory, the mean for others. Values that were never read are left out."""
 
     def __init__(self, name: Optional[str]) -> None:
         self.name = name
@@ -104,7 +104,7 @@ class _Device:
 
 
 def _peak_resident() -> Optional[int]:
-    """In bytes, as the kernel counts it; None where it does not say."""
+    """Peak resident memory in bytes, as the kernel counts it; None if the kernel does not report it."""
     try:
         with open("/proc/self/status", encoding="ascii") as file:
             line = next((line for line in file if line.startswith("VmHWM:")), None)

@@ -64,7 +64,7 @@ class Finished:
 
 
 def program() -> str:
-    """The path of `berth`."""
+    """The path of the program `berth`."""
     named = os.environ.get("BERTH_PROGRAM")
     found = named or _library._program() or shutil.which("berth")
     if not found:
@@ -101,7 +101,7 @@ def _words_of(command: Sequence[Word]) -> List[str]:
 
 
 def _word(name: str, one: Any) -> str:
-    """As a program gets it."""
+    """An argument in the form in which a program gets it."""
     try:
         said = os.fsdecode(one)
     except TypeError:

@@ -15,7 +15,7 @@ __all__ = ["DynamicBatchSampler"]
 
 
 def _whole(length: Any) -> int:
-    """Whether it is a whole number, also NumPy's and PyTorch's; 3.9 is not 3."""
+    """Returns a whole number, which may be NumPy's or PyTorch's. Rejects 3.9."""
     number = int(length) if length not in (math.inf, -math.inf) else None
     if number is None or number != length:
         raise InvalidRequest(text("{}: {!r} is not a whole number", "lengths", length), "E0560")
@@ -109,10 +109,10 @@ class DynamicBatchSampler:
         left_out = set(self.skipped)
         order = [at for at in range(len(self.lengths)) if at not in left_out]
         if self._shuffle:
-            chance.shuffle(order)  # which of the equally long ones go together
+            chance.shuffle(order)  # randomly, which of the equally long items go together
         order.sort(key=self.lengths.__getitem__)
         batches: List[List[int]] = []
-        for at in order:  # from the shortest: the one that is added is the longest
+        for at in order:  # begin with the shortest, so that the item that is added last is the longest
             if batches and self._fits(len(batches[-1]) + 1, self.lengths[at]):
                 batches[-1].append(at)
             else:
@@ -136,7 +136,7 @@ class DynamicBatchSampler:
 
     @property
     def padding(self) -> float:
-        """The part of all tokens that is padding, in this epoch's batches of this rank."""
+        """The fraction of tokens that are padding, in this epoch's batches of this rank."""
         own = self._own()
         padded: Any = sum(len(one) * max(self.lengths[at] for at in one) for one in own)
         return 1 - sum(self.lengths[at] for one in own for at in one) / padded if padded else 0.0

@@ -1,4 +1,4 @@
-"""Numbers, sizes and shares as `berth run` takes them."""
+"""Parses numbers, sizes and shares as `berth run` takes them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .language import text
 _UNITS = {unit: 1024 ** power for power, letter in enumerate("KMGT", 1) for unit in (letter, letter + "iB")}
 _UNITS.update({letter + "B": 1000 ** power for power, letter in enumerate("KMGT", 1)})
 _UNITS["B"] = 1
-_LEAST = 1 << 20  # the least size of device memory: 8 does not mean 8 bytes
+_LEAST = 1 << 20  # the smallest size of device memory: 8 surely does not mean 8 bytes
 _MOST = 9 * 10 ** 18  # as the program's
 
 
 def whole(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
-    """A whole number, also NumPy's, within limits."""
+    """Returns a whole number within limits; it may be NumPy's."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -33,7 +33,7 @@ def whole(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
 
 
 def word(name: str, value: str) -> str:
-    """A text that can be passed to a program."""
+    """Returns a text that can be passed to a program."""
     if "\0" in value:
         raise InvalidRequest(text("{}: {!r} contains a NUL character", name, value), "E0104")
     try:
@@ -44,7 +44,7 @@ def word(name: str, value: str) -> str:
 
 
 def _size_in(text: str) -> float:
-    """The bytes of a size; 0 if it is not a size."""
+    """The number of bytes in a size; 0 if it is not a size."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
     return float(found[1]) * _UNITS[found[2]] if found and found[2] in _UNITS else 0.0
 
@@ -130,7 +130,7 @@ def words_of(devices: Any) -> "list[str]":
 
 
 def number(name: str, value: Any, least: float = 0.0, above: bool = False) -> float:
-    """A number of at least `least`; with `above=True` larger than that."""
+    """Returns a number of at least `least`; with `above=True`, it must be larger."""
     known = not isinstance(value, (bool, str)) and _is_number(value)
     if known and (float(value) > least if above else float(value) >= least):
         return float(value)
@@ -140,7 +140,7 @@ def number(name: str, value: Any, least: float = 0.0, above: bool = False) -> fl
 
 
 def part(name: str, value: Any) -> float:
-    """A number from 0 to 1."""
+    """Returns a number from 0 to 1."""
     said = number(name, value)
     if said > 1:
         raise InvalidRequest(text("{}: {!r} is not a number from 0 to 1", name, value), "E0104")

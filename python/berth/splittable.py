@@ -21,7 +21,7 @@ from .retrying import may_fit_later, release_memory
 
 __all__ = ["NotSplittable", "SplitWarning"]
 
-# Losses whose items are compared with the others of their batch.
+# Losses that compare the items of a batch with each other.
 _NAMED = re.compile(r"info_?nce|nt_?xent|clip_?loss|sup_?con|in_?batch|multiple_?negatives|contrastive|barlow|vic_?reg|batch_?hard|simclr", re.I)
 
 
@@ -34,7 +34,7 @@ class SplitWarning(UserWarning):
 
 
 def object_or(why: str, allowed: str, hint: str) -> None:
-    """Refuses, or only warns if `allowed` says so."""
+    """Raises an error, or only warns if `allowed` says so."""
     if allowed == "warn":
         warnings.warn(f"{why}. {hint}", SplitWarning, stacklevel=4)
     elif allowed == "refuse":
@@ -42,15 +42,15 @@ def object_or(why: str, allowed: str, hint: str) -> None:
 
 
 def inner(model: Any) -> Any:
-    """The model without its wrapper for several ranks or GPUs."""
+    """The model inside a wrapper for several ranks or GPUs."""
     parallel = sys.modules["torch"].nn.parallel
-    while isinstance(model, (parallel.DistributedDataParallel, parallel.DataParallel)):  # a `module` may also be a layer's name
+    while isinstance(model, (parallel.DistributedDataParallel, parallel.DataParallel)):  # `module` may also be a layer
         model = model.module
     return model
 
 
 def batch_norms(model: Any) -> List[str]:
-    """The names of layers that mix the items of a batch, or that write state in each pass."""
+    """Names of layers that mix the items of a batch or that write state in each pass."""
     found = [(name or type(one).__name__, type(one).__name__ if _is_norm(one, False) else "SpectralNorm")
              for name, one in inner(model).named_modules() if one.training and _is_norm(one)]
     return [f"{name} ({kind})" for name, kind in found]
@@ -63,7 +63,7 @@ def _is_norm(layer: Any, hooked: bool = True) -> bool:
 
 
 def _names(function: Any, depth: int = 2) -> Iterator[str]:
-    """The name of a loss, and the names that it uses."""
+    """Yields the name of a loss and the names that it uses."""
     yield getattr(function, "__name__", "")
     yield type(function).__name__
     code = getattr(function, "__code__", None)
@@ -84,7 +84,7 @@ def check_batch_norm(model: Any, allowed: str) -> None:
 
 
 def check_hooks(model: Any, allowed: str) -> None:
-    """Refuses backward hooks of layers. Hooks of parameters are called with the whole gradient (hooks.py)."""
+    """Refuses backward hooks of layers. Hooks of parameters are called with the complete gradient (hooks.py)."""
     found = [f"{name or type(one).__name__} ({getattr(hook, '__qualname__', type(hook).__name__)})" for name, one in inner(model).named_modules()
              for hook in (*one._backward_hooks.values(), *getattr(one, "_backward_pre_hooks", {}).values())]
     if found:
@@ -93,7 +93,7 @@ def check_hooks(model: Any, allowed: str) -> None:
 
 
 def warn_of_parts(model: Any) -> None:
-    """Warns for a training loop of the user's own, which goes on in any case."""
+    """Warns for a training loop of the user's own, which is not stopped."""
     check_batch_norm(model, "warn")
     check_hooks(model, "warn")
     hooked = [name for name, one in inner(model).named_parameters() if one._backward_hooks or getattr(one, "_post_accumulate_grad_hooks", None)]
@@ -128,7 +128,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
         except Exception as why:
             if groups == 1 and not isinstance(why, CannotCompare) and not is_oom(why):
                 raise
-            may_fit_later(why)  # raises ContextLost; after a lack of memory, or with too few items, the loss is just not checked
+            may_fit_later(why)  # raises ContextLost; if memory ran out or there are too few items, the loss is only not checked
             why = why.__cause__ if isinstance(why, CannotCompare) and isinstance(why.__cause__, Exception) else why
             why_not = f"{type(why).__name__}: {why}"
             groups *= 2
@@ -143,7 +143,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
         try:
             gradients = _check_gradients(step, model, loss_fn, batch, max(2, -(-length // parts)), count, reduction, (allowed[1], hint)) if step else tells
         except NotFinite:
-            return False  # the next step is compared
+            return False  # the next step is compared instead
         if not tells and gradients is not None:
             tells = gradients
         if found and not tells and max(abs(one.whole) for one in found) >= 1e-6:
@@ -156,7 +156,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
 
 def _check_gradients(step: Any, model: Any, loss_fn: Callable[..., Any], batch: Any, items: int, count: Optional[Count], reduction: str,
                      allowed: Tuple[str, str]) -> Optional[bool]:
-    """Whether the gradients would have shown a wrong count; None if nothing could be compared, which is then said."""
+    """Whether the gradients would have shown a wrong count. None if nothing could be compared; this is then reported."""
     sizes = [max(items, min(4, length_of(batch))), items]
     while sizes[-1] > 2:
         sizes.append(max(2, sizes[-1] // 2))
@@ -216,7 +216,7 @@ def _check_writes(names: List[str], allowed: str) -> None:
 
 
 def _spread(batch: Any, groups: int) -> Iterator[Any]:
-    """The batch, or if memory is short `groups` groups, each with items from all over it."""
+    """Yields the batch or, if memory is short, `groups` groups that each have items from all over the batch."""
     return (batch if groups == 1 else part_of(batch, at, None, groups) for at in range(groups))
 
 
@@ -224,7 +224,8 @@ _PLAIN = (bool, int, float, str, bytes, type(None), types.CodeType)
 
 
 class Looked:
-    """A loss and a count that were compared. They are recognised by their code and what they hold; a model that they hold is not kept alive."""
+    """A loss and a count that were compared. They are recognised by their code and the objects that they hold. A model among these is
+    not kept alive."""
 
     def __init__(self, *functions: Any) -> None:
         self._held = [_held(one) for function in functions for one in _made_of(function)]
@@ -235,7 +236,7 @@ class Looked:
 
 
 def _made_of(function: Any) -> Iterator[Any]:
-    """What identifies a function. One that each step creates again is the same if its code and its captured values are the same."""
+    """What identifies a function. If each step creates it again, it counts as the same if its code and its captured values are the same."""
     if isinstance(function, functools.partial):
         yield from _made_of(function.func)
         yield from function.args
@@ -260,7 +261,7 @@ def _contents(cell: Any) -> Any:
 
 
 def _held(one: Any) -> Any:
-    """The object, if it is plain; else a weak reference to it, or its type if it cannot be referenced."""
+    """The object if it is a plain value; else a weak reference to it, or its type if it cannot be referenced."""
     if isinstance(one, _PLAIN):
         return one
     try:

@@ -108,7 +108,7 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     try:
         loss, pieces, tries = until_it_fits(step, first, (batch_norm, in_batch), known, report)
         loss = step.exchange(loss)
-    except BaseException:  # also Ctrl-C: leave no incomplete gradients
+    except BaseException:  # also for Ctrl-C, so that no incomplete gradients are left
         step.grads.put_back()
         raise
     step.grads.add_up()
@@ -147,7 +147,7 @@ def _check_callables(torch: Any, loss_fn: Any, optimizers: List[Any], count: Any
 
 
 def _apply(step: Passes, clip_norm: Optional[float]) -> Tuple[Optional[float], bool]:
-    """Clips and steps once. It is never repeated."""
+    """Clips and steps once. This is never repeated."""
     torch, norm = sys.modules["torch"], None
     try:
         step.hooks.after()

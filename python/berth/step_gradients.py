@@ -30,7 +30,7 @@ class StepGradients:
         if held is not None and held() is leaf:
             return False
         self._known[id(leaf)] = weakref.ref(leaf)
-        self._others.append((weakref.ref(leaf), leaf.grad))  # tensors that a part created are gone with the part
+        self._others.append((weakref.ref(leaf), leaf.grad))  # tensors that a part created no longer exist after the part
         return True
 
     def begin(self, loss: Any) -> None:

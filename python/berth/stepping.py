@@ -25,7 +25,7 @@ class StepInterrupted(BerthError, MemoryError):
 _open: List["Steps"] = []
 _here: "contextvars.ContextVar[Optional[Steps]]" = contextvars.ContextVar("berth_steps", default=None)
 _watching = False
-_OPTIMIZED = 1  # of code: a function's, whose variables are no dict
+_OPTIMIZED = 1  # flag of a code object: it is a function's code, whose variables are not in a dict
 
 
 class Steps:
@@ -38,7 +38,7 @@ class Steps:
 
     def __init__(self) -> None:
         self.has_ended = False
-        self.others = False  # another thread has stepped or added gradients
+        self.others = False  # whether another thread has stepped or added gradients
         self._thread = threading.get_ident()
         self._steppers: Optional[Dict[int, Any]] = None
         self._gradients: Optional[Gradients] = None
@@ -47,7 +47,7 @@ class Steps:
         _open.append(self)
 
     def end(self) -> None:
-        self.has_ended = True  # a task that outlives the call still finds it
+        self.has_ended = True  # a task that outlives the call can still find this object
         _here.set(self.around)
         _open.remove(self)
 
@@ -59,11 +59,11 @@ class Steps:
         return names
 
     def put_back(self) -> bool:
-        """Restores gradients. False if that is not possible."""
+        """Restores gradients. Returns False if that is not possible."""
         return self._gradients is None or self._gradients.put_back()
 
     def look(self, problem: BaseException) -> None:
-        """Notes the optimizer if the exception came from inside its step, after the step had begun to change something."""
+        """Records the optimizer if the exception was raised inside its step, after the step had begun to change something."""
         at = problem.__traceback__
         while at is not None:
             code = at.tb_frame.f_code
@@ -71,7 +71,7 @@ class Steps:
                 held = at.tb_frame.f_locals
                 if isinstance(held.get("self"), sys.modules["torch.optim.optimizer"].Optimizer) and _has_begun(held):
                     self.note(held["self"])
-                if isinstance(held, dict):  # a copy, which the frame would keep even when it is cleared
+                if isinstance(held, dict):  # this is a copy, which the frame would keep even after it is cleared
                     held.clear()
             at = at.tb_next
 
@@ -81,7 +81,7 @@ class Steps:
         self._steppers[id(stepper)] = weakref.ref(stepper)
 
     def is_elsewhere(self) -> bool:
-        """Whether this is another thread. A task that the call has started in its own thread knows the call."""
+        """Whether this is another thread. A task that the call started in its own thread belongs to the call."""
         return self._thread != threading.get_ident()
 
     def gradients(self) -> Gradients:
@@ -91,7 +91,7 @@ class Steps:
 
 
 def watch() -> Optional[Steps]:
-    """Watches until `end()`; None if PyTorch is not loaded."""
+    """Watches until `end()` is called; None if PyTorch is not loaded."""
     return Steps() if _watching or _begin() else None
 
 
@@ -99,7 +99,7 @@ def _begin() -> bool:
     global _watching
     module = sys.modules.get("torch.optim.optimizer")
     autograd = sys.modules.get("torch.autograd")
-    if not hasattr(module, "Optimizer") or not hasattr(autograd, "backward"):  # not loaded, or only partly
+    if not hasattr(module, "Optimizer") or not hasattr(autograd, "backward"):  # PyTorch is not loaded, or only partly
         return False
     _watching = True
     _watch_optimizers(module)
@@ -113,7 +113,7 @@ def _watch_optimizers(module: Any) -> None:
         module.register_optimizer_step_pre_hook(_begins)
         module.register_optimizer_step_post_hook(lambda optimizer, args, named: _stepped(optimizer))
         return
-    before = module.Optimizer._optimizer_step_code  # PyTorch 1 calls this after each step, for observers
+    before = module.Optimizer._optimizer_step_code  # PyTorch 1 calls this function after each step
 
     def after(optimizer: Any) -> None:
         _stepped(optimizer)
@@ -137,14 +137,14 @@ def _noting(before: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watch_backward(autograd: Any) -> None:
-    """PyTorch has no hook for this, so the function is replaced; `loss.backward()` looks it up each time."""
+    """PyTorch has no hook for this, so the function is replaced. `loss.backward()` looks it up at each call."""
     before = autograd.backward
 
     @functools.wraps(before)
     def backward(tensors: Any, *args: Any, **named: Any) -> Any:
         if _open:
             if not isinstance(tensors, (tuple, list)) and not hasattr(tensors, "grad_fn"):
-                tensors = tuple(tensors)  # what gives them once
+                tensors = tuple(tensors)  # the argument may be an iterator, which can be read only once
             _adds(tensors if isinstance(tensors, (tuple, list)) else (tensors,))
         return before(tensors, *args, **named)
     autograd.backward = backward
@@ -156,7 +156,7 @@ def _has_begun(held: Mapping[str, Any]) -> bool:
 
 
 def _begins(optimizer: Any, args: Any, named: Any) -> None:
-    """Notes the start of a step, also for optimizers whose local variables `look` does not know."""
+    """Records the start of a step, also for optimizers whose local variables `look` does not know."""
     if (args[1] if len(args) > 1 else named.get("closure")) is None:
         _stepped(optimizer)
 
@@ -166,7 +166,7 @@ def _foreign() -> bool:
 
 
 def _calls(one: Optional[Steps]) -> List[Steps]:
-    """This call and those around it that have not ended."""
+    """This call and the calls around it that have not ended."""
     found = []
     while one is not None:
         if not one.has_ended:
@@ -198,6 +198,6 @@ def _adds(roots: Any) -> None:
 
 
 def _others() -> None:
-    """Whose step or pass it is, nobody knows."""
+    """Records that it is unknown to which call a step or pass belongs."""
     for one in list(_open):
         one.others = one.others or one.is_elsewhere()

@@ -35,7 +35,7 @@ class Part:
     def __init__(self, data: Any, items: float, at: int, of: int) -> None:
         self.data, self.items, self.at, self.of = data, items, at, of
         self.total: float = items
-        self.ranks = 1   # the ranks that DistributedDataParallel averages over; 1 if gradients are added up
+        self.ranks = 1   # number of ranks over which DistributedDataParallel averages; 1 if gradients are added up
         self._world = 1  # all ranks
         self._quiet: Optional[Callable[[], ContextManager[Any]]] = None
         self._block: Optional[ContextManager[Any]] = None
@@ -59,7 +59,7 @@ class Part:
         return loss * self.weight(reduction)
 
     def weight(self, reduction: str = "mean") -> float:
-        """The factor of this part's loss; exactly 1 for a batch that is not split."""
+        """The factor for this part's loss; exactly 1 for a batch that is not split."""
         check_reduction(reduction)
         if reduction == "sum":
             return self.ranks / self._world
@@ -83,7 +83,7 @@ def check_reduction(reduction: str) -> None:
 
 
 def divided(batch: Any, parts: int, count: Optional[Count]) -> List[Part]:
-    """`parts` parts, or one for each item if there are fewer. Their lengths differ by at most one item."""
+    """Splits into `parts` parts, or into one per item if there are fewer items. The lengths differ by at most one item."""
     length = length_of(batch)
     if length == 0:
         raise InvalidRequest(text("the batch is empty: there is nothing to compute a mean of"), "E0560")
@@ -94,12 +94,12 @@ def divided(batch: Any, parts: int, count: Optional[Count]) -> List[Part]:
 
 
 def _counted(data: Any, count: Optional[Count]) -> float:
-    """How many items count; with class weights it may not be a whole number."""
+    """How many items count. With class weights, this may not be a whole number."""
     if count is None:
         return length_of(data)
     said = count(data)
     try:
-        number = float(said)  # also a tensor of one number
+        number = float(said)  # this also works for a tensor with one number
     except (TypeError, ValueError, RuntimeError):
         number = math.nan
     if not 0 <= number < math.inf:

@@ -22,7 +22,7 @@ from ..weighted_parts import Count, Part
 
 __all__ = ["Attached", "attach", "count_labels"]
 
-_IGNORED = -100  # the label that Hugging Face's losses leave out
+_IGNORED = -100  # the label that losses of Hugging Face ignore
 
 
 def attach(trainer: Any, *, count: Optional[Count] = None, every: float = 10.0, batch_norm: str = "refuse", in_batch: str = "refuse",
@@ -92,7 +92,7 @@ class Attached:
         trainer.training_step, trainer.compute_loss, trainer.log = step, step.compute_loss, step.log
 
     def detach(self) -> None:
-        """The Trainer is as it was before."""
+        """Restores the Trainer to its state before `attach`."""
         self._trainer.remove_callback(self._callback)
         for name in ("training_step", "compute_loss", "log"):
             vars(self._trainer).pop(name, None)
@@ -129,7 +129,7 @@ class _Labels:
 
 
 def _shifts(trainer: Any) -> bool:
-    """Whether the model's loss compares each output with the next label."""
+    """Whether the model's loss compares each output with the following label."""
     if getattr(trainer, "_loss_shifts_labels", False):
         return True
     model = trainer.accelerator.unwrap_model(trainer.model)
@@ -145,7 +145,7 @@ def _shifts(trainer: Any) -> bool:
 
 
 class _Step:
-    """In place of the Trainer's `training_step`, which it calls for each part."""
+    """Replaces the Trainer's `training_step`, and calls the original for each part."""
 
     def __init__(self, attached: Attached, trainer: Any, count: Optional[Count], options: Dict[str, Any]) -> None:
         self._attached, self._trainer, self._options = attached, trainer, options
@@ -157,7 +157,7 @@ class _Step:
         self._passes: Optional[Passes] = None
 
     def __call__(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
-        self._more = (*more, *named.values())  # the Trainer's number of items; earlier ones have none
+        self._more = (*more, *named.values())  # the Trainer's number of items; earlier versions do not pass one
         result = backward_in_parts(model, self._loss_of, inputs, one=self._one, before_split=self._choose, count=self._count, over="rank",
                                    scaler=getattr(self._trainer.accelerator, "scaler", None), **self._options)
         self._attached.last = result
@@ -172,7 +172,7 @@ class _Step:
             self._part = self._passes = None
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **named: Any) -> Any:
-        """The Trainer's own; within a training step, the part's share of it."""
+        """The Trainer's own method. Within a training step, it returns the part's share of the loss."""
         found = self._loss(model, inputs, *args, **named)
         if self._part is None or self._passes is None:
             return found
@@ -204,7 +204,7 @@ class _Step:
                 for at in range(length_of(passes.batch)):
                     row = part_of(passes.batch, at, at + 1)
                     once, twice = (float(self._loss_with(model, row, (self._more[0] * factor,))) for factor in (1, 2))
-                    if once and once == once:  # a row of padding has no loss, or none that is a number
+                    if once and once == once:  # a row of only padding has no loss, or a loss that is NaN
                         return abs(twice - once / 2) < abs(twice - once)
         finally:
             for one, training in modes:
@@ -213,7 +213,7 @@ class _Step:
         return False
 
     def log(self, logs: Dict[str, float], *args: Any, **named: Any) -> Any:
-        """With the readings beside a loss of training."""
+        """Adds the readings to a log that contains a training loss."""
         return self._log({**logs, **self._attached.summary.readings()} if "loss" in logs else logs, *args, **named)
 
 
@@ -221,7 +221,7 @@ def _callback(summary: RunSummary, report: bool) -> Any:
     kind = needed("transformers", "integrations.huggingface.attach").TrainerCallback
 
     class Report(kind):  # type: ignore[misc, valid-type]
-        """Begins the counts with the training, and prints them at its end."""
+        """Starts the counts when training begins, and prints them at its end."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             summary.begin()

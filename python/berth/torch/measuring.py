@@ -1,4 +1,4 @@
-"""What a model or a step costs: time, memory, bytes on disk."""
+"""Measures what a model or a step costs: time, memory, bytes on disk."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ __all__ = ["bytes_of", "drift", "timed"]
 
 
 def bytes_of(torch: Any, model: Any) -> int:
-    """The bytes of a model as saved."""
+    """The size in bytes of a saved model."""
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
     return file.tell()
 
 
 def timed(torch: Any, function: Callable[[], Any], repeat: int, seconds: float, before: Callable[[], None] = lambda: None) -> Tuple[float, int, Any]:
-    """(least seconds of a call, peak bytes on the GPU or 0, the last result). The first call is not counted, and neither is `before`."""
+    """Returns (shortest time of a call in seconds, peak bytes on the GPU or 0, the last result). The first call and `before` are not
+    measured."""
     has_gpu = torch.cuda.is_available()
     before()
     result = function()
@@ -42,7 +43,7 @@ def timed(torch: Any, function: Callable[[], Any], repeat: int, seconds: float, 
 
 
 def drift(one: Any, other: Any) -> float:
-    """The largest difference, relative to the largest number of the first result. Integers and strings are equal or not."""
+    """The largest difference, relative to the largest number of the first result. Integers and strings are only compared for equality."""
     said = compare_outputs(other, one)
     if said.why:
         return float("inf")

@@ -1,4 +1,4 @@
-"""Mixed precision, chosen by the device and the version of PyTorch."""
+"""Mixed precision that fits the device and the version of PyTorch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Amp:
     optimizer: Any = dataclasses.field(repr=False)
 
     def autocast(self) -> ContextManager[Any]:
-        """A context for the forward pass and the loss, not for `backward`."""
+        """A context for the forward pass and the loss, but not for `backward`."""
         if self.dtype is None:
             return contextlib.nullcontext()
         context: ContextManager[Any] = needed("torch", "torch.amp").autocast(self.device, dtype=self.dtype)
@@ -49,7 +49,7 @@ class Amp:
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
     def step(self, clip_norm: Optional[float] = None) -> Optional[float]:
-        """Clips, steps, and removes gradients. Returns the norm of the gradients if they were clipped."""
+        """Clips gradients, steps, and removes the gradients. Returns their norm if they were clipped."""
         torch = needed("torch", "torch.amp")
         norm = None
         if clip_norm is not None:
@@ -131,7 +131,7 @@ def _best(torch: Any, device: str) -> "tuple[str, str]":
 
 
 def _scaler(torch: Any, device: str) -> Any:
-    """A GradScaler by its current name, or by its older one."""
+    """A GradScaler under its current name, or under its older name."""
     kind = getattr(getattr(torch, "amp", None), "GradScaler", None)
     if kind is not None:
         return kind(device)

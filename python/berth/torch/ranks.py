@@ -35,7 +35,7 @@ def distribute(model: Any, **options: Any) -> Any:
     ranks, local = _number("WORLD_SIZE", 1), _number("LOCAL_RANK", 0)
     has_gpu = torch.cuda.is_available()
     if has_gpu:
-        local %= max(1, torch.cuda.device_count())  # a launcher may show each rank its own GPU alone
+        local %= max(1, torch.cuda.device_count())  # a launcher may make only one GPU visible to each rank
         torch.cuda.set_device(local)
         model = model.to(f"cuda:{local}")
     distributed = torch.distributed
@@ -47,7 +47,7 @@ def distribute(model: Any, **options: Any) -> Any:
                                  hint=text("torchrun --nproc-per-node {} train.py; or unset WORLD_SIZE", ranks))
         distributed.init_process_group("nccl" if has_gpu else "gloo")
     if not any(one.requires_grad for one in model.parameters()):
-        return model  # DistributedDataParallel refuses a model with nothing to exchange
+        return model  # DistributedDataParallel refuses a model without gradients to exchange
     return torch.nn.parallel.DistributedDataParallel(model, device_ids=[local] if has_gpu else None, **options)
 
 

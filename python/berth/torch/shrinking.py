@@ -69,7 +69,7 @@ def _report(torch: Any, what: str, before: Any, after: Any, samples: Any, after_
     times: Tuple[Optional[float], Optional[float]] = (None, None)
     off_by = None
     if samples is not None:
-        modes = [(one, one.training) for model in (before, after) for one in model.modules()]  # a frozen layer has its own
+        modes = [(one, one.training) for model in (before, after) for one in model.modules()]  # a frozen layer may differ
         before.eval()
         after.eval()
         try:
@@ -158,14 +158,15 @@ def _of_layers(layers: int) -> str:
 
 
 def _by_torchao(torch: Any, model: Any) -> Tuple[Any, int]:
-    """A copy whose linear layers have int8 weights, and their number. None without linear layers, and if torchao is missing or has no such call."""
+    """A copy whose linear layers have int8 weights, and the number of these layers. None if there are none, or if torchao is missing or
+    has no such function."""
     linear = sum(type(one) is torch.nn.Linear for one in model.modules())
     if not linear:
         return None, 0
     try:
         torchao = importlib.import_module("torchao.quantization")
         how = torchao.Int8DynamicActivationInt8WeightConfig()
-    except Exception:  # not installed, or not for this PyTorch
+    except Exception:  # torchao is not installed, or does not support this PyTorch
         return None, 0
     small = copy.deepcopy(model).eval()
     torchao.quantize_(small, how)
@@ -210,6 +211,6 @@ def prune(model: Any, amount: float, *, samples: Any = None) -> ShrinkReport:
         raise Unsupported(text("the model has no linear or convolution layer to prune"), "E0570")
     pruning.global_unstructured([(one, "weight") for one in layers], pruning_method=pruning.L1Unstructured, amount=amount)
     for one in layers:
-        pruning.remove(one, "weight")  # the mask and the original would double the size
+        pruning.remove(one, "weight")  # makes the change permanent; the mask and the original weights would double the size
     notes = [text("zeros are stored like other numbers: memory and, without sparse kernels, speed stay the same")]
     return _report(torch, text("pruned by {:.0%}", amount), model, small, samples, samples, notes, [one.weight for one in layers])

@@ -55,7 +55,7 @@ _TITLES = ("switch", "ms", "speed", "memory", "drift", "", "note")
 
 
 class TuneReport(List[Trial]):
-    """The trials in their order; shows itself as a table. `model` is the one to go on with: compile makes another one."""
+    """The trials in order; printed as a table. Use `model` from now on, because compile creates another one."""
 
     model: Any = None
 
@@ -64,7 +64,7 @@ class TuneReport(List[Trial]):
 
 
 class _Switch:
-    """A switch that can be turned on and off; on() says why it is not possible here."""
+    """A switch that can be turned on and off. on() returns the reason if it is not possible here."""
 
     def __init__(self, name: str, on: Callable[[], Optional[str]], off: Callable[[], None]) -> None:
         self.name, self.on, self.off = name, on, off
@@ -82,7 +82,7 @@ def _attribute(owner: Any, name: str, value: Any) -> Tuple[Callable[[], Optional
 
 
 def _switches(torch: Any, holder: Dict[str, Any]) -> List[_Switch]:
-    """`holder["model"]` is what the step is called with."""
+    """The switches. A step is called with `holder["model"]`."""
     has_gpu = torch.cuda.is_available()
     found = []
     for name, owner, attribute, value in (("cudnn.benchmark", torch.backends.cudnn, "benchmark", True),
@@ -113,7 +113,7 @@ def _switches(torch: Any, holder: Dict[str, Any]) -> List[_Switch]:
 
 
 class _State:
-    """The model, its gradients, the optimizer and the random numbers, so that each trial does the same work."""
+    """The model, its gradients, the optimizer and the random numbers, saved so that each trial does the same work."""
 
     def __init__(self, model: Any, optimizer: Any) -> None:
         self._model, self._optimizer, self._random = model, optimizer, kept()
@@ -183,7 +183,7 @@ def _tried(switch: _Switch, measured: Callable[[], Any], best: float, first: Any
         return Trial(switch.name, None, None, 0, None, False, why)
     try:
         good, said = attempt(measured, (), {})
-    except Exception as problem:  # a compiler that is not there, an operation without such a layout
+    except Exception as problem:  # for example a missing compiler, or an operation that does not support this memory format
         switch.off()
         return Trial(switch.name, None, None, 0, None, False, f"{type(problem).__name__}: {first_line(problem)}")
     if not good:
