@@ -82,13 +82,13 @@ void for_cuda_users(std::uint32_t device, Visit visit) {
     if (process.contexts[device] > 0) visit(process.pid, process.used[device]);
   }
 }
-/// Nanoseconds since `berth sim` started, or the fixed time.
+/// Nanoseconds since `berth sim` started, or the fixed time that an option sets.
 [[nodiscard]] std::uint64_t now();
 void sleep_for(std::uint64_t nanoseconds);
-/// Blocks until the process ends.
+/// Never returns: blocks until the process ends.
 void hang();
 [[nodiscard]] bool same(const char* a, const char* b);
-/// Copies the text with its terminator; INSUFFICIENT_SIZE if it does not fit.
+/// Copies the text with its terminator. Returns INSUFFICIENT_SIZE if it does not fit.
 [[nodiscard]] nvmlReturn_t put_text(const char* from, char* into, std::uint32_t size);
 /// The handle of an existing device or partition.
 [[nodiscard]] nvmlDevice_t handle_of(std::uint32_t device, std::uint32_t partition = wire::kNone);

@@ -1,12 +1,13 @@
-// Events: a program waits, and the machine's Xid faults arrive at their times. Faults from before
-// the wait arrive at once, so that a program's start time does not matter.
+// Events: a program waits for faults, and the machine's Xid faults occur at their times. Faults
+// from before the wait are reported at once, so that the time at which a program starts does not
+// matter.
 #include <stdlib.h>
 
 #include "simulator/nvml_core.hpp"
 
 struct nvmlEventSet_st {
   std::uint64_t wanted[berth::wire::sim::kMaxDevices];
-  std::uint64_t delivered;  // one bit per fault of the state
+  std::uint64_t delivered;  // one bit for each fault in the state, set if it was reported
 };
 static_assert(berth::wire::sim::kMaxFaults <= 64);
 
@@ -22,7 +23,7 @@ struct Next {
   std::uint64_t time = 0;
 };
 
-/// The earliest Xid that the set waits for and has not received.
+/// The earliest Xid that the set waits for and has not yet received.
 Next next_event(const nvmlEventSet_st& set) {
   Next next;
   for (std::uint32_t i = 0; i < view().state().faults; ++i) {
@@ -82,7 +83,7 @@ NVML(nvmlEventSetWait_v2)(nvmlEventSet_t set, nvmlEventData_t* data, std::uint32
            NVML_VALUE_NOT_AVAILABLE_32, NVML_VALUE_NOT_AVAILABLE_32};
   return NVML_SUCCESS;
 }
-/// The struct of the first version ends before the instance ids.
+/// In the first version, the struct ends before the instance ids.
 NVML(nvmlEventSetWait)(nvmlEventSet_t set, nvmlEventData_t* data, std::uint32_t timeout_ms) {
   Next event;
   const nvmlReturn_t result =

@@ -37,7 +37,7 @@ std::uint64_t ecc_errors(const wire::Moment& at, nvmlMemoryErrorType_t type) {
   return fault != nullptr && type == NVML_MEMORY_ERROR_TYPE_UNCORRECTED ? fault->value : 0;
 }
 
-/// A field of nvmlDeviceGetFieldValues as an unsigned number; false if the device lacks it.
+/// A field of nvmlDeviceGetFieldValues as an unsigned number; false if the device does not have it.
 bool field(const Call& call, std::uint32_t id, std::uint64_t* value) {
   const wire::Moment at = call.moment();
   const wire::Device& d = call.device();
@@ -105,7 +105,7 @@ NVML(nvmlDeviceGetPcieReplayCounter)(nvmlDevice_t device, std::uint32_t* count) 
   ENTER(nvmlDeviceGetPcieReplayCounter, device, count != nullptr, needs(wire::k_pcie));
   return give(0, count);
 }
-/// Blocks for the measuring window, as nvml.h documents (20 ms).
+/// Blocks during the measurement, which takes 20 ms according to nvml.h.
 NVML(nvmlDeviceGetPcieThroughput)
 (nvmlDevice_t device, nvmlPcieUtilCounter_t counter, std::uint32_t* kilobytes) {
   ENTER(nvmlDeviceGetPcieThroughput, device,
@@ -166,7 +166,7 @@ NVML(nvmlDeviceGetRowRemapperHistogram)
   return NVML_SUCCESS;
 }
 
-/// Each field has its own result: the call succeeds even if one is not supported.
+/// Each field has a result of its own. The call succeeds even if a field is not supported.
 NVML(nvmlDeviceGetFieldValues)(nvmlDevice_t device, std::int32_t count, nvmlFieldValue_t* values) {
   ENTER(nvmlDeviceGetFieldValues, device, values != nullptr && count > 0);
   for (std::int32_t i = 0; i < count; ++i) {

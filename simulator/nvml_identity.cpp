@@ -22,7 +22,7 @@ nvmlReturn_t give(std::uint32_t value, std::uint32_t* into) {
   return NVML_SUCCESS;
 }
 
-/// A property of the device, or NOT_SUPPORTED if it is 0.
+/// Returns a property of the device, or NOT_SUPPORTED if it is 0.
 nvmlReturn_t give_if_known(std::uint32_t value, std::uint32_t* into) {
   if (value == 0) return NVML_ERROR_NOT_SUPPORTED;
   return give(value, into);
@@ -42,7 +42,7 @@ nvmlReturn_t fill_attributes(const Call& call, nvmlDeviceAttributes_t* out, std:
   return NVML_SUCCESS;
 }
 
-/// Sets the bits of a kernel list ("0-3,8"); ignores processors beyond the words of `set`.
+/// Sets the bits for a kernel list ("0-3,8"). CPUs beyond the last word of `set` are ignored.
 void set_processors(const char* list, std::uint32_t words, unsigned long* set) {
   constexpr unsigned long kBits = 8 * sizeof(unsigned long);
   memset(set, 0, words * sizeof(unsigned long));
@@ -161,7 +161,7 @@ NVML(nvmlDeviceGetPciInfo)(nvmlDevice_t device, nvmlPciInfo_v2_t* info) {
   info->domain = d.pci_domain;
   info->bus = d.pci_bus;
   info->device = d.pci_slot;
-  info->pciDeviceId = d.pci_id;  // the struct of the first version ends here
+  info->pciDeviceId = d.pci_id;  // in the first version, the struct ends here
   return NVML_SUCCESS;
 }
 NVML(nvmlDeviceGetPciInfoExt)(nvmlDevice_t device, nvmlPciInfoExt_t* info) {
@@ -217,7 +217,7 @@ NVML(nvmlDeviceGetTopologyCommonAncestor)
   ENTER(nvmlDeviceGetTopologyCommonAncestor, device, level != nullptr, kIdentity);
   const Call second(f_nvmlDeviceGetTopologyCommonAncestor, other, true, kIdentity);
   if (!second.ok()) return second.result();
-  // nvmlGpuTopologyLevel_t: the same board, the same NUMA node, or across nodes.
+  // The level is: the same board, the same NUMA node, or across nodes (nvmlGpuTopologyLevel_t).
   const bool near = call.device().numa_node == second.device().numa_node;
   return give(call.number() == second.number() ? 0 : near ? 40 : 50, level);
 }
@@ -279,6 +279,6 @@ NVML(nvmlDeviceGetNvLinkVersion)(nvmlDevice_t device, std::uint32_t link, std::u
   if (call.device().nvlinks == 0) return NVML_ERROR_NOT_SUPPORTED;
   if (link >= call.device().nvlinks) return NVML_ERROR_INVALID_ARGUMENT;
   const std::uint32_t architecture =
-      call.device().architecture;  // each generation came with a version of NVLink
+      call.device().architecture;  // each generation of GPUs has its own version of NVLink
   return give(architecture >= 10 ? 5 : architecture == 9 ? 4 : architecture == 7 ? 3 : 2, version);
 }

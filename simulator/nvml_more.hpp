@@ -1,12 +1,13 @@
-// Structs that only the simulator fills, for tools that read more than Berth. Source: nvml.h of API
-// version 13, as shown by the ctypes classes of nvidia-ml-py 13.615.
+// Structs that only the simulator fills. They are for tools that read more than Berth does. Source:
+// nvml.h of API version 13, as shown by the ctypes classes of nvidia-ml-py 13.615.
 #pragma once
 
 #include "vendor/nvml/abi.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming)
 
-struct nvmlPciInfo_v2_t {  // the first function's struct ends before pciSubSystemId
+struct nvmlPciInfo_v2_t {  // for the first version of the function, the struct ends before
+                           // pciSubSystemId
   char busId[16];
   std::uint32_t domain, bus, device, pciDeviceId, pciSubSystemId;
 };

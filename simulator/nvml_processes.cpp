@@ -1,5 +1,5 @@
-// Users of a device. The record size depends on function and driver version (docs/simulator.md),
-// which confuses many readers.
+// Processes on a device. The record size depends on function and driver version
+// (docs/simulator.md), which many tools handle wrongly.
 #include <string.h>
 
 #include "simulator/nvml_core.hpp"
@@ -10,7 +10,8 @@ namespace {
 
 constexpr Ask kProcesses{wire::k_processes, false, true};
 
-/// Calls visit(index, process) for the processes with that use on the call's device or partition.
+/// Calls visit(index, process) for each process with this kind of use on the call's device or
+/// partition.
 template <typename Visit>
 void for_users(const Call& call, std::uint32_t use, Visit visit) {
   call.moment().for_processes([&](std::uint32_t i, const wire::Process& process) {
@@ -43,14 +44,14 @@ nvmlProcessDetail_v1_t record_of(const Call& call, std::int64_t pid, std::uint64
   return record;
 }
 
-/// Calls visit for programs that use the simulated CUDA driver.
+/// Calls `visit` for each program that uses the simulated CUDA driver.
 template <typename Visit>
 void for_programs(const Call& call, std::uint32_t use, Visit visit) {
   if ((use & wire::kCompute) != 0 && !call.on_partition()) for_cuda_users(call.number(), visit);
 }
 
-/// The two-call protocol: if there is too little space, returns INSUFFICIENT_SIZE and the count. A
-/// record is the first `bytes` bytes of the longest version.
+/// Writes a list as NVML does. If there is too little space, returns INSUFFICIENT_SIZE and the
+/// count, and the program calls again. A record is the first `bytes` bytes of the longest version.
 nvmlReturn_t list(const Call& call, std::uint32_t use, std::uint32_t* count, void* records,
                   std::size_t bytes) {
   if (!call.ok()) return call.result();
@@ -68,7 +69,8 @@ nvmlReturn_t list(const Call& call, std::uint32_t use, std::uint32_t* count, voi
     memcpy(into, &record, bytes);
     into += bytes;
   });
-  // Processes that appeared since the count are left out; missing ones shorten the list.
+  // Processes that appeared after the count are left out. If processes have disappeared, the list
+  // is shorter.
   auto* const end = static_cast<unsigned char*>(records) + there * bytes;
   for_programs(call, use, [&](std::int64_t pid, std::uint64_t used) {
     if (into == end) return;
@@ -87,7 +89,7 @@ std::size_t v3() {
   return view().empty() ? kV2 : view().state().process_record_bytes;
 }
 
-/// Microsecond timestamp of the newest utilization sample.
+/// Time of the newest utilization sample, in microseconds.
 std::uint64_t sampled_at(const Call& call) {
   constexpr std::uint64_t kPeriod = wire::kSamplePeriod / 1000;
   return static_cast<std::uint64_t>(view().state().start_unix_us) +

@@ -1,5 +1,5 @@
-// Changing readings: memory, utilization, clocks, power, temperature, errors. All come from
-// wire/sim_load.hpp.
+// Readings that change: memory, utilization, clocks, power, temperature, errors. wire/sim_load.hpp
+// computes all of them.
 #include "simulator/nvml_core.hpp"
 #include "simulator/nvml_more.hpp"
 
@@ -36,7 +36,7 @@ Memory memory_of(const Call& call) {
 constexpr Ask kMemory{wire::k_memory, false, true};
 constexpr std::uint32_t kSamplePeriodUs = wire::kSamplePeriod / 1000;
 
-/// Percent of an engine that no simulated process uses.
+/// Utilization in percent of an engine that no simulated process uses.
 nvmlReturn_t give_engine(std::uint32_t* percent, std::uint32_t* period) {
   *period = kSamplePeriodUs;
   return give(0, percent);

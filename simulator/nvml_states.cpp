@@ -25,7 +25,8 @@ void copy(const char* from, char* into) {
 
 }  // namespace
 
-/// GPUs before Hopper lack this function; a GPU without a fabric reports that as its state.
+/// GPUs before Hopper do not support this function. A Hopper GPU without a fabric reports this as
+/// its state.
 NVML(nvmlDeviceGetGpuFabricInfo)(nvmlDevice_t device, nvmlGpuFabricInfo_t* info) {
   ENTER(nvmlDeviceGetGpuFabricInfo, device, info != nullptr);
   const wire::Device& d = call.device();
@@ -73,7 +74,7 @@ NVML(nvmlSystemGetConfComputeGpusReadyState)(std::uint32_t* ready) {
   return NVML_SUCCESS;
 }
 
-/// Ampere and later remap rows instead.
+/// Since Ampere, GPUs remap rows instead of retiring pages.
 NVML(nvmlDeviceGetRetiredPagesPendingStatus)(nvmlDevice_t device, nvmlEnableState_t* pending) {
   ENTER(nvmlDeviceGetRetiredPagesPendingStatus, device, pending != nullptr,
         Ask{wire::k_ecc, false, false});
@@ -84,7 +85,7 @@ NVML(nvmlDeviceGetRetiredPagesPendingStatus)(nvmlDevice_t device, nvmlEnableStat
   return NVML_SUCCESS;
 }
 
-/// Only data-centre cards have application clocks.
+/// Only data-centre GPUs have application clocks.
 NVML(nvmlDeviceGetApplicationsClock)
 (nvmlDevice_t device, nvmlClockType_t clock, std::uint32_t* mhz) {
   ENTER(nvmlDeviceGetApplicationsClock, device, mhz != nullptr, Ask{wire::k_clocks, false, false});

@@ -1,4 +1,4 @@
-// The driver as a whole, and device look-up.
+// Functions about the driver as a whole, and functions that find devices.
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ struct Named {
   nvmlReturn_t code;
   const char* text;
 };
-// These sentences are ours; programs compare the codes.
+// These texts are Berth's own. Programs compare the codes.
 constexpr Named kErrors[] = {
     {NVML_SUCCESS, "Success"},
     {NVML_ERROR_UNINITIALIZED, "Uninitialized"},
@@ -69,7 +69,7 @@ nvmlReturn_t count_devices(Function function, std::uint32_t* count) {
   return NVML_SUCCESS;
 }
 
-/// A simulated process by pid; nullptr if the driver does not know it.
+/// The simulated process with this pid; nullptr if the driver does not know it.
 const wire::Process* process_of(std::uint32_t pid) {
   for (std::uint32_t i = 0; i < view().state().processes; ++i)
     if (view().process(i).pid == pid && !view().is_gone(i)) return &view().process(i);

@@ -12,7 +12,7 @@
 
 namespace berth::simulator {
 
-/// nullptr if there is no such file with at least `least` bytes.
+/// Maps a file; nullptr if it does not exist or is shorter than `least` bytes.
 inline void* map_file(const char* name, bool writable, std::size_t least, std::size_t* bytes) {
   const char* folder = getenv("BERTH_SIM_DIR");  // NOLINT(concurrency-mt-unsafe): never set here
   if (folder == nullptr) return nullptr;
