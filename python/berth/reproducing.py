@@ -169,7 +169,7 @@ def _pairs(a: Any, b: Any, path: str) -> Iterator[Tuple[str, Any, Any]]:
 
 
 def _array(x: Any) -> Tuple[Any, str]:
-    """As NumPy's doubles (or whole numbers), and the name of its type."""
+    """The numbers as NumPy's doubles (or whole numbers), and the name of their type."""
     numpy = needed("numpy", "compare_outputs")
     name = str(getattr(x, "dtype", type(x).__name__)).split(".")[-1]
     if getattr(x, "is_meta", False):

@@ -59,8 +59,7 @@ void add_drm_processes(const system::DrmSearch& search, bool everybody,
     if (!search.finished) {
       device.readings.memory_used_bytes = model::Absence::kNoAnswer;
     } else if (!everybody) {
-      // If neither a process nor its memory is visible, it must not look as if nobody used the
-      // device.
+      // If neither a process nor its memory is visible, the device must not look unused.
       device.readings.memory_used_bytes = model::Absence::kNoPermission;
       device.processes_unknown = model::Absence::kNoPermission;
       device.note = text("only root sees which processes of other users use it");

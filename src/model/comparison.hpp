@@ -89,7 +89,7 @@ struct Comparison {
   std::string no_gpu;  // why no setting with a GPU was run, translated; "" if there was one
   // Filled by compare::judge().
   std::optional<std::size_t> winner;
-  std::optional<GpuWorth> gpu_worth;  // nullopt: no setting of one of the two kinds finished
+  std::optional<GpuWorth> gpu_worth;  // nullopt: no setting with a GPU finished, or none without
 };
 
 }  // namespace berth::model

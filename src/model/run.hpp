@@ -102,7 +102,7 @@ struct Outcome {
 /// A job's use of one device, from samples.
 struct DeviceUse {
   int device = -1;
-  std::string name, uuid;  // of the partition, if the job got one
+  std::string name, uuid;  // those of the partition, if the job got one
   std::string words;       // description for people: "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)"
   std::optional<std::uint32_t> partition;    // its index on the device; nullopt: the whole device
   Reading<std::uint64_t> memory_peak_bytes;  // peak of the memory that the job's own processes used

@@ -52,7 +52,7 @@ struct Snapshot {
   Host host;
   Driver driver;
   std::vector<Device> devices;           // by Device::index
-  std::vector<DeviceProcess> processes;  // by device, then memory (largest first)
+  std::vector<DeviceProcess> processes;  // sorted by device, then by memory (largest first)
   std::vector<Unattributed> unattributed;
   std::optional<std::vector<Holding>> leases;  // nullopt: there is no broker, or it was not queried
   std::vector<std::string> notes;  // sentences for people, translated ("OpenCL was not asked")

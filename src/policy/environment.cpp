@@ -293,8 +293,8 @@ void Writer::threads() {
 }
 
 /// After every parallel region, a waiting thread of GCC's OpenMP spins 300,000 times, some
-/// milliseconds. On a shared machine, it may then occupy the core that another thread needs, for
-/// which it waits. Decision 18 has the figures.
+/// milliseconds. On a shared machine, it may spin on the very core that the thread it waits for
+/// needs. Decision 18 has the figures.
 void Writer::waiting() {
   constexpr const char* kSpins = "10000";
   if (environment_.threads < 2) return;

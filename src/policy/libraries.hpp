@@ -12,7 +12,7 @@ namespace berth::policy {
 /// One compute library, recognised by the files a process has mapped.
 struct LibraryFact {
   std::string name;     // name for `import`: "torch", "numpy"
-  std::string version;  // from the file's name; usually ""
+  std::string version;  // version in the file's name; usually ""
   std::string
       build;  // "CPU build", "CUDA build", … (translated); "" if there is only one kind of build
   bool can_use_gpu = false;  // this build contains GPU code

@@ -25,7 +25,7 @@ namespace berth::policy {
                                              const model::Snapshot& snapshot,
                                              const model::Ledger& ledger = {});
 /// The placement of a job that has a lease on these units (policy::unit_id) and, unless "", on
-/// these processors. Fails as place() if a unit has disappeared.
+/// these CPUs. Fails like place() if a unit has disappeared.
 [[nodiscard]] Result<model::Placement> place_leased(const model::Request& request,
                                                     const std::vector<std::string>& units,
                                                     const std::string& affinity,

@@ -21,7 +21,7 @@ __all__ = ["Trial", "TuneReport", "tune"]
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """Of one switch, beside what was best before it.
+    """The result for one switch, compared with the best before it.
 
     Attributes
     ----------

@@ -49,7 +49,7 @@ struct ContainerEngines {
       toolkit_library;  // path of libnvidia-container.so.1; absent: not in the system's folders
   /// The ldconfig program configured in toolkit_config, if it does not exist.
   Fact<std::string> no_ldconfig;
-  Fact<std::vector<CdiSpec>> cdi;     // from all spec folders
+  Fact<std::vector<CdiSpec>> cdi;     // specs from all spec folders
   Fact<std::string> char_links_rule;  // a udev rule that creates /dev/char links
   Fact<bool> cgroup_v2;
   Fact<std::vector<std::string>> plugin_sockets;  // names in the kubelet's plugin folder

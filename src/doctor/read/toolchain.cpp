@@ -261,8 +261,8 @@ bool is_noexec(const std::string& mounts, const std::string& folder) {
   return std::find(all.begin(), all.end(), "noexec") != all.end();
 }
 
-/// The cache folder of Triton or of torch.compile, which uses a folder inside its own, if that
-/// folder is noexec.
+/// The cache folder of Triton, if it is on a noexec file system. torch.compile sets another cache
+/// folder for Triton, inside its own.
 Fact<std::string> cache_without_exec(const Tree& tree, const Fact<Environment>& environment) {
   const auto mounts = tree.read("/proc/self/mountinfo", 1 << 20);
   if (mounts.is_unreadable()) return mounts.why();

@@ -293,7 +293,7 @@ bool is_asked(std::string_view name) {
          std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Of "name=value:name=value", keeps the entry that a rule reads.
+/// Keeps the entry of "name=value:name=value" that a rule reads.
 std::string redacted_tunables(std::string_view value) {
   std::string redacted;
   for (const std::string_view one : split(value, ':'))

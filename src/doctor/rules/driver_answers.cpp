@@ -58,7 +58,7 @@ void compute_mode(Examination& look) {
         prohibited ? text("GPU {} is set to accept no programs", gpu.pci_address)
         : held     ? text("GPU {} accepts only one program, and one is using it", gpu.pci_address)
                    : text("GPU {} accepts only one program", gpu.pci_address));
-    // Some clusters use this compute mode on purpose. While no process uses the GPU, nobody is
+    // Some clusters use this compute mode on purpose. While no process uses the GPU, no program is
     // blocked.
     if (!prohibited && !held) finding.severity = Severity::kInfo;
     finding.evidence.push_back(text("NVML: its compute mode is “{}”", printable(*mode)));

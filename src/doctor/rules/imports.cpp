@@ -81,7 +81,7 @@ void opened_by_name(Examination& look) {
     const auto wheel =
         std::find_if(libraries->begin(), libraries->end(),
                      [&](const CudaLibrary& other) { return other.name == *missing; });
-    // In this case it is unknown whether a PyTorch opens the wheels' libraries first.
+    // If PyTorch is unreadable, it is unknown whether it opens the wheels' libraries first.
     const auto& torch = look.facts.python.torch;
     if (torch.is_unreadable() || (torch && torch->cuda.is_unreadable())) return;
     Finding& finding = look.found(
@@ -331,7 +331,7 @@ void soname_missing(Examination& look) {
   const LinkedLibrary& first = missing.front();
   Finding& finding = look.found(
       text("{} needs {}, but the loader finds no such file", first.needed_by, first.name));
-  // PyTorch itself is not affected.
+  // If the package is not a framework itself, the frameworks still work.
   constexpr auto kFrameworks = std::to_array<std::string_view>(
       {"torch", "jax", "tensorflow", "ctranslate2", "flash-attn", "bitsandbytes"});
   if (std::find(kFrameworks.begin(), kFrameworks.end(), first.package) == kFrameworks.end())

@@ -410,7 +410,7 @@ void iommu_passthrough(Examination& look) {
 void igpu_mixed(Examination& look) {
   const auto* nodes = look.see(look.facts.rocm.nodes);
   if (nodes == nullptr) return;
-  // If no program uses ROCm, this does not matter.
+  // If no program uses ROCm, the integrated GPU does no harm.
   const auto& torch = look.facts.python.torch;
   const bool by_torch = torch && torch->hip;
   if (look.missing(look.facts.rocm.folder) && look.missing(look.facts.rocm.library) && !by_torch)
