@@ -42,7 +42,7 @@ class Observer {
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
-  /// Whether the first look arrived within that time.
+  /// Whether the first scan arrived within this time.
   [[nodiscard]] bool wait_for_first(std::chrono::milliseconds at_most) const;
 
  private:

@@ -7,7 +7,7 @@
 namespace berth::kubelet {
 
 void log_as_json(bool yes);
-/// `event` is stable ("registered"); the rest are its details.
+/// `event` is a stable name ("registered"); `facts` are its details.
 void log(const std::string& event, const std::map<std::string, std::string>& facts = {});
 
 }  // namespace berth::kubelet

@@ -33,7 +33,7 @@ struct Options {
   PluginSettings settings;
 };
 
-/// False for an unknown word.
+/// Reads the options. Returns false for an unknown word.
 bool read(const std::vector<std::string>& words, Options& options) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -60,7 +60,8 @@ bool read(const std::vector<std::string>& words, Options& options) {
   return true;
 }
 
-/// The process that queries the drivers: writes a line per look, until its reader has closed.
+/// What the observer process does: queries the drivers and writes a line per scan, until its reader
+/// closes the pipe.
 int observe(const Options& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() == 1) return 0;
@@ -77,7 +78,7 @@ int observe(const Options& options) {
   }
 }
 
-/// Identifies the kubelet's start: each one creates a new socket file.
+/// Identifies a start of the kubelet, because each start creates a new socket file.
 struct Kubelet {
   dev_t device = 0;
   ino_t file = 0;
@@ -120,8 +121,8 @@ class Daemon {
   }
 
  private:
-  /// The files in it are writable for every user, because the user in a container is unknown; the
-  /// folder itself is not accessible.
+  /// Creates the folder. Its files are writable for every user, because the user in a container is
+  /// unknown. The folder itself is not accessible.
   [[nodiscard]] bool make_state_folder() const {
     const std::string& folder = options_.settings.state;
     std::error_code problem;
@@ -137,7 +138,7 @@ class Daemon {
     return true;
   }
 
-  /// Repeated at the next tick if it fails; reported once.
+  /// Registers with the kubelet. If this fails, it is reported once and repeated at the next tick.
   void enter(const Kubelet& kubelet) {
     for (const auto& plugin : plugins_) {
       Status done = plugin->serve();
@@ -154,7 +155,7 @@ class Daemon {
     log("registered", {{"folder", options_.settings.folder}});
   }
 
-  /// Waits for a tick.
+  /// Waits for a tick. Returns true if the program shall end.
   static bool is_told_to_end() {
     sigset_t wanted;
     sigemptyset(&wanted);
@@ -179,7 +180,7 @@ int main_of(const std::vector<std::string>& words) {
   }
   if (options.observe) return observe(options);
   log_as_json(options.json);
-  // Before any thread starts, so that only the main thread receives them.
+  // Block signals before any thread starts, so that only the main thread receives them.
   sigset_t blocked;
   sigemptyset(&blocked);
   for (const int signal : {SIGTERM, SIGINT}) sigaddset(&blocked, signal);

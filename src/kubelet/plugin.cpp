@@ -105,7 +105,7 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
       if (!answer->limits.empty()) {
         const auto files = guard::files_for_container(folder_for(settings_.state, ids.front()),
                                                       settings_.state + "/lib", answer->limits);
-        // Without the guard the container could exceed its share, so it does not start.
+        // Without the guard, the container could exceed its share. So it must not start.
         if (!files) return refuse(files.error());
         engines::add_guard(*answer, {files->library, files->limits, files->usage});
       }
@@ -186,7 +186,7 @@ Status Plugin::register_here(milliseconds at_most) {
   grpc::ChannelArguments arguments;
   // The socket's path is not a host name, but the kubelet's server requires one.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
-  // Otherwise gRPC would reuse the channel of a kubelet that was down, with its back-off delay.
+  // Without this, gRPC would reuse the channel of a kubelet that was down, with its back-off delay.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   const auto channel =
       grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments);

@@ -29,7 +29,7 @@ class Plugin {
   [[nodiscard]] Status serve();
   /// Registers through FOLDER/kubelet.sock. Fails with kUnavailable (E1035).
   [[nodiscard]] Status register_here(std::chrono::milliseconds at_most);
-  /// Whether the socket has gone: a starting kubelet removes all sockets in its folder.
+  /// Whether the socket still exists. A kubelet that starts removes all sockets in its folder.
   [[nodiscard]] bool has_socket() const;
   void stop();
 
@@ -38,7 +38,7 @@ class Plugin {
   const PluginSettings settings_;
   const std::string resource_;
   const Devices& devices_;
-  std::string socket_;  // its name in the folder
+  std::string socket_;  // name of the socket in the folder
   std::unique_ptr<Service> service_;
 };
 

@@ -14,8 +14,8 @@ struct Said {
   std::string out, err;
 };
 
-/// `berth WORDS… --json` with this process's environment and folder, and an empty stdin. Fails with
-/// kUnavailable (E0550: no such program, or it cannot be started).
+/// Runs `berth WORDS… --json` with the environment and folder of this process, and an empty stdin.
+/// Fails with kUnavailable (E0550: there is no such program, or it cannot be started).
 [[nodiscard]] Result<Said> run_program(const std::vector<std::string>& words);
 
 }  // namespace berth::library

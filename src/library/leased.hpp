@@ -16,14 +16,16 @@ namespace berth::library {
 
 class Leased {
  public:
-  /// `wish`: the body of POST /v1/jobs. Fails as the broker does, as client::reach, and with
-  /// kRefused (E0421) if this process is in a job that has less.
+  /// Requests a lease. `wish` is the body of POST /v1/jobs. Fails like the broker, like
+  /// client::reach, and with kRefused (E0421) if this process is in a job that has less.
   [[nodiscard]] static Result<Leased> ask(std::string_view wish);
-  /// nullopt: not granted yet. Fails with kRefused (E0412) if someone cancelled it.
+  /// Waits; nullopt if the lease is not granted yet. Fails with kRefused (E0412) if the request was
+  /// cancelled.
   [[nodiscard]] Result<std::optional<std::string>> wait(std::chrono::milliseconds at_most);
   /// {"schema":1,"message","hint"}
   [[nodiscard]] Result<std::string> why();
-  /// Do not call it in a process that was forked from the one that asked.
+  /// Ends the lease. Do not call it in a process that was forked from the one that requested the
+  /// lease.
   void end(int exit_code);
 
  private:

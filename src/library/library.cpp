@@ -1,5 +1,5 @@
-// The C ABI: each function converts its arguments, calls one of our functions, and returns only a
-// number and text.
+// The C ABI. Each function converts its arguments, calls a C++ function of Berth, and returns only
+// numbers and text.
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -57,7 +57,7 @@ void choose_language() {
       return berth::set_language(berth::language_from(*locale));
 }
 
-/// Lets no exception escape.
+/// Calls `work`, and converts exceptions to errors, so that none leaves the library.
 template <typename Work>
 int guarded(Work work) noexcept {
   try {

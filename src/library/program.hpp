@@ -5,8 +5,8 @@
 
 namespace berth::library {
 
-/// The path given to use_program(); otherwise beside this library, in a bin folder above it, or on
-/// PATH. "": not found.
+/// The path given to use_program(); otherwise the program in this library's folder, in a bin folder
+/// above it, or in PATH. "": not found.
 [[nodiscard]] std::string program();
 void use_program(std::string path);
 

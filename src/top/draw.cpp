@@ -18,7 +18,7 @@ using model::DeviceProcess;
 using output::Style;
 
 constexpr int kBar = 8;
-constexpr int kLeastProcessLines = 4;  // the heading and three rows
+constexpr int kLeastProcessLines = 4;  // one line for the heading and three for rows
 constexpr double kHot = 85;            // degrees Celsius
 
 int width_of(const Line& line) {
@@ -27,7 +27,7 @@ int width_of(const Line& line) {
   return width;
 }
 
-/// Adds as much as fits, followed by a blank.
+/// Adds as much of the text as fits, followed by a blank.
 void put(Line& line, int width, Style style, const std::string& text) {
   const int left = width - width_of(line);
   if (left > 0) line.push_back({style, output::clip(text, left)});
@@ -116,7 +116,7 @@ std::vector<Line> device_lines(const watch::Frame& frame, const Settings& settin
   return lines;
 }
 
-/// Graphs of the first devices, side by side.
+/// The graphs of the first devices, side by side.
 std::vector<Line> graph_lines(const watch::Frame& frame, const Series& series,
                               const Settings& settings, int width, int rows) {
   constexpr int kNarrowest = 24;
@@ -166,7 +166,8 @@ bool matches(const DeviceProcess& process, const Settings& settings) {
   return lower(all).find(lower(settings.filter)) != std::string::npos;
 }
 
-/// Numbers in descending order with unknown ones last; texts in ascending order.
+/// Whether `a` is sorted before `b`. Numbers are in descending order, unknown ones last; texts are
+/// in ascending order.
 bool comes_before(const DeviceProcess& a, const DeviceProcess& b, const std::string& sort) {
   const auto by = [](const auto& x, const auto& y) {
     if (x.has_value() != y.has_value()) return x.has_value();
@@ -195,7 +196,7 @@ std::vector<const DeviceProcess*> shown_processes(const watch::Frame& frame,
 }
 
 struct Column {
-  const char* key;    // of kSortKeys; "": not sortable
+  const char* key;    // one of kSortKeys; "": cannot be sorted
   const char* title;  // msgid
   int width;
   bool to_the_right;
@@ -326,7 +327,8 @@ Shares shares_of(const watch::Frame& frame, const Settings& settings, int height
       static_cast<int>(std::count_if(frame.snapshot.devices.begin(), frame.snapshot.devices.end(),
                                      [&](const Device& one) { return is_shown(one, settings); }));
   Shares shares;
-  const int room = std::max(3, height - 3);  // without title, gap and keys
+  const int room =
+      std::max(3, height - 3);  // height without the title, the gap and the line of keys
   shares.devices = std::max(1, std::min(devices, std::max(1, room - kLeastProcessLines)));
   int left = room - shares.devices;
   if (settings.has_graphs && left >= kLeastProcessLines + 5) {

@@ -17,7 +17,7 @@ struct Span {
 };
 using Line = std::vector<Span>;
 
-/// At most `height` lines (0: no limit) of at most `width` columns.
+/// Draws at most `height` lines (0: no limit) with at most `width` columns.
 [[nodiscard]] std::vector<Line> draw(const watch::Frame& frame, const Series& series,
                                      const Settings& settings, int width, int height);
 

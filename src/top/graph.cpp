@@ -8,7 +8,8 @@ namespace berth::top {
 
 namespace {
 
-/// Dots of a braille column from the bottom up, for the left and right side (Unicode 15, U+2800).
+/// The dots of a braille column from the bottom up, for its left and right side (Unicode 15,
+/// U+2800).
 constexpr std::array<std::array<unsigned, 4>, 2> kDots = {
     {{0x40, 0x04, 0x02, 0x01}, {0x80, 0x20, 0x10, 0x08}}};
 
@@ -18,7 +19,8 @@ std::string braille(unsigned dots) {
           static_cast<char>(0x80 | (code & 0x3FU))};
 }
 
-/// How many of `levels` a value fills: at least one, so that 0 % differs from unknown.
+/// How many of `levels` a value fills. It is at least one, so that 0 % looks different from
+/// unknown.
 int level_of(double percent, int levels) {
   const double share = std::clamp(percent, 0.0, 100.0) / 100;
   return std::max(1, static_cast<int>(std::lround(share * levels)));

@@ -12,7 +12,7 @@ namespace berth::top {
 [[nodiscard]] std::vector<std::string> draw_graph(const std::vector<std::optional<double>>& values,
                                                   int columns, int rows, bool utf8);
 
-/// "▇▇▇▁▁▁▁▁" with `columns` columns; blanks for an unknown value.
+/// A bar such as "▇▇▇▁▁▁▁▁" with `columns` columns; blanks for an unknown value.
 [[nodiscard]] std::string draw_bar(std::optional<double> percent, int columns, bool utf8);
 
 }  // namespace berth::top

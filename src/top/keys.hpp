@@ -13,17 +13,17 @@ inline constexpr const char* kSortKeys = "memory|sm|cpu|rss|age|user|pid|device"
 struct Settings {
   std::string sort = "memory";  // one of kSortKeys
   bool is_reversed = false;
-  std::string filter;     // show only processes that contain it, ignoring case
+  std::string filter;     // show only processes that contain this text, ignoring case
   std::string user;       // only this user's processes; "": all
-  std::set<int> devices;  // only these; empty: all
+  std::set<int> devices;  // show only these devices; empty: all
   bool has_graphs = true;
   bool utf8 = true;
   bool shows_help = false;
-  bool types_filter = false;  // keys are added to `filter`
-  int first_row = 0;          // of the process list
+  bool types_filter = false;  // typed characters are added to `filter`
+  int first_row = 0;          // first visible row of the process list
 };
 
-/// Keys with terminal-specific codes.
+/// Keys whose codes depend on the terminal.
 enum class Key : unsigned char {
   kCharacter,
   kUp,
@@ -37,7 +37,7 @@ enum class Key : unsigned char {
   kBackspace,
 };
 
-/// False if the view should close. `character`: for kCharacter.
+/// Applies a key. Returns false if the view should close. `character` is for kCharacter.
 [[nodiscard]] bool press(Settings& settings, Key key, char character = 0);
 
 }  // namespace berth::top

@@ -36,7 +36,7 @@ class Screen {
   void show(const std::vector<Line>& lines);
   /// Waits for a key, a resize, a signal, or data on `also` (not read). Returns the pressed keys.
   [[nodiscard]] std::vector<Pressed> wait(int also);
-  /// SIGINT, SIGTERM or SIGHUP arrived, or the terminal is gone.
+  /// Whether SIGINT, SIGTERM or SIGHUP arrived, or the terminal is gone.
   [[nodiscard]] bool is_over() const;
 
  private:

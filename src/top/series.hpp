@@ -17,7 +17,7 @@ struct Point {
 class Series {
  public:
   static constexpr std::size_t kMost =
-      1200;  // points per device: enough for 400 columns of braille
+      1200;  // number of points per device, enough for 400 columns of braille
 
   void add(const watch::Frame& frame);
   /// The points of a device, oldest first; empty if it was never seen.
