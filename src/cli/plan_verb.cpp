@@ -1,5 +1,5 @@
-// `berth plan fit`: the memory that a model needs, whether it fits a GPU, and changes that would
-// make it fit.
+// `berth plan`, and `berth plan fit`: the memory that a model needs, whether it fits a GPU, and
+// changes that would make it fit.
 #include <algorithm>
 #include <cmath>
 
@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/look.hpp"
+#include "cli/plan_request.hpp"
 #include "cli/verbs.hpp"
 #include "output/json_writer.hpp"
 #include "output/table.hpp"
@@ -66,74 +67,6 @@ Result<double> number_of(const Arguments& arguments, const char* option, double 
   const auto number = parse_integer(*given, 1, most);
   if (!number) return Error(number.error()).during(option);
   return static_cast<double>(*number);
-}
-
-Result<plan::Work> work_of(const Arguments& arguments) {
-  plan::Work work;
-  work.task = *plan::task_of(arguments.value("--task").value_or("inference"));
-  const bool full = work.task == plan::Task::kTrain || work.task == plan::Task::kFinetune;
-  const std::string usual = full ? "amp" : work.task == plan::Task::kQlora ? "nf4" : "bf16";
-  work.precision = *plan::precision_of(arguments.value("--precision").value_or(usual));
-  const bool quantized = work.precision == plan::Precision::kInt8 ||
-                         work.precision == plan::Precision::kInt4 ||
-                         work.precision == plan::Precision::kNf4;
-  const auto unfit = [&](std::string_view good) {
-    return Error{ErrorCode::kInvalidArgument, "E0975",
-                 text("precision {} cannot be used with task {}; possible: {}",
-                      plan::name(work.precision), plan::name(work.task), good),
-                 "berth help plan"};
-  };
-  if (quantized && full) return unfit("fp32, amp, bf16, fp16");
-  if (quantized && work.task == plan::Task::kLora) return unfit("fp32, amp, bf16, fp16");
-  if (!quantized && work.task == plan::Task::kQlora) return unfit("int8, int4, nf4");
-  work.optimizer = *plan::optimizer_of(arguments.value("--optimizer").value_or("adamw"));
-  work.checkpointing = arguments.has("--checkpointing");
-  const auto batch = number_of(arguments, "--batch", 1, kMostBatch);
-  if (!batch) return batch.error();
-  const auto seq = number_of(arguments, "--seq", 2048, kMostSeq);
-  if (!seq) return seq.error();
-  const auto rank = number_of(arguments, "--rank", 16, kMostRank);
-  if (!rank) return rank.error();
-  work.batch = *batch, work.seq = *seq, work.lora_rank = *rank;
-  return work;
-}
-
-Result<plan::Model> model_of(const Arguments& arguments) {
-  const auto& words = arguments.positional;
-  const auto params = arguments.value("--params");
-  if (words.empty() || words.front() != "fit" || words.size() > 2 ||
-      (words.size() == 2) == params.has_value())
-    return Error{ErrorCode::kInvalidArgument, "E0974",
-                 text("say 'fit' and one model: its name, or --params"),
-                 "berth plan fit Llama-3.1-8B\nberth plan fit --params 7B"};
-  if (!params) return plan::find_model(words[1]);
-  const auto number = plan::parse_params(*params);
-  if (!number) return number.error();
-  return plan::model_of_size(*number);
-}
-
-/// The GPU or partition of this machine with the most memory.
-Result<plan::Gpu> gpu_here(const Context& context) {
-  const auto snapshot = look(context, Processes::kUsers, false);
-  if (!snapshot) return snapshot.error();
-  plan::Gpu best;
-  const auto consider = [&](const std::string& name, const model::Reading<std::uint64_t>& memory) {
-    if (const auto bytes = static_cast<double>(memory.value_or(0)); bytes > best.memory_bytes) {
-      best.name = name;
-      best.memory_bytes = bytes;
-    }
-  };
-  for (const model::Device& device : snapshot->devices) {
-    if (device.kind != model::DeviceKind::kGpu || !device.managed) continue;
-    // A GPU with MIG enabled cannot run programs as a whole.
-    for (const model::Partition& one : device.partitions)
-      consider(device.name + " " + one.name, one.memory_total_bytes);
-    if (!device.mig_enabled.value_or(false))
-      consider(device.name, device.readings.memory_total_bytes);
-  }
-  if (best.memory_bytes > 0) return best;
-  return Error{ErrorCode::kNoDevice, "E0976", text("this machine has no GPU whose memory is known"),
-               "berth ls\nberth plan fit Llama-3.1-8B --gpu 'RTX 4090'"};
 }
 
 void find_ways(Answer& answer) {
@@ -275,11 +208,79 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
 
 }  // namespace
 
-Result<int> run_plan(const Context& context) {
+Result<plan::Work> planned_work(const Arguments& arguments) {
+  plan::Work work;
+  work.task = *plan::task_of(arguments.value("--task").value_or("inference"));
+  const bool full = work.task == plan::Task::kTrain || work.task == plan::Task::kFinetune;
+  const std::string usual = full ? "amp" : work.task == plan::Task::kQlora ? "nf4" : "bf16";
+  work.precision = *plan::precision_of(arguments.value("--precision").value_or(usual));
+  const bool quantized = work.precision == plan::Precision::kInt8 ||
+                         work.precision == plan::Precision::kInt4 ||
+                         work.precision == plan::Precision::kNf4;
+  const auto unfit = [&](std::string_view good) {
+    return Error{ErrorCode::kInvalidArgument, "E0975",
+                 text("precision {} cannot be used with task {}; possible: {}",
+                      plan::name(work.precision), plan::name(work.task), good),
+                 "berth help plan"};
+  };
+  if (quantized && full) return unfit("fp32, amp, bf16, fp16");
+  if (quantized && work.task == plan::Task::kLora) return unfit("fp32, amp, bf16, fp16");
+  if (!quantized && work.task == plan::Task::kQlora) return unfit("int8, int4, nf4");
+  work.optimizer = *plan::optimizer_of(arguments.value("--optimizer").value_or("adamw"));
+  work.checkpointing = arguments.has("--checkpointing");
+  const auto batch = number_of(arguments, "--batch", 1, kMostBatch);
+  if (!batch) return batch.error();
+  const auto seq = number_of(arguments, "--seq", 2048, kMostSeq);
+  if (!seq) return seq.error();
+  const auto rank = number_of(arguments, "--rank", 16, kMostRank);
+  if (!rank) return rank.error();
+  work.batch = *batch, work.seq = *seq, work.lora_rank = *rank;
+  return work;
+}
+
+Result<plan::Model> planned_model(const Arguments& arguments) {
+  const auto& words = arguments.positional;
+  const auto params = arguments.value("--params");
+  if (words.empty() || words.size() > 2 || (words.size() == 2) == params.has_value())
+    return Error{ErrorCode::kInvalidArgument, "E0974",
+                 text("say 'fit' or 'gpu' and one model: its name, or --params"),
+                 "berth plan fit Llama-3.1-8B\nberth plan fit --params 7B"};
+  if (!params) return plan::find_model(words[1]);
+  const auto number = plan::parse_params(*params);
+  if (!number) return number.error();
+  return plan::model_of_size(*number);
+}
+
+Result<plan::Gpu> gpu_here(const Context& context) {
+  const auto snapshot = look(context, Processes::kUsers, false);
+  if (!snapshot) return snapshot.error();
+  plan::Gpu best;
+  const auto consider = [&](const std::string& name, const model::Reading<std::uint64_t>& memory) {
+    if (const auto bytes = static_cast<double>(memory.value_or(0)); bytes > best.memory_bytes) {
+      best.name = name;
+      best.memory_bytes = bytes;
+    }
+  };
+  for (const model::Device& device : snapshot->devices) {
+    if (device.kind != model::DeviceKind::kGpu || !device.managed) continue;
+    // A GPU with MIG enabled runs nothing as a whole.
+    for (const model::Partition& one : device.partitions)
+      consider(device.name + " " + one.name, one.memory_total_bytes);
+    if (!device.mig_enabled.value_or(false))
+      consider(device.name, device.readings.memory_total_bytes);
+  }
+  if (best.memory_bytes > 0) return best;
+  return Error{ErrorCode::kNoDevice, "E0976", text("this machine has no GPU whose memory is known"),
+               "berth ls\nberth plan fit Llama-3.1-8B --gpu 'RTX 4090'"};
+}
+
+namespace {
+
+Result<int> plan_fit(const Context& context) {
   const Arguments& arguments = context.arguments;
-  auto model = model_of(arguments);
+  auto model = planned_model(arguments);
   if (!model) return std::move(model).error();
-  const auto work = work_of(arguments);
+  const auto work = planned_work(arguments);
   if (!work) return work.error();
   Answer answer{std::move(*model), *work, {}, 0, {}, false, {}, {}};
   answer.memory = plan::memory_of(answer.model, answer.work);
@@ -293,6 +294,19 @@ Result<int> run_plan(const Context& context) {
   }
   context.out(context.json ? json_of(answer) : text_of(answer, context.out_terminal));
   return 0;
+}
+
+}  // namespace
+
+Result<int> run_plan(const Context& context) {
+  const auto& words = context.arguments.positional;
+  const std::string_view what = words.empty() ? std::string_view() : words.front();
+  if (what == "fit") return plan_fit(context);
+  if (what == "gpu") return plan_gpu(context);
+  if (what == "cost") return plan_cost(context);
+  return Error{
+      ErrorCode::kInvalidArgument, "E0974", text("say what to plan: fit, gpu or cost"),
+      "berth plan fit Llama-3.1-8B\nberth plan gpu Llama-3.1-8B\nberth plan cost --gpu L4"};
 }
 
 }  // namespace berth::cli

@@ -270,11 +270,19 @@ constexpr auto kPlanOptions = std::to_array<Option>({
     {"--optimizer", "adamw|adamw-8bit|sgd-momentum|sgd", "optimizer for training (default: adamw)"},
     {"--rank", "N", "rank of lora and qlora (default: 16)"},
     {"--checkpointing", nullptr, "recompute activations instead of keeping them"},
+    {"--prices", "FILE", "gpu, cost: your prices instead of the known ones (docs/plan.md)"},
+    {"--gpus", "N", "cost: how many GPUs (default: 1)"},
+    {"--hours", "N", "cost: hours of use a day (default: 24)"},
+    {"--months", "N", "cost: how long (default: 36)"},
+    {"--card-price", "PRICE", "cost: what one card costs"},
+    {"--power-price", "PRICE", "cost: what a kWh costs"},
 });
 constexpr auto kPlanExamples = std::to_array<Example>({
     {"berth plan fit Llama-3.1-8B --gpu 'RTX 4090'", "whether it can be served there"},
     {"berth plan fit Qwen2.5-7B --task qlora --gpu here", "whether it can be tuned on this GPU"},
     {"berth plan fit --params 7B --task train --batch 4", "a model that the catalogue lacks"},
+    {"berth plan gpu Llama-3.1-8B --precision int8", "GPUs that hold it, cheapest first"},
+    {"berth plan cost --gpu L4 --hours 8", "renting against buying"},
 });
 
 constexpr auto kCompareOptions = std::to_array<Option>({
@@ -564,8 +572,9 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_help},
     {"bench", Group::kMeasure, "measure how fast the devices are", "[gemm|memory|copy|launch|all]",
      false, kBenchOptions, kBenchExamples, run_bench},
-    {"plan", Group::kMeasure, "estimate the GPU memory that a model takes", "fit [MODEL]", false,
-     kPlanOptions, kPlanExamples, run_plan},
+    {"plan", Group::kMeasure,
+     "what GPU memory a model takes, which GPUs hold it, and what they cost",
+     "fit|gpu|cost [MODEL]", false, kPlanOptions, kPlanExamples, run_plan},
     {"compare", Group::kMeasure, "run a program in several settings, and say which is best",
      "-- COMMAND…", true, kCompareOptions, kCompareExamples, run_compare},
     {"setup", Group::kUse, "make a Python environment with frameworks that run here",

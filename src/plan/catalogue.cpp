@@ -96,6 +96,8 @@ Gpu gpu_in(const Json& row) {
   const auto peak = [&](const char* key, double unit) {
     return row.contains(key) ? std::optional(row.at(key).get<double>() * unit) : std::nullopt;
   };
+  gpu.fp16_flop_per_second = peak("fp16_tflops", 1e12);
+  gpu.power_watts = peak("tdp_w", 1);
   gpu.fp32_flop_per_second = peak("fp32_tflops", 1e12);
   gpu.fp64_flop_per_second = peak("fp64_tflops", 1e12);
   gpu.memory_bytes_per_second = peak("bandwidth_gb_s", 1e9);

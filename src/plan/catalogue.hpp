@@ -30,7 +30,9 @@ struct Gpu {
   std::vector<std::string> other_names;  // other names for it, as NVML writes them
   double memory_bytes = 0;
   // Peak rates that the vendor publishes; absent if the catalogue has none.
+  std::optional<double> fp16_flop_per_second;  // matrix units, dense
   std::optional<double> fp32_flop_per_second, fp64_flop_per_second, memory_bytes_per_second;
+  std::optional<double> power_watts;
 };
 
 /// Finds a model by name. Ignores case, "nvidia", and an owner before a slash. Fails with kNotFound

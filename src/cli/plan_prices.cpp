@@ -1,0 +1,332 @@
+// `berth plan gpu`: the GPUs that hold a model, cheapest first. `berth plan cost`: renting a GPU
+// against buying it. Every price is shown with its date; a price that is not known is not guessed.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "cli/plan_request.hpp"
+#include "output/json_writer.hpp"
+#include "output/table.hpp"
+#include "plan/prices.hpp"
+
+namespace berth::cli {
+namespace {
+
+using plan::Terms;
+
+constexpr std::size_t kMostRows = 15, kMostPriceFile = std::size_t{1} << 20U;
+constexpr double kDaysPerMonth = 365.25 / 12;
+
+std::chrono::sys_days today() {
+  return std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
+}
+
+/// A number above 0 (or 0 if `may_be_0`) and at most `most`.
+Result<double> amount(const Arguments& arguments, const char* option, double usual, double most,
+                      bool may_be_0 = false) {
+  const auto given = arguments.value(option);
+  if (!given) return usual;
+  double number = 0;
+  const auto [end, problem] = std::from_chars(given->data(), given->data() + given->size(), number);
+  const bool is_number = problem == std::errc() && end == given->data() + given->size();
+  if (is_number && number <= most && (number > 0 || (may_be_0 && number == 0))) return number;
+  return Error{
+      ErrorCode::kInvalidArgument, "E0978",
+      text("{}: '{}' is not a number above 0 and at most {}", option, printable(*given), most),
+      "berth help plan"};
+}
+
+Result<plan::Prices> prices_for(const Arguments& arguments) {
+  const auto path = arguments.value("--prices");
+  if (!path) return plan::known_prices();
+  const auto document = read_file(*path, kMostPriceFile);
+  if (!document) return document.error();
+  return plan::read_prices(*document, *path);
+}
+
+std::string date_of(const plan::PriceSource& source) {
+  const auto age = plan::age_days(source.as_of, today());
+  if (!age) return std::string(tr("unknown"));
+  if (*age <= plan::kOldPriceDays) return printable(source.as_of);
+  return text("{}: old", printable(source.as_of));
+}
+
+std::string money(double amount) {
+  return amount < 100 ? fmt::format("{:.2f}", amount) : fmt::format("{:.0f}", amount);
+}
+
+/// Peak tokens per second that memory bandwidth (inference) or arithmetic (training) allow. Real
+/// programs are slower.
+std::optional<double> most_tokens_per_second(const plan::Gpu& gpu, const plan::Model& model,
+                                             const plan::Work& work, const plan::Memory& memory) {
+  if (work.task == plan::Task::kInference) {
+    // To decode one token of each sequence, a step reads the active weights and the cache once.
+    if (!gpu.memory_bytes_per_second || memory.weights <= 0) return std::nullopt;
+    return work.batch * *gpu.memory_bytes_per_second / (memory.weights + memory.kv_cache);
+  }
+  const bool is_fp32 = work.precision == plan::Precision::kFp32;
+  const auto speed = is_fp32 ? gpu.fp32_flop_per_second : gpu.fp16_flop_per_second;
+  if (!speed || model.params <= 0) return std::nullopt;
+  // Forward 2, backward 4 operations per parameter and token; LoRA needs no gradients of weights.
+  const bool is_full = work.task == plan::Task::kTrain || work.task == plan::Task::kFinetune;
+  const double operations = (is_full ? 6.0 : 4.0) + (work.checkpointing ? 2.0 : 0.0);
+  return *speed / (operations * model.params);
+}
+
+struct Candidate {
+  plan::Gpu gpu;
+  std::optional<plan::Rent> rent;
+  const plan::Card* card = nullptr;
+  std::optional<double> tokens_per_second;
+};
+
+bool is_cheaper(const Candidate& one, const Candidate& other) {
+  const double unknown = INFINITY;
+  const auto rent = [&](const Candidate& c) { return c.rent ? c.rent->per_hour : unknown; };
+  const auto card = [&](const Candidate& c) { return c.card ? c.card->price : unknown; };
+  if (rent(one) != rent(other)) return rent(one) < rent(other);
+  if (card(one) != card(other)) return card(one) < card(other);
+  return one.gpu.memory_bytes < other.gpu.memory_bytes;
+}
+
+void write_source(output::JsonWriter& json, const plan::PriceSource& source) {
+  json.text_field("as_of", source.as_of);
+  json.field("age_days", plan::age_days(source.as_of, today()));
+  json.text_field("source", source.url);
+}
+
+void write_rent(output::JsonWriter& json, const std::optional<plan::Rent>& rent) {
+  if (!rent) return json.value(nullptr);
+  json.open('{');
+  json.field("provider", rent->instance->provider);
+  json.field("instance", rent->instance->name);
+  json.field("region", rent->instance->region);
+  json.field("instances", static_cast<int>(rent->instances));
+  json.field("gpus", static_cast<int>(rent->instance->gpus * rent->instances));
+  json.field("per_hour", rent->per_hour);
+  write_source(json, rent->instance->source);
+  json.close('}');
+}
+
+void write_card(output::JsonWriter& json, const plan::Card* card) {
+  if (card == nullptr) return json.value(nullptr);
+  json.open('{');
+  json.field("price", card->price);
+  write_source(json, card->source);
+  json.close('}');
+}
+
+std::string instance_of(const plan::Rent& rent) {
+  std::string out = printable(rent.instance->provider) + " " + printable(rent.instance->name);
+  if (rent.instances > 1) out = fmt::format("{:.0f} × ", rent.instances) + out;
+  return out;
+}
+
+const std::string& old_price_note() {
+  static const std::string note =
+      text("old: the price is older than {} days. No price here is live; --prices FILE uses yours.",
+           plan::kOldPriceDays) +
+      "\n";
+  return note;
+}
+
+struct Way {
+  const char* key;
+  const char* title;
+  Terms terms;
+};
+constexpr Way kWays[] = {{"on_demand", msgid("rent on demand"), Terms::kOnDemand},
+                         {"reserved", msgid("rent reserved"), Terms::kReserved},
+                         {"spot", msgid("rent spot, may be stopped"), Terms::kSpot}};
+
+}  // namespace
+
+Result<int> plan_gpu(const Context& context) {
+  const Arguments& arguments = context.arguments;
+  const auto model = planned_model(arguments);
+  if (!model) return model.error();
+  const auto work = planned_work(arguments);
+  if (!work) return work.error();
+  const auto prices = prices_for(arguments);
+  if (!prices) return prices.error();
+  const plan::Memory memory = plan::memory_of(*model, *work);
+  const double safe = plan::safe_bytes(memory, work->task);
+  std::vector<Candidate> candidates;
+  for (plan::Gpu& gpu : plan::gpus()) {
+    if (gpu.memory_bytes < safe) continue;
+    Candidate& one = candidates.emplace_back();
+    one.rent = plan::cheapest(*prices, gpu.name, 1, Terms::kOnDemand);
+    one.card = plan::card_of(*prices, gpu.name);
+    one.tokens_per_second = most_tokens_per_second(gpu, *model, *work, memory);
+    one.gpu = std::move(gpu);
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), is_cheaper);
+  if (context.json) {
+    output::JsonWriter json;
+    json.open('{');
+    json.field("schema", 1);
+    json.text_field("model", model->name);
+    json.field("safe_bytes", static_cast<std::uint64_t>(std::min(safe, 1e18)));
+    json.field("currency", prices->currency);
+    json.rows("gpus", candidates, [&](const Candidate& one) {
+      json.field("name", one.gpu.name);
+      json.field("memory_bytes", static_cast<std::uint64_t>(one.gpu.memory_bytes));
+      json.field("power_watts", one.gpu.power_watts);
+      json.field("most_tokens_per_second", one.tokens_per_second);
+      json.key("rent");
+      write_rent(json, one.rent);
+      json.key("card");
+      write_card(json, one.card);
+    });
+    json.close('}');
+    context.out(json.finish());
+    return 0;
+  }
+  if (candidates.empty()) {
+    context.out(text("No single GPU of the catalogue holds it.") + "\n");
+    return 0;
+  }
+  output::Table table({{std::string(tr("GPU")), false, 12},
+                       {std::string(tr("memory")), true},
+                       {std::string(tr("power")), true, 0, 2},
+                       {std::string(tr("tokens/s, at most")), true},
+                       {fmt::format("{}/h", prices->currency), true},
+                       {std::string(tr("instance")), false, 12, 1},
+                       {std::string(tr("date"))},
+                       {text("{} to buy", prices->currency), true},
+                       {std::string(tr("date"))}});
+  for (std::size_t i = 0; i < candidates.size() && i < kMostRows; ++i) {
+    const Candidate& one = candidates[i];
+    table.add({one.gpu.name, show_bytes(static_cast<std::uint64_t>(one.gpu.memory_bytes)),
+               one.gpu.power_watts ? fmt::format("{:.0f} W", *one.gpu.power_watts) : "-",
+               one.tokens_per_second ? fmt::format("{:.0f}", *one.tokens_per_second) : "-",
+               one.rent ? money(one.rent->per_hour) : "-", one.rent ? instance_of(*one.rent) : "-",
+               one.rent ? date_of(one.rent->instance->source) : "-",
+               one.card != nullptr ? money(one.card->price) : "-",
+               one.card != nullptr ? date_of(one.card->source) : "-"});
+  }
+  std::string out = text("GPUs with at least {} (the safe bound), cheapest first:",
+                         show_bytes(static_cast<std::uint64_t>(std::min(safe, 1e18)))) +
+                    "\n" + table.render(context.out_terminal);
+  if (candidates.size() > kMostRows)
+    out += text("{} more: --json", candidates.size() - kMostRows) + "\n";
+  out += tr(
+      "tokens/s, at most: what bandwidth or arithmetic allows, by the vendor's figures; programs "
+      "reach less.");
+  context.out(out + "\n" + old_price_note());
+  return 0;
+}
+
+Result<int> plan_cost(const Context& context) {
+  const Arguments& arguments = context.arguments;
+  const auto named = arguments.value("--gpu");
+  if (!named || arguments.positional.size() != 1)
+    return Error{ErrorCode::kInvalidArgument, "E0974", text("say which GPU: --gpu NAME"),
+                 "berth plan cost --gpu L4"};
+  auto gpu = *named == "here" ? gpu_here(context) : plan::find_gpu(*named);
+  if (!gpu) return std::move(gpu).error();
+  if (*named == "here")
+    if (auto known = plan::find_gpu(gpu->name)) gpu = std::move(known);
+  const auto prices = prices_for(arguments);
+  if (!prices) return prices.error();
+  const auto gpus = amount(arguments, "--gpus", 1, 1024);
+  if (!gpus) return gpus.error();
+  const auto hours = amount(arguments, "--hours", 24, 24);
+  if (!hours) return hours.error();
+  const auto months = amount(arguments, "--months", 36, 240);
+  if (!months) return months.error();
+  const auto power_price = amount(arguments, "--power-price", 0, 1e6, true);
+  if (!power_price) return power_price.error();
+  const auto card_price = amount(arguments, "--card-price", 0, 1e9);
+  if (!card_price) return card_price.error();
+
+  const double count = std::ceil(*gpus), hours_per_month = *hours * kDaysPerMonth;
+  const plan::Card* card = plan::card_of(*prices, gpu->name);
+  const bool has_own_price = arguments.has("--card-price");
+  const bool has_price = has_own_price || card != nullptr;
+  const bool has_power = arguments.has("--power-price") && gpu->power_watts.has_value();
+  plan::Purchase purchase;
+  purchase.price = count * (has_own_price ? *card_price : card != nullptr ? card->price : 0);
+  if (has_power)
+    purchase.power_per_month = count * *gpu->power_watts / 1000 * hours_per_month * *power_price;
+
+  const auto break_even = [&](const std::optional<plan::Rent>& rent) {
+    return has_price && rent ? plan::break_even_months(purchase, rent->per_hour * hours_per_month)
+                             : std::nullopt;
+  };
+  if (context.json) {
+    output::JsonWriter json;
+    json.open('{');
+    json.field("schema", 1);
+    json.field("gpu", gpu->name);
+    json.field("gpus", static_cast<int>(count));
+    json.field("hours_per_month", hours_per_month);
+    json.field("months", *months);
+    json.field("currency", prices->currency);
+    json.key("rent");
+    json.open('{');
+    for (const Way& way : kWays) {
+      const auto rent = plan::cheapest(*prices, gpu->name, count, way.terms);
+      json.key(way.key);
+      write_rent(json, rent);
+      json.field(fmt::format("{}_break_even_months", way.key), break_even(rent));
+    }
+    json.close('}');
+    json.key("buy");
+    json.open('{');
+    json.field("price", has_price ? std::optional(purchase.price) : std::nullopt);
+    json.field("power_per_month",
+               has_power ? std::optional(purchase.power_per_month) : std::nullopt);
+    json.key("card");
+    write_card(json, has_own_price ? nullptr : card);
+    json.close('}');
+    json.close('}');
+    context.out(json.finish());
+    return 0;
+  }
+  const std::string period = text("{:.0f} months", *months);
+  output::Table table({{std::string(tr("way"))},
+                       {fmt::format("{}/h", prices->currency), true},
+                       {text("a month"), true},
+                       {period, true},
+                       {std::string(tr("buying pays after")), true},
+                       {std::string(tr("instance")), false, 12},
+                       {std::string(tr("date"))}});
+  for (const Way& way : kWays) {
+    const auto rent = plan::cheapest(*prices, gpu->name, count, way.terms);
+    if (!rent) {
+      table.add({std::string(tr(way.title)), std::string(tr("unknown")), "-", "-", "-", "-", "-"});
+      continue;
+    }
+    const double month = rent->per_hour * hours_per_month;
+    const auto even = break_even(rent);
+    table.add({std::string(tr(way.title)), money(rent->per_hour), money(month),
+               money(month * *months),
+               even        ? text("{:.1f} months", *even)
+               : has_price ? std::string(tr("never"))
+                           : "-",
+               instance_of(*rent), date_of(rent->instance->source)});
+  }
+  table.add({std::string(tr("buy")), "-", has_power ? money(purchase.power_per_month) : "-",
+             has_price ? money(purchase.price + *months * purchase.power_per_month)
+                       : std::string(tr("unknown")),
+             "-", "-",
+             has_own_price     ? std::string(tr("your price"))
+             : card != nullptr ? date_of(card->source)
+                               : "-"});
+  std::string out = text("{} × {}, {:.0f} hours a month, in {}", count, gpu->name, hours_per_month,
+                         prices->currency) +
+                    "\n" + table.render(context.out_terminal);
+  if (!has_price) out += tr("The price of this GPU is not known: --card-price PRICE."), out += "\n";
+  out += has_power ? tr("Buying: cards and their power at full load. Not included: server, space, "
+                        "cooling, work.")
+                   : tr("Buying: cards only (--power-price adds power). Not included: server, "
+                        "space, cooling, work.");
+  context.out(out + "\n" + old_price_note());
+  return 0;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,23 @@
+// What the parts of `berth plan` read from its arguments.
+#pragma once
+
+#include "base/result.hpp"
+#include "cli/verb.hpp"
+#include "plan/catalogue.hpp"
+#include "plan/memory.hpp"
+
+namespace berth::cli {
+
+/// The model that is named after `fit` or `gpu`, or by --params. Fails with kInvalidArgument
+/// (E0974) or as find_model().
+[[nodiscard]] Result<plan::Model> planned_model(const Arguments& arguments);
+/// Fails with kInvalidArgument (E0975 and those of parse_integer()).
+[[nodiscard]] Result<plan::Work> planned_work(const Arguments& arguments);
+/// The GPU or partition of this machine with the most memory. Fails with kNoDevice (E0976).
+[[nodiscard]] Result<plan::Gpu> gpu_here(const Context& context);
+
+/// `berth plan gpu MODEL` and `berth plan cost --gpu NAME`.
+Result<int> plan_gpu(const Context& context);
+Result<int> plan_cost(const Context& context);
+
+}  // namespace berth::cli
