@@ -104,6 +104,15 @@ TEST_CASE("PyTorch, JAX and TensorFlow are told where the ranks meet") {
   CHECK(own.at("JAX_PROCESS_ID") == "1");
   CHECK(own.at("TF_CONFIG") == R"({"cluster":{"worker":["127.0.0.1:5000","127.0.0.1:5001"]},)"
                                R"("task":{"type":"worker","index":1}})");
+  CHECK(own.at("MASTER_PORT") == "4000");
+  run::Meeting relayed{"127.0.0.1", 4000, 0, {}};
+  relayed.relay_port = 4100;
+  std::map<std::string, std::string> first;
+  std::map<std::string, std::string> other;
+  run::add_meeting(relayed, 0, 2, first);
+  run::add_meeting(relayed, 1, 2, other);
+  CHECK(first.at("MASTER_PORT") == "4000");
+  CHECK(other.at("MASTER_PORT") == "4100");
   std::map<std::string, std::string> less;
   run::add_meeting({"127.0.0.1", 4000, 0, {}}, 1, 2, less);
   CHECK(less.size() == 2);
