@@ -45,6 +45,7 @@ struct Rule {
   const char* message;  // msgid; {} is the device's index
 };
 
+constexpr std::size_t kDeviceDown = 0;  // in kRules
 constexpr std::array<Rule, 8> kRules = {{
     {"device_down", "critical", 1,
      [](const Device& device, bool) -> std::optional<bool> { return !answers(device); },
@@ -113,9 +114,34 @@ std::map<int, std::map<std::string, Part>> parts_of(const model::Snapshot& snaps
   return parts;
 }
 
+const std::string& place_of(const Device& device) {
+  return device.pci_address.empty() ? device.uuid : device.pci_address;
+}
+
 bool is_watched(const Device& device) {
   return device.managed && device.kind != model::DeviceKind::kCpu &&
          device.kind != model::DeviceKind::kOpenCl && !key_of(device).empty();
+}
+
+Alert alert_of(const Rule& rule, const std::string& key, int index) {
+  return {rule.name,
+          rule.severity,
+          key,
+          index,
+          "",
+          text(rule.message, index),
+          fmt::format("berth health --device {}", index)};
+}
+
+Alert idle_alert(const std::string& user, const std::string& key, int index) {
+  return {"idle_while_holding_memory",
+          "info",
+          key,
+          index,
+          user,
+          text("{} holds memory on GPU {} but has not used the GPU for an hour", printable(user),
+               index),
+          "berth usage --by user"};
 }
 
 }  // namespace
@@ -123,8 +149,9 @@ bool is_watched(const Device& device) {
 AlertWatch::Changes AlertWatch::add(const Frame& frame) {
   Changes changes;
   std::set<Key> seen;
-  const auto judge = [&](Alert&& alert, std::optional<bool> holds, double seconds) {
-    const Key key(alert.rule, alert.device, alert.user);
+  const auto judge = [&](const std::string& place, Alert&& alert, std::optional<bool> holds,
+                         double seconds) {
+    const Key key(alert.rule, place, alert.user);
     seen.insert(key);
     State& state = states_[key];
     if (!holds) return;
@@ -139,31 +166,45 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
     changes.begun.push_back(alert);
     state.active = std::move(alert);
   };
+  const auto judge_rule = [&](const std::string& place, const Rule& rule,
+                              std::optional<bool> holds) {
+    const Known& device = known_.at(place);
+    judge(place, alert_of(rule, device.key, device.index), holds, rule.seconds);
+  };
   const auto parts = parts_of(frame.snapshot);
+  std::set<std::string> there, watched;
   for (const Device& device : frame.snapshot.devices) {
+    const std::string& place = place_of(device);
+    there.insert(place);
     if (!is_watched(device)) continue;
-    const std::string key = key_of(device);
-    const std::string look = fmt::format("berth health --device {}", device.index);
+    watched.insert(place);
+    Known& known = known_[place];
+    if (known.key.empty() || !device.uuid.empty()) known.key = key_of(device);
+    known.index = device.index;
     for (const Rule& rule : kRules) {
-      const auto state = states_.find({rule.name, key, ""});
+      const auto state = states_.find({rule.name, place, ""});
       const bool is_active = state != states_.end() && state->second.active;
-      judge(
-          {rule.name, rule.severity, key, device.index, "", text(rule.message, device.index), look},
-          rule.holds(device, is_active), rule.seconds);
+      judge_rule(place, rule, rule.holds(device, is_active));
     }
     const auto users = parts.find(device.index);
     if (users == parts.end()) continue;
     for (const auto& [user, part] : users->second)
       judge(
-          {"idle_while_holding_memory", "info", key, device.index, user,
-           text("{} holds memory on GPU {} but has not used the GPU for an hour", printable(user),
-                device.index),
-           "berth usage --by user"},
+          place, idle_alert(user, known.key, known.index),
           part.is_known ? std::optional(part.bytes >= kIdleBytes && part.share == 0) : std::nullopt,
           kIdleSeconds);
   }
-  // End the alerts about devices and users that have disappeared. A device that leaves the bus is
-  // first shown as down.
+  // A device that left the bus has no row. It cannot have recovered, so its alerts stay.
+  for (auto device = known_.begin(); device != known_.end();) {
+    const std::string& place = device->first;
+    if (!there.contains(place)) {
+      judge_rule(place, kRules[kDeviceDown], true);
+      for (const Rule& rule : kRules) seen.insert({rule.name, place, ""});
+    }
+    // It is there, but another kernel driver has it now.
+    const bool is_left = there.contains(place) && !watched.contains(place);
+    device = is_left ? known_.erase(device) : std::next(device);
+  }
   for (auto state = states_.begin(); state != states_.end();) {
     if (seen.contains(state->first)) {
       ++state;

@@ -28,7 +28,8 @@ class AlertWatch {
   struct Changes {
     std::vector<Alert> begun, ended;
   };
-  /// Frames must be in time order.
+  /// Frames must be in time order. An alert about a device ends only if the device is in the frame;
+  /// a device that was there and is in no frame any more is down.
   Changes add(const Frame& frame);
   /// Sorted by rule, device, user.
   [[nodiscard]] std::vector<Alert> active() const;
@@ -38,8 +39,15 @@ class AlertWatch {
     std::optional<double> true_since;  // monotonic
     std::optional<Alert> active;
   };
-  using Key = std::tuple<std::string, std::string, std::string>;  // rule, device, user
+  /// Rule, place of the device, user. The place is its PCI address if known: a lost device has no
+  /// uuid.
+  using Key = std::tuple<std::string, std::string, std::string>;
+  struct Known {
+    std::string key;  // key_of(), with the uuid if it was ever seen
+    int index = -1;
+  };
   std::map<Key, State> states_;
+  std::map<std::string, Known> known_;  // by place
 };
 
 }  // namespace berth::watch

@@ -97,13 +97,70 @@ TEST_CASE("a user who holds memory and is known to be idle is reported after an 
   CHECK(after(9000).begun.empty());
 }
 
-TEST_CASE("what is gone has no alerts") {
+TEST_CASE("a lost device that no longer tells its uuid keeps its one alert") {
+  AlertWatch watch;
+  model::Device device = gpu();
+  device.pci_address = "0000:c3:00.0";
+  CHECK(watch.add(frame_at(0, device)).begun.empty());
+  device.health = Health::kLost;
+  watch.add(frame_at(1, device));
+  CHECK(watch.add(frame_at(2, device)).begun.size() == 1);
+  device.uuid.clear();
+  for (const double second : {3, 4, 5, 6}) {
+    const auto changes = watch.add(frame_at(second, device));
+    CHECK(changes.begun.empty());
+    CHECK(changes.ended.empty());
+  }
+  REQUIRE(watch.active().size() == 1);
+  CHECK(watch.active()[0].device == "GPU-1");
+  device.uuid = "GPU-1";
+  device.health = Health::kOk;
+  CHECK(watch.add(frame_at(7, device)).ended.size() == 1);
+}
+
+TEST_CASE("a device that was lost before the daemon started ends its alert when it is back") {
+  AlertWatch watch;
+  model::Device device = gpu();
+  device.pci_address = "0000:c3:00.0";
+  device.uuid.clear();
+  device.health = Health::kLost;
+  watch.add(frame_at(0, device));
+  CHECK(watch.add(frame_at(1, device)).begun.size() == 1);
+  device.uuid = "GPU-1";
+  device.health = Health::kOk;
+  CHECK(watch.add(frame_at(2, device)).ended.size() == 1);
+  CHECK(watch.active().empty());
+}
+
+TEST_CASE("a device that disappears is down until it is seen again and well") {
   AlertWatch watch;
   model::Device device = gpu();
   device.readings.remap_failed = std::uint64_t{1};
   CHECK(watch.add(frame_at(0, device)).begun.size() == 1);
   Frame without;
   without.seconds = 1;
-  CHECK(watch.add(without).ended.size() == 1);
+  CHECK(watch.add(without).ended.empty());
+  without.seconds = 2;
+  const auto begun = watch.add(without).begun;
+  REQUIRE(begun.size() == 1);
+  CHECK(begun[0].rule == "device_down");
+  CHECK(begun[0].index == 3);
+  without.seconds = 3;
+  CHECK(watch.add(without).ended.empty());
+  CHECK(watch.active().size() == 2);
+  device.health = Health::kLost;
+  CHECK(watch.add(frame_at(4, device)).ended.empty());
+  device.health = Health::kOk;
+  device.readings.remap_failed = std::uint64_t{0};
+  CHECK(watch.add(frame_at(5, device)).ended.size() == 2);
+}
+
+TEST_CASE("a device that another kernel driver took has no alerts") {
+  AlertWatch watch;
+  model::Device device = gpu();
+  device.readings.remap_failed = std::uint64_t{1};
+  CHECK(watch.add(frame_at(0, device)).begun.size() == 1);
+  device.managed = false;
+  CHECK(watch.add(frame_at(1, device)).ended.size() == 1);
   CHECK(watch.active().empty());
 }

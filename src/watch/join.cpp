@@ -65,6 +65,17 @@ void mark_silent(double age_seconds, Device& device) {
   set_all_absent(device.readings, Absence::kNoAnswer);
 }
 
+void keep_identity(const model::Snapshot& before, model::Snapshot& now) {
+  for (Device& device : now.devices) {
+    const bool is_out = device.health == Health::kLost || device.health == Health::kNoAnswer;
+    if (!is_out || !device.uuid.empty() || device.pci_address.empty()) continue;
+    const auto same =
+        std::find_if(before.devices.begin(), before.devices.end(),
+                     [&](const Device& one) { return one.pci_address == device.pci_address; });
+    if (same != before.devices.end()) device.uuid = same->uuid;
+  }
+}
+
 void Plausibility::check(model::Snapshot& snapshot) {
   for (Device& device : snapshot.devices) {
     auto& utilization = device.readings.utilization_percent;

@@ -21,6 +21,10 @@ void join(const inventory::DeviceSample& sample, model::Device& device);
 /// Removes the readings of a device without a sample for so long that they are out of date.
 void mark_silent(double age_seconds, model::Device& device);
 
+/// A lost device no longer tells its uuid: copies it from the device that was at the same PCI
+/// address in the snapshot before.
+void keep_identity(const model::Snapshot& before, model::Snapshot& now);
+
 /// Remembers what is needed to detect a stuck reading.
 class Plausibility {
  public:

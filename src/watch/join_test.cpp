@@ -114,3 +114,22 @@ TEST_CASE("a utilization that stays 0 beside a working process is not believed")
   plausibility.check(snapshot);
   CHECK(snapshot.devices[0].readings.utilization_percent);
 }
+
+TEST_CASE("a lost device keeps the uuid that it had at its PCI address") {
+  model::Snapshot before, now;
+  before.devices.resize(2);
+  before.devices[0].uuid = "GPU-1";
+  before.devices[0].pci_address = "0000:01:00.0";
+  before.devices[1].uuid = "GPU-2";
+  before.devices[1].pci_address = "0000:02:00.0";
+  now = before;
+  now.devices[1].uuid.clear();
+  now.devices[1].health = model::Health::kLost;
+  keep_identity(before, now);
+  CHECK(now.devices[0].uuid == "GPU-1");
+  CHECK(now.devices[1].uuid == "GPU-2");
+  now.devices[1].uuid.clear();
+  now.devices[1].health = model::Health::kOk;  // another card may be in the slot
+  keep_identity(before, now);
+  CHECK(now.devices[1].uuid.empty());
+}

@@ -100,6 +100,7 @@ class Sampler::Work {
   void take_look(model::Snapshot snapshot) {
     looked_at_ = Clock::now();
     ++looks_;
+    keep_identity(snapshot_, snapshot);
     const bool is_other = keys_of(snapshot) != keys_of(snapshot_);
     if (is_other) driver_.reset();
     snapshot_ = std::move(snapshot);

@@ -21,9 +21,11 @@ from ports import free_port  # noqa: E402
 BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
 
 
-class Watching(unittest.TestCase):
+class Daemon(unittest.TestCase):
+    MACHINE = ("lab-4x3090", "--processes", "4")
+
     def setUp(self):
-        self.shell, self.variables = switch_on(BERTH, "lab-4x3090", "--processes", "4")
+        self.shell, self.variables = switch_on(BERTH, *self.MACHINE)
         self.addCleanup(switch_off, self.shell)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -58,6 +60,8 @@ class Watching(unittest.TestCase):
     def berth(self, *words):
         return subprocess.run([BERTH, *words], env=self.variables, capture_output=True, text=True, timeout=100)
 
+
+class Watching(Daemon):
     def test_the_page_is_for_everybody_and_what_it_shows_for_who_has_the_token(self):
         answer, page = self.get("/", token=False)
         self.assertEqual(answer.status, 200)
@@ -169,6 +173,26 @@ class Watching(unittest.TestCase):
             self.assertEqual(self.get("/metrics")[0].status, 200)
         self.assertLess(time.monotonic() - begin, 60)
         self.assertEqual(self.berth("jobs").returncode, 0)
+
+
+class LostDevice(Daemon):
+    MACHINE = ("dgx-h100-8", "--fault", "lost:5@8")
+
+    def test_a_lost_gpu_has_one_alert_that_stays_and_its_uuid(self):
+        def alerts():
+            return json.loads(self.berth("alerts", "--json").stdout)["alerts"]
+
+        self.assertTrue(wait_until(alerts, 60))
+        begun = alerts()
+        self.assertEqual([one["rule"] for one in begun], ["device_down"])
+        self.assertEqual(begun[0]["device"], 5)
+        end = time.monotonic() + 13  # two full looks, which no longer find the uuid
+        while time.monotonic() < end:
+            self.assertEqual(alerts(), begun)
+            time.sleep(0.2)
+        _, text = self.get("/metrics")
+        self.assertIn(f'berth_device_up{{device="5",uuid="{begun[0]["uuid"]}"}} 0', text)
+        self.assertTrue(begun[0]["uuid"].startswith("GPU-"))
 
 
 if __name__ == "__main__":
