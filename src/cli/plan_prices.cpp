@@ -133,14 +133,161 @@ const std::string& old_price_note() {
   return note;
 }
 
-struct Way {
+struct RentRow {
   const char* key;
   const char* title;
   Terms terms;
 };
-constexpr Way kWays[] = {{"on_demand", msgid("rent on demand"), Terms::kOnDemand},
-                         {"reserved", msgid("rent reserved"), Terms::kReserved},
-                         {"spot", msgid("rent spot, may be stopped"), Terms::kSpot}};
+constexpr RentRow kRentRows[] = {{"on_demand", msgid("rent on demand"), Terms::kOnDemand},
+                                 {"reserved", msgid("rent reserved"), Terms::kReserved},
+                                 {"spot", msgid("rent spot, may be stopped"), Terms::kSpot}};
+
+std::string candidates_json(const plan::Model& model, const plan::Prices& prices, double safe,
+                            const std::vector<Candidate>& candidates) {
+  output::JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.text_field("model", model.name);
+  json.field("safe_bytes", static_cast<std::uint64_t>(std::min(safe, 1e18)));
+  json.field("currency", prices.currency);
+  json.rows("gpus", candidates, [&](const Candidate& one) {
+    json.field("name", one.gpu.name);
+    json.field("memory_bytes", static_cast<std::uint64_t>(one.gpu.memory_bytes));
+    json.field("power_watts", one.gpu.power_watts);
+    json.field("most_tokens_per_second", one.tokens_per_second);
+    json.key("rent");
+    write_rent(json, one.rent);
+    json.key("card");
+    write_card(json, one.card);
+  });
+  json.close('}');
+  return json.finish();
+}
+
+std::string candidates_text(const plan::Prices& prices, double safe,
+                            const std::vector<Candidate>& candidates,
+                            const output::Terminal& terminal) {
+  if (candidates.empty()) {
+    return text("No single GPU of the catalogue holds it.") + "\n";
+  }
+  output::Table table({{std::string(tr("GPU")), false, 12},
+                       {std::string(tr("memory")), true},
+                       {std::string(tr("power")), true, 0, 2},
+                       {std::string(tr("tokens/s, at most")), true},
+                       {fmt::format("{}/h", prices.currency), true},
+                       {std::string(tr("instance")), false, 12, 1},
+                       {std::string(tr("date"))},
+                       {text("{} to buy", prices.currency), true},
+                       {std::string(tr("date"))}});
+  for (std::size_t i = 0; i < candidates.size() && i < kMostRows; ++i) {
+    const Candidate& one = candidates[i];
+    table.add({one.gpu.name, show_bytes(static_cast<std::uint64_t>(one.gpu.memory_bytes)),
+               one.gpu.power_watts ? fmt::format("{:.0f} W", *one.gpu.power_watts) : "-",
+               one.tokens_per_second ? fmt::format("{:.0f}", *one.tokens_per_second) : "-",
+               one.rent ? money(one.rent->per_hour) : "-", one.rent ? instance_of(*one.rent) : "-",
+               one.rent ? date_of(one.rent->instance->source) : "-",
+               one.card != nullptr ? money(one.card->price) : "-",
+               one.card != nullptr ? date_of(one.card->source) : "-"});
+  }
+  std::string out = text("GPUs with at least {} (the safe bound), cheapest first:",
+                         show_bytes(static_cast<std::uint64_t>(std::min(safe, 1e18)))) +
+                    "\n" + table.render(terminal);
+  if (candidates.size() > kMostRows)
+    out += text("{} more: --json", candidates.size() - kMostRows) + "\n";
+  out += tr(
+      "tokens/s, at most: what bandwidth or arithmetic allows, by the vendor's figures; programs "
+      "reach less.");
+  return out + "\n" + old_price_note();
+}
+
+struct Cost {
+  plan::Gpu gpu;
+  plan::Prices prices;
+  double count = 1, hours_per_month = 0, months = 0;
+  plan::Purchase purchase;
+  const plan::Card* card = nullptr;  // in `prices`; nullptr: none
+  bool has_own_price = false, has_price = false, has_power = false;
+};
+
+std::optional<double> break_even(const Cost& cost, const std::optional<plan::Rent>& rent) {
+  if (!cost.has_price || !rent) return std::nullopt;
+  return plan::break_even_months(cost.purchase, rent->per_hour * cost.hours_per_month);
+}
+
+std::string cost_json(const Cost& cost) {
+  output::JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.field("gpu", cost.gpu.name);
+  json.field("gpus", static_cast<int>(cost.count));
+  json.field("hours_per_month", cost.hours_per_month);
+  json.field("months", cost.months);
+  json.field("currency", cost.prices.currency);
+  json.key("rent");
+  json.open('{');
+  for (const RentRow& way : kRentRows) {
+    const auto rent = plan::cheapest(cost.prices, cost.gpu.name, cost.count, way.terms);
+    json.key(way.key);
+    write_rent(json, rent);
+    json.field(fmt::format("{}_break_even_months", way.key), break_even(cost, rent));
+  }
+  json.close('}');
+  json.key("buy");
+  json.open('{');
+  json.field("price", cost.has_price ? std::optional(cost.purchase.price) : std::nullopt);
+  json.field("power_per_month",
+             cost.has_power ? std::optional(cost.purchase.power_per_month) : std::nullopt);
+  json.key("card");
+  write_card(json, cost.has_own_price ? nullptr : cost.card);
+  json.close('}');
+  json.close('}');
+  return json.finish();
+}
+
+std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
+  const std::string period = text("{:.0f} months", cost.months);
+  output::Table table({{std::string(tr("way"))},
+                       {fmt::format("{}/h", cost.prices.currency), true},
+                       {text("a month"), true},
+                       {period, true},
+                       {std::string(tr("buying pays after")), true},
+                       {std::string(tr("instance")), false, 12},
+                       {std::string(tr("date"))}});
+  for (const RentRow& way : kRentRows) {
+    const auto rent = plan::cheapest(cost.prices, cost.gpu.name, cost.count, way.terms);
+    if (!rent) {
+      table.add({std::string(tr(way.title)), std::string(tr("unknown")), "-", "-", "-", "-", "-"});
+      continue;
+    }
+    const double month = rent->per_hour * cost.hours_per_month;
+    const auto even = break_even(cost, rent);
+    table.add({std::string(tr(way.title)), money(rent->per_hour), money(month),
+               money(month * cost.months),
+               even             ? text("{:.1f} months", *even)
+               : cost.has_price ? std::string(tr("never"))
+                                : "-",
+               instance_of(*rent), date_of(rent->instance->source)});
+  }
+  table.add(
+      {std::string(tr("buy")), "-", cost.has_power ? money(cost.purchase.power_per_month) : "-",
+       cost.has_price ? money(cost.purchase.price + cost.months * cost.purchase.power_per_month)
+                      : std::string(tr("unknown")),
+       "-", "-",
+       cost.has_own_price     ? std::string(tr("your price"))
+       : cost.card != nullptr ? date_of(cost.card->source)
+                              : "-"});
+  std::string out = text("{} × {}, {:.0f} hours a month, in {}", cost.count, cost.gpu.name,
+                         cost.hours_per_month, cost.prices.currency) +
+                    "\n" + table.render(terminal);
+  if (!cost.has_price)
+    out += tr("The price of this GPU is not known: --card-price PRICE."), out += "\n";
+  out += cost.has_power
+             ? tr("Buying: cards and their power at full load. Not included: server, space, "
+                  "cooling, work.")
+             : tr("Buying: cards only (--power-price adds power). Not included: server, "
+                  "space, cooling, work.");
+  return out + "\n" + old_price_note();
+}
 
 }  // namespace
 
@@ -164,59 +311,8 @@ Result<int> plan_gpu(const Context& context) {
     one.gpu = std::move(gpu);
   }
   std::stable_sort(candidates.begin(), candidates.end(), is_cheaper);
-  if (context.json) {
-    output::JsonWriter json;
-    json.open('{');
-    json.field("schema", 1);
-    json.text_field("model", model->name);
-    json.field("safe_bytes", static_cast<std::uint64_t>(std::min(safe, 1e18)));
-    json.field("currency", prices->currency);
-    json.rows("gpus", candidates, [&](const Candidate& one) {
-      json.field("name", one.gpu.name);
-      json.field("memory_bytes", static_cast<std::uint64_t>(one.gpu.memory_bytes));
-      json.field("power_watts", one.gpu.power_watts);
-      json.field("most_tokens_per_second", one.tokens_per_second);
-      json.key("rent");
-      write_rent(json, one.rent);
-      json.key("card");
-      write_card(json, one.card);
-    });
-    json.close('}');
-    context.out(json.finish());
-    return 0;
-  }
-  if (candidates.empty()) {
-    context.out(text("No single GPU of the catalogue holds it.") + "\n");
-    return 0;
-  }
-  output::Table table({{std::string(tr("GPU")), false, 12},
-                       {std::string(tr("memory")), true},
-                       {std::string(tr("power")), true, 0, 2},
-                       {std::string(tr("tokens/s, at most")), true},
-                       {fmt::format("{}/h", prices->currency), true},
-                       {std::string(tr("instance")), false, 12, 1},
-                       {std::string(tr("date"))},
-                       {text("{} to buy", prices->currency), true},
-                       {std::string(tr("date"))}});
-  for (std::size_t i = 0; i < candidates.size() && i < kMostRows; ++i) {
-    const Candidate& one = candidates[i];
-    table.add({one.gpu.name, show_bytes(static_cast<std::uint64_t>(one.gpu.memory_bytes)),
-               one.gpu.power_watts ? fmt::format("{:.0f} W", *one.gpu.power_watts) : "-",
-               one.tokens_per_second ? fmt::format("{:.0f}", *one.tokens_per_second) : "-",
-               one.rent ? money(one.rent->per_hour) : "-", one.rent ? instance_of(*one.rent) : "-",
-               one.rent ? date_of(one.rent->instance->source) : "-",
-               one.card != nullptr ? money(one.card->price) : "-",
-               one.card != nullptr ? date_of(one.card->source) : "-"});
-  }
-  std::string out = text("GPUs with at least {} (the safe bound), cheapest first:",
-                         show_bytes(static_cast<std::uint64_t>(std::min(safe, 1e18)))) +
-                    "\n" + table.render(context.out_terminal);
-  if (candidates.size() > kMostRows)
-    out += text("{} more: --json", candidates.size() - kMostRows) + "\n";
-  out += tr(
-      "tokens/s, at most: what bandwidth or arithmetic allows, by the vendor's figures; programs "
-      "reach less.");
-  context.out(out + "\n" + old_price_note());
+  context.out(context.json ? candidates_json(*model, *prices, safe, candidates)
+                           : candidates_text(*prices, safe, candidates, context.out_terminal));
   return 0;
 }
 
@@ -230,7 +326,7 @@ Result<int> plan_cost(const Context& context) {
   if (!gpu) return std::move(gpu).error();
   if (*named == "here")
     if (auto known = plan::find_gpu(gpu->name)) gpu = std::move(known);
-  const auto prices = prices_for(arguments);
+  auto prices = prices_for(arguments);
   if (!prices) return prices.error();
   const auto gpus = amount(arguments, "--gpus", 1, 1024);
   if (!gpus) return gpus.error();
@@ -243,89 +339,26 @@ Result<int> plan_cost(const Context& context) {
   const auto card_price = amount(arguments, "--card-price", 0, 1e9);
   if (!card_price) return card_price.error();
 
-  const double count = std::ceil(*gpus), hours_per_month = *hours * kDaysPerMonth;
-  const plan::Card* card = plan::card_of(*prices, gpu->name);
-  const bool has_own_price = arguments.has("--card-price");
-  const bool has_price = has_own_price || card != nullptr;
-  const bool has_power = arguments.has("--power-price") && gpu->power_watts.has_value();
-  plan::Purchase purchase;
-  purchase.price = count * (has_own_price ? *card_price : card != nullptr ? card->price : 0);
-  if (has_power)
-    purchase.power_per_month = count * *gpu->power_watts / 1000 * hours_per_month * *power_price;
-
-  const auto break_even = [&](const std::optional<plan::Rent>& rent) {
-    return has_price && rent ? plan::break_even_months(purchase, rent->per_hour * hours_per_month)
-                             : std::nullopt;
-  };
-  if (context.json) {
-    output::JsonWriter json;
-    json.open('{');
-    json.field("schema", 1);
-    json.field("gpu", gpu->name);
-    json.field("gpus", static_cast<int>(count));
-    json.field("hours_per_month", hours_per_month);
-    json.field("months", *months);
-    json.field("currency", prices->currency);
-    json.key("rent");
-    json.open('{');
-    for (const Way& way : kWays) {
-      const auto rent = plan::cheapest(*prices, gpu->name, count, way.terms);
-      json.key(way.key);
-      write_rent(json, rent);
-      json.field(fmt::format("{}_break_even_months", way.key), break_even(rent));
-    }
-    json.close('}');
-    json.key("buy");
-    json.open('{');
-    json.field("price", has_price ? std::optional(purchase.price) : std::nullopt);
-    json.field("power_per_month",
-               has_power ? std::optional(purchase.power_per_month) : std::nullopt);
-    json.key("card");
-    write_card(json, has_own_price ? nullptr : card);
-    json.close('}');
-    json.close('}');
-    context.out(json.finish());
-    return 0;
-  }
-  const std::string period = text("{:.0f} months", *months);
-  output::Table table({{std::string(tr("way"))},
-                       {fmt::format("{}/h", prices->currency), true},
-                       {text("a month"), true},
-                       {period, true},
-                       {std::string(tr("buying pays after")), true},
-                       {std::string(tr("instance")), false, 12},
-                       {std::string(tr("date"))}});
-  for (const Way& way : kWays) {
-    const auto rent = plan::cheapest(*prices, gpu->name, count, way.terms);
-    if (!rent) {
-      table.add({std::string(tr(way.title)), std::string(tr("unknown")), "-", "-", "-", "-", "-"});
-      continue;
-    }
-    const double month = rent->per_hour * hours_per_month;
-    const auto even = break_even(rent);
-    table.add({std::string(tr(way.title)), money(rent->per_hour), money(month),
-               money(month * *months),
-               even        ? text("{:.1f} months", *even)
-               : has_price ? std::string(tr("never"))
-                           : "-",
-               instance_of(*rent), date_of(rent->instance->source)});
-  }
-  table.add({std::string(tr("buy")), "-", has_power ? money(purchase.power_per_month) : "-",
-             has_price ? money(purchase.price + *months * purchase.power_per_month)
-                       : std::string(tr("unknown")),
-             "-", "-",
-             has_own_price     ? std::string(tr("your price"))
-             : card != nullptr ? date_of(card->source)
-                               : "-"});
-  std::string out = text("{} × {}, {:.0f} hours a month, in {}", count, gpu->name, hours_per_month,
-                         prices->currency) +
-                    "\n" + table.render(context.out_terminal);
-  if (!has_price) out += tr("The price of this GPU is not known: --card-price PRICE."), out += "\n";
-  out += has_power ? tr("Buying: cards and their power at full load. Not included: server, space, "
-                        "cooling, work.")
-                   : tr("Buying: cards only (--power-price adds power). Not included: server, "
-                        "space, cooling, work.");
-  context.out(out + "\n" + old_price_note());
+  Cost cost{std::move(*gpu),
+            std::move(*prices),
+            std::ceil(*gpus),
+            *hours * kDaysPerMonth,
+            *months,
+            {},
+            nullptr,
+            false,
+            false,
+            false};
+  cost.card = plan::card_of(cost.prices, cost.gpu.name);
+  cost.has_own_price = arguments.has("--card-price");
+  cost.has_price = cost.has_own_price || cost.card != nullptr;
+  cost.has_power = arguments.has("--power-price") && cost.gpu.power_watts.has_value();
+  if (cost.has_price)
+    cost.purchase.price = cost.count * (cost.has_own_price ? *card_price : cost.card->price);
+  if (cost.has_power)
+    cost.purchase.power_per_month =
+        cost.count * *cost.gpu.power_watts / 1000 * cost.hours_per_month * *power_price;
+  context.out(context.json ? cost_json(cost) : cost_text(cost, context.out_terminal));
   return 0;
 }
 
