@@ -38,8 +38,8 @@ def settings(environment, *words):
 
 
 def words_for(name):
-    """A job without options would wait where all GPUs are busy; one that names a GPU does not."""
-    return ["--devices", "0"] if name == "two-nodes" else []
+    """A job without options would wait where all GPUs are busy or their users are not known; one that names a GPU does not."""
+    return ["--devices", "0"] if name in ("two-nodes", "tpu-v4") else []
 
 
 def applied(document, environment):

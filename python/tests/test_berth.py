@@ -148,12 +148,12 @@ class OneGpu(OnAMachine):
                 except berth.InvalidRequest:
                     print('in use')
             """
-        hint = "ask for more where the job begins: berth.lease(gpus=2)"
+        hint = "request more when the job starts: berth.lease(gpus=2)"
         self.assertEqual(self.prints(code), f"True 0\n0 True\nE0421 {hint}\n{hint}\nin use\n")
         # The job of a shell is not begun in Python.
         inside = "import berth\ntry: berth.lease(gpus=2).__enter__()\nexcept berth.Refused as problem: print(problem.hint)"
         done = self.run_berth("run", "--gpus", "1", "--report", "none", "--", sys.executable, "-c", inside)
-        self.assertEqual(done.stdout, "ask for more where the job begins: berth lease --gpus 2\n", done.stderr)
+        self.assertEqual(done.stdout, "request more when the job starts: berth lease --gpus 2\n", done.stderr)
 
     def test_a_framework_that_is_not_there_is_named(self):
         code = """
