@@ -105,7 +105,7 @@ std::vector<Row> bad_machines() {
       {with("\"580.95.05\"", "\"new\""), "E0605", "3", "driver version"},
       {with("\"13.0\"", "\"13\""), "E0605", "3", "CUDA version"},
       {plus("kernel_driver = \"../x\""), "E0605", "6", "kernel_driver"},
-      {plus("local_cpus = [\"a\"]"), "E0605", "6", "processors"},
+      {plus("local_cpus = [\"a\"]"), "E0605", "6", "CPU cores"},
       {plus("numa = [0, 1]"), "E0605", "6", "numa"},
       {plus("unsupported = [\"colour\"]"), "E0605", "6", "colour"},
       {plus("power_idle_watts = 72"), "E0605", "6", "power_idle_watts"},
