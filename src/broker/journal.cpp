@@ -136,8 +136,6 @@ bool make_tables(sqlite3* database) {
          set_format(database) && execute(database, "COMMIT");
 }
 
-constexpr std::string_view kOpened = "opened";  // the key of the mark; see Parts::mark
-
 std::string_view bytes_of(sqlite3_value* value) {
   const auto* bytes = ::sqlite3_value_blob(value);
   return {static_cast<const char*>(bytes), static_cast<std::size_t>(::sqlite3_value_bytes(value))};
@@ -178,14 +176,6 @@ bool upgrade_tables(sqlite3* database) {
 }  // namespace
 
 struct Journal::Parts {
-  Parts() = default;
-  Parts(const Parts&) = delete;
-  Parts& operator=(const Parts&) = delete;
-  /// Closing deletes the WAL only if the mark of open() could be removed before.
-  ~Parts() {
-    if (moves_wal && !mark("0")) move_wal_at_the_end(false);
-  }
-
   std::string file;
   std::int64_t format = 0;    // format of the existing file; 0: none
   std::int64_t revision = 0;  // of the last written record
@@ -194,7 +184,6 @@ struct Journal::Parts {
   Descriptor wal;
   std::optional<Salvage> salvaged;
   bool is_damaged = false;
-  bool moves_wal = false;             // when closed
   std::string copies;                 // folder of its copies
   std::unique_ptr<JournalCopy> copy;  // a copy in progress
   std::string copied_day;             // the last day with a copy or a failed attempt
@@ -323,38 +312,8 @@ struct Journal::Parts {
                  "berth --version"};
   }
 
-  /// While a broker has the journal open, the database says so. If it still does and there is no
-  /// WAL, the WAL was deleted after the broker was killed.
-  bool mark(std::string_view opened) {
-    set.bind(1, kOpened);
-    return put(set, "value", kOpened, opened, true);
-  }
-
-  bool is_marked() {
-    get.bind(1, kOpened);
-    return get.only_text() == "1";
-  }
-
-  void mark_open() {
-    if (mark("1"))
-      ::sqlite3_wal_checkpoint_v2(database.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
-                                  nullptr);
-  }
-
-  /// Every job may have changed since.
-  [[nodiscard]] Salvage without_wal() const {
-    Salvage all;
-    all.is_wal_missing = true;
-    Statement ids(database.get(), "SELECT id FROM job ORDER BY id");
-    while (ids && ids.step() == SQLITE_ROW)
-      all.stale.push_back(static_cast<model::JobId>(ids.number(0)));
-    all.jobs = all.stale.size();
-    return all;
-  }
-
   /// Whether closing moves the WAL into the database. Only safe once the whole WAL could be read.
   void move_wal_at_the_end(bool move) {
-    moves_wal = move;
     ::sqlite3_db_config(database.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, move ? 0 : 1, nullptr);
   }
 };
@@ -375,7 +334,6 @@ Result<Journal> Journal::open(const std::string& folder) {
   const std::string whole = without_links(folder), file = whole + "/journal.db";
   const std::string copies = whole + "/copies";
   finish_salvage(file);
-  const bool had_wal = ::access((file + "-wal").c_str(), F_OK) == 0;
   std::optional<Salvage> salvaged;
   const auto salvage = [&]() -> Status {
     auto done = salvage_journal(file, copies, kFormat);
@@ -390,9 +348,7 @@ Result<Journal> Journal::open(const std::string& folder) {
     Status opened = parts->open(whole);
     if ((opened && parts->is_sound()) || (!opened && !parts->is_damaged) || salvaged) {
       if (!opened) return std::move(opened).error();
-      if (!salvaged && !had_wal && parts->is_marked()) salvaged = parts->without_wal();
       parts->salvaged = std::move(salvaged);
-      parts->mark_open();
       return Journal(std::move(parts));
     }
     parts.reset();  // releases SQLite's locks

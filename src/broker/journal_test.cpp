@@ -195,31 +195,6 @@ TEST_CASE("a journal of an earlier format is copied, and then upgraded") {
   CHECK(std::filesystem::exists(folder.path + "/copies/before-format-3.db"));
 }
 
-TEST_CASE("a WAL that was deleted after a kill is noticed, and every job may be stale") {
-  Folder folder, killed;
-  const auto first = job(7), second = job(8);
-  {
-    auto journal = Journal::open(folder.path);
-    REQUIRE(journal);
-    CHECK(journal->write({&first}));
-    CHECK(journal->jobs());
-  }
-  {
-    auto journal = Journal::open(folder.path);
-    REQUIRE(journal);
-    CHECK_FALSE(journal->salvaged());  // a broker that ends as usual leaves no WAL
-    CHECK(journal->write({&second}));
-    std::filesystem::copy(folder.path + "/journal.db", killed.path + "/journal.db");
-    CHECK(journal->jobs());
-  }
-  auto journal = Journal::open(killed.path);
-  REQUIRE(journal);
-  REQUIRE(journal->salvaged());
-  CHECK(journal->salvaged()->is_wal_missing);
-  CHECK(journal->salvaged()->stale == std::vector<berth::model::JobId>{7});
-  CHECK(Journal::open(folder.path)->jobs()->size() == 2);
-}
-
 TEST_CASE("a disk that is full refuses the change and keeps what was confirmed") {
   const Folder folder;
   const pid_t child = ::fork();

@@ -16,7 +16,6 @@ struct Salvage {
   std::size_t jobs = 0;             // number of saved jobs
   std::vector<model::JobId> stale;  // saved, but their newest state may be lost; ascending
   std::vector<model::JobId> lost;   // their records cannot be read; ascending
-  bool is_wal_missing = false;      // it was deleted; then nothing else was saved or replaced
   std::size_t nameless = 0;         // records without a readable number
 };
 

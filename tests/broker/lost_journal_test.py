@@ -127,24 +127,6 @@ class OwnBroker(Jobs, Machine):
         self.assertEqual(self.run_berth("wait", str(waits)).returncode, 0)
         self.assertTrue((self.folder / "ran").exists())
 
-    def test_a_deleted_wal_is_named_and_what_waited_is_held(self):
-        runs = self.queue("--gpus", "4", "--", "sleep", "1000")
-        waits = self.queue("--gpus", "1", "--", "touch", str(self.folder / "ran"))
-        self.kill_brokers()
-        self.run_berth("jobs")  # this broker moves the WAL into the database when it starts
-        self.queue("--hold", "--cpu", "--", "true")
-        self.kill_brokers()
-        self.lose("removed", "journal.db-wal")
-        said = self.run_berth("jobs")
-        self.assertRegex(said.stderr, "journal.db-wal is missing: .*E0945")
-        self.assertIn(f"held, because their last change may be lost: jobs {waits}", said.stderr)
-        jobs = {one["id"]: one["state"] for one in json.loads(self.run_berth("jobs", "--json").stdout)["jobs"]}
-        self.assertEqual((jobs[runs], jobs[waits]), ("running", "held"))
-        self.run_berth("cancel", str(runs))
-        self.run_berth("release", str(waits))
-        self.assertEqual(self.run_berth("wait", str(waits)).returncode, 0)
-        self.assertTrue((self.folder / "ran").exists())
-
     def test_what_nobody_knows_is_moved_and_named(self):
         good, bad, runs = self.begin()
         for copy in self.state.glob("copies/*"):
