@@ -609,12 +609,7 @@ std::set<JobId> Execution::mend_stale(std::vector<Job>& jobs, const broker::Salv
       changed.insert(job.id);
     }
   }
-  if (salvaged.is_wal_missing)
-    notice("E0945",
-           text("the file journal.db-wal is missing: changes since the last broker started may be "
-                "lost"),
-           "berth jobs --all");
-  else if (!salvaged.folder.empty())
+  if (!salvaged.folder.empty())
     notice("E0945",
            text("the journal was damaged: {} jobs were saved, and the damaged files are in {}",
                 salvaged.jobs, printable(salvaged.folder)),

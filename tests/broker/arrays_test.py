@@ -53,7 +53,7 @@ class Arrays(Machine):
         self.assertEqual(several.returncode, 2)
         self.assertIn("E0935", several.stderr)
         self.assertIn("E0901", self.run_berth("why", f"{array}_7").stderr)
-        self.assertEqual(self.says("cancel", array), f"array {array}: 4 cancelled, 2 told to end\n")
+        self.assertEqual(self.says("cancel", array), f"array {array}: 4 cancelled, 2 sent the signal to end\n")
         self.assertTrue(wait_until(lambda: {job["state"] for job in self.document("jobs")["jobs"]} == {"cancelled"}))
 
     def test_what_is_released_starts_from_its_beginning(self):
