@@ -444,8 +444,8 @@ CUresult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total) {
   if (result != CUDA_SUCCESS || free_bytes == nullptr || total == nullptr) return result;
   const int place = place_of(here().device);
   if (place < 0) return result;
-  // A program that has waited for another process expects that one's memory to be free.
-  wire::bury_the_dead(*region()->usage);
+  // After a program has waited for another process, that process's memory must count as free.
+  if (wire::places_of(*region()->usage) > 1) wire::bury_the_dead(*region()->usage);
   const std::uint64_t limit = memory_limit(place),
                       used = wire::sum_of(*region()->usage, static_cast<std::uint32_t>(place)).used;
   const std::uint64_t left = limit > used ? limit - used : 0;

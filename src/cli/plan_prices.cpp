@@ -125,12 +125,12 @@ std::string instance_of(const plan::Rent& rent) {
   return out;
 }
 
-const std::string& old_price_note() {
-  static const std::string note =
-      text("old: the price is older than {} days. No price here is live; --prices FILE uses yours.",
-           plan::kOldPriceDays) +
-      "\n";
-  return note;
+std::string old_price_note() {
+  return text(
+             "old: the price is older than {} days. No price here is live; --prices FILE uses "
+             "yours.",
+             plan::kOldPriceDays) +
+         "\n";
 }
 
 struct RentRow {
@@ -293,6 +293,10 @@ std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
 
 Result<int> plan_gpu(const Context& context) {
   const Arguments& arguments = context.arguments;
+  if (arguments.has("--gpu"))
+    return Error{ErrorCode::kInvalidArgument, "E0974",
+                 text("plan gpu looks at every GPU: leave out --gpu, or use plan fit"),
+                 "berth help plan"};
   const auto model = planned_model(arguments);
   if (!model) return model.error();
   const auto work = planned_work(arguments);

@@ -47,6 +47,15 @@ PriceSource source_in(TomlTable& row, const std::vector<NamedSource>& known) {
   return own;
 }
 
+Status use_catalogue_name(std::string& name, const std::string& origin) {
+  auto gpu = find_gpu(name);
+  if (!gpu)
+    return Error{ErrorCode::kInvalidArgument, "E0977",
+                 printable(origin) + ": " + gpu.error().message, gpu.error().hint};
+  name = gpu->name;
+  return Done{};
+}
+
 bool number_at(std::string_view text, int& into) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), into);
   return problem == std::errc() && end == text.data() + text.size();
@@ -56,7 +65,6 @@ bool number_at(std::string_view text, int& into) {
 
 Result<Prices> read_prices(std::string_view document, const std::string& origin) {
   Prices prices;
-  std::vector<std::string> gpus_named;
   const auto status = TomlTable::read(document, origin, "docs/plan.md", [&](TomlTable& file) {
     std::vector<NamedSource> sources;
     file.string("currency", prices.currency, true, 3);
@@ -91,18 +99,10 @@ Result<Prices> read_prices(std::string_view document, const std::string& origin)
     });
   });
   if (!status) return status.error();
-  for (std::string* name : [&] {
-         std::vector<std::string*> out;
-         for (Instance& one : prices.cloud) out.push_back(&one.gpu);
-         for (Card& one : prices.cards) out.push_back(&one.gpu);
-         return out;
-       }()) {
-    const auto gpu = find_gpu(*name);
-    if (!gpu)
-      return Error{ErrorCode::kInvalidArgument, "E0977",
-                   printable(origin) + ": " + gpu.error().message, gpu.error().hint};
-    *name = gpu->name;
-  }
+  for (Instance& one : prices.cloud)
+    if (auto named = use_catalogue_name(one.gpu, origin); !named) return named.error();
+  for (Card& one : prices.cards)
+    if (auto named = use_catalogue_name(one.gpu, origin); !named) return named.error();
   return prices;
 }
 
