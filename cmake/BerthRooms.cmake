@@ -18,7 +18,7 @@ file(WRITE "${PROJECT_BINARY_DIR}/generated/empty.cpp" "")
 # _FORTIFY_SOURCE, which release builds have, needs -O1.
 if(BERTH_SANITIZE)
   set(berth_test_optimisation -O0)
-  set(berth_test_seconds 400)  # a simulated day takes 75 s with sanitizers
+  set(berth_test_seconds 400)
 else()
   set(berth_test_optimisation -O1)
   set(berth_test_seconds 120)
