@@ -247,8 +247,8 @@ MESSAGES: Dict[str, str] = {
     "{} of the {} items": "{} 个条目（共 {} 个）",
     "the loss of {} is {:.6g}, and of their parts together {:.6g}: it depends on which items are together, or `count` does not count what it is a mean of":
         "{}的损失是 {:.6g}，而各份合起来是 {:.6g}：它取决于哪些条目在一起，或者 `count` 所数的不是它求平均的对象",
-    "count=lambda batch: (batch['labels'] != -100).sum(), with [:, 1:] for a model that shifts its labels, with class weights weight[batch['labels']].sum(); or {}":
-        "count=lambda batch: (batch['labels'] != -100).sum()，模型会移位标签时加 [:, 1:]，有类别权重时用 weight[batch['labels']].sum()；或者{}",
+    "count=lambda batch: (batch['labels'] != -100).sum(), with [:, 1:] for a model that shifts its labels, with class weights weight[batch['labels']].sum(); items that belong together as one row, x.unflatten(0, (-1, 4)); or {}":
+        "count=lambda batch: (batch['labels'] != -100).sum()，模型会移位标签时加 [:, 1:]，有类别权重时用 weight[batch['labels']].sum()；同组样本合成一行：x.unflatten(0, (-1, 4))；或者{}",
     "it draws random numbers per item, and parts draw different ones": "它为每一项抽取随机数，而各部分抽到的与整批不同",
     "whether the loss can be split was not checked: {}": "没有检查损失能否拆分：{}",
 
@@ -398,8 +398,8 @@ MESSAGES: Dict[str, str] = {
     "whether the gradient of the loss can be split was not checked: {}": "未检查损失的梯度能否拆分：{}",
     "the loss of {} items is that of their parts together, and its gradient is not ({:.2g} of it differs, most that of {}): it depends on which items are together, or `count` does not count what it is a mean of":
         "{} 个样本的损失等于各部分之和，但梯度不等（相对差 {:.2g}，差别最大的是 {}）：梯度取决于哪些样本在同一批中，或者 `count` 所数的不是它求平均的对象",
-    "count=lambda batch: (batch['labels'][:, 1:] != -100).sum() for a model that shifts its labels; compute values of the whole batch (normalised advantages, expert balance) before the step; or {}":
-        "模型会移位标签时用 count=lambda batch: (batch['labels'][:, 1:] != -100).sum()；在训练步之前对整批计算这些量（如优势归一化、专家负载均衡）；或{}",
+    "count=lambda batch: (batch['labels'][:, 1:] != -100).sum() for a model that shifts its labels; compute values of the whole batch (normalised advantages, expert balance) before the step; make items that belong together one row, x.unflatten(0, (-1, 4)); or {}":
+        "模型会移位标签时用 count=lambda batch: (batch['labels'][:, 1:] != -100).sum()；在训练步之前对整批计算这些量（如优势归一化、专家负载均衡）；同组样本合成一行：x.unflatten(0, (-1, 4))；或{}",
     "optimizer: the list is empty": "optimizer：列表为空",
     "outputs=True: the loss function gives a {} and not a loss and an output": "outputs=True：损失函数返回 {}，而不是一个损失和一个输出",
 

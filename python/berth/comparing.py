@@ -57,10 +57,16 @@ class Compared:
     tells: bool
     training: bool
     writes: List[str]
+    cancelled: float = 0.0  # a difference up to this may be rounding, if the loss is a sum of large terms that cancel
 
     @property
     def differs(self) -> bool:
         return math.isfinite(self.whole) and not abs(self.whole - self.parts) <= self.tolerance
+
+    @property
+    def may_be_rounding(self) -> bool:
+        """The losses differ by less than the rounding of terms of size 1, such as normalised advantages. Only gradients can tell."""
+        return self.differs and abs(self.whole - self.parts) <= self.cancelled
 
 
 @dataclasses.dataclass
@@ -180,7 +186,7 @@ def _both(trial: Trial, held: "_Aside") -> Optional[Compared]:
     relative = _tolerance(model, dtypes, dtype)
     largest = max(map(abs, found))
     tells = math.isfinite(one) and (not trial.mean or max(found) - min(found) > min(2 * relative, _ALIKE) * largest)
-    return Compared(one, sum(shares), relative * max(abs(one), sum(map(abs, shares)), 1e-6), tells, False, writes)
+    return Compared(one, sum(shares), relative * max(abs(one), sum(map(abs, shares)), 1e-6), tells, False, writes, relative)
 
 
 def computing_types(model: Any, dtypes: Any) -> Any:

@@ -257,7 +257,7 @@ def _check(step: Passes, parts: int, allowed: Tuple[str, str], known: EarlierSte
         check_batch_norm(step.model, allowed[0])
         check_hooks(step.model, allowed[1])
         tells = check_loss(step.model, step.loss_fn if step.outputs is None else step.loss_of, step.batch, parts, step.count, step.reduction, allowed,
-                           step if before is None or not each else None)
+                           step, before is None or not each)
     except Exception as why:
         problem = why
     said = step.together.most(0 if problem is None else _REFUSED)

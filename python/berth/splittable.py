@@ -107,9 +107,10 @@ def _some(found: List[str]) -> str:
 
 
 def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, count: Optional[Count], reduction: str,
-               allowed: Tuple[str, str], step: Any = None) -> bool:
-    """Refuses a loss that compares the items of a batch with each other: by its name, or because the losses of the parts do not add up. With a step,
-    gradients of some items are compared too. Returns False if the comparison says nothing about the next batch. Random state is restored.
+               allowed: Tuple[str, str], step: Any, first: bool) -> bool:
+    """Refuses a loss that compares the items of a batch with each other: by its name, or because the losses of the parts do not add up. The first time,
+    and if the losses differ by no more than rounding may, gradients of some items are compared too. Returns False if the comparison says nothing about
+    the next batch. Random state is restored.
     """
     if allowed[1] == "allow":
         return True
@@ -134,16 +135,21 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
             groups *= 2
             continue
         found = [one for one in each if one is not None]
-        different = next((one for one in found if one.differs), None)
+        different = next((one for one in found if one.differs and not one.may_be_rounding), None)
         if different is not None:
             _say_different(different, length, groups, allowed[1], hint)
             return True
+        rounded = next((one for one in found if one.may_be_rounding), None)
         _check_writes(sorted({name for one in found for name in one.writes}), allowed[0])
         tells = any(one.tells for one in found)
         try:
-            gradients = _check_gradients(step, model, loss_fn, batch, max(2, -(-length // parts)), count, reduction, (allowed[1], hint)) if step else tells
+            gradients = _check_gradients(step, model, loss_fn, batch, max(2, -(-length // parts)), count, reduction,
+                                         (allowed[1], hint)) if first or rounded else tells
         except NotFinite:
             return False  # the next step is compared instead
+        if rounded is not None and not gradients:  # nothing shows that it is rounding
+            _say_different(rounded, length, groups, allowed[1], hint)
+            return True
         if not tells and gradients is not None:
             tells = gradients
         if found and not tells and max(abs(one.whole) for one in found) >= 1e-6:
@@ -157,12 +163,15 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
 def _check_gradients(step: Any, model: Any, loss_fn: Callable[..., Any], batch: Any, items: int, count: Optional[Count], reduction: str,
                      allowed: Tuple[str, str]) -> Optional[bool]:
     """Whether the gradients would have shown a wrong count. None if nothing could be compared; this is then reported."""
-    sizes = [max(items, min(4, length_of(batch))), items]
+    length = length_of(batch)
+    sizes = [max(items, min(4, length)), items]
     while sizes[-1] > 2:
         sizes.append(max(2, sizes[-1] // 2))
     lack: Optional[Exception] = None
     found: Optional[ComparedGradients] = None
-    for size in dict.fromkeys(sizes):
+    todo = list(dict.fromkeys(sizes))
+    while todo:
+        size = todo.pop(0)
         try:
             found = compared_gradients(inner(model), loss_fn, batch, size, count, reduction, _is_norm, step.parameters(), step.hooks.off, step.scaled)
             lack = None
@@ -175,7 +184,8 @@ def _check_gradients(step: Any, model: Any, loss_fn: Callable[..., Any], batch: 
         except CannotCompare as why:
             lack = why.__cause__ if isinstance(why.__cause__, Exception) else why
             if not may_fit_later(lack):  # raises ContextLost
-                break
+                # Half of a part may be too little for a loss that takes items in groups; a whole part is not.
+                todo = [2 * items] if size < 2 * items <= length else []
         release_memory()
     if lack is not None and found is None:
         _unchecked(f"{type(lack).__name__}: {lack}")
@@ -194,7 +204,8 @@ def _say_other_gradient(found: ComparedGradients, allowed: Tuple[str, str]) -> N
     object_or(text("the loss of {} items is that of their parts together, and its gradient is not ({:.2g} of it differs, most that of {}): it depends on which items "
                    "are together, or `count` does not count what it is a mean of", found.items, found.error, found.worst), allowed[0],
               text("count=lambda batch: (batch['labels'][:, 1:] != -100).sum() for a model that shifts its labels; compute values of the whole batch "
-                   "(normalised advantages, expert balance) before the step; or {}", allowed[1]))
+                   "(normalised advantages, expert balance) before the step; make items that belong together one row, x.unflatten(0, (-1, 4)); or {}",
+                   allowed[1]))
 
 
 def _say_different(found: Compared, length: int, groups: int, allowed: str, hint: str) -> None:
@@ -206,7 +217,7 @@ def _say_different(found: Compared, length: int, groups: int, allowed: str, hint
     object_or(text("the loss of {} is {:.6g}, and of their parts together {:.6g}: it depends on which items are together, or `count` does "
                    "not count what it is a mean of", items, found.whole, found.parts), allowed,
               text("count=lambda batch: (batch['labels'] != -100).sum(), with [:, 1:] for a model that shifts its labels, with class weights "
-                   "weight[batch['labels']].sum(); or {}", hint))
+                   "weight[batch['labels']].sum(); items that belong together as one row, x.unflatten(0, (-1, 4)); or {}", hint))
 
 
 def _check_writes(names: List[str], allowed: str) -> None:

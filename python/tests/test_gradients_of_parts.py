@@ -92,6 +92,35 @@ class Refused(unittest.TestCase):
                 with self.assertWarns(berth.SplitWarning):
                     self.step(model, loss, count=count, in_batch="warn")
 
+    def test_groups_that_parts_hold_whole_are_accepted_although_their_loss_is_nothing_but_rounding(self):
+        def grouped(model, part):
+            """As GRPO: advantages are normalised in groups of four samples, and add up to zero."""
+            reward = part["reward"].reshape(-1, 4)
+            advantage = (reward - reward.mean(1, keepdim=True)) / (reward.std(1, keepdim=True) + 1e-4)
+            return -(ratio(model(part["x"].reshape(-1, 6)), {"action": part["action"].reshape(-1)}) * advantage.reshape(-1)).mean()
+
+        def by_name(model, part):
+            """The same for groups that are named, so that a cut group is not noticed."""
+            mine = (part["group"][:, None] == part["group"]).float()
+            mean = mine @ part["reward"] / mine.sum(1)
+            spread = (mine @ (part["reward"] - mean).square() / mine.sum(1)).sqrt()
+            return -(ratio(model(part["x"]), part) * (part["reward"] - mean) / (spread + 1e-4)).mean()
+        rows = {name: self.batch[name].unflatten(0, (-1, 4)) for name in ("x", "action", "reward")}
+        for count in (None, lambda part: len(part["x"])):
+            model = net()
+            grouped(model, rows).backward()
+            expected = [one.grad.clone() for one in model.parameters()]
+            for batch, parts in ((self.batch, 2), (self.batch, 4), (self.batch, 8), (self.batch, 16), (rows, 4), (rows, 3), (rows, 16)):
+                with self.subTest(parts=parts), warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    for _ in range(2):
+                        done = self.step(model, grouped, batch, parts=parts, count=count)
+                    self.assertEqual(done.parts, parts)
+                    for one, other in zip(model.parameters(), expected):
+                        torch.testing.assert_close(one.grad, other, rtol=1e-4, atol=1e-6)
+            with self.assertRaisesRegex(berth.NotSplittable, "unflatten"):
+                self.step(net(), by_name, {**self.batch, "group": torch.arange(64) // 4}, count=count)
+
     def test_a_scale_that_is_still_too_large_hides_nothing(self):
         class Scaler:
             """As torch's GradScaler in its first steps."""
