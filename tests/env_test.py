@@ -68,8 +68,6 @@ class Env(unittest.TestCase):
     def test_every_shell_gets_what_json_says(self):
         for name in ALL:
             for user in ({}, {"CUDA_VISIBLE_DEVICES": "0"}, {"OMP_NUM_THREADS": "3"}, {"JAX_PLATFORMS": HOSTILE}):
-                if name == "tpu-v4" and "CUDA_VISIBLE_DEVICES" in user:
-                    continue  # it allows no TPU
                 around = {**machine(name), **user}
                 expected = applied(settings(around, *words_for(name)), around)
                 for shell in SHELLS:

@@ -411,6 +411,13 @@ TEST_CASE("other vendors' variables are read as their runtimes read them") {
        machine({chip(), chip(), chip()}),
        {inherits(&Request::inherited_tpu, "2")},
        "2"},
+      {"a named TPU beside GPUs' variable", machine({chip()}), {cuda("0"), named("0")}, "0"},
+      {"and beside no GPU", machine({chip()}), {cuda("-1"), named("0")}, "0"},
+      {"a TPU that nobody names", machine({chip()}), {cuda("0")}, "cpu"},
+      {"a TPU that its own variable leaves out",
+       machine({chip(), chip()}),
+       {cuda("0"), inherits(&Request::inherited_tpu, "1"), named("0")},
+       "E0416"},
   });
 }
 

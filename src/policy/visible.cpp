@@ -242,9 +242,13 @@ Visible inherited_visibility(const model::Request& request, const model::Snapsho
   if (request.inherited_cuda && !amd_only) read_cuda(visible, request, snapshot);
   read_amd(visible, request, snapshot);
   if (request.inherited_ze) read_intel(visible, *request.inherited_ze, snapshot);
-  if (request.inherited_tpu && !request.inherited_tpu->empty())
+  const auto tpus = devices_of(snapshot, Vendor::kGoogle);
+  if (request.inherited_tpu && !request.inherited_tpu->empty()) {
     take(visible, "TPU_VISIBLE_CHIPS", *request.inherited_tpu,
-         read_list(devices_of(snapshot, Vendor::kGoogle), *request.inherited_tpu, false));
+         read_list(tpus, *request.inherited_tpu, false));
+  } else if (!request.devices.empty()) {
+    for (const Device* tpu : tpus) visible.units.push_back(whole(*tpu));
+  }
   return visible;
 }
 

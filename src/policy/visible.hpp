@@ -1,6 +1,7 @@
 // What the caller's environment allows: the devices in CUDA_VISIBLE_DEVICES and the variables of
 // other vendors, read as the vendor's runtime reads them. Pure. If any such variable is set, jobs
-// choose only from the devices it names; vendors without a set variable are excluded.
+// choose only from the devices it names; vendors without a set variable are excluded, except TPUs
+// that the user names: a variable of GPUs does not restrict TPUs.
 #pragma once
 
 #include <map>
