@@ -1,6 +1,7 @@
 #include "run/job_processes.hpp"
 
 #include <dirent.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,6 +50,12 @@ std::optional<double> kib_of(std::string_view lines, std::string_view key) {
 }
 
 }  // namespace
+
+std::chrono::nanoseconds processor_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 bool JobProcesses::contains(std::int64_t pid) const {
   return members_.find(static_cast<pid_t>(pid)) != members_.end();
@@ -101,10 +108,10 @@ void JobProcesses::look(Clock::time_point now) {
     const bool changed = stat->virtual_bytes != member.virtual_bytes;
     if (now < (changed ? member.soonest : member.latest)) continue;
     member.virtual_bytes = stat->virtual_bytes;
-    const auto begin = Clock::now();
+    const auto begin = processor_time();
     inspect(pid);
     // Spend at most 1 % of our time on reading maps, however large they are.
-    const auto cost = Clock::now() - begin;
+    const auto cost = processor_time() - begin;
     member.soonest = now + std::max<Clock::duration>(milliseconds(15), 100 * cost);
     member.latest = now + std::max<Clock::duration>(milliseconds(1000), 100 * cost);
   }
@@ -130,7 +137,7 @@ void JobProcesses::look(Clock::time_point now) {
 /// False if it has ended. The kernel walks all pages of the process for PSS, so this is done
 /// rarely; in between, the ratio of PSS to RSS is assumed to be constant.
 bool JobProcesses::weigh(pid_t pid, Member& member, Clock::time_point now) {
-  const auto begin = Clock::now();
+  const auto begin = processor_time();
   constexpr std::size_t kMostBytes = 4096;
   int problem = 0;
   const auto told =
@@ -141,7 +148,7 @@ bool JobProcesses::weigh(pid_t pid, Member& member, Clock::time_point now) {
   if (told && rss <= 0) return false;  // it is exiting and has no memory left
   if (rss > 0 && pss >= 0) member.own_part = std::min(1.0, pss / rss);
   member.weigh_at =
-      now + std::max<Clock::duration>(milliseconds(200), 100 * (Clock::now() - begin));
+      now + std::max<Clock::duration>(milliseconds(200), 100 * (processor_time() - begin));
   return true;
 }
 

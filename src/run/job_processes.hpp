@@ -17,6 +17,10 @@
 
 namespace berth::run {
 
+/// Processor time of the calling thread. The cost of a look is measured with it: wall time would
+/// also count the time that a busy machine lets us wait, and looks would become rare.
+[[nodiscard]] std::chrono::nanoseconds processor_time();
+
 class JobProcesses {
  public:
   using Clock = std::chrono::steady_clock;

@@ -6,9 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 using namespace berth::run;
 
@@ -106,6 +108,14 @@ TEST_CASE("a real child is seen with what it has loaded") {
   job.look(JobProcesses::Clock::now());
   CHECK_FALSE(job.contains(child));
   CHECK(job.looks() == 2);
+}
+
+TEST_CASE("time that this thread waits, as on a busy machine, is no cost of a look") {
+  const auto begin = processor_time();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto waited = processor_time() - begin;
+  CHECK(waited < std::chrono::milliseconds(100));
+  while (processor_time() - begin < waited + std::chrono::milliseconds(1)) continue;  // it counts
 }
 
 TEST_CASE("pages that forked children share count once, and one process is as large as it is") {

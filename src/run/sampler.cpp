@@ -81,6 +81,7 @@ void Sampler::look() {
   if (!processes_ || now < due_) return;
   longest_gap_ = std::max(longest_gap_, now - last_look_);
   last_look_ = now;
+  const auto begin = processor_time();
   processes_->look(now);
   const auto& nodes = processes_->gpu_files().nodes;
   if (!nodes_seen_ && std::any_of(nodes.begin(), nodes.end(), is_nvidia_node)) {
@@ -88,7 +89,7 @@ void Sampler::look() {
     samples_before_nodes_ = driver_samples_;
   }
   // Sample more often in the first second, for short programs. Never use more than 2 % of one core.
-  const auto cost = Clock::now() - now;
+  const auto cost = processor_time() - begin;
   const auto interval = now - start_ < milliseconds(1000) ? milliseconds(20) : kInterval;
   due_ = now + std::max<Clock::duration>(interval, 50 * cost);
   if (!sysfs_.empty() && now >= sysfs_due_) take_sysfs_samples(Clock::now());

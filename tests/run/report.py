@@ -13,6 +13,7 @@ from support import BERTH, HERE, PYTHON, environment, main, run, wait_until
 KEYS = ["schema", "command", "name", "job", "engine", "started_at", "devices", "outcome", "wall_seconds", "cpu_seconds", "cores_used",
         "peak_rss_bytes", "peak_memory_method", "cpus", "threads", "reasons", "environment", "gpus_here", "access", "isolation", "gpu_use", "gpu_use_method", "looks",
         "libraries", "suggestions", "left_behind", "tries", "ranks", "notes"]
+WAITS = (1.5, 5, 15, 40)  # on a busy machine, the samples of a short job may miss its peak; they are at most 2 % of a core
 SHOW = "import os, json; print(json.dumps(dict(os.environ)))"
 
 
@@ -64,16 +65,23 @@ class Report(WithFile):
         self.assertGreaterEqual(self.read()["cpu_seconds"], 0.6)
 
     def test_memory_counts_all_processes(self):
-        eat = "import time; x = b'1' * 60_000_000; time.sleep(1.5)"
-        run("sh", "-c", f'{PYTHON} -c "{eat}" & {PYTHON} -c "{eat}"; wait', options=["--report", self.file])
-        self.assertGreaterEqual(self.read()["peak_rss_bytes"], 120_000_000)
+        for seconds in WAITS:
+            eat = f"import time; x = b'1' * 60_000_000; time.sleep({seconds})"
+            run("sh", "-c", f'{PYTHON} -c "{eat}" & {PYTHON} -c "{eat}"; wait', options=["--report", self.file])
+            peak = self.read()["peak_rss_bytes"]
+            if peak >= 120_000_000:
+                break
+        self.assertGreaterEqual(peak, 120_000_000)
 
     def test_memory_that_forked_children_share_counts_once(self):
-        fork = ("import os, time\nx = bytearray(os.urandom(1)) * 100_000_000\n"
-                "for i in range(8):\n    if os.fork() == 0:\n        y = b'1' * 5_000_000; time.sleep(3); os._exit(0)\n"
-                "for i in range(8): os.wait()")
-        run(PYTHON, "-c", fork, options=["--report", self.file])
-        report = self.read()
+        for seconds in WAITS:
+            fork = ("import os, time\nx = bytearray(os.urandom(1)) * 100_000_000\n"
+                    f"for i in range(8):\n    if os.fork() == 0:\n        y = b'1' * 5_000_000; time.sleep({seconds}); os._exit(0)\n"
+                    "for i in range(8): os.wait()")
+            run(PYTHON, "-c", fork, options=["--report", self.file])
+            report = self.read()
+            if report["peak_memory_method"] == "pss":
+                break
         self.assertEqual(report["peak_memory_method"], "pss")
         self.assertGreaterEqual(report["peak_rss_bytes"], 100_000_000)
         self.assertLess(report["peak_rss_bytes"], 400_000_000)  # 900 MB where each counts for itself
