@@ -90,7 +90,7 @@ class Real(unittest.TestCase):
         for backend in BACKENDS:
             with self.subTest(backend):
                 self.assertEqual(self.prints(backend, code), [
-                    "KerasAmp(precision='fp32', policy='float32', device='cpu', why=\"on a CPU less precision is mostly slower: 'bf16' to try\")",
+                    "KerasAmp(precision='fp32', policy='float32', device='cpu', why=\"lower precision is usually slower on a CPU: try 'bf16'\")",
                     "float32 float32 float32 Adam True", "mixed_bfloat16 bfloat16 float32 Adam True",
                     "mixed_float16 float16 float32 LossScaleOptimizer True", "True", "float32 float32 float32 Adam True", "E0570 E0570 E0570 E0003 "])
 
