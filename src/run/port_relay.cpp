@@ -15,6 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMostBytes = 1 << 18;  // buffered per direction
+constexpr milliseconds kNoDescriptor(100);   // pause after accept() failed for lack of descriptors
 
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};
@@ -83,6 +84,7 @@ std::uint16_t PortRelay::open(std::uint16_t target, int count) {
 
 void PortRelay::give_up() {
   listeners_.clear();
+  accept_again_.reset();
   connections_.remove_if([](const Connection& one) { return !one.rank_zero; });
 }
 
@@ -90,6 +92,7 @@ void PortRelay::close() {
   listeners_.clear();
   connections_.clear();
   waiting_since_.reset();
+  accept_again_.reset();
 }
 
 pollfd PortRelay::wish(int fd, const Way& in, const Way& out) {
@@ -102,7 +105,10 @@ pollfd PortRelay::wish(int fd, const Way& in, const Way& out) {
 }
 
 void PortRelay::add_waits(std::vector<pollfd>& waits) const {
-  for (const Listener& one : listeners_) waits.push_back({one.socket.get(), POLLIN, 0});
+  // A waiting connection that cannot be accepted would be reported again and again.
+  const bool pauses = accept_again_.has_value();
+  for (const Listener& one : listeners_)
+    waits.push_back({pauses ? -1 : one.socket.get(), POLLIN, 0});
   for (const Connection& one : connections_) {
     waits.push_back(wish(one.rank.get(), one.up, one.down));
     waits.push_back(wish(one.rank_zero.get(), one.down, one.up));
@@ -112,7 +118,13 @@ void PortRelay::add_waits(std::vector<pollfd>& waits) const {
 void PortRelay::accept_from(const Listener& listener) {
   for (;;) {
     Descriptor socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!socket) return;
+    if (!socket && errno == EINTR) continue;
+    if (!socket) {
+      const bool is_short =
+          errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (is_short) accept_again_ = Clock::now() + kNoDescriptor;
+      return;
+    }
     if (!make_ready(socket)) continue;
     Connection& one = connections_.emplace_back();
     one.rank = std::move(socket);
@@ -163,8 +175,10 @@ void PortRelay::act(const pollfd* first) {
     if ((at++)->revents != 0) take(one.rank.get(), one.up, one);
     if ((at++)->revents != 0) take(one.rank_zero.get(), one.down, one);
   }
+  const bool is_due = accept_again_ && Clock::now() >= *accept_again_;
+  if (is_due) accept_again_.reset();
   for (std::size_t i = 0; i < listeners_.size(); ++i)
-    if (first[i].revents != 0) accept_from(listeners_[i]);
+    if (is_due || first[i].revents != 0) accept_from(listeners_[i]);
   connect_waiting();
   for (Connection& one : connections_) {
     if (one.rank_zero) pass(one.rank_zero.get(), one.up, one);
@@ -178,7 +192,8 @@ void PortRelay::act(const pollfd* first) {
 }
 
 std::optional<PortRelay::Clock::time_point> PortRelay::next_try() const {
-  return waiting_since_ ? std::optional(next_try_) : std::nullopt;
+  if (!waiting_since_) return accept_again_;
+  return accept_again_ ? std::min(next_try_, *accept_again_) : next_try_;
 }
 
 }  // namespace berth::run

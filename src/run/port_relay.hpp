@@ -63,6 +63,7 @@ class PortRelay {
   std::list<Connection> connections_;
   std::optional<Clock::time_point> waiting_since_;
   Clock::time_point next_try_{};
+  std::optional<Clock::time_point> accept_again_;  // after accept() failed for lack of descriptors
 };
 
 }  // namespace berth::run
