@@ -1,11 +1,18 @@
-// `berth alerts`: the daemon's current alerts about devices.
+// `berth alerts`: the daemon's current alerts about devices; --test tries the ways to deliver them.
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/verbs.hpp"
 #include "client/lease.hpp"
+#include "output/json_writer.hpp"
 #include "output/table.hpp"
+#include "serve/alert_delivery.hpp"
+#include "serve/settings.hpp"
 
 namespace berth::cli {
 namespace {
@@ -28,9 +35,66 @@ std::string word_of(const std::string& severity) {
   return text("info");
 }
 
+struct Tried {
+  const serve::AlertTarget* target;
+  std::string problem;  // "": it was delivered
+};
+
+Result<int> try_targets(const Context& context) {
+  const auto file = context.arguments.value("--config");
+  const std::string path = file.value_or(serve::kSettingsFile);
+  const auto settings = serve::read_settings(path, file.has_value());
+  if (!settings) return settings.error();
+  if (settings->alerts.empty())
+    return Error{ErrorCode::kNotFound, "E0962",
+                 text("{} has no [[alerts]], so nothing is delivered", printable(path)),
+                 "berth help alerts"};
+  serve::AlertEvent event;
+  event.kind = serve::AlertEvent::Kind::kTest;
+  event.unix_milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(
+                                std::chrono::system_clock::now().time_since_epoch())
+                                .count();
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) == 0) event.host = host.data();
+  std::vector<Tried> all;
+  bool is_well = true;
+  const std::atomic<bool> goes_on = false;
+  for (const serve::AlertTarget& target : settings->alerts) {
+    const auto delivered = serve::deliver(target, event, goes_on);
+    all.push_back({&target, delivered ? "" : delivered.error().message});
+    is_well = is_well && delivered;
+  }
+  const auto kind = [](const Tried& one) {
+    return one.target->webhook.empty() ? "command" : "webhook";
+  };
+  if (context.json) {
+    output::JsonWriter json;
+    json.open('{');
+    json.field("schema", 1);
+    json.rows("targets", all, [&](const Tried& one) {
+      json.field("kind", kind(one));
+      json.field("target", one.target->shown());
+      json.field("delivered", one.problem.empty());
+      json.text_field("problem", one.problem);
+    });
+    json.close('}');
+    context.out(json.finish());
+    return is_well ? 0 : 1;
+  }
+  for (const Tried& one : all)
+    context.out((one.problem.empty() ? text("{} took the test message", one.target->shown())
+                                     : one.problem) +
+                "\n");
+  return is_well ? 0 : 1;
+}
+
 }  // namespace
 
 Result<int> run_alerts(const Context& context) {
+  if (context.arguments.has("--test")) return try_targets(context);
+  if (context.arguments.has("--config"))
+    return Error{ErrorCode::kInvalidArgument, "E0010", text("{} is for {}", "--config", "--test"),
+                 "berth alerts --test --config berth.toml"};
   auto broker = client::broker_here(client::IfNone::kGlance);
   if (!broker)
     return Error{ErrorCode::kUnavailable, "E0988", text("no broker runs, so no alerts are checked"),

@@ -33,10 +33,15 @@ bool has_user(const std::string& name) {
          found != nullptr;
 }
 
-Result<serve::DaemonOptions> for_this_user() {
+Result<serve::DaemonOptions> for_this_user(const Arguments& arguments) {
   const auto runtime = system::runtime_folder();
   if (!runtime) return runtime.error();
   serve::DaemonOptions options;
+  if (const auto file = arguments.value("--config")) {
+    auto settings = serve::read_settings(*file, true, serve::Audience::kOneUser);
+    if (!settings) return std::move(settings).error();
+    options.settings = *std::move(settings);
+  }
   options.state_folder = system::state_folder();
   options.socket = options.state_folder + "/berth.sock";
   // The session of the user may be over, and its runtime folder deleted.
@@ -100,7 +105,7 @@ Status take_mode(const Context& context, serve::DaemonOptions& options) {
   const auto mode = context.arguments.value("--mode");
   const auto group = context.arguments.value("--enforce-on");
   if (!options.for_all)
-    for (const char* option : {"--mode", "--enforce-on", "--config"})
+    for (const char* option : {"--mode", "--enforce-on"})
       if (const auto given = context.arguments.value(option))
         return Error{ErrorCode::kInvalidArgument, "E0010",
                      text("{} is for the broker of all users", option),
@@ -122,8 +127,8 @@ Status take_mode(const Context& context, serve::DaemonOptions& options) {
 Result<int> run_serve(const Context& context) {
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
-  auto options =
-      context.arguments.has("--system") ? for_all_users(context.arguments) : for_this_user();
+  auto options = context.arguments.has("--system") ? for_all_users(context.arguments)
+                                                   : for_this_user(context.arguments);
   if (!options) return options.error();
   if (auto taken = take_mode(context, *options); !taken) return std::move(taken).error();
   options->note = [&](const std::string& sentence) {

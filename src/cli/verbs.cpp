@@ -244,7 +244,8 @@ constexpr auto kReleaseExamples = std::to_array<Example>({
 
 constexpr auto kServeOptions = std::to_array<Option>({
     {"--system", nullptr, "for all users of the machine, as root (default: for you alone)"},
-    {"--config", "FILE", "with --system: its settings (default: /etc/berth/berth.toml)"},
+    {"--config", "FILE",
+     "its settings, docs/serve.md (default: with --system /etc/berth/berth.toml, else none)"},
     {"--mode", "MODE",
      "with --system: how to treat processes without a lease: observe, warn or enforce (default: "
      "observe)"},
@@ -554,14 +555,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kServeOptions, kServeExamples, run_serve},
     {"health", Group::kLook, "say whether GPUs are fit for a job; exit code 1 if one is not", "",
      false, kHealthOptions, kHealthExamples, run_health},
-    {"alerts",
-     Group::kLook,
-     "print the current problems that `berth serve` found",
-     "",
-     false,
-     {},
-     kAlertsExamples,
-     run_alerts},
+    {"alerts", Group::kLook, "print the current problems that `berth serve` found", "", false,
+     kAlertsOptions, kAlertsExamples, run_alerts},
     {"history", Group::kLook, "past readings of the devices, recorded by `berth serve`", "", false,
      kHistoryOptions, kHistoryExamples, run_history},
     {"usage", Group::kLook, "GPU-hours, energy and idle time by user, job or command", "", false,

@@ -35,8 +35,13 @@ inline constexpr auto kHealthExamples = std::to_array<Example>({
     {"berth health", "check every GPU; the exit code is 1 if one failed"},
     {"berth health --device 0 || exit 1", "in the prolog of a scheduler"},
 });
+inline constexpr auto kAlertsOptions = std::to_array<Option>({
+    {"--test", nullptr, "send a message to each [[alerts]] of the settings, and say who took it"},
+    {"--config", "FILE", "with --test: these settings (default: /etc/berth/berth.toml)"},
+});
 inline constexpr auto kAlertsExamples = std::to_array<Example>({
     {"berth alerts", "what is wrong now, and since when"},
+    {"sudo berth alerts --test", "try the commands and webhooks of /etc/berth/berth.toml"},
 });
 inline constexpr auto kHistoryOptions = std::to_array<Option>({
     {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},

@@ -88,7 +88,8 @@ class Daemon {
     });
     // Take care of running jobs first; calls are answered after that.
     look();
-    if (options_.watches) feed_.keep_history(options_.state_folder, options_.note);
+    if (options_.watches)
+      feed_.keep_history(options_.state_folder, options_.note, options_.settings.alerts);
     ready_ = ready;
     tick();
     loop_.run();

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -44,33 +45,43 @@ Error unusable(const std::string& path, const std::string& why, const std::strin
           text("the settings {} cannot be used: {}", printable(path), why), hint};
 }
 
+void read_rules(TomlTable& top, Settings& settings) {
+  int mode = 0;
+  top.choice("mode", mode, modes());
+  settings.mode = modes()[static_cast<std::size_t>(mode)];
+  top.strings("admins", settings.admins);
+  top.strings("exempt_users", settings.exempt_users);
+  top.strings("exempt_groups", settings.exempt_groups);
+  top.duration("half_life", settings.rules.half_life, kLongest);
+  top.duration("aging", settings.rules.aging, kLongest);
+  if (settings.rules.half_life.count() < 1000) top.check(text("half_life: less than a second"));
+  top.table("everyone",
+            [&](TomlTable& table) { settings.everyone = rules_in(table, settings.everyone); });
+  top.named_tables("user", [&](const std::string& name, TomlTable& table) {
+    settings.users[name] = rules_in(table, settings.everyone);
+  });
+}
+
 }  // namespace
 
-Result<Settings> parse_settings(std::string_view document, const std::string& origin) {
+Result<Settings> parse_settings(std::string_view document, const std::string& origin,
+                                Audience audience) {
+  constexpr std::size_t kMostTargets = 16;
   Settings settings;
   auto done = TomlTable::read(document, origin, "docs/serve.md", [&](TomlTable& top) {
-    int mode = 0;
-    top.choice("mode", mode, modes());
-    settings.mode = modes()[static_cast<std::size_t>(mode)];
-    top.strings("admins", settings.admins);
-    top.strings("exempt_users", settings.exempt_users);
-    top.strings("exempt_groups", settings.exempt_groups);
-    top.duration("half_life", settings.rules.half_life, kLongest);
-    top.duration("aging", settings.rules.aging, kLongest);
+    if (audience == Audience::kAllUsers) read_rules(top, settings);
     top.duration("keep", settings.keep, kLongest);
     top.size("keep_output", settings.keep_output_bytes);
-    if (settings.rules.half_life.count() < 1000) top.check(text("half_life: less than a second"));
-    top.table("everyone",
-              [&](TomlTable& table) { settings.everyone = rules_in(table, settings.everyone); });
-    top.named_tables("user", [&](const std::string& name, TomlTable& table) {
-      settings.users[name] = rules_in(table, settings.everyone);
-    });
+    top.tables("alerts",
+               [&](TomlTable& table) { settings.alerts.push_back(read_alert_target(table)); });
+    if (settings.alerts.size() > kMostTargets)
+      top.check(text("more than {} tables [[alerts]]", kMostTargets));
   });
   if (!done) return std::move(done).error();
   return settings;
 }
 
-Result<Settings> read_settings(const std::string& path, bool required) {
+Result<Settings> read_settings(const std::string& path, bool required, Audience audience) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file && errno == ENOENT && !required) return Settings{};
   if (!file) return unusable(path, error_words(errno), "ls -l " + printable(path));
@@ -83,7 +94,14 @@ Result<Settings> read_settings(const std::string& path, bool required) {
                     fmt::format("sudo chown root {0} && sudo chmod 644 {0}", printable(path)));
   const auto document = slurp("/proc/self/fd/" + std::to_string(file.get()), kMostBytes);
   if (!document) return unusable(path, text("it cannot be read"), "ls -l " + printable(path));
-  return parse_settings(*document, printable(path));
+  auto settings = parse_settings(*document, printable(path), audience);
+  const bool is_readable = (status.st_mode & (S_IRGRP | S_IROTH)) != 0;
+  if (settings && is_readable &&
+      std::any_of(settings->alerts.begin(), settings->alerts.end(),
+                  [](const AlertTarget& one) { return !one.webhook.empty(); }))
+    return unusable(path, text("others may read its webhooks, whose addresses are secret"),
+                    "sudo chmod 600 " + printable(path));
+  return settings;
 }
 
 }  // namespace berth::serve

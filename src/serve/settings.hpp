@@ -1,5 +1,5 @@
-// Settings: the system broker's /etc/berth/berth.toml (docs/serve.md). Missing settings, or a
-// missing file, mean these defaults.
+// Settings: the system broker's /etc/berth/berth.toml, or the file of --config (docs/serve.md).
+// Missing settings, or a missing file, mean these defaults.
 #pragma once
 
 #include <chrono>
@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "policy/queue.hpp"
+#include "serve/alert_message.hpp"
 
 namespace berth::serve {
 
@@ -24,14 +25,20 @@ struct Settings {
                                     << 30U;  // in total; the oldest are deleted first
   policy::UserRules everyone;
   std::map<std::string, policy::UserRules> users;  // by name; replaces `everyone`
+  std::vector<AlertTarget> alerts;
 };
 
 inline constexpr const char* kSettingsFile = "/etc/berth/berth.toml";
 
+/// Whose broker reads them: most settings are only for the one of all users.
+enum class Audience : unsigned char { kAllUsers, kOneUser };
+
 /// Returns the errors of TomlTable::read.
-[[nodiscard]] Result<Settings> parse_settings(std::string_view document, const std::string& origin);
+[[nodiscard]] Result<Settings> parse_settings(std::string_view document, const std::string& origin,
+                                              Audience audience = Audience::kAllUsers);
 /// A missing file means the defaults, unless it is required. Also fails with kUnavailable (E0925:
-/// it cannot be read, or users other than root can write it).
-[[nodiscard]] Result<Settings> read_settings(const std::string& path, bool required);
+/// it cannot be read, or other users can write it, or read the webhooks in it).
+[[nodiscard]] Result<Settings> read_settings(const std::string& path, bool required,
+                                             Audience audience = Audience::kAllUsers);
 
 }  // namespace berth::serve

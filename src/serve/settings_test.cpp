@@ -77,3 +77,19 @@ TEST_CASE("settings that others may write are not read, and none are needed") {
   CHECK(read_settings(folder, true).error().id == "E0925");
   std::filesystem::remove_all(folder);
 }
+
+TEST_CASE("the broker of one user reads only what it can use, and webhooks are for its eyes only") {
+  CHECK(parse_settings("keep = \"24h\"\n[[alerts]]\ncommand = [\"true\"]", "a",
+                       berth::serve::Audience::kOneUser));
+  CHECK(parse_settings("mode = \"warn\"", "a", berth::serve::Audience::kOneUser).error().id ==
+        "E0603");
+  std::string folder = std::filesystem::temp_directory_path() / "berth-settings-XXXXXX";
+  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  const std::string file = folder + "/berth.toml";
+  std::ofstream(file) << "[[alerts]]\nwebhook = \"https://hooks.example/secret\"\n";
+  ::chmod(file.c_str(), 0644);
+  CHECK(read_settings(file, true).error().id == "E0925");
+  ::chmod(file.c_str(), 0600);
+  CHECK(read_settings(file, true)->alerts.size() == 1);
+  std::filesystem::remove_all(folder);
+}

@@ -68,9 +68,13 @@ WatchFeed::~WatchFeed() {
 }
 
 void WatchFeed::keep_history(const std::string& state_folder,
-                             const std::function<void(const std::string&)>& note) {
+                             const std::function<void(const std::string&)>& note,
+                             const std::vector<AlertTarget>& targets) {
   auto history = watch::History::open(watch::history_file(state_folder), note);
   note_ = note;
+  delivery_.emplace(AlertDeliveryOptions{
+      .targets = targets, .state_file = state_folder + "/alerts.json", .note = note});
+  alerts_.restore(delivery_->restored());
   history_file_ = watch::history_file(state_folder);
   if (history)
     history_ = *std::move(history);
@@ -232,6 +236,7 @@ void WatchFeed::note_alerts(const watch::Frame& frame) {
   const auto changes = alerts_.add(frame);
   if (!changes.begun.empty() || !changes.ended.empty())
     for (const Asker& one : listeners_) one.answer.stream(alerts_event(alerts_.active()));
+  if (delivery_) delivery_->add(changes, alerts_.active(), frame.snapshot.unix_milliseconds);
   if (!note_) return;
   for (const watch::Alert& one : changes.begun)
     note_(text("alert: {}; look: {}", one.message, one.hint));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "inventory/observe.hpp"
+#include "serve/alert_delivery.hpp"
 #include "serve/observer.hpp"
 #include "serve/server.hpp"
 #include "system/process.hpp"
@@ -34,10 +35,11 @@ class WatchFeed {
   WatchFeed(const WatchFeed&) = delete;
   WatchFeed& operator=(const WatchFeed&) = delete;
 
-  /// Starts sampling now and keeps history in the state folder. Otherwise sampling starts with the
-  /// first call that needs it, without history.
+  /// Starts sampling now, keeps history in the state folder, and delivers alerts. Otherwise
+  /// sampling starts with the first call that needs it, without history.
   void keep_history(const std::string& state_folder,
-                    const std::function<void(const std::string&)>& note);
+                    const std::function<void(const std::string&)>& note,
+                    const std::vector<AlertTarget>& targets);
   /// True if the call is about watching; it is answered now or with the next frame.
   [[nodiscard]] bool act(const Call& call, const Answer& answer);
   /// Sets the processes whose descendants belong to jobs.
@@ -65,6 +67,7 @@ class WatchFeed {
   watch::RenderedMetrics rendered_;
   watch::FramePtr frame_;
   watch::AlertWatch alerts_;
+  std::optional<AlertDelivery> delivery_;
   std::function<void(const std::string&)> note_;
   std::list<Asker> early_;      // asked before the first frame
   std::list<Asker> listeners_;  // of the stream

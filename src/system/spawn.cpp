@@ -16,7 +16,10 @@ Spawned spawn(const Start& start) {
   posix_spawn_file_actions_t actions = {};
   posix_spawnattr_t attributes = {};
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  if (start.in < 0)
+    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  else
+    ::posix_spawn_file_actions_adddup2(&actions, start.in, 0);
   ::posix_spawn_file_actions_adddup2(&actions, start.out, 1);
   ::posix_spawn_file_actions_adddup2(&actions, start.err, 2);
   ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
@@ -32,9 +35,9 @@ Spawned spawn(const Start& start) {
   ::posix_spawnattr_setflags(
       &attributes, static_cast<short>(session | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   Spawned spawned;
-  // posix_spawn takes char* const[] for historical reasons. It does not change the strings.
-  spawned.problem = ::posix_spawn(&spawned.pid, start.program.c_str(), &actions, &attributes,
-                                  const_cast<char* const*>(words.data()), environ);
+  // posix_spawnp takes char* const[] for historical reasons. It does not change the strings.
+  spawned.problem = ::posix_spawnp(&spawned.pid, start.program.c_str(), &actions, &attributes,
+                                   const_cast<char* const*>(words.data()), environ);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   return spawned;

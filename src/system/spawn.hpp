@@ -8,11 +8,12 @@
 namespace berth::system {
 
 /// How to start another program of Berth so that it does not depend on the caller's state. It gets
-/// this program's variables, only these descriptors, an empty stdin, and default signal handling.
+/// this program's variables, only these descriptors, and default signal handling.
 struct Start {
-  std::string program;  // a path
+  std::string program;  // a path, or a name that is looked up in PATH
   std::vector<std::string> words;
   int out = -1, err = -1;  // descriptors that become 1 and 2
+  int in = -1;             // becomes 0; -1: an empty stdin
   bool is_daemon = false;  // start it in its own session, in the root folder
 };
 

@@ -127,6 +127,7 @@ Alert alert_of(const Rule& rule, const std::string& key, int index) {
   return {rule.name,
           rule.severity,
           key,
+          "",
           index,
           "",
           text(rule.message, index),
@@ -137,6 +138,7 @@ Alert idle_alert(const std::string& user, const std::string& key, int index) {
   return {"idle_while_holding_memory",
           "info",
           key,
+          "",
           index,
           user,
           text("{} holds memory on GPU {} but has not used the GPU for an hour", printable(user),
@@ -162,6 +164,7 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
     }
     if (!state.true_since) state.true_since = frame.seconds;
     if (state.active || frame.seconds - *state.true_since < seconds) return;
+    alert.place = place;
     alert.since_unix_milliseconds = frame.snapshot.unix_milliseconds;
     changes.begun.push_back(alert);
     state.active = std::move(alert);
@@ -214,6 +217,13 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
     state = states_.erase(state);
   }
   return changes;
+}
+
+void AlertWatch::restore(const std::vector<Alert>& alerts) {
+  for (const Alert& one : alerts) {
+    known_[one.place] = {one.device, one.index};
+    states_[{one.rule, one.place, one.user}].active = one;
+  }
 }
 
 std::vector<Alert> AlertWatch::active() const {

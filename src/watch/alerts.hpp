@@ -16,6 +16,7 @@ struct Alert {
   std::string rule;      // "device_down"
   std::string severity;  // "critical", "warning", "info"
   std::string device;    // key_of()
+  std::string place;     // its PCI address if known, else its uuid
   int index = -1;        // Berth's index of the device
   std::string user;      // the user concerned; "": none
   std::string message;   // translated
@@ -31,6 +32,8 @@ class AlertWatch {
   /// Frames must be in time order. An alert about a device ends only if the device is in the frame;
   /// a device that was there and is in no frame any more is down.
   Changes add(const Frame& frame);
+  /// Alerts that an earlier program reported and that may still hold. Call it before add().
+  void restore(const std::vector<Alert>& alerts);
   /// Sorted by rule, device, user.
   [[nodiscard]] std::vector<Alert> active() const;
 

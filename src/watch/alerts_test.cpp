@@ -164,3 +164,30 @@ TEST_CASE("a device that another kernel driver took has no alerts") {
   CHECK(watch.add(frame_at(1, device)).ended.size() == 1);
   CHECK(watch.active().empty());
 }
+
+TEST_CASE("an alert that an earlier program reported is not told again, but its end is") {
+  model::Device device = gpu();
+  device.pci_address = "0000:c3:00.0";
+  device.health = Health::kLost;
+  AlertWatch first;
+  first.add(frame_at(0, device));
+  CHECK(first.add(frame_at(1, device)).begun.size() == 1);
+  AlertWatch second;
+  second.restore(first.active());
+  device.uuid.clear();
+  for (const double second_of : {100, 101, 102}) {
+    const auto changes = second.add(frame_at(second_of, device));
+    CHECK(changes.begun.empty());
+    CHECK(changes.ended.empty());
+  }
+  REQUIRE(second.active().size() == 1);
+  CHECK(second.active()[0].device == "GPU-1");
+  device.health = Health::kOk;
+  CHECK(second.add(frame_at(103, device)).ended.size() == 1);
+  AlertWatch third;  // the device was removed between the two programs
+  third.restore(first.active());
+  Frame without;
+  without.seconds = 200;
+  CHECK(third.add(without).ended.empty());
+  CHECK(third.active().size() == 1);
+}

@@ -3,14 +3,19 @@
 
 usage: daemon_test.py BERTH"""
 import concurrent.futures
+import hashlib
+import hmac
 import http.client
+import http.server
 import json
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -23,6 +28,7 @@ BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
 
 class Daemon(unittest.TestCase):
     MACHINE = ("lab-4x3090", "--processes", "4")
+    OPTIONS = ()
 
     def setUp(self):
         self.shell, self.variables = switch_on(BERTH, *self.MACHINE)
@@ -36,7 +42,7 @@ class Daemon(unittest.TestCase):
 
     def start(self):
         self.port = free_port()
-        self.daemon = subprocess.Popen([BERTH, "serve", "--tcp", f"127.0.0.1:{self.port}"], env=self.variables, stdout=subprocess.PIPE,
+        self.daemon = subprocess.Popen([BERTH, "serve", "--tcp", f"127.0.0.1:{self.port}", *self.OPTIONS], env=self.variables, stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, text=True)
         self.assertIn("serving at", self.daemon.stdout.readline())
         self.token = (self.state / "tcp-token").read_text().strip()
@@ -193,6 +199,86 @@ class LostDevice(Daemon):
         _, text = self.get("/metrics")
         self.assertIn(f'berth_device_up{{device="5",uuid="{begun[0]["uuid"]}"}} 0', text)
         self.assertTrue(begun[0]["uuid"].startswith("GPU-"))
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    """Fails once, then takes what comes. At /slow it answers nothing."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/slow":
+            self.server.is_over.wait(60)
+            return
+        self.server.calls.append((self.path, dict(self.headers), body))
+        self.send_response(500 if len(self.server.calls) == 1 else 200)
+        self.end_headers()
+
+    def log_message(self, *words):
+        pass
+
+
+@unittest.skipUnless(shutil.which("curl"), "curl is not installed")
+class Delivered(Daemon):
+    MACHINE = ("dgx-h100-8", "--fault", "lost:5@2")
+
+    def setUp(self):
+        self.hook = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+        self.hook.calls, self.hook.is_over = [], threading.Event()
+        threading.Thread(target=self.hook.serve_forever, daemon=True).start()
+        self.addCleanup(self.hook.server_close)
+        self.addCleanup(self.hook.shutdown)
+        self.addCleanup(self.hook.is_over.set)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name) / "berth.toml"
+        self.said = pathlib.Path(folder.name) / "said"
+        url = f"http://127.0.0.1:{self.hook.server_port}"
+        self.file.write_text(f"""
+[[alerts]]
+webhook = "{url}/slow"
+[[alerts]]
+webhook = "{url}/hook"
+secret = "s3cret"
+[[alerts]]
+command = ["sh", "-c", 'echo "$1" >>"$0"', "{self.said}", "{{event}} {{rule}} {{text}}"]
+""")
+        self.file.chmod(0o600)
+        self.OPTIONS = ("--config", str(self.file))
+        super().setUp()
+
+    def lines(self):
+        return self.said.read_text().splitlines() if self.said.exists() else []
+
+    def test_an_alert_reaches_command_and_webhook_once_also_across_a_restart(self):
+        self.assertTrue(wait_until(lambda: self.lines() and len(self.hook.calls) == 2, 100))
+        self.assertRegex(self.lines()[0], r"^begun device_down .*GPU 5 is lost")
+        (path, _, first), (_, headers, body) = self.hook.calls
+        self.assertEqual((path, first), ("/hook", body))  # it failed once and was tried again
+        event = json.loads(body)
+        self.assertEqual((event["event"], event["rule"], event["device"]), ("begun", "device_down", 5))
+        signed = headers["X-Berth-Timestamp"].encode() + b"." + body
+        self.assertEqual(headers["X-Berth-Signature"], "sha256=" + hmac.new(b"s3cret", signed, hashlib.sha256).hexdigest())
+        self.stop(signal.SIGKILL)
+        self.start()
+        self.assertTrue(wait_until(lambda: json.loads(self.berth("alerts", "--json").stdout)["alerts"], 60))
+        begun = json.loads(self.berth("alerts", "--json").stdout)["alerts"]
+        self.assertEqual(begun[0]["since"], event["since"])
+        time.sleep(3)  # three frames with the same fault
+        self.assertEqual((len(self.lines()), len(self.hook.calls)), (1, 2))
+
+    def test_a_test_message_says_who_took_it(self):
+        text = self.file.read_text().replace("/slow", "/other").replace('"sh", "-c"', '"/no/such/program", "-c"')
+        self.file.write_text(text)
+        self.hook.calls.append(None)  # so that none fails
+        done = self.berth("alerts", "--test", "--config", str(self.file), "--json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        targets = json.loads(done.stdout)["targets"]
+        self.assertEqual([one["delivered"] for one in targets], [True, True, False])
+        self.assertEqual(targets[0]["target"], f"http://127.0.0.1:{self.hook.server_port}")
+        self.assertIn("/no/such/program", targets[2]["problem"])
+        self.assertEqual(json.loads(self.hook.calls[1][2])["event"], "test")
+        self.file.write_text("")
+        self.assertIn("E0962", self.berth("alerts", "--test", "--config", str(self.file)).stderr)
 
 
 if __name__ == "__main__":

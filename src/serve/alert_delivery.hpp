@@ -1,0 +1,70 @@
+// Delivers alerts to the commands and webhooks of the settings. Each has a thread, so a slow one
+// delays nobody else. What is active and what waits is in a file, so that a restarted daemon
+// neither delivers an alert twice nor forgets one.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.hpp"
+#include "serve/alert_message.hpp"
+
+namespace berth::serve {
+
+/// One attempt. Fails with kUnavailable (E0960).
+[[nodiscard]] Status deliver(const AlertTarget& target, const AlertEvent& event,
+                             const std::atomic<bool>& is_stopped);
+
+struct AlertDeliveryOptions {
+  std::vector<AlertTarget> targets = {};
+  std::string state_file = {};
+  std::function<void(const std::string&)> note = {};                // may be called by any thread
+  std::chrono::milliseconds first_pause = std::chrono::seconds(5);  // doubles, up to ten minutes
+};
+
+class AlertDelivery {
+ public:
+  explicit AlertDelivery(AlertDeliveryOptions options);
+  /// Stops attempts that are under way. Their events stay in the file.
+  ~AlertDelivery();
+  AlertDelivery(const AlertDelivery&) = delete;
+  AlertDelivery& operator=(const AlertDelivery&) = delete;
+
+  /// The alerts that were active when the last daemon ended.
+  [[nodiscard]] std::vector<watch::Alert> restored() const { return restored_; }
+  /// Delivers the changes in the background. `active`: all alerts after these changes.
+  void add(const watch::AlertWatch::Changes& changes, const std::vector<watch::Alert>& active,
+           std::int64_t unix_milliseconds);
+
+ private:
+  struct Lane {
+    AlertTarget target;
+    std::deque<AlertEvent> waiting;
+    std::thread thread;
+  };
+  void restore();
+  void save();
+  void work(Lane& lane);
+  /// True if the event is done with: delivered, or too old.
+  bool attempt(const Lane& lane, const AlertEvent& event, bool is_first);
+  void push(Lane& lane, AlertEvent event);
+
+  AlertDeliveryOptions options_;
+  std::string host_;
+  std::vector<watch::Alert> restored_;
+  std::atomic<bool> is_stopped_ = false;
+  std::mutex mutex_;  // protects what follows
+  std::condition_variable changed_;
+  std::vector<watch::Alert> active_;
+  std::list<Lane> lanes_;
+};
+
+}  // namespace berth::serve

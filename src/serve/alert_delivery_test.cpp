@@ -1,0 +1,150 @@
+#include "serve/alert_delivery.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <mutex>
+
+#include "base/file.hpp"
+#include "system/temporary_tree.hpp"
+
+using namespace berth;
+using namespace berth::serve;
+
+namespace {
+
+watch::Alert alert(const std::string& rule) {
+  watch::Alert alert;
+  alert.rule = rule;
+  alert.severity = "critical";
+  alert.device = "GPU-1";
+  alert.place = "0000:01:00.0";
+  alert.index = 0;
+  alert.message = rule;
+  return alert;
+}
+
+bool comes(const std::function<bool()>& what) {
+  for (int i = 0; i < 6000; ++i) {
+    if (what()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+struct Bench {
+  system::TemporaryTree folder;
+  std::mutex mutex;
+  std::vector<std::string> notes;
+
+  /// A command that runs this script with the event's name and rule as $1 and $2.
+  AlertDeliveryOptions options(const std::string& script) {
+    AlertTarget target;
+    target.command = {"/bin/sh", "-c",      "cd " + folder.path + " && " + script,
+                      "sh",      "{event}", "{rule}"};
+    return {.targets = {target},
+            .state_file = folder.path + "/alerts.json",
+            .note =
+                [this](const std::string& sentence) {
+                  const std::lock_guard hold(mutex);
+                  notes.push_back(sentence);
+                },
+            .first_pause = std::chrono::milliseconds(20)};
+  }
+  [[nodiscard]] std::string got() const { return slurp(folder.path + "/got").value_or(""); }
+  std::size_t note_count() {
+    const std::lock_guard hold(mutex);
+    return notes.size();
+  }
+  static std::int64_t now() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a command gets the begin and the end of an alert, in order") {
+  Bench bench;
+  AlertDelivery delivery(bench.options("cat >>said; echo $1 $2 >>got"));
+  delivery.add({{alert("hot")}, {}}, {alert("hot")}, Bench::now());
+  delivery.add({{}, {alert("hot")}}, {}, Bench::now());
+  CHECK(comes([&] { return bench.got() == "begun hot\nended hot\n"; }));
+  CHECK(slurp(bench.folder.path + "/said")->find("alert over: hot\n") != std::string::npos);
+}
+
+TEST_CASE("what fails is tried again, with one note, and the next waits for it") {
+  Bench bench;
+  AlertDelivery delivery(bench.options("echo no network >&2; test -e up && echo $2 >>got"));
+  delivery.add({{alert("first"), alert("second")}, {}}, {}, Bench::now());
+  CHECK(comes([&] { return bench.note_count() > 0; }));
+  CHECK(bench.notes.at(0).find("no network") != std::string::npos);
+  CHECK(bench.got().empty());
+  std::ofstream(bench.folder.path + "/up") << "1";
+  CHECK(comes([&] { return bench.got() == "first\nsecond\n"; }));
+  CHECK(bench.note_count() == 1);
+}
+
+TEST_CASE("a restart delivers what waited, and nothing twice") {
+  Bench bench;
+  {
+    AlertDelivery delivery(bench.options("test $2 = delivered && echo $2 >>got"));
+    delivery.add({{alert("delivered"), alert("waiting")}, {}},
+                 {alert("delivered"), alert("waiting")}, Bench::now());
+    CHECK(comes([&] { return bench.note_count() > 0; }));
+    CHECK(bench.got() == "delivered\n");
+  }
+  struct stat status = {};
+  REQUIRE(::stat((bench.folder.path + "/alerts.json").c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777U) == 0600);
+  AlertDelivery again(bench.options("test $2 = delivered && echo $2 >>got"));
+  const auto restored = again.restored();
+  REQUIRE(restored.size() == 2);
+  CHECK(restored[1].rule == "waiting");
+  CHECK(restored[1].place == "0000:01:00.0");
+  CHECK(comes([&] { return bench.note_count() > 1; }));
+  CHECK(bench.got() == "delivered\n");
+}
+
+TEST_CASE("a command that hangs does not hold up the end of the daemon, or another target") {
+  Bench bench;
+  AlertDeliveryOptions options = bench.options("echo $2 >>got; sleep 1000 & sleep 1000");
+  options.targets.push_back(bench.options("echo $2 >>other").targets.at(0));
+  const auto begun = std::chrono::steady_clock::now();
+  {
+    AlertDelivery delivery(options);
+    delivery.add({{alert("hot")}, {}}, {}, Bench::now());
+    CHECK(comes([&] { return bench.got() == "hot\n"; }));
+    CHECK(comes([&] { return slurp(bench.folder.path + "/other") == "hot\n"; }));
+  }
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(50));
+}
+
+TEST_CASE("a program that is not there, or a day without success, is said") {
+  Bench bench;
+  AlertDeliveryOptions options = bench.options("");
+  options.targets.at(0).command = {"/no/such/program"};
+  AlertDelivery delivery(options);
+  delivery.add({{alert("old")}, {}}, {}, Bench::now() - std::int64_t{25} * 3600 * 1000);
+  CHECK(comes([&] { return bench.note_count() == 2; }));
+  CHECK(bench.notes.at(0).find("no program /no/such/program") != std::string::npos);
+  CHECK(bench.notes.at(1).find("dropped") != std::string::npos);
+}
+
+TEST_CASE("a file of alerts that was damaged or made up is not believed") {
+  for (const char* text :
+       {"", "{", "[]", "{\"active\":1,\"waiting\":{}}", "{\"active\":[{}],\"waiting\":{}}",
+        "{\"active\":[],\"waiting\":[]}",
+        R"({"active":[{"rule":"a","severity":"b","device":"c","place":"d","index":1e300,"user":"",
+            "message":"","hint":"","since":0}],"waiting":{}})"}) {
+    CAPTURE(text);
+    Bench bench;
+    std::ofstream(bench.folder.path + "/alerts.json") << text;
+    const AlertDelivery delivery(bench.options("true"));
+    CHECK(delivery.restored().empty());
+  }
+}

@@ -1,0 +1,71 @@
+// What an alert becomes on its way to people: a sentence, a JSON document, the words of a command,
+// or the request for a webhook. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/toml_table.hpp"
+#include "watch/alerts.hpp"
+
+namespace berth::serve {
+
+/// How a kind of service wants its messages (data/webhooks.toml).
+struct WebhookTemplate {
+  std::string name, body, signed_body, signed_query, sign_key, sign_text, result_key;
+  std::vector<std::string> signed_headers;
+};
+/// nullptr if there is none with this name.
+[[nodiscard]] const WebhookTemplate* webhook_template(std::string_view name);
+[[nodiscard]] std::vector<std::string> webhook_template_names();
+
+/// One [[alerts]] table of the settings: a command or a webhook.
+struct AlertTarget {
+  std::vector<std::string> command;
+  std::string webhook;  // a URL
+  WebhookTemplate form;
+  std::string secret;      // "": unsigned
+  int least_severity = 0;  // 0 info, 1 warning, 2 critical
+
+  [[nodiscard]] bool wants(const watch::Alert& alert) const;
+  /// For people, without what may be secret in a URL: "https://hooks.example" or "mail".
+  [[nodiscard]] std::string shown() const;
+  /// The same for the same command or URL, and without secrets.
+  [[nodiscard]] std::string key() const;
+};
+/// Reads a table and reports its problems there.
+[[nodiscard]] AlertTarget read_alert_target(TomlTable& table);
+
+struct AlertEvent {
+  enum class Kind : unsigned char { kBegun, kEnded, kTest };
+  Kind kind = Kind::kBegun;
+  watch::Alert alert;
+  std::int64_t unix_milliseconds = 0;
+  std::string host;
+};
+/// "begun", "ended", "test".
+[[nodiscard]] std::string_view name(AlertEvent::Kind kind);
+[[nodiscard]] std::string sentence_of(const AlertEvent& event);
+[[nodiscard]] std::string document_of(const AlertEvent& event);
+/// The words of the target's command, with {text}, {document}, {rule}, {severity}, {event} and
+/// {host} replaced.
+[[nodiscard]] std::vector<std::string> command_for(const AlertTarget& target,
+                                                   const AlertEvent& event);
+
+struct WebhookRequest {
+  std::string url, body;
+  std::vector<std::string> headers;
+};
+/// `now`: Unix time, for the signature.
+[[nodiscard]] WebhookRequest request_for(const AlertTarget& target, const AlertEvent& event,
+                                         std::int64_t now_milliseconds);
+/// The request as settings of curl, which reads them from stdin. So no secret is among its words.
+[[nodiscard]] std::string curl_settings(const WebhookRequest& request);
+/// Why the service refused, from its answer; nullopt: it did not.
+[[nodiscard]] std::optional<std::string> refusal_in(const AlertTarget& target,
+                                                    std::string_view answer);
+
+}  // namespace berth::serve

@@ -1,0 +1,30 @@
+// Runs a program to its end, with a deadline, for a thread that may wait.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace berth::serve {
+
+struct ChildRun {
+  std::string program;  // a path, or a name that is looked up in PATH
+  std::vector<std::string> words;
+  std::string input = {};           // its stdin
+  bool keeps_errors = false;        // stderr goes with stdout; otherwise nowhere
+  std::chrono::seconds longest{0};  // after this, it and the processes it started are killed
+  std::size_t most_bytes = 0;       // output after this is not kept
+};
+
+struct ChildResult {
+  int problem = 0;      // an errno if it could not be started
+  bool is_over = true;  // false: it was killed
+  int status = 0;       // of waitpid()
+  std::string output = {};
+};
+
+/// Kills the program when `is_stopped` becomes true.
+[[nodiscard]] ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped);
+
+}  // namespace berth::serve
