@@ -40,12 +40,12 @@ class OwnBroker(Machine):
         held = self.queue("--gpus", "4", "--", "true")
         self.run_berth("hold", str(held))
         self.kill_brokers()
-        # What is not known is not called free without a word.
+        # Devices whose jobs are not known must not be shown as free without a notice.
         for words in ([], ["ls"], ["ps"]):
             self.assertIn("the devices of jobs are not known: no broker answers; berth jobs waits for it", self.run_berth(*words).stdout)
         self.assertEqual(self.states(), ["running", "waiting", "held"])
         self.assertTrue(wait_until(lambda: self.states() == ["done", "done", "held"]))
-        # What has ended is worth a broker, too: it is what is asked for in the morning.
+        # A broker is started also if only ended jobs are left, because users ask about those too.
         self.run_berth("cancel", str(held))
         for broker in self.brokers():
             os.kill(broker, signal.SIGTERM)
@@ -62,7 +62,7 @@ class OwnBroker(Machine):
         self.run_berth("cancel", "1")
 
     def test_it_is_found_where_its_journal_is(self):
-        """The runtime folder goes with a session: systemd removes it when the user logs out."""
+        """The runtime folder ends with a session: systemd removes it when the user logs out."""
         self.queue("--gpus", "4", "--", "sleep", "1000")
         shutil.rmtree(self.variables["BERTH_RUNTIME_DIR"])
         self.assertEqual(self.states(), ["running"])
@@ -77,7 +77,7 @@ class OwnBroker(Machine):
 
     @unittest.skipUnless(PRIVATE, "without BERTH_RUNTIME_DIR the real machine's broker is found")
     def test_whatever_session_asks_it_is_one_broker(self):
-        """As a job of cron's, a login, and a terminal that outlived its login."""
+        """A cron job, a login session, and a terminal that outlived its login session all find the same broker."""
         for name in ("BERTH_RUNTIME_DIR", "BERTH_STATE_DIR"):
             self.variables.pop(name)
         session = self.folder / "session"
@@ -131,7 +131,7 @@ class OwnBroker(Machine):
 class BrokerOfAll(machine_of_all.MachineOfAll):
     def setUp(self):
         super().setUp()
-        # All on the one simulated machine, also for the locks of its devices.
+        # All users share one simulated machine, including the lock files of its devices.
         subprocess.run(["chmod", "-R", "a+rX", self.variables["BERTH_SIM_DIR"]], check=True)
         self.locks = pathlib.Path(self.variables["BERTH_SIM_DIR"], "locks")
         self.locks.mkdir(exist_ok=True)
@@ -148,7 +148,7 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         return (one.home / ".local/state/berth").exists()
 
     def stays_away(self):
-        """As if it had gone half a minute ago."""
+        """Makes the socket look as if the broker had exited half a minute ago."""
         os.utime(SOCKET, (time.time() - 30,) * 2)
 
     def test_who_comes_while_it_restarts_waits_for_it(self):
@@ -190,7 +190,7 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         two = self.zhao("run", "--no-wait", "--gpus", "2", "--", "true")
         self.assertEqual(two.returncode, 6, two.stderr)
         self.assertLess(time.monotonic() - begun, 15)
-        # Back again, it alone gives devices away.
+        # When the system broker is back, only it grants devices.
         self.zhao("run", "--queue", "--gpus", "4", "--", "true")
         self.serve()
         self.assertEqual([one["state"] for one in json.loads(self.lin("jobs", "--json").stdout)["jobs"]], ["running"] * 2)
@@ -202,7 +202,7 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         why = self.zhao("why", "3", **own).stdout
         self.assertIn("job 3 waits: the broker of all users is running, so your own broker starts nothing", why)
         self.assertIn("the system-wide broker manages it", why)
-        # Asked about the job, the other broker says where it is.
+        # If asked about that job, the system broker says which broker has it.
         show = f"BERTH_RUNTIME_DIR={own['BERTH_RUNTIME_DIR']} berth jobs"
         self.assertIn(f"note: your own broker has jobs too, and starts none while this one runs: {show}\n", self.zhao("jobs").stderr)
         self.assertIn(f"hint: {show}\n", self.zhao("why", "3").stderr)
@@ -220,7 +220,7 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         self.assertEqual(refused.returncode, 6, refused.stderr)
         theirs.kill()
         self.assertTrue(wait_until(lambda: self.lin("run", "--gpus", "4", "--no-wait", "--", "true").returncode == 0))
-        # Taken later, a lock is nobody's business here.
+        # The system broker ignores locks that are taken after it started.
         with open(next(self.locks.iterdir())) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.assertEqual(self.lin("run", "--gpus", "4", "--no-wait", "--", "true").returncode, 0)

@@ -72,7 +72,7 @@ class Change(Machine):
         self.assertIn(f"waits for the end of job {bad}", self.berth_ok("why", always))
         self.berth_ok("release", bad)
         self.assertEqual([self.job(one, "ended")["state"] for one in (always, clean, well)], ["done", "done", "cancelled"])
-        # Of both kinds that are known to end so.
+        # An ended job may be named, too. A condition that can no longer be met is refused.
         self.assertIn("E0903", self.run_berth("run", "--queue", "--after", bad, "--", "true").stderr)
         self.queue("--gpus", "1", "--after", f"not-ok:{bad},any:{well}", "--", "true")
 
@@ -201,7 +201,7 @@ class Change(Machine):
         for _ in range(3):
             self.assertEqual(self.run_berth("run", "--gpus", "1", "--no-wait", "--", "true").returncode, 6)
         self.assertEqual(list(self.states()), [blocker])
-        # A broker that follows knows nothing of them either.
+        # The next broker does not know these jobs either.
         self.kill_brokers()
         self.assertEqual(list(self.states()), [blocker])
         self.berth_ok("cancel", blocker)

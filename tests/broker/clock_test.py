@@ -34,7 +34,7 @@ class Clock(Machine):
         self.is_ahead = seconds
 
     def age(self, text):
-        """Of a moment in a document, by the clock as it is set."""
+        """The age of a timestamp in a document, in seconds, by the shifted clock."""
         return time.time() + self.is_ahead - datetime.datetime.fromisoformat(text).timestamp()
 
     def queue(self, *words):
@@ -47,13 +47,13 @@ class Clock(Machine):
         self.assertTrue(wait_until(lambda: not self.brokers()))
 
     def served(self, path="/v1/jobs"):
-        """By the broker that is there, or a new one."""
+        """Reads from the running broker; starts one if there is none."""
         if not self.brokers():
             self.assertTrue(self.start("serve").stdout.readline().startswith("serving "))
         return self.call("GET", path)
 
     def assert_as_before(self, most_seconds):
-        """The jobs of self.expected; none of their times is older than that."""
+        """Checks that the states are those of self.expected, and that no timestamp is older than `most_seconds`."""
         listed = self.run_berth("jobs", "--json")
         self.assertEqual(listed.returncode, 0, listed.stderr)
         jobs = {one["id"]: one for one in json.loads(listed.stdout)["jobs"]}
@@ -117,7 +117,7 @@ class Clock(Machine):
             return journal.execute(statement, words).fetchall()
 
     def test_what_ended_is_not_forgotten_because_the_clock_was_set(self):
-        """Neither what ended a moment ago, nor what did before the machine was started; a week is kept."""
+        """Jobs that ended a moment ago or before the last boot stay listed for a week."""
         old, new = self.queue("--cpu", "--", "true"), self.queue("--cpu", "--", "true")
         last = self.queue("--cpu", "--", "true")
         for job in (old, new, last):
@@ -132,9 +132,9 @@ class Clock(Machine):
             self.kill()
             self.set(seconds)
             self.served()
-            time.sleep(62 if SOAK else 1.5)  # what is too old goes soon after the start, and once a minute
+            time.sleep(62 if SOAK else 1.5)  # old jobs are deleted soon after the start, and then once a minute
             self.assertEqual({one["id"] for one in self.served("/v1/jobs?all")["jobs"]}, known, seconds)
-        # By a clock that nobody has set, it goes.
+        # If the clock was not set, the old job is deleted.
         self.stop()
         record["ended"] -= 2 * DAY * 1000
         self.journal("UPDATE job SET record = ? WHERE id = ?", json.dumps(record), old)
@@ -143,7 +143,7 @@ class Clock(Machine):
         self.assertTrue(wait_until(lambda: {one["id"] for one in self.call("GET", "/v1/jobs?all")["jobs"]} == known - {old}))
 
     def test_shares_do_not_fade_because_the_clock_was_set(self):
-        """They are half as much after a day."""
+        """Past usage still counts half after one day."""
         self.job(self.queue("--cpu", "--", "true"), "ended")
         self.stop()
         user = str(os.getuid())

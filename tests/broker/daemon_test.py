@@ -54,7 +54,7 @@ class Daemon(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="berth-"))
         self.folder.chmod(0o755)
         self.sleepers = []
-        # The probe is restarted on the same simulated machine, which lives as long as a waiting shell.
+        # The probe is restarted on the same simulated machine. That machine exists as long as the shell that waits.
         self.machine_of, self.variables = switch_on(BERTH, self.machine)
         self.start()
 
@@ -117,7 +117,7 @@ class Leases(Daemon):
             time.sleep(0.2)
         self.assertEqual(client.job(second["id"], "started")["state"], "running")
         self.assertEqual(client.job(first["id"])["state"], "lost")
-        # Who waits and is gone, waits no more.
+        # A request is cancelled if its process dies while it waits.
         third = client.submit(request={"gpus": 1}, owners=[{"pid": self.sleeper().pid}])
         self.sleepers[-1].kill()
         self.assertEqual(client.job(third["id"], "ended")["state"], "cancelled")
@@ -142,7 +142,7 @@ class Leases(Daemon):
                         if len(mine) > 1 and None in memory or sum(one or 0 for one in memory) > 23.7 * GIB \
                                 or sum(part for _, part in mine.values()) > 1000:
                             wrong.append(dict(mine))
-                time.sleep(chance.random() * 0.002)  # so that others come meanwhile
+                time.sleep(chance.random() * 0.002)  # so that other clients ask in the meantime
                 with lock:
                     for device in job["devices"]:
                         del held[device["uuid"]][job["id"]]
@@ -160,7 +160,7 @@ class Leases(Daemon):
 
     def test_kill_9_loses_and_doubles_nothing(self):
         chance = random.Random(7)
-        known = {}  # what was confirmed: id → (state, devices)
+        known = {}  # what the broker confirmed: id → (state, devices)
         for _ in range(500 if SOAK else 12):
             killer = threading.Timer(chance.random() * 0.1, self.daemon.kill)
             killer.start()
@@ -180,9 +180,9 @@ class Leases(Daemon):
             self.start()
             now = self.client().jobs()
             for id, (state, devices) in known.items():
-                if state == "waiting":  # it may have started since
+                if state == "waiting":  # it may have started in the meantime
                     self.assertIn(now[id]["state"], ("waiting", "running"))
-                elif state == "running":  # its end may have been written, and not been told
+                elif state == "running":  # its end may be in the journal although the client got no answer
                     self.assertIn(now[id]["state"], ("running", "done"))
                     self.assertEqual(now[id]["devices"], devices)
                 else:
@@ -218,7 +218,7 @@ class TwoUsers(Daemon):
     options = ("all",)
 
     def as_nobody(self, method, path, body):
-        """What another user is told."""
+        """The answer that another user gets."""
         code = ("import http.client, json, os, socket, sys; os.setgroups([]); os.setgid(65534); os.setuid(%d)\n" % NOBODY +
                 "c = http.client.HTTPConnection('b'); c.sock = socket.socket(socket.AF_UNIX); c.sock.connect(sys.argv[1])\n"
                 "c.request(sys.argv[2], sys.argv[3], sys.argv[4]); r = c.getresponse(); print(json.dumps([r.status, json.loads(r.read())]))")
@@ -245,7 +245,7 @@ class TwoUsers(Daemon):
         spec = {"folder": "/", "umask": 0o022, "environment": [f"PATH={os.environ['PATH']}", "SECRET=word"]}
         asked = {"queued": True, "spec": spec, "request": {"gpus": 1},
                  "command": ["sh", "-c", "id -u; id -G; touch /root/x; kill -0 $PPID"]}
-        # Nobody says who they are.
+        # A client cannot choose the user of its job.
         status, said = self.as_nobody("POST", "/v1/jobs", {**asked, "spec": {**spec, "uid": 0, "gid": 0, "groups": [0]}})
         self.assertEqual(status, 400, said)
         status, said = self.as_nobody("POST", "/v1/jobs", asked)
@@ -256,13 +256,13 @@ class TwoUsers(Daemon):
         lines = log.read_text().splitlines()
         self.assertEqual(lines[:2], [str(NOBODY), "65534"])
         self.assertFalse(pathlib.Path("/root/x").exists())
-        self.assertIn("kill: Operation not permitted", log.read_text())  # its keeper is not its own
+        self.assertIn("kill: Operation not permitted", log.read_text())  # the keeper belongs to root, not to the job's user
         about = log.stat()
         self.assertEqual((about.st_uid, about.st_mode & 0o777), (NOBODY, 0o600))
         for path in (log.with_suffix(".status"), *log.parents[1].glob("journal.db*")):
             about = path.stat()
             self.assertEqual((about.st_uid, about.st_mode & 0o077), (0, 0), path)
-        # Neither the words nor the variables of one user are another's to see.
+        # Another user sees neither the command nor the variables of a job.
         mine = self.client().submit(request={"gpus": 1}, queued=True, command=["secret-word"], spec=spec)
         seen = [one for one in self.as_nobody("GET", "/v1/jobs", {})[1]["jobs"] if one["id"] == mine["id"]]
         self.assertEqual(len(seen), 1)
@@ -295,7 +295,7 @@ class TwoUsers(Daemon):
         self.assertEqual(status, 201, said)
         self.assertEqual((said["job"]["uid"], said["job"]["user"], said["job"]["state"]), (NOBODY, "nobody", "running"))
         self.assertNotEqual(said["job"]["id"], 77)
-        # A process of somebody else cannot hold one's lease.
+        # A process of another user cannot own the lease.
         self.assertEqual(self.as_nobody("POST", "/v1/jobs", {"owners": [{"pid": os.getpid()}]})[0], 403)
 
 

@@ -35,7 +35,7 @@ class Listener:
         return said
 
     def event(self):
-        """(its kind, its data); comments are passed over."""
+        """Returns (kind, data) of the next event; skips comments."""
         while True:
             fields = dict(line.split(": ", 1) for line in self.until(b"\n\n").decode().splitlines() if not line.startswith(":"))
             if fields:
@@ -69,7 +69,7 @@ class Events(Machine):
         while not told or told[-1] != (second, "failed"):
             kind, data = listener.event()
             told.append((data["job"]["id"], data["job"]["state"]))
-        # That it was told to end is a change as well.
+        # A cancelled job is reported as a change, too.
         self.assertEqual([state for id, state in told if id == first], ["running", "cancelled"])
         self.assertEqual([state for id, state in told if id == second], ["waiting", "running", "failed"])
 

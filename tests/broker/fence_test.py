@@ -41,7 +41,8 @@ WAYS = {
 
 
 def bpf(command, **at):
-    """bpf(2) on x86-64 and arm64, its attributes by offset as 32 or 64 bits; the attributes as they come back."""
+    """Calls bpf(2) on x86-64 or arm64. Attributes are given by offset, as 32 or 64 bits. Returns the result and the attributes as the
+    kernel changed them."""
     number = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
     attributes = bytearray(120)
     for offset, (form, value) in at.items():
@@ -51,7 +52,7 @@ def bpf(command, **at):
 
 
 def drop_filters(group):
-    """What `systemctl daemon-reload` may do; how many there were."""
+    """Detaches the device filters of a group, as `systemctl daemon-reload` may do. Returns how many there were."""
     folder, ids = os.open(group, os.O_RDONLY), (ctypes.c_uint32 * 64)()
     _, told = bpf(16, _0=("I", folder), _4=("I", 6), _16=("Q", ctypes.addressof(ids)), _24=("I", 64))
     count = struct.unpack_from("I", told, 24)[0]
@@ -114,7 +115,7 @@ class Fenced(unittest.TestCase):
                 os.setresgid(user, user, user)
                 os.setresuid(user, user, user)
 
-        # All in one call for what ends by itself; what goes on is the caller's.
+        # With `start`, the caller gets the running process. Otherwise this waits for its end.
         call = subprocess.Popen if start else lambda *a, **k: subprocess.run(*a, timeout=60, **k)
         return call([BERTH, *words], env={**self.variables, **more}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE, text=True, cwd="/", preexec_fn=enter)
@@ -141,7 +142,7 @@ class Fenced(unittest.TestCase):
         return []
 
     def opens(self, inside=None, user=None):
-        """Which of the nodes somebody without a lease opens."""
+        """The numbers of the device nodes that a process without a lease can open."""
         return subprocess.run(["sh", self.folder / "try"], env=self.variables, capture_output=True, text=True, check=True,
                               preexec_fn=lambda: self.become(inside, user)).stdout.split()
 
@@ -182,7 +183,7 @@ class Access(Fenced):
         self.assertEqual((said[1:-1], len(has), refusals), (has, gpus, 4 - gpus), (way, queued, said))
 
     def test_a_job_opens_what_it_has_and_nothing_else_however_it_tries(self):
-        """Counted are opens of nodes: four of each job."""
+        """The unit of counting is an attempt to open a node: four for each job."""
         chance = random.Random(4)
         self.assertEqual(self.opens(), ["0", "1", "2", "3"])
         every = [(way, gpus, queued) for way in WAYS for gpus in (0, 1, 2) for queued in (False, True)]
@@ -241,7 +242,7 @@ class Access(Fenced):
         self.assertEqual(opened(), [1, 1])
         self.stop(signal.SIGKILL)
         self.assertEqual(opened(), [1, 1])
-        left = self.groups / "job-999"  # of a job that the journal does not know: it is left running
+        left = self.groups / "job-999"  # the journal does not know this job, so the broker must leave it running
         left.mkdir()
         stray = subprocess.Popen(["sleep", "1000"], preexec_fn=lambda: (left / "cgroup.procs").write_text("0"))
         self.start()
@@ -323,7 +324,7 @@ class NothingSurvives(Fenced):
         return number
 
     def members(self, number):
-        """{command: pid} of all that the script started, once it has."""
+        """Waits until the script has started everything. Returns {command: pid}."""
         found = {}
 
         def all_there():
@@ -358,7 +359,7 @@ class NothingSurvives(Fenced):
             number = self.number_of()
             pids = self.members(number)
             who = {"front": front.pid, "keeper": pids[f"job-keeper of {front.pid}"], "job": pids[f"sh -c {self.SCRIPT}"]}
-            for victim in victims:  # at the same moment, as far as that can be
+            for victim in victims:  # stop all of them first, so that they die as simultaneously as possible
                 os.kill(who[victim], signal.SIGSTOP if len(victims) > 1 else signal.SIGKILL)
             for victim in victims if len(victims) > 1 else ():
                 os.kill(who[victim], signal.SIGKILL)
@@ -396,7 +397,7 @@ class Enforced(Fenced):
                 self.assertEqual((len(has), has[1:]), (2, has[:1]))
                 self.assertEqual(ask(shell, "sh $NODES/try"), [])
         self.assertEqual(len(self.opens()), 4, "outside of the group nothing is enforced")
-        # Who may open no GPU sees none through the driver; the broker tells which there are.
+        # Without access to any node the driver shows no GPU. The broker says which GPUs exist.
         blind = ask(shells[0], "LD_LIBRARY_PATH= $BERTH run --gpus 2 --report none -- sh -c 'echo $CUDA_VISIBLE_DEVICES; sh $NODES/try'")
         self.assertEqual((len(blind), blind[0].split(",")), (3, blind[1:]))
         self.stop(signal.SIGKILL)

@@ -35,12 +35,12 @@ class Folders(Machine):
         self.assertTrue(wait_until(lambda: not self.brokers()))
 
     def serve(self, **more):
-        """A broker by hand: the process, and what it said first."""
+        """Starts a broker. Returns its process and its first line of output."""
         broker = self.start("serve", **more)
         return broker, broker.stdout.readline()
 
     def refused(self, identifier, **more):
-        """What `berth serve` says where it cannot."""
+        """Starts a broker that must fail with this error. Returns what it printed."""
         broker = self.start("serve", **more)
         said = broker.communicate(timeout=30)[1]
         self.assertNotEqual(broker.returncode, 0, said)
@@ -61,7 +61,7 @@ class Folders(Machine):
         queued = self.run_berth("run", "--queue", "--gpus", "1", "--", "true", **nfs)
         self.assertEqual(queued.returncode, 125)
         self.assertIn("NFS", queued.stderr)
-        # In a terminal it runs, and says what it has not.
+        # A job in a terminal runs without a lease and says so.
         job = self.run_berth("run", "--gpus", "1", "--", "true", **nfs)
         self.assertEqual(job.returncode, 0)
         self.assertIn("no lease:", job.stderr)
@@ -79,7 +79,7 @@ class Folders(Machine):
         self.assertTrue((self.runtime / "berth.sock").is_socket())
         self.assertEqual(self.run_berth("wait", str(first)).returncode, 0)
         self.end_brokers()
-        # One that accepts nobody, and what is no socket.
+        # A path that is no socket, and one where nothing listens.
         (self.runtime / "berth.sock").unlink()
         (self.runtime / "berth.sock").write_text("")
         self.assertEqual(self.run_berth("wait", str(first)).returncode, 0)
@@ -147,14 +147,14 @@ class Folders(Machine):
         self.end_brokers()
         journal = self.state / "journal.db"
         nonsense = b"this is no database, " * 300
-        # First with what the last broker wrote still beside it.
+        # In the first round, the WAL of the last broker is still there.
         for part in (journal, self.state / "journal.db-wal"):
             part.write_bytes(nonsense)
         broker, line = self.serve()
         self.assertTrue(line.startswith("serving at "), line)
         kept = {path.name: path.read_bytes() for folder in self.state.glob("damaged-*") for path in folder.iterdir()}
         self.assertEqual(kept.get("journal.db"), nonsense)
-        # Job 1 has files in jobs/, so its number is not used again. The others never started.
+        # Job 1 has files in jobs/, so its number is not used again. The other jobs never started.
         self.assertGreater(self.queue("--cpu", "--name", "next", "--", "true"), 1)
         broker.kill()
         broker.wait()
@@ -195,7 +195,7 @@ class Folders(Machine):
         self.assertIn("others can write to it", said)
         self.assertIn(f"hint: chmod go-w {self.state}", said)
         self.assertEqual(list(self.state.iterdir()), [])
-        # One's own link to one's own folder is fine.
+        # A link that the user owns is accepted if it leads to the user's own folder.
         self.state.rename(self.folder / "elsewhere")
         (self.folder / "elsewhere").chmod(0o700)
         self.state.symlink_to(self.folder / "elsewhere")
@@ -221,7 +221,7 @@ class Folders(Machine):
         for name in ("77.log", "77.status", "notes.txt", "0.log"):
             (jobs / name).write_text("left")
         self.assertEqual(self.run_berth("logs", str(job)).stdout, "kept\n")
-        self.assertEqual(self.run_berth("run", "--queue", "--", "true").returncode, 0)  # starts one where none runs
+        self.assertEqual(self.run_berth("run", "--queue", "--", "true").returncode, 0)  # starts a broker if none runs
         self.assertTrue(wait_until(lambda: not (jobs / "77.status").exists()))
         names = {path.name for path in jobs.iterdir()}
         self.assertEqual(names & {"77.log", "77.status", "notes.txt", "0.log", f"{job}.log"}, {"notes.txt", "0.log", f"{job}.log"})

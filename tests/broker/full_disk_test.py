@@ -31,11 +31,11 @@ class FullDisk(Machine):
         return int(done.stdout.split()[-1])
 
     def waits_for(self, name, code):
-        """The words of a command that ends when the file is there."""
+        """A command that exits with this code as soon as the file exists."""
         return ["sh", "-c", f"while [ ! -e {self.folder}/{name} ]; do sleep 0.02; done; exit {code}"]
 
     def fill(self, left=0):
-        """The rest of the disk, but so many bytes."""
+        """Fills the disk, except for this many bytes."""
         filler = self.state / "filler"
         with open(filler, "ab", buffering=0) as file:
             try:
@@ -66,24 +66,24 @@ class FullDisk(Machine):
             refusals.add(done.returncode)
         self.assertGreater(len(confirmed), 20)
         self.fill()
-        # What needs no file of its own needs the journal: until its last page is full.
+        # `hold` and `release` create no file; they fail only when the journal's last page is full.
         for number in range(2000):
             done = self.run_berth("hold" if number % 2 == 0 else "release", str(confirmed[0]))
             if done.returncode != 0:
                 break
         self.assertRegex(done.stderr, r"error: the journal \S+journal.db cannot be written: .*full.*\(E0908\)\n\nhint: df -h ")
-        # It goes on to tell what it knows, and nobody is told what was not written down.
+        # The broker still answers questions, but reports nothing that it could not write.
         known = {one["id"]: one["state"] for one in self.call("GET", "/v1/jobs")["jobs"]}
         self.assertEqual(set(known), {ends_meanwhile, ends_later, *confirmed})
         self.refused("cancel", str(ends_later), identifier="E0908", hint="df -h ")
-        # Also to who only looks.
+        # Commands that only show the state report the problem, too.
         for words in (["jobs"], ["why", str(confirmed[-1])], []):
             done = self.run_berth(*words)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertRegex(" ".join((done.stdout + done.stderr).split()), r"journal.db cannot be written: .*: no job is accepted or started until this is fixed")
         self.assertIn("nothing starts until the broker can write its journal", self.run_berth("why", str(confirmed[-1])).stdout)
         self.assertEqual(self.call("GET", f"/v1/jobs/{confirmed[-1]}/why")["obstruction"], "journal")
-        # A job in a terminal runs without a lease, but on nothing that another has.
+        # A job in a terminal runs without a lease, but never on a device that another job has.
         job = self.run_berth("run", "--gpus", "1", "--no-wait", "--", "sh", "-c", "exit 3")
         self.assertEqual(job.returncode, 6, job.stderr)
         self.assertEqual(self.run_berth("run", "--cpu", "--", "sh", "-c", "exit 3").returncode, 3)
@@ -94,13 +94,13 @@ class FullDisk(Machine):
         job = self.run_berth("run", "--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
         self.assertIn("no lease: ", job.stderr)
         self.assertNotIn(int(job.stdout), ends_on)
-        # What ran goes on, and its end is written down.
+        # Running jobs continue, and their end is recorded.
         status = self.state / "jobs" / f"{ends_meanwhile}.status"
         self.assertTrue(wait_until(lambda: "exit_code" in status.read_text()))
         [broker] = self.brokers()
         subprocess.run(["mount", "-o", "remount,size=64m", self.state], check=True)
         self.assertTrue(wait_until(lambda: self.run_berth("run", "--queue", "--cpu", "--", "true").returncode == 0))
-        # What it forks to start a job looks like it for a moment.
+        # For a moment, the process that the broker forks to start a job looks like a second broker.
         self.assertTrue(wait_until(lambda: self.brokers() == [broker]))
         self.assertEqual(self.run_berth("wait", str(ends_meanwhile)).returncode, 5)
         known = {one["id"]: one["state"] for one in self.call("GET", "/v1/jobs")["jobs"]}
@@ -119,7 +119,7 @@ class FullDisk(Machine):
         self.kill_brokers()
         self.assertTrue(wait_until(lambda: not self.brokers()))
         before = (self.state / "journal.db").read_bytes()
-        # The keeper's files are open: as where a file system was found damaged, and is read only from now on.
+        # The keeper has open files, as on a file system that the kernel has made read-only after an error.
         for empty in (False, True):
             if empty:
                 subprocess.run(["umount", "--lazy", self.state], check=True)
@@ -139,7 +139,7 @@ class FullDisk(Machine):
                 self.kill_brokers()
 
     def read_only(self, yes):
-        """A bind of it, which does not mind what is open."""
+        """Makes the folder read-only by a bind mount, which works in spite of open files."""
         if yes:
             subprocess.run(["mount", "--bind", self.state, self.state], check=True)
             subprocess.run(["mount", "-o", "remount,ro,bind", self.state], check=True)

@@ -22,9 +22,9 @@ import machine_of_all
 from machine_of_all import MachineOfAll, wait_until
 
 SOAK = "BERTH_SOAK" in os.environ
-SANITIZED = "TSAN_OPTIONS" in os.environ  # then it is slow and large by itself
+SANITIZED = "TSAN_OPTIONS" in os.environ  # the sanitizer itself makes it slow and large
 SOCKET = "/run/berth/berth.sock"
-HOSTILE = 61001  # and the numbers after it: nobody's
+HOSTILE = 61001  # this uid and the ones after it belong to no user
 MIB = 1 << 20
 MOST_MORE = 100 * MIB
 
@@ -37,7 +37,7 @@ def connect():
 
 
 def is_closed(one):
-    """Nothing is read that says otherwise."""
+    """Whether the broker has closed the connection."""
     one.setblocking(False)
     try:
         return one.recv(1, socket.MSG_PEEK) == b""
@@ -48,7 +48,7 @@ def is_closed(one):
 
 
 def send_all_of(one, bytes_):
-    """False where the broker would not have it."""
+    """Sends everything. False if the broker closed the connection before that."""
     try:
         one.sendall(bytes_)
         return True
@@ -57,7 +57,7 @@ def send_all_of(one, bytes_):
 
 
 def heard(one):
-    """What is said before the connection closes, or is silent."""
+    """What the broker sends until it closes the connection or sends nothing more."""
     said = b""
     try:
         while more := one.recv(65536):
@@ -71,7 +71,7 @@ class HostileClients(MachineOfAll):
     machine = "workstation-4090"
 
     def setUp(self):
-        # As systemd and a login shell start what they start.
+        # The usual limit of systemd services and login shells.
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
         try:
@@ -94,7 +94,7 @@ class HostileClients(MachineOfAll):
         return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
     def times(self, count):
-        """How long the broker takes for another user, each on a connection of its own."""
+        """Response times for another user, in seconds; each call has its own connection."""
         taken = []
         for _ in range(count):
             begun = time.monotonic()
@@ -107,8 +107,7 @@ class HostileClients(MachineOfAll):
         return taken
 
     def hostile(self, work, user=0):
-        """`work` as another user, in a process of its own, until it says something or the test ends. What it says is waited
-        for with said()."""
+        """Runs `work` as another user in its own process. The result is read with said(). The process stays until the test ends."""
         reads, writes = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -117,7 +116,7 @@ class HostileClients(MachineOfAll):
                 os.setgid(HOSTILE + user)
                 os.setuid(HOSTILE + user)
                 os.write(writes, json.dumps(work()).encode() + b"\n")
-                time.sleep(1000)  # what is open stays so
+                time.sleep(1000)  # keeps connections open
             except BaseException:
                 traceback.print_exc()
             os._exit(1)
@@ -160,7 +159,7 @@ class HostileClients(MachineOfAll):
         while not select.select([line], [], [], 0)[0]:
             self.assert_others_are_served(20)
         left, oldest, answer = self.said(line)
-        # The newest are there, and served.
+        # The newest connections remain and are served.
         self.assertEqual((left, oldest, answer), (500, count - 500, "HTTP/1.1 200 OK"))
         self.assert_others_are_served()
         self.assert_memory_is_bounded()
@@ -285,7 +284,7 @@ class HostileClients(MachineOfAll):
         self.assert_memory_is_bounded()
 
     def test_answers_that_nobody_reads(self):
-        """Of a user with many jobs: each answer is long."""
+        """The user has many jobs, so each answer is long."""
         def submit_and_ask():
             own = http.client.HTTPConnection("berth", timeout=30)
             own.sock = connect()

@@ -19,7 +19,7 @@ SHOW = ["cat", "/proc/self/status", "/proc/self/oom_score_adj"]
 
 class Inherit(Machine):
     def queue_in_child(self, prepare, *words):
-        """What a job sees that was queued by a process after `prepare`."""
+        """Queues a job from a child process after `prepare`. Returns what the job saw."""
         pid = os.fork()
         if pid == 0:
             null = os.open("/dev/null", os.O_RDWR)
@@ -31,7 +31,7 @@ class Inherit(Machine):
         job = self.call("GET", "/v1/jobs?last")["jobs"][0]["id"]
         lines = pathlib.Path(self.job(job, "ended")["log"]).read_text().split("\n")
         told = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-        # Signals 32 and 33 are the C library's own: its posix_spawn leaves them ignored.
+        # Signals 32 and 33 are reserved for the C library. Its posix_spawn leaves them ignored.
         signals = {name: int(told[name], 16) & ~(3 << 31) for name in ("SigIgn", "SigBlk")}
         return told | signals | {"oom": int(lines[-2])}
 

@@ -56,7 +56,7 @@ class Queue(Caller):
         return {one["id"]: one["state"] for one in self.document("jobs")["jobs"]}
 
     def run_job(self, state, *words):
-        """A job that was started here, when the broker has it in that state; its number and process."""
+        """Starts a job and waits until the broker has it in this state. Returns its number and its process."""
         known = set(self.states())
         process = self.start("run", *words)
         new = []
@@ -65,7 +65,7 @@ class Queue(Caller):
         return new[0], process
 
     def three(self):
-        """One job on three GPUs, one that waits for two, one that waits for four."""
+        """Starts three jobs: one runs on three GPUs, one waits for two, and one waits for four."""
         first = self.run_job("running", "--gpus", "3", "--name", "big", "--", "sleep", "1000")[0]
         second = self.run_job("waiting", "--gpus", "2", "--name", "second", "--", "sh", "-c", "exit 3")
         third = self.run_job("waiting", "--gpus", "4", "--name", "third", "--", "true")
@@ -94,7 +94,7 @@ class Queue(Caller):
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn("E0901", done.stderr)
         self.assertEqual(self.berth("wait", "1").returncode, 125)
-        # None of them started one.
+        # None of these commands started a broker.
         self.assertEqual(self.says("jobs"), "no jobs: no broker runs, and none did before\n")
 
     def test_a_verb_needs_its_job(self):
@@ -131,7 +131,7 @@ class Queue(Caller):
         self.assertEqual(document["free"], ["GPU 0"])
         self.assertEqual([one["job"] for one in document["holders"]], [first] * 3)
         self.assertIn({"command": "berth run --gpus 1 …", "where": "GPU 0"}, document["sooner"])
-        # What is said to fit does.
+        # What `why` suggests really fits.
         self.assertEqual(self.berth("run", "--gpus", "1", "--no-wait", "--dry-run", "--", "true").returncode, 0)
         self.assertRegex(self.says("why", str(first)), rf"^job {first} runs on GPU 1, 2, 3 since \d\d:\d\d:\d\d \(\d+ s\)\n$")
         self.assertIsNone(self.document("why", "big")["outlook"])
@@ -190,11 +190,11 @@ class Queue(Caller):
         time.sleep(0.5)
         os.kill(self.broker(), signal.SIGKILL)
         self.assertEqual(waiting.wait(60), 5, waiting.stderr.read())
-        self.assertEqual(process.wait(20), 5)  # before that it would start a broker to tell its end
+        self.assertEqual(process.wait(20), 5)  # before that, the front would start a broker to report its end
         os.kill(self.broker(), signal.SIGKILL)
-        # A thread of it that writes to the disk may die a little later, and its socket with it.
+        # A thread that writes to the disk may end a little later, and only then is the socket closed.
         self.assertTrue(wait_until(lambda: not self.listens()))
-        # Only a broker reads what one wrote down, so one is started to ask.
+        # Only a broker reads the journal, so `berth jobs` starts one.
         self.assertRegex(self.says("jobs"), r"\n *1 .* failed .* 5 ")
         self.assertEqual(self.berth("wait", "1").returncode, 5)
 
@@ -224,11 +224,11 @@ class Unix(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
     def handle_error(self, *_):
-        """A client that left before its answer is none."""
+        """Ignores clients that disconnect before the answer."""
 
 
 class Logs(Caller):
-    """A broker of our own has one queued job, 5, and says when it has ended."""
+    """A fake broker that has one queued job, 5, and reports its end."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="berth-test-")
@@ -301,7 +301,7 @@ class Logs(Caller):
         done = self.berth("logs", "5")
         self.assertEqual(done.returncode, 1)
         self.assertIn("E0934", done.stderr)
-        # What stands in its place is not opened: another may have put it there.
+        # Only a regular file is opened: another user may have put something else in its place.
         os.mkfifo(self.log)
         self.assertIn("E0934", self.berth("logs", "5").stderr)
         self.log.unlink()

@@ -19,7 +19,7 @@ from machine import Machine, wait_until
 
 SOAK = "BERTH_SOAK" in os.environ
 SOON = 3.0
-# A child, one that made a session of its own and lost its parent, and one of those that wants no variables.
+# A child process, an orphan in its own session, and an orphan in its own session without any variables.
 TREE = """
 trap '' TERM
 sleep 1001 &
@@ -38,14 +38,14 @@ def words_of(pid):
 
 
 def stat_of(pid):
-    """The fields after the name: state, parent, group, session …"""
+    """The fields of /proc/PID/stat after the name: state, parent, group, session …"""
     with contextlib.suppress(OSError, IndexError):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return []
 
 
 def below(pid):
-    """All the processes below one, without what is dead."""
+    """All descendants of a process, without zombies."""
     children = {}
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit() and (stat := stat_of(entry.name)) and stat[0] != "Z":
@@ -66,7 +66,7 @@ class Kills(Machine):
         self.command = ["--gpus", "4", "--grace", "300ms", "--", "sh", str(self.tree)]
 
     def alive(self, processes):
-        """Those that are there, and are the same."""
+        """The processes that still exist. The start time shows whether a pid was reused."""
         return [pid for pid, began in processes.items() if (stat := stat_of(pid)) and stat[0] != "Z" and stat[19] == began]
 
     def job_of_queue(self):
@@ -91,7 +91,8 @@ class Kills(Machine):
         return [pid for pid in below(front) if words_of(pid).startswith("job-keeper")]
 
     def begin(self, start):
-        """A job whose processes are all there: its number, its keeper, its front, the rest by what they do."""
+        """Starts a job and waits until all its processes exist. Returns its number, keeper, front, and the other processes by their
+        command."""
         job, keeper, front = start()
         found = {}
 
@@ -110,7 +111,7 @@ class Kills(Machine):
         return job, keeper, front, found, everything
 
     def assert_over(self, job, everything):
-        """The device is another's soon, and nothing is left."""
+        """All processes end soon, and another job gets the devices."""
         begun = time.monotonic()
         self.assertTrue(wait_until(lambda: not self.alive(everything), SOON), [words_of(pid) for pid in self.alive(everything)])
         done = self.run_berth("run", "--gpus", "4", "--", "true")
@@ -147,7 +148,7 @@ class Kills(Machine):
             self.assertEqual(self.job(job)["state"], "lost")
 
     def test_what_it_left_in_a_session_of_its_own_is_killed(self):
-        """That alone ends; the job goes on until its command has ended."""
+        """Only that session ends. The job continues until its command ends."""
         for start in self.each_way():
             job, _, _, found, everything = self.begin(start)
             for name in ("lone", "bare"):
@@ -160,7 +161,7 @@ class Kills(Machine):
             self.assert_over(job, everything)
 
     def test_the_broker_and_then_the_keeper_are_killed(self):
-        """What outlived its broker has nobody else."""
+        """After that, nothing else watches the job's processes."""
         for start in self.each_way():
             job, keeper, _, _, everything = self.begin(start)
             self.kill_brokers()
@@ -172,7 +173,7 @@ class Kills(Machine):
         job, keeper, _, _, everything = self.begin(self.job_of_queue)
         self.kill_brokers()
         self.assertTrue(wait_until(lambda: not self.brokers()))
-        self.run_berth("jobs", "--all")  # starts the next one
+        self.run_berth("jobs", "--all")  # starts the next broker
         os.kill(keeper, signal.SIGKILL)
         self.assert_over(job, everything)
         self.assertEqual(self.job(job)["state"], "lost")
@@ -190,7 +191,7 @@ class Kills(Machine):
         self.assert_over(job, everything)
 
     def helpers(self):
-        """The pids of the fork server and of the standby that would replace it."""
+        """The pids of the fork server and of the standby process that would replace it."""
         mark = f"BERTH_SIM_DIR={self.variables['BERTH_SIM_DIR']}".encode()
         found = {"job-fork-server": [], "job-fork-standby": []}
         for entry in pathlib.Path("/proc").iterdir():
@@ -200,7 +201,7 @@ class Kills(Machine):
         return found
 
     def test_what_would_start_it_anew_is_killed_too(self):
-        """Whichever of them, a queued job starts, and there are both again."""
+        """After any of them was killed, a queued job still starts, and both exist again."""
         self.run_berth("run", "--queue", "--cpu", "--", "true")
         for names in (["job-fork-server"], ["job-fork-standby"], ["job-fork-server"], ["job-fork-server", "job-fork-standby"]) * (20 if SOAK else 2):
             for name in names:
@@ -224,12 +225,12 @@ class Kills(Machine):
             self.assertEqual(front.wait(10) if front else 143, 143)
 
     def test_a_cancel_that_was_answered_outlives_the_broker(self):
-        """What does not mind its SIGTERM is ended by the next one, and what ends while none is there was cancelled too."""
+        """The next broker kills a job that ignores SIGTERM. A job that ended while no broker ran counts as cancelled, too."""
         chance = random.Random(5)
         for round_ in range(100 if SOAK else 2):
             for start in (self.job_of_queue, self.job_of_terminal):
                 job, keeper, front, _, everything = self.begin(start)
-                if round_ % 2:  # its end is slower than the next broker
+                if round_ % 2:  # the job ends only after the next broker has started
                     for pid in [front.pid] if front else [keeper]:
                         os.kill(pid, signal.SIGSTOP)
                 self.assertEqual(self.call("POST", f"/v1/jobs/{job}/cancel", {})["job"]["state"], "running")
@@ -238,7 +239,7 @@ class Kills(Machine):
                 self.assertTrue(wait_until(lambda: not self.brokers()))
                 if round_ % 3 == 0:
                     time.sleep(chance.random() * 0.5)
-                # A front whose job has ended meanwhile may have started a broker already.
+                # If the job has ended in the meantime, its front may already have started a broker.
                 next_ = self.start("serve")
                 self.assertTrue(next_.stdout.readline().startswith("serving ") or self.brokers())
                 if round_ % 2:
@@ -296,7 +297,7 @@ class Kills(Machine):
             self.command = self.command[2:]
 
     def test_a_lease_of_a_program_of_ones_own_ends_too(self):
-        """What asked for it over the API and does not mind a SIGTERM."""
+        """A process that took a lease over the API and ignores SIGTERM is killed."""
         pid = os.posix_spawn("/bin/sh", ["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"], {"PATH": os.environ["PATH"]})
         try:
             self.run_berth("run", "--cpu", "--cpus", "1", "--", "true")

@@ -88,7 +88,7 @@ class Leases(Machine):
         first = self.start("run", "--gpus", "1", "--json", "--", "sh", "-c", "echo started; read line; exit 3")
         self.assertEqual(first.stdout.readline(), "started\n")
         self.kill_brokers()
-        # The next broker knows what was given away.
+        # The next broker knows these leases.
         other = self.run_berth("run", "--gpus", "4", "--no-wait", "--", "true")
         self.assertEqual(other.returncode, 6, other.stderr)
         self.kill_brokers()
@@ -105,7 +105,7 @@ class Leases(Machine):
         self.assertRegex(first, "^[0-3],[0-3] job 1$")
         self.assertEqual(inner, [f"{first[0]} job 1", f"{first[0]} job 1", "code 125"])
         self.assertIn("E0421", outer.stderr)
-        # A number that outlived its job says nothing.
+        # BERTH_JOB with the number of an ended job is ignored.
         self.assertEqual(self.run_berth("run", "--gpus", "1", "--", "sh", "-c", SHOW, BERTH_JOB="1").stdout, "0 job 2\n")
 
     def test_a_lease_without_a_command_is_a_shell(self):
@@ -113,7 +113,7 @@ class Leases(Machine):
         self.assertEqual((shell.returncode, shell.stdout, shell.stderr), (0, "", ""))
 
     def test_two_brokers_of_one_machine_never_give_one_device_twice(self):
-        """As of two users who each have one of their own."""
+        """The two brokers stand for two users who each run their own broker."""
         other = {name: str(self.folder / name) for name in ("BERTH_RUNTIME_DIR", "BERTH_STATE_DIR")}
         for name in other.values():
             os.mkdir(name, 0o700)
@@ -126,13 +126,13 @@ class Leases(Machine):
             self.assertEqual(refused.returncode, 6, refused.stderr)
             self.assertIn("a job of another user's broker", refused.stderr)
         waiting = self.start("run", "--gpus", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES", **other)
-        for one in mine[:2]:  # one of each
+        for one in mine[:2]:  # one lease of each broker
             one.communicate("go\n", timeout=60)
         self.assertRegex(waiting.stdout.readline(), "^[0-3],[0-3]$")
         self.assertEqual(waiting.wait(60), 0)
         for one in mine[2:]:
             one.communicate("go\n", timeout=60)
-        # A broker that is killed holds nothing any more.
+        # A killed broker holds no locks any more.
         self.kill_brokers()
         self.assertEqual(self.run_berth("run", "--gpus", "4", "--", "true").returncode, 0)
 
@@ -146,7 +146,7 @@ class Leases(Machine):
         queued = self.run_berth("run", "--queue", "--", "true", BERTH_STATE_DIR=f"{blocked}/state")
         self.assertEqual(queued.returncode, 125)
         self.assertRegex(queued.stderr, r"no broker could be started: .* \(E0907\) \(E0923\)")
-        self.assertIn(f"hint: ls -ld {blocked}/state", queued.stderr)  # its own, not "berth serve"
+        self.assertIn(f"hint: ls -ld {blocked}/state", queued.stderr)  # the hint of the cause, not "berth serve"
 
 
 if __name__ == "__main__":

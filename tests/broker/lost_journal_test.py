@@ -17,10 +17,10 @@ from machine import Machine, edited_journal, wait_until
 
 
 class Jobs:
-    """A shell command for jobs, and what a test asks of them."""
+    """Commands for jobs, and helpers of the tests below."""
 
     def waits_for(self, name, code):
-        """The words of a command that ends when the file is there."""
+        """A command that exits with this code as soon as the file exists."""
         return ["sh", "-c", f"echo up; while [ ! -e {self.folder}/{name} ]; do sleep 0.05; done; echo ends; exit {code}"]
 
 
@@ -38,13 +38,13 @@ class OwnBroker(Jobs, Machine):
         return (self.state / "jobs" / f"{job}.log").read_text()
 
     def serve(self):
-        """A broker of our own, to read what it says."""
+        """Starts a broker as a child process, so that the test can read its output."""
         broker = self.start("serve")
         self.assertTrue(broker.stdout.readline().startswith("serving "))
         return broker
 
     def begin(self):
-        """Jobs that ended, run and wait, and then no broker."""
+        """Creates jobs that have ended, run and wait, then ends the broker. Returns their numbers."""
         good = self.queue("--name", "good", "--cpu", "--", "sh", "-c", "echo well")
         bad = self.queue("--cpu", "--", "sh", "-c", "exit 7")
         for job in (good, bad):
@@ -74,7 +74,7 @@ class OwnBroker(Jobs, Machine):
                 self.assertEqual((jobs[good]["name"], jobs[bad]["outcome"]["exit_code"]), ("good", 7))
                 self.assertEqual(len(jobs[runs]["devices"]), 4)
                 self.assertEqual(self.output(good), "well\n")
-                # Its devices are still its own, and its number is nobody else's.
+                # The job still has its devices, and its number is not used again.
                 busy = self.run_berth("run", "--gpus", "1", "--no-wait", "--", "true")
                 self.assertEqual(busy.returncode, 6, busy.stderr)
                 self.assertGreater(self.queue("--cpu", "--", "true"), runs)
@@ -84,7 +84,7 @@ class OwnBroker(Jobs, Machine):
                 self.assertEqual(self.run_berth("wait", str(good)).returncode, 0)
 
     def test_the_wal_is_read_where_the_journal_alone_is_lost(self):
-        """As after the hint of E0907: mv journal.db journal.db.damaged."""
+        """This is the state after the hint of E0907: mv journal.db journal.db.damaged."""
         for how in ("removed", "moved", "emptied"):
             with self.subTest(how):
                 (self.folder / "now").unlink(missing_ok=True)
@@ -133,7 +133,7 @@ class OwnBroker(Jobs, Machine):
             copy.unlink()
         (self.folder / "now").touch()
         self.assertTrue(wait_until(lambda: "exit_code" in (self.state / "jobs" / f"{runs}.status").read_text()))
-        # As an earlier version wrote it: it does not say what the job is.
+        # An older version wrote status files without the job's details.
         for job in (good, bad):
             file = self.state / "jobs" / f"{job}.status"
             os.truncate(file, 256)
@@ -146,7 +146,7 @@ class OwnBroker(Jobs, Machine):
         self.assertEqual((folder / f"{good}.log").read_text(), "well\n")
         self.assertFalse((self.state / "jobs" / f"{good}.log").exists())
         self.assertEqual(self.job(runs)["outcome"]["exit_code"], 5)
-        # Also the next broker knows which numbers were used.
+        # The next broker also knows which numbers were used.
         self.run_berth("wait", str(runs))
         self.assertGreater(self.queue("--cpu", "--", "true"), runs)
 
@@ -179,7 +179,7 @@ class OwnBroker(Jobs, Machine):
         self.assertEqual(len(list(self.state.glob("damaged-*"))), 1)
 
     def test_a_record_that_is_no_job_refuses_nothing_and_is_named(self):
-        """Its checksum matches: a newer Berth may have written it."""
+        """The record's checksum is correct, so a newer Berth may have written it."""
         held = [self.queue("--hold", "--", "true") for _ in range(3)]
         self.kill_brokers()
         with edited_journal(self.state) as journal:

@@ -24,8 +24,8 @@ def wait_until(condition, seconds=20.0):
 
 
 def switch_on(berth, machine, *more, env=None):
-    """A shell that waits is the simulated machine: its process, and the variables that put others on it. `berth` may be
-    several words."""
+    """Starts a simulated machine. Returns the shell that keeps it alive, and the variables that place other processes on it. `berth` may be
+    a list of words."""
     program = [berth] if isinstance(berth, str) else berth
     shell = subprocess.Popen([*program, "sim", "--machine", machine, *more, "--", "sh", "-c", "env -0; cat"],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
@@ -45,7 +45,7 @@ def switch_off(shell):
 
 
 def record_sum(kind, key, revision, words):
-    """The checksum of a record in the journal, as src/broker/record_sum.hpp has it."""
+    """The checksum of a record in the journal, as in src/broker/record_sum.hpp."""
     total = 0xcbf29ce484222325
     for byte in kind.encode() + b"\0" + key.encode() + b"\0" + revision.to_bytes(8, "little") + words.encode() + b"\0":
         total = ((total ^ byte) * 0x100000001b3) % 2**64
@@ -54,7 +54,7 @@ def record_sum(kind, key, revision, words):
 
 @contextlib.contextmanager
 def edited_journal(state_folder):
-    """The journal of a broker that does not run, to be changed as a broker changes it: with the checksums of its records."""
+    """Opens the journal while no broker runs. Changed rows get correct checksums from record_sum(), as the broker's do."""
     with contextlib.closing(sqlite3.connect(pathlib.Path(state_folder, "journal.db"))) as journal:
         journal.create_function("record_sum", 4, record_sum)
         yield journal
@@ -76,14 +76,14 @@ class Client(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
     def call(self, method, path, body=None):
-        """The status, and what is said."""
+        """Returns (status, JSON of the answer)."""
         self.request(method, path, None if body is None else json.dumps(body))
         with self.getresponse() as answer:
             return answer.status, json.loads(answer.read())
 
 
 def unified():
-    """Where cgroup v2 is, and the folder of our own group in it; None where it is not."""
+    """Returns (mount point of cgroup v2, folder of this process's own group); None without cgroup v2."""
     for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
         if " - cgroup2 " in line:
             point = pathlib.Path(line.split(" ")[4])
@@ -122,7 +122,7 @@ class Machine(unittest.TestCase):
             with contextlib.suppress(ProcessLookupError):
                 handle = os.pidfd_open(pid)
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
-                # A thread that writes to the disk dies a little later than the others, and the socket with it.
+                # A thread that writes to the disk ends a little later than the others, and only then is the socket closed.
                 select.select([handle], [], [], 20)
                 os.close(handle)
 

@@ -23,7 +23,7 @@ def skip(why):
 
 
 def enter():
-    """Goes on in mounts of our own; what ends with the test, and is nobody else's."""
+    """Restarts this script in its own mount namespace, so that its mounts end with the test and nobody else sees them."""
     if os.environ.get(MARK) == "ours":
         for command in ("mount -t tmpfs -o mode=755 berth /run", "mkdir /run/etc", "cp -a /etc/. /run/etc",
                         "mount --bind /run/etc /etc", "mount -t tmpfs -o mode=755 berth /var/lib"):
@@ -43,12 +43,12 @@ def enter():
 
 
 def without_folders(variables):
-    """Nothing names a broker, nor its folders."""
+    """The variables without those that name a broker or its folders."""
     return {key: word for key, word in variables.items() if key not in ("BERTH_RUNTIME_DIR", "BERTH_STATE_DIR")}
 
 
 class Person:
-    """A user, and a simulation of the machine that is theirs to read."""
+    """A user who can read the simulated machine."""
 
     def __init__(self, berth, machine, name, uid=None):
         self.berth, self.name = berth, name
@@ -76,7 +76,7 @@ class Person:
         switch_off(self.machine)
 
     def command(self, *words, **more):
-        """Any command as this user; what it said, and how it ended."""
+        """Runs any command as this user. Returns the finished process."""
         return subprocess.run([*self.as_them, *map(str, words)], env={**self.variables, **more}, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=60, cwd=self.home)
 
@@ -106,7 +106,7 @@ class MachineOfAll(unittest.TestCase):
         self.stop()
         for one in self.people:
             one.leave()
-            # Queued jobs go on without a broker.
+            # Queued jobs continue without a broker.
             wait_until(lambda uid=one.uid: not kill_all_of(uid))
             subprocess.run(["userdel", "--force", one.name], capture_output=True)
             shutil.rmtree(one.home)
@@ -115,10 +115,10 @@ class MachineOfAll(unittest.TestCase):
         wait_until(self.has_no_groups)
 
     def has_no_groups(self):
-        """A broker that was killed leaves its control groups; they bear the name of the simulation."""
+        """Removes the control groups that a killed broker left. Their names contain the name of the simulation."""
         try:
             groups = [*pathlib.Path("/sys/fs/cgroup").glob(f"**/{pathlib.Path(self.variables['BERTH_SIM_DIR']).name}*/**")]
-        except FileNotFoundError:  # another test removed a group of its own meanwhile
+        except FileNotFoundError:  # another test has removed its group in the meantime
             return False
         for group in sorted(groups, reverse=True):
             with contextlib.suppress(OSError):
@@ -146,7 +146,7 @@ class MachineOfAll(unittest.TestCase):
 
 
 def kill_all_of(uid):
-    """How many there were, among our own mounts: a real user may have that number."""
+    """Kills all processes of this user in our mount namespace, because a real user may have the same uid. Returns how many there were."""
     found, ours = 0, os.readlink("/proc/self/ns/mnt")
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -157,7 +157,7 @@ def kill_all_of(uid):
 
 
 def processes_with(mark):
-    """Numbers of the processes that have the word among their arguments or variables."""
+    """The pids of processes that have the word in their arguments or variables."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(OSError):

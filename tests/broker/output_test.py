@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 class Output(MachineOfAll):
     def serve_again(self):
-        """What is too much is looked for soon after the start, and then once a minute."""
+        """Restarts the broker, because it looks for excess output soon after its start and then only once a minute."""
         self.stop()
         settings = pathlib.Path("/etc/berth/berth.toml")
         settings.parent.mkdir(exist_ok=True)
@@ -43,7 +43,7 @@ class Output(MachineOfAll):
         os.truncate(log, 5 << 30)
         self.assertIn("\noutput: job 1 has written 5.00 GiB\n", alice("jobs").stdout)
         os.truncate(log, 3 * MIB + 4)
-        # It ends, and is the last that did.
+        # The job ends. Its output is the newest, so it is kept.
         alice.command("touch", "go")
         self.assertEqual(alice("wait", str(job)).returncode, 0)
         self.serve_again()

@@ -28,7 +28,7 @@ class Calls(Machine):
         return done.stdout + done.stderr
 
     def fill(self, *devices):
-        """Somebody who has these, until the test is over."""
+        """Starts a job on these devices that runs until the test ends."""
         job = self.start("run", "--devices", ",".join(map(str, devices)), "--", "sh", "-c", "echo up; read line")
         self.assertEqual(job.stdout.readline(), "up\n")
         return job
@@ -51,7 +51,7 @@ class Promises(Calls):
         return done.stdout
 
     def test_a_queued_job_has_the_limits_of_its_submitter(self):
-        self.says("wait", self.queue("--cpu", "--", "true"))  # the broker is there, with limits of its own
+        self.says("wait", self.queue("--cpu", "--", "true"))  # starts the broker, so that it does not have the limits that are set below
         hard = str(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
         nice = os.nice(0)
         had = self.limits_of_a_job(f"ulimit -Sn 300; ulimit -Sv 8000000; ulimit -c 0; renice -n {nice + 3} $$ > /dev/null")
@@ -79,7 +79,7 @@ class Promises(Calls):
         script = ('n=$("$0" run --queue --gpus 1 -- sh -c "echo on \\$CUDA_VISIBLE_DEVICES" | cut -d" " -f2);'
                   '"$0" wait $n; "$0" logs $n; echo mine $CUDA_VISIBLE_DEVICES')
         self.assertEqual(self.says("run", "--gpus", "1", "--", "sh", "-c", script, self.berth), "on 3\nmine 2\n")
-        # The same of a job that has none, of one that was queued itself, and of one in one.
+        # The same from a job without devices, from a job inside a job, and from a queued job.
         hidden = 'n=$("$0" run --queue --gpus 1 -- true | cut -d" " -f2); "$0" wait $n && echo good'
         self.assertEqual(self.says("run", "--cpu", "--", "sh", "-c", hidden, self.berth), "good\n")
         self.assertEqual(self.says("run", "--gpus", "1", "--", self.berth, "run", "--", "sh", "-c", script, self.berth),

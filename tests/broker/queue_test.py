@@ -53,7 +53,7 @@ class Queue(Machine):
         self.assertEqual(done.returncode, 0, done.stderr)
         job = self.ended(int(done.stdout.split()[-1]))
         self.assertEqual(pathlib.Path(job["log"]).read_bytes(), b"\xfe\x80z|a\xffb|" + odd)
-        # Its output fields are text.
+        # In JSON, invalid UTF-8 is replaced.
         self.assertEqual((job["name"], job["command"][-1]), ("n\ufffd", "\ufffd\ufffdz"))
 
     def test_a_job_may_have_as_many_variables_as_a_process(self):
@@ -136,7 +136,7 @@ class Queue(Machine):
             self.assertEqual((done.returncode, identifier in done.stderr), (code, True), (words, done.stderr))
 
     def test_a_killed_broker_loses_no_job_and_runs_none_twice(self):
-        """Each job writes its number once. Confirmed is what `berth run --queue` printed."""
+        """Each job writes its number once. A job is confirmed if `berth run --queue` printed its number."""
         chance, confirmed, ran = random.Random(11), [], self.folder / "ran"
         for _ in range(500 if SOAK else 8):
             stop = threading.Event()
@@ -169,10 +169,10 @@ class Queue(Machine):
         long = self.queue("--gpus", "1", "--", "sh", "-c", f"touch {self.folder}/up; while [ ! -e {self.folder}/go ]; do sleep 0.02; done; exit 5")
         short = self.queue("--gpus", "1", "--", "sh", "-c", f"while [ ! -e {self.folder}/now ]; do sleep 0.02; done; exit 6")
         self.assertTrue(wait_until((self.folder / "up").exists))
-        # Confirmed is not started yet: what was not, the next broker starts.
+        # Wait until the job has really started: if it has not, the next broker would start it.
         self.assertTrue(wait_until(pathlib.Path(self.job(short)["log"]).exists))
         self.kill_brokers()
-        (self.folder / "now").touch()  # ends while nobody looks
+        (self.folder / "now").touch()  # ends while no broker runs
         self.assertTrue(wait_until(lambda: not self.brokers()))
         self.assertTrue(wait_until(lambda: json_exists(self.variables, short)))
         refused = self.run_berth("run", "--gpus", "4", "--no-wait", "--", "true")
@@ -196,10 +196,10 @@ class Queue(Machine):
         before = status[known].read_text()
         go.touch()
         self.assertTrue(wait_until(lambda: status[known].read_text() != before))
-        # As after a power cut: the disk misses the last writes, nothing runs, and the machine has rebooted.
+        # Simulates a power failure: the last writes are missing on the disk, no process runs, and the machine was rebooted.
         for job, how in ((lost, signal.SIGKILL), (again, signal.SIGTERM), (spent, signal.SIGKILL), (stopped, signal.SIGTERM)):
             os.kill(int(status[job].read_text().split()[0]), how)
-        for job in (again, stopped):  # by a machine that stops in order
+        for job in (again, stopped):  # as after an orderly shutdown
             self.assertTrue(wait_until(lambda: "told_to_end" in status[job].read_text()))
         status[lost].unlink()
         with edited_journal(self.variables["BERTH_STATE_DIR"]) as journal:
@@ -219,7 +219,7 @@ class Queue(Machine):
         self.assertEqual(sorted(ran.read_text().split()), ["again-0", "again-1", "known", "lost", "spent-0", "stopped"])
 
     def restart(self, *more):
-        """The journal's jobs after a reboot; further changes can be made before the broker reads it."""
+        """Simulates a reboot in the journal. `more`: further SQL statements to run before the next broker starts."""
         self.assertTrue(wait_until(lambda: not self.brokers()))
         with edited_journal(self.variables["BERTH_STATE_DIR"]) as journal:
             clock = json.loads(journal.execute("SELECT value FROM value WHERE key = 'clock'").fetchone()[0])
@@ -236,8 +236,8 @@ class Queue(Machine):
         self.kill_brokers()
         for one in status.values():
             os.kill(int(one.read_text().split()[0]), signal.SIGKILL)
-        status[plain].unlink()  # the disk had not got it
-        # No row of a job can be written, as when the broker is killed before it was.
+        status[plain].unlink()  # it had not reached the disk
+        # No job row can be written. This has the same effect as killing the broker before it writes.
         self.restart("CREATE TRIGGER full BEFORE INSERT ON job BEGIN SELECT RAISE(ABORT, 'full'); END")
         self.run_berth("jobs", "--json")
         self.assertEqual([self.job(job)["state"] for job in (plain, again)], ["running", "running"], "as it is written")

@@ -13,7 +13,7 @@ from machine import Machine, wait_until
 
 LIMIT = "8s"  # an interpreter may take seconds to start on a busy machine
 
-# A training loop: it saves for two seconds when it is told to end, and counts how often it is told.
+# A training loop. When it gets a signal, it saves for two seconds, and it counts the signals.
 TRAINING = """
 import pathlib, signal, sys, time
 told = []
@@ -89,7 +89,7 @@ class Save(Machine):
         self.assertGreater(time.monotonic() - begun, 0.5)
 
     def test_the_signal_comes_before_the_limit_to_who_handles_it(self):
-        # The shell would die of it, and so would `sleep`.
+        # This signal would kill the shell and `sleep`.
         command = ["--", "sh", "-c", 'sleep 100 & s=$!; "$@"; kill $s; echo "shell lives"', "sh", *self.train[1:]]
         for how in ("run", "queue"):
             with self.subTest(how):

@@ -20,7 +20,7 @@ from machine import Machine, wait_until
 
 class StuckBroker(Machine):
     def begin(self):
-        """A broker with a job that waits, stopped; its process, and the job."""
+        """Starts a broker with a waiting job, and stops the broker's process. Returns the process and the job."""
         queued = self.run_berth("run", "--queue", "--hold", "--json", "--", "true")
         [broker] = self.brokers()
         os.kill(broker, signal.SIGSTOP)
@@ -64,7 +64,7 @@ class StuckBroker(Machine):
         queued = json.loads(self.run_berth("run", "--queue", "--gpus", "4", "--json", "--", "true").stdout)["job"]["id"]
         waiter = self.start("wait", str(queued))
         [broker] = self.brokers()
-        time.sleep(1)  # it asks, and then it waits
+        time.sleep(1)  # first it sends its request, and then it waits
         os.kill(broker, signal.SIGSTOP)
         self.addCleanup(self.go_on, broker)
         said = waiter.stderr.readline()
@@ -76,7 +76,7 @@ class StuckBroker(Machine):
 
 
 class Between(threading.Thread):
-    """Stands between a client and the broker. Passes on what is asked, and loses the first answer to a submission."""
+    """A proxy between client and broker. It passes requests on and drops the first answer to a submission."""
 
     def __init__(self, path, to):
         super().__init__(daemon=True)
@@ -135,7 +135,7 @@ class LostAnswer(Machine):
         repeated = self.call("POST", "/v1/jobs", {**wish, "key": "abc-2", "array": "1-3"})
         self.assertEqual([one["id"] for one in array["jobs"]], [one["id"] for one in repeated["jobs"]])
         self.assertEqual(self.call("POST", "/v1/jobs", {**wish, "key": "a b"})["error"]["id"], "E0104")
-        # Also the next broker knows it.
+        # The next broker also knows the key.
         broker.kill()
         broker.wait()
         self.assertTrue(wait_until(lambda: self.run_berth("jobs").returncode == 0))

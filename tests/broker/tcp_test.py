@@ -43,7 +43,7 @@ class Tcp(Machine):
         return broker
 
     def ask(self, method="GET", path="/v1/jobs", body=None, host=None, token=None, **headers):
-        """Its status, and what it says."""
+        """Returns (status, JSON of the answer)."""
         client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         headers = {key.replace("_", "-"): word for key, word in headers.items()}
         if host:
@@ -86,7 +86,7 @@ class Tcp(Machine):
         job = said["job"]["id"]
         status, said = self.ask(path=f"/v1/jobs/{job}?wait=ended")
         self.assertEqual((status, said["job"]["outcome"]["exit_code"]), (200, 3))
-        # A lease is for processes that are named: the kernel does not say who calls.
+        # A lease over TCP needs the pids of its owners, because the kernel does not report who connects.
         self.assertEqual(self.ask("POST", "/v1/jobs", {"request": {"gpus": 1}})[0], 403)
         status, said = self.ask("POST", "/v1/jobs", {"request": {"gpus": 1}, "owners": [{"pid": os.getpid()}]})
         self.assertEqual((status, said["job"]["state"]), (201, "running"))
@@ -126,7 +126,7 @@ class Tcp(Machine):
                 self.assertEqual((status, said["error"]["id"]), (401, "E0917"), token)
         self.assertEqual(self.ask(path=f"/v1/jobs?token={self.token}", token=False)[0], 401)
         self.assertEqual(self.call("GET", "/v1/jobs?all")["jobs"], [])
-        # Nobody else comes in on the connection of one who has it.
+        # A second request without the token on the same connection is refused.
         with contextlib.closing(socket.create_connection(("127.0.0.1", self.port), 20)) as one:
             call = b"GET /v1/machine HTTP/1.1\r\nHost: localhost\r\n"
             one.sendall(call + f"Authorization: Bearer {self.token}\r\n\r\n".encode() + call + b"\r\n")
@@ -146,11 +146,11 @@ class Tcp(Machine):
                        f"https://127.0.0.1:{self.port}"):
             for method in ("GET", "POST", "OPTIONS"):
                 self.assertEqual(self.ask(method, Origin=origin)[0], 403, (origin, method))
-        self.assertEqual(self.ask("GET", Origin=f"http://127.0.0.1:{self.port}")[0], 200)  # our own page
+        self.assertEqual(self.ask("GET", Origin=f"http://127.0.0.1:{self.port}")[0], 200)  # the dashboard's own origin
         self.assertEqual(self.ask(host=f"localhost:{self.port}")[0], 200)
         with contextlib.closing(socket.create_connection(("127.0.0.1", self.port), 20)) as one:
             one.sendall(f"GET /v1/jobs HTTP/1.0\r\nAuthorization: Bearer {self.token}\r\n\r\n".encode())
-            self.assertTrue(one.recv(100).startswith(b"HTTP/1.1 403 "))  # it names no host
+            self.assertTrue(one.recv(100).startswith(b"HTTP/1.1 403 "))  # a request without a Host header
 
     def test_other_addresses_than_loopback_are_refused(self):
         for address in ("0.0.0.0:8642", "10.0.0.1:8642", "[::]:8642", "192.168.1.2:8642", "localhost:8642", "127.0.0.1", "127.0.0.1:0",
@@ -194,7 +194,7 @@ class Tcp(Machine):
                 begun = time.monotonic()
                 self.assertEqual(self.call("GET", "/v1/jobs")["jobs"], [])
                 self.assertLess(time.monotonic() - begun, 1)
-            # Who has the token is served at once: of those who have shown none, the first makes room.
+            # A caller with the token is served at once. If there are too many connections, the oldest one without a token is closed.
             for _ in range(20):
                 begun = time.monotonic()
                 self.assertEqual(self.ask()[0], 200)

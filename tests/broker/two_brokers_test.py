@@ -22,8 +22,8 @@ SKIPPED = 77
 SOAK = "BERTH_SOAK" in os.environ
 BERTH = os.path.abspath(sys.argv.pop(1))
 GIB = 1 << 30
-USERS = (61011, 61012)  # nobody's
-CLIENTS, EACH = (16, 313) if SOAK else (8, 12)  # of each user, leases of each client
+USERS = (61011, 61012)  # no user has them
+CLIENTS, EACH = (16, 313) if SOAK else (8, 12)  # clients of each user, leases of each client
 FORK = multiprocessing.get_context("fork")
 
 
@@ -43,11 +43,11 @@ class TwoBrokers(unittest.TestCase):
         self.folder.chmod(0o755)
         shell, self.variables = switch_on(BERTH, self.machine)
         self.addCleanup(switch_off, shell)
-        # The machine is played by files of root's; both users read them, as they would read /proc and the driver.
+        # The simulated machine consists of root's files. Both users may read them, as they could read /proc and the driver.
         machine = pathlib.Path(self.variables["BERTH_SIM_DIR"])
         subprocess.run(["chmod", "-R", "a+rX", machine], check=True)
         (machine / "locks").mkdir()
-        (machine / "locks").chmod(0o1777)  # as /run/lock
+        (machine / "locks").chmod(0o1777)  # the mode of /run/lock
         self.units, self.brokers = [], {}
         for user in USERS:
             self.serve(user)
@@ -72,7 +72,7 @@ class TwoBrokers(unittest.TestCase):
         self.brokers[user] = broker
 
     def berth(self, user, *words):
-        """The command line of this user's."""
+        """Runs `berth` as this user."""
         home = self.folder / str(user)
         own = {"BERTH_RUNTIME_DIR": f"{home}/r", "BERTH_STATE_DIR": f"{home}/s", "HOME": str(home), "LC_ALL": "C.UTF-8"}
         program = subprocess.Popen(["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", BERTH, *words], cwd=home,
@@ -96,7 +96,7 @@ class TwoBrokers(unittest.TestCase):
     def states(self, user):
         return [one["state"] for one in self.jobs(user)]
 
-    # In processes of the users' own.
+    # The clients below run in processes of their users.
 
     def begin(self, user, work, *words):
         def run():
@@ -119,7 +119,8 @@ class TwoBrokers(unittest.TestCase):
         client.call("POST", f"/v1/jobs/{job}/end", {"outcome": {"class": 0, "exit_code": 0}})
 
     def mark(self, user, job, more):
-        """How many leases of each user a device has, how many of them have it whole, and MiB of the others; what was wrong is counted."""
+        """Counts each user's leases on a device, those of the whole device, and MiB of the shared ones. Counts contradictions in `wrong`.
+        """
         with self.held.get_lock():
             for device in job["devices"]:
                 at = 4 * self.units.index(device["uuid"])
@@ -135,7 +136,7 @@ class TwoBrokers(unittest.TestCase):
         chance, client = random.Random(seed), Client(self.folder / str(user) / "r/berth.sock", timeout=600)
         for _ in range(EACH):
             wish = chance.choice([{"gpus": 1}, {"gpus": 2}, {"memory_bytes": chance.randint(1, 23) * GIB}])
-            # Sometimes the end of its process gives it back.
+            # Sometimes the lease ends because its process dies.
             owner = subprocess.Popen(["sleep", "1000"]) if chance.random() < 0.1 else None
             job = self.take(client, wish, owner and owner.pid)
             self.mark(user, job, 1)
@@ -159,7 +160,7 @@ class TwoBrokers(unittest.TestCase):
         for user in USERS:
             self.assertTrue(wait_until(lambda: not {"waiting", "running"} & set(self.states(user))))
             self.assertEqual(len(self.states(user)), CLIENTS * EACH)
-        # All of it is either's to have, and who waits for what the other has gets it soon after.
+        # Either user can get all devices. If one waits for a device of the other, it starts soon after the device is free.
         for user, other in (USERS, USERS[::-1]) * 2:
             has, waits = self.client(user), self.client(other)
             job = self.take(has, {"gpus": 4})
@@ -177,7 +178,7 @@ class TwoBrokers(unittest.TestCase):
         device = next(job for job in self.jobs(one) if job["id"] == small)["devices"][0]["uuid"]
         shell = self.berth(one, "run", "--cpus", "1", "--devices", device, "--memory", "2GiB", "--", "sh", "-c", "echo up; exec sleep 1000")
         self.assertEqual(shell.stdout.readline(), "up\n")
-        self.assertTrue(wait_until(lambda: len(self.jobs(one)[-1]["pids"]) == 2))  # the front has shared it with its keeper
+        self.assertTrue(wait_until(lambda: len(self.jobs(one)[-1]["pids"]) == 2))  # the front has shared the lease with its keeper
         shared = {unit["uuid"] for job in self.jobs(one) if job["id"] != queued for unit in job["devices"]}
         self.assertEqual(len(shared), 1)
         self.brokers[one].kill()
@@ -188,7 +189,7 @@ class TwoBrokers(unittest.TestCase):
         self.assertEqual(waits.call("GET", f"/v1/jobs/{next_}")["job"]["state"], "waiting")
         self.assertIn(f"{one} has its lock: process ", self.berth(two, "why", str(next_)).communicate()[0])
         self.give(waits, has["id"])
-        # Who follows has them, and may still share what is shared.
+        # The next broker has these leases, and can still grant the rest of the shared devices.
         self.serve(one)
         more = self.take(self.client(one), {"memory_bytes": GIB, "devices": sorted(shared)})
         self.assertEqual({unit["uuid"] for unit in more["devices"]}, shared)

@@ -18,7 +18,7 @@ from machine import Machine, wait_until
 
 
 def until(path, code):
-    """The words of a command that ends when there is such a file."""
+    """A command that exits with this code as soon as the file exists."""
     return ["sh", "-c", f"echo up; while [ ! -e {path} ]; do sleep 0.02; done; echo ends; exit {code}"]
 
 
@@ -30,7 +30,7 @@ class OwnBroker(Machine):
         self.install()
 
     def install(self):
-        """As a package manager does: a new file takes the place of the old one."""
+        """Replaces the program by rename, as a package manager does."""
         shutil.copy(self.original, self.folder / "berth.new")
         os.replace(self.folder / "berth.new", self.berth)
 
@@ -57,7 +57,7 @@ class OwnBroker(Machine):
         gone.touch()
         time.sleep(0.2)
         next_ = self.start("serve")
-        # The reader's old program may have started one before us: it serves as well.
+        # The reader's old program may have started a broker already. That is fine, too.
         said = next_.stdout.readline() or next_.stderr.readline()
         self.assertTrue(said.startswith("serving ") or "E0909" in said or "E0906" in said, said)
         self.assertEqual(self.job(short, "ended")["outcome"]["exit_code"], 5)
@@ -94,7 +94,7 @@ class SystemBroker(machine_of_all.MachineOfAll):
         later.touch()
         self.assertEqual((waiter.wait(30), reader.wait(30), in_line.wait(30)), (6, 0, 0))
         self.assertEqual((reader.stdout.read(), in_line.stdout.read()), ("ends\n", "0,1,2,3\n"))
-        # Nobody went to a broker of their own.
+        # No user started their own broker.
         self.assertFalse(wait_until(lambda: (pathlib.Path(alice.home) / ".local/state/berth").exists(), 0.1))
 
 

@@ -18,7 +18,7 @@ import machine_of_all
 from machine import unified
 from machine_of_all import MachineOfAll, processes_with, wait_until
 
-NO_NAME = 54321  # as of a user whom only a directory service knows, and that does not answer
+NO_NAME = 54321  # a uid without a name, as if a directory service did not answer
 HANDED_ON = """
 import array, json, os, socket, sys
 ours, theirs = socket.socketpair()
@@ -106,7 +106,7 @@ class Users(MachineOfAll):
         group = unified()[0] / f"berth-test-{os.getpid()}-settings"
         group.mkdir()
         self.addCleanup(group.rmdir)
-        for n in range(4):  # no driver here serves them: ENXIO where the kernel lets it
+        for n in range(4):  # no driver serves these numbers here, so an open that the kernel allows gives ENXIO
             os.mknod(f"/run/nvidia{n}", stat.S_IFCHR | 0o666, os.makedev(195, n))
             self.addCleanup(os.unlink, f"/run/nvidia{n}")
         settings = pathlib.Path("/run/enforce.toml")
@@ -122,7 +122,7 @@ class Users(MachineOfAll):
             self.stop()
             self.serve(None, "--config", str(settings), *(["--enforce-on", str(group)] if mode == "enforce" else []))
             self.assertEqual((opens(inside=True), opens(inside=False)), ([allowed] * 4, [True] * 4), mode)
-        # And a job opens what it has a lease on.
+        # A job can open the device of its lease.
         self.assertEqual(sorted(opens(self.berth, "run", "--gpus", "1", "--", inside=True)), [False] * 3 + [True])
 
     def test_what_is_anothers_is_called_so(self):
@@ -171,7 +171,7 @@ class Users(MachineOfAll):
         seen = self.jobs(bob)[running]
         self.assertEqual((seen["user"], len(seen["devices"]), seen["state"]), ("alice", 2, "running"))
         self.assertIn("alice", bob("jobs").stdout)
-        # Their own user's are whole.
+        # A user sees all details of their own jobs.
         self.assertEqual(self.jobs(alice)[waiting]["name"], "tell-no-one")
         self.assertEqual(alice("logs", str(running)).stdout, "tell-no-one\n")
 
@@ -202,15 +202,15 @@ class Users(MachineOfAll):
             self.assertEqual((done.returncode, "E0902" in done.stderr), (5, True), (verb, done.stderr))
         keeper, *processes = self.processes_of(running)
         self.assertIn("ermitted", bob.command("kill", "-9", keeper).stderr)
-        for pid in processes:  # some live only for a moment
+        for pid in processes:  # some end by themselves after a moment
             self.assertRegex(bob.command("kill", "-9", pid).stderr, "ermitted|No such process")
-        # Theirs cannot follow it, nor stand in its place, nor live in its lease.
+        # Another user's job cannot depend on it, take its place, or run inside its lease.
         self.assertIn("E0902", bob("run", "--queue", "--after", str(running), "--", "true").stderr)
         self.assertEqual(bob("run", "--gpus", "4", "--no-wait", "--", "true", BERTH_JOB=str(running)).returncode, 6)
         for what, body in (("end", {"outcome": {"class": 0, "exit_code": 0}}), ("owners", {"owners": [{"pid": os.getpid()}]})):
             self.assertIn("E0902", self.ask_as(bob, "POST", f"/v1/jobs/{running}/{what}", body))
         self.assertEqual([self.state(alice, job) for job in (running, waiting, held)], ["running", "waiting", "held"])
-        # Its own user can, and root.
+        # The job's own user can cancel it, and so can root.
         self.assertEqual(alice("cancel", str(waiting)).returncode, 0)
         self.ask(running, "cancel")
         self.assertTrue(wait_until(lambda: self.state(alice, running) == "cancelled"))
@@ -237,7 +237,7 @@ class Users(MachineOfAll):
         return done.stdout
 
     def process_with_number(self, number, uid):
-        """A process of that user's with that number; None where another took it meanwhile."""
+        """Creates a process of this user with this pid; None if another process took the pid meanwhile."""
         for _ in range(300):
             pathlib.Path("/proc/sys/kernel/ns_last_pid").write_text(str(number - 1))
             pid = os.fork()
@@ -258,7 +258,7 @@ class Users(MachineOfAll):
         if not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK):
             self.skipTest("numbers of processes cannot be chosen here")
         alice, bob = self.person("alice"), self.person("bob")
-        # Connects from a process that ends, and calls from another when its number is somebody else's.
+        # One process connects and exits. Another one uses the connection while a third user's process has the first one's pid.
         script = self.folder_of(bob) / "handed_on.py"
         script.write_text(HANDED_ON)
         caller = subprocess.Popen([*bob.as_them, sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -324,7 +324,7 @@ class Users(MachineOfAll):
         self.serve()
 
     def test_a_broker_of_somebody_else_is_told_nothing(self):
-        """One in the place where another user's would be, open to all."""
+        """The broker of another user listens where the user's own broker would, and everyone may connect to it."""
         self.stop()
         alice, bob = self.person("alice"), self.person("bob")
         place = pathlib.Path("/run/lent")
@@ -340,7 +340,7 @@ class Users(MachineOfAll):
             self.assertNotEqual(done.returncode, 0, words)
             self.assertIn(f"another user's (uid {bob.uid})", done.stderr, words)
             self.assertIn("E0921", done.stderr, words)
-        # A job in a terminal runs all the same, and says what it has not.
+        # A job in a terminal runs without a lease and says so.
         done = alice("run", "--gpus", "1", "--", "true", BERTH_RUNTIME_DIR=str(place))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("no lease: the broker at", done.stderr)
@@ -349,7 +349,7 @@ class Users(MachineOfAll):
 
     def test_a_folder_that_somebody_else_made_first_is_not_used(self):
         self.stop()
-        shutil.rmtree("/run/berth")  # nobody waits for it
+        shutil.rmtree("/run/berth")  # otherwise clients would wait for the system broker
         alice, bob = self.person("alice"), self.person("bob")
         shared = pathlib.Path("/run/shared")
         shared.mkdir()
