@@ -22,7 +22,7 @@ def bench(*words, **variables):
 
 
 def measures(pid):
-    """Whether the child runs a case: it then has several threads."""
+    """Whether the child is running a case: then it has several threads."""
     try:
         return len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
@@ -98,7 +98,7 @@ class Bench(unittest.TestCase):
             done = bench("memory", "--cpu", "--against", str(file), "--json")
             self.assertIn(done.returncode, (0, 1), done.stderr)
             self.assertTrue(json.loads(done.stdout)["results"][0]["right"])
-        # A size that does not fit is an error of its case.
+        # If a size in the file does not fit, only its case fails.
         file.write_text(json.dumps({"schema": 1, "results": [{"name": device, "case": "memory.triad", "median_seconds": 1, "size": 1 << 40}]}))
         done = bench("memory", "--cpu", "--against", str(file), "--json")
         self.assertEqual((done.returncode, json.loads(done.stdout)["results"][0]["error"]["id"]), (1, "E1054"))

@@ -17,9 +17,9 @@ import checking  # noqa: E402
 ROW = re.compile(r"^\| `([^`]+)` \| (\w+) \| (.+?) \| .*\|$")
 TYPES = {"integer": int, "number": (int, float), "string": str, "boolean": bool, "array": list, "object": dict}
 
-# With a driver, a toolkit, ROCm, cuDNN, NCCL and frameworks, together.
+# Recorded machines that together have a driver, a toolkit, ROCm, cuDNN, NCCL and frameworks.
 SOFTWARE = ("unseen-c-healthy-ngc-20-10-on-460", "healthy-amd")
-# What an upgrade changed: tests/setup_install_test.py has a real one.
+# A made-up upgrade. tests/setup_install_test.py has a real one.
 CHANGED = {"changes": [{"package": "torch", "before": "2.13.0", "after": "2.14.0"}, {"package": "old", "before": "1", "after": None},
                        {"package": "new", "before": None, "after": "1"}]}
 A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "slow": False, "odd_ranks": [1], "sentence": "no rank has moved",
@@ -29,7 +29,7 @@ A_SPREAD = {"median": 2.0, "least": 1.0, "most": 3.0, "runs": 3}
 
 
 def sections(page: str) -> dict[str, dict[str, tuple[str, str]]]:
-    """{"berth ls --json": {key: (type, null)}}"""
+    """Reads the page's tables: {"berth ls --json": {key: (type, null)}}."""
     found, current = {}, {}
     for line in page.splitlines():
         if line.startswith("## "):
@@ -40,7 +40,8 @@ def sections(page: str) -> dict[str, dict[str, tuple[str, str]]]:
 
 
 def walk(value, path="", rows=()):
-    """(key path, value) of everything; a map by reading ("absent") is one value, and so is what the page refers to."""
+    """Yields (key path, value) for every key. An "absent" map counts as one value, and so does an object that the page describes elsewhere.
+    """
     if isinstance(value, dict):
         for key, inner in value.items():
             here = f"{path}.{key}" if path else key
@@ -80,7 +81,7 @@ def printed(berth: str, *words: str, stream: str = "stdout", **variables: str):
     return json.loads(getattr(done, stream))
 
 
-# One job has ended by a signal, one has a part of a GPU until its limit or its end, one waits for all of them, and so does an array.
+# Creates one job that a signal ended, one that has a part of a GPU, and a job and an array that wait for all GPUs.
 QUEUE = """
 "$0" run --gpus 1 --name short -- sh -c 'kill -9 $$' 2>/dev/null
 "$0" run --memory 8GiB --cpus 1 -- sleep 1000 2>/dev/null &
@@ -93,13 +94,13 @@ while ! "$0" jobs | grep -q waiting; do sleep 0.1; done
 
 
 def check_queue(arguments, rows):
-    """The verbs of the queue, on a simulated machine whose broker ends with it."""
+    """Checks the verbs of the queue on a simulated machine. Its broker ends with the machine."""
     berth = os.path.abspath(arguments.berth)
     done = subprocess.run([berth, "sim", "--machine", "lab-4x3090", "--processes", "1", "--", "sh", "-c", QUEUE, berth],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     jobs, *whys = (json.loads(line) for line in done.stdout.splitlines())
     listed = rows["berth jobs --json"]
-    # Only a broker with a fault has notices.
+    # Notices appear only if the broker has a problem, so this one is made up.
     fault = {"notices": [{"id": "E0932", "message": "the journal cannot be written", "hint": "df -h"}]}
     yield from problems_of("berth jobs --json", listed, [jobs, fault])
     of_a_job = {key.replace("jobs[]", "job"): row for key, row in listed.items() if key.startswith("jobs[].")}
@@ -120,7 +121,7 @@ def check(arguments):
     yield from problems_of("berth ps --json", rows["berth ps --json"], documents("ps") + [printed(berth, "ps")])
     yield from problems_of("berth --json", rows["berth --json"], documents("berth") + [printed(berth)])
     both = rows["berth ls --json"] | {key: row for key, row in rows["berth ps --json"].items() if key.startswith("processes")}
-    # Not every machine has partitions, or processes: the recorded ones show those keys.
+    # This machine may have no partitions and no processes. The recorded documents show those keys.
     parts = [{key: one[key] for key in ("devices", "processes") if key in one} for one in documents("ls") + documents("ps")]
     yield from problems_of("berth top --json", rows["berth top --json"] | both, [printed(berth, "top", "--once"), *parts])
     machines = [{}, *({"BERTH_ROOT": str(arguments.root / "tests/data/machines" / name), "CUDA_VISIBLE_DEVICES": "0"}
@@ -145,22 +146,22 @@ def check(arguments):
         ranks = subprocess.run([berth, "run", "--json", "--cpu", "--cpus", "2", "--log-dir", folder, "--ranks", "2", "--", "sh", "-c", fails],
                                capture_output=True, text=True, timeout=60)
     runs.append(json.loads(ranks.stderr.splitlines()[-1]))
-    runs[-1]["tries"][0]["hangs"] = [A_HANG]  # takes 10 s to be seen: tests/run/hangs.py has a real one
+    runs[-1]["tries"][0]["hangs"] = [A_HANG]  # detecting a hang takes 10 s: tests/run/hangs.py has a real one
     with subprocess.Popen([berth, "run", "--json", "--cpu", "--ranks", "1", "--", sys.executable, "-c", "import time; print(1); time.sleep(60)"],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as job:
         job.stdout.readline()
         stacks = printed(berth, "stacks", str(job.pid))
         job.terminate()
     yield from problems_of("berth stacks --json", rows["berth stacks --json"], [stacks])
-    # On a simulated machine, with a setting that fails and one with a GPU.
+    # Uses a simulated machine, one setting that fails and one with a GPU.
     fails = "[ \"$FAIL\" ] && exit 3; echo ${X:-1}; sleep 1"
     compared = subprocess.run([berth, "sim", "--machine", "workstation-4090", "--", berth, "compare", "--json", "--runs", "1", "--warmup", "0", "--threads",
                                "1", "--gpus", "1", "--set", "FAIL=1", "--set", "X=2", "--compare-output", "-", "--", "sh", "-c", fails], capture_output=True, text=True, timeout=60)
     without = printed(berth, "compare", "--json", "--runs", "1", "--warmup", "0", "--cpu", "--gpus", "1024", "--", "true")
     with_gpu = json.loads(compared.stdout)
-    with_gpu["settings"][1]["device_memory_bytes"] = A_SPREAD  # sleep uses none: tests/run/compare.py has a real one
+    with_gpu["settings"][1]["device_memory_bytes"] = A_SPREAD  # sleep uses no device memory: tests/run/compare.py has a real value
     yield from problems_of("berth compare --json", rows["berth compare --json"], [with_gpu, without])
-    # A job with limits on a simulated machine: what the guard held it to.
+    # A guarded job on a simulated machine, for the keys that report limits.
     guarded = subprocess.run([berth, "sim", "--machine", "workstation-4090", "--", berth, "run", "--memory", "2GiB", "--share", "30%", "--json", "--",
                               sys.executable, str(arguments.root / "tests/guard/program.py"), "quota", str(2 << 30)],
                              capture_output=True, text=True, timeout=60)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""berth/berth.hpp: compiled by each compiler, with and without exceptions; on a simulated machine with one GPU; compared with the Python package;
-and without libberth, with another one, and without a broker.
+"""berth/berth.hpp: compiled by each compiler, with and without exceptions. It runs on a simulated machine with one GPU, is compared with
+the Python package, and is tried without libberth, with another libberth, and without a broker.
 
 usage: cpp_test.py BERTH LIBRARY
 """
@@ -38,7 +38,7 @@ def compiled(into, source, *flags, compiler="g++"):
 
 
 def said(output):
-    """Lines of key=value; the values of a key are a list."""
+    """Parses lines of key=value. Returns {key: list of values}."""
     found = {}
     for line in output.splitlines():
         key, _, value = line.partition("=")
@@ -48,7 +48,7 @@ def said(output):
 
 @functools.lru_cache(maxsize=None)
 def consumers():
-    """The folder of the consumer, once with exceptions and once without."""
+    """Compiles the consumer with exceptions and without. Returns the folder."""
     holder = tempfile.TemporaryDirectory(prefix="berth-cpp-")
     unittest.addModuleCleanup(holder.cleanup)
     folder, source = pathlib.Path(holder.name), ROOT / "tests/library/consumer.cpp"

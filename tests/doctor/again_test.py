@@ -12,7 +12,7 @@ import tempfile
 
 from recorded import diagnosis, names, path_of
 
-# Not the same yet: folders that were listed alone, programs behind two links, and nodes that only a side table has.
+# Known differences: folders that were listed without their files, programs behind two links, and nodes that only a side table has.
 KNOWN = {"drv-rhel-udev-did-not-make-the-nodes", "env-old-nvcc-first", "unseen-g-healthy-eight-h100-on-550-with-a-12-6-image",
          "unseen-h-pyarrow-environment-with-numba-0-46", "unseen-h-singularity-on-a-freshly-booted-centos-7-4",
          "unseen-j-focal-with-apt-s-nvcc-10-1-and-torch-cu113"}
@@ -37,7 +37,7 @@ def differs(berth, name, folder):
 
 
 def folder_differs(berth, name, folder):
-    """A folder holds the same as a file."""
+    """A folder must have the same findings as a file. Returns the difference, or ""."""
     for again in (folder / name, folder / f"{name}-file.machine"):
         if problem := record(berth, name, again):
             return f"{name}: {problem}"

@@ -63,21 +63,21 @@ def probes(berth, folder):
         assert deep(berth, venv, FAKE_TORCH=how)["probe"][0]["state"] == "ran"
     assert not left_behind()
 
-    # One that hangs holds up the others for a while only; alone it is ended after 15 s.
+    # A framework that hangs delays the others only briefly. It is killed after 15 s.
     document = deep(berth, venv, FAKE_TORCH="hang")
     assert [one["state"] for one in document["probe"]] == ["no_answer", "ran"] and document["took"] < 16, document
     document = deep(berth, venv, FAKE_TORCH="hang", FAKE_CUPY="hang")
     assert document["took"] < 18 and {one["state"] for one in document["probe"]} == {"no_answer"}, document
     assert "hangs" in [one for one in document["findings"] if one["id"] == "PRB01"][0]["title"]
 
-    # What lies in the current folder is not the target's.
+    # A module in the current folder does not belong to the target.
     (folder / "here").mkdir()
     (folder / "here/cupy.py").write_text("raise SystemExit('wrong')\n")
     done = subprocess.run([berth, "doctor", "--deep", "--json", "--venv", str(venv)], cwd=folder / "here", timeout=60,
                           capture_output=True, text=True)
     assert [one["state"] for one in json.loads(done.stdout)["probe"]] == ["ran", "ran"], done.stdout
 
-    # Without --deep nothing is run, and nothing is said of it.
+    # Without --deep no probe runs, and no output mentions it.
     document = json.loads(run(berth, "doctor", "--json", "--venv", str(venv), FAKE_TORCH="crash").stdout)
     assert document["probe"] is None
     assert "PRB01" not in json.dumps(document)
@@ -102,7 +102,7 @@ def stuck_driver(berth):
     run(berth, "sim", "--machine", "lab-4x3090", "--fault", "hung:0", "--", berth, "doctor", "--json")
     took = time.monotonic() - begin
     print(f"a GPU whose driver hangs: {took:.1f} s")
-    assert took < 10, took  # the goal is 3, on a machine that does nothing else
+    assert took < 10, took  # the goal is 3 s on an idle machine
 
 
 def errors(berth, folder):
@@ -126,7 +126,7 @@ def errors(berth, folder):
         assert "(E0820)" in run(berth, "doctor", "--error", path, code=(2,)).stderr
     told = run(berth, "doctor", "--error", str(folder / "nobody-writes"), code=(2,)).stderr
     assert "nobody writes to it (E0820)" in told, told
-    # Of a PyTorch for the CPU the error is no riddle, GPU or not.
+    # The error of a CPU-only PyTorch is explained, with a GPU or without.
     site = make_venv(folder / "cpu") / "lib" / ("python%d.%d" % sys.version_info[:2]) / "site-packages"
     (site / "torch").mkdir(parents=True)
     (site / "torch/version.py").write_text("__version__ = '2.6.0+cpu'\ncuda = None\n")
@@ -176,7 +176,7 @@ def commands(berth, folder):
     for words in (["a.py", "--", "ls"], ["--from", ".", "--", "ls"], ["--deep", "--static"]):
         assert "(E0821)" in run(berth, "doctor", *words, code=(2,)).stderr, words
 
-    # A program whose library is not there. The file is this Python with another name in its list.
+    # A program whose library is missing. It is a copy of `ls` with another name in its list of libraries.
     broken = folder / "broken"
     bytes_ = pathlib.Path("/bin/ls").read_bytes() if pathlib.Path("/bin/ls").exists() else b""
     if b"libc.so.6\0" in bytes_:
@@ -187,7 +187,7 @@ def commands(berth, folder):
 
 
 def files(berth, folder):
-    """The target's own interpreter parses."""
+    """The target's own interpreter parses the files."""
     (folder / "new.py").write_text("import torch\ntorch.cuda.set_device('cpu')\n")
     (folder / "strange").mkdir()
     (folder / "strange/bin").mkdir()
@@ -200,7 +200,7 @@ def files(berth, folder):
         assert str(program) in document["not_checked"][0]["why"], document
     document = json.loads(run(berth, "doctor", "--json", str(folder / "new.py"), VIRTUAL_ENV=str(folder / "strange")).stdout)
     assert document["not_checked"], document
-    # One that cannot: python3 does it instead.
+    # If that interpreter fails, python3 parses them.
     program.write_text("#!/bin/sh\nexit 3\n")
     document = json.loads(run(berth, "doctor", "--json", "--python", str(program), str(folder / "new.py"), code=(1,)).stdout)
     assert [one["id"] for one in document["findings"]] == ["SRC02"], document
@@ -217,7 +217,7 @@ def files(berth, folder):
 
 
 def which_python(berth, folder):
-    """Whose packages were looked at is said, and a Python that is gone is no healthy one."""
+    """The output says whose packages were examined. A Python that no longer exists is not reported as healthy."""
     venv = make_venv(folder / "looked")
     version = "%d.%d.0" % sys.version_info[:2]
     document = json.loads(run(berth, "doctor", "--json", "--static", "--venv", str(venv)).stdout)

@@ -35,9 +35,9 @@ def places_of_a_python(berth, folder):
         seen = document(berth, folder, "--static", *words, HOME=str(folder))["python"]["path"]
         assert os.path.realpath(os.path.dirname(seen)) == os.path.realpath(os.path.dirname(python)), (words, seen)
     assert document(berth, folder, "--static", "--venv", "link")["python"]["path"] == str(folder / "link/bin/python")
-    # A name without a folder is a command's.
+    # A name without a folder is searched in PATH.
     assert document(berth, folder, "--static", "--python", "python", PATH=str(folder / "my env/bin"))["python"]["path"] == python
-    # What lies in an environment leads to it, and nobody is told to make one there.
+    # A path inside an environment leads to a hint with that environment, and not to one that creates another.
     for word in ("my env/bin", "my env/bin/python", "my env/lib"):
         told = run(berth, folder, "--venv", word, code=(2,)).stderr
         assert f"hint: berth doctor --venv '{folder}/my env'" in told, told
@@ -46,7 +46,7 @@ def places_of_a_python(berth, folder):
 
 
 def nothing_is_deleted(berth, folder):
-    """A name that is empty, as "$VENV" of a variable that is not set, names no folder; and no hint empties one."""
+    """An empty name, as from an unset variable in "$VENV", is refused. No hint would delete a folder's contents."""
     for option in ("--venv", "--python", "--conda", "--from", "--record", "--error", "--only", "--explain"):
         told = run(berth, folder, option, "", code=(2,)).stderr
         assert f"{option} " in told and "is empty" in told and "(E0825)" in told and "-m venv" not in told, told
@@ -71,7 +71,7 @@ def no_python(berth, folder):
                                       if line.startswith("looked at"))
     alone = {"VIRTUAL_ENV": "", "CONDA_PREFIX": ""}
     assert "no Python: none is in PATH" in looked(PATH=str(empty), **alone) or os.path.exists("/usr/lib/python3")
-    # Nothing that PATH names is there: nobody could look.
+    # No folder in PATH can be read, so it is not known whether there is a Python.
     if not os.path.exists("/usr/lib/python3"):
         assert "whether there is a Python is not known" in looked(PATH=str(closed), **alone)
     sleeper = subprocess.Popen(["sleep", "60"])
@@ -105,7 +105,7 @@ def files(berth, folder):
                             ("code", "it is a folder", "berth doctor code/*.py"), ("my env", "it is a folder", "--venv 'my env'")):
         told = run(berth, folder, name, code=(2,)).stderr
         assert why in told and hint in told and "(E0807)" in told, told
-    # A rule that cannot be looked for is said, and not passed over.
+    # A rule that cannot be checked is an error; it is not ignored.
     for words in (("--only", "HW01,SRC02"), ("--only", "SRC02,HW01", "crlf.py")):
         assert "(E0824)" in run(berth, folder, *words, code=(2,)).stderr
     for word in ("0x10", "-1", "self", "1 "):
@@ -137,7 +137,7 @@ def another_process(berth, folder):
         program.stdout.readline()
         seen = document(berth, folder, "--static", "--pid", program.pid)
         assert seen["python"]["path"] == str(venv / "bin/python"), seen["python"]
-        # The probe runs there, with the variables of that process.
+        # The probe runs with the interpreter and the variables of that process.
         tried = subprocess.run([berth, "sim", "--machine", "lab-4x3090", "--", berth, "doctor", "--json", "--deep", "--pid", str(program.pid)],
                                capture_output=True, text=True, timeout=60, cwd="/")
         found = json.loads(tried.stdout)
@@ -147,7 +147,7 @@ def another_process(berth, folder):
         program.wait()
     if os.geteuid() != 0:
         return
-    # Another user's Python is not run as us.
+    # A Python of another user is not run.
     program = subprocess.Popen(["sleep", "60"], user=65534, group=65534, extra_groups=[], cwd="/")
     try:
         found = document(berth, folder, "--deep", "--pid", program.pid)

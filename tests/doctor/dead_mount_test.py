@@ -19,7 +19,7 @@ SKIPPED = 77
 
 
 def mount_dead(folder):
-    """The descriptor that a server would answer through; nullptr where the kernel does not let us."""
+    """Mounts a FUSE file system. Returns the descriptor of its requests. Raises OSError if the kernel does not allow it."""
     libc = ctypes.CDLL(None, use_errno=True)
     device = os.open("/dev/fuse", os.O_RDWR)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
@@ -29,7 +29,7 @@ def mount_dead(folder):
 
 
 def take_and_never_answer(device):
-    """But for the first question, without which nothing is asked."""
+    """Answers only FUSE_INIT, because without that the kernel sends no other request."""
     initialize = 26
     while True:
         try:
@@ -76,7 +76,7 @@ def main():
         try:
             check(home, top)
         finally:
-            # The kernel answers everybody with an error from now on, also the thread above.
+            # From now on the kernel answers all requests with an error, also those of the thread above.
             subprocess.run(["umount", "-f", home], check=False)
             os.close(device)
             subprocess.run(["umount", "-l", home], check=False)
@@ -89,9 +89,9 @@ def check(home, top):
             unchecked = {one["id"]: one["why"] for one in document["not_checked"]}
             assert "RT14" in unchecked, unchecked
             assert where in unchecked["RT14"] and "time" in unchecked["RT14"].lower(), unchecked["RT14"]
-    # What the home folder has nothing to do with is known all the same.
+    # Rules that do not depend on the home folder are still checked.
     assert "DRV01" in document["checked"] + [one["id"] for one in document["findings"]], document
-    # What was requested lies there.
+    # The requested path is in that folder.
     for words in ([home + "/train.py"], ["--static", "--venv", home + "/venv"], ["--from", home + "/bundle"], ["--record", home + "/new"],
                   ["--error", home + "/log"]):
         said = run(*words, HOME="/").stderr

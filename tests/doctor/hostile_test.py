@@ -21,12 +21,12 @@ import recorded
 MACHINES = ("healthy-python-torch-venv", "healthy-python-jax", "healthy-python-conda", "healthy-docker-host", "healthy-idle-link",
             "healthy-amd", "healthy-wsl", "healthy-rootless-podman")
 MOST_KIB = 64 << 10
-MOST_SECONDS = 60  # it takes some 10 ms, with many packages 2 s; a hang would take for ever
+MOST_SECONDS = 60  # it takes about 10 ms, with many packages 2 s; only a hang takes longer
 PARTS = ("nodes.jsonl", "environment", "kernel.log", "driver.json", "process.json")
 
 
 class Machine:
-    """A recorded machine as a folder, where files can be replaced by what no file of text can hold."""
+    """A recorded machine as a folder, in which files can be replaced by things that a .machine file cannot contain."""
 
     def __init__(self, name, folder):
         self.folder = folder
@@ -41,8 +41,8 @@ def remove(path):
 
 
 def run(words, variables=None, limit=MOST_SECONDS):
-    """(exit code, stdout, peak KiB, seconds); a child that does not end is killed, and that is an error. The peak counts
-    this process, too, as it was when the child began: nothing large is held here."""
+    """Returns (exit code, stdout, peak KiB, seconds). A child that does not end is killed and counts as an error. The peak includes this
+    process's own memory when the child started, so this process must stay small."""
     out = os.memfd_create("out")
     begin = time.monotonic()
     child = os.posix_spawn(words[0], [str(word) for word in words], {**os.environ, "LC_ALL": "C", **(variables or {})},
@@ -108,7 +108,7 @@ def put_back(path, before):
 def shapes():
     made = [as_fifo, as_folder, as_circle, as_endless]
     with tempfile.TemporaryDirectory() as folder:
-        try:  # needs root, and a file system with devices
+        try:  # these need root and a file system that allows devices
             as_device(pathlib.Path(folder) / "zero")
             os.close(os.open(pathlib.Path(folder) / "zero", os.O_RDONLY))
             made.append(as_device)
@@ -118,7 +118,7 @@ def shapes():
 
 
 def in_place_of_files(berth, name, folder):
-    """One file after another, and all at once."""
+    """Replaces one file after another, and then all at once."""
     machine = Machine(name, folder / name)
     done = 0
     files = files_of(machine)
@@ -136,7 +136,7 @@ def in_place_of_files(berth, name, folder):
             path = machine.folder / part
             if path.exists():
                 before = replaced(path, shape)
-                # What is no document is an error, and says so.
+                # A part that is not a document gives an error message.
                 diagnosed(berth, machine.folder, f"{name}: {shape.__name__} in place of {part}", codes=(0, 1, 2))
                 put_back(path, before)
                 done += 1
@@ -144,7 +144,7 @@ def in_place_of_files(berth, name, folder):
 
 
 def enormous_log(berth, folder):
-    """A gigabyte, whose last lines count: they are the newest."""
+    """A log of one gigabyte. Only its last lines matter, because they are the newest."""
     machine = Machine("healthy-idle-link", folder / "log")
     with open(machine.folder / "kernel.log", "ab") as file:
         file.truncate(1 << 30)
@@ -154,10 +154,10 @@ def enormous_log(berth, folder):
     assert [one["id"] for one in found] == ["DRV23"], found
     line = "[ 1.0] NVRM: Xid (PCI:0000:01:00): 13, pid=1, Graphics Exception\n"
     with open(machine.folder / "kernel.log", "w") as file:
-        file.writelines(line for _ in range(500_000))  # 30 MB of what matters
+        file.writelines(line for _ in range(500_000))  # 30 MB of relevant lines
     diagnosed(berth, machine.folder, "half a million Xids")
     with open(machine.folder / "kernel.log", "wb") as file:
-        file.writelines(b"NVRM" for _ in range(8 << 20))  # one line
+        file.writelines(b"NVRM" for _ in range(8 << 20))  # a single line
     diagnosed(berth, machine.folder, "a line of 32 MB")
 
 
@@ -172,7 +172,7 @@ def enormous_files(berth, folder):
 
 
 def crowds(berth, folder):
-    """More of everything than any machine has."""
+    """More files, variables and packages than any real machine has."""
     machine = Machine("healthy-python-torch-venv", folder / "many")
     root = machine.folder / "root"
     site = next(root.rglob("site-packages"))
@@ -194,7 +194,7 @@ def crowds(berth, folder):
 
 
 def circles(berth, folder):
-    """Folders that are links to themselves, to each other, and to what is above them."""
+    """Folders that are links to themselves, to each other, or to a folder above them."""
     machine = Machine("healthy-python-torch-venv", folder / "circles")
     root = machine.folder / "root"
     gpu, site = root / "sys/bus/pci/devices/0000:01:00.0", next(root.rglob("site-packages"))
@@ -209,11 +209,11 @@ def circles(berth, folder):
 
 
 def hanging_library(berth, nvml):
-    """Live, on this machine: its NVML never answers."""
+    """Runs on this machine with an NVML that never answers."""
     code, text, peak, seconds = run([berth, "doctor", "--json"], {"BERTH_NVML_LIBRARY": nvml}, limit=60)
     print(f"a library of the driver that never answers: done in {seconds:.1f} s, {peak} KiB")
     assert code in (0, 1), text
-    assert seconds < 3 * 20, seconds  # the goal is 3 s; this is where something hangs
+    assert seconds < 3 * 20, seconds  # the goal is 3 s; more than this means a hang
 
 
 def main():

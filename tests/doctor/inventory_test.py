@@ -21,7 +21,7 @@ def text_of(machine, path):
 
 
 def real(machine, path, depth=0):
-    """The path with all links of the machine followed."""
+    """Resolves all links of the machine in this path."""
     done = ""
     for part in [word for word in path.split("/") if word]:
         done += "/" + part
@@ -35,7 +35,7 @@ def real(machine, path, depth=0):
 
 
 def driver_of(machine):
-    """The version of the live driver, or of the kernel's module."""
+    """The version from the live driver, or else from the kernel's module."""
     live = machine.document("driver.json").get("driver_version")
     if isinstance(live, str) and live:
         return live
@@ -72,7 +72,7 @@ def problems(berth, name):
         return
     seen = {one["name"]: one for one in inventory["frameworks"]}
     for one in seen.values():
-        # Each is on the machine with that version, below its path.
+        # Each reported framework is on the machine, with that version and below that path.
         folder = one["path"] if one["path"] in everything else one["path"].rstrip("/")
         if not any(path == folder or path.startswith(folder + "/") for path in everything):
             yield f"{one['path']} is not on the machine"
@@ -87,7 +87,7 @@ def problems(berth, name):
                 yield f"torch was built with CUDA {built and built[1]}, not {one['cuda']}"
     if not python:
         return
-    # Every framework in the environment's own site-packages is there.
+    # Every framework in the environment's own site-packages is reported.
     prefix = str(pathlib.PurePosixPath(python).parent.parent)
     for path in machine.files:
         found = DIST.search(path)

@@ -18,7 +18,7 @@ MACHINES = pathlib.Path(__file__).parents[2] / "simulator/machines"
 PLAIN = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
 
 
-# Any shared library that is not NVML: one that Python itself is linked with.
+# Some shared library that is not NVML: one that Python itself uses.
 OTHER_LIBRARY = pathlib.Path(next(line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines()
                                   if "libm.so" in line or "libc.so" in line))
 
@@ -39,7 +39,7 @@ def found(document):
 
 class Live(unittest.TestCase):
     def machine(self, name, *changes):
-        """A machine that Berth carries, with lines added to its first device or changed."""
+        """A machine file that Berth ships, with these replacements."""
         text = (MACHINES / f"{name}.toml").read_text()
         for old, new in changes:
             assert old in text, old
@@ -117,7 +117,7 @@ class Live(unittest.TestCase):
         self.assertIn("RT08", [one["id"] for one in document["not_checked"]], document)
 
     def test_a_driver_that_starts_slowly_is_not_checked_and_never_ill(self):
-        """Without persistence mode eight GPUs may take half a minute to start: longer than anybody waits here."""
+        """Without persistence mode eight GPUs may take half a minute to start. The doctor does not wait so long."""
         asks_driver = {"RT03", "RT04", "RT05", "RT08", "RT10", "DRV19", "DRV20", "DRV25", "DRV26", "DRV27"}
         for name in ("dgx-h100-8", "lab-4x3090"):
             text = (MACHINES / f"{name}.toml").read_text()
@@ -154,7 +154,7 @@ class Live(unittest.TestCase):
                 self.assertIn("LD_LIBRARY_PATH", json.dumps(document["findings"][0]["fix"]))
 
     def test_it_is_quick_and_a_stuck_driver_does_not_hold_it_up(self):
-        """1.5 s live, 3 s stuck; here with much slack, because tests share the machine."""
+        """The goals are 1.5 s live and 3 s with a stuck driver. The limits here are much larger, because tests share the machine."""
         def seconds(machine, *faults):
             start = time.monotonic()
             doctor(machine, *faults)

@@ -15,7 +15,7 @@ FOLDERS = ["d0", "d1", "d2", "d3"]
 LIBRARIES = [f"libberth{letter}.so.1" for letter in "abcdef"]
 REAL = ["/usr/bin/python3", "/usr/bin/git", "/usr/bin/cmake", "/usr/lib/python3/dist-packages/torch/lib/libtorch_cpu.so"]
 LOADER = "/lib64/ld-linux-x86-64.so.2"
-ENVIRONMENTS = 6  # a layout is tried with
+ENVIRONMENTS = 6  # number of environments for each layout
 
 
 def call(*command):
@@ -23,7 +23,7 @@ def call(*command):
 
 
 class Layout:
-    """One program, its libraries and their copies, by chance."""
+    """One program with random libraries and random copies of them."""
 
     def __init__(self, chance, folder, object_file, main_file):
         self.folder = folder
@@ -50,7 +50,7 @@ class Layout:
         return chance.choice([f"$ORIGIN/../{name}", "${ORIGIN}/../" + name, str(self.folder / name)])
 
     def paths(self, chance):
-        """No path, an RPATH or a RUNPATH."""
+        """Randomly none, an RPATH or a RUNPATH."""
         kind = chance.choice(["", "--disable-new-dtags", "--disable-new-dtags", "--enable-new-dtags", "--enable-new-dtags"])
         if not kind:
             return []

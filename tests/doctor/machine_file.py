@@ -20,8 +20,8 @@ ESCAPED = re.compile(r'\\(x[0-9a-f]{2}|.)')
 
 
 class Recorded:
-    """files: {path: bytes, or a str: where a link leads}; folders: empty ones; modes: other than 0644; nodes: {path: its row};
-    parts: {name: text}."""
+    """files: {path: its bytes, or a str for the target of a link}. folders: empty folders. modes: only modes other than 0644. nodes: {path:
+    its row}. parts: {name: text}."""
 
     def __init__(self):
         self.files, self.folders, self.modes, self.nodes, self.parts = {}, set(), {}, {}, {}
@@ -50,7 +50,7 @@ def quoted(data):
 
 
 def unquoted(text):
-    """The bytes, and what follows the quotes."""
+    """Parses a quoted text. Returns its bytes and the rest of the text."""
     end = re.match(r'"((?:[^"\\]|\\.)*)"', text)
     assert end, text
     out = b""
@@ -79,7 +79,7 @@ def block(text, indent):
 
 
 def text_of(data, indent):
-    """What follows a name; None: a binary."""
+    """The text to write after a file's name; None: write it as base64."""
     if not data:
         return "\n"
     is_line = data.find(b"\n") + 1 == len(data)
@@ -266,7 +266,7 @@ def read_entry(machine, lines, path, rest, indent):
 
 
 def read(text):
-    """A machine without a base; only berth lays one machine over another."""
+    """Parses a machine that has no base. Only berth itself combines a machine with its base."""
     lines, machine, folder = Lines(text), Recorded(), ""
     head = lines.next()
     assert head == HEAD, head
@@ -291,7 +291,7 @@ def read(text):
 
 
 def node_row(row):
-    """Of a row of nodes.jsonl."""
+    """The text for a row of nodes.jsonl."""
     if "type" not in row:
         return f"unreadable {row['open']}"
     out = row["type"]
@@ -328,7 +328,7 @@ def from_folder(folder):
 
 
 def row_of(path, told):
-    """A row of nodes.jsonl, from what node_row() wrote."""
+    """The reverse of node_row(): a row of nodes.jsonl."""
     kind, *words = told.split()
     if kind == "unreadable":
         return {"path": path, "open": words[0]}
@@ -344,7 +344,7 @@ def row_of(path, told):
 
 
 def to_folder(machine, folder):
-    """What from_folder() reads, but for the expectation."""
+    """Writes a folder that from_folder() reads. It does not contain the expectation."""
     folder = pathlib.Path(folder)
     root = folder / "root"
     root.mkdir(parents=True)

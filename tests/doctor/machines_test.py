@@ -19,7 +19,7 @@ from recorded import diagnosis, expected, names, path_of
 
 FIRST_RUNS = pathlib.Path(__file__).resolve().parent / "unseen.json"
 
-# Failures whose root cause does not come first, by what comes first instead ("": nothing).
+# Failures whose root cause is not the first finding: {machine: the first finding, "" for none}.
 MISSES = {
     "unseen-i-paddle-rocm-container-on-a-swarm": "AMD04",
     "unseen-j-arch-with-a-780m-and-kernel-6-12": "",
@@ -29,7 +29,7 @@ MISSES = {
     "unseen-n-fedora-44-laptop-with-a-5090-under-610": "RT17",
     "unseen-n-runpod-4090-for-whisper-diarization": "",
 }
-# Healthy machines that are warned of something all the same.
+# Healthy machines that nevertheless get a warning.
 WARNED = {
     "unseen-c-healthy-dgx-spark": ["FW22"],
     "unseen-c-healthy-eks-half-an-l4": ["CTR03"],
@@ -39,7 +39,7 @@ WARNED = {
 
 
 class Score:
-    """How many root causes came first, and how many machines were called ill that are not."""
+    """Counts how many root causes came first, and how many healthy machines got a finding of a problem."""
 
     def __init__(self):
         self.failures = self.first = self.third = self.healthy = self.alarms = self.warnings = 0
@@ -66,7 +66,7 @@ class Score:
 
 
 def score_of_first_runs():
-    """Of each round of unseen machines, as the record has it: severities are not in it, so the healthy are not counted."""
+    """Prints the score of each round of unseen machines from the record. It has no severities, so healthy machines are not counted."""
     for number, a_round in enumerate(json.loads(FIRST_RUNS.read_text())["rounds"], 1):
         score = Score()
         for name, ids in a_round["found_at_first_run"].items():
@@ -77,7 +77,7 @@ def score_of_first_runs():
 
 
 def check(berth, name, scores, show):
-    """What is wrong; "" nothing."""
+    """Returns what is wrong, or ""."""
     found, expect = diagnosis(berth, path_of(name))["findings"], expected(name)
     if show:
         print(f"{name}: {json.dumps(found, indent=1)}")

@@ -27,7 +27,7 @@ def essence(found):
 
 
 def folders_of(machine):
-    """Every folder, "" for the root."""
+    """All folders; "" is the root."""
     found = set(machine.folders)
     for path in machine.files:
         while path:
@@ -77,7 +77,7 @@ NAMING = ("/pyvenv.cfg", "/kernel.json", ".pth", "/direct_url.json")
 
 
 def with_other_names(machine):
-    """The text of the machine whose user's home has moved, and with it whatever names it."""
+    """The text of the machine with a renamed home folder. Everything that contains its path changes, too."""
     homes = [home for home in HOMES if home in folders_of(machine)][:1]
     rename = lambda text: re.sub(r"(?<![\w.-])(?:%s)(?=/|:|\"|$)" % "|".join(HOMES), NEW_HOME, text, flags=re.M)
     moved = lambda path: next((NEW_HOME + path[len(home):] for home in homes if path == home or path.startswith(home + "/")), path)

@@ -23,7 +23,7 @@ from recorded import SERIOUS, diagnosis, like, path_of, rules
 MUTATIONS = pathlib.Path(__file__).resolve().parent / "mutations"
 HEAD = re.compile(r"=== (\S+) like (\S+)(?: \((.+)\))?")
 
-# Rules that no change of a recorded machine can give first, and why.
+# Rules that a change of a recorded machine cannot make the first finding, and why.
 NO_MUTATION = {
     "CMD01": "it is about a command, which is given on the command line",
     "RT02": "it is about a pasted error (asked_test.py)",
@@ -31,9 +31,9 @@ NO_MUTATION = {
     "PRB01": "it tries a kernel in a program of this machine",
     "FW12": "it holds beside FW03 or FW04 alone, which are proven",
 }
-# Rules whose table says that they explain others, but which no mutation can show together with one, and why.
+# Rules that, according to their table, explain others, although no mutation can show both together; and why.
 NO_PAIR = {
-    # No public case has shown the first right, and what they explain was shown: until then they may not.
+    # An unproven rule never comes before a proven one. These are unproven, and all that they explain is proven.
     "DRV17": "DRV05 is proven",
     "DRV24": "DRV15 is proven",
     **dict.fromkeys(("DRV10", "ENV19"), "all that it explains is proven, but FW12"),
@@ -47,7 +47,7 @@ def torch(cuda, hip):
     return f"{PYTHON}{PACKAGES}/torch/version.py |\n  __version__ = '2.8.0'\n  cuda = {cuda!r}\n  hip = {hip!r}\n"
 
 
-# What can be wrong beside nearly everything: a Python of the distribution with packages that do not fit.
+# A problem that can occur on nearly any machine: a distribution's Python with packages that do not match.
 ANYWHERE = [
     {"rule": "FW05", "change": f"""{torch("12.8", None)}{PACKAGES}/torchvision-0.20.1.dist-info/METADATA |
   Name: torchvision
@@ -66,7 +66,7 @@ ANYWHERE = [
 
 
 def load():
-    """{rule: its mutation}, and those of rules' further branches."""
+    """Returns {rule: its mutation}, and the mutations for further branches."""
     found, branches = {}, []
     for path in sorted(MUTATIONS.glob("*.machines")):
         last = None
@@ -92,7 +92,7 @@ def ids(found):
 
 
 def check(berth, one, folder):
-    """What is wrong with the mutation; "" nothing."""
+    """Returns what is wrong with the mutation, or ""."""
     before = healthy(berth, one["of"])
     if any(finding["severity"] in SERIOUS or (finding["id"] == one["rule"] and finding["severity"] != "info")
            for finding in before["findings"]):
@@ -114,7 +114,7 @@ def explains(rule, other):
 
 
 def holds_with(berth, base, cause, other, folder):
-    """Whether both changes of `base` hold, in the right order and with a reason; None: not both of them hold."""
+    """Applies both changes to `base`. Whether the cause comes first and the other finding names it; None if one of them is not found."""
     changes = (cause, other) if other is cause.get("pair") else (other, cause)
     found = diagnosis(berth, like(tempfile.mkdtemp(dir=folder), base, *(one["change"] for one in changes)))["findings"]
     told = [finding["id"] for finding in found]
@@ -125,8 +125,8 @@ def holds_with(berth, base, cause, other, folder):
 
 
 def partners(cause, known, listed):
-    """(machine, the other's change): the mutation's own pair, what can be wrong anywhere, other mutations of the same
-    machine, and of theirs."""
+    """Candidates as (machine, the other change): the mutation's own pair, the changes in ANYWHERE, and mutations of the same machine or of
+    another one."""
     if "pair" in cause:
         return [(cause["of"], cause["pair"])]
     rule = listed[cause["rule"]]
@@ -138,7 +138,7 @@ def partners(cause, known, listed):
 
 
 def pair_of(berth, rule, known, listed, folder):
-    """The other rule's id; "" none holds together with it."""
+    """The id of the first rule that forms a pair with this one, or ""."""
     for base, other in partners(known[rule], known, listed):
         held = holds_with(berth, base, known[rule], other, folder)
         assert held is not False, f"{rule} explains {other['rule']} and does not stand before it, or {other['rule']} does not say so"

@@ -15,7 +15,7 @@ def cache():
 
 
 def wheels(lock, seconds=200):
-    """The folder with the wheels of a lock file beside this one; None where they cannot be had, with the reason printed."""
+    """The folder with the wheels of a lock file in this folder. Prints the reason and returns None if they are not available."""
     lock = HERE / lock
     folder = cache() / f"{lock.stem}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:16]}-{sys.version_info[0]}.{sys.version_info[1]}"
     if (folder / "complete").exists():

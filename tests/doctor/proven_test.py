@@ -20,7 +20,7 @@ def main():
                 shown.setdefault(rule, []).append(name)
     done = subprocess.run([sys.argv[1], "doctor", "--list", "--json"], capture_output=True, text=True, check=True, timeout=60)
     rules = {one["id"]: one["proven"] for one in json.loads(done.stdout)["rules"]}
-    # The rules for source files are in the list as well, and no case names one of them. Some cases want a rule that is not there yet.
+    # The list also has rules for source files, which no case names. Some cases name a rule that does not exist yet.
     wrong = [f"{rule} is called proven, and no machine shows it" for rule in rules if rules[rule] and rule not in shown]
     wrong += [f"{rule} is shown by {shown[rule][0]}, and not called proven" for rule in shown if rules.get(rule) is False]
     print("\n".join(wrong) or f"{len(shown)} of {len(rules)} rules have a public case")

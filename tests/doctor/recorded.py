@@ -19,7 +19,7 @@ def names():
 
 
 def whole():
-    """Those that are not like another."""
+    """The names of machines that have no base."""
     return [name for name in names() if not path_of(name).read_text().startswith(f"{machine_file.HEAD}\nlike = ")]
 
 
@@ -32,7 +32,7 @@ def read(name):
 
 
 def expected(name):
-    """What the machine's file says that the doctor should find."""
+    """The findings that the machine's file expects."""
     return json.loads(EXPECTATION.search(path_of(name).read_text())[1])
 
 
@@ -44,13 +44,14 @@ def diagnosis(berth, machine, **variables):
 
 
 def rules(berth):
-    """Those about machines and frameworks; rules about files are shown by their rows."""
+    """The rules about machines and frameworks. Rules about source files are tested elsewhere."""
     listed = json.loads(subprocess.run([berth, "doctor", "--list", "--json"], check=True, capture_output=True).stdout)["rules"]
     return {rule["id"]: rule for rule in listed if rule["layer"] != "source"}
 
 
 def like(folder, name, *changes):
-    """The path of a machine like `name`, each of the changes (texts of a .machine file without its head) laid over the ones before."""
+    """Writes a machine based on `name` with these changes, one after the other. Each is the text of a .machine file without its head.
+    Returns the path."""
     folder = pathlib.Path(folder)
     if not (folder / f"{name}.machine").exists():
         (folder / f"{name}.machine").symlink_to(path_of(name))
@@ -63,7 +64,8 @@ def like(folder, name, *changes):
 
 
 def copied(line):
-    """Lines of the file: "PATH <- host HERE" a file of this machine, "PATH <- NAME THERE" what another recorded machine has there."""
+    """Copies a file into a change. "PATH <- host HERE" copies from this machine; "PATH <- NAME THERE" copies from another recorded machine.
+    """
     path, name, there = line.groups()
     if name == "host":
         data = pathlib.Path(os.path.realpath(there)).read_bytes()

@@ -14,7 +14,7 @@ import machine_file
 from recorded import read, whole
 
 WORD = "SECRETWORD"
-# The kernel's own words, in which nobody can write.
+# Text that only the kernel writes, so nobody can put a secret there.
 KERNELS = ("sys/", "proc/sys/kernel/osrelease", "proc/driver/nvidia/params", "proc/device-tree/", "proc/self/uid_map")
 TEXT = f"""
 # {WORD} in a comment
@@ -69,7 +69,7 @@ VARIABLES = {"OLLAMA_ORIGINS": WORD, "OLLAMA_REMOTES": f"{WORD},{WORD}.corp", "M
 
 
 def spoilt_text(path, data):
-    """None: it stays as it is."""
+    """The text with the word in it; None to leave it unchanged."""
     if b"\0" in data or path[1:].startswith(KERNELS) or not data.strip():
         return None
     if path in ("/proc/sys/kernel/hostname", "/etc/hostname") or path.endswith("/comm"):
@@ -95,7 +95,7 @@ def folders_of(machine):
 
 
 def spoil(machine):
-    """How many texts now hold the word."""
+    """Adds the word everywhere. Returns the number of changed texts."""
     folders, texts = folders_of(machine), 0
     for path, content in machine.files.items():
         spoilt = spoilt_text(path, content) if isinstance(content, bytes) else None
@@ -116,7 +116,7 @@ def spoil(machine):
         if path not in machine.files and os.path.dirname(os.path.dirname(path)).rstrip("/") in folders:
             machine.files[path] = TEXT.encode()
             texts += 1
-    # Longer than anybody would look through by hand.
+    # Longer than a scan by hand would read.
     machine.files["/etc/docker/daemon.json"] = json.dumps({"registry-mirrors": [WORD] * 60_000}, indent=1).encode()
     if "/proc" in folders:
         machine.files["/proc/1/environ"] = f"PASSWORD={WORD}\0container={WORD}\0".encode()

@@ -19,8 +19,8 @@ from packages import wheels
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data/source"
 INSTALLED = pathlib.Path("/usr/lib/python3/dist-packages")
 PACKAGES = ("torch", "sklearn")
-SAMPLE = 100  # of each package, evenly over its sorted files
-FEWEST = 200  # files, of those that use PyTorch
+SAMPLE = 100  # files of each package, evenly spaced in sorted order
+FEWEST = 200  # at least this many files that use PyTorch
 
 
 def doctor(berth, *words, code=(0, 1), **more):
@@ -63,7 +63,7 @@ def articles(berth, folder):
         assert found == expected and not document["not_checked"], (name, found, expected, document["not_checked"])
         pasted = json.loads(doctor(berth, "--json", "-", input=text).stdout)["findings"]
         assert [one["line"] for one in pasted] == [one["line"] for one in document["findings"]], (name, pasted)
-    # A replacement names no article; what is not Python is not checked; a text without code is an error.
+    # For pasted text, the suggested command names train.py. Text that is not Python is not checked. Text without code is an error.
     done = doctor(berth, "-", code=(1,), input="```python\ntorch.cuda.set_device('cpu')\n```\n")
     assert "-:2" in done.stdout and "berth run --gpus none -- python train.py" in done.stdout, done.stdout
     document = json.loads(doctor(berth, "--json", "-", input="```python\nx = 1\nthis is prose\nx.cuda(\n```\n").stdout)
@@ -72,7 +72,7 @@ def articles(berth, folder):
     for text in ("", "Some words about GPUs.\n\n1. First, import the data.\n2. If it fails: ask.\n", "只有文字，没有代码。\n"):
         done = doctor(berth, "-", code=(2,), input=text)
         assert "(E0860)" in done.stderr and "hint:" in done.stderr, done.stderr
-    # A script or notebook in the pipe is read as what it is.
+    # A script or notebook on standard input is recognised as such.
     for name, rule in (("train.py", "SRC02"), ("notebook.ipynb", "SRC06")):
         found = json.loads(doctor(berth, "--json", "-", input=(DATA / name).read_text()).stdout)["findings"]
         assert found[0]["id"] == rule, (name, found)
@@ -99,12 +99,12 @@ def never_executed(berth, folder):
     (folder / "a.py").write_text(f"open({str(made)!r}, 'w')\nimport json\n")
     doctor(berth, "a.py", cwd=folder)
     assert not made.exists(), "the file, or one beside it, was executed"
-    # Where no interpreter is, the unmistakable is found all the same, and the rest is not checked.
+    # Without an interpreter, unmistakable findings are still reported, and the other rules are not checked.
     done = subprocess.run([berth, "doctor", "--json", str(DATA / "train.py")], capture_output=True, text=True, timeout=60,
                           env={"PATH": str(folder), "LC_ALL": "C.UTF-8"})
     document = json.loads(done.stdout)
     assert [one["id"] for one in document["findings"]] == ["SRC02"] and document["not_checked"], document
-    # One that hangs is killed, with its children.
+    # An interpreter that hangs is killed, with its children.
     (folder / "python3").write_text("#!/bin/sh\nsleep 1000 & sleep 1000\n")
     (folder / "python3").chmod(0o755)
     begin = time.monotonic()
@@ -114,7 +114,7 @@ def never_executed(berth, folder):
 
 
 def cost(berth, folder):
-    """Medians of 9, in ms: 1000 lines, and an empty file."""
+    """Median of 9 runs in ms, for 1000 lines and for an empty file."""
     body = (DATA / "right.py").read_text()
     text = "".join(f"def part_{i}():\n" + "".join("    " + line + "\n" for line in body.splitlines())
                    for i in range(1 + 1000 // (1 + body.count("\n"))))
@@ -129,10 +129,10 @@ def cost(berth, folder):
             times.append(time.monotonic() - begin)
         medians.append(1000 * sorted(times)[4])
     print(f"1000 lines {medians[0]:.0f} ms, an empty file {medians[1]:.0f} ms")
-    assert medians[0] - medians[1] < 2000, medians  # the goal is 100; this is where something is broken
+    assert medians[0] - medians[1] < 2000, medians  # the goal is 100 ms; more than this means that something is broken
 
 
-# What surrounds a line of docs/from-tutorials.md where it misleads: (file, text). Other lines mislead alone.
+# Context for lines of docs/from-tutorials.md that mislead only in a context: (file, text).
 PAGE = "from-tutorials.md"
 IN_HANDLER = "import torch\ndef train(batch_size):\n  for tries in range(9):\n    try:\n      return fit(batch_size)\n    except {}\n      {}\n"
 AROUND = {
@@ -158,12 +158,12 @@ AROUND = {
 
 
 def page_rows(page):
-    """(line, rule, command) of each row that has a rule."""
+    """(line, rule, command) of each table row that has a rule."""
     return re.findall(r"^\| `([^|]+)` \| [^|]+ \| (SRC\d\d) \| (`[^|]+`) \|$", page, re.M)
 
 
 def tutorial_page(berth, folder):
-    """Every line that docs/from-tutorials.md calls misleading is found by the rule beside it."""
+    """The doctor finds every misleading line of docs/from-tutorials.md with the rule in its row."""
     docs = DATA.parent.parent.parent / "docs"
     rows = page_rows((docs / PAGE).read_text())
     rules = {rule["id"] for rule in json.loads(doctor(berth, "--json", "--list").stdout)["rules"]}
@@ -178,13 +178,13 @@ def tutorial_page(berth, folder):
 
 
 def belief_rows(page):
-    """(belief, its sources, command) of each row without a rule: the three-column table."""
+    """(belief, its sources, command) of each row in the table of three columns, which has no rules."""
     cells = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (`[^|]+`) \|$", page, re.M)
     return [(belief, re.findall(r"\]\[([^]]+)\]", truth), command) for belief, truth, command in cells]
 
 
 def commands_exist(berth, commands):
-    """What a row says to type is a verb with options that the verb has, or a name of the Python package."""
+    """Each command in a row is a verb with existing options, or a name in the Python package."""
     package = (DATA.parent.parent.parent / "python/berth/__init__.py").read_text()
     helps = {}
     for command in commands:
@@ -202,7 +202,7 @@ def commands_exist(berth, commands):
 
 
 def sources_of_the_page(berth):
-    """docs/from-tutorials.md: short rows, a source for each that was not tried, and commands that exist; both languages alike."""
+    """docs/from-tutorials.md: rows are short, untested claims have a source, commands exist, and both languages have the same rows."""
     docs = DATA.parent.parent.parent / "docs"
     pages = [(docs / name).read_text() for name in (PAGE, PAGE.replace(".md", ".zh-CN.md"))]
     beliefs = belief_rows(pages[0])
@@ -227,7 +227,7 @@ def evenly(files, most):
 
 
 def called_wrong(berth, files):
-    """What is more than information, in files that somebody keeps well."""
+    """Returns the number of findings in well-kept files, and the findings above "info"."""
     found = []
     for i in range(0, len(files), 40):
         found += findings(berth, *files[i:i + 40])
@@ -239,7 +239,7 @@ def of_installed_packages():
 
 
 def of_pypi(folder):
-    """Libraries around PyTorch with the scripts that train: only files that mention it."""
+    """Files of PyPI libraries around PyTorch, with training scripts. Only files that mention PyTorch are kept."""
     kept = wheels("well_kept.lock")
     if kept is None:
         return []

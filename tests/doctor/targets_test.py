@@ -30,7 +30,7 @@ def doctor(berth, *words):
 
 
 def with_gpu(berth, folder, *target):
-    """What is found of the target on a machine that is this one with a GPU."""
+    """The findings for the target if this machine also had a GPU."""
     recorded = folder / f"bundle{len(list(folder.iterdir()))}"
     subprocess.run([berth, "doctor", "--static", "--record", recorded, *map(str, target)], check=True, capture_output=True, timeout=120)
     (recorded / "driver.json").write_text(json.dumps(GPU))
@@ -56,7 +56,7 @@ def debian_torch(berth, folder):
 
 
 def wheels_for_the_processor(berth, folder):
-    """numpy and onnxruntime, unpacked as pip does it: fine here, and of no use to the GPU that is put beside them."""
+    """numpy and onnxruntime, unpacked as pip does it. They are fine here. With a GPU, the doctor says that they do not use it."""
     kept = wheels("cpu_wheels.lock")
     if kept is None:
         return
@@ -70,7 +70,7 @@ def wheels_for_the_processor(berth, folder):
     assert code == 0 and not [one for one in found["findings"] if one["severity"] in ("error", "fatal")], found
     beside = with_gpu(berth, folder, "--venv", venv)["FW15"]
     assert beside["severity"] == "info" and "CPU" in beside["title"], beside
-    # Tried in earnest: nothing to run, and nothing that hangs.
+    # With --deep there is nothing to run and nothing hangs.
     tried = {one["framework"]: one["state"] for one in doctor(berth, "--deep", "--venv", venv)[1]["probe"]}
     assert tried == {"onnxruntime": "cpu_build"}, tried
     print(f"wheels for the processor: {found['verdict']}; beside a GPU: {beside['title']}; tried: {tried}")
@@ -90,7 +90,7 @@ def two_nccls(berth, folder):
 
 
 def debian_root():
-    """A tar of Debian's smallest root; None where it cannot be made, with the reason printed."""
+    """A tar of a minimal Debian root. Prints the reason and returns None if it cannot be made."""
     kept = cache() / "debian-bookworm-minbase.tar"
     if kept.exists():
         return kept
@@ -118,7 +118,7 @@ def debian_root():
 
 
 def foreign_root(berth, folder):
-    """The root as a machine without a GPU; and as a container, started with a GPU and without, on a machine that has one."""
+    """Diagnoses the root as a machine without a GPU, and as a container on a machine with a GPU, started with the GPU and without it."""
     kept = debian_root()
     if kept is None:
         return

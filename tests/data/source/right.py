@@ -1,4 +1,4 @@
-"""The same without them, and other lines that look like wrong ones and are right."""
+"""Like train.py without its mistakes, and with lines that look wrong but are right."""
 import multiprocessing
 import os
 
