@@ -38,12 +38,12 @@ def settings(environment, *words):
 
 
 def words_for(name):
-    """A job without options would wait where all GPUs are busy or their users are not known; one that names a GPU does not."""
+    """A job without options would wait if all GPUs are busy or their users are unknown. A job that names a GPU does not."""
     return ["--devices", "0"] if name in ("two-nodes", "tpu-v4") else []
 
 
 def applied(document, environment):
-    """What a job would find, by the JSON."""
+    """The environment of a job, according to the JSON."""
     result = dict(environment)
     for one in document["settings"]:
         if one["action"] == "unset":

@@ -13,7 +13,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEBIAN_PYTHON = "/usr/bin/python3"
 
-# What each is called with, and what must be found in its output.
+# The command of each example, and patterns that its output must match.
 EXAMPLES = {
     "01_see_the_machine.sh": (["sh", "{}"], [r"(?m)^next ", r"(?m)^ *\d+  \S+.*cores"]),
     "02_cpu_threads.py": (["berth", "run", "--cpu", "--", sys.executable, "{}"], [r"GPUs: -1"]),
@@ -31,13 +31,13 @@ EXAMPLES = {
     "14_kernel.py": ([sys.executable, "{}"], [r"4 TiB do not fit: ", r"right for 1048576 numbers in \d"]),
     "06_read_json.py": ([sys.executable, "{}"], [r"cpu +\S+", r"most free memory: device \d+"]),
 }
-# Modules of the Python that runs them.
+# Modules that the example's Python must have.
 NEEDS = {"05_train_digits.py": "torch, sklearn", "14_kernel.py": "berth; berth.empty(1)",
          **dict.fromkeys(("09_matmul.py", "10_fit_batch.py", "11_accumulate.py", "12_amp.py", "13_two_ranks.py"), "torch")}
 
 
 def needs_of(name):
-    """Why it cannot run here; None where it can."""
+    """Why the example cannot run here, or None."""
     modules = NEEDS.get(name)
     if modules is None:
         return None
@@ -58,7 +58,7 @@ def main():
     words, expected = EXAMPLES[name]
     words = [word.replace("{}", str(ROOT / "examples" / name)) for word in words]
     environment = {key: value for key, value in os.environ.items() if not key.endswith(("_VISIBLE_DEVICES", "_NUM_THREADS"))}
-    # What `pip install berth` would have put in its place.
+    # What `pip install berth` would provide.
     environment.update(PYTHONPATH=str(ROOT / "python"), BERTH_PROGRAM=berth, BERTH_LIBRARY=str(pathlib.Path(berth).parent / "libberth.so"))
     environment["PATH"] = str(pathlib.Path(berth).parent) + ":" + environment["PATH"]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Installed into an empty folder, or unpacked from the .deb, `berth` runs from there, and man page and completions are in the right
-places. C++ programs are built and run from there as docs/cpp.md says."""
+"""Runs `berth` from an empty folder, after an installation and after unpacking the .deb. Man page and completions are in the right places.
+C++ programs are built and run from there as docs/cpp.md says."""
 import gzip
 import os
 import pathlib
@@ -12,7 +12,7 @@ import tempfile
 
 
 def check_package(build_folder: str) -> None:
-    """What ./dev package makes of the release build; here of the build under test."""
+    """Checks the .deb that ./dev package would create, here from the build under test."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["cpack", "-G", "DEB", "-B", folder], cwd=build_folder, check=True, stdout=subprocess.DEVNULL)
         (package,) = pathlib.Path(folder).glob("berth_*.deb")
@@ -29,13 +29,13 @@ def check_package(build_folder: str) -> None:
 
 
 def cpp_block(page: str, language: str, words: str) -> str:
-    """The block of code with these words, as a reader would paste it."""
+    """The block of code that contains these words."""
     (found,) = (block for block in re.findall(rf"```{language}\n(.*?)```", page, re.S) if words in block)
     return found
 
 
 def check_cpp(prefix: pathlib.Path, folder: pathlib.Path) -> None:
-    """What docs/cpp.md says, word by word, with this prefix in place of /opt/berth; on a simulated machine, because the program needs a GPU."""
+    """Follows docs/cpp.md literally, with this prefix instead of /opt/berth. Uses a simulated machine, because the program needs a GPU."""
     share = prefix / "share/doc/berth"
     page = (share / "docs/cpp.md").read_text()
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("BERTH_", "LD_", "CMAKE_", "PKG_CONFIG", "CUDA_"))}
@@ -72,13 +72,13 @@ def check_cpp(prefix: pathlib.Path, folder: pathlib.Path) -> None:
         "cmake_minimum_required(VERSION 3.16)\nproject(both LANGUAGES C CXX)\n" + cpp_block(page, "cmake", "find_package").replace(
             "find_package(berth REQUIRED)\n", "find_package(berth 0.1 REQUIRED)\nadd_executable(program program.cpp)\nadd_executable(one one.c)\n"
             "target_link_libraries(one PRIVATE berth::c)\n"))
-    moved = prefix.with_name("moved")  # the package finds its files from its own place
+    moved = prefix.with_name("moved")  # the package must also work after its folder was moved
     prefix.rename(moved)
     try:
         shell(f"cmake -S . -B build -DCMAKE_PREFIX_PATH={moved} && cmake --build build && build/one", folder / "both")
     finally:
         moved.rename(prefix)
-    gone = subprocess.run([folder / "both/build/program"], env=clean, capture_output=True, text=True)  # built for a prefix that is not there now
+    gone = subprocess.run([folder / "both/build/program"], env=clean, capture_output=True, text=True)  # the prefix that it was built for is gone
     assert gone.returncode != 0 and "E0550" in gone.stderr, gone.stderr
 
 
@@ -106,7 +106,7 @@ def main() -> int:
             said = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, timeout=60)
             assert said.returncode == 0 and "berth.service" not in said.stderr, said.stderr
     dev = pathlib.Path(__file__).parents[1] / "dev"
-    for words in (["/no/such/prefix"], ["--prefix"], ["--prefix="]):  # not into /usr/local, then
+    for words in (["/no/such/prefix"], ["--prefix"], ["--prefix="]):  # must not fall back to /usr/local
         assert subprocess.run([dev, "install", *words], stderr=subprocess.DEVNULL).returncode == 2, words
     return 0
 

@@ -57,7 +57,7 @@ class Library(Machine):
         self.assertIn("E0550", done.stderr)
 
     def test_in_a_job_the_lease_is_the_jobs(self):
-        # The outer job has the only GPU: a request for another would wait for ever.
+        # The outer job has the only GPU, so a request for another lease would wait forever.
         code = ("import ctypes, json, sys; library = ctypes.CDLL(sys.argv[1]); lease, said = ctypes.c_void_p(), ctypes.c_char_p()\n"
                 "assert library.berth_lease_ask(b'{\"request\":{\"gpus\":1}}', ctypes.byref(lease)) == 0\n"
                 "assert library.berth_lease_wait(lease, 0, ctypes.byref(said)) == 0; print(json.loads(said.value)['job']['id'])\n"

@@ -36,7 +36,7 @@ class Look(unittest.TestCase):
                     self.assertNotIn("\x1b", text(done))
 
     def test_options_may_stand_before_the_verb(self):
-        def words(*given):  # memory in use changes from one call to the next
+        def words(*given):  # numbers are masked, because memory in use changes between calls
             return re.sub(rb"[0-9.]+", b"N", run(*given).stdout)
         self.assertEqual(words("--lang", "zh", "ls"), words("ls", "--lang", "zh"))
         self.assertEqual(run("--json", "ps").returncode, 0)
@@ -121,13 +121,13 @@ class Look(unittest.TestCase):
                 self.assertEqual((done.returncode, b"E0012" in done.stderr), (2, True), done.stderr)
 
     def test_another_user_is_told_that_the_simulation_is_not_theirs(self):
-        """Who may not read its folder saw a machine without GPUs."""
+        """Regression: a user who could not read the simulation's folder saw a machine without GPUs."""
         if os.geteuid() != 0:
             self.skipTest("only root can become another user")
         with tempfile.TemporaryDirectory() as shared:
             os.chmod(shared, 0o755)
             berth = shutil.copy(BERTH, shared)
-            with tempfile.TemporaryDirectory() as folder:  # mode 0700, as a simulation's
+            with tempfile.TemporaryDirectory() as folder:  # mode 0700, like the folder of a simulation
                 for words in ([], ["ls"], ["ps"], ["doctor"], ["run", "--", "true"]):
                     with self.subTest(words=words):
                         done = subprocess.run([berth, *words], capture_output=True,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`berth env --format pip|conda|dockerfile` for people, and for labs behind a mirror.
+"""`berth env --format pip|conda|dockerfile` for users, and for labs with a package mirror.
 
 usage: recipe_test.py BERTH
 """
@@ -112,7 +112,7 @@ class Recipe(unittest.TestCase):
             self.assertIn(error, done.stderr, words)
             self.assertIn(told, done.stderr, words)
             self.assertEqual(done.stdout, "")
-            for line in done.stderr.splitlines():  # what is to be pasted names the same machine
+            for line in done.stderr.splitlines():  # commands in the hint must name the same driver
                 if "--python-version" in line and "berth env" in line and "--driver" in words:
                     self.assertIn(f"--driver {words[1]}", line)
             self.assertIn(done.returncode, (1, 2))
@@ -153,7 +153,7 @@ class Recipe(unittest.TestCase):
     def test_a_board_with_nvidias_own_processor_gets_builds_for_that(self):
         machine = ["--driver", "580.95.05", "--python-version", "3.12"]
         self.assertIn("--index-url https://download.pytorch.org/whl/cu130", self.recipe("--gpu", "DGX Spark", *machine))
-        self.assertIn("aarch64", self.ask("--gpu", "GB10", *machine, framework="tensorflow").stderr)  # no wheel with CUDA for it
+        self.assertIn("aarch64", self.ask("--gpu", "GB10", *machine, framework="tensorflow").stderr)  # there is no CUDA wheel for aarch64
 
     def test_several_gpus_in_one_name_are_several(self):
         machine = ["--driver", "580.95", "--python-version", "3.12"]

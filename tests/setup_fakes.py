@@ -30,7 +30,7 @@ JAX_NUMPY = "import torch\nones = torch.ones\n"
 
 
 def wheel(index: pathlib.Path, name: str, version: str, files: dict, needs=(), padding: int = 0):
-    """A wheel in a folder that pip reads as an index."""
+    """Creates a wheel in a folder that pip can use as an index."""
     info = f"{name}-{version}.dist-info"
     folder = index / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def torch_wheel(index: pathlib.Path, version: str, init: str = TORCH, **more):
 
 
 def jax_wheel(index: pathlib.Path, version: str, **more):
-    """It computes with the torch above, so that both must be there."""
+    """This jax imports the torch above, so both must be installed."""
     wheel(index, "jax", version, {"jax/__init__.py": JAX.format(version), "jax/numpy.py": JAX_NUMPY}, **more)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`berth setup` installs, upgrades and checks: an environment exists completely or not at all, and says why it does not. Packages come from
-a folder; nothing leaves this machine.
+"""`berth setup` installs, upgrades and checks. An environment exists completely or not at all, and the error says why. Packages come from a
+local folder, so there is no network access.
 
 usage: setup_install_test.py BERTH
 """
@@ -22,7 +22,7 @@ BERTH = os.path.abspath(sys.argv[1])
 
 
 def fingerprint(folder: pathlib.Path):
-    """Every file and link in it, with what is in it."""
+    """All files and links in the folder, with their content."""
     rows = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -55,7 +55,7 @@ class Base(unittest.TestCase):
         return json.loads(done.stdout)["frameworks"][0]["release"]
 
     def index(self, **more):
-        """The options for an index with the PyTorch and JAX that Berth chooses here."""
+        """Creates an index with the PyTorch and JAX that Berth chooses here. Returns the options for it."""
         folder = self.root / "index"
         setup_fakes.torch_wheel(folder, self.release() + ".0", **more)
         setup_fakes.jax_wheel(folder, self.release("jax") + ".0")
@@ -83,7 +83,7 @@ class New(Base):
                 self.assertNotIn(b".part-", path.read_bytes(), path)
         pip = subprocess.run([self.work / ".venv/bin/pip", "--version"], capture_output=True, text=True)
         self.assertIn(str(self.work / ".venv"), pip.stdout + pip.stderr)
-        # And no second one in its place.
+        # An existing environment is neither replaced nor changed.
         before = fingerprint(self.work)
         self.failed(self.setup("torch", "--cpu"), 2, "E0841", "--upgrade", "--check")
         self.assertEqual(fingerprint(self.work), before)
@@ -144,7 +144,7 @@ class New(Base):
         log = (self.root / "log").read_text()
         self.assertIn("uv pip install", log)
         self.assertRegex(log, r"conda create --yes --prefix \S+/envs/mine python=3\.\d+ pip")
-        # A failure removes conda's environment, too.
+        # After a failure, conda's environment is removed, too.
         self.failed(self.setup("torch", "--cpu", "--conda", "other", "--index", "file:///nothing", PATH=path), 4, "E0845")
         self.assertEqual([one.name for one in (self.root / "envs").iterdir()], ["mine"])
 
@@ -154,7 +154,7 @@ class New(Base):
 
 
 class Failures(Base):
-    """Each has its own reason, and leaves nothing."""
+    """Each failure has its own message, and leaves no files."""
 
     def tearDown(self):
         if self.work.exists():
@@ -198,7 +198,7 @@ class Failures(Base):
         self.failed(done, 4, "E0845", "these packages do not go together", "torch", "jax")
 
     def small_disk(self, size, *words, **more):
-        """On a file system of that size, in a mount namespace of its own; skips where that is not allowed."""
+        """Runs in a mount namespace with a file system of this size. Skips the test if that is not allowed."""
         before = ["unshare", "--mount", "--map-root-user", "sh", "-c",
                   f'mount -t tmpfs -o size={size},mode=755 none "$0" && cd "$0" && "$@"; code=$?; ls -A "$0" >&2; exit $code', str(self.work)]
         if os.geteuid() == 0:
@@ -209,7 +209,7 @@ class Failures(Base):
 
     def test_a_full_disk(self):
         index = self.index(padding=24 << 20)
-        for size in ("2m", "40m"):  # too small for an environment, and for the package in it
+        for size in ("2m", "40m"):  # too small for the environment, and too small for the package
             done = self.small_disk(size, "torch", "--cpu", *index)
             self.failed(done, 4, "E0845", "a disk is full", "df -h")
             self.assertNotIn(".part-", done.stderr.rsplit("hint: ", 1)[1])
@@ -229,7 +229,7 @@ class Failures(Base):
         self.failed(self.setup("torch", "--cpu", "--python", str(self.work / "python3")), 2, "E0846", "it is not there")
         self.failed(self.setup("torch", "--cpu", "--python", "/bin/sh"), 2, "E0846")
         self.failed(self.setup("torch", "--cpu", "--python", "3.99"), 2, "E0846", "3.99")
-        # One for which there is no release; uv and conda bring their own.
+        # There is no release for this Python. uv and conda can provide another one.
         setup_fakes.programs(self.root / "bin", self.root / "envs")
         done = self.setup("torch", "--cpu", "--uv", "--python", "3.5", PATH=f"{self.root}/bin:{self.environment['PATH']}")
         self.failed(done, 1, "E0832", "it needs another Python", "--python 3.")
@@ -286,7 +286,7 @@ class Existing(Base):
 
     def test_an_upgrade_that_fails_changes_nothing(self):
         self.newer(needs=["no-such-thing"])
-        # The exact version, because pip would fall back to an older one.
+        # The exact version is requested, because pip would otherwise fall back to an older one.
         done = self.setup("torch", self.release() + ".1", "--cpu", "--upgrade", *self.options)
         self.failed(done, 4, "E0845", "no no-such-thing", ".venv is unchanged")
         self.assertEqual(fingerprint(self.work), self.before)

@@ -16,8 +16,9 @@ import setup_fakes
 
 BERTH = os.path.abspath(sys.argv[1])
 DRIVERS = ("470.82", "535.161", "550.54", "580.95")
-OWN = "https://download.pytorch.org/whl/"  # PyTorch's own index, by CUDA; PyPI otherwise
-# "no" has the oldest driver that would do. Ada and Hopper came with driver 520.61.05, Blackwell with 570.26; CUDA 13 ends Pascal and Volta.
+OWN = "https://download.pytorch.org/whl/"  # PyTorch's own index has one folder for each CUDA version; "pypi" in the table means PyPI
+# "no" is followed by the oldest driver that works. Ada and Hopper need driver 520.61.05, Blackwell 570.26. CUDA 13 does not support Pascal
+# and Volta.
 TORCH = """
                   470.82           535.161          550.54           580.95
   GTX 1080 Ti     torch==2.7 cu118 torch==2.14 cu126 torch==2.14 cu126 torch==2.14 cu126
@@ -52,7 +53,7 @@ def rows():
 
 
 def chosen(done):
-    """As a cell of the table."""
+    """Formats the result like a cell of the table."""
     if done.returncode != 0:
         found = re.search(r"the driver is too old: (\S+) or newer", done.stderr)
         return f"no {found[1] if found else done.stderr}"

@@ -104,7 +104,7 @@ class Setup(unittest.TestCase):
             self.assertEqual([one["framework"] for one in document["frameworks"]], list(names))
             majors = {one["cuda"].split(".")[0] for one in document["frameworks"]}
             self.assertEqual(len(majors), 1, document["frameworks"])
-            # The last step has every requirement, so that pip keeps what the steps before it installed.
+            # The last command names every requirement, so that pip keeps what earlier commands installed.
             for one in document["frameworks"]:
                 for package in one["packages"]:
                     self.assertIn(package, document["commands"][-1])
@@ -139,19 +139,19 @@ class Setup(unittest.TestCase):
         settings.write_text(f"[global]\nindex-url = {mirror}\n")
         document = self.planned("jax", "--cpu", PIP_CONFIG_FILE=str(settings))
         self.assertIn(f"packages come from {mirror} ({settings})", document["reasons"])
-        # pip reads its configuration itself; uv reads only its own, and gets pip's address.
+        # pip reads its own configuration. uv does not read pip's, so Berth passes pip's index to it.
         self.assertNotIn("--index-url", document["commands"][1])
         uv = self.planned("jax", "--cpu", "--uv", PIP_CONFIG_FILE=str(settings))
         self.assertIn(f"--index-url {mirror}", uv["commands"][1])
         own = self.planned("jax", "--cpu", "--uv", PIP_CONFIG_FILE=str(settings), UV_DEFAULT_INDEX="https://uv.lab/simple")
         self.assertNotIn("--index-url", own["commands"][1])
         self.assertIn("https://uv.lab/simple", json.dumps(own["reasons"]))
-        # PyPI named by option is the only source too, where PyTorch's own index cannot be reached.
+        # With --index, PyPI is the only source, because PyTorch's own index may be unreachable.
         for words in (("--cpu",), ("--driver", "550.54", "--gpu", "H100")):
             document = self.planned("torch", *words, "--index", "https://pypi.org/simple")
             self.assertNotIn("pytorch.org", json.dumps(document))
             self.assertIn("--index-url https://pypi.org/simple", document["commands"][1])
-        # A lab's copy of PyTorch's own index.
+        # A mirror of PyTorch's own index.
         document = self.planned("torch", "--cpu", "--torch-index", "https://lab/whl/")
         self.assertIn("--index-url https://lab/whl/cpu", document["commands"][1])
 

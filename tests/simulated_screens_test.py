@@ -31,7 +31,7 @@ def width(line: str) -> int:
 
 
 def sentences() -> list[str]:
-    """Our own sentences in English: three words and more, so that no command line has one by chance."""
+    """Berth's own English sentences with at least three words, so that a command line does not contain one by chance."""
     found = []
     for path in (ROOT / "po/zh_CN").glob("*.po"):
         for entry in polib.pofile(str(path)):
@@ -42,7 +42,7 @@ def sentences() -> list[str]:
 
 
 def simulate(machine: str, *options: str) -> dict[str, str]:
-    """Every screen and document of a machine, from one simulation that stands still."""
+    """Every screen and document of a machine, from one simulation in which time stands still."""
     with tempfile.TemporaryDirectory() as folder:
         lines = ["set -e"]
         for name, words in SCREENS.items():

@@ -81,7 +81,7 @@ class DevicePlugin(unittest.TestCase):
         self.process = simulated(*words, start_new_session=True, **keywords)
 
     def end(self):
-        """Its exit code and what it said, line by line."""
+        """Ends the plugin. Returns its exit code and its events, one for each line of output."""
         if self.process is None or self.process.poll() is not None and self.process.stderr.closed:
             return None, []
         if self.process.poll() is None:
@@ -117,7 +117,7 @@ class DevicePlugin(unittest.TestCase):
         self.assertEqual(refused.exception.code(), kubelet_bed.grpc.StatusCode.NOT_FOUND)
         code, said = self.end()
         self.assertEqual(code, 0)
-        # A kubelet may ask before its answer to the registration has arrived.
+        # A kubelet may call the plugin before it has answered the registration.
         events = [one["event"] for one in said]
         self.assertEqual((events[0], sorted(events[1:4]), events[4:]), ("offers", ["allocated", "refused", "registered"], ["ends"]))
         self.assertLess(events.index("allocated"), events.index("refused"))
@@ -138,7 +138,7 @@ class DevicePlugin(unittest.TestCase):
         guard = os.path.dirname(mounts["/run/berth/guard/limits"].host_path)
         library = mounts[answer.envs["LD_PRELOAD"]].host_path
         limit = 2 * self.share_bytes()
-        # The container's program, with its mounts where they are on the node.
+        # Runs the container's program on the node, so mounted files are used by their path on the node.
         code, out, err = output("env", f"LD_PRELOAD={library}", f"BERTH_GUARD={guard}", f"CUDA_VISIBLE_DEVICES={self.index_of(chosen[0])}",
                                 sys.executable, PROGRAM, "quota", str(limit))
         self.assertEqual(out, f"0 2 0 {limit} 2\n0\n", err)

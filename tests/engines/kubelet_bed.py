@@ -19,7 +19,7 @@ except ImportError as error:
 
 
 def messages(folder):
-    """The module of the messages."""
+    """Compiles the protocol with protoc. Returns the Python module of its messages."""
     subprocess.run(["protoc", "-I", os.path.dirname(PROTO), f"--python_out={folder}", PROTO], check=True, timeout=60)
     sys.path.insert(0, folder)
     import deviceplugin_pb2
@@ -27,7 +27,8 @@ def messages(folder):
 
 
 class Kubelet:
-    """`registered`: the requests, in order. A context manager; start and stop play its restarts, at which it removes all sockets."""
+    """The fake kubelet, a context manager. `registered` has the requests in order. start() and stop() simulate a restart of the kubelet,
+    which removes all sockets."""
 
     def __init__(self):
         self.made = tempfile.TemporaryDirectory(prefix="bk")
@@ -71,7 +72,7 @@ class Kubelet:
             self.server = None
 
     def wait_for(self, count, seconds=20):
-        """Until so many registrations have come."""
+        """Waits until this many registrations have arrived. Returns the last of them."""
         with self.changed:
             if not self.changed.wait_for(lambda: len(self.registered) >= count, seconds):
                 raise AssertionError(f"{len(self.registered)} registrations, {count} expected")
@@ -106,7 +107,7 @@ class Plugin:
         return list(self.call("GetPreferredAllocation", request, self.pb.PreferredAllocationResponse).container_responses[0].deviceIDs)
 
     def watch(self, seconds=30):
-        """Lists as they come: {id: health}."""
+        """Yields each list that the plugin sends: {id: health}."""
         stream = self.channel.unary_stream("/v1beta1.DevicePlugin/ListAndWatch", self.pb.Empty.SerializeToString,
                                            self.pb.ListAndWatchResponse.FromString)(self.pb.Empty(), timeout=seconds)
         for answer in stream:

@@ -35,7 +35,7 @@ class Manifests(unittest.TestCase):
     def test_its_words_are_words_of_berth(self):
         args = self.container["args"]
         self.assertEqual(args[:2], ["k8s", "device-plugin"])
-        # The same options, for the word that ends by itself; without a GPU that is exit code 0 in JSON.
+        # Tries the same options with `k8s devices`, which ends by itself.
         done = subprocess.run([BERTH, "sim", "--machine", "lab-4x3090", "--", BERTH, "k8s", "devices", *args[2:], "--shares", "4"],
                               capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -45,7 +45,7 @@ class Manifests(unittest.TestCase):
         page = subprocess.run([BERTH, "help", "k8s"], capture_output=True, text=True, timeout=30).stdout
         page = " ".join(page.split())
         for mount in self.container["volumeMounts"]:
-            # The kubelet mounts the guard's files by their path on the node.
+            # The kubelet mounts the guard's files by their path on the node, so host and container must use the same path.
             self.assertEqual(mount["mountPath"], hosts.pop(mount["name"]))
             self.assertIn(f"(default: {mount['mountPath']})", page)
         self.assertEqual(hosts, {})

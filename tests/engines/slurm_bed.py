@@ -14,7 +14,7 @@ os.environ["PATH"] += ":/usr/sbin:/sbin"
 
 
 def why_not():
-    """Why there can be no bed here; "" if it can be. ./dev test --slurm takes no excuse."""
+    """Why Slurm cannot run here, or "". Fails instead for ./dev test --slurm."""
     missing = [program for program in PROGRAMS if not shutil.which(program)]
     why = "slurmd needs root" if os.geteuid() != 0 else ""
     if missing:
@@ -31,8 +31,8 @@ def free_port():
 
 
 class Slurm:
-    """`gres` and `node`: lines of gres.conf and the node's part of slurm.conf, as `berth slurm gres` prints them. Device files are
-    moved into the bed's folder. `more`: further lines of slurm.conf, FOLDER in them is the bed's."""
+    """`gres` and `slurm`: lines of gres.conf and of slurm.conf, as `berth slurm gres` prints them. Device files are in the test's folder.
+    `more`: further lines of slurm.conf, in which FOLDER stands for that folder."""
 
     def __init__(self, gres, slurm, plugstack="", more=()):
         self.folder = tempfile.mkdtemp(prefix="berth-slurm-")
@@ -56,7 +56,7 @@ class Slurm:
         for number in range(16):
             os.symlink("/dev/null", self.path(f"dev/nvidia{number}"))
         self.gres = gres.replace("/dev/", self.path("dev") + "/")
-        # Jobs are told apart without cgroups, so that it runs wherever a test does.
+        # Processes are not tracked by cgroups, so that the test runs in any container.
         kept = [line for line in slurm.splitlines() if not line.startswith(("ProctrackType", "TaskPlugin"))]
         node = [line for line in kept if line.startswith("NodeName=")][0].split()
         rest = [line for line in kept if not line.startswith("NodeName=")]
@@ -118,7 +118,7 @@ class Slurm:
             process.send_signal(signal.SIGTERM)
         for process in reversed(self.started):
             try:
-                process.wait(3)  # slurmd sometimes waits for itself
+                process.wait(3)  # slurmd sometimes deadlocks when it ends
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -32,7 +32,7 @@ class Job(unittest.TestCase):
         cls.slurm.__enter__()
 
     def srun(self, *words, **keywords):
-        """In the simulated machine, whose variables srun hands on to the task."""
+        """Runs srun in the simulated machine. srun passes the machine's variables to the task."""
         return self.slurm.run(BERTH, "sim", "--machine", "lab-4x3090", "--", "srun", *words, cwd=self.slurm.folder, **keywords)
 
     def report(self, name="report.json"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prolog, epilog and health check of a real Slurm on simulated GPUs: a node with a GPU that fails is drained with the reason and gets
-no job, and is resumed when the GPU is well again. What somebody else drained stays so."""
+"""Prolog, epilog and health check of a real Slurm on simulated GPUs. A node with a failed GPU is drained with the reason and gets no job.
+It is resumed when the GPU works again. A node that someone else drained stays drained."""
 import json
 import os
 import subprocess
@@ -27,7 +27,7 @@ class Node(unittest.TestCase):
         self.slurm = slurm_bed.Slurm(lines("gres.conf"), lines("slurm.conf"), more=self.MORE)
         self.addCleanup(self.slurm.__exit__)
         for word in ("prolog", "epilog", "health"):
-            # What a site writes is the last line; the machine is simulated, and a file says what is wrong with it.
+            # A site's script would have only the last line. The others simulate a machine with the fault that a file names.
             self.slurm.put(word, f"""#!/bin/sh
 [ ! -e {self.slurm.path('off')} ] || [ {word} != health ] || exit 0
 fault=$(cat {self.slurm.path('fault')} 2>/dev/null)

@@ -1,15 +1,20 @@
-/* A libnvidia-ml.so.1 small enough to see through, built once for each illness (CMakeLists.txt
- * here). Its structs are written down a second time on purpose: a slip in vendor/nvml/abi.hpp must
- * not be repeated by what it is tested with. FAKE_DEVICES      how many (default 8) FAKE_STRIDE
- * size of the records that the _v3 process list writes: 16, 24 (default) or 32 FAKE_MISSING has no
- * nvmlDeviceGetCount FAKE_HANG_LOAD, FAKE_HANG_INIT           never come back FAKE_CRASH_INIT
- * SIGSEGV FAKE_HANG_COUNT            nvmlDeviceGetCount_v2 never comes back FAKE_CRASH_SECOND
- * SIGSEGV in every second device FAKE_HANG_DEVICE, FAKE_CRASH_DEVICE, FAKE_LOST_DEVICE,
- * FAKE_REFUSED_DEVICE   the number of one device FAKE_INIT_CODE    what nvmlInit_v2 answers
- * FAKE_LIST_CODE    what the list of compute processes answers
- * FAKE_LIST_GROWS   there is always one process more than there is room for
- * FAKE_LIST_ENDS    after so many answers in one program, that list is refused
- * FAKE_NO_ATTACH    only initialisation without attaching works; only even addresses may be asked
+/* A minimal libnvidia-ml.so.1, built once for each fault (CMakeLists.txt here). Its structs are
+ * declared again on purpose: a mistake in vendor/nvml/abi.hpp must not be repeated in its test.
+ *
+ * - FAKE_DEVICES: number of devices (default 8)
+ * - FAKE_STRIDE: record size that the _v3 process list writes: 16, 24 (default) or 32
+ * - FAKE_MISSING: nvmlDeviceGetCount_v2 does not exist
+ * - FAKE_HANG_LOAD, FAKE_HANG_INIT: loading or initialisation never returns
+ * - FAKE_CRASH_INIT: SIGSEGV during initialisation
+ * - FAKE_HANG_COUNT: nvmlDeviceGetCount_v2 never returns
+ * - FAKE_CRASH_SECOND: SIGSEGV in every second device
+ * - FAKE_HANG_DEVICE, FAKE_CRASH_DEVICE, FAKE_LOST_DEVICE, FAKE_REFUSED_DEVICE: index of the device
+ * - FAKE_INIT_CODE: result of nvmlInit_v2
+ * - FAKE_LIST_CODE: result of the list of compute processes
+ * - FAKE_LIST_GROWS: there is always one process more than fits into the buffer
+ * - FAKE_LIST_ENDS: after this many answers the list of compute processes is refused
+ * - FAKE_NO_ATTACH: only initialisation without attaching works; only devices with an even address
+ *   may be queried
  */
 #include <signal.h>
 #include <stdint.h>
@@ -227,7 +232,7 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Device* device, unsigned* cou
 }
 
 #if defined(FAKE_LIST_CODE) || defined(FAKE_LIST_GROWS)
-/* Nobody draws, which says nothing of who computes. */
+/* No graphics processes. This says nothing about compute processes. */
 EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(Device* device, unsigned* count, void* out) {
   (void)device, (void)out;
   *count = 0;

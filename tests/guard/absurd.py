@@ -1,5 +1,5 @@
-"""Calls every function that the guard wraps with null pointers and absurd numbers, and prints the results: run with and without the guard,
-the answers must be the same. Usage: absurd.py HOOKS.inc"""
+"""Calls every function that the guard wraps with null pointers and absurd numbers, and prints the results. The test runs it with and
+without the guard; the results must be equal. Usage: absurd.py HOOKS.inc"""
 import ctypes
 import re
 import sys
@@ -26,7 +26,7 @@ def main():
             cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
         for name, kinds in hooks(sys.argv[1]):
             for number in NUMBERS:
-                # Addresses that the driver would copy from or to are not absurd numbers but crashes of the program itself.
+                # These functions would copy from or to the address, which would crash the program with or without the guard.
                 if name.startswith(("cuMemcpy", "cuMemset")) and number != 0:
                     continue
                 room = ctypes.create_string_buffer(256)

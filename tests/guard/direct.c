@@ -1,4 +1,5 @@
-// A program linked to libcuda.so.1, without dlopen. Is it refused one byte above its quota?
+// A program that is linked to libcuda.so.1 and does not use dlopen. Tests whether it is refused one
+// byte above its quota.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

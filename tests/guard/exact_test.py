@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The guard's sums on the simulated driver: equal to what the driver gave after every random request, never above the quota when processes
-race, and back to nothing after kills at any moment. A sample; BERTH_SOAK=1 runs the full counts."""
+"""The guard's sums on the simulated driver. They equal what the driver gave after every random request. They never exceed the quota when
+processes race. They are zero again after kills at any moment. This runs a sample; BERTH_SOAK=1 runs the full counts."""
 import os
 import re
 import subprocess
@@ -43,7 +43,7 @@ class Exact(unittest.TestCase):
         count = 10000 if SOAK else 200
         probes, failed, slowest, slowest_call = self.numbers(RACE, "kills", str(count))
         self.assertEqual((probes, failed), (count, 0))
-        # Goals: 20 ms, and no waiter blocked for 50 ms. This machine may be busy.
+        # The goals are 20 ms, and that no waiting process is blocked for 50 ms. The limit here allows for a busy machine.
         self.assertLess(max(slowest, slowest_call), 1_000_000)
 
 

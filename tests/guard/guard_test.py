@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The guard from `berth run` to the report, on a simulated CUDA driver: a job gets its memory and not a byte more, two jobs get their
-shares of a device, and the report says what was enforced."""
+"""The guard from `berth run` to the report, on a simulated CUDA driver. A job gets exactly its memory. Two jobs get their shares of a
+device. The report says what was enforced."""
 import json
 import os
 import subprocess
@@ -63,7 +63,7 @@ print(*before, program.allocate(2 * {GIB})[0])
         self.assertEqual(done.stdout.split(), ["2", str(GIB), "0"], done.stderr)
 
     def test_memory_of_another_process_is_charged_to_it_alone(self):
-        # With the exporter's 1 GiB, a charged import would leave no room for the importer's own 1 GiB.
+        # If the import of the exporter's 1 GiB were charged, there would be no room for the importer's own 1 GiB.
         script = f"""
 import ctypes, os, subprocess, sys
 sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
@@ -174,7 +174,7 @@ print(oct(mask), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), [str(sign
         self.assertEqual(held.stderr, plain.stderr)
 
     def test_a_running_job_is_resized(self):
-        # The job says what it can get each time that the test has resized it; what it holds is freed by its third line.
+        # After each resize by the test, the job prints how much it can get. With its third line it frees what it holds.
         script = f"""
 import os, sys
 sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
@@ -235,7 +235,7 @@ print(job.wait(), resize("--memory", "1GiB")[0])
         self.assertGreater(len(after), 1000)
         self.assertEqual([line[:3] for line in before], [line[:3] for line in after])
         for one, other in zip(before, after):
-            # What is larger than the quota is refused before the driver sees it.
+            # A request above the quota is refused before the driver sees it, so only these answers differ.
             if int(one[1]) < 2 * GIB - 1 or other[3] != "2":
                 self.assertEqual(one, other)
 
@@ -305,7 +305,7 @@ holder.kill(); holder.wait()
 time.sleep(0.1)
 print(during - before, mine[0]["memory_bytes"] if mine else None, used() - before)
 """
-        # The machine's own processes change what they use, so its time stands still.
+        # The simulated processes change their memory, so the simulated time stands still (--at).
         done = subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--at", "10", "--", sys.executable, "-c", script],
                               capture_output=True, text=True, timeout=100)
         self.assertEqual(done.stdout.split(), [str(GIB), str(GIB), "0"], done.stderr)
@@ -321,7 +321,7 @@ print(during - before, mine[0]["memory_bytes"] if mine else None, used() - befor
         done = simulated("sh", "-c", f"{one.format(30, 'a', first)} & {one.format(70, 'b', 'work')}; wait")
         self.assertEqual(done.returncode, 0, done.stderr)
         a, b = (self.report(name)["isolation"]["devices"][0]["device_seconds"] for name in ("a.json", "b.json"))
-        # They do not begin and end at the same moment, and this machine may be busy.
+        # The two jobs do not start and end at the same time, and this machine may be busy.
         self.assertGreater(a + b, 2)
         self.assertTrue(0.18 < a / (a + b) < 0.42, (a, b))
 

@@ -21,7 +21,7 @@ class DlInfo(ctypes.Structure):
 
 
 def queries():
-    """Every name in every version it came with, the ones before and after, in all flags."""
+    """Queries for every name: the version that introduced it, the one before, an early and a late one, with all flags."""
     with open(VERSIONS) as file:
         rows = re.findall(r"^BERTH_CUDA\((\w+), (\d+),", file.read(), re.M)
     for name, version in rows + [("cuNoSuchFunction", "12000")]:
@@ -31,14 +31,14 @@ def queries():
 
 
 def runtime_queries():
-    """What a program of CUDA 13.0 with the static runtime asks for when it starts: name, version, flags."""
+    """The queries of a program with CUDA 13.0's static runtime when it starts: (name, version, flags)."""
     with open(RUNTIME_ASKS) as file:
         for name, version, flags in (line.split(",") for line in file):
             yield name, int(version), int(flags)
 
 
 def print_answers(asked):
-    """In the simulation: what the driver, or the guard, says to each."""
+    """Runs in the simulation. Prints the answer to each query, from the driver or from the guard."""
     cuda, libc = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
     cuda.cuInit(0)
     answers = []
@@ -66,8 +66,8 @@ class Paths(unittest.TestCase):
         self.assertEqual(held.stdout, "2 2 0\n", held.stderr)
 
     def answers(self, which):
-        """Result, status, the function's full name (with its version and variant, so its ABI), and its library: without and with
-        the guard. Only the library may differ."""
+        """Compares the answers without and with the guard: result, status, the function's full name (with version and variant, so its ABI),
+        and its library. Only the library may differ."""
         plain = simulated(sys.executable, HERE, which)
         held = simulated(BERTH, "run", "--memory", "2GiB", "--", sys.executable, HERE, which)
         before, after = json.loads(plain.stdout), json.loads(held.stdout)
@@ -84,7 +84,7 @@ class Paths(unittest.TestCase):
     def test_what_the_static_runtime_asks_gets_the_same_answer(self):
         count, replaced = self.answers("runtime")
         self.assertEqual(count, 439)
-        # Memory and work of both kinds of default stream go through the guard.
+        # Memory functions and launches for both kinds of default stream go through the guard.
         for name in ("cuMemAlloc_v2", "cuMemAllocAsync_ptsz", "cuArrayCreate_v2", "cuGraphLaunch", "cuGraphLaunch_ptsz",
                      "cuLaunchKernel_ptsz", "cuMemcpyHtoDAsync_v2_ptsz", "cuMemGetInfo_v2"):
             self.assertIn(name, replaced)

@@ -38,7 +38,7 @@ def kernel(name):
 
 
 def graph_of(function, count):
-    """A graph of so many kernels, captured from a stream."""
+    """A graph of `count` kernels, captured from a stream."""
     stream, graph, whole = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     check(cuda.cuStreamCreate(ctypes.byref(stream), 1))
     check(cuda.cuStreamBeginCapture_v2(stream, 0))
@@ -57,7 +57,7 @@ def work_by_graph(graph, stream, seconds):
 
 
 def work(function, seconds):
-    """Launches until the time is over; how many kernels that were."""
+    """Launches kernels for this many seconds. Returns how many."""
     launched, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
         for _ in range(4):

@@ -40,10 +40,10 @@ namespace {
 namespace guard = berth::wire::guard;
 namespace sim = berth::wire::sim;
 
-/// What the processes of this test tell each other.
+/// Shared memory of this test's processes.
 struct Shared {
-  std::uint64_t granted, refused, over;  // of pairs
-  std::uint64_t asked, answered;         // probes
+  std::uint64_t granted, refused, over;  // of `pairs`
+  std::uint64_t asked, answered;         // probes of `kills`
   std::uint64_t probe_failed, probe_slowest, call_slowest;
   std::uint64_t stop;
 };
@@ -181,7 +181,8 @@ class Test {
       std::printf("the worker ended by itself: %d\n", info.si_status);
       return 1;
     }
-    // While it is a zombie, the other process must get all.
+    // The killed process is still a zombie, but its memory must count as free for the other
+    // process.
     add(shared_->asked, 1);
     const std::uint64_t since = now();
     while (get(shared_->answered) < get(shared_->asked)) {

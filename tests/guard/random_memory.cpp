@@ -90,7 +90,7 @@ struct One {
 };
 struct Graph {
   CUgraphExec exec;
-  std::vector<CUdeviceptr> addresses;  // which a launch leaves allocated
+  std::vector<CUdeviceptr> addresses;  // that stay allocated after a launch
 };
 
 class Program {
@@ -163,7 +163,7 @@ class Program {
 
   void drop_context() {
     choice_ = 50;
-    // The memory of graphs outlives contexts that are not primary.
+    // Graphs are dropped first, because their memory outlives a context that is not primary.
     while (!graphs_.empty()) drop_graph(0);
     if (primary_)
       cuDevicePrimaryCtxReset_v2(0);
@@ -202,8 +202,8 @@ class Program {
     }
   }
 
-  /// By reference: the order of argument evaluation is unspecified, and the handle exists only
-  /// after the call.
+  /// Takes a reference: the order of argument evaluation is unspecified, and the call itself sets
+  /// the handle.
   template <typename Handle>
   void keep(CUresult result, What what, const Handle& handle, bool of_context) {
     static_assert(sizeof(Handle) == sizeof(std::uint64_t));
@@ -258,7 +258,8 @@ class Program {
     }
   }
 
-  /// One or two allocations; one may be freed by the graph itself. Made by each of the three ways.
+  /// A graph with one or two allocations, made in one of three ways. The graph may free one of them
+  /// itself.
   void make_graph() {
     if (graphs_.size() > 20) return;
     Graph made = {};
@@ -330,7 +331,8 @@ class Program {
       drop_graph(at);
   }
 
-  /// A buffer of another API, and physical memory through a file: both are charged to their maker.
+  /// Imports a buffer of another API, and physical memory through a file. Both are charged to the
+  /// process that created them.
   void import_memory() {
     if (number(2) == 0) {
       CUexternalMemory memory = nullptr;
@@ -358,7 +360,8 @@ class Program {
     }
   }
 
-  /// A handle that is released while mapped lives until the mapping is removed.
+  /// Physical memory whose handle is released while it is mapped. It lives until the mapping is
+  /// removed.
   void take_physical() {
     CUmemAllocationProp prop = {};
     prop.type = 1;
@@ -377,7 +380,7 @@ class Program {
       held_.push_back({What::kPhysical, again, 0, false});
   }
 
-  /// Two mappings that follow each other; one call removes both.
+  /// Two adjacent mappings that one call removes.
   void map_twice(CUmemGenericAllocationHandle handle) {
     CUdeviceptr address = 0;
     if (cuMemAddressReserve(&address, 2 * kPage, 0, 0, 0) != CUDA_SUCCESS) return;

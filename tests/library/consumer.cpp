@@ -9,7 +9,7 @@
 
 #include <berth/berth.hpp>
 
-// As in the headers of the vendors: what counts are the names of the types.
+// As in the vendors' headers: berth.hpp recognises error types by name.
 enum cudaError { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorIllegalAddress = 700 };
 using cudaError_t = cudaError;
 typedef enum cudaError_enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2 } CUresult;
@@ -62,7 +62,7 @@ static int show_lease(const berth::Request& request) {
   return 0;
 }
 
-/// A lease in a lease, which ends after the outer one; and one in another thread.
+/// A lease inside a lease that ends after the outer one, and a lease in another thread.
 static int nested() {
   auto outer = berth::try_lease();
   if (!outer) return fail(outer.error());
@@ -114,7 +114,7 @@ static int cuda() {
   if (init(0) != CUDA_SUCCESS || create(&context, 0, 0) != CUDA_SUCCESS) return 2;
   const auto late = berth::try_hide();
   print("late", late ? "hidden" : late.error().id());
-  constexpr std::size_t kMost = std::size_t{16} << 30;  // of 24 GiB
+  constexpr std::size_t kMost = std::size_t{16} << 30;  // of the device's 24 GiB
   unsigned long long cache = 0, memory = 0;
   if (allocate(&cache, kMost) != CUDA_SUCCESS) return 2;
   berth::RetryPolicy policy;
@@ -134,7 +134,7 @@ static int cuda() {
   return 0;
 }
 
-/// A lease after the driver has read its devices.
+/// A lease that is taken after the driver has read which devices are visible.
 static int late() {
   void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
   if (driver == nullptr) return 2;
@@ -153,7 +153,7 @@ static const char* name_of(berth::detail::Verdict verdict) {
   return kNames[static_cast<int>(verdict)];
 }
 
-/// The verdicts on the texts of standard input, which end with a zero byte.
+/// Prints the verdict on each text of standard input. Texts end with a zero byte.
 static int verdicts() {
   std::string text;
   while (std::getline(std::cin, text, '\0'))
@@ -201,7 +201,7 @@ static int defaults() {
 }
 
 #if defined(__cpp_exceptions)
-/// Other errors, codes, and a wrong policy.
+/// Retries with other errors, with error codes, and with an invalid policy.
 static int retries_of_others(berth::RetryPolicy policy) {
   int calls = 0;
   try {
@@ -239,7 +239,8 @@ static int retries_of_others(berth::RetryPolicy policy) {
   } catch (cudaError_t thrown) {
     std::cout << "thrown=" << thrown << " after " << calls << "\n";
   }
-  std::cout << "int=" << berth::retry(policy, [] { return -5; }) << "\n";  // not a code here
+  std::cout << "int=" << berth::retry(policy, [] { return -5; })
+            << "\n";  // an int is not an error code
   policy.tries = 0;
   try {
     berth::retry(policy, [] {});

@@ -47,7 +47,7 @@ class Peers(unittest.TestCase):
     maxDiff = None
 
     def looks(self, machine, tool, processes):
-        """What the tool, `berth ls` and `berth ps` say at the same moment, with the same processes."""
+        """The output of the tool, `berth ls` and `berth ps` in one simulation that stands still."""
         answer = on_machine(machine, processes=processes,
                             command=f"{tool}; echo; echo; $BERTH ls --json; echo; echo; $BERTH ps --json")
         self.assertEqual(answer.returncode, 0, answer.stderr)
@@ -68,7 +68,7 @@ class Peers(unittest.TestCase):
                     self.assertEqual((gpu["name"], gpu["uuid"]), (device["name"], device["uuid"]))
                     self.assertEqual((gpu["utilization.gpu"], gpu["temperature.gpu"], gpu["fan.speed"]),
                                      (device["utilization_percent"], device["temperature_celsius"], device["fan_percent"]))
-                    if machine != "gb10":  # whose memory the driver does not tell; Berth says the host's
+                    if machine != "gb10":  # its driver reports no memory, and Berth shows the host's
                         self.assertEqual(gpu["memory.total"], device["memory_total_bytes"] // MIB)
                         self.assertEqual(gpu["memory.used"], device["memory_used_bytes"] // MIB)
                     watts = device["power_milliwatts"]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`berth compare` as a user calls it: settings on this machine and on simulated ones, failures, signals, and what stays behind."""
+"""`berth compare` as a user calls it: settings on this machine and on simulated ones, failures, signals, and that nothing is left behind.
+"""
 import json
 import os
 import signal
@@ -10,7 +11,7 @@ import xml.etree.ElementTree
 
 from support import BERTH, PATIENCE, PYTHON, Terminal, environment, holding, wait_until
 
-# Uses a simulated GPU for as long as it runs, if there is one.
+# Uses a simulated GPU while it runs, if there is one.
 USES_A_GPU = """
 import ctypes, os, sys, time
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -176,7 +177,7 @@ class Picture(unittest.TestCase):
         texts = [one.text for one in root.iter(space + "text")]
         self.assertIn("CPU, A=<&>", texts)
         self.assertIn("exit code 1", texts)
-        self.assertEqual(len(list(root.iter(space + "rect"))), 1 + 2)  # the ground, and two bars
+        self.assertEqual(len(list(root.iter(space + "rect"))), 1 + 2)  # the background and two bars
         self.assertEqual(len(list(root.iter(space + "path"))), 2)
 
     def test_a_file_that_cannot_be_written_is_reported_before_the_first_run(self):

@@ -12,7 +12,7 @@ def say(number, frame):
 
 for name in NAMES:
     signal.signal(getattr(signal, name) if not name.isdigit() else int(name), say)
-# Not signal.pause(): a signal that comes just before it waits would be told only with the next.
+# signal.pause() would miss a signal that arrives just before it, until the next one.
 woken, wake = os.pipe()
 os.set_blocking(wake, False)
 signal.set_wakeup_fd(wake)

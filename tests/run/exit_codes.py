@@ -1,4 +1,4 @@
-"""The command's exit code is passed through; Berth's own are 125, 126, 127 and 2."""
+"""The command's exit code is passed through. Berth's own exit codes are 125, 126, 127 and 2."""
 import os
 import signal
 import subprocess

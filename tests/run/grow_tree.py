@@ -1,4 +1,5 @@
-"""grow_tree.py MARK [quiet] [stubborn]: starts a child, a grandchild, one in its own session, one double-forked; all sleep."""
+"""grow_tree.py MARK [quiet] [stubborn]: starts a child, a grandchild, a process in its own session, and a double-forked process. All of
+them sleep."""
 import os
 import signal
 import sys

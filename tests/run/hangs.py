@@ -1,4 +1,4 @@
-"""A hang is seen from outside and the odd rank is named; `berth stacks` says where a process is, and stops nothing."""
+"""A hang is detected from outside and the odd rank is named. `berth stacks` shows where a process is, and does not stop it."""
 import concurrent.futures
 import json
 import os
@@ -149,7 +149,7 @@ class Hang(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
 
     def test_a_hung_job_is_started_again(self):
-        # The second try finds the mark of the first, and does not sleep.
+        # The second try finds the file of the first, and does not sleep.
         mark = self.file + ".mark"
         options = ["--ranks", "2", "--cpu", "--retries", "2", "--backoff", "100ms", "--hang-timeout", "12s", "--report", self.file]
         done = run(python_with_torch(), self.program, "sleeps once", mark, options=[*options, "--hang-action", "retry"])
@@ -177,7 +177,7 @@ class Hang(unittest.TestCase):
         self.assertIn("in evaluate", slow["ranks"][0]["where"])
 
 
-# The function in which the odd rank is, or None: its stack cannot be had, or it has ended.
+# The function in which the odd rank hangs; None if its stack cannot be read or it has ended.
 SEEDS = {seed: seed for seed in (
     "sleeps", "waits_on_pipe", "waits_on_socket", "accepts", "opens_fifo", "locks_twice", "waits_for_event", "waits_on_queue", "joins_thread",
     "waits_for_child", "waits_on_file_lock", "waits_on_loader", "waits_on_pool", "spins", "spins_in_native_code", "gathers",
@@ -189,7 +189,7 @@ SAMPLE = ("dead_locks", "skips", "spins", "leaves")
 @unittest.skipUnless(python_with_torch(), "no PyTorch with torch.distributed")
 class Seeded(unittest.TestCase):
     def named(self, seed, odd, folder):
-        """What the report says of the odd rank; None: nothing, or another rank."""
+        """What the report says about the odd rank. None if it names no rank or another one."""
         file = os.path.join(folder, f"{seed}.json")
         job = start(python_with_torch(), os.path.join(HERE, "seeded_hangs.py"), seed, str(odd), stderr=subprocess.PIPE,
                     options=["--ranks", "3", "--cpu", "--grace", "500ms", "--report", file])

@@ -1,4 +1,4 @@
-"""However a job or a process that watches it ends, no process of the job is left."""
+"""No process of a job is left, no matter which of its processes or watching processes is killed."""
 import os
 import random
 import shutil
@@ -20,7 +20,7 @@ def marker():
 
 
 def ordinary_user():
-    """A prefix that makes the command an ordinary user's, and the environment for it."""
+    """Returns (a command prefix that switches to an ordinary user, the environment for it)."""
     if os.geteuid() != 0:
         return [], environment()
     folder = os.path.join(runtime_folder(), "ordinary")
@@ -101,7 +101,7 @@ class Orphans(unittest.TestCase):
         self.assertEqual(holding(mark), [])
 
     def test_sigkill_of_all_that_is_called_berth(self):
-        """As pkill -9 berth and pkill -9 -f "berth run" do, among the processes of this job."""
+        """Does what pkill -9 berth and pkill -9 -f "berth run" do, but only to the processes of this job."""
         mark = marker()
         job = start(PYTHON, TREE, mark)
         self.assertEqual(job.stdout.readline(), "grown\n")

@@ -24,7 +24,7 @@ class Streams(unittest.TestCase):
             self.assertEqual(b.read().decode().strip(), str([os.fstat(f.fileno()).st_ino for f in (a, b, c)]))
 
     def test_a_reader_that_leaves_ends_the_job(self):
-        # Direct: yes gets SIGPIPE when head has gone.
+        # Without Berth, `yes` gets SIGPIPE when `head` has exited.
         pipe = subprocess.Popen(f"{BERTH} run -- sh -c 'trap - PIPE; exec yes' | head -1; echo ${{PIPESTATUS[0]}}",
                                 shell=True, executable="/bin/bash", stdout=subprocess.PIPE, text=True,
                                 env=environment(), preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
@@ -65,7 +65,7 @@ class Streams(unittest.TestCase):
                         f"str([fd for fd in (0, 1, 2) if os.path.exists(f\"/proc/self/fd/{{fd}}\")]))' {closed}"
                 subprocess.run(["bash", "-c", shell], env=environment(), stdin=subprocess.DEVNULL, timeout=60)
                 expected = [fd for fd, sign in ((0, "<&-"), (1, ">&-"), (2, "2>&-")) if sign not in closed]
-                # Python opens the script's file itself as the lowest number that is free.
+                # Python opens the script's file, which takes the lowest free descriptor. So this compares with a direct run.
                 self.assertEqual(out.read(), str(self.direct(closed)), closed)
                 self.assertTrue(set(expected))
 
@@ -154,7 +154,7 @@ class Folders(unittest.TestCase):
             self.assertIn("BERTH_RUNTIME_DIR must begin with a slash (E0514)", done.stderr)
             self.assertIn('hint: export BERTH_RUNTIME_DIR="$PWD"/here', done.stderr)
             self.assertEqual(os.listdir(folder), [])
-            # This one is not ours to refuse: relative, it does not count.
+            # A relative XDG_RUNTIME_DIR is ignored, as its specification says; it is not an error.
             others = environment(BERTH_RUNTIME_DIR=None, XDG_RUNTIME_DIR="there", TMPDIR=folder)
             self.assertEqual(run("true", cwd=folder, env=others).stderr, "")
             self.assertNotIn("there", os.listdir(folder))
@@ -167,13 +167,13 @@ class Folders(unittest.TestCase):
             hint = re.search("hint: (.*)", done.stderr).group(1)
             subprocess.run(["sh", "-c", hint], check=True)
             self.assertEqual(run("true", env=environment(BERTH_RUNTIME_DIR=folder)).stderr, "")
-            os.chmod(folder, 0o1777)  # a folder like /tmp stays as it is
+            os.chmod(folder, 0o1777)  # the mode of a folder like /tmp is not changed
             self.assertIn(f"hint: export BERTH_RUNTIME_DIR={folder}/berth",
                           run("true", env=environment(BERTH_RUNTIME_DIR=folder)).stderr)
 
     def test_a_folder_that_is_of_no_use_does_not_stay(self):
         with tempfile.TemporaryDirectory() as folder:
-            # So long that there is room for it, but not for what comes below.
+            # The path itself is short enough, but a path below it is too long.
             parts = 4092 - len(folder)
             runtime = folder + "/" + "/".join(["x" * 99] * (parts // 100))
             runtime += "/" + "x" * (4092 - len(runtime) - 1)

@@ -1,4 +1,4 @@
-"""`berth run --ranks`: what each rank gets, how the output looks, who is to blame when one fails, and that nothing stays."""
+"""`berth run --ranks`: the environment of each rank, the output, which rank is blamed for a failure, and that no process is left."""
 import json
 import os
 import re
@@ -40,7 +40,7 @@ class WithFolder(unittest.TestCase):
         return run(*command, options=["--ranks", str(count), "--report", self.file, *options], **keywords)
 
 
-# Rank 0 listens late on two ports; the others connect once, send their number and much, and read an answer.
+# Rank 0 starts to listen late, on two ports. The others connect only once, send their number and a lot of data, and read an answer.
 MEET = """
 import os, socket, sys, time
 rank, world, port = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
@@ -167,7 +167,7 @@ class Start(WithFolder):
         self.assertIn("berth run --ranks 2 -- python train.py", twice.stderr)
 
     def test_a_port_for_each_of_many_starts(self):
-        # Each rank 0 listens as a program does, while all the others ask for a port as well.
+        # Each rank 0 listens on its port while the other jobs ask for ports, too.
         listen = ("import os, socket, time; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1);"
                   "s.bind(('', int(os.environ['MASTER_PORT']))); s.listen(); print(os.environ['MASTER_PORT']); time.sleep(1)")
         jobs = [start("python3", "-c", listen, options=["--ranks", "1", "--cpu"]) for _ in range(20)]
@@ -249,7 +249,8 @@ class End(WithFolder):
         self.assertTrue(trace.endswith("ValueError: no data here"), trace)
 
     def test_the_error_file_of_the_program(self):
-        # As PyTorch's record() writes it; standard error has no traceback. The rank takes a while to end, and its peer fails in the meantime.
+        # Writes the error file as PyTorch's record() does, and no traceback to standard error. The rank takes a while to end, and its peer
+        # fails in the meantime.
         words = """import json, os, sys, time
 if os.environ["RANK"] == "0":
     time.sleep(0.5)
@@ -295,7 +296,7 @@ os._exit(7)
         self.assertIn("its victims: ranks 0,2-3", done.stderr)
 
     def test_the_others_are_gone_at_once(self):
-        # The goal is 20 ms; a busy machine gets more.
+        # The goal is 20 ms. The limit allows for a busy machine.
         log = os.path.join(self.folder, "end")
         begun = f"date +%s.%N > {log}; exit 5"
         done = self.ranks(3, "bash", "-c", f"[ $RANK = 1 ] && {{ sleep 0.3; {begun}; }}; setsid sleep 600.7{os.getpid()} & wait")
@@ -306,7 +307,7 @@ os._exit(7)
             self.assertLess(ended - float(file.read()), 2.0)
 
     def test_a_rank_that_only_lost_its_peer_is_no_culprit(self):
-        # Rank 0 ends first, but only because its peer had gone: its words say so.
+        # Rank 0 ends first, but its last words say that it only lost its peer.
         words = "[ $RANK = 0 ] && { echo 'RuntimeError: Connection closed by peer' >&2; exit 1; }; sleep 0.2; exit 7"
         done = self.ranks(2, "sh", "-c", words)
         self.assertEqual(done.returncode, 7)

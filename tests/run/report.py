@@ -84,7 +84,7 @@ class Report(WithFile):
                 break
         self.assertEqual(report["peak_memory_method"], "pss")
         self.assertGreaterEqual(report["peak_rss_bytes"], 100_000_000)
-        self.assertLess(report["peak_rss_bytes"], 400_000_000)  # 900 MB where each counts for itself
+        self.assertLess(report["peak_rss_bytes"], 400_000_000)  # it would be 900 MB if shared pages were counted for each process
 
     def test_what_the_command_left_behind_is_named_and_the_queue_is_advised(self):
         done = run("sh", "-c", "setsid sleep 1000 & setsid sleep 1001 & exit 0", options=["--report", self.file])
@@ -178,14 +178,14 @@ class Environment(WithFile):
         report = self.read()
         said = report["environment"]
         expected = {**before, **said["set"]}
-        if report["job"] is not None:  # a broker of ours happens to be there
+        if report["job"] is not None:  # this user's broker happens to run
             expected["BERTH_JOB"] = str(report["job"])
         for name in said["unset"]:
             expected.pop(name, None)
-        for name in ("_", "LC_CTYPE"):  # Python's own doing
+        for name in ("_", "LC_CTYPE"):  # Python and the shell set these
             expected.pop(name, None)
             got.pop(name, None)
-        # It says so itself, for the jobs that this one queues.
+        # BERTH_SET lists these variables, for jobs that this job queues.
         self.assertEqual(dict(one.split("=", 1) for one in got.pop("BERTH_SET").split(";")), said["set"])
         self.assertEqual(got, expected)
         self.assertIn("OMP_NUM_THREADS", said["set"])
@@ -238,7 +238,7 @@ class OnRecordedMachines(WithFile):
         report = self.job("amd-7900xtx", "amdgpu", "0000:03:00.0", "drm-resident-vram")
         device = report["devices"][0]
         self.assertEqual((device["utilization_mean_percent"], device["utilization_peak_percent"]), (37, 37))
-        self.assertGreater(device["energy_millijoules"], 187_000 * (report["wall_seconds"] - 0.001))  # 187 W; times are in milliseconds
+        self.assertGreater(device["energy_millijoules"], 187_000 * (report["wall_seconds"] - 0.001))  # 187 W; times are rounded to milliseconds
         self.assertEqual(device["absent"], {})
 
     def test_an_intel_gpu_is_sampled_and_what_it_cannot_tell_has_a_reason(self):
@@ -246,7 +246,7 @@ class OnRecordedMachines(WithFile):
         self.assertEqual([device[key] for key in device["absent"]], [None] * 3)
         self.assertEqual(device["absent"], {"utilization_mean_percent": "not supported",
                                             "utilization_peak_percent": "not supported",
-                                            "energy_millijoules": "failed"})  # a recorded counter stands still
+                                            "energy_millijoules": "failed"})  # the recorded energy counter never changes
 
 
     def test_a_job_that_is_over_at_once_has_no_readings(self):
@@ -282,7 +282,7 @@ class OnSimulatedMachines(WithFile):
         self.assertIn(f"looked {report['looks']} times, up to ", report["gpu_use_method"])
 
     def test_a_job_in_the_drivers_list_is_seen_with_its_memory(self):
-        # A process on a simulated GPU is there from the start; the job takes the place of one.
+        # Processes of a simulated GPU exist from the start, so the job replaces one of them.
         sleeper = subprocess.Popen(["sleep", "60"])
         self.addCleanup(sleeper.wait)
         self.addCleanup(sleeper.kill)

@@ -1,4 +1,4 @@
-"""`berth run --retries`: what is tried again, when, and what the report says of each try."""
+"""`berth run --retries`: which failures are retried, when, and what the report says about each try."""
 import json
 import os
 import signal

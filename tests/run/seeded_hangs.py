@@ -1,4 +1,5 @@
-"""Run as a rank: SEED ODD. Three ranks reduce a number over gloo, and rank ODD then does what SEED says. hangs.py checks that it is named."""
+"""seeded_hangs.py SEED ODD, run as a rank: three ranks reduce a number over gloo, and then rank ODD hangs in the way that SEED names. Used
+by hangs.py."""
 import fcntl
 import multiprocessing
 import os

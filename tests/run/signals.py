@@ -25,9 +25,9 @@ class Counted(unittest.TestCase):
         self.job.stdout.close()
 
     def heard(self):
-        """All that arrived until SIGUSR2, which is sent last, straight to the job."""
+        """All signals that arrived. SIGUSR2 is sent last, directly to the job, and marks the end."""
         lines = []
-        time.sleep(0.1)  # a second copy would be on its way
+        time.sleep(0.1)  # time for a second copy to arrive, if there is one
         os.kill(self.workload(), signal.SIGUSR2)
         for line in self.job.stdout:
             if line.strip() == "SIGUSR2":
@@ -103,7 +103,7 @@ class Ending(unittest.TestCase):
         self.assertEqual(job.returncode, 4)
 
 
-# It is started with the signal blocked, so it counts whatever reaches it, however early.
+# The signal is blocked from the start, so even a very early one is counted.
 COUNT_FROM_THE_START = r"""
 import signal, sys, time
 wanted = {signal.SIGRTMIN + 5}
@@ -114,7 +114,7 @@ sys.exit(40 + (got is not None) + (signal.sigtimedwait(wanted, 0) is not None))
 
 
 class AtAnyMomentOfTheStart(unittest.TestCase):
-    """The front, the keeper, the signal probe and the workload appear one after the other."""
+    """Signals arrive while the front, the keeper, the signal probe and the workload are being started."""
     times = 1000 if "BERTH_SOAK" in os.environ else 40
 
     def moments(self):

@@ -12,11 +12,11 @@ import unittest
 BERTH = os.environ["BERTH"]
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = sys.executable
-PATIENCE = 60.0  # of a busy machine; nothing here waits that long when it works
+PATIENCE = 60.0  # generous, for busy machines; normally nothing waits that long
 
 
-# A shell without job control starts what it puts into the background with Ctrl-C ignored, and so would be every job here.
-# A handler of ours becomes the default again in what we start.
+# A shell without job control starts background processes with SIGINT ignored, and all jobs here would inherit that. A Python handler
+# becomes the default action in child processes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
@@ -40,7 +40,7 @@ def runtime_folder():
 
 
 def run(*command, options=(), **keywords):
-    """berth run OPTIONS -- COMMAND, to its end."""
+    """Runs berth run OPTIONS -- COMMAND and waits until it ends."""
     keywords.setdefault("env", environment())
     keywords.setdefault("stdout", subprocess.PIPE)
     keywords.setdefault("stderr", subprocess.PIPE)
@@ -61,7 +61,7 @@ def start(*command, options=(), **keywords):
 
 
 def end(job):
-    """After a test that failed in between: a job left running would keep the pipes of the runner open."""
+    """For a test that failed: a job that is still running would keep the test runner's pipes open."""
     if job.poll() is None:
         job.kill()
         job.wait()
@@ -77,7 +77,7 @@ def wait_until(condition, what):
 
 
 def holding(marker):
-    """Pids whose command line holds the marker; the berth processes themselves do not count."""
+    """Pids of processes whose command line contains the marker, except for berth itself."""
     found = []
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == os.getpid():
@@ -111,24 +111,24 @@ def children(pid):
 
 
 def keeper_of(front):
-    """The child of the front that calls itself so, once it leads a session of its own."""
+    """The keeper: the child of the front that has this name and leads its own session. None if it does not exist yet."""
     for child in children(front):
         try:
             with open(f"/proc/{child}/comm") as file:
                 if file.read() == f"job-keeper of {front}"[:15] + "\n":
                     return child
-        except OSError:  # another child, which has just ended
+        except OSError:  # another child that has just ended
             pass
     return None
 
 
 class Terminal:
-    """A program on a pseudo terminal of its own."""
+    """A program on its own pseudo terminal."""
 
     def __init__(self, *command, env=None):
         self.pid, self.fd = os.forkpty()
         if self.pid == 0:
-            # The loop of a test runner may ignore these; a terminal's shell would not.
+            # The test runner may ignore these signals; a shell in a terminal would not.
             for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
             os.execvpe(command[0], command, env or environment(TERM="xterm"))
@@ -138,7 +138,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def expect(self, wanted, after=0):
-        """Reads until `wanted` shows behind position `after`; returns the position behind it."""
+        """Reads until `wanted` appears after this position. Returns the position after it."""
         end = time.monotonic() + PATIENCE
         while True:
             at = self.text.find(wanted, after)
@@ -155,19 +155,19 @@ class Terminal:
             return False
         try:
             data = os.read(self.fd, 65536)
-        except OSError:  # EIO: nobody has the terminal any more
+        except OSError:  # EIO: no process has the terminal open any more
             data = b""
         self._closed = not data
         self.text += data.decode(errors="replace")
         return bool(data)
 
     def quiet(self, seconds=0.3):
-        """Reads what comes until nothing has come for so long."""
+        """Reads until nothing has arrived for this long."""
         while self._read(seconds):
             pass
 
     def status(self):
-        """Reads until the program lets go of the terminal; its exit code."""
+        """Reads until the program closes the terminal. Returns its exit code."""
         end = time.monotonic() + PATIENCE
         while not self._closed and time.monotonic() < end:
             self._read(1.0)

@@ -1,4 +1,4 @@
-"""On a terminal the job behaves as if started directly: keys, job control, size, full-screen programs."""
+"""On a terminal a job behaves as if it was started directly: keys, job control, window size, full-screen programs."""
 import fcntl
 import os
 import shutil
@@ -14,7 +14,7 @@ from support import BERTH, HERE, PYTHON, Terminal, environment, holding, main, w
 COUNTER = os.path.join(HERE, "count_signals.py")
 ALL = "SIGINT,SIGQUIT,SIGTERM,SIGWINCH,SIGCONT,SIGHUP"
 
-# What a program can ask about its terminal.
+# Prints what a program can find out about its terminal.
 ABOUT = r"""
 import os, termios
 print([os.isatty(fd) for fd in (0, 1, 2)], os.ttyname(0) == os.ttyname(1), os.tcgetpgrp(0) == os.getpgrp(),
@@ -23,7 +23,7 @@ print([os.isatty(fd) for fd in (0, 1, 2)], os.ttyname(0) == os.ttyname(1), os.tc
 
 
 class Alone(unittest.TestCase):
-    """Without a shell around it."""
+    """Started directly on the terminal, without a shell."""
 
     def start(self, *command):
         terminal = Terminal(BERTH, "run", "--", *command)
@@ -68,7 +68,7 @@ class Alone(unittest.TestCase):
             terminal.close()
             return terminal.text.replace("\r", "").strip().splitlines()[-1]
         direct, through = lines(), lines(BERTH, "run", "--")
-        # Directly it leads the group; here the front does.
+        # A program that is started directly leads its process group. Under Berth the front does.
         self.assertEqual(through, direct.replace("True True True True [", "True True False True ["))
 
     def test_python_at_the_prompt(self):
@@ -123,7 +123,7 @@ class Alone(unittest.TestCase):
 
 
 class InShell(unittest.TestCase):
-    """Under an interactive bash, which does job control."""
+    """Started from an interactive bash, which does job control."""
 
     def setUp(self):
         if shutil.which("bash") is None:
@@ -142,7 +142,7 @@ class InShell(unittest.TestCase):
         for _ in range(3):
             self.type("\x1a", "Stopped")
             self.type("", "<148> ")
-            self.type("fg\r", "\nSIGCONT\r\n")  # not the command's own words, which the shell repeats
+            self.type("fg\r", "\nSIGCONT\r\n")  # newlines, because the shell also echoes the command itself
             self.shell.quiet()
             self.assertNotIn("SIG", self.shell.text[self.at:])
         self.type("\x1a", "<148> ")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`berth sim` as a user starts it: exit codes, signals, streams, and that it leaves nothing behind however it ends.
+"""`berth sim` as a user starts it: exit codes, signals, streams, and that it leaves nothing behind, however it ends.
 
 usage: lifecycle_test.py BERTH
 """

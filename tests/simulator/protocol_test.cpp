@@ -50,7 +50,7 @@ TEST_CASE("before initialisation, and after the last shutdown, every call says s
   CHECK(driver.call("nvmlDeviceGetCount_v2", &count) == NVML_ERROR_UNINITIALIZED);
   CHECK(driver.calls("nvmlInit_v2") == 2);
   CHECK(driver.calls("nvmlDeviceGetCount_v2") ==
-        2);  // the first call came before there was a machine with counters
+        2);  // the very first call is not counted: there were no counters yet
 }
 
 TEST_CASE("what is not modelled is not supported, and is counted") {
@@ -129,7 +129,8 @@ TEST_CASE(
   CHECK(Simulated("lab-4x3090", 0, {"no-driver"}).begin() == NVML_ERROR_DRIVER_NOT_LOADED);
   CHECK(Simulated("lab-4x3090", 0, {"mismatch"}).begin() == NVML_ERROR_LIB_RM_VERSION_MISMATCH);
   CHECK(Simulated("lab-4x3090", 0, {"no-permission"}).begin() == NVML_ERROR_NO_PERMISSION);
-  CHECK(Simulated("lab-4x3090", 0, {"no-driver@31"}).begin() == NVML_SUCCESS);  // not yet
+  CHECK(Simulated("lab-4x3090", 0, {"no-driver@31"}).begin() ==
+        NVML_SUCCESS);  // the fault begins later
 }
 
 TEST_CASE("a lost device has no handle and the others go on") {
@@ -168,7 +169,7 @@ TEST_CASE("processes that attach to a sleeping GPU are counted, others are not")
   std::uint32_t count = 0;
   CHECK(quiet.begin("nvmlInitWithFlags", NVML_INIT_FLAG_NO_ATTACH) == NVML_SUCCESS);
   CHECK(quiet.call("nvmlDeviceGetCount_v2", &count) == NVML_SUCCESS);
-  CHECK(count == 1);  // the Intel GPU does not count
+  CHECK(count == 1);  // NVML does not list the Intel GPU
   CHECK(quiet.wakes(0) == 0);
   CHECK(quiet.call("nvmlDeviceGetPowerUsage", quiet.device(0), &count) == NVML_SUCCESS);
   CHECK(quiet.wakes(0) == 2);

@@ -7,7 +7,7 @@ namespace {
 
 using Record = nvmlProcessDetail_v1_t;
 
-/// The processes that a list function writes, in records of `bytes`.
+/// Calls a list function and returns its processes. Each record has `bytes` bytes.
 std::vector<Record> list(const Simulated& driver, const char* function, nvmlDevice_t device,
                          std::size_t bytes) {
   std::uint32_t count = 0;
@@ -20,7 +20,7 @@ std::vector<Record> list(const Simulated& driver, const char* function, nvmlDevi
   std::vector<unsigned char> buffer((count + 1) * bytes, 0xee);
   REQUIRE(driver.call(function, device, &count, static_cast<void*>(buffer.data())) == NVML_SUCCESS);
   for (std::size_t i = count * bytes; i < buffer.size(); ++i)
-    REQUIRE(buffer[i] == 0xee);  // no byte beyond the record was written
+    REQUIRE(buffer[i] == 0xee);  // nothing was written after the records
   std::vector<Record> records(count);
   for (std::size_t i = 0; i < count; ++i)
     std::memcpy(&records[i], buffer.data() + i * bytes, bytes);

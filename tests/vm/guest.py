@@ -74,7 +74,7 @@ def runs(number):
 
 
 def as_user(user, command, **more):
-    """In a login session, which pam_systemd makes."""
+    """Runs the command in a login session, which pam_systemd creates."""
     return run("su", "-l", user, "-c", command, **more)
 
 
@@ -97,7 +97,7 @@ def make_nodes():
         run("mknod", "-m", "666", f"/dev/nvidia{n}", "c", 195, n)
 
 
-# What is tried.
+# The steps of the test.
 
 
 def the_unit_serves_everybody():
@@ -142,7 +142,7 @@ def the_kernel_keeps_whole_logins_from_devices():
     run("systemctl", "restart", "berth")
     wait_until(answers, "the broker in mode enforce")
     check(as_user("mei", sees).split(), [], "in mode enforce")
-    # Whatever systemd does to the groups that are its own.
+    # systemd may change its own groups in these ways; the filters must survive.
     run("systemctl", "daemon-reload")
     run("systemctl", "set-property", "--runtime", "user.slice", "TasksMax=90%")
     wait_until(lambda: as_user("mei", sees).split() == [], "the filter is there again", 30)
@@ -151,7 +151,7 @@ def the_kernel_keeps_whole_logins_from_devices():
     told = as_user("lin", f"berth logs {ran}").split()
     check((len(told), told[:1] == told[1:]), (2, True), told)
     check(job(ran)["access"], "kernel")
-    # In a terminal: the lease takes the session's process out of what is kept from all.
+    # In a terminal session, a lease exempts the job's processes from the session's filter.
     simulated = f"berth sim --machine lab-4x3090 -- env -u BERTH_RUNTIME_DIR -u BERTH_STATE_DIR berth run --gpus 1 -- {sees}"
     check(len(as_user("mei", simulated).split()), 1, "a lease in a session")
     check(as_user("mei", sees).split(), [], "afterwards")
@@ -174,7 +174,7 @@ def the_restart_is_told(state):
 
 
 def work_until_the_power_goes():
-    """Jobs that wait, and short ones that end; every confirmed job is listed."""
+    """Submits jobs that wait and short jobs that end, and reports each confirmed job until the power fails."""
     environment = ["PATH=/usr/bin:/bin"]
     say("cut")
     while True:
@@ -192,7 +192,7 @@ def tell_what_is_left():
     rows = wait_until(lambda: all(one["state"] not in ("running", "waiting") for one in known) and known or
                       known.__setitem__(slice(None), call("GET", "/v1/jobs?all")["jobs"]), "the short jobs end")
     say("left", {"jobs": {one["id"]: [one["state"], (one["outcome"] or {}).get("exit_code")] for one in rows},
-                 # A job that is gone may give its number to another.
+                 # After a job is lost, another job may get its number.
                  "ran": {path.name.removeprefix("once-"): len(path.read_bytes()) for path in STATE.glob("once-*")}})
     for path in STATE.glob("once-*"):
         path.unlink()

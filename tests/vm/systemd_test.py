@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Debian with systemd in a virtual machine: the package's unit serves users, jobs outlive logouts, restarts and kills of the service, the
-kernel keeps whole sessions from devices, and reboots and power failures lose at most the last second of the queue and run nothing twice.
+"""Debian with systemd in a virtual machine. The package's unit serves users. Jobs outlive logouts, and restarts and kills of the service.
+The kernel denies devices to whole sessions. Reboots and power failures lose at most the last second of the queue and run nothing twice.
 
 usage: systemd_test.py BUILD_FOLDER     (it works below: BUILD_FOLDER/vm)
 
@@ -23,11 +23,11 @@ SKIPPED = 77
 CUTS = 10
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGES = "systemd,systemd-sysv,dbus,libpam-systemd,udev,linux-image-cloud-amd64,python3,procps"
-# Of guest time: the queue is on the disk once a second, and a disk that is emulated takes its time for that.
+# In guest time. The queue is written to the disk once a second, and an emulated disk is slow.
 LAST_SECONDS = 2.0
 
 UNITS = {
-    # The machine that the broker sees has GPUs; there are none in here.
+    # The broker uses a simulated machine with GPUs, because the virtual machine has none.
     "berth-sim.service": """[Service]
 Type=notify
 NotifyAccess=all
@@ -62,7 +62,7 @@ def skip(why):
 
 
 def make_debian(folder):
-    """Once for all runs."""
+    """Creates the Debian root once; later runs reuse it."""
     root = folder / "debian"
     if root.is_dir():
         return root
@@ -106,7 +106,7 @@ def make_disk(build_folder, folder):
 
 
 class Machine:
-    """Switched on; what its guest.py says, line by line."""
+    """A running virtual machine. lines() yields what guest.py reports."""
 
     def __init__(self, folder):
         self.console = folder / "console"
@@ -139,7 +139,7 @@ class Machine:
         sys.exit(1)
 
     def cut(self):
-        """As when the power goes: what was not on the disk is not there."""
+        """A power failure: data that is not on the disk is lost."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
@@ -155,7 +155,8 @@ def wait_for(lines, machine, wanted):
 
 
 def work_and_cut(lines, machine, seconds):
-    """What was confirmed, and what had ended, by the guest's clock; and when the last word came."""
+    """Collects what was confirmed and what had ended, with the guest's times, then cuts the power. Also returns the time of the last
+    report."""
     confirmed, ended, last, end = {}, {}, 0.0, None
     for word, told in lines:
         end = end or time.monotonic() + seconds
@@ -197,7 +198,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     make_disk(build_folder, folder)
     machine = Machine(folder)
-    for word, told in machine.lines():  # until it restarts
+    for word, told in machine.lines():  # until the guest reboots
         if word == "shown":
             print(told, flush=True)
     machine = Machine(folder)

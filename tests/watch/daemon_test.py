@@ -74,12 +74,12 @@ class Watching(Daemon):
         self.assertIn("default-src 'none'", answer.getheader("Content-Security-Policy"))
         self.assertEqual(answer.getheader("X-Content-Type-Options"), "nosniff")
         files = {"app.css", *re.findall(r'src="([a-z.]+)"', page)}
-        while files:  # the page, and what its modules import
+        while files:  # the page, and all modules it imports
             answer, body = self.get("/" + files.pop(), token=False)
             self.assertEqual(answer.status, 200)
             self.assertNotIn("http://", body.replace("http://www.w3.org/2000/svg", ""))
             files |= set(re.findall(r'from "\./([a-z]+\.js)"', body))
-        self.assertNotIn("http", page.replace("http-equiv", ""))  # nothing of another host
+        self.assertNotIn("http", page.replace("http-equiv", ""))  # the page loads nothing from other hosts
         for path in ("/metrics", "/v1/watch", "/v1/jobs", "/v1/history", "/v1/usage", "/v1/health", "/v1/doctor", "/app.js/../v1/jobs"):
             self.assertEqual(self.get(path, token=False)[0].status, 401, path)
         self.assertEqual(self.get("/", token=False, Host="attacker.example")[0].status, 403)
@@ -192,7 +192,7 @@ class LostDevice(Daemon):
         begun = alerts()
         self.assertEqual([one["rule"] for one in begun], ["device_down"])
         self.assertEqual(begun[0]["device"], 5)
-        end = time.monotonic() + 13  # two full looks, which no longer find the uuid
+        end = time.monotonic() + 13  # time for two complete readings without this GPU
         while time.monotonic() < end:
             self.assertEqual(alerts(), begun)
             time.sleep(0.2)

@@ -18,7 +18,7 @@ BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
 
 
 def value(text, name, **labels):
-    """Of the one series with that name and these labels."""
+    """The value of the only series with this name and these labels."""
     found = [line for line in text.splitlines() if line.startswith((name + "{", name + " "))
              and all(f'{key}="{want}"' in line for key, want in labels.items())]
     assert len(found) == 1, (name, labels, found)
@@ -50,7 +50,7 @@ class Exporter(unittest.TestCase):
         return answer.status, answer.getheader("Content-Type"), body
 
     def metrics(self, **headers):
-        for _ in range(600):  # the first frame takes a moment
+        for _ in range(600):  # until then the answer is 503, because there is no reading yet
             status, kind, body = self.get(**headers)
             if status != 503:
                 break
@@ -101,12 +101,12 @@ class Exporter(unittest.TestCase):
     def test_other_dialects_have_the_names_that_dashboards_ask_for(self):
         self.start("dgx-h100-8", "--dialect", "dcgm")
         _, text = self.metrics(Accept="application/openmetrics-text")
-        # Grafana 12239 asks for these, by instance and gpu; DCGM_FI_PROF_PIPE_TENSOR_ACTIVE needs more than NVML says.
+        # Grafana dashboard 12239 selects these by instance and gpu. NVML cannot provide its DCGM_FI_PROF_PIPE_TENSOR_ACTIVE.
         for name in ("GPU_TEMP", "POWER_USAGE", "SM_CLOCK", "GPU_UTIL", "FB_USED"):
             value(text, "DCGM_FI_DEV_" + name, gpu=7)
         self.assertNotIn("# EOF", text)
         done = subprocess.run([BERTH, "exporter", "--once", "--dialect", "nvidia_smi"], env=self.variables, capture_output=True, text=True)
-        # Grafana 14574 joins these by uuid.
+        # Grafana dashboard 14574 joins these by uuid.
         for name in ("utilization_gpu_ratio", "memory_used_bytes", "memory_total_bytes", "power_draw_watts", "temperature_gpu",
                      "clocks_current_sm_clock_hz", "pstate", "gpu_info"):
             self.assertEqual(done.stdout.count(f"\nnvidia_smi_{name}{{"), 8, name)

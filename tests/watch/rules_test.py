@@ -40,7 +40,7 @@ class Shipped(unittest.TestCase):
 
     def test_the_page_about_metrics_names_all_of_them(self):
         page = (ROOT / "docs/watch.md").read_text()
-        # In the table the common beginning is left out.
+        # The page's tables omit the common prefix of the names.
         missing = [name for name in sorted(self.exported() - OF_A_BROKER)
                    if name not in page and not any(f"`{part}" in page for part in (name.removeprefix("berth_device_"),))
                    and name.removesuffix("_max").removeprefix("berth_device_") not in page and not name.startswith("berth_sampler_")]

@@ -25,7 +25,7 @@ COLOR = re.compile(rb"\x1b\[(?:[0-9;]*;)?3[0-9][;m]")
 
 
 class Terminal:
-    """`berth top` in a pseudo-terminal of its own."""
+    """`berth top` on its own pseudo terminal."""
 
     def __init__(self, variables, *words, columns=80, lines=24):
         self.pid, self.end = pty.fork()
@@ -61,7 +61,7 @@ class Terminal:
         os.write(self.end, keys)
 
     def status(self, seconds=60):
-        """Of its end."""
+        """Waits until the program ends. Returns its exit code."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.read(0.05)
