@@ -79,7 +79,7 @@ class Folders(Machine):
         self.assertTrue((self.runtime / "berth.sock").is_socket())
         self.assertEqual(self.run_berth("wait", str(first)).returncode, 0)
         self.end_brokers()
-        # A path that is no socket, and one where nothing listens.
+        # A socket on which no broker listens, and files that are no sockets.
         (self.runtime / "berth.sock").unlink()
         (self.runtime / "berth.sock").write_text("")
         self.assertEqual(self.run_berth("wait", str(first)).returncode, 0)
