@@ -318,6 +318,8 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     ----------
     trial : callable
         Takes a size and runs some steps as a run would: with gradients and the optimizer, on the largest items.
+    start, least, most : int
+        The first size that is tried, and the smallest and largest one that may be.
     margin : float
         The part of the size that is left off, and the precision of the search.
     group : torch.distributed group, or False, optional

@@ -1,5 +1,5 @@
-"""The Chinese of each sentence in the package, beside its English. The braces are the same in both, and in the same order; a number in
-them ({1}) where Chinese needs another one. scripts/check_messages.py says what lacks, and what nothing uses any more."""
+"""The Chinese text of each sentence in the package, beside its English text. The braces are the same in both, in the same order. A number
+in the braces ({1}) is used if Chinese needs another order. scripts/check_messages.py reports missing and unused texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`berth doctor` for programs: what keeps a GPU from being used, the evidence, and the fix."""
+"""`berth doctor` for programs: what prevents the use of a GPU, the evidence, and the fix."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _words(value: Any) -> Tuple[str, ...]:
 
 
 def doctor(*files: Union[str, "os.PathLike[str]"], python: Optional[str] = None, static: bool = False) -> Diagnosis:
-    """Examines the environment of this interpreter, or files. It runs neither.
+    """Examines the environment of this interpreter, or files. Does not run the interpreter or the files.
 
     Parameters
     ----------

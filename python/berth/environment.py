@@ -18,9 +18,14 @@ _HIDES = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ROCR_VISIB
 
 
 def env(gpus: Optional[int] = None, *, memory: Union[int, str, None] = None, cpus: Optional[int] = None) -> Dict[str, Optional[str]]:
-    """The variables that `berth run` would set: name to value, None for a variable that it would remove.
+    """Returns the variables that `berth run` would set: {name: value}, with None for a variable that it would remove.
 
     Nothing is set, and nothing is leased.
+
+    Parameters
+    ----------
+    gpus, memory, cpus
+        As in `lease`.
     """
     request = request_of(gpus, memory, None, cpus, None)
     words = ["env"]
@@ -32,7 +37,7 @@ def env(gpus: Optional[int] = None, *, memory: Union[int, str, None] = None, cpu
 
 
 def disable_gpu(framework: Optional[str] = None) -> None:
-    """Hides the GPUs of NVIDIA, AMD and Intel, and TPUs, from the libraries that this process loads from now on, or from one framework alone.
+    """Hides GPUs of NVIDIA, AMD and Intel, and TPUs. This affects libraries that this process loads later, or only one framework.
 
     Programs that call Intel's Level Zero or OpenCL directly still see Intel's GPU; no variable hides it from them.
 

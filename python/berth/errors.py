@@ -23,7 +23,7 @@ class BerthError(Exception):
         The commands that fix it, one a line; "" if there is none.
     """
 
-    usual_id = ""  # used if an error gives no id
+    usual_id = ""  # used if an error has no id of its own
     may_try_again = True  # False: do not retry, even if memory ran out
 
     def __init__(self, message: str, id: str = "", hint: str = "") -> None:

@@ -88,7 +88,7 @@ def _is_open(device: str) -> bool:
         try:
             if os.readlink(f"/proc/self/fd/{one}").startswith(device):
                 return True
-        except OSError:  # it is the folder that was listed, which is closed by now
+        except OSError:  # this is the listed folder itself, which is closed by now
             pass
     return False
 
@@ -102,7 +102,7 @@ def _cupy_has_memory() -> bool:
 
 
 def needed(module: str, what: str, package: str = "") -> Any:
-    """Imports a module that a function of ours is about.
+    """Imports a module that a function of Berth needs.
 
     Raises
     ------

@@ -44,7 +44,8 @@ class KerasAmp:
     why: str
 
     def optimizer(self, optimizer: Any) -> Any:
-        """The optimizer; with fp16 inside a LossScaleOptimizer. `model.compile` does the same itself; training loops of your own need it."""
+        """Returns the optimizer; with fp16, inside a LossScaleOptimizer. `model.compile` does this itself, but your own training loop must
+        call it."""
         if self.precision != "fp16":
             return optimizer
         kind = needed("keras", "keras.amp").optimizers.LossScaleOptimizer

@@ -22,7 +22,7 @@ from .sizes import device_bytes, number, permille_of, whole, word, words_of
 
 _POLL_MILLISECONDS = 100
 _NOTICE_SECONDS = 1.0
-_MOST_GPUS, _MOST_CPUS = 1024, 8192  # as the program's
+_MOST_GPUS, _MOST_CPUS = 1024, 8192  # the same limits as in the program
 _CALL = "berth.lease({})"
 
 _SELECTS = re.compile(r"VISIBLE_|AFFINITY_MASK|DEVICE_SELECTOR|DEVICE_ORDINAL")

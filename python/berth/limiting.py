@@ -44,7 +44,7 @@ def _fraction_name() -> str:
 
 
 def _total() -> int:
-    """The memory of the smallest GPU that this process sees, according to the driver."""
+    """The memory of the smallest GPU that this process sees, as the driver reports it."""
     gpus = [one for one in devices() if one.is_gpu and one.memory_total_bytes]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible:

@@ -113,7 +113,7 @@ class _Trials:
 
 
 class _Around:
-    """Batches without end."""
+    """Repeats batches without end."""
 
     def __init__(self, length: int, size: int) -> None:
         self._length, self._size = length, size
@@ -137,11 +137,13 @@ def dataloader_options(dataset: Any, *, batch_size: int = 1, collate_fn: Any = N
     Parameters
     ----------
     dataset : torch.utils.data.Dataset
-        It must have a length and indices. Some items are loaded twice. Random numbers that they draw here are put back.
+        It must have a length and indices. Some items are loaded twice. The state of random generators is restored.
     batch_size : int
         The batch size of the DataLoader.
+    collate_fn : callable, optional
+        As for the DataLoader.
     step_seconds : float, optional
-        The seconds of a training step. Then the smallest number of workers that keeps up is chosen.
+        The duration of a training step. The smallest number of workers that keeps up with it is chosen.
     seconds : float
         Each number of workers is tried for at most twice this time, and for at least two items of each worker. Starting the workers takes extra time.
     most : int, optional

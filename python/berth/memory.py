@@ -1,4 +1,4 @@
-"""Who uses memory: the framework's tensors, its allocator, other processes, the host."""
+"""How memory is divided among the framework's tensors, its allocator, other processes, and the host."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class MemoryRow:
     Attributes
     ----------
     total, used : int, optional
-        As the driver says, of all processes.
+        As the driver reports them, for all processes.
     own : int, optional
-        This process, as the driver says: its context too.
+        Memory of this process as the driver reports it, including its context.
     in_use, held : int, optional
-        What the framework's tensors take, and what its allocator has for them.
+        Memory of the framework's tensors, and memory that its allocator has reserved for them.
     others : int, optional
-        Other processes.
+        Memory of other processes.
     fragmentation : float, optional
-        The part of what is held that is in pieces between tensors, and cannot be given back.
+        The fraction of `held` that lies in gaps between tensors and cannot be returned to the driver.
     """
 
     name: str
@@ -142,7 +142,7 @@ def _host() -> MemoryRow:
 
 
 def memory_summary() -> MemorySummary:
-    """The memory of each device: in total, used as the driver says, used by this process, by its framework's tensors and allocator, and by others.
+    """Returns the memory of each device: total, used, used by this process, by the framework's tensors and allocator, and by others.
 
     Frameworks that are loaded are asked (PyTorch, JAX, CuPy); none is imported or initialised. If Berth's library cannot be loaded, the
     driver's columns are not known.

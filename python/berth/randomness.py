@@ -59,7 +59,7 @@ class Randomness:
 
 
 def _has_drawn(state: Any) -> Any:
-    """The numbers of a state as bytes, because its text leaves most of them out."""
+    """The numbers of a NumPy state as bytes. The text of such an array would leave most of them out."""
     numbers = state["state"].get("key") if isinstance(state, dict) else None
     return numbers.tobytes() if numbers is not None else None
 
@@ -69,5 +69,5 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def kept() -> Randomness:
-    """The state now."""
+    """Records the current state."""
     return Randomness()

@@ -34,7 +34,7 @@ def read() -> List[Reading]:
 
 
 class Recent:
-    """The last readings, at most so many seconds old, so that frequent calls do not call the driver each time."""
+    """Caches the readings for this many seconds, so that frequent calls do not call the driver each time."""
 
     def __init__(self, seconds: float = 1.0) -> None:
         self._seconds, self._at, self._lock = seconds, float("-inf"), threading.Lock()

@@ -1,4 +1,4 @@
-"""Runs that repeat, and whether two results are the same."""
+"""Makes runs repeatable, and compares two results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Comparison", "Switch", "compare_outputs", "reproducible"]
 
 @dataclasses.dataclass(frozen=True)
 class Switch:
-    """What was set, to what, and what it costs; `note` where it does not hold yet."""
+    """A switch that was set, its value, and its cost. `note` says what still prevents its effect."""
 
     name: str
     value: str
@@ -32,7 +32,7 @@ _TITLES = ("switch", "value", "what it costs", "")
 
 
 class Switches(List[Switch]):
-    """A list of switches that shows itself as a table."""
+    """A list of switches, printed as a table."""
 
     def __repr__(self) -> str:
         return _table(((one.name, one.value, one.cost, one.note) for one in self), _TITLES)
@@ -213,6 +213,15 @@ def compare_outputs(a: Any, b: Any, *, rtol: Optional[float] = None, atol: Optio
 
     The allowed difference is `atol + rtol · |b|`. The defaults depend on the type: float32 1.3e-6 and 1e-5, float16 1e-3 and 1e-5,
     bfloat16 1.6e-2 and 1e-5, float64 1e-7 and 1e-7 (rtol and atol). Integers and bools must be equal.
+
+    Parameters
+    ----------
+    a, b : tensor, array, number, or dict, list or tuple of them
+        `b` is the reference.
+    rtol, atol : float, optional
+        The relative and the absolute tolerance.
+    nan_equal : bool
+        True: two NaNs count as equal.
 
     Examples
     --------

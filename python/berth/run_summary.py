@@ -1,4 +1,4 @@
-"""What a training run used, for the callbacks of frameworks: readings while it runs, and a few lines at its end."""
+"""Summarises a training run for the callbacks of frameworks: readings while it runs, and a few lines at its end."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _words_of(command: Sequence[Word]) -> List[str]:
 
 
 def _word(name: str, one: Any) -> str:
-    """An argument in the form in which a program gets it."""
+    """Converts an argument to the text that a program gets."""
     try:
         said = os.fsdecode(one)
     except TypeError:

@@ -104,15 +104,15 @@ class DynamicBatchSampler:
         self._epoch, self._batches = epoch, None
 
     def _all(self) -> List[List[int]]:
-        """Of all ranks."""
+        """The batches of all ranks."""
         chance = random.Random(f"{self._seed} {self._epoch}")
         left_out = set(self.skipped)
         order = [at for at in range(len(self.lengths)) if at not in left_out]
         if self._shuffle:
-            chance.shuffle(order)  # randomly, which of the equally long items go together
+            chance.shuffle(order)  # a random order of items with the same length
         order.sort(key=self.lengths.__getitem__)
         batches: List[List[int]] = []
-        for at in order:  # begin with the shortest, so that the item that is added last is the longest
+        for at in order:  # from short to long, so that the last item that is added is the longest of its batch
             if batches and self._fits(len(batches[-1]) + 1, self.lengths[at]):
                 batches[-1].append(at)
             else:

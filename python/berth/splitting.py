@@ -24,7 +24,7 @@ __all__ = ["StepInterrupted", "StepResult", "split_step"]
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-    """What a step did.
+    """The result of a step.
 
     Attributes
     ----------
@@ -88,6 +88,8 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
         As in `accumulate`.
     outputs : bool
         True: `loss_fn` returns the loss and an output. The result has the outputs of all parts, detached.
+    report : bool
+        False: print nothing.
 
     Raises
     ------

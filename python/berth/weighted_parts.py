@@ -35,8 +35,8 @@ class Part:
     def __init__(self, data: Any, items: float, at: int, of: int) -> None:
         self.data, self.items, self.at, self.of = data, items, at, of
         self.total: float = items
-        self.ranks = 1   # number of ranks over which DistributedDataParallel averages; 1 if gradients are added up
-        self._world = 1  # all ranks
+        self.ranks = 1   # the number of ranks over which DistributedDataParallel averages; 1 if gradients are summed
+        self._world = 1  # the number of ranks
         self._quiet: Optional[Callable[[], ContextManager[Any]]] = None
         self._block: Optional[ContextManager[Any]] = None
 

@@ -12,7 +12,7 @@ from machine import Machine, wait_until  # noqa: E402, F401
 
 
 class OnAMachine(Machine):
-    """Code runs on a simulated machine, in a process of its own."""
+    """Base of tests whose code runs in its own process on a simulated machine."""
 
     library = ""
     maxDiff = None

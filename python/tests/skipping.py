@@ -1,4 +1,4 @@
-"""Leaves a whole test file out, by pytest's way or by exit code 77, which is ctest's."""
+"""Skips a whole test file, through pytest or by ctest's exit code 77."""
 import sys
 
 

@@ -1,4 +1,4 @@
-"""A retried step is as the first try: gradients, what must not step twice, and what a failed try leaves behind.
+"""A retried step starts like the first try: gradients, what must not step twice, and what a failed try leaves behind.
 
 usage: test_again.py     (77: no PyTorch here)
 """
@@ -18,7 +18,7 @@ OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
 
 
 class Fails(torch.autograd.Function):
-    """Memory runs out in the backward pass, so often."""
+    """Runs out of memory in the backward pass, `times` times."""
 
     times = 0
 
@@ -72,7 +72,8 @@ class Gradients(unittest.TestCase):
         self.assertTrue(torch.equal(embedding.weight.grad.to_dense()[1], torch.ones(4)))
 
     def test_running_statistics_of_a_failed_try_are_put_back(self):
-        """Of a model that is an argument, a name of the function or of one that it calls, in its object, or in an object of that."""
+        """The model may be an argument, a name in the function or in one that it calls, an attribute of its object, or an attribute of that
+        one."""
         class Trainer:
             def __init__(self, model):
                 self.model = model
@@ -182,7 +183,7 @@ class Gradients(unittest.TestCase):
         self.assertRaises(berth.StepInterrupted, self.retried, lambda: self.loss().backward())
 
     def test_what_a_pass_puts_in_the_place_of_gradients_is_put_back(self):
-        """With create_graph it adds into a new tensor, and leaves the one that was there as it is."""
+        """With create_graph, PyTorch adds into a new tensor, and leaves the existing gradient tensor unchanged."""
         self.loss().backward()
         self.retried(lambda: self.loss().backward(create_graph=True))
         self.check(2)
@@ -270,7 +271,7 @@ class Schedulers(unittest.TestCase):
 
 
 class Own(unittest.TestCase):
-    """Steps that none of PyTorch's classes makes, of parameters that a backward pass has reached."""
+    """Steps that no class of PyTorch makes, on parameters that a backward pass has reached."""
 
     def retried(self, model_of, step):
         tries = []
@@ -306,7 +307,7 @@ class Own(unittest.TestCase):
 
 
 class Kept(unittest.TestCase):
-    """What a failed try held is gone when the next one begins, and what the call was given when it is over."""
+    """Objects of a failed try are freed before the next try begins, and arguments of the call after it."""
 
     def test_the_variables_of_a_step_that_failed_are_let_go_of(self):
         alive = []
@@ -324,7 +325,7 @@ class Kept(unittest.TestCase):
 
 
     def test_what_a_call_was_given_is_let_go_of_without_the_collector(self):
-        """Trainers turn it off: a batch that only it would find stays for good."""
+        """Trainers turn the garbage collector off, so a batch that only the collector would free stays forever."""
         class Batch(list):
             pass
 
@@ -344,7 +345,7 @@ class Kept(unittest.TestCase):
                 lacks(2 - (len(tries) > 1 and most), 1)
             await berth.retry(step, tries=2, first=0.0, report=False)(batch)
 
-        def awaited(batch, most):  # an event loop keeps things of its own
+        def awaited(batch, most):  # without an event loop, which would keep references itself
             running = coroutine(batch, most)
             with contextlib.suppress(StopIteration):
                 while True:

@@ -1,4 +1,4 @@
-"""The package on simulated machines, by the Python that runs this: no framework is needed, none is imported.
+"""The package on simulated machines, with the Python that runs this. No framework is needed or imported.
 
 usage: test_berth.py BERTH LIBRARY
 """
@@ -150,7 +150,7 @@ class OneGpu(OnAMachine):
             """
         hint = "request more when the job starts: berth.lease(gpus=2)"
         self.assertEqual(self.prints(code), f"True 0\n0 True\nE0421 {hint}\n{hint}\nin use\n")
-        # The job of a shell is not begun in Python.
+        # The outer job was started from a shell, so the hint is a shell command.
         inside = "import berth\ntry: berth.lease(gpus=2).__enter__()\nexcept berth.Refused as problem: print(problem.hint)"
         done = self.run_berth("run", "--gpus", "1", "--report", "none", "--", sys.executable, "-c", inside)
         self.assertEqual(done.stdout, "request more when the job starts: berth lease --gpus 2\n", done.stderr)
@@ -238,7 +238,7 @@ class OneGpu(OnAMachine):
         self.assertEqual(self.prints(code), "E0412 True\n")
         done = self.python("with berth.lease(gpus=1, wait=2): pass")
         self.assertIn("berth: waiting: 0 of 1 GPUs are free", done.stderr)
-        # A lease that nobody got leaves no record.
+        # A lease that was never granted leaves no record.
         self.assertEqual([state for job, state in self.states().items() if job != 1], [])
 
     def test_who_does_not_wait_is_told_what_the_command_says(self):
@@ -308,7 +308,7 @@ class OneGpu(OnAMachine):
         self.assertEqual(self.prints(fake), "True E0572 True\nTrue E0572 True\n")
 
     def driver(self, soname, question):
-        """A driver that counts one device once it is initialised, as CUDA's and Level Zero's do."""
+        """A driver library that counts one device after it is initialised, as those of CUDA and Level Zero do."""
         if shutil.which("cc") is None:
             self.skipTest("no C compiler is here")
         path = self.folder / soname
@@ -389,7 +389,7 @@ with berth.lease(gpus=1) as outer:
 
 
 class Installed(OnAMachine):
-    """What a package says that is not whole, or is called by another way."""
+    """Messages of an installation that is incomplete, or that is not loaded in the usual way."""
     machine = "workstation-4090"
 
     def test_a_library_or_a_program_that_cannot_be_used_is_named(self):
@@ -425,7 +425,7 @@ class Errors(unittest.TestCase):
 
 
 class Speed(unittest.TestCase):
-    """No times are asserted; benchmarks/ has them."""
+    """Properties that keep `import berth` fast. Times are not checked; benchmarks/ measures them."""
 
     def test_type_checkers_see_every_name(self):
         tree = ast.parse(pathlib.Path(berth.__file__).read_text())

@@ -1,4 +1,5 @@
-"""Whether a batch can be split is seen where losses are alike, and where only training tells; the check leaves nothing behind.
+"""Tests that a batch is recognised as splittable even if losses are alike or differ only in training mode, and that the check leaves no
+trace.
 
 usage: test_comparing.py     (77: no PyTorch here)
 """
@@ -16,7 +17,7 @@ nn, F = torch.nn, torch.nn.functional
 
 
 class OwnNorm(nn.Module):
-    """As d2l.ai's: it tells training by whether there are gradients, and keeps what it has seen in attributes."""
+    """A normalisation as in d2l.ai's book: it detects training by whether gradients are enabled, and keeps its statistics in attributes."""
 
     def __init__(self, wide):
         super().__init__()
@@ -56,7 +57,7 @@ class Counting(nn.Module):
 
 
 class Cached(nn.Module):
-    """A buffer that the first pass fills, as of rotary embeddings."""
+    """A buffer that is filled by the first pass, as rotary embeddings have."""
 
     def __init__(self):
         super().__init__()
@@ -271,7 +272,7 @@ class Hooks(unittest.TestCase):
 
 
 class Alike(unittest.TestCase):
-    """The loss of a head that begins with zeros is the same for all items, whatever it is a mean of."""
+    """If the weights of a head are all zeros, the loss is the same for all items, whichever items it averages."""
 
     class Words(nn.Module):
         def __init__(self, zeros=True):
@@ -323,7 +324,7 @@ class Alike(unittest.TestCase):
         self.assertRaises(berth.NotSplittable, self.step, model, lambda part: (part["x"] != 0).sum())
 
     def test_what_was_not_seen_is_said_and_looked_at_again(self):
-        """Items that are the same have the same loss and the same gradient."""
+        """Equal items have the same loss and the same gradient, so the comparison shows nothing."""
         model, same = torch.nn.Linear(4, 1), torch.ones(8, 4)
 
         def step():

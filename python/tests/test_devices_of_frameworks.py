@@ -1,4 +1,4 @@
-"""Which device a framework gets for a lease, and GPUs that are hidden from one framework alone. Frameworks are stand-ins with their calls.
+"""Which device a framework gets for a lease, and hiding GPUs from one framework only. The frameworks are fakes with the same functions.
 
 usage: test_devices_of_frameworks.py
 """
@@ -17,7 +17,7 @@ from berth.frameworks import device_of  # noqa: E402
 
 
 def torch_with(*backends):
-    """PyTorch that has these back ends, and sees a device of each."""
+    """A fake PyTorch that has these back ends and sees a device of each."""
     torch = types.ModuleType("torch")
     torch.device = lambda name: name
     torch.backends = types.SimpleNamespace(mps=types.SimpleNamespace(is_available=lambda: "mps" in backends))
@@ -50,7 +50,7 @@ class OfALease(unittest.TestCase):
         for vendors, device in (((), "cpu"), (("nvidia",), "cuda"), (("amd",), "cuda"), (("intel",), "xpu"), (("google",), "xla:0"), (("other",), "cuda")):
             self.assertEqual(self.given("torch", vendors, everything), device, vendors)
         self.assertEqual(self.given("torch", ["google"], {"torch": torch_with(), **xla_with("TPU", newer=False)}), "xla:0")
-        # Another vendor: the first that there is, in this order.
+        # For another vendor, the first available back end in this order is used.
         for backends, device in ((("xpu", "mps"), "xpu"), (("mps",), "mps"), ((), "xla:0")):
             self.assertEqual(self.given("torch", ["other"], {"torch": torch_with(*backends), **xla_with("NEURON")}), device)
         # A lease of one vendor never gets another vendor's device.
@@ -103,7 +103,7 @@ class Hidden(unittest.TestCase):
                 del sys.modules[name]
             berth.disable_gpu("jax")
             self.assertEqual((os.environ["JAX_PLATFORMS"], "CUDA_VISIBLE_DEVICES" in os.environ, "jax" in sys.modules), ("cpu", False, False))
-            sys.modules["jax"] = jax  # which has read the variable before
+            sys.modules["jax"] = jax  # a JAX that has already read the variable
             berth.disable_gpu("jax")
             self.assertEqual(said, [("jax_platforms", "cpu")])
             sys.modules["jax._src.xla_bridge"] = types.SimpleNamespace(_backends={"cpu": 1, "cuda": 2})

@@ -1,4 +1,4 @@
-"""What is ready-made for PyTorch: precision, ranks, switches, smaller models, through the API that the installed version has.
+"""berth.torch: precision, ranks, switches, smaller models, through the API of the installed PyTorch.
 
 usage: test_for_torch.py     (77: no PyTorch here)
 """
@@ -233,7 +233,7 @@ class Smaller(unittest.TestCase):
             except berth.Unsupported:  # a PyTorch without quantize_dynamic
                 pass
             self.assertEqual(asked, ["how"])
-            # A PyTorch that has removed its own: the linear layers beside recurrent ones are torchao's.
+            # If PyTorch has no quantize_dynamic, torchao quantizes the linear layers beside recurrent ones.
             with mock.patch.object(torch.ao.quantization, "quantize_dynamic", None):
                 berth.torch.quantize(torch.nn.ModuleList([torch.nn.LSTM(4, 4), torch.nn.Linear(4, 4)]))
         self.assertEqual(asked, ["how", "how"])
@@ -248,7 +248,7 @@ class Smaller(unittest.TestCase):
 
     def test_each_layer_stays_in_its_own_mode(self):
         model, samples = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)), torch.randn(4, 8)
-        model[1].eval()  # frozen
+        model[1].eval()  # a frozen layer
         for smaller in (lambda: berth.torch.quantize(model, "bf16", samples=samples), lambda: berth.torch.prune(model, 0.5, samples=samples)):
             said = smaller()
             for one in (model, said.model):

@@ -1,4 +1,4 @@
-"""JAX and TensorFlow as they are: what they really raise, read and are told. Each that is not installed is left out.
+"""The real JAX and TensorFlow: the errors they raise and the variables they read. Frameworks that are not installed are skipped.
 
 usage: test_frameworks.py     (77: none of them is here)
 """
@@ -45,7 +45,7 @@ class Real(unittest.TestCase):
 
     @staticmethod
     def sees_none(framework, shown):
-        """A lease with a GPU, and a framework that is for the CPU."""
+        """Code for a lease with a GPU and a framework that only has the CPU."""
         return f"""
             import re, warnings
             with warnings.catch_warnings(record=True) as said:
@@ -96,7 +96,7 @@ class Real(unittest.TestCase):
 
     @unittest.skipUnless(HAS["tensorflow"], "no TensorFlow")
     def test_gpus_are_hidden_from_tensorflow_and_left_to_others(self):
-        """The GPU is a stand-in in TensorFlow's own list."""
+        """A fake GPU is in TensorFlow's own list."""
         code = """
             import tensorflow as tf
             from tensorflow.python.eager import context
@@ -115,7 +115,7 @@ class Real(unittest.TestCase):
 
     @unittest.skipUnless(HAS["jax"], "no JAX")
     def test_gpus_are_hidden_from_jax_and_left_to_others(self):
-        for begins in ("", "import jax"):  # it reads the variable when it loads
+        for begins in ("", "import jax"):  # JAX reads the variable when it is imported
             code = f"""
             {begins}
             berth.disable_gpu('jax')

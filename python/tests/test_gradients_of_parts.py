@@ -1,4 +1,4 @@
-"""Losses that add up and whose gradients do not are refused; the gradients of a step are of that step alone.
+"""Losses that add up but whose gradients do not are refused. The gradients of a step do not include earlier ones.
 
 usage: test_gradients_of_parts.py     (77: no PyTorch here)
 """
@@ -20,7 +20,7 @@ def net(wide=8, out=4):
 
 
 class Policy(nn.Module):
-    """Two heads on one trunk."""
+    """A policy head and a value head on one trunk."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class Policy(nn.Module):
 
 
 def ratio(logits, part):
-    """Of the new policy to the old, which is 1 in the first step after samples are taken."""
+    """The ratio of the new policy to the old one. It is 1 in the first step after sampling."""
     log = logits.log_softmax(1).gather(1, part["action"][:, None]).squeeze(1)
     return (log - log.detach()).exp()
 
@@ -55,7 +55,8 @@ def by_its_own_value(model, part):
 
 
 class Router(nn.Module):
-    """Experts that a router chooses, and the balance of the batch between them, whose value is hidden by a term of the other sign."""
+    """A router that chooses experts. Its load balance depends on the batch, but a term of the opposite sign hides that in the loss's value.
+    """
 
     def __init__(self):
         super().__init__()
@@ -123,7 +124,7 @@ class Refused(unittest.TestCase):
 
     def test_a_scale_that_is_still_too_large_hides_nothing(self):
         class Scaler:
-            """As torch's GradScaler in its first steps."""
+            """Behaves like torch's GradScaler in its first steps, when the scale is too large."""
 
             def scale(self, loss):
                 return loss * 1e38
@@ -160,12 +161,12 @@ class Refused(unittest.TestCase):
             return len(part["x"])
         self.step(model, loss, count=count)
         grows[0] = False
-        model.load_state_dict(state)  # the step has made them NaN
+        model.load_state_dict(state)  # the step made the weights NaN
         with self.assertRaises(berth.NotSplittable):
             self.step(model, loss, count=count)
 
     def test_a_count_that_forgets_the_shift_is_refused_and_named(self):
-        """As of a language model that predicts the next token: the first label of a row does not count."""
+        """A language model predicts the next token, so the first label of each row does not count."""
         def shifted(model, part):
             said = model(part["x"])[:, :-1].flatten(0, 1)
             return F.cross_entropy(said, part["labels"][:, 1:].flatten(), ignore_index=-100)
@@ -254,7 +255,7 @@ class Refused(unittest.TestCase):
             self.assertLess(test_steps.relative(one.grad, gradient + 1), 1e-6)
 
     def test_a_count_ends_the_comparison(self):
-        """Also where no batch is padded; a first padding begins it again."""
+        """Without padding, too. The first batch with padding is compared again."""
         passes = []
 
         def loss(model, part):
@@ -296,7 +297,7 @@ class OfThisStepAlone(unittest.TestCase):
             def failing(model, part):
                 if not test_steps.looking:
                     calls.append(1)
-                    if len(calls) == 2:  # the first part's gradients are there
+                    if len(calls) == 2:  # the gradients of the first part exist already
                         raise RuntimeError(OOM)
                 return self.loss(model, part)
             berth.split_step(self.model, failing, torch.optim.SGD(self.model.parameters(), 0.0), self.batch, parts=2, report=False)

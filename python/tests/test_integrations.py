@@ -1,4 +1,4 @@
-"""Readings in the tools that people log to: with the real packages where they are installed, else with what has their calls.
+"""Readings in common logging tools: the real packages if they are installed, otherwise fakes with the same functions.
 
 usage: test_integrations.py
 """
@@ -65,4 +65,4 @@ class Integrations(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.exit(0 if unittest.main(exit=False).result.wasSuccessful() else 1)  # a number: wandb's hook at the exit takes no switch
+    sys.exit(0 if unittest.main(exit=False).result.wasSuccessful() else 1)  # an int, because wandb's exit hook does not accept a bool

@@ -1,4 +1,4 @@
-"""Mixed precision for Keras: the real Keras on TensorFlow, JAX and PyTorch, as far as they are installed; GPUs and TPUs are stand-ins.
+"""Mixed precision for Keras: the installed Keras on TensorFlow, JAX and PyTorch, with fake GPUs and TPUs.
 
 usage: test_keras.py
 """
@@ -21,7 +21,7 @@ BACKENDS = [name for name in ("tensorflow", "jax", "torch") if importlib.util.fi
 
 
 class Chosen(unittest.TestCase):
-    """By the device."""
+    """The precision depends on the device."""
 
     def test_the_device_decides(self):
         for device, capability, precision in (("tpu", None, "bf16"), ("cpu", None, "fp32"), ("gpu", None, "bf16"), ("gpu", (9, 0), "bf16"),

@@ -1,4 +1,4 @@
-"""Kernels of your own: on a real OpenCL device, such as PoCL's CPU, and what needs no device.
+"""berth.kernel: on a real OpenCL device, such as PoCL's CPU, and the parts that need no device.
 
 usage: test_kernels.py [BERTH]     (with it: the calls of CUDA, on a simulated machine)
 """
@@ -66,7 +66,7 @@ on_a_device = unittest.skipUnless(DEVICE, "no OpenCL device is here")
 
 @contextlib.contextmanager
 def quiet():
-    """PoCL writes the number of a compiler's errors to the standard error of the process."""
+    """Hides the process's standard error, because PoCL writes the number of compiler errors there."""
     kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)
     try:
@@ -83,7 +83,7 @@ def elsewhere(code, **variables):
 
 
 class Elsewhere:
-    """An array on a GPU of another library."""
+    """A fake array of another library, on a GPU."""
 
     def __dlpack_device__(self):
         return (2, 1)
@@ -213,7 +213,7 @@ class Kernels(unittest.TestCase):
 
     def test_a_kernel_keeps_no_array_of_an_earlier_launch(self):
         put = berth.kernel("KERNEL void put(GLOBAL int* x, int a) { if (GLOBAL_ID(0) == 0) x[0] = a; }")
-        for i in range(300):  # freed memory comes back at the same address
+        for i in range(300):  # freed memory may be allocated again at the same address
             x = berth.empty(1, "int32")
             put(x, i, size=1)
             self.assertEqual(x.tolist(), [i])
@@ -344,7 +344,7 @@ class Arrays(unittest.TestCase):
         del view
         gc.collect()
         self.assertEqual(_dlpack._exported, {})
-        berth.asarray([1.0]).__dlpack__()  # nobody takes this capsule
+        berth.asarray([1.0]).__dlpack__()  # this capsule is never consumed
         gc.collect()
         self.assertEqual(_dlpack._exported, {})
 
@@ -355,7 +355,7 @@ class Arrays(unittest.TestCase):
         self.assertEqual(ours.shape, (2, 3))
         back = torch.from_dlpack(ours)
         self.assertTrue(torch.equal(back, given))
-        back += 1  # the same memory
+        back += 1  # it shares the memory
         self.assertEqual(ours.tolist(), [1, 2, 3, 4, 5, 6])
         del ours, back
         gc.collect()
@@ -365,7 +365,7 @@ class Arrays(unittest.TestCase):
                 berth.asarray(bad)
 
 
-# Stands in for NVRTC: it knows sm_80 and sm_89, wants --fmad=false, and finds one mistake.
+# Replaces NVRTC: it supports sm_80 and sm_89, requires --fmad=false, and reports one mistake.
 NVRTC = r"""
 #include <stddef.h>
 #include <string.h>
@@ -392,7 +392,7 @@ int nvrtcGetCUBIN(void* made, char* to) { return strstr(options, "sm_") ? write_
 
 
 class Cuda(unittest.TestCase):
-    """The sequence of calls on the simulated driver, which computes nothing."""
+    """Checks the sequence of CUDA calls on the simulated driver, which runs no kernels."""
 
     berth = ""
 

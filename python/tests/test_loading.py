@@ -1,4 +1,4 @@
-"""Batches by tokens and memory; and how a DataLoader should load, on a real dataset where PyTorch is.
+"""Batches by tokens and memory; and the choice of a DataLoader's options, with a real dataset if PyTorch is installed.
 
 usage: test_loading.py
 """
@@ -154,7 +154,7 @@ class Loader(unittest.TestCase):
         with self.with_cores(2):
             said = berth.dataloader_options(Slower(), batch_size=64, seconds=0.001, report=False)
         self.assertIn("batches/s of 64", said.report)
-        # Of 0, 1 and 2 workers, with what they fetch before they are asked; a batch of each would be 192.
+        # Trials with 0, 1 and 2 workers load few items, including prefetched ones. One batch for each number of workers would be 192.
         self.assertLess(loaded.value, 40)
 
     def test_a_dataset_that_no_worker_can_be_given_has_none(self):
@@ -169,7 +169,7 @@ class Loader(unittest.TestCase):
             multiprocessing.set_start_method(before, force=True)
         self.assertEqual(said["num_workers"], 0)
         self.assertRegex(said.report, "no worker can be started: .*pickle.*Local")
-        with self.with_cores(2), self.assertRaises(RuntimeError):  # its own
+        with self.with_cores(2), self.assertRaises(RuntimeError):  # the dataset's own error
             berth.dataloader_options(Failing(), batch_size=4, seconds=0.01, report=False)
 
     def test_what_is_tried_in_smaller_batches_is_told_of_whole_ones(self):

@@ -1,4 +1,4 @@
-"""What only a real GPU shows: memory of CUDA that runs out in the middle of training, its random numbers, mixed precision.
+"""Behaviour that only a real GPU shows: CUDA memory that runs out during training, random numbers, mixed precision.
 
 usage: test_on_gpu.py     (77: no PyTorch with a GPU here; ./dev gpu runs it)
 """

@@ -1,4 +1,4 @@
-"""What a lack of memory is, in the words of every framework. None is needed, and none is imported.
+"""How a lack of memory is recognised from the messages of all frameworks. No framework is needed or imported.
 
 usage: test_oom.py
 """
@@ -18,7 +18,7 @@ from berth.retrying import drop_frames  # noqa: E402
 
 
 def raised(row):
-    """An exception of that type, as its framework would have it."""
+    """An exception with the type and text of this row."""
     module, _, name = row["type"].rpartition(".")
     if module == "builtins":
         kind = getattr(builtins, name)
@@ -120,7 +120,7 @@ class Texts(unittest.TestCase):
         both.exceptions = (KeyError("x"), inner)
         self.assertTrue(berth.is_oom(both))
         self.assertTrue(berth.is_oom(self.caused(both)))
-        for other in (3, "abc", None, (1, "two"), {"a": 1}):  # what only has that name
+        for other in (3, "abc", None, (1, "two"), {"a": 1}):  # an attribute that only has the same name
             both.exceptions = other
             self.assertFalse(berth.is_oom(both))
             self.assertIs(oom.may_try_again(both), True)

@@ -1,4 +1,4 @@
-"""The distribution is berth-gpu; another project's `berth` in the same place is named.
+"""The distribution is called berth-gpu. If another project's `berth` is installed in the same place, errors name it.
 
 usage: test_package_name.py
 """

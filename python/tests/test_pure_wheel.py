@@ -1,4 +1,5 @@
-"""The Python package without its compiled parts, as on a platform that has no build: steps, sizes and retries work, and the rest says what is missing.
+"""The Python package without its compiled parts, as on a platform without a build. Steps, sizes and retries work; other functions say what
+is missing.
 
 usage: test_pure_wheel.py [WHEEL]     (without one: a copy of the package's Python files)
 """

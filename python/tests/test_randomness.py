@@ -1,4 +1,4 @@
-"""What a second try draws is what the first one drew: with what frameworks are here.
+"""A retry draws the same random numbers as the first try, with the frameworks that are installed.
 
 usage: test_randomness.py
 """
@@ -27,7 +27,7 @@ except ImportError:
 
 
 def drawn():
-    """From every kind of draw, so that what is kept of a half pair shows."""
+    """Draws from every kind of generator. Some keep the second number of a pair, which must be restored, too."""
     said = [random.random(), random.getrandbits(77), random.gauss(0, 1), random.sample(range(99), 5)]
     if numpy is not None:
         said += [numpy.random.rand(3).tolist(), numpy.random.standard_normal(), numpy.random.randint(0, 1 << 30)]

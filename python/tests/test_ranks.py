@@ -1,4 +1,4 @@
-"""Two ranks over gloo; only one runs out of memory. Both continue with the same size, and step to the same parameters.
+"""Two ranks over gloo, where only one runs out of memory. Both continue with the same size and reach the same parameters.
 
 usage: test_ranks.py     (77: no PyTorch with torch.distributed here)
 """
@@ -59,8 +59,8 @@ def free_port():
 
 class Ranks(unittest.TestCase):
     def both(self, code):
-        """What each rank printed."""
-        folder = tempfile.TemporaryDirectory()  # in a file, and at no port: other tests take ports, too
+        """The output of each rank."""
+        folder = tempfile.TemporaryDirectory()  # ranks meet through a file, because other tests use ports
         self.addCleanup(folder.cleanup)
         environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "MEETING": folder.name + "/meeting", "WORLD_SIZE": "2",
                        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
@@ -97,7 +97,7 @@ class Ranks(unittest.TestCase):
                 other = flat.clone(); dist.all_reduce(other)
                 print(again.tries, torch.equal(other / 2, flat))
                 """)
-            # 7 items of rank 1 go into 4 parts of at most 2; then its own size is kept, and rank 0 follows with as many parts.
+            # The 7 items of rank 1 go into 4 parts of at most 2. The next step keeps rank 1's part size, and rank 0 uses as many parts.
             self.assertEqual(said, ["4 3 True True\n1 True\n"] * 2, way)
 
     def test_buffers_are_those_of_the_first_rank(self):
@@ -160,7 +160,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(said, ["RankFailed\n", "KeyError\n"])
 
     def test_what_fails_in_one_rank_alone_is_told_to_the_other(self):
-        """Before they have agreed on anything, between two agreements, and after the last."""
+        """The failure comes before the first agreement, between two agreements, or after the last one."""
         said = self.both("""
             model = torch.nn.parallel.DistributedDataParallel(make())
             def fails(*_): raise KeyError("count")

@@ -1,4 +1,4 @@
-"""Steps and sizes under memory that really runs out.
+"""Steps and batch sizes when memory really runs out.
 
 usage: test_real_memory.py     (77: no PyTorch here)
 """
@@ -12,12 +12,13 @@ from with_torch import HERE, torch  # noqa: F401
 
 
 class RealMemory(unittest.TestCase):
-    """A limit of the address space, so that PyTorch's own allocator for the CPU runs out of memory."""
+    """The address space is limited, so that PyTorch's own CPU allocator runs out of memory."""
 
     def run_limited(self, code):
         done = subprocess.run([sys.executable, "-c", "import berth, resource, torch\n" + textwrap.dedent(code)], capture_output=True, text=True, timeout=110,
                               env={**os.environ, "PYTHONPATH": str(HERE.parent), "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1",
-                                   # What is freed goes back at once: the limit is on addresses, and holes between them count.
+                                   # Large blocks are unmapped when they are freed. The limit is on addresses, so holes between blocks would
+                                   # count.
                                    "MALLOC_MMAP_THRESHOLD_": "65536"})
         self.assertEqual(done.returncode, 0, done.stderr)
         return done

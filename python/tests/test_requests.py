@@ -1,4 +1,4 @@
-"""Errors name invalid arguments: wrong types, wrong sizes, swapped arguments. Then nothing is done.
+"""Errors name invalid arguments: wrong types, wrong sizes, swapped arguments. In that case nothing is done.
 
 usage: test_requests.py     (77: no PyTorch here)
 """

@@ -1,4 +1,4 @@
-"""Commands, leases in an event loop, and notebooks, on a simulated machine. With IPython where it is installed.
+"""Commands, leases in an event loop, and notebooks, on a simulated machine. Uses IPython if it is installed.
 
 usage: test_running.py BERTH LIBRARY
 """

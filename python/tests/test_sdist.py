@@ -1,4 +1,4 @@
-"""What the source distribution holds, by the tools that `scripts/wheel.sh` fetched. It needs no network.
+"""The contents of the source distribution, listed by the tools that `scripts/wheel.sh` downloaded. Needs no network.
 
 usage: test_sdist.py     (77: the tools are not there)
 """
@@ -11,7 +11,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = pathlib.Path(os.environ.get("BERTH_WHEEL_TOOLS", ROOT / "build/wheel-tools")) / "bin/python"
-# As build_sdist lists them. A rule takes a folder as a whole, or each file in it by itself, which takes long.
+# Lists files as build_sdist does. A rule includes a folder as a whole or each of its files; the second takes long.
 LISTS = """
 import json, pathlib
 from scikit_build_core._compat import tomllib

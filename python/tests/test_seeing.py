@@ -1,4 +1,4 @@
-"""What a run shows: memory, traces, metrics; and whether it repeats. On a simulated machine; parts need PyTorch or prometheus_client.
+"""memory_summary, profile, metrics and reproducible, on a simulated machine. Some parts need PyTorch or prometheus_client.
 
 usage: test_seeing.py BERTH LIBRARY
 """
@@ -242,7 +242,7 @@ print(len(seen.summary.splitlines()) <= 10, 'GPU 0 NVIDIA GeForce RTX 4090: busy
                 except berth.InvalidRequest as problem: print('another profile' in str(problem))
             one()
             """
-        done = self.python(code)  # and PyTorch may warn
+        done = self.python(code)  # PyTorch may add warnings
         self.assertEqual((done.returncode, done.stdout), (0, "True use one block for both\n" + "True\n" * 4), done.stderr)
 
     def test_a_trace_that_cannot_be_written_takes_no_error_away(self):

@@ -1,4 +1,4 @@
-"""What cannot be split is refused, and an optimizer that has stepped does not step again.
+"""A step that cannot be split is refused, and an optimizer that has stepped does not step again.
 
 usage: test_splittable.py     (77: no PyTorch here)
 """
@@ -91,7 +91,7 @@ class Refused(unittest.TestCase):
         self.step(model, wrong_count, (items, labels), parts=2, count=lambda part: (part[1] != -100).sum())
 
     def test_each_batch_is_looked_at_and_all_of_it(self):
-        """Padding that the first items, the first batch, or the first loss of these lines do not have."""
+        """The padding or the loss that reveals the problem is not in the first items, the first batch or the first loss."""
         def mean(model, part):
             return F.cross_entropy(model(part[0]), part[1], ignore_index=-100)
 
@@ -111,7 +111,7 @@ class Refused(unittest.TestCase):
         with self.assertRaises(berth.NotSplittable):
             self.step(model, made(True), (items,), parts=2, count=lambda part: count(part[0]))
 
-        def short(model, part):  # of memory: it is compared in groups
+        def short(model, part):  # memory is too short for a whole batch, so it is compared in groups
             if len(part[0]) > 8:
                 raise RuntimeError(test_steps.OOM)
             return mean(model, part)
@@ -119,8 +119,8 @@ class Refused(unittest.TestCase):
             self.step(model, short, (items, late), parts=2)
 
     def test_a_count_is_looked_at_until_parts_count_differently(self):
-        """Of a batch without padding a count of all is right, and says nothing of the next batch."""
-        looked = collections.deque()  # which can be known again, as a list cannot
+        """Without padding, counting all items is right. That says nothing about the next batch."""
+        looked = collections.deque()  # a deque can be recognised in the next step, a list cannot
 
         def mean(model, part):
             looked.append(bool(test_steps.looking))
@@ -178,7 +178,7 @@ class Refused(unittest.TestCase):
 
 
 class Again(unittest.TestCase):
-    """`@retry` around what steps."""
+    """`@retry` around functions that step."""
 
     def run_out(self, step, first=1):
         calls = []

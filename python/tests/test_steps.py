@@ -1,4 +1,4 @@
-"""Steps in parts give what the whole batch gives: gradients, optimizer, random numbers.
+"""Steps in parts give the same result as steps with the whole batch: gradients, optimizer, random numbers.
 
 usage: test_steps.py     (77: no PyTorch here)
 """
@@ -61,7 +61,7 @@ def relative(one, other):
 
 
 def rounding(model, loss, batch):
-    """Of the whole batch's gradients in fp32, beside those in fp64: how exact they are at all."""
+    """The error of the whole batch's gradients in fp32 compared with fp64. A step in parts cannot be more exact."""
     exact = copy.deepcopy(model).double()
     exact.zero_grad()
     fields = batch.items() if isinstance(batch, dict) else enumerate(batch)
@@ -97,7 +97,7 @@ class Gradients(unittest.TestCase):
                 if clip:
                     self.assertAlmostEqual(done.norm, float(norm), delta=1e-5 * float(norm))
                 whole.step()
-                # The second step begins from the same place: rounding is not what is tested here.
+                # The second step starts from the same state, because rounding is not tested here.
                 one, two = (optimizer.state_dict()["state"] for optimizer in (split, whole))
                 for key in two:
                     for name, held in two[key].items():
@@ -187,7 +187,7 @@ class Gradients(unittest.TestCase):
         def loss(model, part):
             return F.mse_loss(model(part[0]).float(), part[1])
         other = copy.deepcopy(model)
-        for _ in range(2):  # also from the weights that the first step has made
+        for _ in range(2):  # the second step starts from the weights of the first one
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 optimizer = torch.optim.SGD(other.parameters(), 0.1)
                 optimizer.zero_grad()
@@ -251,7 +251,7 @@ class Gradients(unittest.TestCase):
         self.assertTrue(torch.equal(flat(other.parameters()), before))
 
 
-looking = []  # while a loss is compared with that of its parts
+looking = []  # called while a loss is compared with that of its parts
 
 
 def noted(before):
@@ -268,7 +268,7 @@ splittable.compared, splittable.compared_gradients = noted(splittable.compared),
 
 
 class Failing:
-    """A loss that runs out of memory on schedule, after it has drawn and written."""
+    """A loss that draws random numbers, writes buffers, and then runs out of memory above a size."""
 
     def __init__(self, loss, most):
         self.loss, self.most, self.sizes = loss, most, []
@@ -324,7 +324,7 @@ class Recovery(unittest.TestCase):
             self.assertEqual(done.parts, made)
 
     def test_gradients_of_others_parameters_are_of_this_step_alone(self):
-        """Of those that another optimizer steps: what they had before, and what this step adds, and nothing of a failed try."""
+        """The parameters of another optimizer keep their earlier gradients and get those of this step, but nothing from a failed try."""
         class Fails(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x):
@@ -366,7 +366,7 @@ class Recovery(unittest.TestCase):
         self.assertTrue(all(one.grad is None for one in model.parameters()))
 
     def fails_to_step(self, model):
-        """An optimizer for whose own step memory is too short, and how often it tried."""
+        """An optimizer whose step runs out of memory. Also returns the list of its tries."""
         optimizer, steps = torch.optim.Adam(model.parameters()), []
 
         def step():

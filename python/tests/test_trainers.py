@@ -1,4 +1,5 @@
-"""Other people's training loops with Berth in them: Hugging Face's Trainer and Accelerate, Lightning, Keras. Each that is not installed is left out.
+"""Training loops of other projects with Berth: Hugging Face's Trainer and Accelerate, Lightning, Keras. Those that are not installed are
+skipped.
 
 usage: test_trainers.py     (77: none of them is here)
 """
@@ -42,7 +43,7 @@ OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
 
 
 class Seen(unittest.TestCase):
-    """With one GPU's readings."""
+    """Tests with the readings of one fake GPU."""
 
     def setUp(self):
         gpu = types.SimpleNamespace(index=0, name="A card")
@@ -62,7 +63,7 @@ class Seen(unittest.TestCase):
 
 
 class Short:
-    """A model's memory runs out above so many rows."""
+    """A model that runs out of memory if a batch has more rows than this."""
 
     def __init__(self, model, rows):
         self.rows, self.failures, forward = rows, 0, model.forward
@@ -80,7 +81,8 @@ class Short:
 @unittest.skipUnless(TRANSFORMERS, "no transformers")
 class Trainers(Seen):
     def trained(self, rows, attached=True, steps=3, model=None, data=None, prepare=None, **more):
-        """The model after some steps, the trainer, and what attach gave; memory runs out above so many rows of 8."""
+        """Trains for some steps. Returns the model, the trainer, and the result of attach(). A batch has 8 rows; memory runs out above
+        `rows`."""
         import torch
         import transformers
         transformers.logging.set_verbosity_error()
@@ -106,7 +108,7 @@ class Trainers(Seen):
 
     @staticmethod
     def rows():
-        """Texts with very unequal padding."""
+        """Texts whose padding differs a lot."""
         import torch
         torch.manual_seed(1)
         made = []

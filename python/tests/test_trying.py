@@ -1,4 +1,4 @@
-"""What goes on after a lack of memory: second tries, smaller batches, parts of batches. No framework is needed.
+"""Continuing after a lack of memory: retries, smaller batches, parts of batches. No framework is needed.
 
 usage: test_trying.py
 """
@@ -26,7 +26,7 @@ import berth  # noqa: E402
 
 class Again(unittest.TestCase):
     def failing(self, times, text="CUDA out of memory. Tried to allocate 1 GiB", **options):
-        """A step that fails so often; what each try drew and held."""
+        """A step that fails `times` times. Returns what each try drew and which objects it kept."""
         tries, alive = [], []
 
         class Tensor:
@@ -179,7 +179,7 @@ class Again(unittest.TestCase):
 
 
 class Array:
-    """What of an array a batch is split by: its shape, its type, and slices along the first axis."""
+    """A fake array with what splitting needs: a shape, a type, and slices along the first axis."""
 
     def __init__(self, *shape, dtype="float32"):
         self.shape, self.dtype = shape, dtype
@@ -261,7 +261,7 @@ class Batches(unittest.TestCase):
     def test_code_for_accelerate_moves_over(self):
         size = 100
 
-        def reduce():  # as accelerate calls it: it keeps the size itself
+        def reduce():  # accelerate calls it without an argument: the function keeps the size itself
             nonlocal size
             size -= 30
             return size
@@ -399,7 +399,7 @@ class Batches(unittest.TestCase):
         self.assertRaises(berth.InvalidRequest, berth.chunked, [1], 0)
 
     def test_what_holds_a_batch_stays_what_it_is(self):
-        class Encoding(collections.UserDict):  # as transformers' BatchEncoding
+        class Encoding(collections.UserDict):  # like transformers' BatchEncoding
             def __init__(self, data=None, encodings=None):
                 super().__init__(data)
                 self._encodings = encodings
@@ -469,7 +469,7 @@ class Batches(unittest.TestCase):
                 ({"views": [Array(8, 3), Array(8, 5)], "y": Array(8)}, {"views": [Array(2, 3), Array(2, 5)], "y": Array(2)}),
                 ([Array(4, 10, 8), Array(4, 12, 8)], [Array(2, 10, 8), Array(2, 12, 8)])):
             self.assertEqual(next(berth.chunked(batch, 2)), first)
-        class Table(collections.UserDict):  # as TensorDict: a dict of fields, that takes parts of itself
+        class Table(collections.UserDict):  # like TensorDict: a dict of fields that can be sliced
             shape = (5,)
 
             def __getitem__(self, which):

@@ -1,4 +1,4 @@
-"""The wheel in a clean environment of every Python of this machine: `scripts/wheel.sh` calls it. It needs no network.
+"""Installs the wheel in a clean environment for every Python of this machine. `scripts/wheel.sh` calls it. It needs no network.
 
 usage: test_wheel.py [WHEEL]     (77: there is none in build/package)
 """

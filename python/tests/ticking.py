@@ -1,9 +1,9 @@
-"""Shows that an event loop is not held up."""
+"""Shows that an event loop is not blocked."""
 import asyncio
 
 
 def begin():
-    """The task, which ticks fifty times a second, and its ticks."""
+    """Starts a task that ticks fifty times a second. Returns the task and its list of ticks."""
     ticks = []
 
     async def tick():

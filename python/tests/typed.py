@@ -1,4 +1,4 @@
-"""What a type checker makes of a program that uses the package: `mypy --strict` reads it, and nobody runs it."""
+"""Code for `mypy --strict`, which checks the types of the package. It is never run."""
 import berth
 
 

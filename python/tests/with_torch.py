@@ -1,4 +1,4 @@
-"""PyTorch, for tests that need it: without it the test is skipped (77)."""
+"""Imports PyTorch for tests that need it; skips the test with 77 if it is not installed."""
 import pathlib
 import sys
 

@@ -1,4 +1,4 @@
-"""Berth in other people's training loops: readings for their loggers, and steps that fit for their trainers.
+"""Berth in the training loops of other projects: device readings for their loggers, and steps that fit for their trainers.
 
 Each framework has a module of its own: `berth.integrations.huggingface`, `.accelerate`, `.lightning`, `.keras`. Import the one you use; it loads
 its framework. `wandb` and `mlflow` are here, and load nothing.

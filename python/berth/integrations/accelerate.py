@@ -41,6 +41,8 @@ def backward(accelerator: Any, model: Any, loss_fn: Loss, batch: Any, *, count: 
         The mean over the items of all ranks, or the mean of the ranks' means.
     batch_norm, in_batch : {"refuse", "warn", "allow"}
         What to do about layers and losses that depend on which items are together.
+    report : bool
+        False: print nothing.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Training steps that fit for Hugging Face's Trainer, device readings in its logs, and a few lines at its end. No subclass is needed.
+"""Steps that fit for Hugging Face's Trainer, device readings in its logs, and a few lines at its end. No subclass is needed.
 
     trainer = Trainer(model, args, train_dataset=data)
     berth.integrations.huggingface.attach(trainer)

@@ -45,7 +45,7 @@ def callback(*, every: float = 10.0, report: bool = True) -> Any:
     Unsupported
         Neither `lightning` nor `pytorch_lightning` is installed.
     """
-    # The two packages have classes of their own; a Trainer is of the one that is loaded.
+    # Both packages define the classes. The Trainer belongs to the package that is loaded.
     name = "pytorch_lightning" if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules else "lightning.pytorch"
     kind = needed(name, "integrations.lightning.callback", name.split(".")[0].replace("_", "-")).Callback
     summary = RunSummary(every)
@@ -89,6 +89,8 @@ def backward(module: Any, loss_fn: Loss, batch: Any, *, count: Optional[Count] =
         The least number of parts. Without it, as few as fitted before.
     batch_norm, in_batch : {"refuse", "warn", "allow"}
         What to do about layers and losses that depend on which items are together.
+    report : bool
+        False: print nothing.
 
     Raises
     ------

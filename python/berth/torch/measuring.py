@@ -19,8 +19,8 @@ def bytes_of(torch: Any, model: Any) -> int:
 
 
 def timed(torch: Any, function: Callable[[], Any], repeat: int, seconds: float, before: Callable[[], None] = lambda: None) -> Tuple[float, int, Any]:
-    """Returns (shortest time of a call in seconds, peak bytes on the GPU or 0, the last result). The first call and `before` are not
-    measured."""
+    """Calls `function` up to `repeat` times, for about `seconds`. Returns (shortest time of a call in seconds, peak bytes on the GPU or 0, the
+    last result). The first call and `before` are not timed."""
     has_gpu = torch.cuda.is_available()
     before()
     result = function()

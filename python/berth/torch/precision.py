@@ -67,7 +67,7 @@ class Amp:
 
 
 def amp(model: Any, optimizer: Any, precision: str = "auto") -> Amp:
-    """Mixed precision for a model on its device: bf16 where the device has it, else fp16 with a scaler, else fp32.
+    """Chooses mixed precision for a model on its device: bf16 if the device has it, else fp16 with a scaler, else fp32.
 
     Parameters
     ----------

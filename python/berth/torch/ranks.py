@@ -13,7 +13,8 @@ __all__ = ["distribute"]
 
 
 def distribute(model: Any, **options: Any) -> Any:
-    """The model in DistributedDataParallel where this process is one of several ranks, else as it is; on its device in both cases.
+    """Returns the model in DistributedDataParallel if this process is one of several ranks, otherwise the model itself. Either is on its
+    device.
 
     Ranks are what torchrun, Slurm or `berth run --ranks` say in RANK, WORLD_SIZE and LOCAL_RANK. DataParallel is not used: one process has one
     interpreter for all GPUs, copies the model at each step, and gathers on the first GPU, which then runs out of memory first.

@@ -18,20 +18,20 @@ __all__ = ["ShrinkReport", "prune", "quantize"]
 
 @dataclasses.dataclass(frozen=True)
 class ShrinkReport:
-    """The smaller model, and what is so of it.
+    """A smaller model, and how it differs from the original.
 
     Attributes
     ----------
     model
-        A copy: the one that was given stays as it is.
+        The smaller copy; the original is unchanged.
     bytes_before, bytes_after : int
-        As saved. Weights that are zero take as much room as others.
+        The size of the saved model. Zeros take as much space as other numbers.
     parameters, zeros : int
-        Of the weights that were looked at.
+        Numbers of weights that were considered, and of zeros among them.
     seconds_before, seconds_after : float, optional
-        A call on the samples; None without samples.
+        The time of a call with the samples; None without samples.
     drift : float, optional
-        The largest difference of outputs, as a part of the largest output.
+        The largest difference between outputs, relative to the largest output.
     notes : tuple of str
     """
 
@@ -100,7 +100,7 @@ def _checked(torch: Any, model: Any) -> None:
 
 
 def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkReport:
-    """A copy of a model with smaller numbers, for inference.
+    """Returns a copy of a model with smaller numbers, for inference.
 
     Parameters
     ----------
@@ -182,15 +182,17 @@ def _converted(samples: Any, dtype: Any) -> Any:
 
 
 def prune(model: Any, amount: float, *, samples: Any = None) -> ShrinkReport:
-    """A copy of a model in which the smallest weights of linear and convolution layers, of all together, are zero.
+    """Returns a copy of a model in which the smallest weights are zero. Linear and convolution layers are ranked together.
 
-    It is no smaller and, on hardware without sparse products, no faster: a zero takes as much room as another number. What is gained
-    comes with a compressed file, or with what follows.
+    The copy is not smaller, because a zero takes as much space as another number. It is not faster on hardware without sparse products.
+    Pruning pays off if the file is compressed, or if a later step removes the zeros.
 
     Parameters
     ----------
     amount : float
-        The part of the weights that becomes zero: above 0, below 1.
+        The fraction of the weights that becomes zero: above 0, below 1.
+    samples
+        As in `quantize`.
 
     Examples
     --------

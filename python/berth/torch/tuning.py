@@ -26,13 +26,13 @@ class Trial:
     Attributes
     ----------
     seconds : float, optional
-        A step; None where it was not tried, and `note` says why.
+        The time of a step; None if it was not tried, and then `note` says why.
     speed : float, optional
         How many times as fast; above 1 is faster.
     memory_bytes : int
-        The peak on the GPU; 0 without one.
+        Peak memory on the GPU; 0 without a GPU.
     drift : float, optional
-        The largest difference of the step's result from the first one's, as a part of its largest number.
+        The largest difference from the first result, relative to its largest number.
     kept : bool
     """
 
@@ -139,6 +139,25 @@ def tune(step: Callable[..., Any], *, model: Any = None, optimizer: Any = None, 
          tolerance: float = 0.01, report: bool = True) -> TuneReport:
     """Tries cudnn.benchmark, TF32, channels_last and compile one by one, and keeps those that make the step faster and change its result little.
 
+    Parameters
+    ----------
+    step : callable
+        One step as in your training loop. It is called with the model if `model` is given, else without arguments. Its result is compared.
+    model : torch.nn.Module, optional
+        Needed for channels_last and compile, which change the model.
+    optimizer : torch.optim.Optimizer, optional
+        Its state is saved and restored, so that each trial does the same work.
+    repeat : int
+        The most calls that are timed for each switch.
+    seconds : float
+        The time limit for these calls; at least two are timed.
+    win : float
+        A switch is kept if the step is at least this many times as fast.
+    tolerance : float
+        The largest `drift` of a switch that is kept.
+    report : bool
+        False: print nothing.
+
     Examples
     --------
     >>> import torch
@@ -158,7 +177,7 @@ def tune(step: Callable[..., Any], *, model: Any = None, optimizer: Any = None, 
     state = _State(model, optimizer)
 
     def measured() -> Tuple[float, int, Any]:
-        # The same work in each call; a copy of the last result, as another call may write over it.
+        # Each call does the same work. The result is copied, because the next call may overwrite it.
         took, most, result = timed(torch, lambda: step(holder["model"]) if model is not None else step(), repeat, seconds, state.restore)
         return took, most, copy.deepcopy(_detached(result))
     try:
