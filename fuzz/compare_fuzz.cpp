@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   BERTH_CHECK(!difference_of(*whole, *whole, {0, 0}));
   const auto part = parse_output(bytes.substr(0, bytes.size() * data[0] / 256), {});
   if (!part) return 0;
-  // It does not depend on which of them is the reference.
+  // The result must be the same if the two outputs are swapped.
   const auto one = difference_of(*whole, *part, {}), other = difference_of(*part, *whole, {});
   BERTH_CHECK(one.has_value() == other.has_value());
   BERTH_CHECK(!one || one->numbers == other->numbers);

@@ -23,7 +23,8 @@ void read_error(std::string_view text) {
   }
 }
 
-/// A tree without files: only the words themselves are read, and those of `sh -c`.
+/// Follows a command in a tree without files, so only the words themselves and those of `sh -c` are
+/// parsed.
 void follow(std::string_view text) {
   static const doctor::Tree machine("/");
   std::vector<std::string> words{"/bin/sh", "-c", std::string(text)};

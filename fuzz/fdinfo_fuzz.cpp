@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   BERTH_CHECK(!info->driver.empty());
   BERTH_CHECK(info->memory.size() <= 64 && info->engine_ns.size() <= 64);
   berth::system::DrmClient client;
-  // Twice, so that sums reach their limits.
+  // Added twice, so that sums reach their limits.
   berth::system::add_fdinfo(client, *info);
   const auto once = client.busy_ns();
   berth::system::add_fdinfo(client, *info);

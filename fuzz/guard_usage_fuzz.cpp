@@ -1,5 +1,5 @@
-// The file in which a job's processes count what they use: any of them may write anything there.
-// The guard must neither crash nor hang, and must not grant more than the limit to itself alone.
+// The file in which a job's processes count their usage. Any of them may write anything there. The
+// guard must neither crash nor hang. It must not grant one process more than the limit.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace guard = berth::wire::guard;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto usage = std::make_unique<guard::Usage>();
-  // Repeated over the first 16 places, so that all fields of them are hostile.
+  // The input is repeated over the first 16 places, so that all their fields are hostile.
   constexpr std::size_t kBytes = offsetof(guard::Usage, process) + 16 * sizeof(guard::Process);
   auto* bytes = reinterpret_cast<std::uint8_t*>(usage.get());
   for (std::size_t at = 0; size > 0 && at < kBytes; at += size)
