@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures `berth` beside gpustat, nvitop and nvtop on simulated machines, and relative to /bin/true; prints rows `name, berth, anchor,
-ratio` (ratio = berth / anchor; below 1 is better). The programs are started in turns; values are medians.
+"""Measures `berth` and its peers gpustat, nvitop and nvtop on simulated machines, with /bin/true as a further anchor. Prints rows `name,
+berth, anchor, ratio` (ratio = berth / anchor; below 1 is better). The programs are started alternately; values are medians.
 
 usage: bench.py [--repeat N] [--only WORD] [--json FILE]      (./dev bench builds first)
 """
@@ -19,7 +19,7 @@ from measuring import BUILD, ROOT
 
 BERTH = BUILD / "berth"
 PEERS = ROOT / "build/peers/bin"
-LOOK = [  # name, machine, processes, more options of sim, with peers?
+LOOK = [  # name, machine, processes, further options of sim, whether peers are measured
     ("ls 8 GPUs / 200 processes", "dgx-h100-8", 200, [], True),
     ("ls 16 GPUs / 500 processes", "hgx-h200-16", 500, [], True),
     ("ls 8 GPUs / 0 processes", "dgx-h100-8", 0, [], True),
@@ -38,7 +38,7 @@ def peers() -> dict:
 
 
 def simulated(machine, processes, options, inner):
-    """Runs the inner part of this script inside the simulated machine and returns its measurements."""
+    """Runs the inner part of this script inside the simulated machine. Returns its measurements."""
     command = [BERTH, "sim", "--machine", machine, "--processes", str(processes), "--at", "60", *options, "--",
                sys.executable, os.path.abspath(__file__), "--inside", json.dumps(inner)]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
@@ -114,7 +114,7 @@ def doctor_rows(repeat):
     yield row("doctor --static", found["static"]["ms"], "collect_env" if peer else "collect_env (no torch here)", peer)
     yield row("doctor --static, p95", found["static"]["p95_ms"], "goal", 300.0)
     yield row("doctor --static, peak memory", found["static"]["peak_kib"] / 1024, "goal", 64.0, "MiB")
-    # One driver with eight GPUs, and one with a hanging GPU.
+    # One live driver with eight GPUs, and one with a GPU that hangs.
     live = [str(BERTH), "doctor", "--python", python]
     for name, options, goal in (("doctor, live, 8 GPUs", [], 1500.0), ("doctor, live, one of 8 GPUs hung", HUNG[3], 3000.0)):
         inner = {"commands": {"live": live}, "repeat": max(3, repeat // 10), "seconds": 30, "slow": []}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures the guard's overhead and fairness on the simulated driver: the extra time of a call, and each job's share of the device's busy
-time.
+"""Measures the guard's overhead and fairness on the simulated driver: the additional time of a call, and each job's share of the device's
+busy time.
 
 usage: guard.py [--berth BERTH --work GUARD_WORK] [--seconds N] [--json FILE]
 """
@@ -15,7 +15,7 @@ import time
 from measuring import BUILD
 
 MACHINE = "workstation-4090"
-# For each job: its share in percent, its kernel, and how many kernels it sends before it waits.
+# For each job: its share in percent, its kernel, and the number of kernels that it sends before it waits.
 SHARES = {"30:70": [(30, "k_1ms", 10), (70, "k_1ms", 10)], "1:1, 5 ms against 0.1 ms": [(50, "k_5ms", 1), (50, "k_100us", 50)],
           "1:2": [(33, "k_1ms", 10), (66, "k_1ms", 10)], "1:9": [(10, "k_1ms", 10), (90, "k_1ms", 10)],
           "three ways": [(33, "k_1ms", 10), (33, "k_10ms", 2), (33, "k_100us", 30)], "alone, 30 %": [(30, "k_1ms", 10)]}
@@ -32,7 +32,7 @@ def calls(berth, work):
     ways = {"plain": [], "counting": [berth, "run", "--memory", "8GiB", "--"],
             "with a share": [berth, "run", "--memory", "8GiB", "--share", "30%", "--"]}
     runs = {way: [] for way in ways}
-    for _ in range(5):  # in turns, so that a busy moment affects all equally
+    for _ in range(5):  # alternately, so that other load affects all equally
         for way, before in ways.items():
             runs[way].append(simulated(berth, *before, work, "calls")[0])
     least = {way: {key: min(run[key] for run in rows) for key in rows[0]} for way, rows in runs.items()}

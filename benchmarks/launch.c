@@ -1,7 +1,7 @@
-// launch COMMAND...: starts the command once and prints "nanoseconds kilobytes code": the time from
-// just before the start to the last byte of output, the maximum resident set (including reaped
-// children), and the exit code. This is a separate program because a large parent's memory would
-// count as the child's maximum, and its fork would be slower.
+// launch COMMAND...: starts the command once and prints "nanoseconds kilobytes code". The time is
+// from just before the start to the last byte of output. The memory is the maximum resident set,
+// including reaped children. A separate program measures this, because the memory of a large parent
+// would count as the child's maximum, and its fork would be slower.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
-// leases SOCKET CLIENTS COUNT RATE: takes COUNT leases of 64 MiB over CLIENTS connections in turn,
-// and gives each back. RATE leases begin per second; with RATE 0, each connection begins the next
-// one right after it gave one back. Prints "p50 p99 seconds"; p50 and p99 are in microseconds, from
-// the time a request was due to the last byte of its answer. In plain C, because an HTTP library
-// would dominate the measurement.
+// leases SOCKET CLIENTS COUNT RATE: takes COUNT leases of 64 MiB over CLIENTS connections
+// alternately, and returns each. RATE leases start per second. With RATE 0, each connection
+// requests the next lease as soon as it has returned one. Prints "p50 p99 seconds". p50 and p99 are
+// in microseconds, from the time when a request was due to the last byte of its answer. This is
+// plain C, because an HTTP library would dominate the measurement.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ static void give_back(struct client* one) {
   ask(one, path, "{\"outcome\":{\"class\":0,\"exit_code\":0}}");
 }
 
-/// Whether the complete answer has arrived.
+/// Whether the answer is complete.
 static int has_come(struct client* one) {
   const ssize_t n = read(one->fd, one->answer + one->have, sizeof one->answer - 1 - one->have);
   if (n <= 0) die("read");
@@ -92,7 +92,7 @@ static int has_come(struct client* one) {
          one->have - (size_t)(body + 4 - one->answer) >= strtoul(length + 15, NULL, 10);
 }
 
-/// With `path` "-", uses socket pairs; `ends` gets the other ends.
+/// With `path` "-", connects by socket pairs; `ends` gets the other ends.
 static void connect_all(const char* path, struct client* all, int* ends, int count, int poll) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   if (strlen(path) >= sizeof address.sun_path) exit(2);
@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
   const double start = now();
   int begun = 0, granted = 0, over = 0, next = 0;
   while (over < count) {
-    // A request that is due but finds no free connection waits, and that counts.
+    // If no connection is free when a request is due, its waiting time counts.
     const double due = start + (rate > 0 ? begun * 1e6 / rate : 0);
     while (begun < count && (rate == 0 || start + begun * 1e6 / rate <= now())) {
       int tried = 0;

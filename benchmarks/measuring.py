@@ -1,4 +1,4 @@
-"""Measures commands side by side: starts them in turns, many times, so that a busy moment affects all equally."""
+"""Measures several commands. They are started alternately, many times, so that other load affects all equally."""
 import os
 import pathlib
 import statistics
@@ -7,11 +7,11 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/release"
 LAUNCH = BUILD / "bench_launch"
-BLOCKED = 137  # killed at the limit
+BLOCKED = 137  # exit code of a command that was killed at the time limit
 
 
 def once(command, seconds=60, env=None):
-    """(milliseconds to the last byte, peak KiB, exit code) of one start."""
+    """Starts the command once. Returns (milliseconds to the last byte, peak KiB, exit code)."""
     environment = dict(os.environ if env is None else env, LAUNCH_SECONDS=str(seconds))
     done = subprocess.run([LAUNCH, *map(str, command)], capture_output=True, text=True, env=environment)
     if done.returncode != 0:
@@ -21,7 +21,8 @@ def once(command, seconds=60, env=None):
 
 
 def side_by_side(commands: dict, repeat: int, seconds=60, slow=()):
-    """{name: {"ms", "spread_ms", "peak_kib", "code", "runs"}}: medians and interquartile ranges. Slow commands run a tenth as often."""
+    """Returns medians and interquartile ranges: {name: {"ms", "spread_ms", "peak_kib", "code", "runs"}}. Slow commands run a tenth as
+    often."""
     runs = {name: [] for name in commands}
     for turn in range(repeat):
         for name, command in commands.items():

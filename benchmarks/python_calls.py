@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures the overhead of Berth's Python wrappers beside a native `try`, accelerate and toma, if installed; prints rows `name, berth,
-anchor, ratio` like bench.py. The candidates take turns; values are the minimum of many runs.
+"""Measures the overhead of Berth's Python wrappers, of a hand-written `try`, and of accelerate and toma if they are installed. Prints rows
+`name, berth, anchor, ratio` like bench.py. Candidates run alternately; values are the minimum of many runs.
 
 usage: python_calls.py [--repeat N] [--berth BERTH --library LIBRARY] [--json FILE] [--with MODULE]…
 """
@@ -22,7 +22,7 @@ sys.path.insert(0, str(measuring.ROOT / "python"))
 CALLS = 2000
 IMPORTS = {**os.environ, "PYTHONPATH": str(measuring.ROOT / "python")}
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 24.00 GiB total capacity)"
-SHORT = []  # not empty: simulates too little memory
+SHORT = []  # if not empty, the calls behave as if memory was short
 ABOUT_MEMORY = "memory format option is only supported by strided tensors"
 LEASE = """
 import sys, time, berth
@@ -41,7 +41,7 @@ def step(batch_size=32):
 
 
 def native(batch_size=32):
-    """What people write by hand."""
+    """The loop that people write by hand."""
     try:
         return step(batch_size)
     except RuntimeError as problem:
@@ -51,7 +51,7 @@ def native(batch_size=32):
 
 
 def measured(calls, repeat):
-    """{name: microseconds per call}, measured in turns."""
+    """Returns {name: microseconds per call}. The candidates run alternately."""
     timers = {name: timeit.Timer(call) for name, call in calls.items()}
     least = {name: max(0.01, timer.timeit(1) * 1e6) for name, timer in timers.items()}
     for _ in range(repeat):
@@ -95,13 +95,13 @@ def questions():
 
 
 def steps(torch, turns=15):
-    """{name: median microseconds} of a training step in two parts: by hand, by split_step, without a count (its loss is compared each time), and after
-    a try that runs out."""
+    """Returns {name: median microseconds} of a training step in two parts: by hand, by split_step, by split_step without `count` (which
+    compares the losses each time), and by split_step after a try that ran out of memory."""
     import berth
     from berth import fitting
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 10))
-    counts = (torch.rand(1024) < 0.8).float()  # like non-padding tokens: parts have different counts, so the comparison ends after the first step
+    counts = (torch.rand(1024) < 0.8).float()  # random like non-padding tokens: the parts have different counts, so the comparison ends after the first step
     batch, optimizer = (torch.randn(1024, 512), torch.randn(1024, 10), counts), torch.optim.SGD(model.parameters(), 0.01)
     def loss(model, part):
         if SHORT and len(part[0]) > 512:  # fails before it computes anything, so that the failed try is not measured

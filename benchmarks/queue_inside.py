@@ -1,4 +1,4 @@
-"""The broker's part of ./dev bench, inside a simulated machine: prints a JSON document of times in milliseconds.
+"""The broker's part of ./dev bench. Runs inside a simulated machine and prints a JSON document with times in milliseconds.
 
 usage: queue_inside.py BERTH JOBS
 """
@@ -38,7 +38,8 @@ def percentiles(times):
 
 
 def leases(to, count, rate):
-    """`count` leases by a hundred clients, `rate` per second (0: unlimited): time to the answer, and requests per second (returns count too)."""
+    """Takes `count` leases by a hundred clients, `rate` per second (0: unlimited). Returns the times to the answer, requests per second,
+    and `count`."""
     program = pathlib.Path(BERTH).with_name("bench_leases")
     said = subprocess.run([program, to, str(CLIENTS), str(count), str(rate)], check=True, capture_output=True, text=True).stdout.split()
     return {"p50": float(said[0]) / 1000, "p99": float(said[1]) / 1000, "a_second": 2 * count / float(said[2])}
@@ -50,7 +51,7 @@ def queued(made, command, folder, **wish):
 
 
 def mark_time(path):
-    """A command that writes the time: bash has microseconds, a file's own time only the kernel's ticks of 4 ms."""
+    """A command that writes the time. bash has microseconds; a file's timestamp only has the kernel's ticks of 4 ms."""
     return ["bash", "-c", f"echo $EPOCHREALTIME > {path}"]
 
 
@@ -59,7 +60,7 @@ def time_in(path):
 
 
 def starts(folder):
-    """From the call to the job's first action."""
+    """Time from the call to the job's first action."""
     made, times = connection(), []
     for number in range(100):
         mark = folder / f"start-{number}"
@@ -71,7 +72,7 @@ def starts(folder):
 
 
 def follow(folder):
-    """From a job's last action to the first of the next job, which waits for its device."""
+    """Time from a job's last action to the first action of the next job, which waited for the device."""
     made, marks = connection(), [folder / f"next-{number}" for number in range(60)]
     jobs = [queued(made, mark_time(mark), folder, gpus=4) for mark in marks]
     call(made, "GET", f"/v1/jobs/{jobs[-1]}?wait=ended")
@@ -80,7 +81,7 @@ def follow(folder):
 
 
 def array():
-    """A thousand jobs submitted at once, until the last has ended."""
+    """Time from submitting a thousand jobs at once until the last has ended."""
     before = time.perf_counter()
     words = subprocess.run([BERTH, "run", "--queue", "--cpu", "--array", f"1-{JOBS}", "--", "true"], check=True, capture_output=True, text=True)
     subprocess.run([BERTH, "wait", words.stdout.split()[-1]], check=True, stdout=subprocess.DEVNULL)
@@ -88,7 +89,7 @@ def array():
 
 
 def many_with_berth():
-    """Each job submitted by its own process, as people do; until the last has ended."""
+    """The same if each job is submitted by its own process, as users do."""
     before = time.perf_counter()
     for _ in range(JOBS):
         done = subprocess.run([BERTH, "run", "--queue", "--cpus", "1", "--", "true"], stdout=subprocess.PIPE, check=True)
@@ -112,7 +113,7 @@ def many_with_task_spooler(folder):
 
 
 def crowd(folder):
-    """With a hundred times as many waiting jobs as above: duration of the last thousand submissions."""
+    """Duration of the last thousand submissions if a hundred times as many jobs already wait."""
     made = connection()
     queued(made, ["sleep", "1000"], folder, gpus=4)
     times = []

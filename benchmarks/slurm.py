@@ -1,4 +1,4 @@
-"""The Slurm part of ./dev bench, for comparison with the broker: runs its own controller and node in a temporary folder, as root, with
+"""The Slurm part of ./dev bench, for comparison with the broker. As root, it runs its own controller and node in a temporary folder, with
 Debian's slurmctld, slurmd and munge. Prints one JSON document, or "null" if they are not installed.
 
 usage: slurm.py JOBS
@@ -17,8 +17,8 @@ import time
 
 JOBS = int(sys.argv[1])
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "sinfo")
-# As fast as possible: the two delays only protect against floods of submissions. Slurm frees a job's resources a second after its
-# end, so we configure more cores than there are.
+# Settings for speed: the two delays only protect against floods of submissions. Slurm frees a job's resources a second after its end, so
+# more cores are configured than exist.
 CONF = """ClusterName=bench
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={port}
@@ -64,7 +64,7 @@ def wait_until(true, seconds=60):
 
 @contextlib.contextmanager
 def cluster(folder):
-    """Runs during the block; all its files are in `folder`."""
+    """Runs a cluster during the block. All its files are in `folder`."""
     key = folder / "munge.key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o400)

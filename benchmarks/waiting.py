@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures the cost of waiting OpenMP threads: two programs with one thread per core, on a quiet machine and beside other load, with each
-way to wait. Prints one row each, with medians.
+"""Measures the cost of waiting OpenMP threads. Two programs with one thread per core run with each way to wait, on a quiet machine and
+beside other load. Prints one row each, with medians.
 
 usage: waiting.py [--repeat N] [--load N,N,…] [--nice N] [--only WORD] [--json FILE]
 
@@ -26,7 +26,7 @@ HistGradientBoostingClassifier(max_iter=15, early_stopping=False).fit(pixels, di
 PROGRAMS = {"PyTorch, digits": [PYTHON, str(ROOT / "examples/05_train_digits.py")], "scikit-learn, trees": [PYTHON, "-c", TREES]}
 WAITING = {"not set": {}, "passive": {"OMP_WAIT_POLICY": "passive"}, "spin 1000": {"GOMP_SPINCOUNT": "1000"},
            "spin 10000": {"GOMP_SPINCOUNT": "10000"}, "spin 30000": {"GOMP_SPINCOUNT": "30000"}}
-LIMIT = 120  # seconds; a run that takes longer counts as this
+LIMIT = 120  # seconds; a run that takes longer counts as this long
 
 
 def seconds(command, variables):
@@ -40,7 +40,7 @@ def seconds(command, variables):
 
 
 def beside(load, command, repeat):
-    """Medians for each way to wait, measured in turns while `load` programs compute."""
+    """Medians for each way to wait, measured alternately while `load` programs compute."""
     others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(load)]
     threads = {"OMP_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
     taken = {name: [] for name in WAITING}
