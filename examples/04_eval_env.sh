@@ -1,5 +1,5 @@
 #!/bin/sh
-# Give this shell, and everything it starts, the environment of a job. Here the job is one on the CPU.
+# Give this shell, and everything it starts, the environment of a job. This job runs on the CPU.
 set -eu
 eval "$(berth env --cpu)"
 echo "GPUs: $CUDA_VISIBLE_DEVICES   threads: $OMP_NUM_THREADS"

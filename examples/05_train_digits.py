@@ -26,7 +26,7 @@ def give_up(what, command):
 
 
 def find_digits():
-    """The file as scikit-learn carries it: this Python's own, else the one of Debian's package. Nothing is imported for it."""
+    """The data file that scikit-learn contains: of this Python, or else of Debian's package. Nothing is imported."""
     for folder in sys.path:
         file = pathlib.Path(folder or ".") / "sklearn/datasets/data/digits.csv.gz"
         if file.is_file():
@@ -35,7 +35,7 @@ def find_digits():
 
 
 def load(torch, file):
-    """64 pixels from 0 to 16 and the digit in every line; every fifth line is kept aside for the test."""
+    """Each line has 64 pixels from 0 to 16 and the digit. Every fifth line is kept for the test."""
     with gzip.open(file, "rt") as stream:
         rows = [[float(cell) for cell in row] for row in csv.reader(stream)]
     table = torch.tensor(rows)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Three jobs for two GPUs: the third waits, Berth says for which, and it starts when a GPU is free. The machine is
-# simulated, so this needs no GPU.
+# Three jobs for two GPUs: the third waits, Berth says for what, and it starts when a GPU is free. The machine is simulated,
+# so no GPU is needed.
 set -eu
 [ -n "${BERTH_SIM_DIR:-}" ] || exec berth sim --machine driver-535 -- sh "$0"
 berth run --queue --gpus 1 --name first --time-limit 1m -- sh -c 'echo "first on GPU $CUDA_VISIBLE_DEVICES"; sleep 1'

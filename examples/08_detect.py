@@ -13,5 +13,5 @@ if best is None:
 else:
     print(f"most free memory: device {best.index}, {best.name}")
 
-with berth.lease() as lease:  # before a framework loads; put back at the end
+with berth.lease() as lease:  # call this before a framework loads; the environment is restored at the end
     print("this program has:", ", ".join(device["name"] for device in lease.devices) or "the CPU")

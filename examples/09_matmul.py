@@ -10,13 +10,13 @@ import berth
 
 
 def seconds(torch, device, size):
-    """The least of three products; the first one, which also starts the device, is not counted."""
+    """The shortest time of three products. The first product also starts the device and is not counted."""
     one, other = (torch.randn(size, size, device=device) for _ in range(2))
     least = float("inf")
     for turn in range(4):
         begun = time.perf_counter()
         product = one @ other
-        float(product[0, 0])  # waits for the device, of any kind
+        float(product[0, 0])  # waits for the device, whatever its kind
         if turn:
             least = min(least, time.perf_counter() - begun)
     assert bool(torch.isfinite(product).all())
@@ -28,7 +28,7 @@ def main():
     parser.add_argument("--size", type=int)
     arguments = parser.parse_args()
     with berth.lease() as lease:
-        import torch  # after the lease has said which device there is
+        import torch  # only after the lease has determined the device
         gpu = lease.device("torch")
         size = arguments.size or (10000 if gpu.type != "cpu" else 1500)
         on_cpu = seconds(torch, torch.device("cpu"), size)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Train with the largest batch that fits: when memory runs out, the function is called again with a smaller batch size.
+"""Trains with the largest batch that fits. When memory runs out, the function is called again with a smaller batch size.
 
     python3 examples/10_fit_batch.py [--start N] [--limit-mib N]
 
@@ -16,7 +16,7 @@ WIDE = 2048
 
 
 def limit(mebibytes):
-    """That much beyond what is in use now."""
+    """Limits this process to this much more memory than it uses now."""
     with open("/proc/self/statm", encoding="ascii") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + (mebibytes << 20), resource.RLIM_INFINITY))
@@ -30,7 +30,7 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
     data, labels = torch.randn(2048, 64), torch.randn(2048, 1)
-    first = torch.nn.Linear(64, 8)  # what a first step loads is no part of a batch
+    first = torch.nn.Linear(64, 8)  # the first step loads libraries, which must not count as memory of a batch
     first(data).sum().backward()
     torch.optim.Adam(first.parameters()).step()
     if device.type == "cpu":

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Trains on a batch in parts and gets the gradients of the whole batch. Each part is weighted by its tokens, not by the mean of means.
+"""Trains on a batch in parts and gets the gradients of the whole batch. Each part is weighted by its number of tokens. A mean of the parts'
+means would differ.
 
     python3 examples/11_accumulate.py
 """
@@ -40,7 +41,7 @@ def main():
     whole, naive, split = (copy.deepcopy(model) for _ in range(3))
     loss_fn(whole, batch).backward()
 
-    for part in berth.chunked(batch, 4):  # what is often written: the mean of means
+    for part in berth.chunked(batch, 4):  # the usual mistake: the mean of means
         (loss_fn(naive, part) / 4).backward()
     optimizer = torch.optim.SGD(split.parameters(), 0.0)
     done = berth.split_step(split, loss_fn, optimizer, batch, parts=4, count=count)

@@ -12,7 +12,7 @@ import berth
 
 
 def train(device, precision, steps):
-    """(the precision, steps a second, peak MiB or None, the last loss)"""
+    """Returns (precision, steps per second, peak MiB or None, last loss)."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3, padding=1), torch.nn.ReLU(),
                                 torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(512, 10)).to(device)
@@ -21,7 +21,7 @@ def train(device, precision, steps):
     data, labels = torch.randn(size, device=device), torch.randint(0, 10, size[:1], device=device)
     begun = None
     for step in range(steps + 2):
-        if step == 2:  # the first two start the device and choose algorithms
+        if step == 2:  # do not time the first two, which start the device and choose algorithms
             if device.type == "cuda":
                 torch.cuda.synchronize()
                 torch.cuda.reset_peak_memory_stats()

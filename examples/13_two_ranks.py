@@ -15,12 +15,12 @@ ITEMS = 24
 
 
 def start_ranks():
-    # Bound and not listening, the socket keeps the port from other programs until rank 0 listens on it.
+    # The socket is bound but does not listen. So it reserves the port until rank 0 listens on it.
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("127.0.0.1", 0))
     port = str(held.getsockname()[1])
-    hidden = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}  # two ranks need two GPUs, or none
+    hidden = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}  # two ranks need two GPUs, otherwise they use the CPU
     environment = {**os.environ, **hidden, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
     ranks = [subprocess.Popen([sys.executable, __file__], env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(2)]
     code = max(rank.wait() for rank in ranks)
@@ -41,7 +41,7 @@ def main():
 
     def loss_fn(model, part):
         inputs, labels = part
-        if rank == 1 and len(inputs) > 8:  # in place of a rank whose GPU is used by others as well
+        if rank == 1 and len(inputs) > 8:  # simulates a rank whose GPU is also used by others
             raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB (as this example has it)")
         return torch.nn.functional.mse_loss(model(inputs), labels)
 

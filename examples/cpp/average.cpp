@@ -1,4 +1,4 @@
-// Takes a device, allocates numbers there, and tries again if memory is short. Without a GPU it
+// Takes a device, allocates numbers on it, and tries again if memory is short. Without a GPU it
 // uses the CPU.
 #include <cstdio>
 #include <cstdlib>
@@ -57,8 +57,7 @@ int main(int argc, char** argv) try {
   std::printf("average of %zu numbers: %.2f\n", count, average);
   std::printf("%s\n", berth::report().text().c_str());
   return 0;
-} catch (
-    const std::exception& problem) {  // what() of a berth::Error has the identifier and the hint
+} catch (const std::exception& problem) {  // what() of a berth::Error includes the id and the hint
   std::fprintf(stderr, "error: %s\n", problem.what());
   return 1;
 }
