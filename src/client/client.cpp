@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-/// Limits the memory that a wrong server could make us use.
+/// Limits how much memory a faulty server can make this process use.
 constexpr std::uint64_t kMostBody = 1ULL << 30;
 
 Error unreachable(const std::string& socket, const std::string& why) {
@@ -230,7 +230,7 @@ Result<Response> Client::call(std::string_view method, std::string_view path, st
                               std::chrono::milliseconds at_most) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kUnsaid(1000);
-  // A driver may take half a minute to start, and every snapshot takes some time after that.
+  // A driver may take half a minute to start, and then each snapshot takes some time.
   constexpr std::chrono::seconds kMost(60);
   const auto begun = Clock::now();
   ask(method, path, std::move(body));

@@ -23,9 +23,9 @@ inline constexpr std::chrono::milliseconds kAnswerSoon(10'000);
 /// The broker disconnected before it answered (E0943). A restarted broker continues its work.
 [[nodiscard]] bool went_away(const Error& error);
 
-/// Sets who is told about a wait that lasts longer than a second.
+/// Sets the function that gets a sentence about each wait of more than a second.
 void tell_of_waits(std::function<void(const std::string&)> tell);
-/// Reports a wait to that function.
+/// Passes a sentence to that function.
 void say_wait(const std::string& sentence);
 
 class Client {
@@ -41,15 +41,15 @@ class Client {
 
   /// The path of the socket.
   [[nodiscard]] const std::string& socket() const;
-  /// Sends a call and waits at most this long for the answer. Waits longer if the broker still
+  /// Sends a call and waits for the answer, at most this long. Waits longer if the broker still
   /// answers other calls: then it is reading the machine, and a driver may be slow. Reports the
-  /// wait after a second. `at_most` 0: the answer may take days; reports if the broker answers
-  /// nobody in the meantime. Fails with kUnavailable (E0922: no answer; E0943: the broker
-  /// disconnected). The connection is unusable after a failure.
+  /// wait after a second. `at_most` 0: no limit, because the answer may take days; reports if the
+  /// broker stops answering others. Fails with kUnavailable (E0922: no answer; E0943: the broker
+  /// disconnected). After a failure the connection is unusable.
   [[nodiscard]] Result<Response> call(std::string_view method, std::string_view path,
                                       std::string body = {},
                                       std::chrono::milliseconds at_most = kAnswerSoon);
-  /// The same in two steps, for a caller that does other work in between. Only one call at a time.
+  /// call() in two steps, for a caller that does other work in between. Only one call at a time.
   void ask(std::string_view method, std::string_view path, std::string body = {});
   /// nullopt: no answer within that time (0: no limit); it may still come. Fails with kUnavailable
   /// (E0943).

@@ -42,7 +42,7 @@ model::OutcomeClass outcome_class(std::string_view name) {
   return OutcomeClass::kLost;
 }
 
-/// "2026-09-10T00:26:40.123Z"
+/// Reads a time such as "2026-09-10T00:26:40.123Z"; returns Unix milliseconds.
 std::optional<std::int64_t> time_of(const Json& from, const char* key) {
   namespace chrono = std::chrono;
   const std::string given = value<std::string>(from, key);
@@ -66,7 +66,7 @@ std::optional<std::int64_t> time_of(const Json& from, const char* key) {
   return chrono::duration_cast<chrono::milliseconds>(moment.time_since_epoch()).count();
 }
 
-/// A number beyond all years means no limit; it would not fit the type.
+/// A number that does not fit into milliseconds means no limit.
 std::optional<std::chrono::milliseconds> duration_of(const Json& from, const char* key) {
   const auto seconds = optional<double>(from, key);
   if (!seconds || !(*seconds >= 0) || *seconds >= 1e12) return std::nullopt;

@@ -33,7 +33,7 @@ std::string path_of(model::JobId job, std::string_view rest = {}) {
   return "/v1/jobs/" + std::to_string(job) + std::string(rest);
 }
 
-/// How long to ask a broker whose answer is useful but not needed.
+/// Time limit for a broker whose answer is useful but not required.
 constexpr milliseconds kGlance(2000);
 
 Result<Job> submitted(Client& client, const Job& job, milliseconds at_most) {
@@ -179,8 +179,7 @@ Result<bool> Lease::wait(milliseconds at_most) {
 }
 
 Error Lease::who_holds(const model::Snapshot& snapshot) {
-  // A job at its user's limit, or behind a reservation, does not wait for devices that someone
-  // holds.
+  // A job at its user's limit, or behind a reservation, does not wait for another job's devices.
   if (const auto answer = call("GET", path_of(job_.id, "/why")))
     if (const auto outlook = outlook_in(*answer)) {
       if (outlook->obstruction == "user_limit")
@@ -242,7 +241,7 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
 }
 
 model::Request Lease::request(const model::Request& asked) const {
-  // Without any GPU the job also uses the CPU, but then nothing needs to be reported.
+  // The job moved to the CPU while it waited. On a machine without GPUs, asked.gpus is already 0.
   return ours_ && job_.or_cpu_after && asked.gpus != 0 && job_.request.gpus == 0
              ? policy::on_cpu(asked)
              : asked;

@@ -66,7 +66,7 @@ class Lease {
   [[nodiscard]] Status enter(pid_t keeper);
   /// Ends the lease. Returns how often the kernel denied the job a device of others.
   std::uint64_t end(const model::Outcome& outcome);
-  /// After end(): why the broker ended the job, as a sentence; "": it did not.
+  /// After end(): a sentence that says why the broker ended the job; "": it did not.
   [[nodiscard]] std::string ended_because() const;
   /// The outcome that the broker gives a job that was cancelled or exceeded its time limit.
   [[nodiscard]] std::optional<model::Outcome> outcome_if_told_to_end() const;
@@ -84,7 +84,7 @@ class Lease {
   std::string socket_;                  // the expected path, if there is no broker
   std::string program_ = kThisProgram;  // starts a broker
   model::Job job_;
-  std::vector<Descriptor> locks_;  // on its devices; also held by the broker, which may die
+  std::vector<Descriptor> locks_;  // locks of its devices; the broker holds them too, but may die
   bool waited_ = false, ours_ = true;
   Following following_;
   bool asking_ = false;  // an answer to ?wait=started is outstanding

@@ -36,7 +36,7 @@ void take_name(const Json& from, const char* key, Enum last, Enum& into) {
     if (model::name(static_cast<Enum>(value)) == word) into = static_cast<Enum>(value);
 }
 
-/// An unknown reason of a newer broker still means that the value is absent.
+/// A reason that this version does not know still means that the value is absent.
 void take_absence(const Json& from, const char* key, std::optional<model::Absence>& into) {
   if (const auto found = from.find(key); found == from.end() || found->is_null()) return;
   into = model::Absence::kFailed;

@@ -36,7 +36,7 @@ Error cannot_start(const std::string& why, const std::string& hint = "berth serv
   return {ErrorCode::kUnavailable, "E0923", text("no broker could be started: {}", why), hint};
 }
 
-/// The program's first line, or all its output if it ended.
+/// The first line that the program prints, or all its output if it has ended.
 std::string first_line(int from) {
   const Clock::time_point end = Clock::now() + kMostPatience;
   std::string said;
@@ -75,7 +75,7 @@ Result<Started> start(const std::string& program) {
   if (!error)
     return cannot_start(said.empty() ? std::string(tr("it does not answer"))
                                      : printable(trim(said)));
-  // Two clients at once start two brokers, and one of them exits.
+  // If two clients start a broker at the same time, one of the brokers exits.
   if (error->id == "E0906" || error->id == "E0909") return Started::kAnother;
   return cannot_start(error->message + " (" + error->id + ")",
                       error->hint.empty() ? "berth serve" : error->hint);
