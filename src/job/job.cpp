@@ -28,7 +28,8 @@ model::Outcome outcome_of(const Error& error) {
   return outcome;
 }
 
-/// The sampler. It also passes the lease on to the keeper, which may outlive us by a moment.
+/// Samples the job, and passes the lease on to the keeper, which may live slightly longer than this
+/// process.
 class LeasedJob : public run::Watcher {
  public:
   LeasedJob(run::Watcher& watcher, std::optional<client::Lease>& lease)
@@ -78,7 +79,7 @@ run::Launch launch_of(const Spec& spec, const Plan& plan) {
   return launch;
 }
 
-/// The job also runs without its folder.
+/// The job's folder, or "". A job also runs without a folder.
 std::string folder_or_note(const Note& note) {
   auto folder = run::make_job_folder();
   if (folder) return *std::move(folder);
@@ -88,7 +89,7 @@ std::string folder_or_note(const Note& note) {
   return "";
 }
 
-/// What is known before the start.
+/// The parts of the report that are known before the start.
 model::Report report_of(const Spec& spec, const Plan& plan) {
   model::Report report;
   report.command = spec.job.command;

@@ -35,7 +35,8 @@ struct Caller {
 [[nodiscard]] Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
                                   run::Inherited& inherited);
 
-/// As exit_code_of, but 125 for anything except usage errors: small numbers are the command's.
+/// As exit_code_of, but 125 for all errors except wrong usage, because small exit codes belong to
+/// the command.
 [[nodiscard]] int exit_code_of(const Error& error, bool may_wait);
 
 }  // namespace berth::job

@@ -205,8 +205,8 @@ TEST_CASE("the report's reasons are those of the placement, in the reader's lang
   CHECK(again == policy::place(plan->request, plan->snapshot, plan->ledger)->reasons);
 }
 
-/// Runs perform() in a child, because it closes descriptors and blocks signals for good. Returns
-/// the steps that the caller was requested, and its result, as "start report:ok 0".
+/// Runs perform() in a child process, because it closes descriptors and blocks signals permanently.
+/// Returns the Caller's functions that were called, and the result, such as "start report:ok 0".
 std::string steps_of(const Spec& spec, bool may_start = true) {
   std::array<int, 2> pipe{-1, -1};
   REQUIRE(::pipe(pipe.data()) == 0);

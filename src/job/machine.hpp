@@ -1,4 +1,4 @@
-// What a job asks of this machine and of its broker. A test puts recorded answers here.
+// What a job asks of this machine and of its broker. Tests replace it by recorded answers.
 #pragma once
 
 #include <chrono>

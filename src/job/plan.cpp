@@ -39,8 +39,8 @@ Status enter_allocation(const Spec& spec, Plan& plan) {
   return Done{};
 }
 
-/// What the machine could give if no job held anything. A job that may use the CPU does not wait
-/// for a device that does not exist.
+/// What the machine could give if no other job ran. A job that may use the CPU does not wait for a
+/// device that does not exist.
 Placed could_get(const Spec& spec, Plan& plan) {
   auto could = policy::place(plan.request, plan.snapshot);
   if (could || !spec.job.or_cpu_after || could.error().code != ErrorCode::kNoDevice) return could;
@@ -66,7 +66,7 @@ void turn_to_cpu(const Spec& spec, const Note& note, Plan& plan) {
        {});
 }
 
-/// The placement on what the lease has, or on what the ledger leaves.
+/// Places the job on the devices of its lease, or on what other jobs leave free.
 Placed place_planned(const Plan& plan) {
   auto placement = plan.lease ? plan.lease->placement(plan.request, plan.snapshot)
                               : policy::place(plan.request, plan.snapshot, plan.ledger);
@@ -76,8 +76,9 @@ Placed place_planned(const Plan& plan) {
   return placement;
 }
 
-/// Without a broker nothing reports when a device becomes free, so this looks again periodically. A
-/// broker that cannot give leases, because its disk is full, still knows the leases that it gave.
+/// Without a broker nothing reports that a device has become free, so this looks again
+/// periodically. A broker whose disk is full cannot give leases, but it still knows those that it
+/// gave.
 Placed place_without_lease(const Spec& spec, Machine& machine, const Note& note, Placed could,
                            Plan& plan) {
   const auto begun = std::chrono::steady_clock::now();
@@ -114,7 +115,7 @@ Status take_lease(const Spec& spec, Machine& machine, const Note& note, bool nee
     return Done{};
   }
   const Error& error = lease.error();
-  // If the broker does not answer, its leases are unknown, so take no devices.
+  // If a broker exists but does not answer, its leases are unknown, so take no devices.
   const bool no_broker = (error.code == ErrorCode::kUnavailable || error.id == "E0921") &&
                          (error.id != "E0922" || !needed);
   if (!no_broker) return error;
@@ -166,7 +167,7 @@ Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
 
 std::vector<std::string> reasons_of(const Plan& plan) {
   if (language() == plan.language) return plan.placement.reasons;
-  // Sentences are made by place() in one language, so another language needs them made again.
+  // place() writes the reasons in one language. For another language, place the job again.
   const auto again = place_planned(plan);
   return again ? again->reasons : plan.placement.reasons;
 }

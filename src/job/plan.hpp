@@ -18,7 +18,7 @@ namespace berth::job {
 
 struct Plan {
   model::Request request;    // as placed: it may have moved to the CPU
-  model::Snapshot snapshot;  // the look that the placement is made from
+  model::Snapshot snapshot;  // the state of the machine at the time of the placement
   model::Ledger ledger;      // what other jobs hold; only read for a placement without a lease
   std::optional<client::Lease> lease;  // none: the job uses the CPU, or there is no broker
   model::Placement placement;

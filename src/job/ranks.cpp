@@ -36,7 +36,8 @@ model::Request request_for_ranks(model::Request request, const SupervisionWish& 
   const auto enough = policy::place(wanted, snapshot);
   const bool asks_for_gpus = wish.ranks->count == 0 || wish.ranks->gpus_per_rank;
   if (enough || enough.error().code != ErrorCode::kNoDevice || asks_for_gpus) return wanted;
-  // Fewer devices than ranks: an error that names them. No device: the CPU, as without ranks.
+  // If there are fewer devices than ranks, the error names them. If there is no device, the job
+  // uses the CPU, as without ranks.
   const auto any = policy::place(request, snapshot);
   return any && any->devices.empty() ? request : wanted;
 }

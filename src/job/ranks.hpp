@@ -1,4 +1,4 @@
-// What a job with several processes, or a retried job, needs; and its division among the ranks.
+// The supervision of a job with ranks or retries, and the division of its devices among the ranks.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What the user asked one job to be. Plain values, which the command line or another caller fills.
+// What the user requested for one job. The command line or another caller fills in the values.
 #pragma once
 
 #include <map>
@@ -15,12 +15,12 @@ struct Spec {
   SupervisionWish supervision;
   std::map<std::string, std::string> variables;  // of the caller
   policy::EnvironmentOptions environment;
-  std::string isolation = "auto";  // of a shared GPU: auto, guard or none
-  bool may_wait = true;            // for devices that others hold
-  bool dry_run = false;            // make the plan, and start nothing
-  bool quiet = false;              // the supervisor prints no messages of its own
+  std::string isolation = "auto";  // isolation on a shared GPU: auto, guard or none
+  bool may_wait = true;            // wait for devices that other jobs have
+  bool dry_run = false;            // only make the plan
+  bool quiet = false;              // no messages of the supervisor
 
-  /// A dry run shows what is free now.
+  /// A dry run does not wait: it shows what is free now.
   [[nodiscard]] bool waits() const { return may_wait && !dry_run; }
 };
 
