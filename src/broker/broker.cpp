@@ -282,7 +282,7 @@ Status Broker::hold(JobId id, bool held, Caller caller, Now now) {
   return Done{};
 }
 
-/// The job has reached a final state.
+/// Call this when the job has reached a final state.
 void Broker::ended(const Job& job, Now now) {
   user_load_.remove(job);
   leave_line(job, now);
@@ -337,8 +337,8 @@ void Broker::give_lease_back(const Job& job) {
   std::erase_if(ledger_.holdings, [&](const model::Holding& one) { return one.job == job.id; });
   std::erase_if(ledger_.cpus,
                 [&](int cpu) { return std::binary_search(job.cpus.begin(), job.cpus.end(), cpu); });
-  // These processes are dead or about to die: the last snapshot must not keep the device from the
-  // next job.
+  // The last snapshot may still list processes of this job, which are dead or about to die. They
+  // must not block the next job.
   std::erase_if(snapshot_.processes, [&](const model::DeviceProcess& process) {
     return process.pid && std::any_of(ledger_.processes.begin(), ledger_.processes.end(),
                                       [&](const model::JobProcess& one) {
@@ -375,7 +375,8 @@ std::vector<JobId> Broker::start_what_fits(Now now) {
     if (start(*next, now)) {
       started.push_back(next->job);
     } else {
-      // place() checks more than the numbers do. Ask it again when the machine has changed.
+      // The queue compares only numbers; place() checks more. Ask place() again when the machine
+      // has changed.
       queue_.remove(next->job, now.steady);
       passed_over_.insert(next->job);
     }
@@ -458,8 +459,8 @@ int Broker::user_of(const Job& job) {
   return static_cast<int>(job.uid);
 }
 
-/// A queued CPU job counts as one core, although it may use all. Otherwise a hundred of them would
-/// start at once.
+/// A queued CPU job counts as one core, although it may use all of them. Otherwise the broker would
+/// start a hundred of them at once.
 bool Broker::takes_a_core(const Job& job, int devices) {
   return job.queued && devices == 0 && !job.request.cpus;
 }

@@ -1,7 +1,7 @@
-// Broker: owns the queue and the leases. It does no I/O and reads no clock: the caller passes in
+// Broker: owns the queue and the leases. It does no I/O and reads no clock. The caller passes in
 // the time, the state of the machine and the ends of processes, and reads the results. So a test
-// can simulate a year in a second. A kill between any two calls loses nothing if the caller writes
-// changed() to the journal before it answers.
+// can simulate a year in a second. If the caller writes changed() to the journal before it answers,
+// a kill at any time loses nothing.
 #pragma once
 
 #include <algorithm>
@@ -42,27 +42,27 @@ struct Caller {
   std::string name = {};  // "": the broker itself
 };
 
-/// What to change of a waiting job. A member without a value stays as it is.
+/// Changes to a waiting job. A member without a value is not changed.
 struct Changes {
   std::optional<int> priority, gpus;
   std::optional<std::uint64_t> memory_bytes;            // on a shared device; also of a running job
-  std::optional<int> share_permille;                    // the same
+  std::optional<int> share_permille;                    // also of a running job
   std::optional<std::chrono::milliseconds> time_limit;  // 0: none
   std::optional<std::vector<JobId>> after, after_any, after_not_ok;
   bool first = false;         // before all other jobs of its user
-  std::optional<JobId> swap;  // changes places with this one
+  std::optional<JobId> swap;  // exchanges its place in the queue with this job
 };
 
 /// Reads {"priority":5,"gpus":2,"time_limit_milliseconds":N,"after":[7],"first":true,"swap":9}. A
 /// time limit of `null` removes it. Fails with kInvalidArgument (E0904, E0104).
 [[nodiscard]] Result<Changes> changes_of(std::string_view body);
 
-/// A user, and whether queued jobs (true) or leases (false) are meant.
+/// A user, and whether their queued jobs (true) or their leases (false) are counted.
 using UserJobs = std::pair<std::uint32_t, bool>;
 
-/// E0901
+/// E0901: there is no such job.
 [[nodiscard]] Error no_such_job(JobId id);
-/// E0902
+/// E0902: the job belongs to another user.
 [[nodiscard]] Error not_yours(const Job& job);
 
 class Broker {
@@ -72,12 +72,13 @@ class Broker {
   /// Sets the current state of the machine; `processes` maps its processes to jobs.
   void see(model::Snapshot snapshot, std::vector<model::JobProcess> processes);
   void set_user(std::uint32_t uid, const policy::UserRules& rules);
-  /// Device-seconds per weight that the user has had beyond the user who had least.
+  /// How much more this user has had than the user who has had least, in device-seconds divided by
+  /// weight.
   [[nodiscard]] double ahead(std::uint32_t uid, Now now) const;
   void set_ahead(std::uint32_t uid, double seconds, Now now);
-  /// Gives a unit to no new jobs. Fails with kNotFound (E0413).
+  /// Stops giving this unit to new jobs, or resumes. Fails with kNotFound (E0413).
   [[nodiscard]] Status drain(const std::string& unit, bool drained);
-  /// As saved in the journal; these units may no longer exist.
+  /// Restores the drained units from the journal; they may no longer exist.
   void restore_drained(std::vector<std::string> units);
 
   /// Replaces the list of units that other brokers on this machine use.
@@ -116,7 +117,7 @@ class Broker {
   [[nodiscard]] std::optional<Job> withdraw(JobId id, Now now);
   /// Holds a waiting job, or releases it to the end of the queue. Fails as cancel().
   [[nodiscard]] Status hold(JobId id, bool held, Caller caller, Now now);
-  /// The wall clock was set: adds `by` to all recorded times between `from` and `to`.
+  /// Call it if the wall clock was set: adds `by` to all recorded times between `from` and `to`.
   void move_times(std::int64_t from, std::int64_t to, std::int64_t by);
   /// Forgets jobs that ended before this time. Returns their ids.
   std::vector<JobId> forget_ended_before(std::int64_t unix_milliseconds,
@@ -135,8 +136,8 @@ class Broker {
   /// The id of the next submitted job.
   [[nodiscard]] JobId next_id() const { return next_; }
   [[nodiscard]] const std::map<JobId, Job>& jobs() const { return jobs_; }
-  /// The same by number. Reading all of them is much faster than by the map, whose nodes can only
-  /// be loaded one after the other. Valid until the next change.
+  /// All jobs, sorted by number. This is much faster to read than the map, whose nodes are loaded
+  /// one after another. Valid until the next change.
   [[nodiscard]] const std::vector<const Job*>& all_jobs() const;
   [[nodiscard]] const model::Ledger& ledger() const { return ledger_; }
   [[nodiscard]] const model::Snapshot& snapshot() const { return snapshot_; }
@@ -196,12 +197,12 @@ class Broker {
   std::map<JobId, Pending> pending_;            // waiting jobs, in the queue or not
   std::map<JobId, std::set<JobId>> followers_;  // by the job they depend on
   std::set<JobId> changed_, passed_over_;
-  std::set<JobId> may_turn_;  // to the CPU, after waiting long enough
+  std::set<JobId> may_turn_;  // jobs that have waited long enough to move to the CPU
   Arrays arrays_;
-  std::vector<JobId> over_;  // ended, but their followers do not know yet
+  std::vector<JobId> over_;  // ended jobs whose followers must still be informed
   bool following_ = false;
   void remember_key(const Job& job);
-  std::map<std::pair<std::uint32_t, std::string>, JobId> keys_;  // of submissions, by user
+  std::map<std::pair<std::uint32_t, std::string>, JobId> keys_;  // keys of submissions, by user
   JobId next_ = 1;
 };
 

@@ -60,8 +60,8 @@ Status Broker::edit(JobId id, const Changes& changes, Caller caller, Now now) {
   if (job.uid != caller.uid && !caller.admin) return not_yours(job);
   const std::optional<milliseconds> limit =
       changes.time_limit->count() == 0 ? std::nullopt : changes.time_limit;
-  // Other users' expected start times depend on this limit, and jobs may have started because of
-  // it.
+  // A longer limit is refused: other users' expected start times depend on it, and jobs may have
+  // started because of it.
   const bool is_longer = job.time_limit && (!limit || *limit > *job.time_limit);
   if (is_longer && !caller.admin)
     return Error{
@@ -74,7 +74,7 @@ Status Broker::edit(JobId id, const Changes& changes, Caller caller, Now now) {
   return Done{};
 }
 
-/// The job keeps its devices; only its part of them changes.
+/// The job keeps its devices; only its memory or share of them changes.
 Status Broker::resize(Job& job, const Changes& changes, Now now) {
   const std::string number = model::job_number(job);
   if (job.grants.empty() || job.grants.front().memory_bytes == 0)

@@ -24,7 +24,8 @@ constexpr std::array<std::string_view, 10> kChanges{
     "after",         "after_any", "after_not_ok",
     "first",         "swap",      "memory_bytes",
     "share_permille"};
-// Lease sends a job's record, which always has the last five keys of these two.
+// A Lease sends its job's record with these calls. Such a record always has the last five keys of
+// both lists.
 constexpr std::array<std::string_view, 6> kOwners{"owners",  "id",    "uid",
                                                   "request", "state", "submitted"};
 constexpr std::array<std::string_view, 8> kEnd{
@@ -222,7 +223,7 @@ Job parse(const Json& json) {
   return job;
 }
 
-/// The problem without the JSON library's prefix.
+/// The text of the problem without the JSON library's prefix.
 std::string words_of(const Json::exception& problem) {
   constexpr int kNoSuchKey = 403;
   const std::string_view said(problem.what());
@@ -373,7 +374,7 @@ Status check_keys_of(const Json& json, const Keys& known) {
 
 Status check_keys(const Json& json) {
   static const std::set<std::string, std::less<>> of_job{
-      // What clients may ask for.
+      // Keys that clients may set.
       "request", "name", "command", "queued", "priority", "tier", "time_limit_milliseconds",
       "or_cpu_after_milliseconds", "after", "after_any", "after_not_ok", "grace_milliseconds",
       "signal", "signal_before_milliseconds", "on_end", "notify", "requeue", "array", "owners",

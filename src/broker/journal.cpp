@@ -68,7 +68,7 @@ Error unwritable(const std::string& folder, int problem) {
   return unusable(folder, error_words(problem), "ls -ld " + printable(folder));
 }
 
-/// Why SQLite could not open the file, before anything depends on it.
+/// The error for a file that SQLite could not open.
 Error not_opened(const std::string& file, sqlite3* database) {
   const std::string shown = printable(file);
   const std::string why = ::sqlite3_errmsg(database);
@@ -279,7 +279,7 @@ struct Journal::Parts {
     return failed;
   }
 
-  /// The tree is intact, and every record matches its checksum.
+  /// The database's tree is intact, and every record matches its checksum.
   bool is_sound() {
     sqlite3* const of = database.get();
     if (Statement check(of, "PRAGMA quick_check(1)"); check.only_text() != "ok") return false;
@@ -297,7 +297,7 @@ struct Journal::Parts {
     return true;
   }
 
-  /// Call it before writing: a journal of a newer Berth stays unchanged.
+  /// Call it before writing. It refuses the journal of a newer Berth, which must stay unchanged.
   Status check_format() {
     sqlite3* const to = database.get();
     // Exclusive mode: one broker, no shared-memory file, and the lock is taken only once.
@@ -312,7 +312,8 @@ struct Journal::Parts {
                  "berth --version"};
   }
 
-  /// Whether closing moves the WAL into the database. Only safe once the whole WAL could be read.
+  /// Whether closing the database moves the WAL into it. This is only safe if the whole WAL could
+  /// be read.
   void move_wal_at_the_end(bool move) {
     ::sqlite3_db_config(database.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, move ? 0 : 1, nullptr);
   }

@@ -1,6 +1,6 @@
-// Journal: the broker's database, SQLite in WAL mode, opened by one process only. Every change is
-// in the WAL file before it is answered, so it survives kill -9. After sync() it survives a power
-// failure too. One fsync per change would cost more than the rest of an answer.
+// Journal: the broker's SQLite database in WAL mode, opened by only one process. Every change is in
+// the WAL file before it is answered, so it survives kill -9. After sync() it also survives a power
+// failure. An fsync for each change would take longer than all other work for an answer.
 #pragma once
 
 #include <map>

@@ -77,7 +77,7 @@ class WalReader {
     for (std::size_t i = 0; i < end; ++i) {
       const Sum is = sum_of(i, before);
       bool is_good = is == stored_in(i);
-      // Only this frame's stored checksum is wrong if the next frame continues from the right one.
+      // If the next frame's checksum is right, only this frame's stored checksum is damaged.
       if (!is_good && i + 1 < end && sum_of(i + 1, is) == stored_in(i + 1)) is_good = true;
       is_readable = is_readable && is == stored_in(i) && salts_in(i) == salts_;
       if (is_readable) wal_.readable = i + 1;
@@ -179,15 +179,15 @@ class Pages {
     const auto type = static_cast<std::uint8_t>(bytes[head]);
     if (type == kInner || type == kIndexLeaf || type == kIndexInner) return;
     const std::size_t cells = big_endian(bytes, head + 3, 2);
-    // Look beyond the number of cells that the page claims, and at pages that claim not to be
-    // leaves: the damage may be there. The checksum decides what is a row.
+    // Search the whole page, even beyond its number of cells or if it claims not to be a leaf,
+    // because these fields may be damaged. The checksum decides what is a row.
     bool is_damaged = type != kLeaf;
     for (std::size_t i = 0, at = head + 8; at + 2 <= size_ && i < size_ / 8; ++i, at += 2) {
       const std::size_t cell = big_endian(bytes, at, 2);
       const bool is_live = i < cells && type == kLeaf, is_place = cell > at && cell < size_;
       if (!is_live && !is_place) break;
       auto record = is_place ? read_cell(bytes, cell) : std::nullopt;
-      if (!record) record.emplace();  // a row that cannot be read
+      if (!record) record.emplace();  // a row that exists but cannot be read
       record->is_live = is_live;
       is_damaged = is_damaged || (is_live && !record->is_good);
       if (record->is_good || is_live) found.push_back(*std::move(record));
@@ -292,7 +292,7 @@ class Pages {
     };
     row.is_good = fits();
     if (row.is_good || row.kind != "job") return row;
-    // The row's number may be damaged; the record contains it too.
+    // The row's number may be damaged. The record contains it a second time.
     if (const auto job = job_of(row.bytes)) {
       const std::string key_before = std::exchange(row.key, std::to_string(job->id));
       row.is_good = fits();

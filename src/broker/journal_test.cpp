@@ -67,7 +67,7 @@ Journal open(const std::string& path) {
   return *std::move(journal);
 }
 
-/// Changes the file as another program would.
+/// Changes the file from outside, like another program.
 void execute(const std::string& file, const char* sql) {
   sqlite3* database = nullptr;
   REQUIRE(::sqlite3_open(file.c_str(), &database) == SQLITE_OK);
@@ -207,7 +207,7 @@ TEST_CASE("a disk that is full refuses the change and keeps what was confirmed")
       const Job one = job(id);
       const auto written = journal->write({&one});
       if (written) continue;
-      // All earlier jobs are still stored after the failed write.
+      // The failed write has not changed any earlier job.
       const auto jobs = journal->jobs();
       const bool good = written.error().id == "E0908" && jobs && jobs->size() == id - 1 &&
                         !written.error().hint.empty();
@@ -254,7 +254,7 @@ TEST_CASE("kill -9 loses nothing that was confirmed") {
     ::waitpid(child, nullptr, 0);
     const auto jobs = open(folder.path).jobs();
     REQUIRE(jobs);
-    // The last job may be written but not yet confirmed.
+    // The last job may be in the journal although its write was not confirmed.
     REQUIRE(jobs->back().id >= last);
     REQUIRE(jobs->back().id <= last + 1);
     std::uint64_t expected = 1;

@@ -38,7 +38,7 @@ Error cannot(const std::string& file, const std::string& why) {
           "df -h " + shown};
 }
 
-/// Locks the bytes that SQLite's writers lock (from PENDING_BYTE on). Creates a missing file.
+/// Takes the locks that SQLite's writers take (from PENDING_BYTE on). Creates a missing file.
 Result<Descriptor> locked(const std::string& file) {
   Descriptor opened(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!opened) return cannot(file, error_words(errno));
@@ -201,7 +201,7 @@ Result<std::string> set_aside(const std::string& file) {
       std::strftime(when.data(), when.size(), "%Y-%m-%dT%H-%M-%S", &utc) == 0)
     return cannot(file, error_words(EINVAL));
   std::string folder = file.substr(0, file.rfind('/')) + "/damaged-" + when.data();
-  // A second journal of the same second must not be mistaken for the first.
+  // If two journals are damaged within one second, each needs its own folder.
   const std::string first = folder;
   for (int number = 2; ::mkdir(folder.c_str(), 0700) != 0; ++number) {
     if (errno != EEXIST || number > 1000) return cannot(file, error_words(errno));
@@ -248,11 +248,13 @@ Result<Salvage> salvage_journal(const std::string& file, const std::string& copi
   const Files files = read_files(file);
   Collection records;
   // All frames together have the newest version of each record. If that version is damaged, an
-  // older one is better than none: skip the damaged frames, or stop at the first.
+  // older one is better than none. So also try without the damaged frames, and only up to the first
+  // one.
   for (const auto& [which, is_newest] :
        {std::pair(Frames::kAll, true), {Frames::kGood, false}, {Frames::kReadable, false}}) {
     const std::string image = with_frames(files.database, files.wal_bytes, files.wal, which);
-    // A database has no format before its first transaction, and SQLite's reading may stop there.
+    // A database has no format before its first transaction. SQLite's view of the WAL may end
+    // before that.
     if (is_of_another_format(image, format)) {
       if (which == Frames::kAll) return cannot(file, text("it is of another format"));
       continue;

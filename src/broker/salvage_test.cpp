@@ -246,7 +246,7 @@ TEST_CASE("a lost journal comes back from its newest copy, whose jobs count as o
     CHECK(journal->salvaged()->stale == std::vector<JobId>{1});
     CHECK(journal->jobs()->size() == 1);
   }
-  // The next one is sound.
+  // The repaired journal needs no salvage.
   CHECK_FALSE(Journal::open(folder.path)->salvaged());
 }
 

@@ -11,7 +11,8 @@ struct sqlite3_stmt;
 
 namespace berth::broker {
 
-/// Kept as long as the journal is open: preparing a statement costs more than reading a row.
+/// A prepared statement. It lives as long as the journal is open, because preparing one costs more
+/// than reading a row.
 class Statement {
  public:
   Statement() = default;

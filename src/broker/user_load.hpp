@@ -1,5 +1,5 @@
-// UserLoad: how much of the broker's memory each user's unfinished jobs take. All users share that
-// memory, so each has a limit.
+// UserLoad: how much of the broker's memory the unfinished jobs of each user take. All users share
+// this memory, so there is a limit for each user.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class UserLoad {
 
  private:
   struct Load {
-    std::size_t jobs = 0, bytes = 0;  // bytes: of names and arguments
+    std::size_t jobs = 0, bytes = 0;  // bytes of names and arguments
   };
   std::map<std::uint32_t, Load> of_;
 };
