@@ -1,5 +1,5 @@
-// Data by address: a growing hash table in its own memory. So a library inside another program does
-// not call the program's allocator or depend on its initialisation order. Not thread-safe: the
+// A hash table with addresses as keys, which grows in its own memory. So a library inside another
+// program does not depend on that program's allocator or initialisation order. Not thread-safe: the
 // owner locks it.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Encodes bytes between our own processes over a pipe: fixed-width little-endian numbers and
-// length-prefixed text. The reader does not trust its input, because the writer has a vendor's
-// driver inside it: reading out of bounds sets failed() and yields zeros.
+// Encodes data between Berth's own processes over a pipe: little-endian numbers of fixed width, and
+// text with its length. The reader does not trust its input, because a vendor's driver runs in the
+// writer. A read out of bounds sets failed() and returns zeros.
 #pragma once
 
 #include <cstdint>

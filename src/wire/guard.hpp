@@ -1,7 +1,7 @@
 // The files that a guarded job and `berth run` share (docs/guard.md), in a folder that only the
-// user may enter. The guard maps `limits` read-only; in `usage`, each process of the job writes to
+// user may enter. The guard maps `limits` read-only. In `usage`, each process of the job writes to
 // its own place. There are no locks, because a process may die at any instruction. Sums only
-// include living processes, so a dead process's usage disappears by itself.
+// include living processes, so the usage of a dead process no longer counts.
 #pragma once
 
 #include <cstddef>
@@ -135,8 +135,8 @@ inline Process* take_place(Usage& usage, std::int64_t pid) {
   for (int turn = 0; turn < 2; ++turn) {
     for (std::uint32_t i = 0; i < kMaxProcesses; ++i) {
       Process& process = usage.process[i];
-      // First use only places that are still free, so that reports keep the counters of dead
-      // processes.
+      // First use only free places, so that reports keep the counters of dead processes as long as
+      // possible.
       std::uint32_t state = turn == 0 ? kFree : kDead;
       if (__atomic_load_n(&process.state, __ATOMIC_ACQUIRE) != state) continue;
       raise_count(usage.places, i + 1);
@@ -174,7 +174,7 @@ inline Answer charge(Usage& usage, Counters& own, std::uint32_t device, std::uin
     }
     take_word(own.used, bytes);
     take_word(own.asked, bytes);
-    // Whether it would fit without the other processes' pending requests.
+    // Whether it would fit if the pending requests of other processes were refused.
     const bool blocked = sum.used - (sum.asked < sum.used ? sum.asked : sum.used) + bytes <= limit;
     if (turn == 0) bury_the_dead(usage);
     if (turn > 0 && (!blocked || turn > 200)) return Answer::kOverQuota;

@@ -1,6 +1,6 @@
-// What the processes of a simulation share about its CUDA devices (BERTH_SIM_DIR/cuda): who uses
-// how much memory on which device, and one engine per device that processes share. A single lock
-// protects it; the kernel releases the lock if its holder dies.
+// State that the processes of a simulation share about its CUDA devices (BERTH_SIM_DIR/cuda): how
+// much memory each process uses on each device, and the work on each device. One lock protects it;
+// the kernel releases the lock if its holder dies.
 #pragma once
 
 #include <errno.h>
@@ -17,7 +17,7 @@ inline constexpr std::uint64_t kCudaMagic = 0x4144554348545242;  // "BRTHCUDA"
 inline constexpr std::uint32_t kCudaVersion = 1, kCudaDevices = 16, kCudaProcesses = 512,
                                kCudaMarks = 256;
 
-/// A position in a queue whose completion time is wanted.
+/// A position in a queue, to find out when the work before it is done.
 struct CudaMark {
   std::uint64_t at;    // work before it, in nanoseconds since the queue began
   std::uint64_t when;  // CLOCK_MONOTONIC in nanoseconds; 0: not yet
@@ -141,7 +141,7 @@ inline void complete(CudaQueue& queue, std::uint64_t work, std::uint64_t since, 
   }
 }
 
-/// All processes with work get equal shares of the engine's time, as with turns of a few
+/// All processes with work get equal shares of the device's time, as if they took turns of a few
 /// milliseconds.
 inline void work_until(CudaShared& shared, std::uint32_t device, std::uint64_t now) {
   CudaDevice& engine = shared.device[device];

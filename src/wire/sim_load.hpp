@@ -61,7 +61,7 @@ class Moment {
     return utilization_at(mean_load(false), sampled(time_));
   }
   [[nodiscard]] std::uint32_t memory_utilization() const { return utilization() * 55 / 100; }
-  /// The part of one process.
+  /// The utilization that this process causes, in percent.
   [[nodiscard]] std::uint32_t share_of(const Process& process) const {
     const std::uint32_t sum = activity(false);
     return sum == 0 ? 0 : utilization() * process.activity / sum;

@@ -72,10 +72,10 @@ enum FaultKind : std::uint32_t {
 };
 /// Special values of Fault::value for kRemap, besides a count.
 inline constexpr std::uint64_t kRemapPending = ~std::uint64_t{0}, kRemapFailed = ~std::uint64_t{1};
-/// Fault::value of kHung: identity and look-ups hang as well.
+/// Fault::value of kHung: the functions that identify and find devices hang, too.
 inline constexpr std::uint64_t kHungAll = 1;
-/// Fault::value of kNoPermission: only the memory of whole devices, as for a container with a MIG
-/// GPU.
+/// Fault::value of kNoPermission: only the memory of whole devices is readable, as in a container
+/// with a MIG GPU.
 inline constexpr std::uint64_t kNoPermissionMemory = 1;
 
 struct Device {

@@ -1,6 +1,6 @@
-// Takes turns on one device: a file shared by a user's guarded jobs. A process holds the device for
-// a quantum, works alone, waits until its work is done, and hands over to the process with the
-// least time per weight. A holder that dies or idles loses its turn.
+// Processes take turns on one device, through a file that a user's guarded jobs share. A process
+// holds the device for a quantum. Then it waits until its work is done, and hands over to the
+// process with the least time per weight. A holder that dies or idles loses its turn.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Place {
   std::uint64_t weight;      // permille
   std::uint64_t had;         // nanoseconds of device time, times 1000 / weight
   std::uint64_t busy_until;  // when the work it sent will probably be done
-  std::uint64_t sent;        // number of calls; if it changes, the process is not idle
+  std::uint64_t sent;        // counts calls; a process whose count changes is not idle
   std::uint64_t unused;
 };
 static_assert(sizeof(Place) == 64);
