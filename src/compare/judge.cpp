@@ -14,7 +14,7 @@ using model::Spread;
 
 constexpr double kAlike = 0.02;
 constexpr double kAlikeIfRunOnce = 0.10;
-constexpr double kAlikeSeconds = 0.01;  // as much as the start of a process varies
+constexpr double kAlikeSeconds = 0.01;  // the usual variation of a process start
 
 std::optional<Spread> spread_of_known(const std::vector<RunFigures>& runs,
                                       std::optional<double> RunFigures::*value) {
@@ -44,7 +44,7 @@ bool has_lower_median(const SettingResult& one, const SettingResult& other) {
   return one.wall_seconds->median < other.wall_seconds->median;
 }
 
-/// What it needs, for an order from least to most.
+/// Sort key: settings that need less come first.
 auto need_of(const SettingResult& result) {
   const auto used = result.runs.front().threads;
   return std::tuple(result.setting.gpus, result.setting.threads.value_or(used.value_or(0)),

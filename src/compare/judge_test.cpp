@@ -88,10 +88,10 @@ TEST_CASE("whether the GPU is worth it") {
   CHECK(verdict(result(0, {}, {8, 8.2}), result(1, {}, {8.1, 8}, "seen")) == Verdict::kSame);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {8, 8}, "not_seen")) == Verdict::kUnused);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {9, 9}, "not_seen")) == Verdict::kUnused);
-  // Its use was missed.
+  // It is faster, so the GPU was used although no snapshot saw it.
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {2, 2}, "not_seen")) == Verdict::kFaster);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {2, 2})) == Verdict::kFaster);
-  // The best of each kind count.
+  // The fastest CPU setting is compared with the fastest GPU setting.
   const auto both = judged({result(0, 1, {8}), result(0, 4, {3}), result(1, {}, {2}, "seen")});
   CHECK(both.gpu_worth->cpu == 1);
   CHECK(both.gpu_worth->gpu == 2);

@@ -202,7 +202,7 @@ Result<Output> parse_array(std::string_view bytes) {
   return out;
 }
 
-/// Of two reals; 0: close enough.
+/// The relative difference of two real numbers; 0 if it is within the tolerance.
 double relative_gap(const Token& one, const Token& other, Tolerance tolerance) {
   if (std::isnan(one.value) && std::isnan(other.value)) return 0;
   if (one.value == other.value) return 0;
@@ -211,13 +211,13 @@ double relative_gap(const Token& one, const Token& other, Tolerance tolerance) {
   if (!std::isfinite(gap)) return std::numeric_limits<double>::infinity();
   // A printed number was rounded to its last place.
   const double place = std::max(one.last_place, other.last_place);
-  constexpr double kSlack = 1 + 1e-9;  // of decimal places in binary
+  constexpr double kSlack = 1 + 1e-9;  // because decimal fractions are not exact in binary
   if (gap <= tolerance.absolute + tolerance.relative * size) return 0;
   if (gap <= place * kSlack) return 0;
   return gap / size;
 }
 
-/// nullopt: not comparable as numbers.
+/// As relative_gap(); nullopt if the tokens cannot be compared as numbers.
 std::optional<double> gap_of(const Token& one, const Token& other, Tolerance tolerance) {
   if (one.kind == Kind::kWord || other.kind == Kind::kWord) {
     if (one.kind == other.kind && one.text == other.text) return 0;

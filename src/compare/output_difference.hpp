@@ -19,8 +19,8 @@ struct Tolerance {
   double absolute = 1e-8;
 };
 
-/// A number ("1e-3"), or a type whose rounding is meant: float64, float32, tf32, float16, bfloat16.
-/// nullopt if it is neither.
+/// Parses a number ("1e-3") or a type whose rounding gives the tolerance: float64, float32, tf32,
+/// float16, bfloat16. nullopt if it is neither.
 [[nodiscard]] std::optional<Tolerance> parse_tolerance(std::string_view given);
 
 /// One number or word of an output.
@@ -28,7 +28,7 @@ struct Token {
   enum class Kind { kWord, kInteger, kReal } kind = Kind::kWord;
   std::string text;
   double value = 0;
-  double last_place = 0;  // of a printed real number: 0.25 → 0.01
+  double last_place = 0;  // of a printed real number, such as 0.01 for 0.25
   std::size_t line = 0;   // from 1; of an array: index of the element
 };
 using Output = std::vector<Token>;
@@ -38,7 +38,7 @@ using Output = std::vector<Token>;
 [[nodiscard]] Result<Output> parse_output(std::string_view bytes,
                                           const std::vector<std::string>& lines);
 
-/// nullopt: they agree. Places in `ignored` are not compared.
+/// The first difference; nullopt: they agree. Places in `ignored` are not compared.
 [[nodiscard]] std::optional<model::OutputDifference> difference_of(
     const Output& expected, const Output& found, Tolerance tolerance,
     const std::vector<bool>& ignored = {});
@@ -62,7 +62,7 @@ class OutputSeries {
   bool stable_ = true;
 };
 
-/// The outputs of one setting beside those of the reference.
+/// Compares the outputs of a setting with those of the reference.
 [[nodiscard]] model::OutputCheck check_output(const OutputSeries& reference,
                                               const OutputSeries& series, Tolerance tolerance);
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-// berth_embed() chose these names.
+// berth_embed() (CMake) defines these names.
 extern "C" {
 extern const char berth_compare_presets[];
 extern const char berth_compare_presets_end[];

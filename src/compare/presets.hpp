@@ -11,7 +11,7 @@ namespace berth::compare {
 struct Preset {
   std::string name;
   std::string says;       // what it changes; msgid
-  std::string statement;  // Python, after `import torch`; "" none
+  std::string statement;  // Python to run after `import torch`; "": none
   std::vector<std::pair<std::string, std::string>> variables;
 };
 

@@ -10,14 +10,14 @@
 
 namespace berth::compare {
 
-/// What a setting has besides its devices: a preset, or variables.
+/// What a setting changes besides its devices: a preset, or variables.
 struct Change {
   std::string preset;
   std::vector<std::pair<std::string, std::string>> variables;
   std::string statement;
 };
 
-/// What was asked for.
+/// What the user wants to compare.
 struct Wish {
   bool cpu = false;
   std::vector<int> gpus;
@@ -28,17 +28,17 @@ struct Wish {
   [[nodiscard]] bool wants_gpu() const { return !gpus.empty() || names_no_device(); }
 };
 
-/// What can be run here.
+/// What this machine can run.
 struct Machine {
   bool has_gpu = false;
   int threads = 1;  // of a job on the CPU
 };
 
-/// 8 → 2, 4, 8; 2 → 1, 2.
+/// The thread counts to compare, such as 2, 4, 8 for 8, and 1, 2 for 2.
 [[nodiscard]] std::vector<int> thread_counts(int most);
 
-/// In the order in which they run. A wish without devices: the CPU and one GPU. Instead of a GPU
-/// that the machine does not have: the CPU with several numbers of threads.
+/// The settings, in the order in which they run. Without devices in the wish, they are the CPU and
+/// one GPU. If the machine has no GPU, the CPU with several numbers of threads replaces it.
 [[nodiscard]] std::vector<model::RunSetting> settings_of(const Wish& wish, const Machine& machine);
 
 }  // namespace berth::compare

@@ -26,7 +26,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 
-// berth_embed() chose these names.
+// berth_embed() (CMake) defines these names.
 extern "C" {
 extern const char berth_compare_after_torch[];
 extern const char berth_compare_after_torch_end[];
@@ -66,7 +66,7 @@ std::optional<T> known(const Json& object, const char* key) {
   return json_value<T>(*found);
 }
 
-/// The sum over the devices; nullopt if it is unknown of one of them.
+/// The sum over all devices; nullopt if one of the values is unknown.
 std::optional<double> sum_of(const Json& devices, const char* key) {
   if (devices.empty()) return std::nullopt;
   double sum = 0;
@@ -139,7 +139,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return out;
 }
 
-/// A `berth run` and its two streams.
+/// One process of `berth run`, with its standard output and standard error.
 class Run {
  public:
   Run(std::vector<std::string> options, const RunSetting& setting,
@@ -173,7 +173,7 @@ class Run {
     return Done{};
   }
 
-  /// Until it has ended. Returns its wait status.
+  /// Waits until the process has ended. Returns its wait status.
   int finish(Trial& trial, const HeldSignals& signals) {
     const Descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
     bool over = false;
@@ -194,14 +194,14 @@ class Run {
     return status;
   }
 
-  /// Of the signals that were passed on; 0: none.
+  /// The signal that was passed on; 0: none.
   [[nodiscard]] int told_to_end() const { return told_to_end_; }
 
  private:
   [[noreturn]] static void become(const std::vector<char*>& words,
                                   const std::vector<char*>& environment, pid_t parent, int out,
                                   int err) {
-    // `berth run` ends its whole job when it dies, so nothing stays if we are killed.
+    // If this process is killed, `berth run` dies too and ends its whole job.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(kOwnFailure);
     const int empty = ::open("/dev/null", O_RDONLY);
@@ -214,7 +214,7 @@ class Run {
     ::_exit(kOwnFailure);
   }
 
-  /// Those of the terminal have reached the run already.
+  /// Signals from the terminal have already reached the run, so only others are passed on.
   void pass_on(const HeldSignals& signals) {
     signalfd_siginfo info{};
     if (::read(signals.descriptor(), &info, sizeof info) != static_cast<ssize_t>(sizeof info))
@@ -223,7 +223,7 @@ class Run {
     if (info.ssi_code != SI_KERNEL) ::kill(pid_, told_to_end_);
   }
 
-  /// What has come so far. A closed stream is not polled again.
+  /// Reads the output that has arrived. A closed stream is not polled again.
   void take(Trial& trial) {
     std::array<char, 65536> part{};
     const auto read_all = [&part](Descriptor& from, const auto& keep) {
@@ -255,7 +255,8 @@ class Run {
   int told_to_end_ = 0;
 };
 
-/// Starts it and waits for its end. Does not return if a signal told us to end.
+/// Starts the run and waits until it ends. Does not return if this process was told to end by a
+/// signal.
 Result<int> run_to_end(Run& run, Trial& trial, const HeldSignals& signals) {
   if (auto started = run.start(); !started) return std::move(started).error();
   const int status = run.finish(trial, signals);

@@ -13,12 +13,12 @@
 
 namespace berth::compare {
 
-/// The output that is kept for a comparison, and the last words that are kept of standard error.
+/// How many bytes are kept of the output, for a comparison, and of the end of standard error.
 inline constexpr std::size_t kMostOutput = 4U << 20;
 inline constexpr std::size_t kMostLastWords = 4096;
 
 struct Trial {
-  int exit_code = 0;                         // of `berth run`, so that of the command
+  int exit_code = 0;                         // the command's exit code, as `berth run` passes it on
   std::optional<model::RunFigures> figures;  // nullopt: the command did not run
   std::optional<Error> refusal;              // why it did not
   std::string output;                        // its beginning, at most kMostOutput
@@ -26,10 +26,11 @@ struct Trial {
   std::string last_words;  // the end of its standard error
 };
 
-/// From the JSON report of `berth run`, or the error in its place. E0541: neither.
+/// Reads the JSON report of `berth run`, or the error that it printed instead. Fails with E0541 if
+/// it is neither.
 [[nodiscard]] Result<Trial> read_report(std::string_view json);
 
-/// Blocks SIGINT, SIGTERM and SIGHUP as long as it lives, so that a trial can pass them on.
+/// Blocks SIGINT, SIGTERM and SIGHUP during its lifetime, so that a trial can pass them on.
 class HeldSignals {
  public:
   HeldSignals();
@@ -42,10 +43,10 @@ class HeldSignals {
   int descriptor_ = -1;
 };
 
-/// A folder for PYTHONPATH, with a module that runs a setting's statement after `import torch`.
+/// A folder for PYTHONPATH. Its module runs a setting's statement after `import torch`.
 class StatementFolder {
  public:
-  /// E0540.
+  /// Fails with E0540.
   [[nodiscard]] static Result<StatementFolder> make();
   StatementFolder(StatementFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   StatementFolder& operator=(StatementFolder&&) = delete;
@@ -59,16 +60,15 @@ class StatementFolder {
   std::string path_;
 };
 
-/// E0544: larger than kMostOutput.
+/// E0544: the output is larger than kMostOutput.
 [[nodiscard]] Error too_large();
 
-/// A file that the program writes.
+/// A result file that the program writes.
 class ResultFile {
  public:
-  /// Remembers the state before a run.
+  /// Records the file's state before a run.
   explicit ResultFile(std::string path);
-  /// nullopt: the run did not write it. E0544. E0110, E0111: it
-  /// cannot be read.
+  /// nullopt: the run did not write the file. Fails with E0544, E0110 or E0111 (it cannot be read).
   [[nodiscard]] Result<std::optional<std::string>> read_if_written() const;
 
  private:
@@ -82,15 +82,14 @@ class ResultFile {
   Stamp before_;
 };
 
-/// Standard input is empty. If this process dies, the run
-/// ends too. After a signal the run is ended, and this process dies of the same signal.
-/// `folder` is needed for a setting with a statement.
-/// Fails with E0540 (the run cannot be started) and E0541.
+/// Runs the program once, with empty standard input. If this process dies, the run ends too. If a
+/// signal arrives, the run ends and this process dies of the same signal. `folder` is needed for a
+/// setting with a statement. Fails with E0540 (the run cannot be started) and E0541.
 [[nodiscard]] Result<Trial> run_once(const model::RunSetting& setting,
                                      const std::vector<std::string>& command,
                                      const StatementFolder* folder, const HeldSignals& signals);
 
-/// What `berth run --dry-run` says: the number of threads, or why it cannot run here.
+/// The number of threads according to `berth run --dry-run`, or why the setting cannot run here.
 [[nodiscard]] Result<int> threads_if_possible(const model::RunSetting& setting,
                                               const std::vector<std::string>& command,
                                               const HeldSignals& signals);
