@@ -1,5 +1,5 @@
 // The part of the CUDA driver's ABI that the simulated driver and the guard use, written by hand.
-// Source: cuda.h of CUDA 13.5. Includes only freestanding headers.
+// Source: cuda.h of CUDA 13.5. It includes only headers of a freestanding implementation.
 #pragma once
 
 #include <cstddef>
