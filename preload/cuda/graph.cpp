@@ -1,6 +1,6 @@
-// Memory of graphs. The driver takes it when a graph is launched or uploaded and keeps it for the
+// Memory of graphs. The driver takes it when a graph is launched or uploaded, and keeps it for the
 // process's other graphs. So the guard counts what the driver has reserved for graphs. Before a
-// launch, it charges what the launch may add at most; after it, the driver says what it took.
+// launch, it charges the most that the launch may add. Afterwards the driver reports what it took.
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -129,7 +129,7 @@ void recount_all() {
     if (g_charged[device] > 0) recount(device);
 }
 
-/// What a launch may add: the part that does not fit into what the driver keeps.
+/// The most memory that a launch may add: what does not fit into the driver's reserve.
 std::uint64_t most_added(CUdevice device, const Needs& needs) {
   const std::uint64_t reserved = ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT),
                       used = ask(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT),
@@ -152,12 +152,13 @@ bool charge_for(CUdevice device, const Needs& needs) {
   return false;
 }
 
-/// Memory of graphs was freed. Which graph's is not known, so none counts as live.
+/// Memory of an unknown graph was freed, so no graph counts as live.
 void end_all_lives() {
   g_graphs.for_each([](std::uint64_t, Needs& needs) { needs.live = false; });
 }
 
-/// Calls the driver with the memory charged that the call may take. Call it with the lock held.
+/// Charges the memory that the call may take, and then calls the driver. Call it with the lock
+/// held.
 template <typename Call>
 CUresult take_memory(Needs needs, Call&& call) {
   bool granted = true;

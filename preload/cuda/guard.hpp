@@ -59,7 +59,7 @@ struct Here {
 /// begin_work().
 [[nodiscard]] int begin_work(CUstream stream);
 void end_work(int at, bool sent, bool is_copy);
-/// Addresses of contexts may have been reused.
+/// Call it when a context was destroyed: its address may be reused.
 void forget_contexts();
 /// In a child after fork(): turns, memory and graphs belong to the parent.
 void forget_turns();
@@ -71,12 +71,11 @@ void forget_graphs();
 [[nodiscard]] inline CUstream per_thread(CUstream stream) {
   return stream == nullptr ? reinterpret_cast<CUstream>(2) : stream;
 }
-/// Graphs may have lost memory: their contexts or addresses were freed.
+/// Call it when graphs may have lost memory, because their contexts or addresses were freed.
 void recount_graphs();
 void tell_refused(int place, std::uint64_t bytes);
 void tell_device_full(int place, std::uint64_t bytes);
-/// Called around a call in which the program waits for its work: another job may take the device
-/// after that.
+/// Surround a call in which the program waits for its work. Then another job may take the device.
 void begin_wait();
 void end_wait();
 

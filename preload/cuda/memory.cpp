@@ -1,5 +1,6 @@
-// Device memory is charged before the driver is asked, and given back if the driver refuses or
-// frees it. The driver gets unknown addresses and handles unchanged.
+// Device memory is charged before the driver is called. The charge is returned if the driver
+// refuses or frees the memory. Addresses and handles that are unknown here are passed on to the
+// driver unchanged.
 #include <pthread.h>
 #include <string.h>
 
@@ -50,7 +51,7 @@ wire::Counters& counters(int place) {
   return region()->process->device[place];
 }
 
-/// One allocation in progress: charged first, given back if it fails.
+/// One allocation in progress: it is charged first, and the charge is returned if it fails.
 class Charge {
  public:
   Charge(CUdevice device, CUcontext context, std::uint64_t bytes)
@@ -77,7 +78,8 @@ class Charge {
     g_held.put(key_of(*address), {bytes_, place_, 1, context_});
     return result;
   }
-  /// The driver took more or less than expected.
+  /// Corrects the charge if the driver took more or less than expected. False: the quota refuses
+  /// the difference.
   [[nodiscard]] bool correct(std::uint64_t bytes) {
     if (place_ < 0 || bytes == bytes_) return true;
     if (bytes < bytes_) {
@@ -386,7 +388,7 @@ CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
   g_mapped.put(address, {handle, bytes});
   return result;
 }
-/// One call may remove several mappings that follow each other.
+/// One call may remove several adjacent mappings.
 CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   NEED_REAL(cuMemUnmap);
   const CUresult result = real::cuMemUnmap(address, bytes);

@@ -261,8 +261,8 @@ bool may_be_taken(const turns::Turns& shared, std::uint32_t holder, std::uint64_
          now >= seen.since + kIdle;
 }
 
-/// Returns the length of the turn: short if taken from a holder that only paused, because it may
-/// want the device back.
+/// Waits, then returns the length of the turn. It is short if the turn was taken from a holder that
+/// only paused, which may want the device back.
 std::uint64_t wait_for_turn(Gate& gate) {
   std::uint64_t quantum = kQuantum;
   turns::Turns& shared = *gate.shared;
@@ -338,7 +338,7 @@ void begin_counting(Gate& gate, CUstream stream) {
   gate.open = driver().event_record(gate.base, stream) == CUDA_SUCCESS;
 }
 
-/// The work that the program waited for is done; the pause since then is not counted.
+/// The program's work is done. The pause since then is not counted as device time.
 void close_pause(Gate& gate, int at, CUstream stream) {
   gate.tailed = false;
   if (driver().event_query == nullptr || driver().event_query(gate.tail) != CUDA_SUCCESS) return;
@@ -346,8 +346,8 @@ void close_pause(Gate& gate, int at, CUstream stream) {
   begin_counting(gate, stream);
 }
 
-/// Looks at the clock: decides whether our turn continues, and how many calls may be sent before
-/// the next look.
+/// Reads the clock. Decides whether our turn continues, and how many calls may be sent until the
+/// next check.
 void pass_slowly(Gate& gate, int at, CUstream stream) {
   const Locked lock;
   if (!begin_gate(gate, at) || is_captured(stream)) return;
