@@ -90,9 +90,9 @@ void drop_range(std::uint64_t address, std::uint64_t bytes);
 /// The same, and removes the record.
 [[nodiscard]] bool forget_memory(std::uint64_t address, Kind kind, Allocation& found);
 void forget_all_of_graphs(CUdevice device);
-/// Memory that a graph allocated: false if the address is none.
+/// Frees memory that a graph allocated; false if the address is not such memory.
 [[nodiscard]] bool free_graph_memory(std::uint64_t address);
-/// The device's primary context is gone, and all memory of its graphs.
+/// Drops all memory of the device's graphs, because its primary context is gone.
 void drop_graph_memory(CUdevice device);
 /// Calls that a stream captures become nodes of its graph.
 [[nodiscard]] CUresult capture_allocation(CUgraph graph, CUdeviceptr* out, std::size_t bytes,

@@ -1,6 +1,6 @@
-// Graphs of the simulated CUDA driver. A graph is a sum of time, which a launch sends to the
-// device, and a list of nodes. Memory of its allocation nodes is taken at launch, in pages. What is
-// freed stays reserved for other graphs until cuDeviceGraphMemTrim.
+// Graphs of the simulated CUDA driver. A graph has a total duration, which a launch sends to the
+// device as work, and a list of nodes. Memory of its allocation nodes is taken at launch, in pages.
+// Freed memory stays reserved for other graphs until cuDeviceGraphMemTrim.
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -18,12 +18,12 @@ struct CUgraph_st {
   std::uint64_t nanoseconds;
   std::size_t nodes;
   CUgraphNode first, last;
-  std::uint32_t uses;  // the graph and what was made of it
+  std::uint32_t uses;  // references by the graph itself and by its executables
 };
 struct CUgraphExec_st {
   CUgraph graph;
   std::uint64_t nanoseconds;
-  std::size_t nodes;  // the graph may get more later
+  std::size_t nodes;  // at instantiation; the graph may get more later
   unsigned long long flags;
 };
 

@@ -370,7 +370,7 @@ CUDA(cuMemMap)
              ? CUDA_SUCCESS
              : CUDA_ERROR_OUT_OF_MEMORY;
 }
-/// One call may remove several mappings that follow each other.
+/// One call may remove several adjacent mappings.
 CUDA(cuMemUnmap)(CUdeviceptr address, std::size_t bytes) {
   NEED_DRIVER();
   for (CUdeviceptr at = address; at == address || at < address + bytes;) {
