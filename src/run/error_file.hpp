@@ -11,14 +11,14 @@ namespace berth::run {
 
 struct ErrorFile {
   std::string message;               // "ValueError: no data"
-  std::string traceback;             // Python's; "" none
+  std::string traceback;             // Python's traceback; "": none
   std::optional<std::int64_t> when;  // seconds since 1970
 };
 
 /// nullopt if it is empty or not in PyTorch's form. Its message may be an object or a text.
 [[nodiscard]] std::optional<ErrorFile> parse_error_file(std::string_view json);
-/// The same file with the exit code of the rank, as torchrun passes it on. From `error` if the rank
-/// wrote none.
+/// The same file with the exit code of the rank added, as torchrun does. Uses `error` if the rank
+/// wrote no file.
 [[nodiscard]] std::string error_file_text(std::string_view json, const ErrorFile& error,
                                           int exit_code);
 

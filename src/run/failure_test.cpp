@@ -69,7 +69,7 @@ TEST_CASE("real and lookalike texts of frameworks are classified") {
   const Json corpus = Json::parse(file);
   REQUIRE(corpus.at("oom").size() > 50);
   for (const Json& one : corpus.at("oom")) {
-    // Of these the exception's number decides, which is not in what Python prints.
+    // These are recognised by the exception's error code, which Python does not print.
     if (one.contains("code") || one.contains("errno")) continue;
     INFO(one.dump());
     CHECK(ended(output_of(one)).kind == TryClass::kOutOfMemory);

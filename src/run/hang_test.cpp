@@ -71,10 +71,10 @@ TEST_CASE("a busy rank that lets the others wait is slow, not hung") {
   CHECK(berth::model::hang_sentence(*slow).find("rank 1 is busy at train.py:7 in step") !=
         std::string::npos);
   spins.stack.clear();
-  CHECK_FALSE(find_slow_ranks({waits, spins}));  // where it is, is not known
+  CHECK_FALSE(find_slow_ranks({waits, spins}));  // without its stack, the reason is unknown
   RankState idles{2, false, stack("", 40), ""};
   spins.stack = stack("", 7);
-  CHECK_FALSE(find_slow_ranks({waits, spins, idles}));  // it waits for nobody
+  CHECK_FALSE(find_slow_ranks({waits, spins, idles}));  // the idle rank waits for no other rank
   CHECK_FALSE(find_slow_ranks({spins}));
 }
 

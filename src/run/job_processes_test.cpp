@@ -60,7 +60,7 @@ TEST_CASE("the job's processes are those below its root, however listed") {
   const FakeProc proc;
   proc.process(30, 10, 5, 1, "0-1 r 0 0 0 /a.so\n");
   proc.process(10, 1, 100, 1, "0-1 r 0 0 0 /root.so\n");
-  proc.process(20, 30, 7, 1, "0-1 r 0 0 0 /b.so\n");  // its parent has the larger number
+  proc.process(20, 30, 7, 1, "0-1 r 0 0 0 /b.so\n");  // its parent has a larger pid
   proc.process(40, 1, 1000, 1, "0-1 r 0 0 0 /stranger.so\n");
   JobProcesses job(10, proc.path());
   const auto now = JobProcesses::Clock::now();
@@ -102,7 +102,7 @@ TEST_CASE("a real child is seen with what it has loaded") {
   job.look(JobProcesses::Clock::now());
   CHECK(job.contains(child));
   CHECK(job.peak_memory_bytes() > 0);
-  CHECK_FALSE(job.gpu_files().files.empty());  // libc at least
+  CHECK_FALSE(job.gpu_files().files.empty());  // at least libc is mapped
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   job.look(JobProcesses::Clock::now());
@@ -139,7 +139,7 @@ TEST_CASE("pages that forked children share count once, and one process is as la
   CHECK(job.peak_memory_bytes() == 120 * kPage);
   CHECK(job.peak_is_pss());
   proc.end(25);
-  // One that may not be looked into counts whole, and the sum is no PSS any more.
+  // A process that may not be inspected counts with its RSS. Then the sum is no longer PSS.
   proc.process(24, 20, 50, 1, "");
   job.look(now + std::chrono::seconds(2));
   CHECK(job.peak_memory_bytes() == 170 * kPage);

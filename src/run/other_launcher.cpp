@@ -141,7 +141,8 @@ Reading read_options(const std::string& launcher, const Words& command, std::siz
     const auto equals = word.find('=');
     const KnownOption* known = find_option(launcher, word.substr(0, equals));
     if (known == nullptr) {
-      // Whether the next word is its value is not known, so neither is where the program begins.
+      // It is unknown whether the next word is this option's value. So it is also unknown where the
+      // program begins.
       reading.is_whole = false;
       if (equals == std::string::npos) return reading;
       continue;

@@ -101,8 +101,8 @@ void set_numbers(RankSpec& rank, std::size_t number, std::size_t count, const Ra
   rank.variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
 }
 
-/// jax.distributed.initialize() takes its devices from there. Otherwise each rank would use all
-/// that it sees.
+/// Sets the variable from which jax.distributed.initialize() takes the devices. Otherwise each rank
+/// would use all that it sees.
 void set_devices_of_jax(RankSpec& rank, std::size_t number, std::size_t each) {
   std::string own = std::to_string(number);
   if (each > 1) {

@@ -190,7 +190,7 @@ std::map<pid_t, std::string> ask_for_stacks(const std::string& folder,
                                             const std::vector<pid_t>& processes) {
   constexpr auto kPatience = std::chrono::milliseconds(1'000);
   constexpr auto kQuiet =
-      std::chrono::milliseconds(40);  // after this pause it has written everything
+      std::chrono::milliseconds(40);  // without new output this long, it is complete
   std::map<pid_t, std::string> answers;
   std::vector<Question> questions;
   for (const pid_t pid : processes) {

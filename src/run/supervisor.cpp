@@ -55,7 +55,7 @@ constexpr milliseconds kUnkillable(5'000);     // after SIGKILL
 constexpr milliseconds kLook(1'000);           // between two checks of the ranks' activity
 constexpr milliseconds kHangSeen(10'000);      // without any activity: inspect the ranks' stacks
 constexpr std::size_t kMostWaiting = 1 << 20;  // bytes buffered for a terminal that does not read
-constexpr milliseconds kSlowSeen(20'000);      // a busy rank lets the others wait so long
+constexpr milliseconds kSlowSeen(20'000);  // other ranks are idle this long: a busy rank is slow
 constexpr std::size_t kLinesKept = 8;
 constexpr std::size_t kErrorBytes = 1 << 20;
 
@@ -327,7 +327,7 @@ class Supervisor {
     rank.log.reset();
   }
 
-  /// In the folder of the logs it stays there, as torchrun's does.
+  /// In the log folder, the error file stays after the job, as torchrun's does.
   void choose_error_file(Rank& rank) {
     if (!plan_.has_ranks || (plan_.log_folder.empty() && stack_folder_.empty())) return;
     rank.error_path = plan_.log_folder.empty()
@@ -649,7 +649,8 @@ class Supervisor {
     if (auto slow = find_slow_ranks(states)) add_hang(*std::move(slow), shortest);
   }
 
-  /// Once until a rank is active again, because it costs the ranks some time.
+  /// Inspects the stacks only once until a rank is active again, because that costs the ranks some
+  /// time.
   void see_hang() {
     auto hang = find_hang(states_of_ranks());
     hang_ = hang.has_value();
