@@ -98,7 +98,7 @@ TEST_CASE("jobs that the journal lost are known again from their files") {
 TEST_CASE("files that do not say what they are of are moved aside, and nothing is deleted") {
   const State state;
   state.put(4, kNobody, 7, "", "nonsense");
-  state.put(8, kNobody, 7, "", record(9));  // with another number
+  state.put(8, kNobody, 7, "", record(9));  // the record has the number of another job
   std::ofstream(state.jobs + "/12.log") << "alone\n";
   std::ofstream(state.jobs + "/notes.txt") << "mine\n";
   std::ofstream(state.jobs + "/99999999999999999999.log") << "mine\n";

@@ -198,7 +198,7 @@ class Execution {
   std::deque<model::JobId> to_launch_;
   std::map<model::JobId, Stopped> stopped_;
   std::map<model::JobId, policy::Instant>
-      told_by_others_;                   // told to end by someone else, since when
+      told_by_others_;  // running jobs that another process told to end, and since when
   std::vector<model::JobId> to_tell_;    // send SIGTERM once that is in the journal
   std::vector<model::JobId> to_notify_;  // tell the user that the job ended
   std::vector<model::JobId> to_warn_;  // signal before the time limit, once that is in the journal

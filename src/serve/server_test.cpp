@@ -203,7 +203,7 @@ TEST_CASE("who opens too many connections loses the oldest idle one") {
 }
 
 TEST_CASE("what a killed server's child still has is waited for") {
-  const Running server;  // for its folder
+  const Running server;  // only its folder is used
   const std::string path = server.folder.path + "/killed";
   std::array<int, 2> ready{};
   REQUIRE(::pipe(ready.data()) == 0);
@@ -212,7 +212,7 @@ TEST_CASE("what a killed server's child still has is waited for") {
     boost::asio::io_context loop;
     const auto mine = Server::listen(
         loop, path, false, [](const Call&, const Answer&) {}, [] {});
-    if (::fork() == 0) {  // has its lock and its socket
+    if (::fork() == 0) {  // this child has inherited the lock and the socket
       ::poll(nullptr, 0, 300);
       ::_exit(0);
     }

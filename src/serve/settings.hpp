@@ -18,7 +18,7 @@ namespace berth::serve {
 struct Settings {
   std::string mode = "observe";     // "observe", "warn", "enforce": for foreign processes
   std::vector<std::string> admins;  // groups whose members may do what root may
-  std::vector<std::string> exempt_users, exempt_groups;  // from mode
+  std::vector<std::string> exempt_users, exempt_groups;  // exempt from `mode`
   policy::QueueRules rules;
   std::chrono::milliseconds keep = std::chrono::hours(7 * 24);  // ended jobs and their output
   std::uint64_t keep_output_bytes = std::uint64_t{10}

@@ -1,6 +1,7 @@
-// SocketFile: the file of the broker's socket, with a time, in a folder. If two brokers start at
-// once, only one gets its lock. The file appears only when the broker already listens. The broker
-// decides whether to remove it on exit or to leave it as a sign that a broker will return.
+// SocketFile: the broker's socket and its file. mark_time() updates the file's time, which shows
+// clients when a broker last served there. If two brokers start at once, only one gets the lock.
+// The file appears only when the broker already listens. The broker decides whether to remove it on
+// exit or to leave it as a sign that a broker will return.
 #pragma once
 
 #include <string>
