@@ -4,7 +4,7 @@
 
 using namespace berth;
 
-TEST_CASE("bytes of others become text that a terminal and JSON can take") {
+TEST_CASE("foreign bytes become text that a terminal and JSON can show") {
   CHECK(printable("train.py 训练") == "train.py 训练");
   CHECK(printable("a\xffz") == "a\xEF\xBF\xBDz");
   CHECK(printable("\x1b[31mred") == "\xEF\xBF\xBD[31mred");
@@ -12,7 +12,7 @@ TEST_CASE("bytes of others become text that a terminal and JSON can take") {
   CHECK(printable("cut \xe8\xae") == "cut \xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
-TEST_CASE("numbers are whole lines or nothing") {
+TEST_CASE("a number must be the whole text") {
   CHECK(to_number("42") == 42);
   CHECK(to_number("0x10de") == 0x10de);
   CHECK(to_number("-1") == -1);
@@ -21,7 +21,7 @@ TEST_CASE("numbers are whole lines or nothing") {
   CHECK(!to_number("99999999999999999999"));
 }
 
-TEST_CASE("parts of a text keep empty ones, and blanks around it go") {
+TEST_CASE("split keeps empty parts, and trim removes blanks at both ends") {
   CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
   CHECK(split("", ',') == std::vector<std::string_view>{""});
   CHECK(trim(" \ta b\r\n") == "a b");
