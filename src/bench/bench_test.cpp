@@ -52,7 +52,7 @@ const Case& case_of(std::span<const Case> all, std::string_view key) {
 
 }  // namespace
 
-TEST_CASE("a case gives its answer, or its own error") {
+TEST_CASE("a case returns its result, or its own error") {
   const auto answer = run(counts);
   REQUIRE(answer);
   CHECK(answer->seconds == std::vector<double>{0.5, 0.25});
@@ -65,7 +65,7 @@ TEST_CASE("a case gives its answer, or its own error") {
   CHECK(refusal.error().hint == "berth ls");
 }
 
-TEST_CASE("a case that never ends is ended at the deadline") {
+TEST_CASE("a case that never ends is killed at the deadline") {
   const auto before = std::chrono::steady_clock::now();
   const auto answer = run(never_ends, 200ms);
   REQUIRE(!answer);
@@ -73,7 +73,7 @@ TEST_CASE("a case that never ends is ended at the deadline") {
   CHECK(std::chrono::steady_clock::now() - before < 10s);
 }
 
-TEST_CASE("a library that crashes or leaves is a row of the report") {
+TEST_CASE("a library that crashes or exits becomes a row of the report") {
   for (const auto function : {crashes, leaves}) {
     const auto answer = run(function);
     REQUIRE(!answer);
@@ -81,7 +81,7 @@ TEST_CASE("a library that crashes or leaves is a row of the report") {
   }
 }
 
-TEST_CASE("bytes that no child of ours writes are refused") {
+TEST_CASE("bytes that our own child would never write are refused") {
   const std::string good = encode(run(counts));
   REQUIRE(decode(good));
   for (std::size_t cut = 0; cut < good.size(); ++cut)
@@ -114,7 +114,7 @@ TEST_CASE("matrices are as large as the time allows") {
   CHECK(rows_for(10, 1, 16384) == 256);
 }
 
-TEST_CASE("a wrong element of a product is found, a right product is not doubted") {
+TEST_CASE("a wrong element of a product is found, and a correct product passes") {
   constexpr std::uint64_t kRows = 64;
   const auto a = matrix<float>(kRows, 1);
   const auto b = matrix<float>(kRows, 2);
@@ -159,7 +159,7 @@ TEST_CASE("a product through the installed BLAS") {
   CHECK(!answer->library.empty());
 }
 
-TEST_CASE("a file that is no BLAS is named") {
+TEST_CASE("a file that is not a BLAS library is named in the error") {
   ::setenv("BERTH_BLAS_LIBRARY", "libc.so.6", 1);
   const auto answer = run_in_child(case_of(cpu_cases(), "gemm.fp32"), {}, {0.05, 256}, 60s);
   ::unsetenv("BERTH_BLAS_LIBRARY");
@@ -167,7 +167,7 @@ TEST_CASE("a file that is no BLAS is named") {
   CHECK(answer.error().id == "E1052");
 }
 
-TEST_CASE("an OpenCL device that is not here is an error of each case") {
+TEST_CASE("without the OpenCL device each case has an error") {
   Target target;
   target.backend = Backend::kOpenCl;
   target.opencl_library = "/nonexistent/libOpenCL.so.1";
