@@ -34,7 +34,7 @@ void end_well(Broker& broker, JobId id) {
 
 }  // namespace
 
-TEST_CASE("an array runs as many at a time as it allows, and each once") {
+TEST_CASE("an array runs at most its limit of jobs at a time, and each job once") {
   Broker broker = on(gpus(8));
   const JobId array = submit_array(broker, wants(1), "1-20%3");
   std::set<JobId> ran;
@@ -54,7 +54,7 @@ TEST_CASE("an array runs as many at a time as it allows, and each once") {
   CHECK(count(broker, array, JobState::kDone) == 20);
 }
 
-TEST_CASE("an array without a limit takes what there is") {
+TEST_CASE("an array without a limit uses all free devices") {
   Broker broker = on(gpus(4));
   const JobId array = submit_array(broker, wants(1), "0-9");
   CHECK(broker.start_what_fits(at(1)).size() == 4);
@@ -63,7 +63,7 @@ TEST_CASE("an array without a limit takes what there is") {
   CHECK(broker.job(array + 10)->task->index == 9);
 }
 
-TEST_CASE("who is held or cancelled makes room for the next of its array") {
+TEST_CASE("a held or cancelled job makes room for the next job of its array") {
   Broker broker = on(gpus(8));
   const JobId array = submit_array(broker, wants(1), "1-4%1");
   const JobId one = array + 1, two = array + 2, three = array + 3, four = array + 4;
@@ -77,7 +77,7 @@ TEST_CASE("who is held or cancelled makes room for the next of its array") {
   CHECK(broker.start_what_fits(at(3)) == std::vector{one});
 }
 
-TEST_CASE("what comes after an array waits for all of it, and goes with it where one did badly") {
+TEST_CASE("a job after an array waits for all of it, and is cancelled if one of its jobs failed") {
   for (const bool well : {true, false}) {
     Broker broker = on(gpus(2));
     const JobId array = submit_array(broker, wants(1), "1-2");
@@ -99,7 +99,7 @@ TEST_CASE("what comes after an array waits for all of it, and goes with it where
   }
 }
 
-TEST_CASE("a journal brings an array back as it was") {
+TEST_CASE("an array is restored from the journal") {
   Broker before = on(gpus(8));
   const JobId array = submit_array(before, wants(1), "1-6%2");
   CHECK(before.start_what_fits(at(1)).size() == 2);
@@ -128,7 +128,7 @@ TEST_CASE("an array is forgotten with its last job") {
   CHECK(broker.jobs_of_array(array).empty());
 }
 
-TEST_CASE("a chain of a hundred thousand jobs ends with its first") {
+TEST_CASE("if the first job is cancelled, a chain of a hundred thousand jobs is cancelled") {
   Broker broker = on(gpus(1));
   const JobId first = submit(broker, wants(1));
   JobId last = first;
@@ -141,7 +141,7 @@ TEST_CASE("a chain of a hundred thousand jobs ends with its first") {
   CHECK(broker.job(last)->state == JobState::kCancelled);
 }
 
-TEST_CASE("who waited for a GPU as long as they would goes to the CPU") {
+TEST_CASE("a job that has waited for a GPU as long as it allows moves to the CPU") {
   Broker broker = on(gpus(1));
   const JobId holder = submit(broker, wants(1, 2));
   Job patient = wants(1);
@@ -157,7 +157,7 @@ TEST_CASE("who waited for a GPU as long as they would goes to the CPU") {
   CHECK(broker.job(one)->request.gpus == 0);
 }
 
-TEST_CASE("what a restart of the machine put back waits for a GPU from then on") {
+TEST_CASE("a requeued job's wait for a GPU counts from the time of its requeue") {
   Broker broker = on(gpus(1));
   Job job = wants(1);
   job.id = 7;
@@ -172,7 +172,7 @@ TEST_CASE("what a restart of the machine put back waits for a GPU from then on")
   CHECK(broker.job(7)->request.gpus == 0);
 }
 
-TEST_CASE("where there is no GPU, who would take the CPU takes it at once") {
+TEST_CASE("without a GPU in the machine, a job that accepts the CPU gets it at once") {
   Broker broker = on(gpus(0));
   Job patient = wants(1);
   CHECK_FALSE(broker.submit(patient, at(0)));
@@ -181,7 +181,7 @@ TEST_CASE("where there is no GPU, who would take the CPU takes it at once") {
   CHECK(broker.start_what_fits(at(0)) == std::vector{one});
 }
 
-TEST_CASE("what is queued for the CPU takes a core each") {
+TEST_CASE("each queued CPU job takes one core") {
   Broker broker = on(gpus(1));
   Job job = wants(0);
   job.queued = true;

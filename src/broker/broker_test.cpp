@@ -35,7 +35,7 @@ TEST_CASE("three jobs for two devices: the third waits and starts when one ends"
   CHECK(broker.changed() == std::set{two, three});
 }
 
-TEST_CASE("what the last look saw of a job that ended does not keep its device from the next") {
+TEST_CASE("the last snapshot of an ended job does not keep its device from the next job") {
   Broker broker = on(gpus(1));
   const JobId one = submit(broker, wants(1));
   REQUIRE(broker.start_what_fits(at(0)).size() == 1);
@@ -53,7 +53,7 @@ TEST_CASE("what the last look saw of a job that ended does not keep its device f
   CHECK(broker.start_what_fits(at(2)) == std::vector{two});
 }
 
-TEST_CASE("strangers keep a device for themselves until they are gone") {
+TEST_CASE("a foreign process blocks its device until it ends") {
   Broker broker;
   Snapshot busy = gpus(1);
   busy.processes.push_back({});
@@ -67,7 +67,7 @@ TEST_CASE("strangers keep a device for themselves until they are gone") {
   CHECK(broker.start_what_fits(at(2)) == std::vector{one});
 }
 
-TEST_CASE("a job comes after the one that it was to come after, or goes with it") {
+TEST_CASE("a dependent job starts after its dependency, or is cancelled with it") {
   Broker broker = on(gpus(4));
   const JobId first = submit(broker, wants(1));
   Job next = wants(1);
@@ -119,7 +119,7 @@ TEST_CASE("a drained device gets no new job, and says so") {
   CHECK(broker.drain("GPU-7", true).error().id == "E0413");
 }
 
-TEST_CASE("what was restored is as it was: who runs has what it had, who waited waits") {
+TEST_CASE("restored jobs are unchanged: running jobs keep their devices, waiting jobs wait") {
   Broker before = on(gpus(2));
   const JobId one = submit(before, wants(1));
   const JobId two = submit(before, wants(2));
@@ -138,7 +138,7 @@ TEST_CASE("what was restored is as it was: who runs has what it had, who waited 
   CHECK(after.start_what_fits(at(13)).size() == 2);
 }
 
-TEST_CASE("what another broker gave away is given to nobody until it is free there") {
+TEST_CASE("a device that another broker has leased is not leased until it is free there") {
   Broker broker = on(gpus(2));
   broker.set_elsewhere({"GPU-0"});
   const JobId one = submit(broker, wants(1));
@@ -185,7 +185,8 @@ void nothing_is_given_twice(const Broker& broker, const std::set<JobId>& running
 
 }  // namespace
 
-TEST_CASE("10 000 random jobs: no device twice, no memory above what there is, all given back") {
+TEST_CASE(
+    "10 000 random jobs: no device is leased twice, memory is never exceeded, all is returned") {
   std::mt19937 random(3);
   Broker broker = on(gpus(8, 32));
   std::set<JobId> running;
@@ -218,7 +219,7 @@ TEST_CASE("10 000 random jobs: no device twice, no memory above what there is, a
   CHECK(broker.jobs().size() == 1);
 }
 
-TEST_CASE("times move with a clock that is set, but for those of before the machine's start") {
+TEST_CASE("if the clock is set, recorded times move, except those from before the last boot") {
   Broker broker = on(gpus(1));
   Job old = wants(1);
   old.id = 7;

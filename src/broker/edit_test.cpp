@@ -16,7 +16,7 @@ namespace {
 const Caller kUser{1, false, "u1"};
 }  // namespace
 
-TEST_CASE("a job that comes after the end of another starts however that ended") {
+TEST_CASE("a job after the end of another starts, however the other ended") {
   for (const JobState how : {JobState::kDone, JobState::kFailed}) {
     Broker broker = on(gpus(4));
     const JobId first = submit(broker, wants(1));
@@ -76,7 +76,7 @@ TEST_CASE("a running job gets more of its device if that is free, and gives back
   CHECK(broker.start_what_fits(at(4)) == std::vector{late});
 }
 
-TEST_CASE("a waiting job goes to the front, and two change places") {
+TEST_CASE("a waiting job moves to the front, and two jobs swap places") {
   Broker broker = on(gpus(1));
   const JobId running = submit(broker, wants(1));
   REQUIRE(broker.start_what_fits(at(0)).size() == 1);
@@ -97,7 +97,7 @@ TEST_CASE("a waiting job goes to the front, and two change places") {
   }
 }
 
-TEST_CASE("a restarted broker keeps the places that two jobs have changed") {
+TEST_CASE("a restarted broker keeps the places of two swapped jobs") {
   Broker broker = on(gpus(1));
   const JobId running = submit(broker, wants(1));
   REQUIRE(broker.start_what_fits(at(0)).size() == 1);
@@ -112,7 +112,7 @@ TEST_CASE("a restarted broker keeps the places that two jobs have changed") {
   CHECK(next.start_what_fits(at(3)) == std::vector{b});
 }
 
-TEST_CASE("what a waiting job asks for can be changed, and what no machine has is refused") {
+TEST_CASE("a waiting job's request can be changed, but not to more than the machine has") {
   Broker broker = on(gpus(2));
   const JobId one = submit(broker, wants(1));
   REQUIRE(broker.start_what_fits(at(0)).size() == 1);
@@ -142,7 +142,7 @@ TEST_CASE("what a waiting job asks for can be changed, and what no machine has i
   CHECK(broker.start_what_fits(at(3)) == std::vector{three});
 }
 
-TEST_CASE("a running job can be given less time by its user, more by an administrator alone") {
+TEST_CASE("a user can shorten a running job's time limit, only an administrator can extend it") {
   Broker broker = on(gpus(1));
   Job limited = wants(1);
   limited.time_limit = seconds(100);
@@ -161,7 +161,7 @@ TEST_CASE("a running job can be given less time by its user, more by an administ
   CHECK(broker.edit(one, gpus, kUser, at(1)).error().id == "E0903");
 }
 
-TEST_CASE("who cancelled a job is kept") {
+TEST_CASE("the user who cancelled a job is recorded") {
   Broker broker = on(gpus(1));
   const JobId one = submit(broker, wants(1));
   const JobId two = submit(broker, wants(1));

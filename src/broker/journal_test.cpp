@@ -77,7 +77,7 @@ void execute(const std::string& file, const char* sql) {
 
 }  // namespace
 
-TEST_CASE("a job's record says all of it") {
+TEST_CASE("a job's record contains all its fields") {
   const Job before = job(7);
   const auto after = job_of(record_of(before));
   REQUIRE(after);
@@ -98,7 +98,7 @@ TEST_CASE("a job's record says all of it") {
     CHECK(job_of(bad).error().id == "E0904");
 }
 
-TEST_CASE("what a client asks for may have a key, and no word that nobody knows") {
+TEST_CASE("a submission may have a key, and unknown keys are refused") {
   const auto taken = berth::broker::submission_of(R"({"command":["true"],"key":"a-key"})");
   REQUIRE(taken);
   CHECK(taken->job.key == "a-key");
@@ -106,7 +106,7 @@ TEST_CASE("what a client asks for may have a key, and no word that nobody knows"
         "E0904");
 }
 
-TEST_CASE("what was written is there when the journal is opened again") {
+TEST_CASE("written jobs are read back when the journal is opened again") {
   const Folder folder;
   {
     Journal journal = open(folder.path + "/below/here");
@@ -132,7 +132,7 @@ TEST_CASE("what was written is there when the journal is opened again") {
   CHECK((status.st_mode & 0777) == 0600);
 }
 
-TEST_CASE("what a job is started with stays as long as the job") {
+TEST_CASE("a launch record stays as long as its job") {
   const Folder folder;
   {
     auto journal = Journal::open(folder.path);
@@ -150,7 +150,7 @@ TEST_CASE("what a job is started with stays as long as the job") {
   CHECK(journal->launch(8) == "other");
 }
 
-TEST_CASE("a journal has one broker") {
+TEST_CASE("only one broker can open a journal") {
   const Folder folder;
   const Journal first = open(folder.path);
   const auto second = Journal::open(folder.path);
@@ -195,7 +195,7 @@ TEST_CASE("a journal of an earlier format is copied, and then upgraded") {
   CHECK(std::filesystem::exists(folder.path + "/copies/before-format-3.db"));
 }
 
-TEST_CASE("a disk that is full refuses the change and keeps what was confirmed") {
+TEST_CASE("on a full disk a change is refused, and confirmed jobs are kept") {
   const Folder folder;
   const pid_t child = ::fork();
   if (child == 0) {

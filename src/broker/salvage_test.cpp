@@ -125,7 +125,7 @@ TEST_CASE("a sound journal is not touched") {
   CHECK(journal->jobs()->size() == 60);
 }
 
-TEST_CASE("a flipped bit in the WAL costs at most the record that it is in") {
+TEST_CASE("a flipped bit in the WAL loses at most the record that contains it") {
   const Killed killed;
   std::mt19937 random(7);
   for (int round = 0; round < 40; ++round) {
@@ -139,7 +139,7 @@ TEST_CASE("a flipped bit in the WAL costs at most the record that it is in") {
   }
 }
 
-TEST_CASE("a damaged page, header or end of the database is repaired from what is left") {
+TEST_CASE("a damaged page, header or end of the database is repaired from the other records") {
   const Killed killed;
   std::mt19937 random(8);
   for (int round = 0; round < 40; ++round) {
@@ -153,7 +153,7 @@ TEST_CASE("a damaged page, header or end of the database is repaired from what i
   }
 }
 
-TEST_CASE("one bad record refuses nothing and is named") {
+TEST_CASE("one unreadable record does not prevent opening, and is reported") {
   const Killed killed;
   killed.restore();
   { CHECK(Journal::open(killed.folder.path)->jobs()->size() == 60); }
@@ -171,7 +171,7 @@ TEST_CASE("one bad record refuses nothing and is named") {
   CHECK(journal->value("clock") == "here");
 }
 
-TEST_CASE("what is no journal at all is kept aside, and the newest copy takes its place") {
+TEST_CASE("a file that is not a journal is set aside, and the newest copy replaces it") {
   const Folder folder;
   {
     auto journal = Journal::open(folder.path);
@@ -193,7 +193,7 @@ TEST_CASE("what is no journal at all is kept aside, and the newest copy takes it
   CHECK(journal->jobs()->size() == 1);
 }
 
-TEST_CASE("two damaged journals of one second are both kept") {
+TEST_CASE("two journals that are damaged in the same second are both kept") {
   const Folder folder;
   std::set<std::string> kept;
   for (const char* bytes : {"first nonsense", "second nonsense", "third nonsense"}) {
@@ -250,7 +250,7 @@ TEST_CASE("a lost journal comes back from its newest copy, whose jobs count as o
   CHECK_FALSE(Journal::open(folder.path)->salvaged());
 }
 
-TEST_CASE("a salvage that was cut short is finished by the next broker") {
+TEST_CASE("the next broker completes an interrupted salvage") {
   const Killed killed;
   killed.restore();
   // The new database is complete, and the old WAL still exists.
@@ -259,7 +259,7 @@ TEST_CASE("a salvage that was cut short is finished by the next broker") {
   CHECK_FALSE(fs::exists(killed.folder.path + "/journal.db.salvaged"));
 }
 
-TEST_CASE("bytes that are no journal harm nobody") {
+TEST_CASE("random bytes instead of a journal cause no crash") {
   std::mt19937 random(9);
   for (int round = 0; round < 200; ++round) {
     std::string bytes(random() % 9000, '\0');
