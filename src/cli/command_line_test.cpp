@@ -52,7 +52,7 @@ TEST_CASE("an option that does not exist is refused with the nearest one") {
   CHECK(id_of(kLook, {"-x"}) == "E0001");
 }
 
-TEST_CASE("an option is found wherever its words may mean it") {
+TEST_CASE("a value may look like an option, and short options may be combined") {
   CHECK(parse(kLook, {"-d0"})->value("--device") == "0");
   CHECK(parse(kLook, {"-d", "--mine=x"}).error().id == "E0001");
   for (const char* word : {"--mine", "--other"})  // the value, though it looks like an option
@@ -65,7 +65,7 @@ TEST_CASE("an option is found wherever its words may mean it") {
   CHECK(combined->value("--device") == "7");
 }
 
-TEST_CASE("a missing value and a value too many are told apart") {
+TEST_CASE("a missing value and a surplus value have different errors") {
   const auto missing = parse(kLook, {"--device"});
   REQUIRE_FALSE(missing);
   CHECK(missing.error().message == "--device needs a value: LIST");
@@ -74,7 +74,7 @@ TEST_CASE("a missing value and a value too many are told apart") {
   CHECK(given.error().message == "--mine takes no value");
 }
 
-TEST_CASE("an option that lists its words takes nothing else") {
+TEST_CASE("an option with a fixed list of values accepts no other value") {
   CHECK(parse(kLook, {"--sort", "memory"}));
   const auto parsed = parse(kLook, {"--sort", "memmory"});
   REQUIRE_FALSE(parsed);
@@ -123,13 +123,13 @@ TEST_CASE(
   CHECK(bare->command.empty());
 }
 
-TEST_CASE("hostile words are shown printable") {
+TEST_CASE("hostile words are printed without control characters") {
   const auto parsed = parse(kLook, {"--\x1b[31m"});
   REQUIRE_FALSE(parsed);
   CHECK(parsed.error().message.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("the nearest word is near, or nothing") {
+TEST_CASE("a suggestion is similar, or there is none") {
   const Words known{"", "ls", "ps", "run", "help"};
   CHECK(nearest("sl", known) == "ls");
   CHECK(nearest("x", known) == "");

@@ -78,7 +78,7 @@ TEST_CASE("where the locale is not UTF-8 a page is plain ASCII") {
     for (const char c : help(&verb, terminal)) CHECK(static_cast<unsigned char>(c) < 0x80);
 }
 
-TEST_CASE("every manual page has what readers of manual pages look for") {
+TEST_CASE("every manual page has the usual sections") {
   const std::string whole = man_page();
   for (const Verb& verb : verbs()) {
     CAPTURE(verb.name);
@@ -91,14 +91,14 @@ TEST_CASE("every manual page has what readers of manual pages look for") {
   }
 }
 
-TEST_CASE("completion asks for the jobs and devices that there are") {
+TEST_CASE("completion offers the existing jobs and devices") {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     CHECK(completion(shell).find("berth help --words jobs") != std::string::npos);
     CHECK(completion(shell).find("berth help --words devices") != std::string::npos);
   }
 }
 
-TEST_CASE("a verb of another tool points to the one that does it here") {
+TEST_CASE("a verb of another tool leads to a hint with Berth's verb") {
   CHECK(unknown_verb("kill").hint.find("berth cancel") != std::string::npos);
   CHECK(unknown_verb("status").hint.find("berth jobs") != std::string::npos);
   CHECK(unknown_verb("submit").hint.find("berth run --queue") != std::string::npos);

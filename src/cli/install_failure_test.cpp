@@ -44,7 +44,7 @@ TEST_CASE("the reason comes from the installer's own words") {
   CHECK(says("Traceback (most recent call last):\nKeyError: 'x'\n").empty());
 }
 
-TEST_CASE("a full disk comes before what it causes") {
+TEST_CASE("a full disk is reported before its consequences") {
   CHECK(says("Connection refused\nOSError: [Errno 28] No space left on device\nNo matching "
              "distribution found for torch") == "a disk is full");
 }

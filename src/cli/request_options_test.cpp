@@ -26,7 +26,7 @@ std::string error_of(std::initializer_list<std::pair<const char*, const char*>> 
 
 }  // namespace
 
-TEST_CASE("without options nothing is asked for") {
+TEST_CASE("without options the request is empty") {
   const auto request = parse_request({}, {});
   REQUIRE(request);
   CHECK_FALSE(request->gpus);
@@ -62,7 +62,7 @@ TEST_CASE("numbers, sizes and lists of devices are read") {
   CHECK(error_of({{"--cpu", ""}, {"--share", "30%"}}) == "E0010");
 }
 
-TEST_CASE("all GPUs and a list of cores are read, and an error names every word that would do") {
+TEST_CASE("all GPUs and a list of cores are read, and an error names every accepted word") {
   const auto all = parse_request(given({{"--gpus", "all"}}), {});
   REQUIRE(all);
   CHECK(all->all_gpus == true);
