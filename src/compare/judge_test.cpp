@@ -59,7 +59,7 @@ TEST_CASE("the fastest setting wins, and ratios are to the fastest") {
   CHECK_FALSE(comparison.gpu_worth);
 }
 
-TEST_CASE("of settings that are as fast, the one that needs least wins") {
+TEST_CASE("of equally fast settings, the one that needs least wins") {
   CHECK(judged({result(0, 4, {2.0, 2.1}), result(0, 2, {2.05, 2.1})}).winner == 1);
   CHECK(judged({result(1, {}, {2.0, 2.1}), result(0, 8, {2.05, 2.1})}).winner == 1);
   auto plain = result(0, 2, {2.05, 2.1});
@@ -97,7 +97,7 @@ TEST_CASE("whether the GPU is worth it") {
   CHECK(both.gpu_worth->gpu == 2);
 }
 
-TEST_CASE("a figure that no run has stays unknown") {
+TEST_CASE("a value that no run has stays unknown") {
   auto one = result(0, 1, {1, 2, 3});
   one.runs[0].memory_bytes = 10;
   one.runs[2].memory_bytes = 30;

@@ -66,7 +66,7 @@ TEST_CASE("a printed number may differ by its last place") {
   CHECK(compared("1.5e-3", "1.7e-3") != "same");
 }
 
-TEST_CASE("numbers that are not finite equal only themselves") {
+TEST_CASE("infinities and NaN are equal only to themselves") {
   CHECK(compared("nan", "nan") == "same");
   CHECK(compared("nan", "0.0") != "same");
   CHECK(compared("inf", "inf") == "same");
@@ -92,7 +92,7 @@ TEST_CASE("only lines with one of these words") {
   CHECK(output->front().line == 2);
 }
 
-TEST_CASE("numbers that vary between runs of one setting are known") {
+TEST_CASE("numbers that vary between runs of one setting are recognised") {
   const auto times = series({"loss 1.00 in 3.5 s", "loss 1.00 in 4.5 s"});
   CHECK(times.is_stable());
   CHECK(times.varying() == std::vector<bool>{false, false, false, true, false});

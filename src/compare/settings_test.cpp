@@ -29,7 +29,7 @@ TEST_CASE("without options: the CPU and a GPU, or numbers of threads where there
   CHECK(shown({}, {false, 1}) == "--cpu --cpus 1");
 }
 
-TEST_CASE("named devices, and what replaces a GPU that is not there") {
+TEST_CASE("named devices, and the settings that replace a missing GPU") {
   Wish wish;
   wish.cpu = true;
   wish.gpus = {1, 2};

@@ -35,7 +35,7 @@ TEST_CASE("a run that did not start says why") {
   CHECK(trial->refusal->message == "too many");
 }
 
-TEST_CASE("what is no report is an error") {
+TEST_CASE("a text that is not a report is an error") {
   for (const char* bad : {"", "{", "[]", "{}", R"({"outcome":{"class":1,"exit_code":"x"}})",
                           R"({"outcome":{"class":"ok","exit_code":1e300}})"})
     CHECK(read_report(bad).has_value() == false);
