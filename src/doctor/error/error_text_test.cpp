@@ -22,7 +22,7 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("a message is known however a terminal, an editor or a mail has changed it") {
+TEST_CASE("a message is recognised although a terminal, an editor or a mail has changed it") {
   const Names expected{"driver-too-old"};
   CHECK(names("RuntimeError: The NVIDIA driver on your system is too old (found version 11040).") ==
         expected);
@@ -36,7 +36,7 @@ TEST_CASE("a message is known however a terminal, an editor or a mail has change
   CHECK(names("驱动\xff\xfe: the nvidia driver on your system is too old") == expected);
 }
 
-TEST_CASE("the line is that of the text, and fit to be shown") {
+TEST_CASE("the finding has the line of the text, in printable form") {
   const auto found = read_error_text(
       "Traceback (most recent call last):\r\n  File \"a.py\", line 3\r\n\x1b[1mAssertionError: "
       "Torch not compiled with CUDA enabled\x1b[0m\x07\r\n");
@@ -46,20 +46,20 @@ TEST_CASE("the line is that of the text, and fit to be shown") {
   CHECK(std::find(found[0].rules.begin(), found[0].rules.end(), "FW01") != found[0].rules.end());
 }
 
-TEST_CASE("what names its cause stands before what has many, then by line") {
+TEST_CASE("messages with one cause come before messages with many causes, then by line") {
   CHECK(names("CUDA unknown error\nno kernel image is available for execution on the device\n"
               "Failed to initialize NVML: Driver/library version mismatch\n") ==
         Names{"no-kernels", "driver-mismatch", "unknown-error"});
 }
 
-TEST_CASE("parts belong together only near by") {
+TEST_CASE("parts of a message belong together only if they are close") {
   CHECK(names("libcudart.so.12: cannot open shared object file") == Names{"missing-library"});
   CHECK(names("libcudart.so.12 is fine" + std::string(400, '.') +
               "libfoo.so: cannot open shared object file")
             .empty());
 }
 
-TEST_CASE("look-alikes and text about something else are not known") {
+TEST_CASE("similar texts about something else are not recognised") {
   CHECK(names("").empty());
   CHECK(names("epoch 3 loss 0.12\nsaved checkpoint.pt\n").empty());
   CHECK(names("RuntimeError: [enforce fail at alloc_cpu.cpp:114] DefaultCPUAllocator: can't "
@@ -67,7 +67,7 @@ TEST_CASE("look-alikes and text about something else are not known") {
   CHECK(names("ModuleNotFoundError: No module named 'torchmetrics'").empty());
 }
 
-TEST_CASE("messages of out of memory are known in each framework's words") {
+TEST_CASE("out-of-memory messages of each framework are recognised") {
   for (const char* text :
        {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
         "Allocation on device 0 would exceed allowed memory. (out of memory)",
@@ -78,7 +78,7 @@ TEST_CASE("messages of out of memory are known in each framework's words") {
     CHECK(names(text) == Names{"out-of-memory"});
 }
 
-TEST_CASE("what modprobe, schedulers and servers say is known, too") {
+TEST_CASE("messages of modprobe, schedulers and servers are recognised") {
   CHECK(names("modprobe: ERROR: could not insert 'nvidia': Key was rejected by service") ==
         Names{"module-rejected"});
   CHECK(names("modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0") ==
@@ -93,7 +93,7 @@ TEST_CASE("what modprobe, schedulers and servers say is known, too") {
   CHECK(names("modprobe: ERROR: could not insert 'zfs': No such device").empty());
 }
 
-TEST_CASE("hostile text costs little") {
+TEST_CASE("hostile text takes little time") {
   CHECK(names(std::string(8 << 20, '\x1b')).empty());
   CHECK(names(std::string("\x1b]") + std::string(1 << 20, 'x')).empty());
   std::string many;
@@ -118,7 +118,7 @@ TEST_CASE("every row of the table is well formed") {
   }
 }
 
-TEST_CASE("out of memory is told with the numbers that PyTorch gave") {
+TEST_CASE("an out-of-memory finding shows PyTorch's numbers") {
   const auto means = [](std::string_view text) { return read_error_text(text).at(0).means; };
   CHECK(means("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a "
               "total capacity of 23.64 GiB of which 1.21 GiB is free. Process 4121 has 7.50 GiB "
@@ -137,7 +137,7 @@ TEST_CASE("out of memory is told with the numbers that PyTorch gave") {
         "the GPU's memory ran out");
 }
 
-TEST_CASE("a line is counted from the text's begin, also where only its end is searched") {
+TEST_CASE("line numbers count from the start of the text, even if only its end is searched") {
   std::string text;
   for (int i = 0; i < 700'000; ++i) text += "12345678\n";  // 6.3 MB
   text += "invalid device ordinal\n";
@@ -146,7 +146,7 @@ TEST_CASE("a line is counted from the text's begin, also where only its end is s
   CHECK(found[0].line == 700'011);
 }
 
-TEST_CASE("the toolkit's legacy hook is known by what ldconfig came to (case F082)") {
+TEST_CASE("the toolkit's legacy hook is recognised by ldconfig's failure (case F082)") {
   const auto found = read_error_text(
       "nvidia-container-cli: ldcache error: process /sbin/ldconfig terminated with signal 9\n");
   REQUIRE_FALSE(found.empty());
@@ -154,7 +154,7 @@ TEST_CASE("the toolkit's legacy hook is known by what ldconfig came to (case F08
   CHECK(found[0].means.find("nvidia-container-runtime.mode=cdi") != std::string::npos);
 }
 
-TEST_CASE("errors that have nothing to do with the driver are known by their own names") {
+TEST_CASE("errors unrelated to the driver have their own names") {
   const auto only = [](const char* text) {
     const auto found = names(text);
     return found.size() == 1 ? found.front() : std::to_string(found.size());
@@ -178,7 +178,7 @@ TEST_CASE("errors that have nothing to do with the driver are known by their own
   CHECK(only("The \"tensorflow-gpu\" package has been removed!") == "tensorflow-gpu");
 }
 
-TEST_CASE("NCCL without memory is about memory, and not about communication") {
+TEST_CASE("NCCL's out-of-memory error is about memory, not about communication") {
   for (const char* text :
        {"torch.distributed.DistBackendError: NCCL error: unhandled cuda error, NCCL version 2.19\n"
         "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"

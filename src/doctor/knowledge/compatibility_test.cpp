@@ -71,7 +71,7 @@ TEST_CASE("a GPU is known by the longest beginning of its name") {
   CHECK(known.capability_of("something new").empty());
 }
 
-TEST_CASE("a new release is a row of data and no code") {
+TEST_CASE("a new release needs only a row of data") {
   const Compatibility known = compatibility_from(
       R"({"compat":{"cuda_minor_compat":{"rows":[{"major":15,"linux_min":"700.1"}]},
           "pytorch":{"rows":[{"v":"4.0","python":"3.20-3.22","cuda":["15.1"]}]},
@@ -87,7 +87,7 @@ TEST_CASE("a new release is a row of data and no code") {
   CHECK(compatibility_from(R"({"compat":{"pytorch":{"rows":[3,{"v":[]}]}}})").torch.size() == 2);
 }
 
-TEST_CASE("a GPU is known by what people call it") {
+TEST_CASE("a GPU is found by its colloquial name") {
   const Compatibility& known = shipped_compatibility();
   for (const auto& named :
        {std::pair("RTX 4090", "8.9"), std::pair("4090", "8.9"), std::pair("rtx 3060 ti", "8.6"),
@@ -123,7 +123,7 @@ TEST_CASE("a GPU is known by what people call it") {
   }
 }
 
-TEST_CASE("a name of two cards is none of them, and a guest's part is of its whole") {
+TEST_CASE("a name of several cards is ambiguous, and a vGPU counts as its physical GPU") {
   const Compatibility& known = shipped_compatibility();
   const std::vector<std::string> both{"GeForce GTX TITAN X", "TITAN X (Pascal)"};
   CHECK(known.several_of("titan-x") == both);
@@ -159,7 +159,7 @@ TEST_CASE("a name of two cards is none of them, and a guest's part is of its who
   CHECK_FALSE(known.is_with_aarch64("B300"));
 }
 
-TEST_CASE("a GPU that has no compute capability is known by who makes it") {
+TEST_CASE("a GPU without a compute capability is classified by its maker") {
   const Compatibility& known = shipped_compatibility();
   for (const auto& named :
        {std::pair("MI300X", "AMD"), std::pair("AMD Instinct MI250", "AMD"),

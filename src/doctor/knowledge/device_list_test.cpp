@@ -4,7 +4,7 @@
 
 using namespace berth::doctor;
 
-TEST_CASE("a list of visible devices is tokens as they stand, and ends in no empty one") {
+TEST_CASE("a list of visible devices is split into tokens, without an empty one at its end") {
   using Tokens = std::vector<std::string_view>;
   CHECK(listed_devices("0,1") == Tokens{"0", "1"});
   CHECK(listed_devices("0,1,") == Tokens{"0", "1"});
@@ -13,7 +13,7 @@ TEST_CASE("a list of visible devices is tokens as they stand, and ends in no emp
   CHECK(listed_devices("") == Tokens{""});
 }
 
-TEST_CASE("a token is the number that it begins with, or a name") {
+TEST_CASE("a token counts as the number at its start, or else as a name") {
   CHECK(listed_number("12") == 12U);
   CHECK(listed_number("1gpu") == 1U);
   CHECK_FALSE(listed_number(" 1"));
@@ -24,7 +24,7 @@ TEST_CASE("a token is the number that it begins with, or a name") {
   CHECK_FALSE(names_device("1"));
 }
 
-TEST_CASE("what was meant by a list is its numbers and names, each once") {
+TEST_CASE("a repaired device list has the valid numbers and names, each once") {
   CHECK(plain_device_list("0, 2") == "0,2");
   CHECK(plain_device_list("0,2,") == "0,2");
   CHECK(plain_device_list("3,3") == "3");
@@ -35,7 +35,7 @@ TEST_CASE("what was meant by a list is its numbers and names, each once") {
   CHECK_FALSE(hides_every_device("0,-1"));
 }
 
-TEST_CASE("several numbers in one token are what somebody meant, and not what CUDA reads") {
+TEST_CASE("several numbers in one token are intended by the user, but not read by CUDA") {
   CHECK(several_in_one("0-3") == "0,1,2,3");
   CHECK(several_in_one("0;1") == "0,1");
   CHECK(several_in_one("0 1 2") == "0,1,2");

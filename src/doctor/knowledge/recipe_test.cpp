@@ -90,7 +90,7 @@ void check_changes(const Wish& wish, const Changes& changes) {
 
 }  // namespace
 
-TEST_CASE("a recipe keeps to every row of the tables, or names what stops it") {
+TEST_CASE("a recipe obeys every row of the tables, or names the obstacle") {
   int recipes = 0, stopped = 0;
   for (const Framework framework : {Framework::kTorch, Framework::kTensorflow, Framework::kJax,
                                     Framework::kCupy, Framework::kOnnxruntime})
@@ -135,8 +135,7 @@ TEST_CASE("a recipe is the newest release that driver, GPU and Python can run") 
   CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTorch, "2.7", "580.95.05", "8.6")));
 }
 
-TEST_CASE(
-    "a GPU wants a driver of its own time, though a build for an older one of its kind runs") {
+TEST_CASE("a GPU needs a driver that knows it, even if code for an older GPU would run on it") {
   Wish b300 = wish_for(Framework::kTorch, "3.12", "570.124.06", "10.3");
   b300.planned = true;
   CHECK_FALSE(recipe_for(known(), b300));
@@ -148,14 +147,14 @@ TEST_CASE(
   CHECK_FALSE(is_older(newest->driver, "575.51.03"));
 }
 
-TEST_CASE("every compute capability that a GPU is known by has its toolkits") {
+TEST_CASE("every known compute capability has its toolkits") {
   for (const GpuFamily& family : known().families) {
     CAPTURE(family.begins);
     CHECK(known().toolkits_of(family.capability) != nullptr);
   }
 }
 
-TEST_CASE("TensorFlow's PTX for Hopper wants a driver that was made for its CUDA") {
+TEST_CASE("TensorFlow's PTX for Hopper needs a driver of its CUDA release") {
   const auto older =
       recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "550.54.14", "9.0"));
   REQUIRE(older);
@@ -179,7 +178,7 @@ TEST_CASE("an old GPU keeps the cuDNN that still serves it, where pip would take
   CHECK(ampere->packages.size() == 1);
 }
 
-TEST_CASE("behind a mirror of PyPI only builds that PyPI has are taken") {
+TEST_CASE("behind a mirror of PyPI only builds from PyPI are chosen") {
   Wish wish = wish_for(Framework::kTorch, "3.11", "535.183.01", "8.6");
   wish.pypi_only = true;
   const auto recipe = recipe_for(known(), wish);
@@ -251,13 +250,13 @@ TEST_CASE("a planned driver must be one that runs the GPU at all") {
   }
 }
 
-TEST_CASE("a known bad release is left out by its number") {
+TEST_CASE("a known bad release is excluded by its number") {
   const auto recipe = recipe_for(known(), wish_for(Framework::kJax, "3.10", "570.26", "8.6"));
   REQUIRE(recipe);
   CHECK(recipe->packages.front() == "jax[cuda12]==0.6.*,!=0.6.1");
 }
 
-TEST_CASE("recipe texts hold what their reader takes, and no public index beside a mirror") {
+TEST_CASE("recipe texts have valid syntax, and no public index beside a mirror") {
   RecipeOrder order;
   const Wish wish = wish_for(Framework::kTorch, "3.11", "550.54.14", "8.6");
   order.recipe = *recipe_for(known(), wish);
@@ -287,7 +286,7 @@ TEST_CASE("recipe texts hold what their reader takes, and no public index beside
   CHECK(secret.find("--mount=type=secret,id=pip,target=/etc/pip.conf") != std::string::npos);
 }
 
-TEST_CASE("an older CuPy for an older driver or Python, with the toolkit that it wants") {
+TEST_CASE("an older driver or Python gets an older CuPy with its toolkit") {
   const auto newest = recipe_for(known(), wish_for(Framework::kCupy, "3.12", "580.95.05", "8.6"));
   REQUIRE(newest);
   CHECK(newest->packages.front().starts_with("cupy-cuda13x[ctk]==14.*"));

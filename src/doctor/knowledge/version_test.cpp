@@ -8,7 +8,7 @@
 
 using namespace berth::doctor;
 
-TEST_CASE("versions are ordered as PEP 440 says, spelled in any of its ways") {
+TEST_CASE("versions are ordered by PEP 440, in every permitted spelling") {
   const std::vector<std::string> ascending = {
       "2.9.1",      "2.10.0.dev20250101", "2.10.0.dev20250102", "2.10.0a1.dev2", "2.10.0a1",
       "2.10.0.b2",  "2.10.0-beta3",       "2.10.0rc1.dev1",     "2.10.0rc1",     "2.10.0c2",
@@ -22,7 +22,7 @@ TEST_CASE("versions are ordered as PEP 440 says, spelled in any of its ways") {
     }
 }
 
-TEST_CASE("versions are ordered as Debian says where they have a tilde or a revision") {
+TEST_CASE("versions with a tilde or a revision are ordered by Debian's rules") {
   CHECK(compare_versions("1.14.0~rc.2-1", "1.14.0-1") < 0);
   CHECK(compare_versions("1.14.3-1", "1.14.3-2") < 0);
   CHECK(compare_versions("1.14.3", "1.14.3-1") < 0);
@@ -34,19 +34,19 @@ TEST_CASE("local parts and zeros at the end do not count") {
   CHECK(compare_versions("550.54", "550.54.15") < 0);
 }
 
-TEST_CASE("a nightly build has what its release has") {
+TEST_CASE("a nightly build counts as its release") {
   CHECK(compare_versions("2.10.0.dev20250101", "2.10") < 0);
   CHECK_FALSE(is_older("2.10.0.dev20250101", "2.10"));
   CHECK(is_older("2.9.1", "2.10"));
 }
 
-TEST_CASE("a version that is cut short may be the longer one") {
+TEST_CASE("a truncated version may stand for a longer one") {
   CHECK(may_be_same("535.104", "535.104.05"));
   CHECK_FALSE(may_be_same("535.104.12", "535.104.05"));
   CHECK_FALSE(may_be_same("535", "550.54.15"));
 }
 
-TEST_CASE("hostile numbers neither overflow nor end in an error") {
+TEST_CASE("huge numbers in versions neither overflow nor fail") {
   const std::string nines(40, '9');
   CHECK(compare_versions(nines + "." + nines, nines) > 0);
   CHECK(compare_versions("1rc" + nines, "1") < 0);

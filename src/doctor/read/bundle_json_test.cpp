@@ -4,7 +4,7 @@
 
 using namespace berth::doctor;
 
-TEST_CASE("a key that is not there was not asked, null is absent") {
+TEST_CASE("a missing key means not asked, and null means absent") {
   const auto answers = driver_from_json(
       R"({"nvml_init":null,"cuda_version":"12.2","gpus":[{"pci_address":"0000:01:00.0","mig_enabled":true}]})",
       "");
@@ -17,14 +17,14 @@ TEST_CASE("a key that is not there was not asked, null is absent") {
   CHECK(driver_not_asked().gpus.is_unreadable());
 }
 
-TEST_CASE("a GPU may have no address: a Jetson's is on no bus") {
+TEST_CASE("a GPU may have no address, because a Jetson's is on no bus") {
   const auto answers = driver_from_json(R"({"gpus":[{"pci_address":null,"name":"Orin"}]})", "");
   REQUIRE(answers);
   CHECK(answers->gpus->at(0).pci_address.empty());
   CHECK(!driver_from_json(R"({"gpus":[{"pci_address":1}]})", ""));
 }
 
-TEST_CASE("what was written is read again") {
+TEST_CASE("a written document is read back unchanged") {
   DriverAnswers answers = driver_not_asked();
   answers.nvml_init = 18;
   answers.peer_pairs_unsupported = std::vector<std::string>{"0-1"};
@@ -52,7 +52,7 @@ TEST_CASE("a value of another type is refused with its key") {
   }
 }
 
-TEST_CASE("room on disks is written as it is read, and rows that are none are refused") {
+TEST_CASE("disk space is read back unchanged, and malformed rows are refused") {
   const auto read = process_from_json(
       R"({"has_account": false, "rooms": [{"path": "/tmp", "what": "TMPDIR", "free_bytes": 7, "free_files": null}]})",
       "x");

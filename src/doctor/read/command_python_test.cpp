@@ -59,7 +59,7 @@ TEST_CASE("Python's options are read letter by letter, and values belong to thei
   CHECK(seen({"--check-hash-based-pycs", "never", "x.py"}).script == "x.py");
 }
 
-TEST_CASE("a script or module that is not there is an error, with what mends it") {
+TEST_CASE("a missing script or module is an error with a hint") {
   Machine machine;
   CHECK(machine.resolve({"python3", "train.py"}));
   CHECK(machine.resolve({"python3", "pack"}));
@@ -76,13 +76,13 @@ TEST_CASE("a script or module that is not there is an error, with what mends it"
   CHECK(error.hint == "berth doctor -- python ./train.py");
 }
 
-TEST_CASE("what a finder of its own may lead to is not called missing") {
+TEST_CASE("a module that a custom import finder may provide is not called missing") {
   Machine machine;
   machine.files.put("usr/lib/python3/dist-packages/__editable___mine_finder.py", "");
   CHECK(machine.resolve({"python3", "-m", "mine"}));
 }
 
-TEST_CASE("where folder or words are not sure, what is not there is a note") {
+TEST_CASE("if folder or words are uncertain, a missing file is only a note") {
   Machine machine;
   const auto target = machine.resolve({"bash", "start.sh"});
   REQUIRE(target);

@@ -62,7 +62,7 @@ TEST_CASE("a Python is found, with the script that it reads") {
   CHECK(machine.resolve({"python3", "-c", "train.py"})->files.empty());
 }
 
-TEST_CASE("what stands before a program is followed") {
+TEST_CASE("wrappers before a program are followed") {
   Machine machine;
   const auto target =
       machine.resolve({"env", "-u", "KEPT", "CUDA_VISIBLE_DEVICES=2", "timeout", "-k", "5", "1h",
@@ -77,7 +77,7 @@ TEST_CASE("what stands before a program is followed") {
         "/usr/bin/python3");
 }
 
-TEST_CASE("what a launcher's own options set is what the program gets") {
+TEST_CASE("variables that a launcher's options set reach the program") {
   Machine machine;
   for (const char* launcher : {"mpiexec", "systemd-run", "sudo", "strace"})
     machine.add(std::string("/usr/bin/") + launcher,
@@ -110,7 +110,7 @@ TEST_CASE("what a launcher's own options set is what the program gets") {
   CHECK(bare->python == "/usr/bin/python3");
 }
 
-TEST_CASE("uv takes another environment where it is told so, and that is said") {
+TEST_CASE("uv uses another environment if requested, and the output says so") {
   Machine machine;
   machine.add("/work/own.py", "# /// script\n# dependencies = [\"torch\"]\n# ///\n");
   const auto notes = [&](const Words& words) {
@@ -129,7 +129,7 @@ TEST_CASE("uv takes another environment where it is told so, and that is said") 
   CHECK(machine.resolve({"uv", "run", "train.py"})->python == "/work/.venv/bin/python");
 }
 
-TEST_CASE("a command of pyenv's is that of the version that is chosen there") {
+TEST_CASE("a command of pyenv resolves to the selected version") {
   Machine machine;
   machine.add("/p/shims/python3.12", "#!/usr/bin/env bash\n");
   machine.add("/p/shims/python3", "#!/usr/bin/env bash\n");
@@ -159,7 +159,7 @@ TEST_CASE("a script's first line names its interpreter") {
         Words{"/work/train.py"});
 }
 
-TEST_CASE("tools that choose an environment are asked where it lies") {
+TEST_CASE("the environments of tools that choose one are found") {
   Machine machine;
   auto target = machine.resolve({"conda", "run", "-n", "train", "python", "train.py"});
   REQUIRE(target);
@@ -187,7 +187,7 @@ TEST_CASE("a shell script is read for the command that starts a Python") {
   CHECK(machine.resolve({"bash", "-c", "echo hello"})->python.empty());
 }
 
-TEST_CASE("what only a run of the script tells is not taken for empty") {
+TEST_CASE("a value that is known only at run time is not treated as empty") {
   Machine machine;
   const auto of = [&](const char* script) {
     const auto target = machine.resolve({"bash", "-c", script});
@@ -203,7 +203,7 @@ TEST_CASE("what only a run of the script tells is not taken for empty") {
   CHECK(of("CUDA_VISIBLE_DEVICES=$NOWHERE python3 -c 1").empty());
 }
 
-TEST_CASE("a program that is none of these runs by itself, and one that is not there is an error") {
+TEST_CASE("any other program runs by itself, and a missing one is an error") {
   Machine machine;
   CHECK(machine.resolve({"./a.out"})->program == "/work/a.out");
   CHECK(machine.resolve({"./a.out"})->python.empty());
@@ -224,7 +224,7 @@ TEST_CASE("wrappers around wrappers, and scripts that call themselves, come to a
   CHECK(machine.resolve({"bash", "loop.sh"}));
 }
 
-TEST_CASE("variables are filled in, and what nobody knows is left out") {
+TEST_CASE("known variables are expanded, and unknown ones are omitted") {
   const auto known = [](std::string_view name) {
     return name == "HOME" ? std::string("/home/ada") : std::string();
   };

@@ -17,12 +17,12 @@ berth::doctor::Fact<int> ask(const char* told, std::chrono::milliseconds deadlin
 
 }  // namespace
 
-TEST_CASE("what cuInit returns is told as it is") {
+TEST_CASE("the result of cuInit is reported unchanged") {
   CHECK(*ask("0") == 0);
   CHECK(*ask("999") == 999);
 }
 
-TEST_CASE("a libcuda that is not there is absent, and one that crashes or hangs is unreadable") {
+TEST_CASE("a missing libcuda is absent, and one that crashes or hangs is unreadable") {
   CHECK(CudaInit("libberth-no-such-cuda.so.1").finish().is_absent());
   CHECK(ask("crash").why().error_number == ECHILD);
   const auto start = std::chrono::steady_clock::now();

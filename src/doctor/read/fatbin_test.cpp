@@ -89,7 +89,7 @@ using Numbers = std::vector<unsigned>;
 
 }  // namespace
 
-TEST_CASE("the GPUs that a library was compiled for are read of every piece of code in it") {
+TEST_CASE("the GPU architectures of a library are read from all its device code") {
   const auto code = read(library(container({{2, 80}, {2, 90}, {1, 90, 72}}) +
                                  container({{2, 80}, {2, 120, 112}, {1, 121, 80}})));
   REQUIRE(code);
@@ -97,14 +97,14 @@ TEST_CASE("the GPUs that a library was compiled for are read of every piece of c
   CHECK(code->ptx == Numbers{90, 121});
 }
 
-TEST_CASE("containers may be filled up to the next one with zeros") {
+TEST_CASE("fatbin containers may be padded with zeros") {
   const auto code =
       read(library(container({{2, 80}}) + std::string(24, '\0') + container({{2, 87}})));
   REQUIRE(code);
   CHECK(code->sass == Numbers{80, 87});
 }
 
-TEST_CASE("a file without such code, or one that lies about it, tells nothing") {
+TEST_CASE("a file without device code, or with a wrong header, has no architectures") {
   CHECK(read("").is_absent());
   CHECK(read("\x7f"
              "ELF")
@@ -123,11 +123,11 @@ TEST_CASE("a file without such code, or one that lies about it, tells nothing") 
   }
 }
 
-TEST_CASE("more pieces than are looked at are not taken for all of them") {
+TEST_CASE("if there are more pieces than the limit, the list counts as incomplete") {
   CHECK(read(library(container(std::vector<Code>(70'000, {2, 80})))).is_unreadable());
 }
 
-TEST_CASE("conda-forge's PyTorch tells its GPUs, and an unrecorded one does not") {
+TEST_CASE("conda-forge's PyTorch lists its architectures, an unrecorded one does not") {
   const berth::system::TemporaryTree folder;
   folder.put("env/conda-meta/pytorch-2.5.1-cuda126_py312h6a4aee4_306.json", "{}");
   folder.put("env/conda-meta/python-3.12.8-h1683364_1_cpython.json", "{}");

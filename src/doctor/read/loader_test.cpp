@@ -32,7 +32,7 @@ std::string own_program() {
 
 }  // namespace
 
-TEST_CASE("our own program is read: interpreter, what it needs, versions") {
+TEST_CASE("our own program is parsed: interpreter, needed libraries, versions") {
   const auto elf = parse_elf(bytes(own_program()));
   REQUIRE(elf);
   CHECK(elf->is_64);
@@ -46,7 +46,7 @@ TEST_CASE("our own program is read: interpreter, what it needs, versions") {
   CHECK(version);
 }
 
-TEST_CASE("a file that asks for a stack that may be executed says so in its headers") {
+TEST_CASE("an executable-stack request is read from the program headers") {
   std::string program = own_program();
   REQUIRE(parse_elf(bytes(program)));
   CHECK_FALSE(parse_elf(bytes(program))->executable_stack);
@@ -63,7 +63,7 @@ TEST_CASE("a file that asks for a stack that may be executed says so in its head
   CHECK(parse_elf(bytes(program))->executable_stack);
 }
 
-TEST_CASE("glibc's library defines what it is known to define, and nothing else") {
+TEST_CASE("glibc's library defines the known versions, and no other") {
   const Tree tree("/");
   Loader loader(tree, {});
   loader.start("/proc/self/exe");
@@ -79,7 +79,7 @@ TEST_CASE("glibc's library defines what it is known to define, and nothing else"
   FAIL("this program has no libc");
 }
 
-TEST_CASE("a file that is cut anywhere is read as far as it goes") {
+TEST_CASE("a truncated file is read as far as possible") {
   const std::string whole = own_program();
   for (std::size_t size = 0; size < 4096; size += 61)
     static_cast<void>(parse_elf(bytes(whole.substr(0, size))));
@@ -87,7 +87,7 @@ TEST_CASE("a file that is cut anywhere is read as far as it goes") {
   CHECK(parse_elf(bytes("#!/bin/sh\n")).is_absent());
 }
 
-TEST_CASE("a cache of this machine names libc, and a cut one is no trouble") {
+TEST_CASE("this machine's cache names libc, and a truncated cache does no harm") {
   const Tree tree("/");
   const auto cache = tree.read("/etc/ld.so.cache", 64 << 20);
   if (!cache) return;
@@ -96,7 +96,7 @@ TEST_CASE("a cache of this machine names libc, and a cut one is no trouble") {
     static_cast<void>(parse_loader_cache(std::string_view(*cache).substr(0, size)));
 }
 
-TEST_CASE("a program of a tree takes the tree's libraries, never ours") {
+TEST_CASE("a program in a tree uses the tree's libraries, never this machine's") {
   const TemporaryTree folder;
   folder.put("app/program", own_program());
   const Tree tree(folder.path);

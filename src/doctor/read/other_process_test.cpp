@@ -12,7 +12,7 @@
 using namespace berth::doctor;
 using berth::system::TemporaryTree;
 
-TEST_CASE("our own process is found as any other") {
+TEST_CASE("our own process is read like any other") {
   const auto found = other_process(::getpid());
   REQUIRE(found);
   CHECK(found->facts.identity->uid == ::geteuid());
@@ -22,7 +22,7 @@ TEST_CASE("our own process is found as any other") {
   CHECK(found->facts.open_files_limit.has_value());
 }
 
-TEST_CASE("a process that is not there is an error, one of another user is unreadable in part") {
+TEST_CASE("a missing process is an error, and another user's is partly unreadable") {
   const berth::system::TemporaryTree folder;
   CHECK(other_process(4711, folder.path).error().id == "E0805");
   folder.put("4711/status",
@@ -57,7 +57,7 @@ TEST_CASE("the narrowest group around a process limits how many it may start") {
   CHECK(facts.cgroup_processes_limit.is_unreadable());
 }
 
-TEST_CASE("a version 1 hierarchy of processes counts as well") {
+TEST_CASE("a cgroup v1 hierarchy counts, too") {
   const berth::system::TemporaryTree folder;
   folder.put("7/mountinfo", "30 23 0:26 / " + folder.path + "/pids rw - cgroup cgroup rw,pids\n");
   folder.put("7/cgroup", "4:cpu:/other\n3:pids:/job\n");
@@ -103,7 +103,7 @@ TEST_CASE("our own process seen from outside is as it is from inside") {
   CHECK(outside.disk_space->size() == inside.disk_space->size());
 }
 
-TEST_CASE("limits are the soft ones, and unlimited is none") {
+TEST_CASE("soft limits are used, and unlimited means no limit") {
   ProcessFacts facts;
   limits_from(
       "Limit  Soft Limit  Hard Limit  Units\nMax locked memory  65536  unlimited  bytes\n"
@@ -135,14 +135,14 @@ std::string program_of(const std::string& first, const std::string& maps = "") {
 
 }  // namespace
 
-TEST_CASE("a process's Python is the one that it was started as, and not the one behind the link") {
+TEST_CASE("a process's Python is the path it was started with, not the target of the link") {
   CHECK(program_of("/home/ada/venv/bin/python") == "/home/ada/venv/bin/python");
   CHECK(program_of("venv/bin/python") == "/home/ada/venv/bin/python");
   CHECK(program_of("./venv/bin/python") == "/home/ada/./venv/bin/python");
   CHECK(program_of("python") == "/home/ada/venv/bin/python");
 }
 
-TEST_CASE("a title in place of its words leaves what it has loaded, and what it executes") {
+TEST_CASE("if a process title hides its arguments, loaded files and the executable still count") {
   CHECK(program_of("ray::train") == "/usr/bin/python3.11");
   CHECK(program_of("/usr/bin/something") == "/usr/bin/python3.11");
   CHECK(program_of("VLLM::EngineCore",
@@ -151,7 +151,7 @@ TEST_CASE("a title in place of its words leaves what it has loaded, and what it 
         "/home/ada/venv/bin/python");
 }
 
-TEST_CASE("who sees the same files as we do is told apart from who does not") {
+TEST_CASE("processes that see the same files as we do are distinguished from others") {
   CHECK(other_process(::getpid())->same_files);
   const TemporaryTree folder;
   folder.put("7/status", "Name:\tx\n");
@@ -169,7 +169,7 @@ TEST_CASE("who sees the same files as we do is told apart from who does not") {
   CHECK_FALSE(other_process(7, other.path)->same_files);
 }
 
-TEST_CASE("who has an account, and who may have one elsewhere") {
+TEST_CASE("users with a local account, and users who may have one elsewhere") {
   const std::string passwd = "root:x:0:0::/root:/bin/sh\nada:x:1000:1000::/home/ada:/bin/sh\n";
   CHECK(account_in(passwd, "", 1000).value_or(false));
   const auto none = account_in(passwd, "passwd:         files systemd\n", 1042);
@@ -180,7 +180,7 @@ TEST_CASE("who has an account, and who may have one elsewhere") {
   CHECK(!account_in(passwd, "passwd: files [NOTFOUND=return] # sss\n", 1042).value_or(true));
 }
 
-TEST_CASE("space is that of the nearest folder that is there, each told once") {
+TEST_CASE("disk space is that of the nearest existing folder, each reported once") {
   const berth::system::TemporaryTree folder;
   const auto spaces = *disk_space_of(
       Tree("/"),

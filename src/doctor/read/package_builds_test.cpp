@@ -8,7 +8,7 @@
 using namespace berth;
 using namespace berth::doctor;
 
-TEST_CASE("TensorFlow says what it was built with, in two ways since 2.1") {
+TEST_CASE("TensorFlow's build information is read in both forms since 2.1") {
   const PackageBuild conda = parse_package_build("tensorflow", R"(# generated
 import collections
 build_info = collections.OrderedDict([('cpu_compiler', '/usr/bin/gcc'), ('cuda_compute_capabilities',
@@ -31,7 +31,7 @@ build_info = collections.OrderedDict([('cpu_compiler', '/usr/bin/gcc'), ('cuda_c
   CHECK(none.cuda.empty());
 }
 
-TEST_CASE("other packages' words for their builds") {
+TEST_CASE("build information of other packages") {
   const PackageBuild onnx = parse_package_build(
       "onnxruntime",
       "package_name = 'onnxruntime-gpu'\n__version__ = '1.22.0'\ncuda_version = '12.8'\n");
@@ -53,7 +53,7 @@ TEST_CASE("other packages' words for their builds") {
   CHECK(for_gpus.package == "paddlepaddle-gpu");
 }
 
-TEST_CASE("what is no such file says nothing, whatever is in it") {
+TEST_CASE("any other file content gives no build information") {
   for (const char* text :
        {"", "'", "cuda_version", "cuda_version =", "cuda_version = [", "is_cuda_build",
         "('cuda_compute_capabilities', ['sm_', 'sm_1', 'sm_12345', ''",
@@ -66,7 +66,7 @@ TEST_CASE("what is no such file says nothing, whatever is in it") {
   }
 }
 
-TEST_CASE("the first of sys.path is the one that counts") {
+TEST_CASE("the first match in sys.path counts") {
   system::TemporaryTree files;
   files.put("a/onnxruntime/capi/build_and_package_info.py",
             "package_name = 'onnxruntime-gpu'\ncuda_version = '12.2'\n");

@@ -22,7 +22,7 @@ PackageSources read(const system::TemporaryTree& files, Environment environment,
 
 }  // namespace
 
-TEST_CASE("pip's places count in pip's order, and its variables over all of them") {
+TEST_CASE("pip's configuration files count in pip's order, and its variables override them") {
   system::TemporaryTree files;
   CHECK_FALSE(read(files, {}).pip.is_mirror());
   files.put("etc/pip.conf", "[global]\nindex-url = https://global.lab/simple\n");
@@ -46,7 +46,7 @@ TEST_CASE("pip's places count in pip's order, and its variables over all of them
   CHECK_FALSE(variable.is_mirror());
 }
 
-TEST_CASE("uv has settings of its own, and reads none of pip's") {
+TEST_CASE("uv has its own settings and does not read pip's") {
   system::TemporaryTree files;
   files.put("etc/pip.conf", "[global]\nindex-url = https://pip.lab/simple\n");
   CHECK_FALSE(read(files, {}).uv.is_mirror());
@@ -80,7 +80,7 @@ TEST_CASE("conda's channels are those of the last file that names any") {
         std::vector<std::string>{"lab", "https://x.lab/y"});
 }
 
-TEST_CASE("passwords in addresses are left where they are") {
+TEST_CASE("passwords in addresses are not copied") {
   system::TemporaryTree files;
   const auto pip =
       read(files, {{"PIP_INDEX_URL", "https://me:pa%40ss@mirror.lab/simple/?token=abc"}}).pip;
@@ -88,7 +88,7 @@ TEST_CASE("passwords in addresses are left where they are") {
   CHECK(pip.main->has_secret);
 }
 
-TEST_CASE("of an index of somebody's own a bundle tells that it is there, and not where") {
+TEST_CASE("a bundle records that there is a private index, but not its address") {
   CHECK(redacted_package_settings(
             "[keyring]\nPassword = hunter2\nindex-url: https://x.lab/simple\n") ==
         "[…]\n… = …\nindex-url: https://index-host/simple\n");
@@ -130,7 +130,7 @@ TEST_CASE("of an index of somebody's own a bundle tells that it is there, and no
   CHECK(read(files, {}).pip.is_mirror());
 }
 
-TEST_CASE("settings that nobody can read, or that are none, do no harm") {
+TEST_CASE("unreadable or malformed settings do no harm") {
   system::TemporaryTree files;
   files.put("etc/pip.conf/x", "");         // a folder instead of the file
   CHECK(read(files, {}).pip.is_mirror());  // not known to be PyPI

@@ -31,7 +31,7 @@ bool soon(Done done) {
 
 }  // namespace
 
-TEST_CASE("a framework's lines come to one answer") {
+TEST_CASE("a framework's lines are combined into one answer") {
   const ProbeAnswer ran = answer(
       "{\"version\":\"2.9.1\"}\n{\"waits\":true}\n{\"device\":0,\"name\":\"H100\",\"ran\":true}\n"
       "{\"done\":true}\n");
@@ -51,7 +51,7 @@ TEST_CASE("a framework's lines come to one answer") {
   CHECK(answer("{\"failed\":\"RuntimeError: x\"}").message == "RuntimeError: x");
 }
 
-TEST_CASE("a framework that ends without a word has crashed, or was ended") {
+TEST_CASE("a framework that ends without output has crashed or was killed") {
   const ProbeAnswer killed = answer("{\"waits\":true}\n", SIGSEGV, true, "noise\nFatal: x\n\n");
   CHECK(killed.state == ProbeState::kCrashed);
   CHECK(killed.message == "ended by signal 11 (Segmentation fault); Fatal: x");
@@ -60,13 +60,13 @@ TEST_CASE("a framework that ends without a word has crashed, or was ended") {
   CHECK(answer("{\"waits\":true}\n", -1, false).state == ProbeState::kNotReached);
 }
 
-TEST_CASE("what is no answer is passed over") {
+TEST_CASE("output without a valid answer is ignored") {
   for (const char* text : {"", "{", "[]", "null\n7\n\"\"", "{\"device\":-1}", "{\"device\":\"x\"}",
                            "{\"version\":[[[[[[]]]]]]}"})
     CHECK(answer(text).state == ProbeState::kCrashed);
 }
 
-TEST_CASE("a probe's answers come back from a bundle as they were") {
+TEST_CASE("a probe's answers are read back from a bundle unchanged") {
   const std::vector<ProbeAnswer> given{
       {"torch", "2.9", ProbeState::kFailed, "why", {{0, "H100", true, ""}, {1, "", false, "why"}}},
       {"cupy", "", ProbeState::kNotReached, "", {}}};
@@ -80,7 +80,7 @@ TEST_CASE("a probe's answers come back from a bundle as they were") {
     CHECK(probe_from_json(bad, "probe.json").error().id == "E0802");
 }
 
-TEST_CASE("nothing that the program started is left behind, detached or not") {
+TEST_CASE("no process that the program started is left, detached or not") {
   const berth::system::TemporaryTree folder;
   const std::string pids = folder.path + "/pids";
   ProbeChild child({"/bin/sh", "-c",
@@ -106,7 +106,7 @@ TEST_CASE("nothing that the program started is left behind, detached or not") {
       CHECK(soon([&] { return ::kill(static_cast<pid_t>(*pid), 0) != 0; }));
 }
 
-TEST_CASE("a program that floods us with noise goes on, and its last words are kept") {
+TEST_CASE("a program with excessive output continues, and its last words are kept") {
   ProbeChild child({"/bin/sh", "-c",
                     "i=0; while [ $i -lt 20000 ]; do echo 0123456789; i=$((i+1)); "
                     "done; echo last; echo done >&3"},

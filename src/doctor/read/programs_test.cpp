@@ -21,7 +21,7 @@ TEST_CASE("Ollama's libraries are found where distributions put them") {
   }
 }
 
-TEST_CASE("a service has what its files of variables say, and what systemd passes to it") {
+TEST_CASE("a service has the variables of its files and those that systemd passes") {
   const TemporaryTree root;
   root.put("etc/systemd/system/ollama.service",
            "[Service]\nEnvironmentFile=-/etc/default/ollama\nEnvironment=OLLAMA_KEEP_ALIVE=5m\n"
@@ -43,7 +43,7 @@ TEST_CASE("a service has what its files of variables say, and what systemd passe
   CHECK_FALSE(service.is_whole());
 }
 
-TEST_CASE("Slurm's files of GPUs are told between tabs, over several lines and with commas") {
+TEST_CASE("Slurm's GPU files are read with tabs, over several lines and with commas") {
   const TemporaryTree folder;
   const Tree tree(folder.path);
   folder.put("usr/sbin/slurmd", "");

@@ -27,7 +27,7 @@ struct Machine {
 
 }  // namespace
 
-TEST_CASE("what is no Python is told apart from one") {
+TEST_CASE("a program that is not a Python is recognised") {
   Machine machine;
   machine.program("/usr/bin/python3.11");
   machine.program("/usr/bin/ls");
@@ -49,7 +49,7 @@ TEST_CASE("what is no Python is told apart from one") {
   CHECK_FALSE(why_no_python(tree, "/none/bin/python", true).empty());
 }
 
-TEST_CASE("a conda environment is found where the user keeps environments") {
+TEST_CASE("a conda environment is found in the user's environment folders") {
   Machine machine;
   for (const char* prefix : {"data/envs/one", "big/two", "lab/three", "list/four",
                              "home/ada/miniconda3/envs/five", "home/ada/own/six"})
@@ -72,7 +72,7 @@ TEST_CASE("a conda environment is found where the user keeps environments") {
   CHECK(conda_names(tree, environment).size() == 6);
 }
 
-TEST_CASE("pyenv's shim leads to the version that is chosen where it stands") {
+TEST_CASE("pyenv's shim resolves to the version selected for its folder") {
   Machine machine;
   for (const char* program : {"python", "python3", "python3.11"})
     machine.program(std::string("/p/versions/3.11.7/bin/") + program);
@@ -104,7 +104,7 @@ TEST_CASE("pyenv's shim leads to the version that is chosen where it stands") {
   CHECK(behind_shim(tree, Environment{}, "/usr/bin/python3") == "/usr/bin/python3");
 }
 
-TEST_CASE("an active environment that is gone is a finding, one that is there is none") {
+TEST_CASE("a missing active environment is a finding, an existing one is not") {
   Machine machine;
   machine.program("/usr/bin/python3.11");
   machine.link("/venv/bin/python", "python3");
@@ -127,7 +127,7 @@ TEST_CASE("an active environment that is gone is a finding, one that is there is
         "the Python of /venv is gone: /usr/bin/python3.9 does not exist");
 }
 
-TEST_CASE("no fix of a lost environment empties a folder") {
+TEST_CASE("no fix for a lost environment deletes a folder's contents") {
   Machine machine;
   machine.link("/venv/bin/python", "/usr/bin/python3.9");
   const Tree tree(machine.files.path);
@@ -145,7 +145,7 @@ TEST_CASE("no fix of a lost environment empties a folder") {
   CHECK(commands("/none") == "unset VIRTUAL_ENV; python3 -m venv /none; ");
 }
 
-TEST_CASE("a Python's release is told by what lies beside it") {
+TEST_CASE("a Python's release is found from the files beside it") {
   Machine machine;
   machine.program("/usr/bin/python3.11");
   machine.files.put("usr/lib/python3.11/os.py", "");

@@ -48,7 +48,7 @@ TEST_CASE("a virtual environment is read without its interpreter") {
   CHECK(facts.distribution("numpy").is_absent());
 }
 
-TEST_CASE("who requires NVIDIA's wheels is asked where there are some, and only of these") {
+TEST_CASE("requirements on NVIDIA's wheels are read only if such wheels are installed") {
   const TemporaryTree folder;
   put_venv(folder);
   folder.put(std::string(kSite) + "some_thing-1.0.dist-info/METADATA",
@@ -90,7 +90,7 @@ TEST_CASE("PYTHONPATH comes first, ~/.local before the system, and .pth files ad
   CHECK((*facts.path)[2].origin == PathOrigin::kPth);
 }
 
-TEST_CASE("without options the active environment is meant, then python3 on PATH") {
+TEST_CASE("without options the active environment is used, then python3 in PATH") {
   const TemporaryTree folder;
   put_venv(folder);
   folder.put("usr/bin/python3", "");
@@ -106,7 +106,7 @@ TEST_CASE("without options the active environment is meant, then python3 on PATH
 }
 
 TEST_CASE(
-    "a pip that serves another Python is known by its first line, with what it has put there") {
+    "a pip of another Python is recognised by its first line, with the packages it installed") {
   const TemporaryTree folder;
   folder.put("venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.11.2\n");
   folder.put("venv/lib/python3.11/site-packages/numpy-2.0.0.dist-info/METADATA", "");
@@ -151,7 +151,8 @@ TEST_CASE("a FIFO, a loop of links and a file of another kind hang and crash nob
   CHECK(read(folder).torch);
 }
 
-TEST_CASE("pip's list tells what a wheel of cuDNN brought, and no list tells nothing") {
+TEST_CASE(
+    "pip's file list shows what a cuDNN wheel contains, and without a list nothing is known") {
   const TemporaryTree folder;
   put_venv(folder);
   const std::string info = std::string(kSite) + "nvidia_cudnn_cu12-9.1.0.70.dist-info/";
@@ -167,7 +168,7 @@ TEST_CASE("pip's list tells what a wheel of cuDNN brought, and no list tells not
   CHECK(collect_python(tree, Environment{}, "/venv/bin/python").cudnn_listed.is_unreadable());
 }
 
-TEST_CASE("a libcudart.so is looked for in the folders of every variable") {
+TEST_CASE("libcudart.so is searched in the folders of every variable") {
   const TemporaryTree folder;
   put_venv(folder);
   folder.put(std::string(kSite) + "bitsandbytes-0.36.0.dist-info/METADATA",
@@ -189,7 +190,7 @@ TEST_CASE("a folder that may not be read makes its packages unknown, not absent"
   CHECK(collect_python(tree, Environment{}, "/venv/bin/python").distributions.is_unreadable());
 }
 
-TEST_CASE("a range of releases allows what pip would take") {
+TEST_CASE("a range of releases allows what pip would accept") {
   CHECK(parse_requirement("numpy (<2.2,>=1.24)").range == "<2.2,>=1.24");
   CHECK(parse_requirement("numba[cuda] >=0.57 ; extra == 'x'").range == ">=0.57");
   CHECK(parse_requirement("numpy").range.empty());
@@ -227,7 +228,7 @@ TEST_CASE("names of distributions are read as pip writes them") {
   CHECK(parse_requirement("numpy>=1.2,<2").exact.empty());
 }
 
-TEST_CASE("a notebook kernel is this environment's whatever links lead there") {
+TEST_CASE("a notebook kernel is matched with this environment through any links") {
   const TemporaryTree folder;
   put_venv(folder);
   folder.put("venv/bin/python", "");

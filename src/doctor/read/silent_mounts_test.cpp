@@ -11,7 +11,7 @@
 using namespace berth::doctor;
 using berth::system::TemporaryTree;
 
-TEST_CASE("mounts that somebody else serves are told from the kernel's own, by their device") {
+TEST_CASE("mounts with a remote server are distinguished from the kernel's own by their device") {
   const auto served = served_mounts(
       "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
       "23 22 0:5 / /proc rw - proc proc rw\n"
@@ -25,7 +25,7 @@ TEST_CASE("mounts that somebody else serves are told from the kernel's own, by t
   CHECK(served[1] == std::vector<std::string>{"/run/user/1000/doc"});
 }
 
-TEST_CASE("what answers is not silent, and neither is what is not there") {
+TEST_CASE("a mount that answers, or that does not exist, is not silent") {
   const TemporaryTree folder;
   MountsAsked asked("/proc/self", "", {{"HOME", folder.path}, {"TMPDIR", "/nonexistent"}});
   for (const std::string& one : asked.finish(std::chrono::seconds(20))) {
@@ -34,7 +34,7 @@ TEST_CASE("what answers is not silent, and neither is what is not there") {
   }
 }
 
-TEST_CASE("nothing that leads to a silent mount is looked at, and the rest is") {
+TEST_CASE("paths on a silent mount are not read, and all others are") {
   const TemporaryTree folder;
   folder.put("srv/home/ada/.local/a", "1");
   folder.put("etc/a", "1");
@@ -59,7 +59,7 @@ TEST_CASE("nothing that leads to a silent mount is looked at, and the rest is") 
   CHECK_FALSE(tree.is_silent("/etc/loop/a"));
 }
 
-TEST_CASE("space on a silent mount is not known, and the others' is") {
+TEST_CASE("disk space of a silent mount is unknown, that of others is known") {
   const TemporaryTree folder;
   folder.put("home/a", "");
   Tree tree("/");

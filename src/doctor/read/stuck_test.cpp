@@ -35,7 +35,7 @@ std::size_t found(const Facts& facts) {
 
 }  // namespace
 
-TEST_CASE("processes that are stuck are found with what they hold, whatever their names are") {
+TEST_CASE("stuck processes are found with the devices they hold, whatever their names") {
   const TemporaryTree folder;
   folder.put("proc/1/stat", "1 (systemd) S 0 1\n");
   folder.put("proc/77/stat", "77 (kworker/u8:3) D 2 0\n");  // a kernel thread
@@ -58,13 +58,13 @@ TEST_CASE("processes that are stuck are found with what they hold, whatever thei
   CHECK((*stuck)[1].node == "/dev/nvidia0");
 }
 
-TEST_CASE("a machine without the driver has nobody who is stuck with it") {
+TEST_CASE("without the driver no process is stuck in it") {
   const TemporaryTree folder;
   folder.put("proc/91/stat", "91 (a) D 1 91\n");
   CHECK(collect_stuck(Tree(folder.path)).is_absent());
 }
 
-TEST_CASE("files of a process that may not be looked at leave it unknown") {
+TEST_CASE("if a process's open files may not be read, what it holds is unknown") {
   const TemporaryTree folder;
   folder.put("proc/91/stat", "91 (a) D 1 91\n");
   Tree tree = tree_of(folder);
@@ -84,7 +84,7 @@ TEST_CASE("links to open files are read on a real machine as well") {
   CHECK(any);
 }
 
-TEST_CASE("who cannot be ended and holds a GPU is named, who waits for a moment is not") {
+TEST_CASE("a process that cannot be killed and holds a GPU is named, a short wait is not") {
   Facts facts = healthy();
   facts.machine.stuck = std::vector<StuckProcess>{{91, 1, 'D', "train", "/dev/nvidia0", false}};
   CHECK(found(facts) == 0);
@@ -98,7 +98,7 @@ TEST_CASE("who cannot be ended and holds a GPU is named, who waits for a moment 
   CHECK(diagnose(facts, Knowledge{}, {"RT01"}).not_checked.size() == 1);
 }
 
-TEST_CASE("memory of nobody names those who are stuck, as they may have it") {
+TEST_CASE("memory without an owner names the stuck processes, because they may have it") {
   Facts facts = healthy();
   first_answer(facts, [](GpuAnswer& gpu) {
     gpu.memory_used_bytes = 20ULL << 30;

@@ -79,7 +79,7 @@ TEST_CASE("a recorded machine is diagnosed as the machine itself") {
   CHECK(there.checked == here.checked);
 }
 
-TEST_CASE("a host's name of two letters leads in the bundle where it leads on the machine") {
+TEST_CASE("a bundle of a machine with a host name of two letters has the same findings") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
   folder.put("proc/sys/kernel/hostname", "vm\n");
@@ -94,7 +94,7 @@ TEST_CASE("a host's name of two letters leads in the bundle where it leads on th
   CHECK(slurp(bundle.path + "/b/root/etc/hosts") == "127.0.0.1 localhost\n127.0.1.1 HOST …\n");
 }
 
-TEST_CASE("what an environment below a home holds is in the bundle") {
+TEST_CASE("an environment in a home folder is in the bundle") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
   const std::string site = "home/marie/venv/lib/python3.11/site-packages/";
@@ -112,7 +112,7 @@ TEST_CASE("what an environment below a home holds is in the bundle") {
   CHECK(again->tree.list("/home").value_or({}) == std::vector<std::string>{"user1"});
 }
 
-TEST_CASE("a folder that is reached through a link above it is no link of its own") {
+TEST_CASE("a folder below a link is not itself a link") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
   folder.put("usr/local/cuda-12.4/lib64/libcuda.so.1", "");
@@ -124,7 +124,7 @@ TEST_CASE("a folder that is reached through a link above it is no link of its ow
   CHECK(again->tree.exists("/usr/local/cuda/lib64/libcuda.so.1"));
 }
 
-TEST_CASE("of dpkg's file a bundle has the packages that rules read, however long it is") {
+TEST_CASE("a bundle has the dpkg entries that rules read, however long the file is") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
   std::string status = "Package: podman\nStatus: install ok installed\nVersion: 4.3.1\n\n";
@@ -136,7 +136,7 @@ TEST_CASE("of dpkg's file a bundle has the packages that rules read, however lon
         "Package: podman\nStatus: install ok installed\nVersion: 4.3.1\n\n");
 }
 
-TEST_CASE("a bundle tells no names, tokens or command lines") {
+TEST_CASE("a bundle contains no names, tokens or command lines") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
   const auto redacted = record(sources, bundle.path + "/b");
@@ -162,13 +162,13 @@ TEST_CASE("a name of two letters is hidden where it names a folder") {
   CHECK(redaction.apply("/bin/sh -c sh /data/sh/x") == "/bin/sh -c sh /data/user1/x");
 }
 
-TEST_CASE("who has no USER is hidden by the name of the home") {
+TEST_CASE("without USER, the user's name is taken from the home folder and hidden") {
   const std::string redacted = redacted_of_home("/scratch/alicexyz");
   CHECK(redacted.find("PATH=/scratch/user") != std::string::npos);
   CHECK(redacted.find("alicexyz") == std::string::npos);
 }
 
-TEST_CASE("a mouse's battery is no supply of the laptop, and its address stays on the machine") {
+TEST_CASE("a mouse's battery is not the laptop's, and its address is not recorded") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
   folder.put("sys/class/dmi/id/chassis_type", "10\n");
@@ -190,7 +190,7 @@ TEST_CASE("a mouse's battery is no supply of the laptop, and its address stays o
   CHECK(collect(*again).machine.on_battery.value_or(false));
 }
 
-TEST_CASE("a text that nobody can look through stays away, and is not checked in the bundle") {
+TEST_CASE("a text that cannot be redacted is left out, and counts as not checked") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
   folder.put("etc/docker/daemon.json", std::string("{\"secret\": 1}\0", 15));
@@ -207,7 +207,7 @@ TEST_CASE("a text that nobody can look through stays away, and is not checked in
         std::string::npos);
 }
 
-TEST_CASE("a folder that is not empty is not written to") {
+TEST_CASE("a folder that is not empty is refused") {
   const TemporaryTree folder, bundle;
   bundle.put("b/mine", "x");
   Sources sources = machine(folder);

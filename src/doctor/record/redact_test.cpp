@@ -53,7 +53,7 @@ TEST_CASE("only Docker Desktop's context is kept of docker's settings") {
   CHECK(redacted("/c/config.json", "secret") == "{}\n");
 }
 
-TEST_CASE("settings tell what rules ask of them, and no passwords") {
+TEST_CASE("only settings that rules read are kept, and no passwords") {
   const std::string engine =
       redacted("/etc/docker/daemon.json",
                R"({"default-runtime":"nvidia","proxies":{"http-proxy":"http://bob:secret@proxy"},
@@ -118,7 +118,7 @@ TEST_CASE("services, groups and packages are reduced to what rules read") {
       "OLLAMA_VULKAN=…\nOLLAMA_API_KEY=…\nOLLAMA_AUTH=…\nCUDA_VISIBLE_DEVICES=0,1\n");
 }
 
-TEST_CASE("files of programs tell nobody's names, hosts and passwords") {
+TEST_CASE("names, hosts and passwords are removed from files of programs") {
   CHECK(redacted("/proc/version",
                  "Linux version 6.1.0 (secret@lab) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) "
                  "#1\n") == "Linux version (gcc-12 (Debian 12.2.0-14) 12.2.0)\n");
@@ -212,7 +212,8 @@ TEST_CASE("every variable that prevents conflicts of packages is kept") {
   }
 }
 
-TEST_CASE("files of the machine tell what rules ask, and nobody's passwords and hosts") {
+TEST_CASE(
+    "only parts that rules read are kept of the machine's files, without passwords and hosts") {
   CHECK(redacted_file("/proc/cmdline",
                       "BOOT_IMAGE=/x rd.luks.key=abc ro nvidia-drm.modeset=1 ip=10.0.0.7\n") ==
         "… … ro nvidia-drm.modeset=1 …\n");
@@ -250,7 +251,7 @@ TEST_CASE("user names in paths are hidden, known or not, with the same replaceme
   CHECK(redaction.report().size() == 11);
 }
 
-TEST_CASE("a home that is called as a folder of homes has its files where it had them") {
+TEST_CASE("a user named like a folder of homes does not change other paths") {
   Redaction redaction;
   redaction.hide_user("home");
   redaction.hide_user("scratch");
@@ -271,7 +272,7 @@ TEST_CASE("a name with dots is hidden as a whole") {
   CHECK(redaction.apply("gpu7: gpu7.corp.example, gpu7.local") == "HOST: HOST, HOST");
 }
 
-TEST_CASE("an account that is called as a system is hidden where it names a folder of homes") {
+TEST_CASE("an account with the name of a system is hidden in home paths") {
   Redaction redaction;
   redaction.hide_user("ubuntu");
   redaction.hide_user("ollama");
@@ -300,14 +301,14 @@ TEST_CASE("names in files of bytes are hidden without moving the bytes") {
   CHECK(after == std::string("\x7f\0/home/user2///lib\0/data/user1/x\0/home/xx/x", 45));
 }
 
-TEST_CASE("a name is hidden as a whole word alone") {
+TEST_CASE("a name is hidden only as a whole word") {
   Redaction redaction;
   redaction.hide_user("lin");
   redaction.hide_user("root");
   CHECK(redaction.apply("/home/lin/linux of root, lin.") == "/home/user1/linux of root, user1.");
 }
 
-TEST_CASE("names that people give to kernels of notebooks become others, in their order") {
+TEST_CASE("names of notebook kernels are replaced, and their order is kept") {
   const auto redacted = shareable_names("/home/marie/.local/share/jupyter/kernels",
                                         {"acme-secret", "python3", "zeta-secret"});
   CHECK(redacted.at("acme-secret") < redacted.at("python3"));
@@ -347,7 +348,7 @@ TEST_CASE("the first process's variables, roots of disks and addresses of cards 
   CHECK(redaction.apply("a4:c1:38:11:22:33") == "00:00:00:00:00:02");
 }
 
-TEST_CASE("hosts without a scheme are no values of variables") {
+TEST_CASE("hosts without a scheme are removed from variables") {
   std::set<std::string> dropped;
   const Environment redacted =
       berth::doctor::redacted_environment({{"OLLAMA_ORIGINS", "web.corp,*.corp"},

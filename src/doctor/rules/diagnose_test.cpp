@@ -50,14 +50,14 @@ constexpr Layer kLow = Layer::kDriver, kUp = Layer::kFramework;
 
 }  // namespace
 
-TEST_CASE("the lower layer stands first, and what keeps from use before what only slows") {
+TEST_CASE("lower layers come first, and failures before slowdowns") {
   CHECK(order({{"FW1", kUp, Severity::kFatal, true, "", "", always},
                {"DRV1", kLow, Severity::kFatal, true, "", "", always},
                {"HW1", Layer::kHardware, Severity::kWarning, true, "", "", always}}) ==
         std::vector<std::string>{"DRV1", "FW1", "HW1"});
 }
 
-TEST_CASE("what explains stands first, on whatever layer, and says so") {
+TEST_CASE("an explaining finding comes first on any layer, and the other names it") {
   const std::vector<Rule> rules{{"DRV1", kLow, Severity::kFatal, true, "", "", always},
                                 {"ENV1", kUp, Severity::kWarning, true, "", "DRV*", always}};
   CHECK(order(rules) == std::vector<std::string>{"ENV1", "DRV1"});
@@ -66,19 +66,19 @@ TEST_CASE("what explains stands first, on whatever layer, and says so") {
   CHECK(found[1].explained_by == "ENV1");
 }
 
-TEST_CASE("a rule that was never shown right stands below one that was, and explains it not") {
+TEST_CASE("an unproven rule comes after a proven one and does not explain it") {
   CHECK(order({{"HW1", Layer::kHardware, Severity::kFatal, false, "", "FW*", always},
                {"FW1", kUp, Severity::kError, true, "", "", always}}) ==
         std::vector<std::string>{"FW1", "HW1"});
 }
 
-TEST_CASE("rules that explain each other in a circle hang nobody") {
+TEST_CASE("rules that explain each other in a circle cause no endless loop") {
   CHECK(order({{"A1", kLow, Severity::kFatal, true, "", "B1", always},
                {"B1", kLow, Severity::kFatal, true, "", "A1", always}})
             .size() == 2);
 }
 
-TEST_CASE("a rule that could not see is not checked, never fine") {
+TEST_CASE("a rule that could not read its facts counts as not checked, never as fine") {
   const auto diagnosis =
       diagnose_with(std::array<Rule, 2>{{{"A1", kLow, Severity::kFatal, true, "", "", blind},
                                          {"B1", kLow, Severity::kFatal, true, "", "", never}}},
@@ -146,7 +146,7 @@ TEST_CASE("a pasted error that nothing explains is the first finding, with its n
   CHECK(diagnose(none, Knowledge{}, {"ERR01"}, asked).findings.empty());
 }
 
-TEST_CASE("a message with many causes stays below a fault that keeps from the GPU") {
+TEST_CASE("a message with many causes comes after a fault that prevents the use of the GPU") {
   const std::vector<Rule> rules{{"HW1", Layer::kHardware, Severity::kFatal, true, "", "", always},
                                 {"ERR01", Layer::kRuntime, Severity::kError, false, "", "", never}};
   RequestFacts asked;
@@ -158,7 +158,7 @@ TEST_CASE("a message with many causes stays below a fault that keeps from the GP
   CHECK(diagnose_with(rules, {}, {}, asked).findings.size() == 1);
 }
 
-TEST_CASE("nothing shows a message only where all that would show it was compared") {
+TEST_CASE("a message counts as compared only if everything that could explain it was checked") {
   const auto compared = [](const Facts& facts, const char* text) {
     RequestFacts asked;
     asked.error = read_error_text(text);
@@ -214,7 +214,7 @@ TEST_CASE("a message about a toolkit was not compared on a machine without one")
   CHECK(compared());
 }
 
-TEST_CASE("a pasted error says what became of it") {
+TEST_CASE("a pasted error shows its result") {
   const std::vector<Rule> rules{{"A1", kLow, Severity::kFatal, true, "", "", always},
                                 {"B1", kLow, Severity::kFatal, true, "", "", blind},
                                 {"C1", kLow, Severity::kFatal, true, "", "", never}};
@@ -247,7 +247,7 @@ RequestFacts tried(ProbeState state, std::vector<ProbedDevice> devices = {}) {
 
 }  // namespace
 
-TEST_CASE("a kernel that does not run is a finding, which whatever keeps from the GPU explains") {
+TEST_CASE("a kernel that does not run is a finding that any GPU failure explains") {
   const std::vector<Rule> rules{{"DRV1", kLow, Severity::kFatal, true, "", "", always},
                                 {"PRB01", Layer::kRuntime, Severity::kError, false, "", "", never}};
   const auto found =
@@ -270,7 +270,7 @@ TEST_CASE("a kernel that does not run is a finding, which whatever keeps from th
   CHECK(diagnose_with(rules, with_gpu(), {}, unreadable).not_checked.size() == 1);
 }
 
-TEST_CASE("a framework that ran a kernel makes a rule that says it cannot doubtful") {
+TEST_CASE("if a framework ran a kernel, a rule that denies it is doubtful") {
   const std::vector<Rule> rules{{"FW1", kUp, Severity::kFatal, true, "", "", always},
                                 {"HW1", Layer::kHardware, Severity::kFatal, true, "", "", always}};
   const auto found =
@@ -282,7 +282,7 @@ TEST_CASE("a framework that ran a kernel makes a rule that says it cannot doubtf
   CHECK(found[0].confidence == Confidence::kHigh);
 }
 
-TEST_CASE("no rule can forget what it could not see, however it asked") {
+TEST_CASE("a rule that could not read a fact always reports it") {
   for (const auto look : {blind_in_passing, misses}) {
     const auto diagnosis = diagnose_with(
         std::array<Rule, 1>{{{"A1", kLow, Severity::kFatal, true, "", "", look}}}, {}, {});
@@ -298,7 +298,7 @@ TEST_CASE("what nobody was asked to read is the rule's own to say") {
             .checked.size() == 1);
 }
 
-TEST_CASE("what is only information explains nothing") {
+TEST_CASE("an information finding explains nothing") {
   CHECK(order({{"DRV1", kLow, Severity::kError, true, "", "DRV2", information},
                {"DRV2", kLow, Severity::kError, false, "", "", always}}) ==
         std::vector<std::string>{"DRV2", "DRV1"});
@@ -341,7 +341,8 @@ TEST_CASE("a pasted out-of-memory error is a finding only where the GPUs show it
   CHECK(diagnose(facts, Knowledge{}, {"RT02"}, none).not_checked.empty());
 }
 
-TEST_CASE("nothing that could be looked at is no clean bill, and no GPU is a verdict") {
+TEST_CASE(
+    "if nothing could be checked the machine is not healthy, and a missing GPU is a verdict") {
   Facts facts;
   facts.machine.kernel_log = Unreadable{"kernel.log", 0};
   facts.machine.pci = Unreadable{"/sys/bus/pci/devices", 13};
@@ -353,14 +354,14 @@ TEST_CASE("nothing that could be looked at is no clean bill, and no GPU is a ver
   CHECK(without.verdict == "there is no GPU on the PCI bus; nothing wrong was found");
 }
 
-TEST_CASE("what was not checked is said in words, not in keys") {
+TEST_CASE("unchecked facts are named in words, not by their keys") {
   CHECK(said_of({"silent", 0}) == "whether a GPU answers");
   CHECK(said_of({"mig_enabled", 0}) == "whether MIG is on");
   CHECK(said_of({"/dev/kmsg", 1}) == "/dev/kmsg: Operation not permitted");
   CHECK(said_of({"/proc/modules", 61}) == "a simulated machine does not have it");
 }
 
-TEST_CASE("every rule says what it looks at, what mends it and what refutes it") {
+TEST_CASE("every rule documents its facts, its fix and what refutes it") {
   for (const Rule& rule : all_rules()) {
     CAPTURE(rule.id);
     const RuleWords words = words_of_rule(rule.id);
@@ -371,13 +372,13 @@ TEST_CASE("every rule says what it looks at, what mends it and what refutes it")
   for (const source::Row& row : source::rows()) CHECK(*words_of_rule(row.id).refuted_by != '\0');
 }
 
-TEST_CASE("what the kernel says is known in the reader's language") {
+TEST_CASE("messages of the kernel are explained in the reader's language") {
   const berth::InLanguage chinese(berth::Language::kChinese);
   CHECK(said_of({"/dev/kmsg", EPERM}) == "/dev/kmsg: 不允许的操作");
   CHECK(said_of({"/sys", ENOENT}).find("No such") == std::string::npos);
 }
 
-TEST_CASE("a machine whose bus nobody can see is not called well") {
+TEST_CASE("a machine with an unreadable bus is not called healthy") {
   Facts facts;
   facts.machine.pci = Unreadable{"/sys", ENOENT};
   const auto seen = diagnose(facts, Knowledge{}, {"HW01"});

@@ -215,7 +215,7 @@ TEST_CASE("without a GPU a CPU build is no fault, and neither is an old driver")
   }
 }
 
-TEST_CASE("what could not be read is neither found wrong nor called fine") {
+TEST_CASE("unreadable facts are neither wrong nor fine") {
   Facts facts = healthy();
   const Unreadable why{"/venv", 13};
   facts.python.torch = why;
@@ -260,7 +260,7 @@ TEST_CASE("a fix for an old GPU keeps the release and names the index that has i
         "https://download.pytorch.org/whl/cu126");
 }
 
-TEST_CASE("an extension tells its PyTorch by its version, its conda build or its requirement") {
+TEST_CASE("an extension's PyTorch is known from its version, its conda build or its requirement") {
   const auto with = [](auto change) {
     Facts facts = healthy();
     change(facts);

@@ -334,13 +334,13 @@ TEST_CASE("a GPU that computes confidentially and is not ready needs no fabric m
   CHECK(found.findings.front().id == "DRV27");
 }
 
-TEST_CASE("a machine that is well is called well") {
+TEST_CASE("a healthy machine is called healthy") {
   const Diagnosis diagnosis = diagnose_with(ground_rules(), healthy(), {});
   for (const auto& finding : diagnosis.findings) MESSAGE(finding.id << ": " << finding.title);
   CHECK(diagnosis.findings.empty());
 }
 
-TEST_CASE("what is wrong with a machine is said first, by the rule that is for it") {
+TEST_CASE("each fault of a machine is the first finding, by its own rule") {
   std::vector<std::string> tried;
   for (const auto& mutations : {hardware_mutations(), module_mutations(), branch_mutations(),
                                 state_mutations(), answer_mutations()}) {
@@ -359,7 +359,7 @@ TEST_CASE("what is wrong with a machine is said first, by the rule that is for i
     CHECK_MESSAGE(std::find(tried.begin(), tried.end(), rule.id) != tried.end(), rule.id);
 }
 
-TEST_CASE("what only looks ill is left alone") {
+TEST_CASE("harmless look-alikes of faults have no finding") {
   const std::vector<std::function<void(Facts&)>> looks{
       // an idle link in a low-power state
       [](Facts& f) {
@@ -442,7 +442,7 @@ TEST_CASE("a GPU that the driver does not list is missing only if this program w
   }
 }
 
-TEST_CASE("what a hostile file says is neither run by a paste nor obeyed by a terminal") {
+TEST_CASE("hostile file contents are neither run by a pasted fix nor obeyed by a terminal") {
   Facts facts = healthy();
   unload(facts);
   facts.machine.kernel = std::string("6.8\033[2J; rm -rf ~");
@@ -456,7 +456,7 @@ TEST_CASE("what a hostile file says is neither run by a paste nor obeyed by a te
   CHECK(command.find("rm -rf ~' ") != std::string::npos);
 }
 
-TEST_CASE("what cannot be read is neither fine nor wrong") {
+TEST_CASE("unreadable facts are neither fine nor wrong") {
   const Diagnosis diagnosis = diagnose_with(ground_rules(), all_unreadable(), {});
   for (const auto& finding : diagnosis.findings) MESSAGE(finding.id << ": " << finding.title);
   CHECK(diagnosis.findings.empty());

@@ -51,7 +51,7 @@ TEST_CASE("a bus that cannot be read has no GPU missing") {
   CHECK(diagnosis.not_checked.size() >= 5);
 }
 
-TEST_CASE("a driver without its GPU is a fault of a desktop, and how a laptop travels") {
+TEST_CASE("a driver without a GPU is a fault of a desktop, but normal for a laptop") {
   Facts facts;
   facts.machine.pci = std::vector<PciFunction>{};
   facts.machine.modules = std::vector<std::string>{"i915"};
@@ -62,7 +62,7 @@ TEST_CASE("a driver without its GPU is a fault of a desktop, and how a laptop tr
   CHECK(diagnose_with(hardware_rules(), facts, {}).findings.at(0).severity == Severity::kInfo);
 }
 
-TEST_CASE("a GPU that was lost before it started has no Xid, and is told by the kernel's words") {
+TEST_CASE("a GPU lost before its start has no Xid, and is recognised by the kernel's message") {
   Facts facts;
   facts.machine.modules = std::vector<std::string>{"nvidia"};
   facts.machine.pci = std::vector{nvidia_gpu({})};

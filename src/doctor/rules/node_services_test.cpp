@@ -244,7 +244,7 @@ TEST_CASE("CUDA wants addresses for all memory of the GPUs") {
   CHECK(space().empty());
 }
 
-TEST_CASE("which Docker is spoken to: an address, a variable, then the user's settings") {
+TEST_CASE("Docker's endpoint: an address, a variable, then the user's settings") {
   const berth::system::TemporaryTree folder;
   folder.put("home/ada/.docker/config.json", R"({"currentContext":"desktop-linux"})");
   folder.put("other/config.json", R"({"currentContext":["desktop-linux"]})");

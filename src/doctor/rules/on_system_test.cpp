@@ -75,7 +75,7 @@ TEST_CASE("the kernel's command line is changed by the system's own means, other
   CHECK_FALSE(std::filesystem::exists(folder.path + "/r"));
 }
 
-TEST_CASE("two words of one key both go, and what else they list comes back") {
+TEST_CASE("two kernel parameters with one key are removed, and their other values added again") {
   Facts facts = healthy();
   const Knowledge known;
   facts.machine.system = OsRelease{"debian", {}, "12", "Linux", false};

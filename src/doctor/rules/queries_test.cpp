@@ -97,7 +97,7 @@ TEST_CASE("no rule puts a name from outside into a command as it is") {
   CHECK(commands >= 8);
 }
 
-TEST_CASE("what NVML had no words for ends with its number") {
+TEST_CASE("an NVML error without a text shows its number") {
   Facts facts = healthy();
   facts.driver.nvml_init = 18;
   const auto evidence = [&](const char* rule) {

@@ -4,8 +4,7 @@
 
 using namespace berth::doctor;
 
-TEST_CASE(
-    "an image's requirement is met by any of its alternatives, and each by all of its parts") {
+TEST_CASE("an image's requirement is met if all parts of one alternative are met") {
   const DriverForImage old{"535.247.01", "12.2", "NVIDIA GeForce RTX 4090"};
   CHECK(satisfies("cuda>=12.2", old) == Satisfied::kYes);
   CHECK(satisfies("cuda>=12.8", old) == Satisfied::kNo);
@@ -15,7 +14,7 @@ TEST_CASE(
   CHECK(first_condition("cuda>=12.8 brand=tesla,driver>=535") == "cuda>=12.8");
 }
 
-TEST_CASE("what is not known of a driver is not held against it") {
+TEST_CASE("unknown properties of a driver do not violate a requirement") {
   CHECK(satisfies("cuda>=12.8", {"", "", ""}) == Satisfied::kUnknown);
   CHECK(satisfies("cuda>=12.8 brand=tesla,driver>=535", {"535.1", "12.2", ""}) ==
         Satisfied::kUnknown);

@@ -154,7 +154,7 @@ TEST_CASE("a kernel whose amdgpu has a fault with this GPU is named, unless a wo
   CHECK(kernel(110501, "6.14.0-37-generic", "quiet") == "info");
 }
 
-TEST_CASE("for which GPUs an image was compiled is told by its variable, of its own PyTorch") {
+TEST_CASE("an image's variable lists the GPUs that its PyTorch was compiled for") {
   const auto told = [](unsigned target, const char* targets, const char* version,
                        const char* folder) {
     Facts facts = strix_halo();

@@ -17,7 +17,7 @@ TEST_CASE("an Xid of memory that NVML counts is said once, and an old driver's X
   CHECK(diagnosis.findings.front().id == "DRV26");
 }
 
-TEST_CASE("the gravest Xid of a GPU is told, with what mends it") {
+TEST_CASE("the most serious Xid of a GPU is reported with its fix") {
   Facts facts = healthy();
   facts.nvidia.module_version = facts.nvidia.library_version = std::string("525.60.13");
   log(facts, "NVRM: Xid (PCI:0000:01:00): 45, pid=7, Ch 00000010");
@@ -30,8 +30,7 @@ TEST_CASE("the gravest Xid of a GPU is told, with what mends it") {
   CHECK(findings[1].severity == Severity::kWarning);
 }
 
-TEST_CASE(
-    "a state of now speaks before the Xid that led to it, and an Xid that is over is no fault") {
+TEST_CASE("a current state comes before its Xid, and an Xid that is over is no fault") {
   Facts facts = healthy();
   log(facts, "NVRM: Xid (PCI:0000:01:00): 79, pid=7, GPU has fallen off the bus.");
   CHECK(diagnose_with(ground_rules(), facts, {}).findings.front().id == "DRV23");
@@ -68,7 +67,7 @@ TEST_CASE("an MPS server is the one program of an exclusive GPU, and lets the ot
     CHECK(one.id != "DRV20");
 }
 
-TEST_CASE("of an Xid that no table knows it is said what to do all the same") {
+TEST_CASE("an unknown Xid also has a next step") {
   Facts facts = healthy();
   facts.machine.kernel_log =
       std::vector<std::string>{"[2.0] NVRM: Xid (PCI:0000:01:00): 999, pid=1, something new"};

@@ -83,7 +83,7 @@ constexpr Pair kPythonSteps[] = {
      "torch.cuda.set_device('cpu')\n"},
 };
 
-TEST_CASE("a training loop is known by what goes back, however it is written") {
+TEST_CASE("a training loop is recognised by its backward pass, however it is written") {
   check(Kind::kPython, kPythonSteps);
 }
 

@@ -491,7 +491,7 @@ TEST_CASE("a notebook's own spellings do not hide the rest of it") {
         "set_device_cpu:1 ");
 }
 
-TEST_CASE("a cell that is no Python is left out, and said, and the others are read") {
+TEST_CASE("a cell that is not Python is skipped and reported, and the others are read") {
   const std::string json =
       "{\"cells\": [{\"cell_type\": \"code\", \"source\": \"this is no Python\"},\n"
       "{\"cell_type\": \"code\", \"source\": \"import torch\\ntorch.cuda.set_device('cpu')\"}]}";
@@ -560,7 +560,7 @@ TEST_CASE("hostile files of every kind are read without a crash") {
   }
 }
 
-TEST_CASE("what a row needs is told once and by one row") {
+TEST_CASE("every row is unique, in order, and has a fix") {
   std::set<std::string> seen;
   std::string last;
   for (const Row& row : rows()) {
@@ -584,8 +584,7 @@ TEST_CASE("a finding has file, line, code and what to do instead") {
   CHECK(diagnose({read_bytes("a.py", Kind::kPython, "")}, {"SRC03"}).checked.size() == 1);
 }
 
-TEST_CASE(
-    "where the syntax tree cannot be had, the unmistakable is found and the rest not checked") {
+TEST_CASE("without a syntax tree, unmistakable lines are found and the rest is not checked") {
   const auto found =
       diagnose({read_bytes("a.py", Kind::kPython,
                            "print 'old'\n'''\ntorch.cuda.set_device('cpu')\n'''\n"

@@ -44,7 +44,7 @@ TEST_CASE("a malformed row is told with its line") {
   }
 }
 
-TEST_CASE("a folder that is no bundle is said to be none") {
+TEST_CASE("a folder that is not a bundle is an error") {
   const TemporaryTree folder;
   CHECK(bundle_tree(folder.path).error().id == "E0801");
   CHECK(bundle_tree("/nonexistent").error().id == "E0801");

@@ -119,7 +119,7 @@ TEST_CASE("a machine in memory is walked as the kernel walks a folder") {
   }
 }
 
-TEST_CASE("a machine like another says what differs") {
+TEST_CASE("a machine based on another only lists the differences") {
   const TemporaryTree folder;
   folder.put("base.machine", kHead + R"(expect.json |
   {"healthy": "yes"}
@@ -201,7 +201,7 @@ TEST_CASE("a malformed line of a recorded machine is told with its number") {
   CHECK(wrong_line(std::string("/a = \0\n", 7)) == 2);
 }
 
-TEST_CASE("machines that are like each other end in an error") {
+TEST_CASE("machines based on each other are an error") {
   const TemporaryTree folder;
   folder.put("a.machine", kHead + "like = b\n");
   folder.put("b.machine", kHead + "like = a\n");
@@ -219,7 +219,7 @@ TEST_CASE("a hostile size takes no memory") {
   CHECK(last == '\0');
 }
 
-TEST_CASE("what is written is read as the same machine") {
+TEST_CASE("a written machine is read back unchanged") {
   const std::string text = kHead + R"(
 environment |
   A=1

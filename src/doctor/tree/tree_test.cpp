@@ -47,7 +47,7 @@ TEST_CASE("an absolute link stays inside the tree") {
   CHECK(tree.read("/etc/out").is_absent());
 }
 
-TEST_CASE("what is not there is absent, what cannot be read is not") {
+TEST_CASE("a missing file is absent, an unreadable one is not") {
   const TemporaryTree folder;
   folder.put("a/file", " first \nsecond");
   folder.link("a/loop", "loop");
@@ -103,7 +103,7 @@ TEST_CASE("this machine is a tree, too") {
   CHECK(!tree.line("/proc/sys/kernel/osrelease")->empty());
 }
 
-TEST_CASE("what was refused on the way makes a fact a part, and an absence unknown") {
+TEST_CASE("a refused folder makes a list partial, and an absence unknown") {
   const TemporaryTree folder;
   folder.put("etc/a", "1");
   Tree tree(folder.path);
