@@ -38,7 +38,7 @@ model::Request memory() {
 
 }  // namespace
 
-TEST_CASE("without options a job of Slurm's gets all that Slurm gave its task") {
+TEST_CASE("without options a Slurm job gets all devices of its task") {
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", "1,3"}}) == "1,3");
   // A task's own GPU, of several of its step.
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", "2"}, {"SLURM_STEP_GPUS", "0,1,2,3"}}) == "2");
@@ -46,7 +46,7 @@ TEST_CASE("without options a job of Slurm's gets all that Slurm gave its task") 
   CHECK(taken({{"SLURM_JOB_GPUS", "0,1"}, {"SLURM_STEP_GPUS", "1"}}) == "1");
 }
 
-TEST_CASE("a job of Slurm's without a GPU takes none") {
+TEST_CASE("a Slurm job without a GPU uses none") {
   CHECK(taken({}) == "cpu");
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", "NoDevFiles"}}) == "cpu");
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", ""}}) == "cpu");
@@ -69,7 +69,7 @@ TEST_CASE("options choose within the allocation, and never beyond it") {
   CHECK(taken(two, all) == "1,3");
 }
 
-TEST_CASE("the job's own words are kept") {
+TEST_CASE("the job's own command is kept") {
   const auto job = slurm_job({{"SLURM_JOB_ID", "7"},
                               {"SLURM_STEP_ID", "0"},
                               {"SLURM_PROCID", "3"},

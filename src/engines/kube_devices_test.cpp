@@ -94,7 +94,7 @@ TEST_CASE("shares of one GPU add up to one limit") {
   CHECK_FALSE(answer->mounts[2].read_only);
 }
 
-TEST_CASE("what was not offered, or is not healthy, is not given") {
+TEST_CASE("units that were not offered or are unhealthy are not allocated") {
   auto units = kube_units(machine_of(2));
   const KubeConfig shared{4, KubePass::kEnv};
   CHECK(kube_answer({}, units, {}).error().id == "E1031");

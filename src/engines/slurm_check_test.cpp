@@ -49,7 +49,7 @@ TEST_CASE("a configuration that fits has no difference") {
   CHECK(found(kSlurm, "AutoDetect=nvml\n").empty());
 }
 
-TEST_CASE("what berth slurm gres prints is what berth slurm check accepts") {
+TEST_CASE("berth slurm check accepts the output of berth slurm gres") {
   const auto node = gres_node(machine_of(4), two_sockets(), {});
   std::string slurm, gres;
   for (const std::string& line : slurm_lines(node, {"", 4})) slurm += line + "\n";
