@@ -47,11 +47,11 @@ TEST_CASE("memory is unaccounted for only beyond what inaccuracy explains") {
   CHECK(unaccounted_bytes(gpu(kGiB), {process(1, ~0ULL), process(2, ~0ULL)}) == 0);
 }
 
-TEST_CASE("the reserve is not taken off a second time") {
+TEST_CASE("reserved memory is not subtracted twice") {
   CHECK(unaccounted_bytes(gpu(400 * kMiB, 500 * kMiB), {}) == 400 * kMiB);
 }
 
-TEST_CASE("where used memory is the host's or unknown, nothing is said") {
+TEST_CASE("if used memory is the host's or unknown, nothing is attributed") {
   Device unified = gpu(40 * kGiB);
   unified.memory_unified = true;
   CHECK(unaccounted_bytes(unified, {}) == 0);
@@ -60,7 +60,7 @@ TEST_CASE("where used memory is the host's or unknown, nothing is said") {
   CHECK(unaccounted_bytes(silent, {}) == 0);
 }
 
-TEST_CASE("the likely cause follows from what can be seen, the surest sign first") {
+TEST_CASE("the likely cause follows from the most reliable sign") {
   struct Case {
     const char* cause;
     std::uint64_t bytes;
@@ -115,7 +115,7 @@ TEST_CASE("only holders of this device that the driver does not list on it are n
   CHECK(row.memory_bytes == kGiB);
 }
 
-TEST_CASE("in a container the driver's number is not taken for a local holder") {
+TEST_CASE("in a container, a driver's pid is not matched with a local process") {
   DeviceProcess coincidence = process(9, kGiB);
   coincidence.pid.reset();
   const auto row =

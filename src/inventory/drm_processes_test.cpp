@@ -52,7 +52,7 @@ TEST_CASE("clients become rows of the AMD and Intel device whose node they hold"
   CHECK(!rows[2].memory_bytes);
 }
 
-TEST_CASE("memory in use is the sum of the clients only where all could be seen and all tell") {
+TEST_CASE("memory in use is the sum of the clients only if all of them are readable") {
   const auto used = [](const std::vector<DrmClient>& clients, bool everybody, Device device) {
     std::vector<Device> devices = {std::move(device)};
     std::vector<DeviceProcess> rows;
@@ -79,8 +79,7 @@ TEST_CASE("memory in use is the sum of the clients only where all could be seen 
   CHECK(used({}, true, asleep).why == Absence::kAsleep);
 }
 
-TEST_CASE(
-    "a device is not unused where neither other users' processes nor its memory can be read") {
+TEST_CASE("a device with unreadable processes and memory does not count as unused") {
   std::vector<Device> devices = {gpu(Vendor::kIntel, kFirst), gpu(Vendor::kAmd, kSecond)};
   devices[1].readings.memory_used_bytes = 10U;
   std::vector<DeviceProcess> rows;

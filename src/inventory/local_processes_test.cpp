@@ -44,14 +44,14 @@ TEST_CASE("a process on two devices is read once and shown on both") {
   CHECK(rows[1].state == "D");
 }
 
-TEST_CASE("a process that is gone keeps the driver's number and nothing else") {
+TEST_CASE("an ended process keeps only the driver's pid") {
   const auto rows = filled("processes-host", {row(0, 777)});
   CHECK(!rows[0].pid);
   CHECK(rows[0].host_pid == 777);
   CHECK(rows[0].user.empty());
 }
 
-TEST_CASE("in a container nobody is taken for the host's process of the same number") {
+TEST_CASE("in a container, a local process is not taken for the host's process with the same pid") {
   const auto rows = filled("processes-container", {row(0, 4121)});
   CHECK(!rows[0].pid);
   CHECK(rows[0].host_pid == 4121);
@@ -59,9 +59,7 @@ TEST_CASE("in a container nobody is taken for the host's process of the same num
   CHECK(!rows[0].uid);
 }
 
-TEST_CASE(
-    "in a container what is seen in our own proc is ours, and its number on the host is not "
-    "known") {
+TEST_CASE("in a container, a process in our /proc has no known host pid") {
   const auto rows = filled("processes-container", {row(0, std::nullopt, 4121)});
   CHECK(rows[0].pid == 4121);
   CHECK(!rows[0].host_pid);
@@ -90,6 +88,6 @@ TEST_CASE("with the host's proc mounted, a pid found there is the host's number"
   CHECK(rows[0].command == "python train.py");
 }
 
-TEST_CASE("no processes are no trouble") {
+TEST_CASE("an empty process list is fine") {
   CHECK(filled("processes-host", {}).empty());
 }

@@ -59,7 +59,7 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("devices come in the order of the bus, with what the bus knows of them") {
+TEST_CASE("devices are sorted by bus address and have the bus's facts") {
   Case here{{gpu("0000:10:00.0"), gpu("0000:20:00.0")}, {}};
   const NvmlReport report =
       here.report({frames::Ready{0, 2, "580.1", "13.0"}, answer(0, "0000:20:00.0"),
@@ -98,7 +98,7 @@ TEST_CASE("a device that did not answer is a row with its identity and no readin
   CHECK(report.devices[2].vendor_index == 2U);
 }
 
-TEST_CASE("silent devices have the addresses that nobody else has, in the order of the bus") {
+TEST_CASE("silent devices get the remaining addresses in bus order") {
   Case here{{gpu("0000:10:00.0"), gpu("0000:20:00.0"), gpu("0000:30:00.0")}, {}};
   for (PciDevice& pci : here.gpus) pci.name = "GeForce RTX 3090";
   const NvmlReport nobody = here.report({frames::Ready{0, 3, "580.1", "13.0"}});
@@ -120,7 +120,7 @@ TEST_CASE("silent devices have the addresses that nobody else has, in the order 
   CHECK(one.devices[2].vendor_index == 2U);
 }
 
-TEST_CASE("silent devices have no address where it is not certain whose it is") {
+TEST_CASE("silent devices have no address if the assignment is uncertain") {
   Case here{{gpu("0000:10:00.0"), gpu("0000:20:00.0"), gpu("0000:30:00.0")}, {}};
   const auto without_address = [](const NvmlReport& report) {
     return std::count_if(report.devices.begin(), report.devices.end(),
@@ -136,7 +136,7 @@ TEST_CASE("silent devices have no address where it is not certain whose it is") 
   CHECK(without_address(here.report({frames::Ready{0, 3, "580.1", "13.0"}})) == 3);
 }
 
-TEST_CASE("what sleeps is told from the bus alone") {
+TEST_CASE("a sleeping device is described only from the bus") {
   Case here{{gpu("0000:10:00.0", true), gpu("0000:20:00.0")}, {"0000:20:00.0"}};
   const NvmlReport report = here.report(
       {frames::Ready{0, 1, "580.1", "13.0"}, answer(0, "0000:20:00.0"), frames::Done{}});
@@ -199,7 +199,7 @@ TEST_CASE("each way of failing has an identifier and a hint of its own") {
   CHECK(here.report({frames::Loaded{}}).devices.at(0).health == Health::kNoAnswer);
 }
 
-TEST_CASE("after a crash what was complete stays") {
+TEST_CASE("after a crash, complete frames are kept") {
   Case here{{gpu("0000:10:00.0"), gpu("0000:20:00.0")}, {}};
   const NvmlReport report =
       here.report({frames::Ready{0, 2, "580.1", "13.0"}, answer(0, "0000:10:00.0")},
@@ -238,7 +238,7 @@ TEST_CASE("a driver too slow to be asked for everything leaves a note at the dev
   CHECK(report.devices.at(0).health == Health::kOk);
 }
 
-TEST_CASE("GPUs of virtual machines and other functions on the card are not asked about") {
+TEST_CASE("GPUs of virtual machines and other functions of the card are not queried") {
   PciDevice sound = gpu("0000:10:00.1");
   sound.class_code = 0x040300;
   PciDevice other = gpu("0000:30:00.0");
@@ -249,7 +249,7 @@ TEST_CASE("GPUs of virtual machines and other functions on the card are not aske
   CHECK(gpus[0].address == "0000:10:00.0");
 }
 
-TEST_CASE("only where a GPU sleeps are the others asked by address") {
+TEST_CASE("only if a GPU sleeps are the others queried by address") {
   CHECK(awake_beside_asleep({gpu("a"), gpu("b")}).empty());
   CHECK(awake_beside_asleep({gpu("a", true), gpu("b"), gpu("c", false, "nouveau")}) ==
         std::vector<std::string>{"b"});
@@ -287,7 +287,7 @@ TEST_CASE("the load of a Jetson comes from the kernel, because NVML does not kno
   rmdir(folder);
 }
 
-TEST_CASE("a GPU that the driver lists no more keeps its place, unless it is kept from us") {
+TEST_CASE("a GPU that the driver no longer lists keeps its row, unless we may not see it") {
   char folder[] = "/tmp/berth-lost-XXXXXX";
   REQUIRE(mkdtemp(folder) != nullptr);
   const std::string root = folder;

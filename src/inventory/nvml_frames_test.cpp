@@ -45,7 +45,7 @@ std::string framed(std::string_view body) {
 
 }  // namespace
 
-TEST_CASE("what is encoded is decoded, also when it comes byte by byte") {
+TEST_CASE("encoded frames are decoded, even if they arrive byte by byte") {
   const std::string bytes = frames::encode(frames::Loaded{}) +
                             frames::encode(frames::Initialised{11}) +
                             frames::encode(frames::Ready{12, 8, "580.95.05", "13.0"}) +
@@ -75,7 +75,7 @@ TEST_CASE("what is encoded is decoded, also when it comes byte by byte") {
   CHECK(std::holds_alternative<frames::Done>(got[4]));
 }
 
-TEST_CASE("a frame that was cut anywhere inside is damage, and nothing after it is believed") {
+TEST_CASE("a truncated frame is an error, and later frames are ignored") {
   const std::string whole = frames::encode(sample_frame());
   const std::string_view body = std::string_view(whole).substr(4);
   for (std::size_t size = 0; size < body.size(); ++size) {
@@ -88,7 +88,7 @@ TEST_CASE("a frame that was cut anywhere inside is damage, and nothing after it 
   }
 }
 
-TEST_CASE("a frame with something after its end is damage") {
+TEST_CASE("a frame with trailing bytes is an error") {
   const std::string whole = frames::encode(sample_frame());
   frames::Parser parser;
   parser.add(framed(std::string(whole.substr(4)) + "x"));
@@ -96,7 +96,7 @@ TEST_CASE("a frame with something after its end is damage") {
   CHECK(parser.damaged());
 }
 
-TEST_CASE("every byte may be wrong without harm, and enumerations stay in their range") {
+TEST_CASE("any wrong byte does no harm, and enumerations stay in range") {
   const std::string whole = frames::encode(sample_frame());
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string bytes = whole;
@@ -113,7 +113,7 @@ TEST_CASE("every byte may be wrong without harm, and enumerations stay in their 
   }
 }
 
-TEST_CASE("lengths and counts beyond all reason are refused before memory is taken for them") {
+TEST_CASE("absurd lengths and counts are refused before memory is allocated") {
   frames::Parser length;
   length.add(std::string_view("\xff\xff\xff\xff", 4));
   CHECK_FALSE(length.next());
@@ -142,7 +142,7 @@ TEST_CASE("text from the child is made printable, and shares that are no numbers
   CHECK(device.readings.fan_percent.why == Absence::kFailed);
 }
 
-TEST_CASE("a process without a positive pid is damage") {
+TEST_CASE("a process without a positive pid is an error") {
   frames::Device frame = sample_frame();
   frame.processes[0].host_pid = 0;
   frames::Parser parser;

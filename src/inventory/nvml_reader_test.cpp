@@ -122,8 +122,7 @@ TEST_CASE("where the only device hangs the driver has no answer either") {
   CHECK(report.devices.at(0).health == Health::kNoAnswer);
 }
 
-TEST_CASE(
-    "hanging while loading and while initialising are told apart, and say so once meanwhile") {
+TEST_CASE("hanging while loading and while initialising have different messages, each once") {
   for (const auto& one : {std::pair("hang_load", "E0311"), std::pair("hang_init", "E0307")}) {
     const char* const name = one.first;  // clang 14 cannot capture a structured binding
     const char* const id = one.second;
@@ -174,11 +173,11 @@ TEST_CASE("no library and no GPU is a machine without NVIDIA and no error") {
   CHECK(look(sources_with("not_loaded")).driver.state == "none");
 }
 
-TEST_CASE("a garbage library is an error also where no GPU is seen") {
+TEST_CASE("an invalid library is an error even if no GPU is found") {
   CHECK(look(sources_with("garbage")).driver.error_id == "E0302");
 }
 
-TEST_CASE("an empty name means that the driver is not asked") {
+TEST_CASE("with an empty name the driver is not queried") {
   Sources sources = sources_with("healthy");
   sources.nvml_library = "";
   const NvmlReport report = look(sources, {}, {gpu(10)});
@@ -186,7 +185,7 @@ TEST_CASE("an empty name means that the driver is not asked") {
   CHECK(report.devices.at(0).readings.memory_used_bytes.why == Absence::kNotAsked);
 }
 
-TEST_CASE("a driver that crashes in one device costs the others nothing") {
+TEST_CASE("a driver crash in one device does not affect the others") {
   const NvmlReport report = look(sources_with("crash_device"));
   CHECK(report.driver.state == "error");
   CHECK(report.driver.error_id == "E0306");
@@ -201,7 +200,7 @@ TEST_CASE("a driver that crashes in one device costs the others nothing") {
   CHECK_FALSE(has_children());
 }
 
-TEST_CASE("a driver that crashes again and again is left alone in the end") {
+TEST_CASE("a driver that keeps crashing is given up") {
   const auto start = Clock::now();
   const NvmlReport report = look(sources_with("crash_second"));
   CHECK(Clock::now() - start < 4s);
@@ -266,7 +265,7 @@ TEST_CASE("where all GPUs sleep the driver is not opened at all") {
   CHECK(report.devices.at(0).health == Health::kAsleep);
 }
 
-TEST_CASE("a look that is finished late still gets what was answered in time") {
+TEST_CASE("a snapshot that finishes late still has the answers that came in time") {
   NvmlReader reader(sources_with("healthy"), {}, {});
   poll(nullptr, 0, 900);  // longer than a device's deadline
   const NvmlReport report = reader.finish();
@@ -275,14 +274,14 @@ TEST_CASE("a look that is finished late still gets what was answered in time") {
   CHECK(report.devices[7].health == Health::kOk);
 }
 
-TEST_CASE("a look that is never finished leaves nothing behind") {
+TEST_CASE("a snapshot that is never finished leaves nothing behind") {
   const std::size_t before = open_descriptors();
   { NvmlReader reader(sources_with("hang_init"), {}, {}); }
   CHECK(open_descriptors() == before);
   CHECK_FALSE(has_children());
 }
 
-TEST_CASE("the sampler sends what changes of the devices it was given, and ends with its owner") {
+TEST_CASE("the sampler sends changing readings of its devices, and ends with its owner") {
   const std::string uuid = "GPU-00000002-fake-fake-fake-000000000000";
   {
     NvmlSampler sampler(sources_with("healthy"), {uuid}, 20ms);
@@ -349,7 +348,7 @@ TEST_CASE(
   CHECK(absent.descriptor() == -1);
 }
 
-TEST_CASE("every function of the list is bound by the name it was found by, or shown as missing") {
+TEST_CASE("every function in the list is bound by its name, or shown as missing") {
   const auto rows = berth::nvml::bindings(sources_with("healthy").nvml_library);
   const auto row = [&rows](std::string_view function) {
     const auto found = std::find_if(rows.begin(), rows.end(), [function](const auto& binding) {

@@ -78,8 +78,7 @@ TEST_CASE("AMD GPUs, TPUs and unmanaged accelerators stand in one list with the 
   CHECK(!others.devices[0].managed);
 }
 
-TEST_CASE(
-    "who uses an AMD GPU is read from the DRM clients, and the rest of its memory is explained") {
+TEST_CASE("users of an AMD GPU are read from the DRM clients, and its other memory is explained") {
   const system::TemporaryTree tree;
   tree.put("proc/4121/stat",
            "4121 (python) S 1 1 1 0 -1 4194304 0 0 0 0 700 50 0 0 20 0 1 0 9000000 0 5 0\n");

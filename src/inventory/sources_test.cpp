@@ -35,7 +35,7 @@ TEST_CASE("without variables the sources are this machine") {
   CHECK(!sources.simulated);
 }
 
-TEST_CASE("a recorded machine asks no library of this one unless it is named") {
+TEST_CASE("a recorded machine uses no library of this machine unless it is named") {
   const CleanEnvironment clean;
   set("BERTH_ROOT", "/somewhere");
   Sources sources = Sources::from_environment();
@@ -50,7 +50,7 @@ TEST_CASE("a recorded machine asks no library of this one unless it is named") {
   CHECK(sources.opencl_library.empty());
 }
 
-TEST_CASE("a recorded machine that is not there is an error, not a machine without anything") {
+TEST_CASE("a missing recorded machine is an error, not an empty machine") {
   const CleanEnvironment clean;
   CHECK(Sources::check_environment());
   set("BERTH_ROOT", "/nonexistent");
@@ -76,7 +76,7 @@ TEST_CASE("a simulated machine has its own devices and this machine's processes"
   CHECK(sources.roots.drm_proc == machine + "/proc");
 }
 
-TEST_CASE("a library that is set to nothing is not asked") {
+TEST_CASE("a library that is set to an empty name is not called") {
   const CleanEnvironment clean;
   set("BERTH_NVML_LIBRARY", "");
   CHECK(Sources::from_environment().nvml_library.empty());

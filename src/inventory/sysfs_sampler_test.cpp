@@ -33,7 +33,7 @@ std::vector<DeviceSample> samples_of(const std::string& name,
 
 }  // namespace
 
-TEST_CASE("a Radeon card tells its utilization and its power, which stand for its energy") {
+TEST_CASE("a Radeon card has utilization and power, from which energy is computed") {
   const auto samples = samples_of("amd-7900xtx");
   REQUIRE(samples.size() == 1);
   const auto whole = observe(recorded(machine("amd-7900xtx")), {}).devices.at(0).readings;
@@ -46,7 +46,7 @@ TEST_CASE("a Radeon card tells its utilization and its power, which stand for it
   CHECK(samples[0].unix_milliseconds > 0);
 }
 
-TEST_CASE("an Arc card tells its energy, and how busy it is, sysfs does not") {
+TEST_CASE("an Arc card has energy, but sysfs has no utilization for it") {
   const auto samples = samples_of("intel-arc");
   REQUIRE(samples.size() == 4);
   CHECK(samples[0].device.readings.energy_millijoules.why == Absence::kNotSupported);
@@ -66,7 +66,7 @@ TEST_CASE("a card that sleeps is not touched") {
   CHECK(found);
 }
 
-TEST_CASE("of the processes only those that were requested are looked at") {
+TEST_CASE("only requested processes are read") {
   const system::TemporaryTree tree;
   const auto client = [&](int pid, const std::string& kib) {
     tree.put("proc/" + std::to_string(pid) + "/fdinfo/5",
@@ -85,7 +85,7 @@ TEST_CASE("of the processes only those that were requested are looked at") {
   CHECK(samples[0].processes[0].memory_bytes.value == 4ULL << 20);
 }
 
-TEST_CASE("NVIDIA's devices and the CPU are not its own") {
+TEST_CASE("NVIDIA's devices and the CPU are not sampled") {
   const Sources sources = recorded(machine("no-such-machine"));
   const SysfsSampler sampler(sources, observe(sources, {}).devices);
   CHECK(sampler.empty());
