@@ -53,7 +53,7 @@ TEST_CASE("a device is named by index, uuid prefix or PCI address, in any case")
   }
 }
 
-TEST_CASE("what is no selector is a usage error") {
+TEST_CASE("an invalid selector is a usage error") {
   for (const char* word : {"", " ", "-1", "all", "GPU-aa", "GPU-", "MIG-GPU-1", "81:00", "81:00.9",
                            "0:0:0:0.0", "1234567", "0x1", "GPU-aaaa;rm", "\xff\xfe\xfd\xfc"}) {
     CAPTURE(word);
@@ -82,7 +82,7 @@ TEST_CASE("a partition is named as `ls` counts it, and named so again") {
   CHECK(select_device(devices, number + ":03").error().id == "E0415");
 }
 
-TEST_CASE("what fits several devices is refused with the candidates") {
+TEST_CASE("an ambiguous selector is refused with the candidates") {
   for (const char* word : {"GPU-aaaa", "81:00.0"}) {
     CAPTURE(word);
     const auto found = select_device(machine(), word);

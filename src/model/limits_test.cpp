@@ -20,7 +20,7 @@ TEST_CASE("every resource of the kernel has a name that leads back to it") {
   CHECK_FALSE(limit_of(""));
 }
 
-TEST_CASE("nothing that is told goes above what one has") {
+TEST_CASE("requested limits never exceed the caller's own") {
   const Limits had{{{RLIMIT_NOFILE, 500, 1000}, {RLIMIT_AS, 7, 7}}, 5};
   const Limits told = within({{{RLIMIT_NOFILE, 4000, kNoLimit}, {RLIMIT_CPU, 1, 2}}, -20}, had);
   REQUIRE(told.resources.size() == 2);
@@ -38,7 +38,7 @@ TEST_CASE("a lower limit stands, and a soft one is never above its hard one") {
   CHECK(told.nice == 10);
 }
 
-TEST_CASE("nobody is moved to other cores, or spared by the kernel, by what they tell") {
+TEST_CASE("a request cannot widen the affinity or lower the OOM score") {
   Limits had;
   had.cpus = {2, 3};
   had.oom_score_adj = 100;
@@ -54,7 +54,7 @@ TEST_CASE("nobody is moved to other cores, or spared by the kernel, by what they
   CHECK(within(asked, had).cpus == had.cpus);
 }
 
-TEST_CASE("who leaves a limit out does not get rid of it") {
+TEST_CASE("an omitted limit still applies") {
   const Limits whole =
       filled({{{RLIMIT_CPU, 1, 2}}, {}}, {{{RLIMIT_CPU, 9, 9}, {RLIMIT_AS, 7, 8}}, 3});
   REQUIRE(whole.resources.size() == 2);
