@@ -47,7 +47,7 @@ std::string headline(const std::string& title, const std::string& id) {
 
 }  // namespace
 
-TEST_CASE("the cause stands in full, what it explains in one line, what was not seen once") {
+TEST_CASE("the cause is shown in full, explained findings in one line, unchecked rules once") {
   CHECK(output::diagnosis_text(example(), {}) ==
         headline("PyTorch's CUDA is newer than the driver allows", "FW02") +
             "\n"
@@ -69,7 +69,7 @@ TEST_CASE("a healthy machine is one line") {
   CHECK(output::diagnosis_text(diagnosis, {}) == "nothing wrong was found   2 rules checked\n");
 }
 
-TEST_CASE("the verdict stands alone, and how many rules could not look stands at the end") {
+TEST_CASE("the verdict has its own line, and the number of unchecked rules comes last") {
   model::Diagnosis diagnosis;
   diagnosis.verdict = "nothing wrong was found";
   diagnosis.checked = {"HW01", "HW02"};
@@ -78,7 +78,7 @@ TEST_CASE("the verdict stands alone, and how many rules could not look stands at
         "nothing wrong was found\n\nnot checked   2 of 4 rules: x (2); y\n");
 }
 
-TEST_CASE("where no rule could look, none is counted") {
+TEST_CASE("if no rule could be checked, no number is shown") {
   model::Diagnosis diagnosis;
   diagnosis.verdict = "nothing could be checked";
   diagnosis.not_checked = {{"SRC05", "a.py: line 1 is not Python"}};
@@ -86,7 +86,7 @@ TEST_CASE("where no rule could look, none is counted") {
         "nothing could be checked\n\nnot checked   1 of 1 rule: a.py: line 1 is not Python\n");
 }
 
-TEST_CASE("that there is no GPU is said once, and everything with --all") {
+TEST_CASE("a missing GPU is reported once, and everything is shown with --all") {
   model::Diagnosis diagnosis;
   diagnosis.findings = {finding("HW01", Severity::kInfo, "there is no GPU on the PCI bus"),
                         finding("RT10", Severity::kInfo, "a small window")};
@@ -118,7 +118,7 @@ TEST_CASE("a pasted error that is the first finding is not repeated at the end")
             .ends_with("the error   nothing on this machine shows it\n"));
 }
 
-TEST_CASE("the same of several GPUs is said once, with each of them") {
+TEST_CASE("the same finding of several GPUs is shown once with all of them") {
   model::Diagnosis diagnosis;
   for (const char* title : {"no driver has GPU 0", "no driver has GPU 1", "no driver has GPU 2"}) {
     diagnosis.findings.push_back(finding("HW02", Severity::kFatal, title));

@@ -59,14 +59,14 @@ TEST_CASE("the shell's text sets and unsets, and leaves alone what is kept") {
   CHECK(text == "export CUDA_VISIBLE_DEVICES=0,1\nunset HIP_VISIBLE_DEVICES\n");
 }
 
-TEST_CASE("a name that is none never reaches a shell") {
+TEST_CASE("an invalid variable name is never passed to a shell") {
   CHECK(environment_shell(
             environment({set("A B", "1"), set("X;id", "1"), set("", "1"), set("1A", "1")}))
             .empty());
   CHECK(environment_dotenv(environment({set("A\nB", "1")})).empty());
 }
 
-TEST_CASE("dotenv says all that holds, kept or set") {
+TEST_CASE("dotenv contains all variables, kept or set") {
   const auto text = environment_dotenv(environment({set("A", "0,1"),
                                                     {Setting::Action::kKeep, "B", "it's", "why"},
                                                     {Setting::Action::kUnset, "C", "", "why"}}));

@@ -34,7 +34,7 @@ TEST_CASE("one sentence says what was enforced, and how near the job came to it"
         std::string::npos);
 }
 
-TEST_CASE("what was not enforced is never said to be") {
+TEST_CASE("limits that were not enforced are not reported as enforced") {
   CHECK(guard_sentence(Report{}).empty());
   Report report = report_with(0);
   CHECK(guard_sentence(report).find("no program used CUDA") != std::string::npos);

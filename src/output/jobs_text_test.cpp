@@ -87,7 +87,7 @@ JobStory busy_story() {
 
 }  // namespace
 
-TEST_CASE("jobs are one row each: what runs, what waits, what ended, the latest first") {
+TEST_CASE("each job is one row: running, waiting, then ended jobs, the latest first") {
   const model::Snapshot snapshot = machine("mig");
   Job shared = running(4, "zhao", {{snapshot.devices[0].partitions[1].uuid, 4ULL << 30}});
   Job waiting = job(5, "lin", JobState::kWaiting);
@@ -109,7 +109,7 @@ TEST_CASE("jobs are one row each: what runs, what waits, what ended, the latest 
         "\nberth why 5   what job 5 waits for\n");
 }
 
-TEST_CASE("jobs of an array that are alike are one row, which says what is so of all of them") {
+TEST_CASE("similar jobs of an array are one row with what they have in common") {
   const model::Snapshot snapshot = machine("eight-busy");
   std::vector<Job> jobs;
   for (int i = 1; i <= 3; ++i) {
@@ -125,7 +125,7 @@ TEST_CASE("jobs of an array that are alike are one row, which says what is so of
   CHECK(holds(text, "10_[1-3]  lin   done   GPU 0    4.00 GiB"));
 }
 
-TEST_CASE("what others wrote reaches no terminal as it is") {
+TEST_CASE("text of other users is printed without control characters") {
   Job named = job(1, "lin\x1b[31m", JobState::kWaiting);
   named.name = "a\nb\x1b";
   const std::string text = jobs_text({named}, {kNow, 1, nullptr}, plain());
@@ -143,7 +143,7 @@ TEST_CASE("a narrow terminal leaves memory and waiting out before it clips") {
   CHECK(!holds(text, "waited"));
 }
 
-TEST_CASE("wishes are said in words") {
+TEST_CASE("requests are described in words") {
   model::Request request;
   CHECK(wish_words(request) == "1 GPU");
   request.cpus = 4;
@@ -159,7 +159,7 @@ TEST_CASE("wishes are said in words") {
   CHECK(wish_words(request) == "devices 2,3");
 }
 
-TEST_CASE("why: what it waits for, until when, who has it, who comes first, what fits now") {
+TEST_CASE("why: what the job waits for, until when, who has it, who is first, what fits now") {
   const model::Snapshot snapshot = machine("eight-busy");
   CHECK(why_text(busy_story(), {kNow, 1000, &snapshot}, plain()) ==
         "job 3 waits for 2 GPUs: 1 is free (GPU 3)\n"
@@ -172,7 +172,7 @@ TEST_CASE("why: what it waits for, until when, who has it, who comes first, what
         "            berth run --gpus 2 --memory 30GiB …   fits now, on GPU 1, GPU 3\n");
 }
 
-TEST_CASE("why: a guess is called one, and what nobody knows is said to be so") {
+TEST_CASE("why: estimates and unknown values are marked as such") {
   const model::Snapshot snapshot = machine("eight-busy");
   JobStory story = busy_story();
   story.outlook.releases[0].by_limit = false;
@@ -202,7 +202,7 @@ TEST_CASE("why: when it takes the CPU instead") {
               "on the CPU, as soon as it fits there: it has waited 5 m 0 s\n"));
 }
 
-TEST_CASE("why: who has devices that it does not stand in line for is not in its way") {
+TEST_CASE("why: a job that waits for another job is not blocked by holders of devices") {
   const model::Snapshot snapshot = machine("eight-busy");
   JobStory story = busy_story();
   story.job.or_cpu_after = std::chrono::minutes(30);

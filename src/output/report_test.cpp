@@ -57,7 +57,7 @@ TEST_CASE("a job on the CPU of a machine without GPU is not blamed") {
         "       no GPU here; libraries: torch 1.13 (CPU build), numpy\n");
 }
 
-TEST_CASE("a job that a broken driver left on the CPU is told why") {
+TEST_CASE("the report says why a broken driver left a job on the CPU") {
   model::Report report = sample();
   report.reasons = {"on the CPU: no GPU of this machine can be used", "the driver is not loaded"};
   const std::string text = report_text(report, plain());
@@ -103,7 +103,7 @@ TEST_CASE("exit codes and signals are in the first line") {
   CHECK(holds(report_text(report, plain()), "berth  ended by SIGKILL after 12.4 s"));
 }
 
-TEST_CASE("what was set, unset and kept is said where it is asked for") {
+TEST_CASE("variables that were set, unset and kept are listed on request") {
   model::Report report = sample();
   using Action = model::Setting::Action;
   report.settings = {{Action::kSet, "CUDA_VISIBLE_DEVICES", "3", "why"},

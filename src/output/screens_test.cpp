@@ -197,7 +197,7 @@ TEST_CASE("memory that a driver never tells of, and its own, are no problem") {
   CHECK(ps_text(snapshot, Terminal{}, false) == "no process uses a device\n");
 }
 
-TEST_CASE("how many processors there are is said only where it is known") {
+TEST_CASE("the number of processors is shown only if it is known") {
   model::Snapshot snapshot = sample_machines().front().second;
   snapshot.host.cpu = {};
   const std::string shown = ls_text(snapshot, Terminal{}, false);
@@ -228,7 +228,7 @@ TEST_CASE("a desktop's graphics leave a GPU free in the overview, as for berth r
   CHECK(name(state_of(device, snapshot)) == "busy");
 }
 
-TEST_CASE("a GPU whose processes could not be read is on no screen free, or nobody's") {
+TEST_CASE("a GPU with unreadable processes is not shown as free or unused on any screen") {
   model::Snapshot snapshot;
   snapshot.driver.state = "ok";
   model::Device device;
@@ -270,7 +270,7 @@ TEST_CASE("where there is no degree sign a temperature has one blank before its 
   CHECK(ascii.spell("69 °C, 70 °C") == "69 C , 70 C ");
 }
 
-TEST_CASE("what a device does not tell is one line a reason, not one a reading") {
+TEST_CASE("missing readings of a device are grouped by reason") {
   model::Snapshot snapshot;
   model::Device cpu;
   cpu.kind = model::DeviceKind::kCpu;

@@ -4,14 +4,14 @@
 
 using namespace berth::output;
 
-TEST_CASE("columns align whatever the script, and no line ends in blanks") {
+TEST_CASE("columns are aligned in any script, and no line ends in blanks") {
   Table table({{"name"}, {"memory", true}, {"empty"}});
   table.add({"训练", "1 GiB"});
   table.add({"train", "12 GiB"});
   CHECK(table.render(Terminal{}) == "name   memory\n训练    1 GiB\ntrain  12 GiB\n");
 }
 
-TEST_CASE("the flexible column gives way on a narrow terminal") {
+TEST_CASE("the flexible column shrinks on a narrow terminal") {
   Table table({{"pid", true}, {"command", false, kLeastText}});
   table.add({"1", "python train.py --with many --long options"});
   Terminal narrow;

@@ -49,7 +49,7 @@ TEST_CASE("devices are chosen by name, and processes with them") {
   CHECK(none.error().id == "E0413");
 }
 
-TEST_CASE("a partition is chosen with what runs on it") {
+TEST_CASE("a partition is chosen with its processes") {
   View view;
   view.devices = {"MIG-00000001"};
   const auto part = devices_in(view, sample("mig"));
