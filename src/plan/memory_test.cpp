@@ -24,7 +24,7 @@ TEST_CASE("full training in amp keeps sixteen bytes a parameter before activatio
         doctest::Approx(16 * model->params));
 }
 
-TEST_CASE("more work never takes less memory") {
+TEST_CASE("a larger model or batch never needs less memory") {
   const auto model = find_model("Qwen2.5-7B");
   REQUIRE(model);
   for (const Task task :
@@ -63,7 +63,7 @@ TEST_CASE("an unknown model or GPU is an error that names near ones") {
   CHECK(several.error().message.find("similar: A100") != std::string::npos);
 }
 
-TEST_CASE("a GPU is found whatever the case and the maker before its name") {
+TEST_CASE("a GPU is found in any case, with or without its maker") {
   const auto gpu = find_gpu("nvidia geforce rtx 4090");
   REQUIRE(gpu);
   CHECK(gpu->memory_bytes == doctest::Approx(24.0 * 1024 * 1024 * 1024));

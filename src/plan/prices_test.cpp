@@ -72,7 +72,7 @@ TEST_CASE("the age of a price counts from its date, and an unknown date has no a
     CHECK_FALSE(age_days(bad, kToday));
 }
 
-TEST_CASE("a file of own prices that is wrong is refused with its line") {
+TEST_CASE("an invalid file of prices is refused with the line") {
   const auto refused = [](const std::string& document) {
     const auto prices = read_prices(document, "own.toml");
     REQUIRE_FALSE(prices);
