@@ -46,7 +46,7 @@ GpuNodes nodes_of(const model::Snapshot& machine) {
 
 }  // namespace
 
-TEST_CASE("a job opens its own GPU and no other, by whichever node") {
+TEST_CASE("a job can open only its own GPU, by any of its nodes") {
   const auto machine = machines::nvidia(4);
   const auto rules = node_rules(machine, nodes_of(machine), {machine.devices[2].uuid});
   REQUIRE(rules);
@@ -68,7 +68,7 @@ TEST_CASE("a job opens its own GPU and no other, by whichever node") {
   CHECK(!may_open(*rules, kKfd));
 }
 
-TEST_CASE("a job without GPUs opens none of their nodes, and all else") {
+TEST_CASE("a job without GPUs can open no GPU node, and all other nodes") {
   const auto machine = machines::machine({machines::gpu(Vendor::kNvidia, "NVIDIA A100", 80),
                                           machines::gpu(Vendor::kAmd, "AMD Instinct MI300X", 192)});
   const auto rules = node_rules(machine, nodes_of(machine), {});
@@ -87,7 +87,7 @@ TEST_CASE("a job without GPUs opens none of their nodes, and all else") {
     CHECK_MESSAGE(may_open(*rules, node), node.major, ":", node.minor);
 }
 
-TEST_CASE("control nodes are open to who has a device of their vendor") {
+TEST_CASE("control nodes are open to jobs with a device of that vendor") {
   const auto machine = machines::machine({machines::gpu(Vendor::kNvidia, "NVIDIA A100", 80),
                                           machines::gpu(Vendor::kAmd, "AMD Instinct MI300X", 192),
                                           machines::gpu(Vendor::kIntel, "Intel Arc", 16)});
@@ -107,7 +107,7 @@ TEST_CASE("control nodes are open to who has a device of their vendor") {
   CHECK(!may_open(*both, kKfd));
 }
 
-TEST_CASE("a job with a MIG instance opens its GPU, its own instance and no other") {
+TEST_CASE("a job with a MIG instance can open its GPU and only its own instance") {
   const auto machine = machines::machine(
       {machines::with_mig(machines::gpu(Vendor::kNvidia, "NVIDIA A100", 80), {40, 20, 10}, "a"),
        machines::gpu(Vendor::kNvidia, "NVIDIA A100", 80)});
@@ -122,7 +122,7 @@ TEST_CASE("a job with a MIG instance opens its GPU, its own instance and no othe
   CHECK(!node_rules(machine, nodes, {machine.devices[0].partitions[1].uuid}));
 }
 
-TEST_CASE("a job whose device has no node that is known is not kept by the kernel") {
+TEST_CASE("a job whose device has no known node is not restricted by the kernel") {
   const auto machine = machines::nvidia(2);
   auto nodes = nodes_of(machine);
   nodes.devices.erase(nodes.devices.begin());

@@ -29,7 +29,7 @@ TEST_CASE("devices of two nodes leave the affinity as it is") {
   CHECK(placement->threads == 16);
 }
 
-TEST_CASE("processors near the device that may not be used are said and left") {
+TEST_CASE("nearby processors outside the affinity are reported and not used") {
   Snapshot s = nvidia(2, 2);
   s.host.cpu.affinity = "0-3";
   s.host.cpu.cores_affinity = s.host.cpu.cores_usable = 4;
@@ -45,7 +45,7 @@ TEST_CASE("processors near the device that may not be used are said and left") {
   CHECK(said);
 }
 
-TEST_CASE("a quota counts, not the processors in sight") {
+TEST_CASE("a CPU quota counts, not the number of visible processors") {
   Snapshot s = nvidia(2, 2);
   s.host.cpu.quota_cores = 2.5;
   s.host.cpu.cores_usable = 2;
@@ -55,7 +55,7 @@ TEST_CASE("a quota counts, not the processors in sight") {
   CHECK(placement->threads == 2);
 }
 
-TEST_CASE("so many cores: near the device, and other ones for its neighbour") {
+TEST_CASE("requested cores are near the device, and differ from the neighbour's") {
   const Snapshot s = nvidia(4, 2);
   Request request;
   request.cpus = 4;
@@ -69,7 +69,7 @@ TEST_CASE("so many cores: near the device, and other ones for its neighbour") {
   }
 }
 
-TEST_CASE("more cores than are near are filled up with others") {
+TEST_CASE("if too few cores are near, others are added") {
   const Snapshot s = nvidia(2, 2);
   Request request;
   request.cpus = 10;
@@ -80,7 +80,7 @@ TEST_CASE("more cores than are near are filled up with others") {
   CHECK(placement->threads == 10);
 }
 
-TEST_CASE("more cores than can be used are refused with the number that can") {
+TEST_CASE("a request for more cores than usable is refused with the usable number") {
   Request request;
   request.cpus = 9;
   const auto refused = place(request, bare());

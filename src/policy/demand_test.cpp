@@ -29,7 +29,7 @@ Demand demand(const Request& request, const Snapshot& machine) {
 
 }  // namespace
 
-TEST_CASE("a unit keeps its place when another device appears or one is gone") {
+TEST_CASE("a unit keeps its place if other devices appear or disappear") {
   const Snapshot two = nvidia(2);
   const auto units = units_of(two);
   CHECK(units.size() == 2);
@@ -43,7 +43,7 @@ TEST_CASE("a unit keeps its place when another device appears or one is gone") {
   CHECK(pool.devices[1].usable);
 }
 
-TEST_CASE("the pool shows strangers' use, and not that of jobs") {
+TEST_CASE("the pool counts foreign processes, not jobs") {
   Snapshot s = nvidia(2);
   use(s, 0, 10);
   s.processes.back().pid = 5;
@@ -67,7 +67,7 @@ TEST_CASE("the pool shows strangers' use, and not that of jobs") {
   CHECK_FALSE(could_ever_fit(pool_of(s, ledger, units_of(s), {s.devices[0].uuid}), {.devices = 2}));
 }
 
-TEST_CASE("a demand is the number of devices, and which may be taken") {
+TEST_CASE("a demand has the number of devices and the allowed units") {
   Snapshot s = nvidia(4);
   CHECK(demand(gpus(2), s).devices == 2);
   CHECK(demand(gpus(2), s).allowed.empty());
@@ -87,7 +87,7 @@ TEST_CASE("a demand is the number of devices, and which may be taken") {
   CHECK(demand_of(gpus(5), s, units_of(s)).error().id == "E0411");
 }
 
-TEST_CASE("several devices are of one vendor, the one with most of them") {
+TEST_CASE("several devices are of the vendor with the most devices") {
   std::vector<Device> devices{gpu(Vendor::kAmd, "MI210", 64), gpu(Vendor::kNvidia, "A100", 80),
                               gpu(Vendor::kNvidia, "A100", 80)};
   const Snapshot s = machine(std::move(devices));

@@ -90,7 +90,7 @@ TEST_CASE("CUDA counts NVIDIA's GPUs only, whatever Berth's index is") {
   CHECK(shown(environment, "ROCR_VISIBLE_DEVICES") == "set -1");
 }
 
-TEST_CASE("uuids where an index could mean another GPU") {
+TEST_CASE("uuids are used if an index could mean another GPU") {
   Snapshot sick = nvidia(3);
   sick.devices[0].health = Health::kLost;
   CHECK(shown(on(sick, {1, 2}), "CUDA_VISIBLE_DEVICES") ==
@@ -105,7 +105,7 @@ TEST_CASE("uuids where an index could mean another GPU") {
   CHECK(shown(overridden, "CUDA_DEVICE_ORDER") == "set PCI_BUS_ID");
 }
 
-TEST_CASE("a sick machine without uuids gets indices and is told so") {
+TEST_CASE("a faulty machine without uuids gets indices and a note") {
   Snapshot sick = nvidia(2);
   sick.devices[0].health = Health::kLost;
   sick.devices[1].uuid.clear();
@@ -129,7 +129,7 @@ TEST_CASE("AMD alone needs one variable, by uuid") {
   CHECK(shown(environment, "CUDA_VISIBLE_DEVICES") == "nothing");
 }
 
-TEST_CASE("AMD without uuids that ROCr knows goes by number") {
+TEST_CASE("AMD GPUs without uuids are selected by number") {
   Snapshot s = amd(2);
   s.devices[1].uuid = "";
   CHECK(shown(on(s, {1}), "ROCR_VISIBLE_DEVICES") == "set 1");
@@ -209,8 +209,7 @@ TEST_CASE("what the user set stands, is said, and is not undone by a neighbour")
   CHECK(shown(one, "OMP_NUM_THREADS") == "set 8");
 }
 
-TEST_CASE(
-    "threads that wait do not keep their cores from others, unless the user says how they wait") {
+TEST_CASE("waiting threads release their cores, unless the user chose how they wait") {
   CHECK(shown(on(bare(), {}), "GOMP_SPINCOUNT") == "set 10000");
   CHECK(shown(on(bare(), {}, {{"OMP_NUM_THREADS", "3"}}), "GOMP_SPINCOUNT") == "set 10000");
   CHECK(shown(on(bare(), {}, {{"OMP_NUM_THREADS", "1"}}), "GOMP_SPINCOUNT") == "nothing");
@@ -249,12 +248,12 @@ TEST_CASE("NumExpr is never told more than it accepts") {
   CHECK(shown(environment_for(placement, bare(), {}, {}), "OMP_NUM_THREADS") == "set 96");
 }
 
-TEST_CASE("quiet is quiet only where asked") {
+TEST_CASE("messages are suppressed only on request") {
   CHECK(shown(on(bare(), {}), "TF_CPP_MIN_LOG_LEVEL") == "nothing");
   CHECK(shown(on(bare(), {}, {}, {false, true}), "TF_CPP_MIN_LOG_LEVEL") == "set 1");
 }
 
-TEST_CASE("no variable is named twice, and none is for container runtimes") {
+TEST_CASE("no variable is set twice, and none of container runtimes") {
   for (const Snapshot& s : {bare(), nvidia(2), amd(2), both_vendors()}) {
     const auto environment = on(s, {});
     std::vector<std::string> names;
@@ -291,7 +290,7 @@ TEST_CASE("a job inside a job is placed on the same devices") {
   }
 }
 
-TEST_CASE("what a job queues has its user's variables, and not those that we set for the job") {
+TEST_CASE("a job queued by a job gets the user's variables, not those that Berth set") {
   const Snapshot two = nvidia(2);
   const User user{{"OMP_NUM_THREADS", "3"}, {"PATH", "/bin"}};
   User inside = user;

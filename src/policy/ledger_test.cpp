@@ -62,7 +62,7 @@ void note(Ledger& ledger, std::uint64_t job, const Snapshot& machine, const Requ
 
 }  // namespace
 
-TEST_CASE("what a job has alone nobody else gets, named or not") {
+TEST_CASE("an exclusive device is given to no other job, even if it is named") {
   const Snapshot s = two_gpus();
   const Ledger one = with({{7, "zhao", unit(s, 0), 0}});
   CHECK(place(gpus(1), s, one)->devices == std::vector{1});
@@ -77,7 +77,7 @@ TEST_CASE("what a job has alone nobody else gets, named or not") {
   CHECK(place(named, s, one).error().id == "E0412");
 }
 
-TEST_CASE("who asks for nothing in particular waits where jobs have every GPU") {
+TEST_CASE("a job without options waits if jobs have all GPUs") {
   const Snapshot s = two_gpus();
   const Ledger all = with({{1, "", unit(s, 0), 0}, {2, "", unit(s, 1), kGiB}});
   const auto refused = place(Request{}, s, all);
@@ -89,7 +89,7 @@ TEST_CASE("who asks for nothing in particular waits where jobs have every GPU") 
   CHECK_FALSE(place(Request{}, strange, with({{1, "", unit(s, 0), 0}})));
 }
 
-TEST_CASE("memory that was promised is gone, used or not, and counts once") {
+TEST_CASE("reserved memory is not free, used or not, and counts once") {
   Snapshot s = two_gpus();
   Ledger ledger = with({{1, "", unit(s, 0), 16 * kGiB}, {2, "", unit(s, 1), 0}});
   CHECK(place(memory(8), s, ledger)->devices == std::vector{0});
@@ -106,7 +106,7 @@ TEST_CASE("memory that was promised is gone, used or not, and counts once") {
   CHECK_FALSE(place(memory(5), s, ledger));
 }
 
-TEST_CASE("no more of a device's time is promised than there is") {
+TEST_CASE("shares of a device's time never exceed the whole") {
   const Snapshot s = two_gpus();
   const auto asks = [](int share) {
     Request request = memory(2);
@@ -133,7 +133,7 @@ TEST_CASE("no more of a device's time is promised than there is") {
   CHECK(place(alone, s, with({})).error().id == "E0013");
 }
 
-TEST_CASE("a job's process is a stranger on a device that the job was not given") {
+TEST_CASE("a job's process on a device outside its lease is a foreign process") {
   Snapshot s = two_gpus();
   use(s, 1, 4, true);
   s.processes.back().pid = 41;
@@ -144,7 +144,7 @@ TEST_CASE("a job's process is a stranger on a device that the job was not given"
   CHECK(place(gpus(1), s, ledger)->devices == std::vector{0});
 }
 
-TEST_CASE("cores that a job has are nobody else's") {
+TEST_CASE("cores of a job are given to no other job") {
   Snapshot s = two_gpus();
   Request on_cpu = gpus(0);
   on_cpu.cpus = 3;

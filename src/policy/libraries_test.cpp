@@ -58,27 +58,27 @@ TEST_CASE("pandas leads to cuDF") {
   CHECK(says(advise({"/v/pandas/_libs/lib.so"}, machine(Vendor::kNvidia)).suggestions, "cuDF"));
 }
 
-TEST_CASE("a CPU build of PyTorch is called one, with its version") {
+TEST_CASE("a CPU build of PyTorch is named with its version") {
   const auto advice = advise({kTorch, kNumpy}, machine(Vendor::kNvidia));
   CHECK(advice.libraries.front() == "torch 1.13 (CPU build)");
   CHECK_FALSE(advice.facts.front().can_use_gpu);
   CHECK(says(advice.suggestions, "install a CUDA build"));
 }
 
-TEST_CASE("a CUDA build of PyTorch that did nothing is told to move its work") {
+TEST_CASE("for an unused CUDA build of PyTorch, the suggestion is to move the work to the GPU") {
   const auto advice = advise({kTorch, "/v/torch/lib/libtorch_cuda.so"}, machine(Vendor::kNvidia));
   CHECK(advice.libraries.front() == "torch 1.13 (CUDA build)");
   CHECK(advice.facts.front().can_use_gpu);
   CHECK(says(advice.suggestions, "model.to(\"cuda\")"));
 }
 
-TEST_CASE("advice follows the vendor of the GPU") {
+TEST_CASE("suggestions depend on the GPU's vendor") {
   CHECK(says(advise({kTorch}, machine(Vendor::kAmd)).suggestions, "rocm"));
   CHECK(says(advise({kTorch}, machine(Vendor::kIntel)).suggestions, "xpu"));
   CHECK(advise({kSklearn}, machine(Vendor::kAmd)).suggestions.empty());
 }
 
-TEST_CASE("where there is no usable GPU the program is not blamed") {
+TEST_CASE("without a usable GPU there is no suggestion for the program") {
   Snapshot bare = machine(Vendor::kNvidia);
   bare.devices.erase(bare.devices.begin());
   for (const Snapshot& snapshot : {bare, Snapshot{}, machine(Vendor::kNvidia, Health::kLost)}) {

@@ -121,8 +121,7 @@ std::vector<Request> commands_of(const std::string& hint, const Request& from) {
 
 }  // namespace
 
-TEST_CASE(
-    "every command that a refusal hints at would work now, or wait where too many are wanted") {
+TEST_CASE("every hinted command would work now, or wait if too many devices are requested") {
   std::mt19937 random(412);
   int tried = 0;
   for (int round = 0; round < 3000; ++round) {

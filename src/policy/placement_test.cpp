@@ -252,7 +252,7 @@ TEST_CASE("a number of GPUs is a number of free ones that go together") {
   });
 }
 
-TEST_CASE("who asks for more GPUs than are here is told how many one job can have, busy or not") {
+TEST_CASE("a request for too many GPUs is refused with the largest possible number, busy or not") {
   Request nine;
   nine.gpus = 9;
   const auto hint = [&](const Snapshot& s) { return place(nine, s).error().hint; };
@@ -265,7 +265,7 @@ TEST_CASE("who asks for more GPUs than are here is told how many one job can hav
   CHECK(hint(mig()) == "berth run --gpus 1 …");
 }
 
-TEST_CASE("who makes a device busy") {
+TEST_CASE("what makes a device busy") {
   check({
       {"a desktop does not", nvidia(1), {draws(0, 0), used(0, 700), gpus(1)}, "0"},
       {"heavy graphics do", nvidia(1), {draws(0, 9), gpus(1)}, "E0412"},
@@ -343,7 +343,7 @@ TEST_CASE("memory is shared on the freest device that nobody uses, then on the l
   });
 }
 
-TEST_CASE("devices that are named are taken as named") {
+TEST_CASE("named devices are used as named") {
   check({
       {"in the order given", nvidia(4), {named("3,1")}, "3,1"},
       {"by uuid and address", nvidia(4), {named("GPU-aaaa0002,0000:20:00.0")}, "2,1"},
@@ -370,7 +370,7 @@ TEST_CASE("devices that are named are taken as named") {
   });
 }
 
-TEST_CASE("CUDA_VISIBLE_DEVICES that is set already is the set to choose within") {
+TEST_CASE("an existing CUDA_VISIBLE_DEVICES limits the choice") {
   check({
       {"index", nvidia(4), {cuda("2,3")}, "2"},
       {"uuid", nvidia(4), {cuda("GPU-aaaa0003")}, "3"},
@@ -438,7 +438,7 @@ TEST_CASE("a refusal says who holds what and names a command that works now") {
   CHECK(shown(place(hint, s)) == "1");
 }
 
-TEST_CASE("several GPUs of different models are told to be so") {
+TEST_CASE("a placement on different GPU models says so") {
   const auto said = [](const Snapshot& s) {
     Request request;
     request.gpus = 2;
@@ -464,7 +464,7 @@ TEST_CASE("too much memory is refused with the freest device") {
   CHECK(refused.error().code == berth::ErrorCode::kRefused);
 }
 
-TEST_CASE("more memory than a device has when it is idle is nothing to wait for") {
+TEST_CASE("a request for more memory than an idle device has does not wait") {
   Snapshot s = nvidia(2);
   use(s, 0, 70);
   Request request;
@@ -477,7 +477,7 @@ TEST_CASE("more memory than a device has when it is idle is nothing to wait for"
   CHECK(refused.error().code == berth::ErrorCode::kNoDevice);
 }
 
-TEST_CASE("an index is ambiguous only where the GPUs differ and CUDA may count the fastest first") {
+TEST_CASE("an index is ambiguous only if the GPUs differ and CUDA may sort by speed") {
   const auto notes = [](Snapshot s, std::optional<std::string> order, const std::string& value) {
     Request request;
     request.inherited_cuda = value;
@@ -492,7 +492,7 @@ TEST_CASE("an index is ambiguous only where the GPUs differ and CUDA may count t
   CHECK(notes(nvidia(2), std::nullopt, "1") == 0);
 }
 
-TEST_CASE("a driver that fails is not taken for a machine without GPU") {
+TEST_CASE("a failed driver is not treated as a machine without GPU") {
   Request request;
   request.gpus = 1;
   Snapshot s = bare();

@@ -10,7 +10,7 @@ using berth::model::Request;
 using berth::policy::place;
 using berth::policy::place_leased;
 
-TEST_CASE("who asked for nothing and waits is told who holds what, and what starts now") {
+TEST_CASE("a waiting job without options is told who holds what, and what would start now") {
   Snapshot busy = nvidia(2);
   use(busy, 0, 70);
   busy.devices[1].processes_unknown = Absence::kNoPermission;
@@ -48,7 +48,7 @@ TEST_CASE("a lease without a GPU keeps the request's own reasons") {
   CHECK(place_leased({}, {}, "", nvidia(2))->devices.empty());
 }
 
-TEST_CASE("who waits for a device that does not answer is sent to the doctor, others are not") {
+TEST_CASE("a job that waits for a silent device gets a hint to the doctor, others do not") {
   Snapshot silent = nvidia(2);
   for (Device& device : silent.devices) device.health = Health::kNoAnswer;
   Request one;

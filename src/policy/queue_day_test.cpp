@@ -43,7 +43,7 @@ TEST_CASE("No job of a day waits longer than twice the fluid machine's wait and 
 
 // The fluid machine runs a user's short job beside the long one whenever part of a device is free;
 // a real machine cannot. All jobs that wait too long are such jobs of a minute or two.
-TEST_CASE("On days with as much work as the machine can do, or more, hardly any does") {
+TEST_CASE("On days with full load or overload, hardly any job waits longer than that") {
   std::size_t jobs = 0;
   int too_long = 0;
   for (const double load : {0.95, 1.2})

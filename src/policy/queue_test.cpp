@@ -41,7 +41,7 @@ using Ids = std::vector<JobId>;
 
 }  // namespace
 
-TEST_CASE("Jobs of one user start as they came, the higher priority first") {
+TEST_CASE("Jobs of one user start in order of submission, higher priority first") {
   Queue queue(gpus(1));
   queue.add(job(1, 0, 1));
   queue.add(job(2, 0, 1));
@@ -62,7 +62,7 @@ TEST_CASE("Another user's priority does not put a job before mine") {
   CHECK(start_all(queue, seconds(0)) == Ids{1});
 }
 
-TEST_CASE("Who floods the queue shares it with who comes later") {
+TEST_CASE("A user who floods the queue shares it with later users") {
   Queue queue(gpus(2));
   for (JobId id = 1; id <= 50; ++id) queue.add(job(id, 0, 1));
   CHECK(start_all(queue, seconds(0)) == Ids{1, 2});
@@ -73,7 +73,7 @@ TEST_CASE("Who floods the queue shares it with who comes later") {
   CHECK(start_all(queue, minutes(2)) == Ids{100});
 }
 
-TEST_CASE("Weights decide who has more while all wait") {
+TEST_CASE("While all users wait, weights decide their shares") {
   Queue queue(gpus(4));
   queue.set_user(0, {.weight = 3});
   for (JobId id = 1; id <= 800; ++id) queue.add(job(id, static_cast<int>(id % 2), 1));
@@ -89,7 +89,7 @@ TEST_CASE("Weights decide who has more while all wait") {
   CHECK(of_the_heavy <= 250);
 }
 
-TEST_CASE("What nobody else wanted is not held against anyone") {
+TEST_CASE("Use of otherwise idle devices does not count against a user") {
   Queue queue(gpus(1));
   queue.add(job(1, 0, 1));
   REQUIRE(start_all(queue, seconds(0)) == Ids{1});
@@ -128,7 +128,7 @@ TEST_CASE("A big job is not starved by small ones that keep coming") {
   }
 }
 
-TEST_CASE("A job that will be gone in time fills the gap before a big one") {
+TEST_CASE("A job with a short time limit fills the gap before a big one") {
   Queue queue(gpus(2));
   queue.add(job(1, 0, 1, hours(2)));
   REQUIRE(start_all(queue, seconds(0)) == Ids{1});
@@ -145,7 +145,7 @@ TEST_CASE("A job that will be gone in time fills the gap before a big one") {
   CHECK(queue.outlook(5, minutes(30)).before == Ids{2, 3});
 }
 
-TEST_CASE("A device that the big job will not need is given away without a limit") {
+TEST_CASE("A device that the big job will not need is given to jobs without a time limit") {
   Queue queue(gpus(4));
   queue.add(job(1, 0, 2, hours(2)));
   REQUIRE(start_all(queue, seconds(0)) == Ids{1});
@@ -154,7 +154,7 @@ TEST_CASE("A device that the big job will not need is given away without a limit
   CHECK(start_all(queue, seconds(0)) == Ids{3});
 }
 
-TEST_CASE("What comes back later is reserved rather than what is free now") {
+TEST_CASE("Devices that become free later are reserved rather than those that are free now") {
   Queue queue(gpus(4));
   queue.add(job(1, 0, 2, hours(2)));
   queue.started(1, {2, 3}, seconds(0));
@@ -180,7 +180,7 @@ TEST_CASE("Memory on shared devices is never promised twice") {
   CHECK(start_all(queue, minutes(2)) == Ids{9});
 }
 
-TEST_CASE("Nobody's thousand kinds of jobs hide another's one") {
+TEST_CASE("A user's thousand different jobs do not hide another user's job") {
   Queue queue(gpus(4));
   queue.set_user(1, {.most_devices = 1});
   JobId id = 0;
@@ -194,7 +194,7 @@ TEST_CASE("Nobody's thousand kinds of jobs hide another's one") {
   CHECK(queue.outlook(1, seconds(0)).obstruction == Obstruction::kUserLimit);
 }
 
-TEST_CASE("A limit as long as can be is no sooner than any other") {
+TEST_CASE("The longest possible time limit does not overflow and fill a gap") {
   Queue queue(gpus(2));
   queue.add(job(1, 1, 1, minutes(10)));
   CHECK(start_all(queue, seconds(0)) == Ids{1});
@@ -220,9 +220,7 @@ TEST_CASE("A device's time is never promised twice") {
   CHECK(start_all(queue, minutes(1)) == Ids{9});
 }
 
-TEST_CASE(
-    "Somebody without a lease keeps a device from being given whole, and their memory from being "
-    "shared") {
+TEST_CASE("A foreign process prevents an exclusive lease, and its memory is not shared") {
   Pool machine = gpus(2);
   machine.devices[0].in_use = true;
   machine.devices[0].memory_taken_bytes = 20 * kGiB;
@@ -238,7 +236,7 @@ TEST_CASE(
   CHECK(start->devices == std::vector<int>{1});
 }
 
-TEST_CASE("A limit of a user holds that user alone") {
+TEST_CASE("A user's limit applies only to that user") {
   Queue queue(gpus(4));
   queue.set_user(0, {.most_devices = 2});
   queue.set_user(1, {.most_jobs = 1});
@@ -257,7 +255,7 @@ TEST_CASE("A limit of a user holds that user alone") {
   CHECK(queue.fits_at(3, {.devices = 1}, seconds(60)) == Instant(seconds(90)));
 }
 
-TEST_CASE("A job that gives way is served after a day of waiting, though others keep coming") {
+TEST_CASE("A low-tier job runs after a day of waiting, even if others keep coming") {
   Queue queue(gpus(1));
   WaitingJob low = job(1, 0, 1);
   low.tier = -1;
@@ -271,7 +269,7 @@ TEST_CASE("A job that gives way is served after a day of waiting, though others 
   CHECK(start_all(queue, hours(25)) == Ids{1});
 }
 
-TEST_CASE("What this machine has not got is told apart from what is busy") {
+TEST_CASE("Missing devices are distinguished from busy ones") {
   Queue queue(gpus(2));
   queue.add(job(1, 0, 3));
   queue.add(job(2, 0, 2));
@@ -281,7 +279,7 @@ TEST_CASE("What this machine has not got is told apart from what is busy") {
   CHECK(queue.fits_at(0, {.devices = 1}, seconds(10)) == Instant(minutes(1) + seconds(10)));
 }
 
-TEST_CASE("A drained device is given to nobody, and comes back") {
+TEST_CASE("A drained device is not leased until it is resumed") {
   Queue queue(gpus(1));
   Pool drained = gpus(1);
   drained.devices[0].usable = false;
@@ -317,7 +315,7 @@ bool is_given_once(const std::vector<RunningJob>& running, const Pool& machine) 
 
 }  // namespace
 
-TEST_CASE("Whatever happens, no device is given twice and all comes back") {
+TEST_CASE("In random sequences no device is leased twice and all are returned") {
   for (unsigned seed = 1; seed <= 8; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
