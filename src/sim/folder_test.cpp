@@ -9,8 +9,7 @@
 
 using namespace berth::sim;
 
-TEST_CASE(
-    "a simulation that starts never takes another's folder that is just being made for stale") {
+TEST_CASE("a starting simulation never removes the unfinished folder of another one") {
   std::string temporary = "/tmp/berth-test-XXXXXX";
   REQUIRE(mkdtemp(temporary.data()) != nullptr);
   std::atomic<bool> over = false;

@@ -43,7 +43,7 @@ std::string plus(const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("every machine that Berth carries can be read and bears the name of its file") {
+TEST_CASE("every shipped machine can be read and has the name of its file") {
   CHECK(sim::built_in_machines().size() == 17);
   for (const sim::BuiltIn& built_in : sim::built_in_machines()) {
     CAPTURE(built_in.name);
@@ -56,7 +56,7 @@ TEST_CASE("every machine that Berth carries can be read and bears the name of it
   }
 }
 
-TEST_CASE("a small machine gets what follows from its other keys") {
+TEST_CASE("a short machine file gets defaults from its other keys") {
   const auto machine = sim::parse_machine(kGood, "good.toml");
   REQUIRE(machine);
   const sim::MachineDevices& device = machine->groups.at(0);
@@ -129,7 +129,7 @@ std::vector<Row> bad_machines() {
 
 }  // namespace
 
-TEST_CASE("what is wrong in a machine file is said with its identifier and line") {
+TEST_CASE("an error in a machine file has an id and a line") {
   for (const Row& row : bad_machines()) {
     CAPTURE(row.text);
     const auto machine = sim::parse_machine(row.text, "bad.toml");
@@ -155,7 +155,7 @@ TEST_CASE("characters beyond ASCII are for strings and comments, and are refused
   }
 }
 
-TEST_CASE("a key that is nearly right gets the right one as a hint") {
+TEST_CASE("a misspelt key gets the right one as a hint") {
   const auto machine = sim::parse_machine(plus("power_limit_wats = 72"), "bad.toml");
   REQUIRE(!machine);
   CHECK(machine.error().hint.find("power_limit_watts") != std::string::npos);
@@ -174,7 +174,7 @@ TEST_CASE("too many devices are refused") {
   CHECK(machine.error().message.find("65") != std::string::npos);
 }
 
-TEST_CASE("a machine is found by name or by file, and what is not there gets a hint") {
+TEST_CASE("a machine is found by name or by file, and a missing one gets a hint") {
   CHECK(sim::load_machine("dgx-h100-8"));
   const auto wrong = sim::load_machine("dgx-h100");
   REQUIRE(!wrong);

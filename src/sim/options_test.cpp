@@ -37,7 +37,7 @@ TEST_CASE("a fault is a kind with a device, a time and a value") {
   CHECK(sim::parse_fault("no-permission:0=memory", 1)->value == wire::kNoPermissionMemory);
 }
 
-TEST_CASE("what is no fault is refused with a reason") {
+TEST_CASE("an invalid fault is refused with a reason") {
   struct Row {
     std::string text, says;
   };

@@ -8,7 +8,7 @@
 
 namespace sim = berth::sim;
 
-TEST_CASE("once awaited every simulated process shows its own command") {
+TEST_CASE("after waiting, every simulated process shows its own command") {
   sim::Sleepers sleepers;
   std::vector<pid_t> pids;
   for (int i = 0; i < 40; ++i) {

@@ -92,7 +92,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("energy grows by what power says, also over the end of the period") {
+TEST_CASE("energy is the sum of power, also across the end of the period") {
   const Built built = build("lab-4x3090", with_processes(8));
   for (const std::uint64_t from : {std::uint64_t{10}, std::uint64_t{250}, std::uint64_t{100'000}}) {
     const auto energy = [&](std::uint64_t second) {
@@ -123,7 +123,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a device without users rests, and one with users does not") {
+TEST_CASE("a device without users is idle, and one with users is not") {
   const Built rest = build("lab-4x3090", with_processes(0)),
               busy = build("lab-4x3090", with_processes(40));
   const wire::Moment idle(rest.view, 0, wire::kSecond), load(busy.view, 0, wire::kSecond);
@@ -189,7 +189,7 @@ TEST_CASE("processes that do not fit are refused") {
   CHECK(sim::plan_processes(*sim::load_machine("driver-470"), with_processes(4000)).has_value());
 }
 
-TEST_CASE("a state that lies about its sizes is not valid") {
+TEST_CASE("a state with wrong sizes is invalid") {
   const Built built = build("lab-4x3090", with_processes(3));
   const auto broken = [&](auto change) {
     std::string bytes = built.bytes;
