@@ -130,7 +130,7 @@ TEST_CASE("the home of a process is read from real control group texts") {
   }
 }
 
-TEST_CASE("names in control groups are not trusted to be text") {
+TEST_CASE("names of control groups are not trusted to be valid text") {
   CHECK(home_of("0::/lxc.payload.we\x1b[31mb\n").container == "lxc we\xEF\xBF\xBD[31mb");
   CHECK(home_of("0::/system.slice/a\xff.service\n").unit == "a\xEF\xBF\xBD.service");
 }

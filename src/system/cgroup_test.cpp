@@ -52,7 +52,7 @@ TEST_CASE("quotas in cores") {
   CHECK(quota_from(50000, 100000) == 0.5);
 }
 
-TEST_CASE("memory limits that are none") {
+TEST_CASE("memory limits that mean unlimited") {
   constexpr std::uint64_t kMachine = 1ULL << 36;
   CHECK(parse_memory_limit("4294967296\n", kMachine) == 4294967296);
   CHECK(!parse_memory_limit("max\n", kMachine));

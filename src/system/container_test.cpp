@@ -63,7 +63,7 @@ TEST_CASE("a variable of Kubernetes alone makes no pod of a machine") {
   CHECK(kind_of({{"/proc/self/mountinfo", kDisk}}, inside).empty());
 }
 
-TEST_CASE("what a container's manager calls itself counts last, and WSL is none") {
+TEST_CASE("the name of a container manager counts last, and WSL is not a container") {
   CHECK(kind_of({{"/run/systemd/container", "lxc\n"}}) == "lxc");
   CHECK(kind_of({{"/run/systemd/container", "systemd-nspawn\n"}}) == "container");
   CHECK(kind_of({{"/run/systemd/container", "wsl\n"}}).empty());

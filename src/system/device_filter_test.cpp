@@ -118,7 +118,7 @@ TEST_CASE("a node that the filter denies cannot be opened from the group") {
   CHECK(filter->refusals() == 1);
 }
 
-TEST_CASE("a filter is held, replaced and removed, and others' stay") {
+TEST_CASE("a filter is kept, replaced and removed, and foreign filters stay") {
   const TestGroup test;
   if (!test.group) return;
   const TemporaryTree tree;
@@ -149,7 +149,7 @@ TEST_CASE("a filter is held, replaced and removed, and others' stay") {
   CHECK(opened_in(*test.group, full) == EPERM);
 }
 
-TEST_CASE("what is killed with its group is gone, whatever it forked") {
+TEST_CASE("killing a group ends all its processes, whatever they forked") {
   const TestGroup test;
   if (!test.group) return;
   const pid_t child = ::fork();

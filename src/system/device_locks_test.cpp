@@ -8,7 +8,7 @@
 using berth::system::DeviceLocks;
 using Units = std::vector<std::string>;
 
-TEST_CASE("of two brokers one gets a device, until it gives it back") {
+TEST_CASE("only one of two brokers gets a device, until it is returned") {
   const berth::system::TemporaryTree folder;
   DeviceLocks one(folder.path + "/locks"), two(folder.path + "/locks");
   CHECK(one.take({"GPU-0", "GPU-1"}).empty());
@@ -21,7 +21,7 @@ TEST_CASE("of two brokers one gets a device, until it gives it back") {
   CHECK(DeviceLocks("").take({"GPU-0"}).empty());
 }
 
-TEST_CASE("no lock is made behind a link, and a file that cannot be locked keeps nobody") {
+TEST_CASE("no lock is created through a link, and a file that cannot be locked blocks nobody") {
   const berth::system::TemporaryTree folder;
   folder.folder("precious");
   folder.link("locks", folder.path + "/precious");
@@ -29,7 +29,7 @@ TEST_CASE("no lock is made behind a link, and a file that cannot be locked keeps
   CHECK(std::filesystem::is_empty(folder.path + "/precious"));
 }
 
-TEST_CASE("a keeper has its devices when its broker is gone, and the next broker shares them") {
+TEST_CASE("a keeper holds its devices after its broker died, and the next broker shares them") {
   const berth::system::TemporaryTree folder;
   const std::string file = berth::system::lock_file(folder.path, "GPU-0");
   DeviceLocks other(folder.path);

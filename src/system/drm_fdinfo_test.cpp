@@ -81,7 +81,7 @@ TEST_CASE("fdinfo of xe counts cycles") {
   CHECK(!client.compute);
 }
 
-TEST_CASE("fdinfo that lies or is none") {
+TEST_CASE("fdinfo that is wrong or missing") {
   CHECK(!parse_drm_fdinfo(""));
   CHECK(!parse_drm_fdinfo("pos:\t0\nflags:\t0\n"));
   CHECK(!parse_drm_fdinfo("drm-driver:\t\n"));
@@ -128,14 +128,14 @@ TEST_CASE("a recorded machine without links is read by its texts") {
   CHECK(clients[0].pid == 300);
 }
 
-TEST_CASE("where there are no processes there are no clients") {
+TEST_CASE("without processes there are no clients") {
   Roots roots;
   roots.drm_proc = "/nonexistent";
   CHECK(read_drm_clients(roots, 1s).clients.empty());
   CHECK(read_drm_clients(roots, 1s).finished);
 }
 
-TEST_CASE("a search for clients that takes too long is ended, and says so") {
+TEST_CASE("a search for clients that takes too long is stopped and reported") {
   const Tree tree;
   for (int pid = 1; pid <= 50; ++pid)
     tree.write(std::to_string(pid) + "/fdinfo/3",

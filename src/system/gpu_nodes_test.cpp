@@ -26,7 +26,7 @@ model::Device gpu(int index, Vendor vendor, const char* address,
 
 }  // namespace
 
-TEST_CASE("majors of character devices are told by their names") {
+TEST_CASE("major numbers of character devices are found by name") {
   CHECK(character_major(kDevices, "nvidia-uvm") == 510U);
   CHECK(character_major(kDevices, "nvidia-caps") == 235U);
   CHECK(!character_major(kDevices, "nvidia-cap"));

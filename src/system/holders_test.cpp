@@ -59,7 +59,7 @@ TEST_CASE("the search for holders ends when its time is up and says so") {
   CHECK(all.holders.empty());
 }
 
-TEST_CASE("without a proc there are no holders, and that is not called complete") {
+TEST_CASE("without /proc no holders are found, and the search is not complete") {
   const HolderSearch found = find_holders(
       Roots{"/nonexistent", "/nonexistent", "/nonexistent", "/nonexistent", "/nonexistent"},
       {"/dev/nvidia"}, 1s);

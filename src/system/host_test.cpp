@@ -67,7 +67,7 @@ TEST_CASE("a cpuset narrows the machine and nothing else limits it") {
   CHECK(cpu.memory_available_bytes == 500000000ULL * 1024);
 }
 
-TEST_CASE("Arm cores have names, and memory of GPUs is no NUMA node to run on") {
+TEST_CASE("Arm cores have names, and a GPU's memory is not a NUMA node to run on") {
   const model::Host host = read_host(recorded("grace-hopper"));
   CHECK(host.cpu_model == "Neoverse-V2");
   CHECK(host.numa_nodes == 1);
@@ -98,7 +98,7 @@ TEST_CASE("two NUMA nodes, the hottest package and the memory controllers' error
   CHECK(!cpu.readings.utilization_percent);
 }
 
-TEST_CASE("a machine that tells nothing is not called healthy, and still has one core") {
+TEST_CASE("a machine without any facts is not called healthy, and has one core") {
   const Roots roots = recorded("no-such-machine");
   const model::Host host = read_host(roots);
   CHECK(host.cpu.cores_usable == 1);

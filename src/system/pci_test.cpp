@@ -69,7 +69,7 @@ TEST_CASE("a GPU on the bus with its link and its processors") {
   CHECK(gpu.name == "H100 SXM5 80GB");
 }
 
-TEST_CASE("a suspended device is not asked for its link") {
+TEST_CASE("the link of a suspended device is not read") {
   const Tree tree;
   tree.write("0000:01:00.0/uevent", kUevent);
   tree.write("0000:01:00.0/power/runtime_status", "suspended\n");
@@ -95,7 +95,7 @@ TEST_CASE("a tree without uevent is read from single files") {
   CHECK(devices[0].driver == "amdgpu");
 }
 
-TEST_CASE("accelerators of other classes are seen, their vendor's network cards are not") {
+TEST_CASE("accelerators of other PCI classes are found, network cards of their vendors are not") {
   const Tree tree;
   tree.write("0000:00:1e.0/uevent", "PCI_CLASS=88000\nPCI_ID=1D0F:7264\n");
   tree.write("0000:00:05.0/uevent", "DRIVER=ena\nPCI_CLASS=20000\nPCI_ID=1D0F:EC20\n");
@@ -106,7 +106,7 @@ TEST_CASE("accelerators of other classes are seen, their vendor's network cards 
   CHECK(devices[1].id() == 0x1d0f7264);
 }
 
-TEST_CASE("garbage on the bus is passed over") {
+TEST_CASE("invalid entries on the bus are skipped") {
   const Tree tree;
   tree.write("not-an-address/uevent", kUevent);
   tree.write("0000:02:00.0/uevent",

@@ -17,7 +17,7 @@ Roots recorded(const std::string& machine) {
 constexpr std::uint64_t kInitial = 4026531836, kOther = 4026532501;
 }  // namespace
 
-TEST_CASE("whose numbers the driver's pids are is decided by what cannot be coincidence") {
+TEST_CASE("the pid namespace of the driver's pids is decided only by conclusive matches") {
   CHECK(pid_view({true, kInitial, false}) == PidView::kHost);
   CHECK(pid_view({true, kInitial, true}) == PidView::kHost);
   CHECK(pid_view({true, kOther, false}) == PidView::kForeign);
@@ -38,7 +38,7 @@ TEST_CASE("on the host the driver's pids are ours") {
   CHECK(!translator.find(-5).folder);
 }
 
-TEST_CASE("in a container an equal pid is somebody else") {
+TEST_CASE("in a container, an equal pid is another process") {
   const PidTranslator translator(recorded("processes-container"));
   CHECK(translator.view() == PidView::kForeign);
   CHECK(!translator.find(4121).folder);
@@ -62,7 +62,7 @@ TEST_CASE("the processes of a simulated machine run beside us wherever that is")
   CHECK(translator.find(4121).pid == 4121);
 }
 
-TEST_CASE("the real kernel gives a view, and where it is the host's we find ourselves") {
+TEST_CASE("on the real kernel a view is found, and in the host's view we find our own process") {
   const PidTranslator translator(Roots{});
   if (translator.view() == PidView::kHost) CHECK(translator.find(::getpid()).pid == ::getpid());
   if (translator.view() == PidView::kForeign) CHECK(!translator.find(::getpid()).pid);

@@ -44,7 +44,7 @@ TEST_CASE("a process with a hostile name is still one row of text") {
   CHECK(process.unit == "slurm job 4242");
 }
 
-TEST_CASE("the arguments of a process that is stuck in the kernel are not asked for") {
+TEST_CASE("the arguments of a process that is stuck in the kernel are not read") {
   ProcessReader reader(recorded("processes-host"));
   model::DeviceProcess process;
   REQUIRE(reader.fill(process, 6000));
@@ -62,7 +62,7 @@ TEST_CASE("a zombie has a name and no memory of its own") {
   CHECK(!process.rss_bytes);
 }
 
-TEST_CASE("a process that is not there is no process") {
+TEST_CASE("a missing process is not filled in") {
   ProcessReader reader(recorded("processes-host"));
   model::DeviceProcess process;
   CHECK(!reader.fill(process, 4122));

@@ -45,7 +45,7 @@ Said said_by(const std::string& script, bool is_daemon) {
 
 }  // namespace
 
-TEST_CASE("what is spawned has nothing of the caller's but its variables") {
+TEST_CASE("a spawned process inherits only the caller's variables") {
   sigset_t term;
   sigset_t before;
   ::sigemptyset(&term);
@@ -71,6 +71,6 @@ TEST_CASE("a daemon leads a session of its own") {
   CHECK(said_by("test $(ps -o sid= -p $$) -eq $$ || echo follows", false).out == "follows\n");
 }
 
-TEST_CASE("what cannot be started says why") {
+TEST_CASE("a failed start has a reason") {
   CHECK(spawn({.program = "/nonexistent", .words = {"x"}, .out = 1, .err = 2}).problem == ENOENT);
 }

@@ -47,7 +47,7 @@ TEST_CASE("a process's terminal and those of its user's logins") {
   CHECK(of(4711, "nobody").empty());
 }
 
-TEST_CASE("a terminal is told without waiting, and nothing else is written to") {
+TEST_CASE("a message to a terminal does not block, and no other file is written") {
   const Descriptor master(::posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK));
   REQUIRE(master);
   REQUIRE((::grantpt(master.get()) == 0 && ::unlockpt(master.get()) == 0));
