@@ -47,7 +47,7 @@ std::string text_of(const std::vector<Line>& lines) {
 
 }  // namespace
 
-TEST_CASE("it fits every size of terminal") {
+TEST_CASE("the screen fits every size of terminal") {
   for (const int devices : {0, 1, 8, 16})
     for (const int processes : {0, 3, 500}) {
       const watch::Frame frame = busy_frame(devices, processes);

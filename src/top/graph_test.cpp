@@ -19,7 +19,7 @@ TEST_CASE("braille has two values a column and four a row") {
   CHECK(draw_graph({50.0, 50.0}, 1, 1, true)[0] == "⣤");
 }
 
-TEST_CASE("a graph is as wide and high as asked, whatever the values") {
+TEST_CASE("a graph has the requested width and height for all values") {
   for (const bool utf8 : {true, false})
     for (const double value : {-1e9, 0.0, 1e9}) {
       const auto lines = draw_graph({value, value, value}, 10, 3, utf8);
