@@ -84,7 +84,7 @@ nvmlReturn_t answer(nvmlDevice_t, Number* out) {
 
 }  // namespace
 
-TEST_CASE("a healthy device is read whole") {
+TEST_CASE("all readings of a healthy device are read") {
   const Device device = read(healthy());
   CHECK(device.name == "NVIDIA H100 80GB HBM3");
   CHECK(device.uuid == "GPU-12345678-1234-1234-1234-123456789abc");
@@ -97,7 +97,7 @@ TEST_CASE("a healthy device is read whole") {
   CHECK(device.readings.power_milliwatts.why == Absence::kNotSupported);
 }
 
-TEST_CASE("trap 2: memory is asked with the size and version that drivers demand") {
+TEST_CASE("trap 2: memory is queried with the size and version that drivers require") {
   const Device device = read(healthy());
   CHECK(seen_version == 0x02000028);
   CHECK(*device.readings.memory_used_bytes == 10ULL << 30U);
@@ -196,7 +196,7 @@ TEST_CASE("trap 8: a MIG parent may refuse its memory while its partitions tell 
   CHECK(*device.partitions[0].memory_used_bytes == 10ULL << 30U);
 }
 
-TEST_CASE("a count of partitions that cannot be is not believed") {
+TEST_CASE("an impossible number of partitions is ignored") {
   Api api = healthy();
   api.DeviceGetMigMode = [](nvmlDevice_t, std::uint32_t* current, std::uint32_t*) {
     *current = NVML_DEVICE_MIG_ENABLE;
@@ -225,7 +225,7 @@ TEST_CASE("trap 9: a vGPU guest has no temperature and no power, and nothing of 
   CHECK(device.health == Health::kNotChecked);
 }
 
-TEST_CASE("a GPU without an average of its power tells that of the moment") {
+TEST_CASE("a GPU without average power reports instantaneous power") {
   Api api = healthy();
   api.DeviceGetPowerUsage = [](nvmlDevice_t, std::uint32_t*) { return NVML_ERROR_NOT_SUPPORTED; };
   api.DeviceGetFieldValues = [](nvmlDevice_t, std::int32_t count, nvmlFieldValue_t* values) {
@@ -245,7 +245,7 @@ TEST_CASE("a GPU without an average of its power tells that of the moment") {
   CHECK(read(api).readings.power_milliwatts.why == Absence::kNotSupported);
 }
 
-TEST_CASE("trap 7: a Jetson answers nothing, or zeros, and stays without readings") {
+TEST_CASE("trap 7: a Jetson answers nothing or zeros, so its readings are absent") {
   Api api;
   api.DeviceGetName = [](nvmlDevice_t, char* out, std::uint32_t size) {
     return put_text(out, size, "Orin (nvgpu)");
@@ -283,7 +283,7 @@ TEST_CASE("sentinels mean not available") {
   CHECK(device.readings.performance_state.why == Absence::kNotSupported);
 }
 
-TEST_CASE("numbers that cannot be are failures, not readings") {
+TEST_CASE("impossible numbers are failures, not readings") {
   Api api = healthy();
   api.DeviceGetPowerUsage = answer<std::uint32_t, 2'000'001>;
   api.DeviceGetFanSpeed = answer<std::uint32_t, 151>;
@@ -313,7 +313,7 @@ TEST_CASE("numbers that cannot be are failures, not readings") {
   CHECK_FALSE(readings.memory_used_bytes);
 }
 
-TEST_CASE("trap 11: a lost device is lost as a whole, and is asked no more") {
+TEST_CASE("trap 11: a lost device has no readings and is not queried again") {
   Api api = healthy();
   calls = 0;
   api.DeviceGetUtilizationRates = [](nvmlDevice_t, nvmlUtilization_t*) {
@@ -343,7 +343,8 @@ TEST_CASE("trap 11: one call that times out or fails costs one reading") {
   CHECK(device.health == Health::kOk);
 }
 
-TEST_CASE("a slow driver tells what matters most, and the rest has no answer in time") {
+TEST_CASE(
+    "a slow driver gives the most important readings, and the others have no answer in time") {
   static Look* slow = nullptr;
   Api api = healthy();
   api.DeviceGetTemperature = [](nvmlDevice_t, nvmlTemperatureSensors_t, std::uint32_t* celsius) {
@@ -366,7 +367,7 @@ TEST_CASE("a slow driver tells what matters most, and the rest has no answer in 
   CHECK(device.health == Health::kOk);  // a check ran and found nothing
 }
 
-TEST_CASE("where a driver is too slow to say how a device is, that is no answer") {
+TEST_CASE("if a driver is too slow for a device's health, the device does not answer") {
   const Api api = healthy();
   Look look{api, handle(), Look::Clock::now()};
   Device device;
@@ -376,7 +377,7 @@ TEST_CASE("where a driver is too slow to say how a device is, that is no answer"
   CHECK(device.readings.memory_used_bytes.why == Absence::kNoAnswer);
 }
 
-TEST_CASE("a refused handle says why in health and its reasons") {
+TEST_CASE("a refused handle is explained by health and reasons") {
   Device device;
   berth::nvml::mark_unreadable(NVML_ERROR_GPU_IS_LOST, device);
   CHECK(device.health == Health::kLost);
@@ -432,7 +433,7 @@ TEST_CASE("corrected errors alone, a software cap and a bare slowdown leave a de
   CHECK(read(api).health == Health::kOk);
 }
 
-TEST_CASE("PCIe throughput blocks, so it is asked for only on demand") {
+TEST_CASE("PCIe throughput blocks, so it is read only on request") {
   Api api = healthy();
   calls = 0;
   api.DeviceGetPcieThroughput = [](nvmlDevice_t, nvmlPcieUtilCounter_t counter,
@@ -465,7 +466,7 @@ TEST_CASE("text from the driver is bounded, printable and never an option of our
   CHECK(device.uuid.empty());
 }
 
-TEST_CASE("an address that cannot be on a bus is no address") {
+TEST_CASE("an impossible bus address is ignored") {
   Api api = healthy();
   api.DeviceGetPciInfo = [](nvmlDevice_t, nvmlPciInfo_t* pci) {
     *pci = {};
@@ -475,14 +476,14 @@ TEST_CASE("an address that cannot be on a bus is no address") {
   CHECK(read(api).pci_address.empty());
 }
 
-TEST_CASE("a table without any function reads nothing and does not fall over") {
+TEST_CASE("a function table without any function gives no readings and does not crash") {
   const Device device = read(Api{});
   CHECK(device.health == Health::kNotChecked);
   berth::model::for_each_reading(
       device.readings, [](std::string_view, const auto& reading) { CHECK_FALSE(reading); });
 }
 
-TEST_CASE("the driver's words become a version and the highest CUDA it serves") {
+TEST_CASE("the driver's version texts become a version and the highest supported CUDA") {
   Api api;
   api.SystemGetDriverVersion = [](char* out, std::uint32_t size) {
     return put_text(out, size, "580.95.05");

@@ -20,7 +20,7 @@ Device read(const Api& api) {
 
 }  // namespace
 
-TEST_CASE("partitions that are refused are not known, and not missing") {
+TEST_CASE("refused partitions are unknown, not missing") {
   Api api;
   api.DeviceGetMaxMigDeviceCount = [](nvmlDevice_t, std::uint32_t* count) {
     *count = 7;

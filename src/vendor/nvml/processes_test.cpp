@@ -73,13 +73,13 @@ void check_stride() {
 
 }  // namespace
 
-TEST_CASE("trap 1: records of every size that was ever written are told apart") {
+TEST_CASE("trap 1: records of every known size are recognised") {
   check_stride<16>();
   check_stride<24>();
   check_stride<32>();
 }
 
-TEST_CASE("trap 1: a driver that clears more than it fills is still read") {
+TEST_CASE("trap 1: a driver that zeroes more than it fills is still read") {
   Api api;
   api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t device, std::uint32_t* count, void* out) {
     std::memset(out, 0, *count * berth::nvml::kLargestRecord);
@@ -88,7 +88,7 @@ TEST_CASE("trap 1: a driver that clears more than it fills is still read") {
   check_pids(read(api), 3);
 }
 
-TEST_CASE("trap 1: records that make no sense are a failure and no processes") {
+TEST_CASE("trap 1: invalid records are a failure, not processes") {
   Api api;
   api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t, std::uint32_t* count, void* out) {
     std::memset(out, 0x77, 100);
@@ -114,7 +114,7 @@ TEST_CASE("trap 7: pids that Linux cannot have are left out") {
   CHECK(processes.rows[0].host_pid == 4242);
 }
 
-TEST_CASE("trap 3: a list that does not fit is asked for again, also when it grew meanwhile") {
+TEST_CASE("trap 3: a list that does not fit is requested again, even if it has grown") {
   static std::uint32_t size = 0;
   size = 90;
   calls = 0;
@@ -136,7 +136,7 @@ TEST_CASE("trap 3: a list that does not fit is asked for again, also when it gre
   CHECK(calls >= 2);
 }
 
-TEST_CASE("trap 3: a list that never stops growing is given up") {
+TEST_CASE("trap 3: a list that keeps growing is given up") {
   calls = 0;
   Api api;
   api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t, std::uint32_t* count, void*) {
@@ -150,7 +150,7 @@ TEST_CASE("trap 3: a list that never stops growing is given up") {
   CHECK(calls < 20);
 }
 
-TEST_CASE("trap 3: success with more records than there was room for is not believed") {
+TEST_CASE("trap 3: success with more records than space is an error") {
   Api api;
   api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t, std::uint32_t* count, void*) {
     *count = 0xffffffff;
@@ -172,7 +172,7 @@ TEST_CASE("trap 5: memory that the driver does not know is absent") {
   CHECK_FALSE(processes.rows[0].memory_bytes);
 }
 
-TEST_CASE("trap 10: pids are the host's, and ours stays unknown") {
+TEST_CASE("trap 10: pids are the host's, and our own pid stays unknown") {
   Api api;
   api.DeviceGetComputeRunningProcesses = list<24, 1>;
   const Processes processes = read(api);
@@ -195,19 +195,19 @@ TEST_CASE("a process in several lists is one process of several kinds") {
   CHECK_FALSE(processes.why_not);
 }
 
-TEST_CASE("an old library has only the first version of the list") {
+TEST_CASE("an old library only has the first version of the list") {
   Api api;
   api.DeviceGetComputeRunningProcesses_v1 = list<16, 3>;
   check_pids(read(api), 3);
 }
 
-TEST_CASE("a library without process lists says so instead of saying nobody") {
+TEST_CASE("a library without process lists gives a reason, not an empty list") {
   const Processes processes = read(Api{});
   CHECK(processes.rows.empty());
   CHECK(processes.why_not == Absence::kNotSupported);
 }
 
-TEST_CASE("a list that works does not make up for one of compute processes without permission") {
+TEST_CASE("one readable list does not replace a refused list of compute processes") {
   Api api;
   api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t, std::uint32_t*, void*) {
     return NVML_ERROR_NO_PERMISSION;
@@ -239,7 +239,7 @@ TEST_CASE("processes belong to the partition that their record names") {
   CHECK(processes.rows[1].partition_uuid == "MIG-a");
 }
 
-TEST_CASE("trap 8: where the MIG parent may not be asked its partitions are") {
+TEST_CASE("trap 8: if the MIG parent refuses, its partitions are queried") {
   static int part_marker = 0;
   static const auto part = reinterpret_cast<nvmlDevice_t>(&part_marker);
   Device device;
@@ -261,7 +261,7 @@ TEST_CASE("trap 8: where the MIG parent may not be asked its partitions are") {
   CHECK_FALSE(processes.why_not);
 }
 
-TEST_CASE("trap 4: nothing new is zero percent, and other refusals are absent") {
+TEST_CASE("trap 4: no new samples mean 0 percent, and other errors are absent") {
   Api api;
   api.DeviceGetComputeRunningProcesses = list<24, 1>;
   api.DeviceGetProcessUtilization = [](nvmlDevice_t, nvmlProcessUtilizationSample_t*,
@@ -302,7 +302,7 @@ TEST_CASE("trap 4: the newest row counts, stale and empty rows do not, and 130 p
   CHECK(processes.rows[3].sm_percent.why == Absence::kFailed);
 }
 
-TEST_CASE("trap 4: more samples than room are asked for again") {
+TEST_CASE("trap 4: if there are more samples than space, they are requested again") {
   static const std::uint32_t entries = 300;
   Api api;
   api.DeviceGetComputeRunningProcesses = list<24, 1>;
@@ -317,7 +317,7 @@ TEST_CASE("trap 4: more samples than room are asked for again") {
   CHECK(*read(api).rows.at(0).sm_percent == 99);
 }
 
-TEST_CASE("a device that is lost among its processes is asked no more") {
+TEST_CASE("a device that is lost while its processes are read is not queried again") {
   calls = 0;
   Api api;
   api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t, std::uint32_t*, void*) {
@@ -334,7 +334,7 @@ TEST_CASE("a device that is lost among its processes is asked no more") {
   CHECK(processes.why_not == Absence::kLost);
 }
 
-TEST_CASE("a list of graphics processes does not make up for one of compute processes") {
+TEST_CASE("a list of graphics processes does not replace that of compute processes") {
   const auto empty = [](nvmlDevice_t, std::uint32_t* count, void*) -> nvmlReturn_t {
     *count = 0;
     return NVML_SUCCESS;

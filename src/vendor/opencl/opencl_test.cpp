@@ -45,7 +45,7 @@ TEST_CASE("a platform that hangs is given up at the deadline") {
   CHECK(waited < 10s);
 }
 
-TEST_CASE("a platform that crashes or leaves is a sentence, not our end") {
+TEST_CASE("a platform that crashes or exits is reported, and we continue") {
   for (const char* illness : {"crash", "exit"}) {
     const auto report = ask_fake(illness);
     REQUIRE(report.error);
@@ -53,7 +53,7 @@ TEST_CASE("a platform that crashes or leaves is a sentence, not our end") {
   }
 }
 
-TEST_CASE("no platform is no error, and a count that cannot be is not believed") {
+TEST_CASE("no platform is not an error, and an impossible count is ignored") {
   const auto none = ask_fake("none");
   CHECK(!none.error);
   CHECK(none.devices.empty());
@@ -62,7 +62,7 @@ TEST_CASE("no platform is no error, and a count that cannot be is not believed")
   CHECK(many.devices.size() == 1);
 }
 
-TEST_CASE("no library is normal, a broken one is said") {
+TEST_CASE("a missing library is normal, a broken one is reported") {
   CHECK(!opencl::Reader("").finish(1s).error);
   const auto missing = opencl::Reader("/nonexistent/libOpenCL.so.1").finish(20s);
   CHECK(!missing.error);
@@ -78,14 +78,14 @@ TEST_CASE("no library is normal, a broken one is said") {
   CHECK(stranger.error->id == "E0701");
 }
 
-TEST_CASE("a reader that is never asked leaves no child") {
+TEST_CASE("a reader that is never used leaves no child process") {
   ::setenv("FAKE_OPENCL", "hang", 1);
   const auto before = std::chrono::steady_clock::now();
   { const opencl::Reader reader(FAKE_OPENCL_LIBRARY); }
   CHECK(std::chrono::steady_clock::now() - before < 10s);
 }
 
-TEST_CASE("bytes that no child of ours writes are refused") {
+TEST_CASE("bytes that our own child would never write are refused") {
   opencl::Facts facts;
   facts.loaded = true;
   facts.devices.resize(2);
