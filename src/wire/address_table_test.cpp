@@ -4,7 +4,7 @@
 #include <map>
 #include <random>
 
-TEST_CASE("the table of addresses has what a map has, through any order of puts and takes") {
+TEST_CASE("the table behaves like a map in any order of insertions and removals") {
   berth::wire::AddressTable<std::uint64_t> table;
   std::map<std::uint64_t, std::uint64_t> truth;
   std::mt19937_64 random(7);

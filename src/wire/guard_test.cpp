@@ -35,7 +35,7 @@ std::uint64_t granted(const Usage& usage) {
 
 }  // namespace
 
-TEST_CASE("a quota is given out to its last byte, and no further") {
+TEST_CASE("a quota can be used to its last byte, and no further") {
   const auto usage = shared_usage();
   Process* own = take_place(*usage, getpid());
   REQUIRE(own != nullptr);
@@ -49,7 +49,7 @@ TEST_CASE("a quota is given out to its last byte, and no further") {
   CHECK(usage->peak[0] == 1000);
 }
 
-TEST_CASE("what a killed process had is free again, whatever it was doing") {
+TEST_CASE("memory of a killed process is free again, whatever it was doing") {
   const auto usage = shared_usage();
   Process* own = take_place(*usage, getpid());
   for (int i = 0; i < 20; ++i) {
@@ -72,7 +72,7 @@ TEST_CASE("what a killed process had is free again, whatever it was doing") {
   }
 }
 
-TEST_CASE("processes that race are never over the quota together, and each gets its turn") {
+TEST_CASE("racing processes never exceed the quota together, and each one progresses") {
   const auto usage = shared_usage();
   constexpr std::uint64_t kLimit = 1000, kEach = 600;
   constexpr int kProcesses = 4, kRounds = 5000;
@@ -104,7 +104,7 @@ TEST_CASE("processes that race are never over the quota together, and each gets 
   munmap(inside, 4096);
 }
 
-TEST_CASE("a place is taken by its process alone, and told apart by when it started") {
+TEST_CASE("a place belongs to one process, identified by pid and start time") {
   const auto usage = shared_usage();
   Process* own = take_place(*usage, getpid());
   CHECK(berth::wire::lives(own->pid, own->start));
@@ -115,7 +115,7 @@ TEST_CASE("a place is taken by its process alone, and told apart by when it star
   CHECK(sum_of(*usage, 0).used == 0);
 }
 
-TEST_CASE("a place is free again if its process died before it had written anything there") {
+TEST_CASE("a place is free again if its process died before it wrote to it") {
   const auto usage = shared_usage();
   const pid_t child = fork();
   if (child == 0) _exit(0);
