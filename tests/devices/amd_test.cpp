@@ -54,7 +54,7 @@ TEST_CASE("a Radeon card with its sensors, clocks and the link the driver report
   CHECK(!r.pcie_rx_bytes_per_second);
 }
 
-TEST_CASE("accelerators of the data centre with counted memory errors and partitions") {
+TEST_CASE("data-centre accelerators with memory error counts and partitions") {
   const auto devices = look("amd-mi300x");
   REQUIRE(devices.size() == 2);
   CHECK(devices[0].name == "AMD Instinct MI300X OAM");
@@ -72,8 +72,7 @@ TEST_CASE("accelerators of the data centre with counted memory errors and partit
   CHECK(devices[1].note.empty());
 }
 
-TEST_CASE(
-    "a sleeping card is named and left asleep, the graphics in the processor share its memory") {
+TEST_CASE("a sleeping card is named and not woken, integrated graphics share host memory") {
   const auto devices = look("amd-laptop-asleep");
   REQUIRE(devices.size() == 2);
   const model::Device& asleep = devices[0];
@@ -96,7 +95,7 @@ TEST_CASE(
   CHECK(!apu.readings.power_limit_milliwatts);
 }
 
-TEST_CASE("a card without the driver is seen and not managed") {
+TEST_CASE("a card without its driver is listed and not managed") {
   model::PciDevice pci;
   pci.address = "0000:09:00.0";
   pci.vendor = 0x1002;

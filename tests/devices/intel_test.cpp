@@ -34,7 +34,7 @@ TEST_CASE("the processor's own graphics share the host's memory") {
   CHECK(gpu.health == Health::kNotChecked);
 }
 
-TEST_CASE("an Arc card of i915 has an energy counter and says why it is slow") {
+TEST_CASE("an Arc card with i915 has an energy counter and throttle reasons") {
   const model::Device gpu = look("intel-arc").at(1);
   CHECK(gpu.name == "Intel Arc A770");
   CHECK(!gpu.memory_unified);
@@ -47,7 +47,7 @@ TEST_CASE("an Arc card of i915 has an energy counter and says why it is slow") {
   CHECK(gpu.throttle_reasons == std::vector<std::string>{"sw_power_cap"});
 }
 
-TEST_CASE("an Arc card of xe") {
+TEST_CASE("an Arc card with xe") {
   const model::Device gpu = look("intel-arc").at(2);
   CHECK(gpu.name == "Intel Arc B580");
   CHECK(gpu.kernel_driver == "xe");

@@ -13,7 +13,7 @@ using model::DeviceKind;
 using model::Health;
 
 TEST_CASE(
-    "accelerators of other makers are seen and not managed, their other devices are not seen") {
+    "accelerators of other makers are listed and not managed, their other devices are not listed") {
   const Roots roots = recorded("accelerators");
   const auto devices = read_unmanaged(system::scan_pci(roots));
   REQUIRE(devices.size() == 5);

@@ -53,7 +53,7 @@ TEST_CASE("before initialisation, and after the last shutdown, every call says s
         2);  // the very first call is not counted: there were no counters yet
 }
 
-TEST_CASE("what is not modelled is not supported, and is counted") {
+TEST_CASE("functions that are not simulated return NOT_SUPPORTED, and are counted") {
   const Simulated driver("lab-4x3090");
   REQUIRE(driver.begin() == NVML_SUCCESS);
   CHECK(driver.call("nvmlVgpuTypeGetLicense", 0U, nullptr, 0U) == NVML_ERROR_NOT_SUPPORTED);
@@ -90,7 +90,7 @@ TEST_CASE("wrong handles and null pointers are invalid arguments") {
                     &number) == NVML_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_CASE("a text that does not fit is not cut") {
+TEST_CASE("a text that does not fit is not truncated") {
   const Simulated driver("lab-4x3090");
   REQUIRE(driver.begin() == NVML_SUCCESS);
   char text[96];
@@ -145,7 +145,7 @@ TEST_CASE("a lost device has no handle and the others go on") {
   CHECK(driver.call("nvmlDeviceGetPowerUsage", driver.device(1), &milliwatts) == NVML_SUCCESS);
 }
 
-TEST_CASE("a hung device blocks for ever, but its name is known, and who waits can be killed") {
+TEST_CASE("a hung device blocks forever, but its name is known, and the caller can be killed") {
   const Simulated driver("lab-4x3090", 0, {"hung:1"});
   REQUIRE(driver.begin() == NVML_SUCCESS);
   char text[96];
@@ -177,7 +177,7 @@ TEST_CASE("processes that attach to a sleeping GPU are counted, others are not")
   CHECK(loud.wakes(0) == 1);
 }
 
-TEST_CASE("an Xid comes to who waits for it, once") {
+TEST_CASE("an Xid is delivered once to a program that waits for it") {
   const Simulated driver("lab-4x3090", 0, {"xid:1@5=48"});
   REQUIRE(driver.begin() == NVML_SUCCESS);
   nvmlEventSet_t set = nullptr;

@@ -54,7 +54,7 @@ TEST_CASE("process records are as long as function and driver version make them"
   check(usual, "nvmlDeviceGetGraphicsRunningProcesses_v3", 24, 0);
 }
 
-TEST_CASE("memory in use is what the processes have, and what a fault holds beside them") {
+TEST_CASE("memory in use is that of the processes and of a fault") {
   const Simulated driver("dgx-h100-8", 24, {"zombie:1=2GiB"});
   REQUIRE(driver.begin() == NVML_SUCCESS);
   for (std::uint32_t i = 0; i < 8; ++i) {
@@ -69,7 +69,7 @@ TEST_CASE("memory in use is what the processes have, and what a fault holds besi
   }
 }
 
-TEST_CASE("utilization of processes comes by the two-call protocol and only when it is new") {
+TEST_CASE("process utilization uses the two-call protocol and only returns new samples") {
   const Simulated driver("dgx-h100-8", 40);
   REQUIRE(driver.begin() == NVML_SUCCESS);
   const nvmlDevice_t device = driver.device(0);
@@ -92,7 +92,7 @@ TEST_CASE("utilization of processes comes by the two-call protocol and only when
         NVML_ERROR_NOT_FOUND);
 }
 
-TEST_CASE("MIG devices have handles of their own, and their parents no utilization") {
+TEST_CASE("MIG devices have their own handles, and their parents have no utilization") {
   const Simulated driver("dgx-a100-mig", 26, {"no-permission:0=memory"});
   REQUIRE(driver.begin() == NVML_SUCCESS);
   const nvmlDevice_t parent = driver.device(2);
@@ -137,7 +137,7 @@ TEST_CASE("MIG devices have handles of their own, and their parents no utilizati
   for (const Record& record : records) CHECK(record.gpuInstanceId != 0xffffffff);
 }
 
-TEST_CASE("what a device cannot say is not supported, and never 0") {
+TEST_CASE("a missing reading is NOT_SUPPORTED, never 0") {
   const Simulated vgpu("vgpu", 2), spark("gb10", 2), windows("wsl", 2), server("dgx-h100-8");
   for (const Simulated* driver : {&vgpu, &spark, &windows, &server})
     REQUIRE(driver->begin() == NVML_SUCCESS);
@@ -185,7 +185,7 @@ TEST_CASE("errors and remapped rows show the faults") {
   CHECK(reasons == (NVML_CLOCKS_HW_SLOWDOWN | NVML_CLOCKS_HW_POWER_BRAKE));
 }
 
-TEST_CASE("fields answer each for itself") {
+TEST_CASE("each field has its own result") {
   const Simulated driver("dgx-h100-8");
   REQUIRE(driver.begin() == NVML_SUCCESS);
   nvmlFieldValue_t fields[3] = {};
