@@ -27,7 +27,7 @@ model::Device gpu() {
 
 }  // namespace
 
-TEST_CASE("a device that stays lost is told once, within two seconds, and so is its return") {
+TEST_CASE("a lost device is reported once, within two seconds, and so is its return") {
   AlertWatch watch;
   model::Device device = gpu();
   CHECK(watch.add(frame_at(0, device)).begun.empty());
@@ -44,7 +44,7 @@ TEST_CASE("a device that stays lost is told once, within two seconds, and so is 
   CHECK(watch.active().empty());
 }
 
-TEST_CASE("heat must last, and ends only clearly below the limit") {
+TEST_CASE("a heat alert needs lasting heat, and ends only clearly below the limit") {
   AlertWatch watch;
   model::Device device = gpu();
   double at = 0;
@@ -61,7 +61,7 @@ TEST_CASE("heat must last, and ends only clearly below the limit") {
   CHECK(feel(80, 1).ended.size() == 1);
 }
 
-TEST_CASE("a reading that goes absent leaves an alert as it is") {
+TEST_CASE("an absent reading does not change an alert") {
   AlertWatch watch;
   model::Device device = gpu();
   device.readings.ecc_uncorrected = std::uint64_t{2};

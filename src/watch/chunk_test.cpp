@@ -25,7 +25,7 @@ Chunk noisy_chunk(unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("what was encoded comes back") {
+TEST_CASE("an encoded chunk is decoded unchanged") {
   for (unsigned seed = 0; seed < 50; ++seed) {
     const Chunk chunk = noisy_chunk(seed);
     const auto back = decode(encode(chunk));
@@ -44,7 +44,7 @@ TEST_CASE("a minute of a GPU at work takes less than 700 bytes, one of an idle G
   CHECK(encode(idle).size() < 40);
 }
 
-TEST_CASE("a reading out of all bounds is stored as absent") {
+TEST_CASE("a reading that is out of range is stored as absent") {
   Chunk chunk;
   chunk[0][0] = 1e300;
   chunk[1][0] = std::nan("");
@@ -56,7 +56,7 @@ TEST_CASE("a reading out of all bounds is stored as absent") {
   CHECK(*(*back)[2][0] == -5);
 }
 
-TEST_CASE("damaged bytes are no chunk, and never more than a chunk") {
+TEST_CASE("damaged bytes are refused, and never decode to more than a chunk") {
   const std::string good = encode(noisy_chunk(3));
   std::mt19937 random(7);
   for (int i = 0; i < 2000; ++i) {
@@ -71,7 +71,7 @@ TEST_CASE("damaged bytes are no chunk, and never more than a chunk") {
   CHECK_FALSE(decode(std::string_view("\x01\x00\xff\xff\xff\xff\x0f", 7)));
 }
 
-TEST_CASE("a mean is over what is known") {
+TEST_CASE("a mean is over the known values") {
   Mean mean;
   CHECK(mean.empty());
   Moment one, other;

@@ -20,7 +20,7 @@ TEST_CASE("waiting for a disk is idle, and time of guests counts once") {
   CHECK(ticks->busy == 10);
 }
 
-TEST_CASE("counters that fall or make no sense give no load") {
+TEST_CASE("counters that decrease or are invalid give no load") {
   CpuLoad load;
   CHECK(load.read_text("cpu 10 0 0 10\n").why == Absence::kNeedsTwoReadings);
   CHECK(load.read_text("cpu 5 0 0 5\n").why == Absence::kNeedsTwoReadings);

@@ -31,7 +31,7 @@ TEST_CASE("a device that answers and has no errors is ok") {
   CHECK(verdict_of(health_of(well())) == Verdict::kOk);
 }
 
-TEST_CASE("what the driver does not tell is not checked, which is not ok") {
+TEST_CASE("missing readings count as not checked, which is not ok") {
   model::Device device = well();
   device.readings.ecc_uncorrected = model::Absence::kNotSupported;
   CHECK(of(device, "memory_errors") == Verdict::kNotChecked);

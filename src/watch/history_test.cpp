@@ -100,7 +100,7 @@ TEST_CASE("a daemon that is killed loses at most the last ten seconds, and the n
   CHECK(read(folder, 1000)[0].moments.size() >= 120);
 }
 
-TEST_CASE("who used what is kept by minute and survives") {
+TEST_CASE("usage by user is kept per minute and survives a restart") {
   const Folder folder;
   {
     auto history = History::open(folder.file());
@@ -120,7 +120,7 @@ TEST_CASE("who used what is kept by minute and survives") {
   CHECK(used == doctest::Approx(60));
 }
 
-TEST_CASE("what is old is forgotten tier by tier, and usage becomes hours without a loss") {
+TEST_CASE("old readings are deleted by tier, and usage is merged into hours without loss") {
   const Folder folder;
   auto history = History::open(folder.file());
   REQUIRE(history);
@@ -145,7 +145,7 @@ TEST_CASE("what is old is forgotten tier by tier, and usage becomes hours withou
   CHECK(held == doctest::Approx(99));
 }
 
-TEST_CASE("a damaged file is set aside, said, and a new one begins") {
+TEST_CASE("a damaged file is set aside and reported, and a new one is created") {
   const Folder folder;
   std::ofstream(folder.file()) << std::string(5000, 'x');
   std::string said;
@@ -157,7 +157,7 @@ TEST_CASE("a damaged file is set aside, said, and a new one begins") {
   CHECK(history->flush());
 }
 
-TEST_CASE("no history, and one in a folder that is not there, are said") {
+TEST_CASE("a missing history or folder is an error") {
   const Folder folder;
   const auto none = HistoryReader::open(folder.file());
   REQUIRE_FALSE(none);
@@ -167,7 +167,7 @@ TEST_CASE("no history, and one in a folder that is not there, are said") {
   CHECK(nowhere.error().id == "E0984");
 }
 
-TEST_CASE("a clock that is set back does no harm") {
+TEST_CASE("setting the clock back does no harm") {
   const Folder folder;
   auto history = History::open(folder.file());
   REQUIRE(history);

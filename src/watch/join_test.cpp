@@ -47,7 +47,7 @@ TEST_CASE("partitions that can't be read any more are unknown, not none") {
   CHECK(device.partitions_unknown == Absence::kNoPermission);
 }
 
-TEST_CASE("a reading that the driver refuses now is absent") {
+TEST_CASE("a reading that the driver now refuses is absent") {
   model::Device device = gpu();
   auto one = sample();
   one.device.readings.temperature_celsius = Absence::kNoPermission;
@@ -56,7 +56,7 @@ TEST_CASE("a reading that the driver refuses now is absent") {
   CHECK_FALSE(device.readings.temperature_celsius);
 }
 
-TEST_CASE("throttling shows at once, and its end keeps other reasons") {
+TEST_CASE("throttling is shown at once, and its end keeps other reasons") {
   model::Device device = gpu();
   device.health = Health::kDegraded;
   device.health_reasons = {"ecc_uncorrected"};
@@ -95,7 +95,7 @@ TEST_CASE("a silent device has an age and no readings, until it answers again") 
   CHECK_FALSE(device.age_seconds);
 }
 
-TEST_CASE("a utilization that stays 0 beside a working process is not believed") {
+TEST_CASE("a utilization that stays 0 beside a working process becomes absent") {
   model::Snapshot snapshot;
   snapshot.devices.push_back(gpu());
   model::DeviceProcess process;

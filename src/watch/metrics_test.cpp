@@ -66,7 +66,7 @@ TEST_CASE("readings are in base units, and absent ones have no series") {
   CHECK(text.find("name=\"NVIDIA \\\"H100\\\"\\\\\"") != std::string::npos);
 }
 
-TEST_CASE("OpenMetrics says units and its end, and names counters without _total") {
+TEST_CASE("OpenMetrics has units and an end mark, and names counters without _total") {
   MetricsOptions options;
   options.exposition = Exposition::kOpenMetrics;
   const std::string text = render_metrics(sample_frame(), options);
@@ -97,7 +97,7 @@ TEST_CASE("processes are listed by user, job and program, and only on request") 
   CHECK(text.find("train.py") == std::string::npos);
 }
 
-TEST_CASE("a process that is gone leaves no series") {
+TEST_CASE("an ended process leaves no series") {
   Frame frame = sample_frame();
   frame.snapshot.processes.clear();
   MetricsOptions options;
@@ -105,7 +105,7 @@ TEST_CASE("a process that is gone leaves no series") {
   CHECK(render_metrics(frame, options).find("user=\"lin\"") == std::string::npos);
 }
 
-TEST_CASE("a device that does not answer is down and says nothing else of now") {
+TEST_CASE("a device that does not answer is down and has no current readings") {
   Frame frame = sample_frame();
   frame.snapshot.devices[0].health = model::Health::kNoAnswer;
   set_all_absent(frame.snapshot.devices[0].readings, Absence::kNoAnswer);
@@ -116,7 +116,7 @@ TEST_CASE("a device that does not answer is down and says nothing else of now") 
   CHECK(text.find("berth_device_utilization_ratio") == std::string::npos);
 }
 
-TEST_CASE("a device has at most forty series of its own") {
+TEST_CASE("a device has at most forty series") {
   Frame frame = sample_frame();
   frame.snapshot.processes.clear();
 #define BERTH_ROW(type, member) frame.snapshot.devices[0].readings.member = type{1};

@@ -39,7 +39,7 @@ TEST_CASE("frames come one after another, with the readings of every device") {
   CHECK(later->cost.driver_seconds > 0);
 }
 
-TEST_CASE("the jobs are told to the sampler, in its own thread") {
+TEST_CASE("information about jobs is added in the sampler's thread") {
   SamplerOptions options;
   options.interval = 20ms;
   options.decorate = [](model::Snapshot& snapshot) {
@@ -65,7 +65,7 @@ TEST_CASE(
   CHECK(frame->snapshot.processes.empty());
 }
 
-TEST_CASE("without a driver there are frames of the CPU") {
+TEST_CASE("without a driver there are frames with the CPU only") {
   inventory::Sources sources;
   sources.nvml_library = "";
   sources.roots.sys = "/nonexistent";

@@ -32,7 +32,7 @@ Frame frame_at(double seconds, std::uint64_t millijoules, std::vector<model::Dev
 
 }  // namespace
 
-TEST_CASE("time, energy and memory go to whom they belong, and add up to the device") {
+TEST_CASE("time, energy and memory are assigned to users, and add up to the device's") {
   UsageMeter meter;
   meter.add(frame_at(0, 0, {process("lin", 60.0), process("zhao", 20.0)}));
   meter.add(frame_at(1, 400'000, {process("lin", 60.0), process("zhao", 20.0)}));
@@ -48,7 +48,7 @@ TEST_CASE("time, energy and memory go to whom they belong, and add up to the dev
   CHECK(lin.idle_seconds == 0);
 }
 
-TEST_CASE("who holds a device without using it is idle, who is not known to use it is not") {
+TEST_CASE("a user who holds a device without using it is idle, one with unknown use is not") {
   UsageMeter meter;
   meter.add(frame_at(0, 0, {process("idle", 0.0), process("unknown", std::nullopt)}));
   meter.add(frame_at(2, 0, {process("idle", 0.0), process("unknown", std::nullopt)}));
@@ -59,7 +59,7 @@ TEST_CASE("who holds a device without using it is idle, who is not known to use 
   CHECK(usage.at({"GPU-1", "unknown", 0, "python3"}).held_seconds == doctest::Approx(2));
 }
 
-TEST_CASE("a gap, and an energy counter that restarts, count for nothing") {
+TEST_CASE("gaps and restarts of the energy counter are not counted") {
   UsageMeter meter;
   meter.add(frame_at(0, 1'000, {process("lin", 50.0)}));
   meter.add(frame_at(3600, 2'000, {process("lin", 50.0)}));
