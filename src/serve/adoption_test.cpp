@@ -67,7 +67,7 @@ bool none(JobId /*id*/) {
 
 }  // namespace
 
-TEST_CASE("jobs that the journal lost are known again from their files") {
+TEST_CASE("jobs that the journal lost are rebuilt from their files") {
   const State state;
   const auto own = berth::serve::start_ticks_of(::getpid());
   REQUIRE(own);
@@ -95,7 +95,7 @@ TEST_CASE("jobs that the journal lost are known again from their files") {
   CHECK(words_of(found)[0].find("3, 5-7") != std::string::npos);
 }
 
-TEST_CASE("files that do not say what they are of are moved aside, and nothing is deleted") {
+TEST_CASE("files of unknown jobs are moved aside, and nothing is deleted") {
   const State state;
   state.put(4, kNobody, 7, "", "nonsense");
   state.put(8, kNobody, 7, "", record(9));  // the record has the number of another job
@@ -116,7 +116,7 @@ TEST_CASE("files that do not say what they are of are moved aside, and nothing i
   CHECK(words_of(found)[0].find(found.folder) != std::string::npos);
 }
 
-TEST_CASE("a job that still runs keeps its files where it has them") {
+TEST_CASE("files of a running job are not moved") {
   const State state;
   state.put(2, ::getpid(), *berth::serve::start_ticks_of(::getpid()), "", "");
   const auto found = adopt_unknown_files(state.jobs, none, {}, kNow);

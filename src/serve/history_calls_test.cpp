@@ -58,7 +58,7 @@ std::vector<std::string> names_in(const Reply& reply) {
 
 }  // namespace
 
-TEST_CASE("a period has about 300 points without a step, and never too many") {
+TEST_CASE("without a step a period has about 300 points, and never too many") {
   const auto usual = period_of({}, 1'000'000);
   REQUIRE(usual);
   CHECK(usual->to - usual->from == 3600);

@@ -43,7 +43,7 @@ TEST_CASE("a machine told by the broker is the machine for placements") {
   }
 }
 
-TEST_CASE("whose processes keep a GPU busy is told, and no command lines") {
+TEST_CASE("the answer names users of busy GPUs, but no command lines") {
   auto machine = machines::machine({machines::gpu(model::Vendor::kNvidia, "NVIDIA H100", 80)}, 2);
   model::DeviceProcess process;
   process.device = machine.devices[0].index;
@@ -67,7 +67,7 @@ TEST_CASE("whose processes keep a GPU busy is told, and no command lines") {
   CHECK(there.error().message.find("lin (pid 4711)") != std::string::npos);
 }
 
-TEST_CASE("what is no machine is none") {
+TEST_CASE("an answer that is not a machine is an error") {
   for (const char* body :
        {"", "{}", "[]", R"({"devices":3,"driver":{}})", R"({"devices":[4],"driver":{}})",
         R"({"devices":[{"index":"x"}],"driver":{}})",

@@ -66,7 +66,7 @@ TEST_CASE("jobs are chosen by user, state, number, name and time") {
   CHECK(ids({{"last", ""}}) == Ids{8});
 }
 
-TEST_CASE("a queued job is the last one before a job in a terminal is") {
+TEST_CASE("the last job is the last queued one, or else the last terminal job") {
   auto jobs = some_jobs();
   jobs[4].queued = true;
   const auto selected = select_jobs(pointers_to(jobs), {{"last", ""}}, 1, kNow);
@@ -74,7 +74,7 @@ TEST_CASE("a queued job is the last one before a job in a terminal is") {
   CHECK(selected->jobs.at(0)->id == 4);
 }
 
-TEST_CASE("of more than are wanted those that run come first, and the rest is counted") {
+TEST_CASE("above the limit, running jobs come first and the rest is counted") {
   const auto jobs = some_jobs();
   const auto selected = select_jobs(pointers_to(jobs), {{"limit", "4"}}, 1, kNow);
   REQUIRE(selected);
@@ -82,7 +82,7 @@ TEST_CASE("of more than are wanted those that run come first, and the rest is co
   CHECK(ids({{"limit", "5"}}) == std::vector<JobId>{6, 4, 5, 8, 3});
 }
 
-TEST_CASE("one job stands for all of its array that are alike, and those that run stand alone") {
+TEST_CASE("one job stands for similar jobs of its array, but running jobs are listed singly") {
   std::map<JobId, Job> jobs;
   for (JobId id = 1; id <= 9; ++id) {
     Job& job = jobs[id];
@@ -99,7 +99,7 @@ TEST_CASE("one job stands for all of its array that are alike, and those that ru
   CHECK(selected->alike == std::map<JobId, std::string>{{3, "30,60,90"}, {4, "40,50,70,80"}});
 }
 
-TEST_CASE("a query that is no query is refused") {
+TEST_CASE("an invalid query is refused") {
   const auto jobs = some_jobs();
   for (const auto& [key, word] : std::map<std::string, std::string>{{"state", "sleeping"},
                                                                     {"number", "5-2"},

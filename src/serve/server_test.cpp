@@ -129,7 +129,7 @@ TEST_CASE("a call is answered, and the connection serves the next one") {
   CHECK((status.st_mode & 0777) == 0600);
 }
 
-TEST_CASE("when the calls that are there were handled, what they have in common is done") {
+TEST_CASE("work shared by several calls is done after all received calls were handled") {
   const Running server;
   const Descriptor one = server.connect();
   const Descriptor other = server.connect();
@@ -139,7 +139,7 @@ TEST_CASE("when the calls that are there were handled, what they have in common 
   CHECK(has(hear(other, "rested"), "200 OK"));
 }
 
-TEST_CASE("who calls is told by the kernel") {
+TEST_CASE("the kernel identifies the caller") {
   const Running server;
   const Descriptor client = server.connect();
   say(client, "GET /who HTTP/1.1\r\nHost: berth\r\nX-User: root\r\n\r\n");
@@ -147,7 +147,7 @@ TEST_CASE("who calls is told by the kernel") {
   CHECK(has(hear(client, whole), whole));
 }
 
-TEST_CASE("an answer may come later, and is dropped where the client has gone") {
+TEST_CASE("an answer may come later, and is dropped if the client has disconnected") {
   const Running server;
   const Descriptor patient = server.connect();
   say(patient, get("/later"));
@@ -162,7 +162,7 @@ TEST_CASE("an answer may come later, and is dropped where the client has gone") 
   CHECK(has(hear(other, "/now"), "/now"));
 }
 
-TEST_CASE("what is no HTTP, too long, or never ends is refused, and others are served") {
+TEST_CASE("invalid, too long or endless calls are refused, and others are served") {
   Limits limits;
   limits.slow_seconds = 1;
   limits.body_bytes = 1000;
@@ -191,7 +191,7 @@ TEST_CASE("what is no HTTP, too long, or never ends is refused, and others are s
   CHECK(has(hear(good, "/fine"), "200"));
 }
 
-TEST_CASE("who opens too many connections loses the oldest idle one") {
+TEST_CASE("a user with too many connections loses the oldest idle one") {
   Limits limits;
   limits.connections_a_user = 10;
   const Running server(limits);
@@ -202,7 +202,7 @@ TEST_CASE("who opens too many connections loses the oldest idle one") {
   CHECK(has(hear(clients.front(), ""), "<closed>"));
 }
 
-TEST_CASE("what a killed server's child still has is waited for") {
+TEST_CASE("a server waits for the lock that a killed server's child still holds") {
   const Running server;  // only its folder is used
   const std::string path = server.folder.path + "/killed";
   std::array<int, 2> ready{};
@@ -231,7 +231,7 @@ TEST_CASE("what a killed server's child still has is waited for") {
   for (const int end : ready) ::close(end);
 }
 
-TEST_CASE("one path has one server, and what a dead one left is replaced") {
+TEST_CASE("one path has one server, and the socket of a dead server is replaced") {
   Running server;
   boost::asio::io_context other;
   const auto second = Server::listen(

@@ -11,7 +11,7 @@
 using berth::serve::parse_settings;
 using berth::serve::read_settings;
 
-TEST_CASE("the settings say who may have how much, and what is kept") {
+TEST_CASE("settings define limits of users and how long jobs are kept") {
   const auto settings = parse_settings(R"(
 mode = "warn"
 admins = ["gpu-admins", "27"]
@@ -45,7 +45,7 @@ most_devices = 1
   CHECK(settings->users.at("zhao").most_devices == 1);
 }
 
-TEST_CASE("settings that cannot be are refused, with their line") {
+TEST_CASE("invalid settings are refused with their line") {
   struct Case {
     const char *document, *id;
   };
@@ -63,7 +63,7 @@ TEST_CASE("settings that cannot be are refused, with their line") {
   }
 }
 
-TEST_CASE("settings that others may write are not read, and none are needed") {
+TEST_CASE("settings that others can write are refused, and a missing file is fine") {
   char name[] = "/tmp/berth-settings-XXXXXX";
   const std::string folder = ::mkdtemp(name);
   const std::string file = folder + "/berth.toml";

@@ -11,7 +11,7 @@
 
 using namespace berth::serve;
 
-TEST_CASE("a token is the same in every byte, or it is not") {
+TEST_CASE("tokens are equal only if all bytes are equal") {
   const std::string token(64, 'a');
   CHECK(is_same_token(token, token));
   CHECK_FALSE(is_same_token("", token));
@@ -24,7 +24,7 @@ TEST_CASE("a token is the same in every byte, or it is not") {
   }
 }
 
-TEST_CASE("a host is ours by a name that nobody else's domain can have") {
+TEST_CASE("only host names that no foreign domain can have are accepted") {
   for (const char* ours :
        {"127.0.0.1:80", "127.0.0.1", "127.9.0.1:80", "localhost:80", "LocalHost", "[::1]:80"})
     CHECK_MESSAGE(is_own_host(ours, 80), ours);
@@ -34,7 +34,7 @@ TEST_CASE("a host is ours by a name that nobody else's domain can have") {
     CHECK_MESSAGE(!is_own_host(other, 80), other);
 }
 
-TEST_CASE("a token is made once, and used only while it is its user's alone") {
+TEST_CASE("a token is created once, and used only while only its user can read it") {
   const berth::system::TemporaryTree folder;
   const std::string file = token_file(folder.path);
   const auto token = token_in(file);
