@@ -4,7 +4,7 @@
 
 using namespace berth::run;
 
-TEST_CASE("what was sent before closing is heard, though a record of ours was left unread") {
+TEST_CASE("records sent before closing are received, even if one of ours was not read") {
   auto channel = make_channel();
   REQUIRE(channel);
   CHECK(send(channel->keeper.get(), Event{Event::Kind::kFinished, 7, 0}));
@@ -16,7 +16,7 @@ TEST_CASE("what was sent before closing is heard, though a record of ours was le
   CHECK(receive(channel->front.get(), event) == -1);
 }
 
-TEST_CASE("a record of another size is as good as none") {
+TEST_CASE("a record of another size is an error") {
   auto channel = make_channel();
   REQUIRE(channel);
   CHECK(send(channel->keeper.get(), Greeting{}));

@@ -76,7 +76,7 @@ TEST_CASE("energy is the counter's difference from before the start") {
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 120'000U);
 }
 
-TEST_CASE("a counter that went back or leapt tells nothing, and never a negative or huge energy") {
+TEST_CASE("a counter that decreases or jumps gives no energy, never a negative or huge one") {
   DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.power_milliwatts = 100'000U;
@@ -106,7 +106,7 @@ TEST_CASE("a counter that went back or leapt tells nothing, and never a negative
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.why == Absence::kFailed);
 }
 
-TEST_CASE("a counter that moves in steps is not taken for one that stands still, or leaps") {
+TEST_CASE("a counter that moves in steps counts neither as constant nor as jumping") {
   DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   const auto add = [&](std::uint64_t millijoules, std::int64_t when) {
@@ -120,7 +120,7 @@ TEST_CASE("a counter that moves in steps is not taken for one that stands still,
   CHECK(add(1'070'000, 1030).value == 70'000U);
 }
 
-TEST_CASE("a counter that never moves is not believed") {
+TEST_CASE("a constant counter is not used") {
   DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.energy_millijoules = 5'000'000U;
@@ -128,7 +128,7 @@ TEST_CASE("a counter that never moves is not believed") {
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.why == Absence::kFailed);
 }
 
-TEST_CASE("without a counter the power is added up over time") {
+TEST_CASE("without a counter, power is integrated over time") {
   DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.power_milliwatts = 100'000U;
@@ -144,7 +144,7 @@ TEST_CASE("without a counter the power is added up over time") {
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 700'000U);
 }
 
-TEST_CASE("of a partition only its own memory counts") {
+TEST_CASE("for a partition only its own memory counts") {
   DeviceSeries series = series_of(gpu(), "MIG-a");
   auto inside = process(1, 100);
   inside.partition_uuid = "MIG-a";
@@ -155,7 +155,7 @@ TEST_CASE("of a partition only its own memory counts") {
   CHECK(series.use(Absence::kNoAnswer).uuid == "MIG-a");
 }
 
-TEST_CASE("a sample of another device is told apart by uuid, else by address") {
+TEST_CASE("samples of other devices are recognised by uuid, or else by address") {
   model::Device here = gpu();
   model::Device other = gpu();
   other.uuid = "GPU-2";
@@ -167,7 +167,7 @@ TEST_CASE("a sample of another device is told apart by uuid, else by address") {
   CHECK(DeviceSeries(here, "").is_of(other));
 }
 
-TEST_CASE("a job that is over at once was not measured, and that is not 0") {
+TEST_CASE("a very short job has absent readings, not 0") {
   DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.utilization_percent = 0.0;
@@ -187,7 +187,7 @@ TEST_CASE("a job that is over at once was not measured, and that is not 0") {
   CHECK(use.energy_millijoules.why == Absence::kTooShort);
 }
 
-TEST_CASE("what a device does not tell is absent for its reason") {
+TEST_CASE("a missing reading is absent with its reason") {
   DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   set_all_absent(device.readings, Absence::kNotSupported);

@@ -38,7 +38,7 @@ TEST_CASE("the last lines, without blank ones and escape sequences") {
   CHECK(last_lines("", 5).empty());
 }
 
-TEST_CASE("a rank that only lost its peer is told from the one that failed") {
+TEST_CASE("a rank that only lost its peer is distinguished from the one that failed") {
   CHECK(
       mentions_lost_peer("RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by "
                          "peer [127.0.0.1]:4711\n"));
@@ -80,7 +80,7 @@ TEST_CASE("real and lookalike texts of frameworks are classified") {
   }
 }
 
-TEST_CASE("what the kernel counted decides before any text") {
+TEST_CASE("the kernel's counters take precedence over any text") {
   const auto killed = classify({std::nullopt, 9, "all is well", 1});
   CHECK(killed.kind == TryClass::kOutOfMemory);
   CHECK(killed.evidence == "SIGKILL, oom_kill 1 in the control group");
@@ -93,7 +93,7 @@ TEST_CASE("what the kernel counted decides before any text") {
         TryClass::kOk);
 }
 
-TEST_CASE("a handled error earlier in the output decides nothing") {
+TEST_CASE("a handled error earlier in the output is ignored") {
   const std::string handled =
       "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n"
       "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
@@ -117,7 +117,7 @@ TEST_CASE("faults of devices and of the network") {
   CHECK(ended(program).kind == TryClass::kUserError);
 }
 
-TEST_CASE("programs that are not Python's") {
+TEST_CASE("programs that are not written in Python") {
   CHECK(classify({std::nullopt, 6,
                   "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  "
                   "std::bad_alloc\n",

@@ -26,7 +26,7 @@ TEST_CASE("libraries and work nodes are found in a maps text, each once") {
   CHECK(gpu_files.nodes.count("/dev/nvidia-uvm") == 1);
 }
 
-TEST_CASE("nodes that only monitoring needs are no work") {
+TEST_CASE("nodes that monitoring opens are not work") {
   for (const char* node : {"/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/renderD128", "/dev/dxg",
                            "/dev/accel0", "/dev/accel/accel3", "/dev/vfio/12"}) {
     CAPTURE(node);
@@ -50,7 +50,7 @@ TEST_CASE("a descriptor that is no device is ignored") {
   CHECK(gpu_files.nodes.count("/dev/kfd") == 1);
 }
 
-TEST_CASE("a hostile process cannot make us remember without bound") {
+TEST_CASE("a hostile process cannot make us use unbounded memory") {
   GpuFiles gpu_files;
   for (std::size_t i = 0; i < 2 * GpuFiles::kMost; ++i)
     add_maps("0-1 r 0 0 0 /tmp/" + std::to_string(i) + ".so", gpu_files);

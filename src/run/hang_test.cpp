@@ -44,7 +44,7 @@ TEST_CASE("the rank that does not wait for the others is the odd one") {
         std::string::npos);
 }
 
-TEST_CASE("a rank that left with 0 is odd, and so is one at another collective") {
+TEST_CASE("a rank that exited with 0 is odd, and so is one in another collective") {
   const auto left = find_hang({{0, true, "", ""}, {1, false, stack(kReduce, 12), ""}});
   REQUIRE(left);
   CHECK(left->odd_ranks == std::vector<int>{0});
@@ -55,7 +55,7 @@ TEST_CASE("a rank that left with 0 is odd, and so is one at another collective")
   CHECK(other->odd_ranks == std::vector<int>{2});
 }
 
-TEST_CASE("ranks that wait for nobody do not hang") {
+TEST_CASE("ranks that do not wait for each other do not hang") {
   CHECK_FALSE(find_hang({{0, false, stack("", 7), ""}, {1, false, stack("", 7), ""}}));
   CHECK_FALSE(find_hang({{0, false, "", ""}, {1, false, "", ""}}));
 }

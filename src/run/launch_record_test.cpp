@@ -6,7 +6,7 @@ using berth::run::Launch;
 using berth::run::launch_in;
 using berth::run::record_of;
 
-TEST_CASE("what a job is started with comes back as it was, bytes that are no text too") {
+TEST_CASE("a launch record is read back unchanged, including bytes that are not UTF-8") {
   Launch launch;
   launch.command = {"python3", "train.py", "\xff\xfe", ""};
   launch.environment = {"PATH=/usr/bin", "ODD=\x80\xc3", "EMPTY="};
@@ -59,7 +59,7 @@ std::string bytes(std::string words) {
 
 }  // namespace
 
-TEST_CASE("what an older version wrote down is read: without limits, and with limits alone") {
+TEST_CASE("records of older versions are read: without limits, and with limits only") {
   const auto oldest = launch_in(bytes("1,true,0,,,,0,63,0,0,0,"));
   REQUIRE(oldest);
   CHECK(oldest->limits.resources.empty());
@@ -72,7 +72,7 @@ TEST_CASE("what an older version wrote down is read: without limits, and with li
   CHECK(older->grace == std::chrono::seconds(10));
 }
 
-TEST_CASE("what is no record is refused, wherever it was cut or changed") {
+TEST_CASE("truncated or changed records are refused") {
   Launch launch;
   launch.command = {"true"};
   launch.environment = {"A=b"};

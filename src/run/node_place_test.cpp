@@ -116,7 +116,7 @@ TEST_CASE("each scheduler's variables say which node this is, and where node 0 i
   }
 }
 
-TEST_CASE("what is not known is an error, and never node 0") {
+TEST_CASE("an unknown node is an error, never node 0") {
   struct Wrong {
     Variables variables;
     std::optional<int> nodes;

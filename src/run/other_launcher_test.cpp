@@ -27,7 +27,8 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("launchers inside the command are known, with what Berth makes needless") {
+TEST_CASE(
+    "launchers inside the command are recognised, with the options that Berth makes needless") {
   const std::vector<Case> cases{
       {"torchrun --standalone --nproc_per_node=2 train.py --lr 1", "torchrun",
        "--standalone|--nproc_per_node=2", "berth run --ranks 2 -- python train.py --lr 1"},
@@ -56,7 +57,7 @@ TEST_CASE("launchers inside the command are known, with what Berth makes needles
   }
 }
 
-TEST_CASE("other commands are none") {
+TEST_CASE("other commands are not launchers") {
   for (const char* command : {"python train.py", "python -m torch.distributed", "accelerate config",
                               "python -c torchrun", "echo torchrun", ""})
     CHECK_FALSE(other_launcher(words_of(command)));

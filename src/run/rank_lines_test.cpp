@@ -13,7 +13,7 @@ TEST_CASE("lines come whole, whatever pieces they were written in") {
   CHECK_FALSE(lines.has_rest());
 }
 
-TEST_CASE("of a progress bar the last state is shown") {
+TEST_CASE("the last state of a progress bar is shown") {
   RankLines lines("> ");
   CHECK(lines.add(" 1 %\r 50 %\r100 %\n") == "> 100 %\n");
   CHECK(lines.add("Windows\r\n") == "> Windows\n");
@@ -22,7 +22,7 @@ TEST_CASE("of a progress bar the last state is shown") {
   CHECK(lines.take_rest() == "");
 }
 
-TEST_CASE("a line without end takes no more memory than the longest") {
+TEST_CASE("a line without end uses at most the memory of the longest line") {
   RankLines lines("");
   std::size_t shown = 0;
   for (int i = 0; i < 1000; ++i) shown += lines.add(std::string(1000, 'x')).size();

@@ -82,7 +82,7 @@ TEST_CASE("JAX gets the devices of its own rank") {
   CHECK_FALSE((*none)[0].variables.contains("JAX_LOCAL_DEVICE_IDS"));
 }
 
-TEST_CASE("on the second of three nodes ranks count on") {
+TEST_CASE("on the second of three nodes, ranks continue the numbering") {
   const auto ranks = plan_ranks({2, std::nullopt, false, 1, 3}, on({}), {}, variables("-1", 8));
   REQUIRE(ranks);
   const auto& second = (*ranks)[1].variables;
@@ -151,7 +151,7 @@ TEST_CASE("cores of its own are divided, those near its device first") {
   CHECK((*many)[0].threads == 1);
 }
 
-TEST_CASE("the threads that the user set stand") {
+TEST_CASE("thread counts set by the user are kept") {
   model::Environment environment = variables("-1", 6);
   environment.settings[1].action = model::Setting::Action::kKeep;
   const auto ranks = plan_ranks({2, std::nullopt, false}, on({}), {}, environment);

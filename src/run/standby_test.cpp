@@ -11,7 +11,7 @@
 
 using namespace berth::run;
 
-TEST_CASE("a standby forks children that are none of ours, each with a channel of its own") {
+TEST_CASE("a standby forks children that are not our children, each with its own channel") {
   const auto standby = Standby::start(
       [](int channel) {
         char word = 0;
