@@ -22,8 +22,8 @@ struct Holding {
   }
 };
 
-/// The user name for a holding with job 0 that is no drained unit: another user's broker has
-/// assigned the device.
+/// The user name of a holding with job 0 if another user's broker has leased the device. Other
+/// holdings with job 0 are drained units.
 inline constexpr std::string_view kAnotherBroker = "another broker";
 
 struct JobProcess {

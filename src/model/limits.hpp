@@ -32,7 +32,7 @@ struct Limits {
 
 /// `told`, with its missing values taken from `rest`.
 [[nodiscard]] Limits filled(Limits told, const Limits& rest);
-/// `told`, with its values limited to the hard limits and the nice value of `most`.
+/// Returns `told` without exceeding `most`: its hard limits, nice value, affinity and OOM score.
 [[nodiscard]] Limits within(Limits told, const Limits& most);
 
 }  // namespace berth::model
