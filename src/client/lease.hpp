@@ -52,7 +52,7 @@ class Lease {
   [[nodiscard]] bool is_ours() const { return ours_; }
   /// The job has its own control group; processes must enter it before they do anything else.
   [[nodiscard]] bool is_enclosed() const { return ours_ && !job_.group.empty(); }
-  /// How other devices are kept from this process, or from the process that entered.
+  /// How access to other devices is prevented, for this process or the one that entered.
   [[nodiscard]] model::Access access() const { return job_.access; }
   /// The request as granted: it may have moved to the CPU while it waited.
   [[nodiscard]] model::Request request(const model::Request& asked) const;
