@@ -125,7 +125,7 @@ CUDA(cuImportExternalMemory)
   *out = static_cast<CUexternalMemory>(calloc(1, sizeof(CUextMemory_st)));
   if (*out == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   (*out)->bytes = from->size;
-  close(from->fd);  // now the driver's
+  close(from->fd);  // after an import, the driver owns the descriptor
   return CUDA_SUCCESS;
 }
 CUDA(cuExternalMemoryGetMappedBuffer)
