@@ -360,8 +360,8 @@ Status Api::change_one(JobId id, std::string_view what, const Call& call) {
   return no_such_place(call);
 }
 
-/// Applies it to each job of the array, in order. Cancel and hold start at the end, because
-/// otherwise the next job would start after each one.
+/// Applies the change to each job of the array, in order. Cancel and hold go backwards; otherwise
+/// the next job would start after each change.
 Status Api::change_array(const std::set<JobId>& jobs, std::string_view what, const Call& call) {
   std::vector<JobId> order(jobs.begin(), jobs.end());
   if (what == "cancel" || what == "hold") std::reverse(order.begin(), order.end());

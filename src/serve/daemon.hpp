@@ -29,7 +29,7 @@ struct DaemonOptions {
   std::vector<std::uint32_t> admin_gids;  // of settings.admins
   // For the system broker (docs/access.md).
   std::string groups = "berth";  // folder of the jobs' control groups; "": none
-  std::string enforce_on;        // control group; "": user.slice
+  std::string enforce_on;        // control group to enforce on; "": user.slice
   std::function<void(const std::string&)> note = {};  // reports a sentence to the administrator
   inventory::Sources sources;
   std::string version;   // Berth's version, for metrics

@@ -418,8 +418,9 @@ void let_in(const std::shared_ptr<Parts>& parts, Socket socket) {
   std::make_shared<Answer::Connection>(parts, std::move(socket), peer)->read();
 }
 
-/// Accept many at once; otherwise a caller behind another user's many connections would wait a turn
-/// for each. Not all at once: a connection whose first call has not been read yet looks idle.
+/// Accepts many connections in one turn, so that callers need not wait a turn for each connection
+/// of another user. But not all in one turn: a connection whose first call has not been read yet
+/// looks idle.
 template <typename Parts>
 void accept(const std::shared_ptr<Parts>& parts) {
   parts->acceptor.async_wait(asio::socket_base::wait_read,
