@@ -1,14 +1,15 @@
 // The order of steps matters. The workload must stay in the front's session and process group, so
-// that the terminal treats it as if it had been started directly; a child is in them only if its
-// parent is. So the keeper forks the workload while it is still in both, and then moves to its own
-// session; it remains parent and subreaper there. The workload runs only after that, so that a
-// signal for its group does not also reach the keeper.
+// that the terminal treats it as if it had been started directly. A child inherits both from its
+// parent. So the keeper forks the workload while it is in them itself. Then it moves to its own
+// session, where it remains parent and subreaper. The workload starts its command only after that,
+// so that a signal for its group does not also reach the keeper.
 //
 // A signal for the group may arrive at any of these steps. If it arrives before the keeper was
-// forked, only the front receives it, and passes it on. If it arrives before the keeper left the
-// group, the keeper receives it too. The workload then raises it for itself if it was not ready for
-// it, and the keeper drops the front's later report of the same signal. After that the signal probe
-// shows who received a signal, so the keeper leaves the group only when the probe exists.
+// forked, only the front receives it, and passes it on. If it arrives before the keeper has left
+// the group, the keeper receives it, too. The workload then raises the signal for itself if it was
+// not ready for it. The keeper drops the front's later report of the same signal. After that the
+// signal probe shows who received a signal. So the keeper leaves the group only when the probe
+// exists.
 #include "run/keeper.hpp"
 
 #include <fcntl.h>

@@ -88,7 +88,7 @@ constexpr auto kWords = std::to_array<std::string_view>(
      "Out of Host Memory",
      "Memory Object Allocation Failure"});
 
-/// If the sentence continues after these, it only mentions them.
+/// A sentence that continues after these words only mentions them.
 constexpr auto kEnds = std::to_array<std::string_view>(
     {"CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory",
      "Memory Object Allocation Failure", "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation",
@@ -103,7 +103,8 @@ std::string_view before(std::string_view text, std::size_t at, std::size_t most)
 }
 
 bool stands(std::string_view text, std::string_view word) {
-  // In a statement the words come first, after a colon ("RuntimeError: …"), or after one of these.
+  // The words are a statement if they come first, after a colon ("RuntimeError: …"), or after one
+  // of these.
   static const std::regex leads(
       R"((^|[^\w\s]|\n|:\d+|\b(error|code|status|with|returned|returns|got|in|due to))[ \t]*$)",
       std::regex::icase);

@@ -26,7 +26,8 @@ struct PythonThread {
 /// Whether it waits for other ranks.
 [[nodiscard]] bool is_in_collective(const PythonThread& thread);
 
-/// Creates the folder where processes register, with the module; "" if that fails.
+/// Creates the folder in which processes register, and writes the module for that into it. Returns
+/// its path; "" if that fails.
 [[nodiscard]] std::string make_stack_folder();
 /// Sets BERTH_STACKS and PYTHONPATH.
 void add_stack_variables(const std::string& folder, std::map<std::string, std::string>& variables,
