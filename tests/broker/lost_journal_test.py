@@ -105,7 +105,7 @@ class OwnBroker(Jobs, Machine):
         (self.folder / "now").touch()
         self.queue("--gpus", "4", "--", "sleep", "1000")
         waits, held, gone = (self.queue(*words, "--gpus", "1", "--", "touch", str(self.folder / "ran")) for words in ((), ("--hold",), ("--hold",)))
-        # The broker makes its copy when the day changes; ours is in the same form.
+        # The broker copies its journal when the day changes. The test makes the same copy itself.
         self.kill_brokers()
         (self.state / "copies").mkdir(exist_ok=True)
         for old in (self.state / "copies").iterdir():

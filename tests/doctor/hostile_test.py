@@ -136,7 +136,7 @@ def in_place_of_files(berth, name, folder):
             path = machine.folder / part
             if path.exists():
                 before = replaced(path, shape)
-                # A part that is not a document gives an error message.
+                # If a part is not a valid document, the doctor prints an error.
                 diagnosed(berth, machine.folder, f"{name}: {shape.__name__} in place of {part}", codes=(0, 1, 2))
                 put_back(path, before)
                 done += 1

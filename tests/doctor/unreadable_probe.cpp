@@ -69,8 +69,8 @@ bool is_admitted(const model::Diagnosis& diagnosis, const std::string& id) {
   return false;
 }
 
-/// Whether an earlier finding that is now "not checked" would explain this one: without the cause,
-/// its consequence is shown, correctly.
+/// Whether an earlier finding that is now "not checked" explains this one. Then it is right to show
+/// this one alone.
 bool is_consequence(const std::string& id, const model::Diagnosis& before,
                     const model::Diagnosis& after) {
   for (const doctor::Rule& rule : doctor::all_rules()) {
