@@ -48,11 +48,14 @@ def folder_differs(berth, name, folder):
 def main():
     berth = os.path.abspath(sys.argv[1])
     machines = [one for one in names() if one not in KNOWN]
+    assert len(machines) > 700
+    if "BERTH_SOAK" not in os.environ:
+        machines = machines[::6]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as workers:
         folder = pathlib.Path(folder)
         wrong = [one for one in workers.map(lambda one: differs(berth, one, folder), machines) if one]
         wrong += [one for one in workers.map(lambda one: folder_differs(berth, one, folder), machines[::25]) if one]
-    assert len(machines) > 700 and not wrong, "\n".join(wrong)
+    assert not wrong, "\n".join(wrong)
     print(f"{len(machines)} machines, recorded again: the same findings")
 
 

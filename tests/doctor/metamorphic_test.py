@@ -2,7 +2,7 @@
 """Irrelevant changes do not change the findings, their order, severity or evidence: variables in another order, another language, another
 user name and home folder, or additional packages, PCI functions, modules, processes and log lines without a relation to GPUs.
 
-Tests every third machine, with BERTH_SOAK all of them.
+Tests every ninth machine, with BERTH_SOAK all of them.
 
 usage: metamorphic_test.py BERTH [MACHINE…]
 """
@@ -119,7 +119,7 @@ def check(berth, name):
 def main():
     berth, chosen = sys.argv[1], sys.argv[2:] or whole()
     if not sys.argv[2:] and "BERTH_SOAK" not in os.environ:
-        chosen = chosen[::3]
+        chosen = chosen[::9]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         wrong = [line for said in pool.map(lambda name: check(berth, name), chosen) for line in said]
     print("\n".join(wrong))

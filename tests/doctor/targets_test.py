@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Real targets on disk: this machine, Debian's PyTorch, an environment with PyPI's CPU wheels, and a debootstrap root, plain and as a
-container. With BERTH_SOAK also NVIDIA's NCCL wheels for two major versions in one environment. Downloads are kept in the cache folder;
+"""Real targets on disk: this machine and Debian's PyTorch. With BERTH_SOAK also an environment with PyPI's CPU wheels, a debootstrap root,
+plain and as a container, and NVIDIA's NCCL wheels for two major versions in one environment. Downloads are kept in the cache folder;
 without network and cache, a part is skipped with the reason. A recorded GPU combined with a real Python shows what the doctor makes of
 it.
 
@@ -160,10 +160,10 @@ def main():
         folder = pathlib.Path(folder)
         this_machine(berth)
         debian_torch(berth, folder)
+        if "BERTH_SOAK" not in os.environ:
+            return print("only with BERTH_SOAK: wheels from PyPI, a Debian made by debootstrap, NCCL's wheels")
         wheels_for_the_processor(berth, folder)
         foreign_root(berth, folder)
-        if "BERTH_SOAK" not in os.environ:
-            return print("not asked for (BERTH_SOAK): NCCL's wheels")
         two_nccls(berth, folder)
 
 

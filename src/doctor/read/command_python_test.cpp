@@ -11,6 +11,7 @@
 using namespace berth::doctor;
 using Words = std::vector<std::string>;
 
+namespace command_python_test {
 namespace {
 
 struct Machine {
@@ -115,3 +116,5 @@ TEST_CASE("an option's value is no command, and no script") {
     CHECK(target->python == "/usr/bin/python3");
   }
 }
+
+}  // namespace command_python_test

@@ -11,6 +11,7 @@
 using namespace berth::doctor;
 using Words = std::vector<std::string>;
 
+namespace command_test {
 namespace {
 
 /// A small machine with Pythons, tools and a project.
@@ -236,3 +237,5 @@ TEST_CASE("known variables are expanded, and unknown ones are omitted") {
   CHECK(assigned_name("1A=x").empty());
   CHECK(assigned_name("--a=x").empty());
 }
+
+}  // namespace command_test

@@ -13,6 +13,7 @@
 
 using namespace berth::doctor;
 
+namespace fatbin_test {
 namespace {
 
 template <typename T>
@@ -146,3 +147,5 @@ TEST_CASE("conda-forge's PyTorch lists its architectures, an unrecorded one does
   CHECK(code()->sass == std::vector<std::string>{"8.0", "8.6"});
   CHECK(code()->ptx == "9.0");
 }
+
+}  // namespace fatbin_test

@@ -10,6 +10,7 @@
 using namespace berth;
 using namespace berth::doctor;
 
+namespace package_index_test {
 namespace {
 
 PackageSources read(const system::TemporaryTree& files, Environment environment,
@@ -143,3 +144,5 @@ TEST_CASE("unreadable or malformed settings do no harm") {
     CHECK(sources.conda.channels.empty());
   }
 }
+
+}  // namespace package_index_test

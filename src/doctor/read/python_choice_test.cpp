@@ -10,6 +10,7 @@
 
 using namespace berth::doctor;
 
+namespace python_choice_test {
 namespace {
 
 struct Machine {
@@ -157,3 +158,5 @@ TEST_CASE("a Python's release is found from the files beside it") {
   machine.link("/venv/bin/python", "/usr/bin/python3.11");
   CHECK(collect_python(tree, Environment{}, "/venv/bin/python").release == "3.11.4");
 }
+
+}  // namespace python_choice_test

@@ -12,6 +12,7 @@
 using namespace berth::doctor;
 using berth::system::TemporaryTree;
 
+namespace stuck_test {
 namespace {
 
 /// A machine on which the driver is loaded.
@@ -113,3 +114,5 @@ TEST_CASE("memory without an owner names the stuck processes, because they may h
   CHECK(all.find("91 (train)") != std::string::npos);
   CHECK(all.find("92 (cp)") == std::string::npos);
 }
+
+}  // namespace stuck_test

@@ -17,6 +17,7 @@ using namespace berth::doctor;
 using berth::slurp;
 using berth::system::TemporaryTree;
 
+namespace record_test {
 namespace {
 
 /// A machine with an unbound GPU, and a user called marie.
@@ -215,3 +216,5 @@ TEST_CASE("a folder that is not empty is refused") {
   REQUIRE(!redacted);
   CHECK(redacted.error().id == "E0804");
 }
+
+}  // namespace record_test

@@ -9,6 +9,7 @@
 
 using namespace berth::doctor;
 
+namespace builds_test {
 namespace {
 
 /// AlphaFold's environment: JAX with CUDA, and TensorFlow to load data.
@@ -176,3 +177,5 @@ TEST_CASE("an older NCCL of the system is in the way of PyTorch's where CuPy loa
   CHECK(severity("2.16.2") == Severity::kWarning);
   CHECK(severity("2.25.1") == Severity::kInfo);
 }
+
+}  // namespace builds_test

@@ -5,6 +5,7 @@
 
 using namespace berth::doctor;
 
+namespace collectives_test {
 namespace {
 
 /// Two equal GPUs with PyTorch's wheels.
@@ -56,3 +57,5 @@ TEST_CASE("drivers that offered direct transfers between RTX 4090") {
   facts.machine.pci = std::vector{facts.machine.pci->front()};
   CHECK_MESSAGE(!holds(facts), "one card");
 }
+
+}  // namespace collectives_test

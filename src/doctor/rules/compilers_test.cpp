@@ -7,6 +7,7 @@
 
 using namespace berth::doctor;
 
+namespace compilers_test {
 namespace {
 
 /// A workstation whose Python compiles for its GPU.
@@ -282,3 +283,5 @@ TEST_CASE("an nvcc that is newer than the driver or PyTorch is named") {
   CHECK(with("12.4.99").empty());
   CHECK(with("13.0.1").find("PyTorch is built with CUDA 12.1") != std::string::npos);
 }
+
+}  // namespace compilers_test

@@ -11,6 +11,7 @@
 
 using namespace berth::doctor;
 
+namespace container_refused_test {
 namespace {
 
 std::vector<GpuNode> nvidia_nodes(int open_error) {
@@ -96,3 +97,5 @@ TEST_CASE("a CDI spec is found where it lies in /run alone, and counted once beh
   std::filesystem::create_directory_symlink("/run", absolute.path + "/var/run");
   CHECK(collect_cdi(Tree(absolute.path)).value_or({}).size() == 1);
 }
+
+}  // namespace container_refused_test

@@ -9,6 +9,7 @@
 using namespace berth::doctor;
 using tests::card;
 
+namespace container_test {
 namespace {
 
 GpuNode nvidia_node(const std::string& path, int open_error = 0) {
@@ -497,3 +498,5 @@ TEST_CASE("a toolkit that wants cgroups has its fault where it is told not to us
   CHECK(found("[nvidia-container-cli]\nno-cgroups=true\n"));
   CHECK_FALSE(found("[nvidia-container-cli]\n#no-cgroups = true\n"));
 }
+
+}  // namespace container_test

@@ -9,6 +9,7 @@
 using namespace berth::doctor;
 using tests::card;
 
+namespace environment_test {
 namespace {
 
 GpuAnswer gpu(const std::string& name, const std::string& uuid) {
@@ -268,3 +269,5 @@ TEST_CASE("a variable explains no package that was built for the processor") {
   CHECK(found[0].id == "ENV01");
   CHECK(found[1].explained_by.empty());
 }
+
+}  // namespace environment_test

@@ -14,6 +14,7 @@
 
 using namespace berth::doctor;
 
+namespace fixes_test {
 namespace {
 
 void add(Facts& facts, const std::string& name, const std::string& version) {
@@ -408,3 +409,5 @@ TEST_CASE("a module that another compiler failed to build is built by the kernel
   CHECK(fix("clang version 18.1.8").says.find("clang version 18.1.8") != std::string::npos);
   CHECK(fix("").command == "cat /proc/version");
 }
+
+}  // namespace fixes_test

@@ -8,6 +8,7 @@
 
 using namespace berth::doctor;
 
+namespace frameworks_test {
 namespace {
 
 /// A workstation with a GPU of 2022, its driver, and a suitable PyTorch.
@@ -494,3 +495,5 @@ TEST_CASE("a vLLM that reads numbers only is not given a name") {
   facts.process.environment = Environment{{"CUDA_VISIBLE_DEVICES", "0"}};
   CHECK(diagnose(facts, Knowledge{}, {"ENV03"}).findings.empty());
 }
+
+}  // namespace frameworks_test

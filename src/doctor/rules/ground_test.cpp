@@ -11,6 +11,7 @@
 using namespace berth::doctor;
 using berth::model::Diagnosis;
 
+namespace ground_test {
 namespace {
 
 struct Mutation {
@@ -464,3 +465,5 @@ TEST_CASE("unreadable facts are neither fine nor wrong") {
   CHECK(diagnosis.checked.empty());
   CHECK(diagnosis.not_checked.size() == ground_rules().size());
 }
+
+}  // namespace ground_test

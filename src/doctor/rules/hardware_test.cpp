@@ -10,6 +10,7 @@
 using namespace berth::doctor;
 using tests::alter;
 
+namespace hardware_test {
 namespace {
 
 PciFunction nvidia_gpu(Fact<std::string> driver) {
@@ -120,3 +121,5 @@ TEST_CASE("a GPU that was given to a virtual machine is taken back without the o
   });
   CHECK(fix().says.find("softdep nvidia pre: vfio-pci") != std::string::npos);
 }
+
+}  // namespace hardware_test

@@ -7,6 +7,7 @@
 
 using namespace berth::doctor;
 
+namespace launch_test {
 namespace {
 
 void add(Facts& facts, const char* name, const char* version) {
@@ -211,3 +212,5 @@ TEST_CASE("Ollama's user needs a group only where others may not open AMD's node
   CHECK(refused(0666, 0660));
   CHECK_FALSE(refused(0666, 0666));
 }
+
+}  // namespace launch_test

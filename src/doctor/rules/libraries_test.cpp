@@ -10,6 +10,7 @@
 
 using namespace berth::doctor;
 
+namespace libraries_test {
 namespace {
 
 Facts healthy() {
@@ -130,3 +131,5 @@ TEST_CASE("Enroot brings the driver where NVIDIA_VISIBLE_DEVICES asks for it") {
                 "a job without a GPU");
   CHECK_MESSAGE(said({{"NVIDIA_VISIBLE_DEVICES", "all"}}) == "the dr", "something else is wrong");
 }
+
+}  // namespace libraries_test

@@ -10,6 +10,7 @@ using berth::system::TemporaryTree;
 using tests::alter;
 using tests::card;
 
+namespace node_services_test {
 namespace {
 
 /// "warning": the severity of the rule's first finding; "" if it finds nothing.
@@ -261,3 +262,5 @@ TEST_CASE("Docker's endpoint: an address, a variable, then the user's settings")
   for (const char* config : {"/other", "/none", "/nowhere"})
     CHECK(by({{"HOME", "/home/ada"}, {"DOCKER_CONFIG", config}}) == "no");
 }
+
+}  // namespace node_services_test

@@ -5,6 +5,7 @@
 
 using namespace berth::doctor;
 
+namespace opencl_test {
 namespace {
 
 /// A machine with NVIDIA's OpenCL library, but no file that names it.
@@ -74,3 +75,5 @@ TEST_CASE("conda's loader of OpenCL looks into its own environment") {
   facts.python.conda = std::vector<CondaPackage>{};
   CHECK_MESSAGE(said(facts).empty(), "a wheel has a loader of its own");
 }
+
+}  // namespace opencl_test

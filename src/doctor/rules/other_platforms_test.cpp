@@ -13,6 +13,7 @@
 using namespace berth::doctor;
 using tests::card;
 
+namespace other_platforms_test {
 namespace {
 
 GpuNode node(const std::string& path, std::uint32_t vendor, int open_error = 0) {
@@ -407,3 +408,5 @@ TEST_CASE("a build for ROCm is fetched from an index that is there") {
     CHECK(finding.fix.at(0).command.find("/rocm7") != std::string::npos);
   CHECK(diagnose(facts, Knowledge{}, {"FW07"}).findings.size() == 1);
 }
+
+}  // namespace other_platforms_test

@@ -5,6 +5,7 @@
 
 using namespace berth::doctor;
 
+namespace package_kernels_test {
 namespace {
 
 /// A machine with this GPU and one package; `torch`: the installed PyTorch.
@@ -79,3 +80,5 @@ TEST_CASE("from 3.2 on the CUDA of PaddlePaddle's build tells whether it serves 
   CHECK(with("12.9").empty());
   CHECK(with("").empty());
 }
+
+}  // namespace package_kernels_test

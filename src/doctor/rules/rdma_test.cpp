@@ -7,6 +7,7 @@ using namespace berth::doctor;
 using tests::alter;
 using tests::card;
 
+namespace rdma_test {
 namespace {
 
 /// "warning": the severity of the rule's first finding; "" if it finds nothing.
@@ -157,3 +158,5 @@ TEST_CASE("an adapter that is named and has no link") {
   alter(facts.rdma.ports, [](auto& it) { it.push_back({"mlx5_1", "ACTIVE", false, "/sys/…"}); });
   CHECK(said(environment_rules(), facts, "ENV13").empty());
 }
+
+}  // namespace rdma_test

@@ -7,6 +7,7 @@ using namespace berth::doctor;
 using tests::alter;
 using tests::card;
 
+namespace rocm_test {
 namespace {
 
 /// "warning": the severity of the rule's first finding; "" if it finds nothing.
@@ -191,3 +192,5 @@ TEST_CASE("an image's variable lists the GPUs that its PyTorch was compiled for"
   }
   CHECK(told(90010, "gfx9-generic", kGit, kOpt) == "warning");
 }
+
+}  // namespace rocm_test

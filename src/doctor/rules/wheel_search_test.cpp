@@ -11,6 +11,7 @@
 using namespace berth::doctor;
 using From = CudaLibrary::From;
 
+namespace wheel_search_test {
 namespace {
 
 constexpr const char* kNvidia = "/venv/lib/python3.11/site-packages/nvidia/";
@@ -324,3 +325,5 @@ TEST_CASE("wheels of CUDA 13 that share a folder are older or newer each by itse
   CHECK(older[0].title.find("13.1.0.3, not 13.4.0.1") != std::string::npos);
   CHECK(with("13.5.1.27").empty());
 }
+
+}  // namespace wheel_search_test

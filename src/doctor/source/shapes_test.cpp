@@ -1,7 +1,7 @@
 // The same mistakes, written in other ways.
 #include "doctor/source/pairs.hpp"
 
-namespace berth::doctor::source {
+namespace berth::doctor::source::shapes_test {
 namespace {
 
 /// Loops with mixed precision and accelerate, and ways to write a sum.
@@ -184,4 +184,4 @@ TEST_CASE("a notebook's magic has its place in the order, and a cell of the shel
 }
 
 }  // namespace
-}  // namespace berth::doctor::source
+}  // namespace berth::doctor::source::shapes_test

@@ -11,7 +11,7 @@
 #include "doctor/source/pairs.hpp"
 #include "doctor/source/readers.hpp"
 
-namespace berth::doctor::source {
+namespace berth::doctor::source::source_test {
 namespace {
 
 constexpr Pair kPython[] = {
@@ -607,4 +607,4 @@ TEST_CASE("hostile Python is read without a crash") {
 }
 
 }  // namespace
-}  // namespace berth::doctor::source
+}  // namespace berth::doctor::source::source_test

@@ -14,6 +14,7 @@
 using namespace berth::doctor;
 using berth::system::TemporaryTree;
 
+namespace recorded_machine_test {
 namespace {
 
 const std::string kHead = "berth recorded machine 1\n";
@@ -280,3 +281,5 @@ TEST_CASE("a machine is recorded into one new file") {
   REQUIRE(!twice);
   CHECK(twice.error().id == "E0804");
 }
+
+}  // namespace recorded_machine_test
