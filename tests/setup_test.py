@@ -80,10 +80,27 @@ class Setup(unittest.TestCase):
         (tools / "python3.6").chmod(0o755)
         done = self.setup(*words, PATH=str(tools))
         self.assertIn("E0832", done.stderr)
-        self.assertIn("hint: berth setup torch --python python3.12\n", done.stderr)
+        self.assertIn("hint: berth setup torch --python 3.12\n", done.stderr)
         (tools / "python3.12").unlink()
         done = self.setup(*words, PATH=str(tools))
         self.assertRegex(done.stderr, r"hint: berth setup torch --uv --python 3\.\d+   \(uv downloads this Python\)")
+
+    def test_a_version_of_pyenv_is_used_although_its_shim_would_fail(self):
+        root = pathlib.Path(self.home.name) / "pyenv"
+        (root / "shims").mkdir(parents=True)
+        (root / "versions/3.12.1/bin").mkdir(parents=True)
+        shim, program = root / "shims/python3.12", root / "versions/3.12.1/bin/python3.12"
+        shim.write_text("#!/bin/sh\nexit 127\n")
+        shim.chmod(0o755)
+        program.symlink_to(sys.executable)
+        options = {"PATH": f"{root}/shims", "PYENV_VERSION": "3.11.9"}
+        done = self.setup("torch", "--cpu", "--dry-run", "--python", "3.12", **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"{program} -m venv", done.stdout)
+        done = self.setup("torch", "--cpu", "--dry-run", "--python", "python3.12", **options)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("E0846", done.stderr)
+        self.assertIn("pyenv", done.stderr)
 
     def test_an_option_is_not_taken_for_a_value(self):
         for option in ("--conda", "--venv", "--index"):

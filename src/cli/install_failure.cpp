@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "base/file.hpp"
@@ -51,11 +52,31 @@ std::string conflict_in(std::string_view words) {
 }
 
 bool is_offline(std::string_view words) {
-  return has_any(words, {"Failed to establish a new connection", "Name or service not known",
-                         "name resolution", "Connection refused", "Network is unreachable",
-                         "No route to host", "timed out", "Connection reset", "ConnectTimeout",
-                         "dns error", "error sending request", "CondaHTTPError", "ConnectionFailed",
-                         "Could not connect", "Cannot connect to proxy"});
+  return has_any(
+      words, {"Failed to establish a new connection", "Name or service not known",
+              "name resolution", "Connection refused", "Network is unreachable", "No route to host",
+              "timed out", "Connection reset", "ConnectTimeout", "dns error",
+              "error sending request", "CondaHTTPError", "ConnectionFailed", "Could not connect"});
+}
+
+/// Why the proxy gave no connection; "" if it is not the reason. pip writes the proxy's code, and
+/// uv only that of a missing password.
+std::string proxy_failure(std::string_view words) {
+  if (const std::string code = between(words, "Tunnel connection failed: ", " "); !code.empty())
+    return text("the proxy refuses the connection ({})", code);
+  if (has_any(words, {"tunnel error: proxy authorization required"}))
+    return text("the proxy refuses the connection ({})", 407);
+  if (has_any(words, {"tunnel error: unsuccessful"}))
+    return text("the proxy refuses the connection");
+  return has_any(words, {"Cannot connect to proxy", "tunnel error: "})
+             ? text("the proxy does not answer")
+             : "";
+}
+
+/// Whether uv looked for another Python and did not get it. Its file is "cpython-3.12.16…".
+bool has_no_python(std::string_view words) {
+  return has_any(words, {"No interpreter found for", "No download found for"}) ||
+         (has_any(words, {"Failed to download"}) && has_any(words, {"/cpython-"}));
 }
 
 /// The HTTP code, such as "403", if the proxy or the index refused access.
@@ -69,7 +90,8 @@ std::string refusal_in(std::string_view words) {
 }
 
 InstallFailure refused(std::string_view words, const std::string& code) {
-  if (has_any(words, {"Tunnel connection failed", "ProxyError", "tunnel error", "407 "}))
+  // Without TLS, the proxy answers in place of the index.
+  if (code == "407")
     return {text("the proxy refuses the connection ({})", code), "env | grep -i _proxy"};
   return {
       text("the package index {} refuses access ({})", host_in(words), code),
@@ -88,7 +110,17 @@ InstallFailure install_failure(std::string_view words, const std::string& folder
   if (has_any(words, {"conflicting dependencies", "requirements are unsatisfiable"}))
     return {text("these packages do not go together: {}", conflict_in(words)),
             text("one environment for each: {}", "berth setup NAME --venv DIR")};
+  if (std::string proxy = proxy_failure(words); !proxy.empty())
+    return {std::move(proxy), "env | grep -i _proxy"};
   if (const std::string code = refusal_in(words); !code.empty()) return refused(words, code);
+  if (has_no_python(words)) {
+    const std::string host = is_offline(words) ? host_in(words) : "";
+    return {host.empty()
+                ? text("there is no such Python")
+                : text("this Python cannot be downloaded: there is no connection to {}", host),
+            text("a Python of this machine ({}), or a mirror of uv's Pythons: {}", "--python PATH",
+                 "UV_PYTHON_INSTALL_MIRROR=URL")};
+  }
   if (is_offline(words)) {
     const std::string host = host_in(words);
     if (host.find("pytorch") != std::string::npos)

@@ -27,6 +27,12 @@ TEST_CASE("the reason comes from the installer's own words") {
         "there is no connection to mirror.lab");
   CHECK(says("ProxyError('Cannot connect to proxy.', OSError('Tunnel connection failed: 403 "
              "Forbidden'))") == "the proxy refuses the connection (403)");
+  CHECK(says("OSError('Tunnel connection failed: 502 Bad Gateway')") ==
+        "the proxy refuses the connection (502)");
+  CHECK(says("ProxyError('Cannot connect to proxy.', NewConnectionError('<pip._vendor.urllib3."
+             "connection.HTTPSConnection object at 0x7f>: Failed to establish a new connection: "
+             "[Errno 111] Connection refused'))\nHTTPSConnectionPool(host='pypi.org', port=443)") ==
+        "the proxy does not answer");
   CHECK(
       says("Could not fetch URL http://127.0.0.1:8/simple/torch/: 403 Client Error: Forbidden for "
            "url: http://127.0.0.1:8/simple/torch/ - skipping\nERROR: No matching distribution "
@@ -42,6 +48,30 @@ TEST_CASE("the reason comes from the installer's own words") {
   CHECK(says("ERROR: No matching distribution found for torch==2.14.*\n") ==
         "the package index has no torch==2.14.* for this Python");
   CHECK(says("Traceback (most recent call last):\nKeyError: 'x'\n").empty());
+}
+
+TEST_CASE("uv's own words for a proxy and for a missing Python") {
+  const auto tunnel = [](const char* cause) {
+    return says(("error: Request failed after 3 retries in 9.6s\n  cause: Failed to fetch: "
+                 "https://pypi.org/simple/torch/\n  cause: client error (Connect)\n  cause: tunnel "
+                 "error: " +
+                 std::string(cause) + "\n")
+                    .c_str());
+  };
+  CHECK(tunnel("unsuccessful") == "the proxy refuses the connection");
+  CHECK(tunnel("proxy authorization required") == "the proxy refuses the connection (407)");
+  CHECK(tunnel("failed to create underlying connection\n  cause: tcp connect error\n  cause: "
+               "Connection refused (os error 111)") == "the proxy does not answer");
+  const auto python = install_failure(
+      "error: Request failed after 3 retries in 11.6s\n  cause: Failed to download "
+      "`https://github.com/astral-sh/python-build-standalone/releases/download/20261110/"
+      "cpython-3.12.16%2B20261110-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz`\n  cause: "
+      "dns error\n",
+      "/home/me");
+  CHECK(python.says == "this Python cannot be downloaded: there is no connection to github.com");
+  CHECK(python.hint.find("--python PATH") != std::string::npos);
+  CHECK(says("error: No interpreter found for Python 3.12 in search path") ==
+        "there is no such Python");
 }
 
 TEST_CASE("a full disk is reported before its consequences") {

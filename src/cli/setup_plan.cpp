@@ -42,10 +42,9 @@ Result<SetupPart> plan_part(const Context& context, const SetupRequest& request,
   const std::string command = std::string("berth setup ") + doctor::word_of(asked.framework);
   const std::string release = doctor::beginning(asked.version);
   const bool by_version = request.installer != Installer::kPip || request.format;
-  auto plan = plan_recipe(
-      context, facts, asked.framework, format_of(request),
-      {command, by_version ? "--python " : "--python python", by_version ? nullptr : has_python},
-      release, cuda_major);
+  auto plan =
+      plan_recipe(context, facts, asked.framework, format_of(request),
+                  {command, "--python ", by_version ? nullptr : has_python}, release, cuda_major);
   const bool is_here = !context.arguments.has("--gpu") && !context.arguments.has("--driver") &&
                        !context.arguments.has("--compute-capability");
   if (!plan) {

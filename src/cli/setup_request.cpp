@@ -11,6 +11,7 @@
 #include "doctor/read/collectors.hpp"
 #include "doctor/read/place.hpp"
 #include "doctor/read/process.hpp"
+#include "doctor/read/pyenv.hpp"
 
 namespace berth::cli {
 namespace {
@@ -73,6 +74,29 @@ std::string in_path(const std::string& word) {
         folder.starts_with('/') && tree.exists(file))
       return file;
   return "";
+}
+
+/// Finds an interpreter of this version in PATH; "" if there is none. A shim of pyenv fails unless
+/// its version is selected, so the program behind it is taken.
+std::string python_of_version(const std::string& version) {
+  const doctor::Tree tree("/");
+  const auto environment = doctor::own_environment();
+  const std::string path = doctor::variable(environment, "PATH"), name = "/python" + version;
+  for (const std::string_view folder : split(path, ':')) {
+    const std::string file = std::string(folder) + name;
+    if (!folder.starts_with('/') || !tree.exists(file)) continue;
+    if (std::string real = doctor::behind_shim(tree, environment, file); !real.empty()) return real;
+    if (const std::string other = doctor::version_behind_shim(tree, file); !other.empty())
+      return fs::path(folder).parent_path().string() + "/versions/" + other + "/bin" + name;
+  }
+  return "";
+}
+
+/// Why `path` cannot be used as an interpreter; "" if it can.
+std::string why_not_usable(const doctor::Tree& tree, const std::string& path) {
+  if (doctor::behind_shim(tree, doctor::own_environment(), path).empty())
+    return text("no version that pyenv chooses here has it");
+  return doctor::why_no_python(tree, path, false);
 }
 
 Error not_installed(const char* option, const char* program, const char* hint) {
@@ -155,10 +179,10 @@ Status read_python(const Arguments& given, SetupRequest& request) {
     request.python_version = doctor::beginning(*word);
     if (makes_its_own) return Done{};
   }
-  request.python = in_path(request.python_version.empty() ? *word : "python" + *word);
+  request.python = request.python_version.empty() ? in_path(*word) : python_of_version(*word);
   const doctor::Tree tree("/");
   std::string why = request.python.empty() ? text("there is no Python {} in PATH", printable(*word))
-                                           : doctor::why_no_python(tree, request.python, false);
+                                           : why_not_usable(tree, request.python);
   if (why.empty()) return Done{};
   if (!request.python.empty()) why = printable(request.python) + ": " + why;
   return Error{ErrorCode::kInvalidArgument, "E0846", std::move(why),
@@ -223,7 +247,7 @@ Result<doctor::Facts> facts_for_setup(const Context& context, const SetupRequest
 }
 
 bool has_python(const std::string& version) {
-  return !in_path("python" + version).empty();
+  return !python_of_version(version).empty();
 }
 
 std::string command_of(const SetupRequest& request) {
