@@ -28,7 +28,7 @@ CALL_N = re.compile(r"\btext_n\(\s*(" + LITERAL + r"),\s*(" + LITERAL + r"),")
 ANY_LITERAL = re.compile(LITERAL)
 COMMENT = re.compile(r"^\s*//.*$", re.M)
 MACHINE_TEXT = re.compile(r'^(?:summary|note) = "([^"]*)"$', re.M)  # a machine file's own description
-XID_TEXT = re.compile(r'(?:^(?:short|cause|action) = |, what=)"([^"]*)"', re.M)  # the doctor's fault catalogues
+XID_TEXT = re.compile(r'(?:^(?:short|cause|action|means) = |, what=)"([^"]*)"', re.M)  # the doctor's catalogues
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 EXCEPTIONS = ("BerthError", "InvalidRequest", "NotFound", "NoDevice", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
               "DoesNotFit", "RankFailed", "ContextLost", "NotSplittable", "StepInterrupted")
