@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 
 try:
     import polib
@@ -28,7 +29,7 @@ CALL_N = re.compile(r"\btext_n\(\s*(" + LITERAL + r"),\s*(" + LITERAL + r"),")
 ANY_LITERAL = re.compile(LITERAL)
 COMMENT = re.compile(r"^\s*//.*$", re.M)
 MACHINE_TEXT = re.compile(r'^(?:summary|note) = "([^"]*)"$', re.M)  # a machine file's own description
-XID_TEXT = re.compile(r'(?:^(?:short|cause|action|means) = |, what=)"([^"]*)"', re.M)  # the doctor's catalogues
+KEYS = ("short", "cause", "action", "what", "means", "title", "says")  # of the tables in data/
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 EXCEPTIONS = ("BerthError", "InvalidRequest", "NotFound", "NoDevice", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
               "DoesNotFit", "RankFailed", "ContextLost", "NotSplittable", "StepInterrupted")
@@ -50,6 +51,16 @@ def sources(root: pathlib.Path):
                 yield path
 
 
+def rows_of(value):
+    """All tables in a document, at any depth."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from rows_of(one)
+
+
 def used_messages(root: pathlib.Path) -> tuple[dict, set]:
     """The messages as {msgid: (singular or None, place)}, and all string literals."""
     wanted, literals = {}, set()
@@ -61,10 +72,14 @@ def used_messages(root: pathlib.Path) -> tuple[dict, set]:
         for match in CALL_N.finditer(code):
             wanted.setdefault(value_of(match.group(2)), (value_of(match.group(1)), where))
         literals.update(value_of(match.group(0)) for match in ANY_LITERAL.finditer(code))
-    for folder, texts in (("simulator/machines", MACHINE_TEXT), ("data", XID_TEXT)):
-        for path in sorted((root / folder).glob("*.toml")):
-            for match in texts.finditer(path.read_text()):
-                wanted.setdefault(match.group(1), (None, str(path.relative_to(root))))
+    for path in sorted((root / "simulator/machines").glob("*.toml")):
+        for match in MACHINE_TEXT.finditer(path.read_text()):
+            wanted.setdefault(match.group(1), (None, str(path.relative_to(root))))
+    for path in sorted((root / "data").glob("*.toml")):
+        for row in rows_of(tomllib.loads(path.read_text())):
+            for key in KEYS:
+                if isinstance(row.get(key), str) and row[key]:
+                    wanted.setdefault(row[key], (None, str(path.relative_to(root))))
     return wanted, literals
 
 

@@ -1,12 +1,21 @@
 // What to do about a known message that no finding explains.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "model/diagnosis.hpp"
 
 namespace berth::doctor {
+
+/// A row of data/error_texts.toml.
+struct NextStep {
+  std::string_view message;  // the name of a known message
+  const char* command;       // "" if no command helps
+  const char* says;          // msgid
+};
+[[nodiscard]] std::span<const NextStep> known_steps();
 
 /// Never empty; the best step comes first; translated. `rules` tells what the message is about: the
 /// machine ("" or "DRV05 …") or a line in a source file ("SRC34 …").
