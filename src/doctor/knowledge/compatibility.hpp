@@ -211,6 +211,12 @@ struct Compatibility {
   std::map<std::string, std::vector<std::string>>
       several_gpus;  // the models that share a short name: "TITAN X"
   std::vector<IntelKernel> intel_kernels, amd_kernels, intel_runtimes, intel_legacy, torch_xpu;
+  /// NVIDIA GPUs by PCI id, and the first or last driver branch that supports them.
+  struct DriverBranch {
+    int from = 0, to = 0;  // `to` only of last_branches
+    int branch = 0;
+  };
+  std::vector<DriverBranch> first_branches, last_branches;
   std::vector<JetsonCuda> jetsons;
   std::vector<PodmanCdi> podman_cdi;  // oldest first
   std::vector<SystemCommands> systems;

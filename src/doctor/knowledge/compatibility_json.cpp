@@ -231,6 +231,10 @@ void read_others(const json& document, Compatibility& known) {
     known.several_gpus[word(row, "said")] = words(row, "means");
   for (const json& row : at(document, "compat/triton_ptxas/rows"))
     known.triton_ptxas.push_back({word(row, "v"), word(row, "cuda"), word(row, "source")});
+  for (const auto& [key, into] :
+       {std::pair{"first", &known.first_branches}, std::pair{"last", &known.last_branches}})
+    for (const json& row : at(document, fmt::format("gpu_families/nvidia_branches/{}", key)))
+      into->push_back({number(row, "from"), number(row, "to"), number(row, "branch")});
   for (const auto& [table, into] :
        {std::pair{"intel_kernel", &known.intel_kernels},
         std::pair{"amd_kernel", &known.amd_kernels},

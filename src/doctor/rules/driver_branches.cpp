@@ -72,24 +72,12 @@ void open_module_old_gpu(Examination& look) {
                                   "580"));
 }
 
-/// The first driver branch that supports GPUs from this PCI id on; ids increase with each
-/// generation. No public table is complete, so this leads only to a warning unless the driver
-/// itself rejects the GPU.
-int first_branch_for(const PciFunction& gpu) {
-  struct Generation {
-    std::uint32_t first;
-    int branch;
-  };
-  constexpr auto kGenerations = std::to_array<Generation>({{0x1e00, 410},
-                                                           {0x2080, 450},
-                                                           {0x2200, 455},
-                                                           {0x2300, 515},
-                                                           {0x2400, 455},
-                                                           {0x2600, 520},
-                                                           {0x2900, 570}});
+/// The first driver branch that supports this GPU. No public table is complete, so this leads only
+/// to a warning unless the driver itself rejects the GPU.
+int first_branch_for(const Examination& look, const PciFunction& gpu) {
   int branch = 0;
-  for (const Generation& one : kGenerations)
-    if (gpu.device >= one.first) branch = one.branch;
+  for (const auto& one : look.knowledge.compatibility().first_branches)
+    if (static_cast<int>(gpu.device) >= one.from) branch = one.branch;
   return branch;
 }
 
@@ -100,7 +88,7 @@ const PciFunction* needs_open_module(Examination& look) {
   const std::string version = look.facts.nvidia.module_version.value_or("");
   const PciFunction* silent = nullptr;
   for (const auto* gpu : nvidia_gpus(look)) {
-    if (!is_from_blackwell(*gpu) || branch_of(version) < first_branch_for(*gpu)) continue;
+    if (!is_from_blackwell(*gpu) || branch_of(version) < first_branch_for(look, *gpu)) continue;
     const auto answers = look.facts.driver.gpus.value_or({});
     if (std::any_of(answers.begin(), answers.end(), [&](const GpuAnswer& one) {
           return one.pci_address == gpu->address && one.error.is_absent();
@@ -137,7 +125,7 @@ bool not_served_yet(Examination& look) {
       look.facts.nvidia.module_version.value_or(look.facts.nvidia.library_version.value_or(""));
   for (const auto* gpu : nvidia_gpus(look)) {
     if (!gpu->driver.is_absent() || is_before_turing(*gpu)) continue;
-    const int first = first_branch_for(*gpu);
+    const int first = first_branch_for(look, *gpu);
     if (line.empty() && (version.empty() || branch_of(version) >= first)) continue;
     if (!version.empty() && branch_of(version) >= first) continue;
     Finding& finding = look.found(
@@ -157,26 +145,11 @@ bool not_served_yet(Examination& look) {
   return false;
 }
 
-/// The last driver branch for GPUs up to this PCI id. The ids cover generations before Maxwell, and
-/// are from https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/supportedchips.html.
-/// From Maxwell to Volta it is 580. 0: newer branches also support it.
-int last_branch_for(const PciFunction& gpu) {
-  struct Range {
-    std::uint32_t first, last;
-    int branch;
-  };
-  constexpr auto kRanges = std::to_array<Range>({{0x0190, 0x06bf, 340},
-                                                 {0x06c0, 0x06df, 390},
-                                                 {0x06e0, 0x0cbf, 340},
-                                                 {0x0dc0, 0x0f0f, 390},
-                                                 {0x0fc0, 0x103f, 470},
-                                                 {0x1040, 0x10bf, 390},
-                                                 {0x1140, 0x117f, 390},
-                                                 {0x1180, 0x11ff, 470},
-                                                 {0x1200, 0x125f, 390},
-                                                 {0x1280, 0x12bf, 470}});
-  for (const Range& one : kRanges)
-    if (gpu.device >= one.first && gpu.device <= one.last) return one.branch;
+/// The last driver branch that supports this GPU. 0: newer branches also support it.
+int last_branch_for(const Examination& look, const PciFunction& gpu) {
+  for (const auto& one : look.knowledge.compatibility().last_branches)
+    if (static_cast<int>(gpu.device) >= one.from && static_cast<int>(gpu.device) <= one.to)
+      return one.branch;
   return is_before_turing(gpu) ? 580 : 0;
 }
 
@@ -210,7 +183,7 @@ bool is_left_alone(Examination& look, const PciFunction& gpu) {
 void advise_branch(Examination& look, Finding& finding,
                    const std::vector<const PciFunction*>& working, int branch) {
   for (const PciFunction* gpu : working)
-    if (const int first = first_branch_for(*gpu); first > branch) {
+    if (const int first = first_branch_for(look, *gpu); first > branch) {
       finding.fix.push_back({"", text("no branch supports both it and {}, which needs {} or newer: "
                                       "use it in another machine",
                                       describe(*gpu), first)});
@@ -234,7 +207,7 @@ void dropped_by_branch(Examination& look) {
   std::vector<const PciFunction*> dropped, working;
   int branch = 0;
   for (const PciFunction* gpu : nvidia_gpus(look)) {
-    const int last = last_branch_for(*gpu);
+    const int last = last_branch_for(look, *gpu);
     if (last != 0 && branch_of(version) > last && is_left_alone(look, *gpu)) {
       dropped.push_back(gpu);
       branch = branch == 0 ? last : std::min(branch, last);
