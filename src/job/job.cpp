@@ -177,7 +177,8 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
                             launch.job_folder, launch.environment);
   if (!guard) return std::move(guard).error();
   const model::Report begun = report_of(spec, *plan);
-  run::Sampler sampler(inventory::Sources::from_environment(), plan->snapshot, plan->placement);
+  run::Sampler sampler(inventory::Sources::from_environment(), plan->snapshot, plan->placement,
+                       plan->supervision != nullptr);
   LeasedJob watcher(sampler, plan->lease);
   auto ending = run::run_job(launch, inherited, watcher);
 
@@ -209,6 +210,7 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
     sampler.fill(report, plan->snapshot);
     add_access(report, *plan, watcher.trouble(), refusals);
     guard->fill(report);
+    sampler.fill_bottlenecks(report, plan->snapshot);
     if (const auto why = plan->lease ? plan->lease->ended_because() : ""; !why.empty())
       report.notes.push_back(text("the job was ended: {}", why));
     return report;

@@ -121,6 +121,21 @@ struct LeftBehind {
   std::string command;  // start of its command line; "" unknown
 };
 
+/// Memory that kept growing until the end.
+struct MemoryGrowth {
+  std::optional<int> device;  // Device::index; nullopt: the host
+  std::string words;          // "GPU 0 (NVIDIA H100)"; "" the host
+  double bytes_per_minute = 0;
+  double since_seconds = 0;  // since the start of the job
+};
+
+/// What limited a job, with its evidence.
+struct Bottleneck {
+  std::string kind;      // "input", "one_thread", … (docs/json.md)
+  std::string sentence;  // with the figures; translated
+  std::string change;    // one change to try; translated
+};
+
 /// The job of a cluster scheduler inside which this job ran.
 struct EngineJob {
   std::string engine;           // "slurm"
@@ -159,8 +174,11 @@ struct Report {
   std::vector<Setting> settings;     // variables that were set, unset or kept
   std::vector<std::string> reasons;  // for the placement
   std::vector<LeftBehind> left_behind;
-  std::shared_ptr<const Tries> tries;  // for a job with ranks or retries; otherwise nullptr
-  std::vector<std::string> notes;      // sentences for people, translated
+  std::vector<MemoryGrowth> memory_growth;
+  std::vector<Bottleneck> bottlenecks;  // the most important first
+  std::string bottlenecks_unknown;      // why some or all are not known, translated; "" all known
+  std::shared_ptr<const Tries> tries;   // for a job with ranks or retries; otherwise nullptr
+  std::vector<std::string> notes;       // sentences for people, translated
 };
 
 }  // namespace berth::model

@@ -191,6 +191,36 @@ std::string rank_lines(const model::Report& report, const Terminal& terminal) {
   return out;
 }
 
+/// Memory that grows, and the usual cause.
+std::string growth_lines(const model::Report& report, const Terminal& terminal) {
+  std::string out;
+  for (const model::MemoryGrowth& one : report.memory_growth) {
+    const std::string rate = show_bytes(static_cast<std::uint64_t>(one.bytes_per_minute));
+    const auto minute = static_cast<int>(one.since_seconds / 60);
+    out += line(
+        one.device ? text("memory on {} grows {} a minute since minute {}", one.words, rate, minute)
+                   : text("host memory grows {} a minute since minute {}", rate, minute),
+        terminal, Style::kYellow);
+  }
+  if (!out.empty())
+    out += labelled(tr("try"),
+                    text("keep {} instead of losses and outputs, and {} to see who allocates",
+                         "loss.item()", "tracemalloc"),
+                    terminal);
+  return out;
+}
+
+/// What limited a job that ended well: one finding and one change. JSON has all.
+std::string bottleneck_lines(const model::Report& report, const Terminal& terminal) {
+  if (report.outcome.exit_code != 0 || report.wall < std::chrono::seconds(2)) return "";
+  for (const model::Bottleneck& one : report.bottlenecks)
+    if (one.kind != "device_unused")  // use_lines() has said it
+      return labelled(tr("limit"), one.sentence, terminal) +
+             labelled(tr("try"), one.change, terminal);
+  if (!report.bottlenecks.empty() || report.bottlenecks_unknown.empty()) return "";
+  return labelled(tr("limit"), text("not known: {}", report.bottlenecks_unknown), terminal);
+}
+
 std::string suggestion_lines(const model::Report& report, const Terminal& terminal) {
   std::string out;
   for (const std::string& one : report.suggestions)
@@ -249,7 +279,8 @@ std::string report_text(const model::Report& report, const Terminal& terminal, b
   if (const std::string limits = guard_sentence(report); !limits.empty())
     out += line(limits, terminal);
   out += use_lines(report, terminal) + reason_lines(report, terminal) +
-         suggestion_lines(report, terminal);
+         suggestion_lines(report, terminal) + growth_lines(report, terminal) +
+         bottleneck_lines(report, terminal);
   if (verbose) out += setting_lines(report.settings, terminal);
   for (const std::string& note : report.notes) out += labelled(tr("note"), note, terminal);
   return terminal.spell(out);

@@ -100,6 +100,22 @@ Json engine_json(const std::optional<model::EngineJob>& engine) {
           {"node", text_or_null(engine->node)}};
 }
 
+Json growth_json(const std::vector<model::MemoryGrowth>& all) {
+  Json out = Json::array();
+  for (const model::MemoryGrowth& one : all)
+    out.push_back({{"device", value_or_null(one.device)},
+                   {"bytes_per_minute", std::llround(one.bytes_per_minute)},
+                   {"since_seconds", std::round(one.since_seconds)}});
+  return out;
+}
+
+Json bottlenecks_json(const std::vector<model::Bottleneck>& all) {
+  Json out = Json::array();
+  for (const model::Bottleneck& one : all)
+    out.push_back({{"kind", one.kind}, {"sentence", one.sentence}, {"change", one.change}});
+  return out;
+}
+
 }  // namespace
 
 std::string report_json(const model::Report& report) {
@@ -145,6 +161,9 @@ std::string report_json(const model::Report& report) {
       {"libraries", words(report.libraries)},
       {"suggestions", words(report.suggestions)},
       {"left_behind", std::move(left_behind)},
+      {"memory_growth", growth_json(report.memory_growth)},
+      {"bottlenecks", bottlenecks_json(report.bottlenecks)},
+      {"bottlenecks_unknown", text_or_null(report.bottlenecks_unknown)},
       {"tries", Json::parse(tries_json(report.tries.get()))},
       {"ranks", Json::parse(ranks_json(report.tries.get()))},
       {"notes", words(report.notes)}};

@@ -204,3 +204,17 @@ TEST_CASE("a job that was cancelled or over its limit is said to be that, not to
   report.outcome = {model::OutcomeClass::kCancelled, 143, 15};
   CHECK(holds(report_text(report, plain()), "cancelled after 12.4 s"));
 }
+
+TEST_CASE("memory that grows is told with its rate, and JSON has the figures") {
+  model::Report report = sample();
+  CHECK_FALSE(holds(report_text(report, plain()), "grows"));
+  report.memory_growth = {{std::nullopt, "", 12.0 * (1 << 20), 185},
+                          {3, "GPU 3 (NVIDIA H100)", 2.0 * (1 << 20), 0}};
+  const std::string text = report_text(report, plain());
+  CHECK(holds(text, "host memory grows 12.0 MiB a minute since minute 3\n"));
+  CHECK(holds(text, "memory on GPU 3 (NVIDIA H100) grows 2.00 MiB a minute since minute 0\n"));
+  CHECK(holds(text, "try   keep loss.item() instead of losses"));
+  const auto json = nlohmann::json::parse(report_json(report));
+  CHECK(json["memory_growth"][0]["device"].is_null());
+  CHECK(json["memory_growth"][1]["bytes_per_minute"] == 2 << 20);
+}

@@ -32,8 +32,13 @@ std::optional<ProcessStat> read_stat(const std::string& proc, pid_t pid) {
   if (n <= 0) return std::nullopt;
   const auto line = system::parse_stat({bytes.data(), static_cast<std::size_t>(n)});
   if (!line) return std::nullopt;
-  return ProcessStat{static_cast<pid_t>(line->parent), line->state, line->start_ticks,
-                     line->virtual_bytes, line->rss_pages};
+  return ProcessStat{static_cast<pid_t>(line->parent),
+                     line->state,
+                     line->start_ticks,
+                     line->virtual_bytes,
+                     line->rss_pages,
+                     line->cpu_ticks,
+                     std::string(line->name)};
 }
 
 std::vector<Relative> descendants(pid_t root, const std::string& proc) {

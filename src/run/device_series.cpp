@@ -1,7 +1,9 @@
 #include "run/device_series.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <initializer_list>
 
 #include "model/device_selector.hpp"
 
@@ -13,7 +15,28 @@ constexpr std::int64_t kLongestStep = 1000;   // milliseconds
 /// Between two samples. A longer step means that the clock was set, so the elapsed time is unknown.
 constexpr double kLongestSeconds = 60;
 
+/// Bytes a second of a lane, by generation of PCI Express, in each direction.
+constexpr std::array<double, 7> kLaneBytes{0, 0.25e9, 0.5e9, 0.985e9, 1.969e9, 3.938e9, 7.563e9};
+
+std::optional<double> link_part(const model::DeviceReadings& readings) {
+  const auto generation = readings.pcie_generation.value_or(0);
+  const auto width = readings.pcie_width.value_or(0);
+  if (!readings.pcie_rx_bytes_per_second || !readings.pcie_tx_bytes_per_second || generation == 0 ||
+      generation >= kLaneBytes.size() || width == 0 || width > 32)
+    return std::nullopt;
+  const auto most =
+      std::max(*readings.pcie_rx_bytes_per_second, *readings.pcie_tx_bytes_per_second);
+  return static_cast<double>(most) / (kLaneBytes.at(generation) * static_cast<double>(width));
+}
+
+bool has_any(const std::vector<std::string>& reasons, std::initializer_list<const char*> wanted) {
+  return std::any_of(reasons.begin(), reasons.end(), [&](const std::string& one) {
+    return std::find(wanted.begin(), wanted.end(), one) != wanted.end();
+  });
+}
+
 }  // namespace
+
 DeviceSeries::DeviceSeries(const model::Device& device, std::string partition)
     : index_(device.index),
       name_(device.name),
@@ -112,6 +135,7 @@ void DeviceSeries::add(const inventory::DeviceSample& sample,
     load_sum_ += *load;
     load_peak_ = std::max(load_peak_, *load);
   }
+  add_strain(sample);
   if (const auto unknown = sample.device.processes_unknown; unknown && !memory_peak_bytes_)
     memory_peak_bytes_ = *unknown;
   std::optional<std::uint64_t> memory;
@@ -124,7 +148,36 @@ void DeviceSeries::add(const inventory::DeviceSample& sample,
     else if (!memory_peak_bytes_)
       memory_peak_bytes_ = process.memory_bytes.why;
   }
+  if (memory) memory_.add(static_cast<double>(age) / 1000, *memory);
   if (memory) memory_peak_bytes_ = std::max(memory_peak_bytes_.value_or(0), *memory);
+}
+
+void DeviceSeries::add_strain(const inventory::DeviceSample& sample) {
+  const model::DeviceReadings& readings = sample.device.readings;
+  if (const auto& load = readings.memory_utilization_percent) {
+    ++memory_loads_;
+    memory_load_sum_ += *load / 100;
+  }
+  if (const auto part = sample.has_all ? link_part(readings) : std::nullopt) {
+    ++links_;
+    link_sum_ += *part;
+  }
+  if (!sample.has_throttle) return;
+  ++throttles_;
+  const auto& reasons = sample.device.throttle_reasons;
+  if (has_any(reasons, {"hw_thermal", "sw_thermal"})) ++heats_;
+  if (has_any(reasons, {"hw_power_brake", "sw_power_cap"})) ++powers_;
+}
+
+DeviceStrain DeviceSeries::strain() const {
+  DeviceStrain strain;
+  if (memory_loads_ > 0) strain.memory_busy = memory_load_sum_ / memory_loads_;
+  if (links_ > 0) strain.link_used = link_sum_ / links_;
+  if (throttles_ > 0) {
+    strain.slowed_by_heat = static_cast<double>(heats_) / throttles_;
+    strain.slowed_by_power = static_cast<double>(powers_) / throttles_;
+  }
+  return strain;
 }
 
 model::Reading<std::uint64_t> DeviceSeries::energy() const {

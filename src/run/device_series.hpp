@@ -10,8 +10,16 @@
 #include "model/device.hpp"
 #include "model/process.hpp"
 #include "model/run.hpp"
+#include "run/memory_growth.hpp"
 
 namespace berth::run {
+
+/// How hard a device worked. Parts are between 0 and 1.
+struct DeviceStrain {
+  std::optional<double> memory_busy;               // of its memory controller
+  std::optional<double> link_used;                 // of the bandwidth of its bus to the host
+  double slowed_by_heat = 0, slowed_by_power = 0;  // parts of the samples
+};
 
 class DeviceSeries {
  public:
@@ -37,6 +45,9 @@ class DeviceSeries {
 
   /// `without_sample`: the reason to give if there was no sample.
   [[nodiscard]] model::DeviceUse use(model::Absence without_sample) const;
+  /// The memory of the job's own processes, since the job's start.
+  [[nodiscard]] const MemorySeries& memory() const { return memory_; }
+  [[nodiscard]] DeviceStrain strain() const;
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] bool listed() const { return listed_; }   // the job was in the driver's list
   [[nodiscard]] int samples() const { return samples_; }  // since the job's start
@@ -44,6 +55,7 @@ class DeviceSeries {
 
  private:
   void add_energy(const inventory::DeviceSample& sample);
+  void add_strain(const inventory::DeviceSample& sample);
   void add_counter(std::uint64_t millijoules, std::int64_t unix_milliseconds);
   [[nodiscard]] std::uint64_t counter_at_start(std::uint64_t millijoules,
                                                std::int64_t unix_milliseconds) const;
@@ -54,6 +66,9 @@ class DeviceSeries {
   std::string name_, words_, uuid_, pci_address_, partition_;
   std::optional<std::uint32_t> partition_index_;
   std::optional<std::int64_t> start_;
+  MemorySeries memory_;
+  int memory_loads_ = 0, links_ = 0, throttles_ = 0, heats_ = 0, powers_ = 0;
+  double memory_load_sum_ = 0, link_sum_ = 0;
   bool sampled_ = false, listed_ = false;
   int samples_ = 0, loads_ = 0, energies_ = 0;
   double load_sum_ = 0, load_peak_ = 0;

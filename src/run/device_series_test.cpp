@@ -241,3 +241,29 @@ TEST_CASE("energy is counted from the job's start, also where the first sample c
     CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 100'000U);
   }
 }
+
+TEST_CASE("strain has the memory controller, the bus and the reasons for low clocks") {
+  DeviceSeries series = series_of(gpu());
+  CHECK_FALSE(series.strain().memory_busy);
+  CHECK_FALSE(series.strain().link_used);
+  model::Device device = gpu();
+  device.readings.memory_utilization_percent = 60.0;
+  device.readings.pcie_generation = 4U;
+  device.readings.pcie_width = 16U;
+  device.readings.pcie_rx_bytes_per_second = 15'752'000'000U;
+  device.readings.pcie_tx_bytes_per_second = 1U;
+  device.throttle_reasons = {"sw_power_cap"};
+  berth::inventory::DeviceSample sample{device, {}, 1000};
+  sample.has_all = sample.has_throttle = true;
+  series.add(sample, is_ours);
+  sample.device.throttle_reasons = {"hw_thermal", "idle"};
+  sample.unix_milliseconds = 2000;
+  series.add(sample, is_ours);
+  CHECK(series.strain().memory_busy == 0.6);
+  CHECK(series.strain().link_used == doctest::Approx(0.5));
+  CHECK(series.strain().slowed_by_power == 0.5);
+  CHECK(series.strain().slowed_by_heat == 0.5);
+  sample.device.readings.pcie_generation = 99U;
+  series.add(sample, is_ours);
+  CHECK(series.strain().link_used == doctest::Approx(0.5));
+}

@@ -37,6 +37,11 @@ std::vector<pid_t> list_pids(const std::string& proc) {
   return pids;
 }
 
+milliseconds time_of(std::uint64_t ticks) {
+  static const auto per_second = static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_CLK_TCK)));
+  return milliseconds(static_cast<std::int64_t>(ticks * 1000 / per_second));
+}
+
 /// "Pss:    1234 kB" in a text of many lines.
 std::optional<double> kib_of(std::string_view lines, std::string_view key) {
   for (const std::string_view line : split(lines, '\n')) {
@@ -101,9 +106,12 @@ void JobProcesses::look(Clock::time_point now) {
     std::uint64_t bytes = 0;
   };
   std::vector<Resident> residents;
+  seen_.clear();
   for (auto& [pid, member] : members_) {
     const auto stat = read_stat(proc_, pid);
     if (!stat || stat->state == 'Z') continue;
+    seen_.push_back({pid, stat->parent, stat->name, stat->state, time_of(stat->cpu_ticks)});
+    if (stat->state == 'D') read_disk_bytes(pid, member);
     if (stat->rss_pages > 0) residents.push_back({pid, &member, stat->rss_pages * page});
     const bool changed = stat->virtual_bytes != member.virtual_bytes;
     if (now < (changed ? member.soonest : member.latest)) continue;
@@ -128,10 +136,47 @@ void JobProcesses::look(Clock::time_point now) {
     is_pss = is_pss && is_known;
     sum += static_cast<double>(one.bytes) * (is_known ? *one.member->own_part : 1);
   }
-  const auto bytes = static_cast<std::uint64_t>(sum);
-  if (bytes <= peak_memory_bytes_) return;
-  peak_memory_bytes_ = bytes;
+  memory_bytes_ = static_cast<std::uint64_t>(sum);
+  if (memory_bytes_ <= peak_memory_bytes_) return;
+  peak_memory_bytes_ = memory_bytes_;
   peak_is_pss_ = is_pss;
+}
+
+std::optional<double> JobProcesses::mean_runnable() const {
+  if (counts_ == 0) return std::nullopt;
+  return static_cast<double>(runnable_sum_) / static_cast<double>(counts_);
+}
+
+void JobProcesses::count_runnable(Clock::time_point now) {
+  constexpr std::size_t kMostThreads = 2048;
+  if (now < count_at_) return;
+  const auto begin = Clock::now();
+  std::size_t left = kMostThreads;
+  for (const SeenProcess& one : seen_) {
+    const std::string folder = proc_ + "/" + std::to_string(one.pid) + "/task";
+    for (const pid_t thread : list_pids(folder)) {
+      if (left == 0) break;
+      --left;
+      const auto stat = read_stat(folder, thread);
+      if (stat && stat->state == 'R') ++runnable_sum_;
+    }
+  }
+  if (!seen_.empty()) ++counts_;
+  count_at_ = now + std::max<Clock::duration>(milliseconds(250), 100 * (Clock::now() - begin));
+}
+
+void JobProcesses::read_disk_bytes(pid_t pid, Member& member) {
+  constexpr std::size_t kMostBytes = 1024;
+  const auto told = slurp(proc_ + "/" + std::to_string(pid) + "/io", kMostBytes);
+  if (!told) return;
+  std::uint64_t bytes = 0;
+  for (const std::string_view line : split(*told, '\n'))
+    for (const std::string_view key : {"read_bytes:", "write_bytes:"})
+      if (line.starts_with(key))
+        bytes += static_cast<std::uint64_t>(
+            std::max<long long>(0, to_number(trim(line.substr(key.size()))).value_or(0)));
+  if (member.disk_bytes && bytes > *member.disk_bytes) disk_bytes_ += bytes - *member.disk_bytes;
+  member.disk_bytes = bytes;
 }
 
 /// False if it has ended. The kernel walks all pages of the process for PSS, so this is done

@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "run/activity.hpp"
 #include "run/gpu_files.hpp"
 
 namespace berth::run {
@@ -30,6 +31,9 @@ class JobProcesses {
       : root_(root), proc_(std::move(proc)) {}
 
   void look(Clock::time_point now);
+  /// Counts the threads of the last look's processes that run, unless it did so a moment ago. Uses
+  /// at most 1 % of our time.
+  void count_runnable(Clock::time_point now);
 
   [[nodiscard]] bool contains(std::int64_t pid) const;
   /// As of the last look.
@@ -38,9 +42,17 @@ class JobProcesses {
   /// The largest sum of one look. If there are several processes, shared pages are divided among
   /// the processes that share them (PSS).
   [[nodiscard]] std::uint64_t peak_memory_bytes() const { return peak_memory_bytes_; }
+  /// The sum of the last look; 0: no process was left.
+  [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
   /// The sum is PSS of several processes. Otherwise it is the RSS of one process, or of processes
   /// that may not be inspected.
   [[nodiscard]] bool peak_is_pss() const { return peak_is_pss_; }
+  /// In the last look.
+  [[nodiscard]] const std::vector<SeenProcess>& seen() const { return seen_; }
+  /// Threads that ran or waited for a core, on average; nullopt: they were not counted.
+  [[nodiscard]] std::optional<double> mean_runnable() const;
+  /// Bytes that went to or came from disks, of processes that were seen to wait for one.
+  [[nodiscard]] std::uint64_t disk_bytes() const { return disk_bytes_; }
   [[nodiscard]] const GpuFiles& gpu_files() const { return gpu_files_; }
   /// A process runs as another user and could not be inspected.
   [[nodiscard]] bool unreadable() const { return unreadable_; }
@@ -51,9 +63,11 @@ class JobProcesses {
     Clock::time_point soonest{}, latest{};  // next inspection, if its size has changed or not
     std::optional<double> own_part;         // PSS divided by RSS, at the last PSS measurement
     Clock::time_point weigh_at{};
+    std::optional<std::uint64_t> disk_bytes;  // when it was last seen to wait for a disk
   };
   [[nodiscard]] bool weigh(pid_t pid, Member& member, Clock::time_point now);
   void find_members();
+  void read_disk_bytes(pid_t pid, Member& member);
   void inspect(pid_t pid);
   void read_descriptors(const std::string& folder);
 
@@ -62,7 +76,10 @@ class JobProcesses {
   std::unordered_map<pid_t, Member> members_;
   std::unordered_set<pid_t> strangers_;
   GpuFiles gpu_files_;
-  std::uint64_t peak_memory_bytes_ = 0;
+  std::vector<SeenProcess> seen_;
+  Clock::time_point count_at_{};
+  std::uint64_t counts_ = 0, runnable_sum_ = 0, disk_bytes_ = 0;
+  std::uint64_t peak_memory_bytes_ = 0, memory_bytes_ = 0;
   bool peak_is_pss_ = false;
   std::size_t residents_ = 0;  // processes that use memory, at the last look
   int looks_ = 0;

@@ -32,6 +32,17 @@ class FakeProc {
                                 " " + std::to_string(rss_pages) + " 0\n");
     write(folder + "/maps", maps);
   }
+  void state(int pid, char state) const { stat(path_ + "/" + std::to_string(pid), pid, state); }
+  void thread(int pid, int thread, char state) const {
+    const std::string tasks = path_ + "/" + std::to_string(pid) + "/task";
+    ::mkdir(tasks.c_str(), 0700);
+    ::mkdir((tasks + "/" + std::to_string(thread)).c_str(), 0700);
+    stat(tasks + "/" + std::to_string(thread), thread, state);
+  }
+  void moved(int pid, long bytes) const {
+    write(path_ + "/" + std::to_string(pid) + "/io",
+          "rchar: 9\nread_bytes: " + std::to_string(bytes) + "\nwrite_bytes: 0\n");
+  }
   void shares(int pid, long rss_kib, long pss_kib) const {
     write(path_ + "/" + std::to_string(pid) + "/smaps_rollup",
           "0-1 ---p 00000000 00:00 0 [rollup]\nRss:  " + std::to_string(rss_kib) +
@@ -43,6 +54,10 @@ class FakeProc {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
+  static void stat(const std::string& folder, int number, char state) {
+    write(folder + "/stat", std::to_string(number) + " (x) " + state +
+                                " 10 1 1 0 -1 0 0 0 0 0 5 6 0 0 20 0 1 0 77 1 5 0\n");
+  }
   static void write(const std::string& name, const std::string& text) {
     std::FILE* file = std::fopen(name.c_str(), "w");
     REQUIRE(file != nullptr);
@@ -144,4 +159,27 @@ TEST_CASE("pages that forked children share count once, and one process is as la
   job.look(now + std::chrono::seconds(2));
   CHECK(job.peak_memory_bytes() == 170 * kPage);
   CHECK_FALSE(job.peak_is_pss());
+}
+
+TEST_CASE("threads that run are counted, and bytes of processes that wait for a disk") {
+  const FakeProc proc;
+  proc.process(20, 10, 5, 1, "");
+  JobProcesses job(10, proc.path());
+  const auto now = JobProcesses::Clock::now();
+  CHECK_FALSE(job.mean_runnable());
+  proc.state(20, 'D');
+  proc.thread(20, 20, 'D');
+  proc.thread(20, 21, 'R');
+  proc.thread(20, 22, 'R');
+  proc.moved(20, 1000);
+  job.look(now);
+  job.count_runnable(now);
+  REQUIRE(job.seen().size() == 1);
+  CHECK(job.seen().front().state == 'D');
+  CHECK(job.mean_runnable() == 2);
+  proc.moved(20, 5000);
+  job.look(now);
+  job.count_runnable(now);  // too soon
+  CHECK(job.mean_runnable() == 2);
+  CHECK(job.disk_bytes() == 4000);
 }

@@ -5,12 +5,18 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "model/cpu_list.hpp"
+#include "model/tries.hpp"
 #include "policy/libraries.hpp"
+#include "run/group_counters.hpp"
 
 namespace berth::run {
 namespace {
 
 using std::chrono::milliseconds;
+
+/// All readings every two seconds: the driver measures the traffic of the bus for 40 ms.
+constexpr inventory::SamplePace kPace{1, 4, 1};
 
 const model::Device* find(const model::Snapshot& snapshot, int index) {
   for (const model::Device& device : snapshot.devices)
@@ -49,9 +55,10 @@ bool usable_gpu(const model::Device& device) {
 }  // namespace
 
 Sampler::Sampler(const inventory::Sources& sources, const model::Snapshot& snapshot,
-                 const model::Placement& placement)
-    : driver_(sources, driver_names(devices_of(snapshot, placement)), kDeviceInterval),
-      sysfs_(sources, devices_of(snapshot, placement)) {
+                 const model::Placement& placement, bool supervised)
+    : driver_(sources, driver_names(devices_of(snapshot, placement)), kDeviceInterval, kPace),
+      sysfs_(sources, devices_of(snapshot, placement)),
+      supervised_(supervised) {
   if (driver_.descriptor() >= 0) {
     translator_ = sources.simulated ? system::PidTranslator(sources.roots, system::PidView::kHost)
                                     : system::PidTranslator(sources.roots);
@@ -73,6 +80,8 @@ void Sampler::started(pid_t keeper, pid_t) {
   const std::int64_t now = unix_now();
   for (DeviceSeries& one : series_) one.start(now);
   processes_.emplace(keeper);
+  activity_.emplace(keeper, supervised_, start_);
+  quota_before_ = quota_stops();
 }
 
 void Sampler::look() {
@@ -83,6 +92,9 @@ void Sampler::look() {
   last_look_ = now;
   const auto begin = processor_time();
   processes_->look(now);
+  activity_->add(processes_->seen(), now);
+  if (processes_->memory_bytes() > 0)
+    memory_.add(std::chrono::duration<double>(now - start_).count(), processes_->memory_bytes());
   const auto& nodes = processes_->gpu_files().nodes;
   if (!nodes_seen_ && std::any_of(nodes.begin(), nodes.end(), is_nvidia_node)) {
     nodes_seen_ = true;
@@ -92,6 +104,7 @@ void Sampler::look() {
   const auto cost = processor_time() - begin;
   const auto interval = now - start_ < milliseconds(1000) ? milliseconds(20) : kInterval;
   due_ = now + std::max<Clock::duration>(interval, 50 * cost);
+  processes_->count_runnable(Clock::now());
   if (!sysfs_.empty() && now >= sysfs_due_) take_sysfs_samples(Clock::now());
 }
 
@@ -213,6 +226,7 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
     for (const inventory::DeviceSample& sample : sysfs_.take({}))
       for (DeviceSeries& one : series_)
         if (one.is_of(sample.device)) one.finish(sample);
+  if (const auto growth = growth_of(memory_)) report.memory_growth.push_back(*growth);
   for (const DeviceSeries& one : series_) {
     const model::Device* device = find(snapshot, one.index());
     model::DeviceUse use = one.use(why_no_sample(*device, report.wall));
@@ -221,6 +235,11 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
       use.energy_millijoules = model::Absence::kTooShort;
     if (use.memory_peak_bytes.why == model::Absence::kNotSeen)
       use.memory_peak_bytes.why = why_not_seen(*device);
+    if (auto growth = growth_of(one.memory())) {
+      growth->device = use.device;
+      growth->words = use.words;
+      report.memory_growth.push_back(*std::move(growth));
+    }
     report.devices.push_back(std::move(use));
   }
   report.looks = processes_ ? processes_->looks() : 0;
@@ -235,6 +254,62 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
   report.libraries = std::move(advice.libraries);
   if (report.gpu_use == model::GpuUse::kNotSeen && !report.on_cpu_by_request)
     report.suggestions = std::move(advice.suggestions);
+}
+
+std::vector<RankActivity> Sampler::rank_activities(const model::Report& report) const {
+  std::vector<RankActivity> ranks;
+  if (!report.tries || !report.tries->has_ranks || report.tries->all.empty()) return ranks;
+  for (const model::RankEnd& end : report.tries->all.back().ranks) {
+    const auto seen = activity_->mains().find(static_cast<pid_t>(end.pid));
+    if (seen != activity_->mains().end() && seen->second.seconds >= kShortestJudged / 2)
+      ranks.push_back({end.rank, seen->second.part(seen->second.runs)});
+  }
+  return ranks;
+}
+
+DeviceEvidence Sampler::device_evidence(const DeviceSeries& series,
+                                        const model::Report& report) const {
+  DeviceEvidence evidence;
+  evidence.strain = series.strain();
+  for (const model::DeviceUse& use : report.devices) {
+    if (use.device != series.index()) continue;
+    evidence.words = use.words;
+    if (use.utilization_mean_percent) evidence.busy = *use.utilization_mean_percent / 100;
+  }
+  if (!report.guarded || report.guarded->programs == 0) return evidence;
+  for (const model::GuardedDevice& one : report.guarded->devices) {
+    if (one.device != series.index()) continue;
+    evidence.launches = one.launches;
+    evidence.copies = one.copies;
+    evidence.share_permille = one.share_permille;
+    if (one.share_permille)
+      evidence.own_seconds = static_cast<double>(one.device_nanoseconds) / 1e9;
+  }
+  return evidence;
+}
+
+void Sampler::fill_bottlenecks(model::Report& report, const model::Snapshot& snapshot) const {
+  Evidence evidence;
+  evidence.wall_seconds = static_cast<double>(report.wall.count()) / 1000;
+  if (report.cpu_known) evidence.cpu_seconds = static_cast<double>(report.cpu.count()) / 1000;
+  const auto cpus = model::parse_cpu_list(report.cpus);
+  evidence.cores = report.cpus.empty() || !cpus ? snapshot.host.cpu.cores_usable
+                                                : static_cast<int>(cpus->size());
+  evidence.quota_seconds = std::chrono::duration<double>(quota_stops() - quota_before_).count();
+  evidence.device_unused = report.gpu_use == model::GpuUse::kNotSeen && !report.devices.empty();
+  if (activity_) {
+    evidence.main = activity_->all();
+    evidence.ranks = rank_activities(report);
+    evidence.mains = std::max(1, static_cast<int>(evidence.ranks.size()));
+  }
+  if (processes_) {
+    evidence.runnable = processes_->mean_runnable();
+    evidence.disk_bytes = static_cast<double>(processes_->disk_bytes());
+  }
+  for (const DeviceSeries& one : series_) evidence.devices.push_back(device_evidence(one, report));
+  Bottlenecks bottlenecks = find_bottlenecks(evidence);
+  report.bottlenecks = std::move(bottlenecks.found);
+  report.bottlenecks_unknown = std::move(bottlenecks.unknown);
 }
 
 }  // namespace berth::run

@@ -10,9 +10,12 @@
 #include "inventory/sysfs_sampler.hpp"
 #include "model/run.hpp"
 #include "model/snapshot.hpp"
+#include "run/activity.hpp"
+#include "run/bottleneck.hpp"
 #include "run/device_series.hpp"
 #include "run/front.hpp"
 #include "run/job_processes.hpp"
+#include "run/memory_growth.hpp"
 #include "system/pid_namespace.hpp"
 
 namespace berth::run {
@@ -20,8 +23,9 @@ namespace berth::run {
 class Sampler : public Watcher {
  public:
   /// Starts to sample the placement's devices, so that their energy is known before the job starts.
+  /// `supervised`: the command is started by our supervisor.
   Sampler(const inventory::Sources& sources, const model::Snapshot& snapshot,
-          const model::Placement& placement);
+          const model::Placement& placement, bool supervised);
 
   void started(pid_t keeper, pid_t workload) override;
   [[nodiscard]] std::chrono::steady_clock::time_point due() const override { return due_; }
@@ -31,6 +35,9 @@ class Sampler : public Watcher {
 
   /// Fills in the results: peak RSS, devices, gpu_use and its method, libraries, suggestions.
   void fill(model::Report& report, const model::Snapshot& snapshot);
+
+  /// Fills in what limited the job. Call it last: it uses the rest of the report.
+  void fill_bottlenecks(model::Report& report, const model::Snapshot& snapshot) const;
 
   static constexpr std::chrono::milliseconds kInterval{100};        // between samples of /proc
   static constexpr std::chrono::milliseconds kDeviceInterval{500};  // between samples of devices
@@ -53,6 +60,14 @@ class Sampler : public Watcher {
   std::vector<DeviceSeries> series_;
   std::optional<JobProcesses> processes_;
   std::int64_t ended_unix_milliseconds_ = 0;  // 0: the command has not ended
+  [[nodiscard]] std::vector<RankActivity> rank_activities(const model::Report& report) const;
+  [[nodiscard]] DeviceEvidence device_evidence(const DeviceSeries& series,
+                                               const model::Report& report) const;
+
+  bool supervised_;
+  MemorySeries memory_;
+  std::optional<Activity> activity_;
+  std::chrono::microseconds quota_before_{0};
   Clock::time_point start_{}, due_{}, sysfs_due_{}, last_look_{};
   Clock::duration longest_gap_{0};  // between two samples of /proc, since the start
   int driver_samples_ = 0;          // of NVIDIA devices, since the start

@@ -29,6 +29,7 @@
 #include "run/ending.hpp"
 #include "run/error_file.hpp"
 #include "run/failure.hpp"
+#include "run/group_counters.hpp"
 #include "run/hang.hpp"
 #include "run/meeting_point.hpp"
 #include "run/own_name.hpp"
@@ -38,7 +39,6 @@
 #include "run/stacks.hpp"
 #include "run/tries_record.hpp"
 #include "run/workload.hpp"
-#include "system/cgroup.hpp"
 
 namespace berth::run {
 namespace {
@@ -58,29 +58,6 @@ constexpr std::size_t kMostWaiting = 1 << 20;  // bytes buffered for a terminal 
 constexpr milliseconds kSlowSeen(20'000);  // other ranks are idle this long: a busy rank is slow
 constexpr std::size_t kLinesKept = 8;
 constexpr std::size_t kErrorBytes = 1 << 20;
-
-/// How many processes of our control group the kernel's OOM killer has ended; 0 if the kernel does
-/// not count them.
-std::uint64_t oom_kills() {
-  const std::string mountinfo = slurp("/proc/self/mountinfo").value_or("");
-  const auto memberships = system::parse_cgroup(slurp("/proc/self/cgroup").value_or(""));
-  std::uint64_t count = 0;
-  for (const system::CgroupMount& mount : system::parse_cgroup_mounts(mountinfo))
-    for (const system::CgroupMembership& group : memberships) {
-      const auto has_memory = [](const std::vector<std::string>& controllers) {
-        return std::find(controllers.begin(), controllers.end(), "memory") != controllers.end();
-      };
-      const bool fits =
-          mount.v2 ? group.v2 : has_memory(mount.controllers) && has_memory(group.controllers);
-      if (!fits) continue;
-      const auto folders = system::group_folders(mount, group.path);
-      if (folders.empty()) continue;
-      const auto events =
-          slurp(folders.front() + (mount.v2 ? "/memory.events" : "/memory.oom_control"));
-      count = std::max(count, system::stat_value(events.value_or(""), "oom_kill").value_or(0));
-    }
-  return count;
-}
 
 milliseconds since(Time then) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - then);

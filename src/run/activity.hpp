@@ -1,0 +1,58 @@
+// What the job's processes do while it runs, from repeated looks at /proc: how often the main
+// process runs, and how often it waits for its workers. Pure.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace berth::run {
+
+/// A process of the job in one look.
+struct SeenProcess {
+  pid_t pid = 0, parent = 0;
+  std::string name;  // as in /proc/PID/comm
+  char state = '?';  // of its main thread, as in /proc/PID/stat
+  std::chrono::milliseconds cpu{0};
+};
+
+/// Seconds, of one main process. A main process is the command, or each rank.
+struct MainActivity {
+  double seconds = 0;            // that were observed
+  double runs = 0;               // its main thread ran, or waited for a core
+  double on_disk = 0;            // its main thread waited in the kernel, as for a disk
+  double waits_for_workers = 0;  // it waited while a process below it ran
+  double workers = 0;            // processes below it, multiplied by the seconds
+  double busy_workers = 0;       // the same for those that ran, while it waited for them
+
+  [[nodiscard]] double part(double what) const { return seconds > 0 ? what / seconds : 0; }
+  void operator+=(const MainActivity& other);
+};
+
+class Activity {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `root` is the parent of the command. `supervised`: it is the parent of our supervisor, whose
+  /// children are the ranks.
+  Activity(pid_t root, bool supervised, Clock::time_point start)
+      : root_(root), supervised_(supervised), last_(start) {}
+
+  void add(const std::vector<SeenProcess>& processes, Clock::time_point now);
+  /// By the pid of the command or rank.
+  [[nodiscard]] const std::map<pid_t, MainActivity>& mains() const { return mains_; }
+  /// The sum of all.
+  [[nodiscard]] MainActivity all() const;
+
+ private:
+  pid_t root_;
+  bool supervised_;
+  Clock::time_point last_;
+  std::map<pid_t, MainActivity> mains_;
+};
+
+}  // namespace berth::run

@@ -1,0 +1,282 @@
+#include "run/bottleneck.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.hpp"
+#include "base/text_parts.hpp"
+#include "base/units.hpp"
+
+namespace berth::run {
+namespace {
+
+using model::Bottleneck;
+
+constexpr double kMostly = 0.7;         // of the time: the main thread runs
+constexpr double kWaits = 0.3;          // of the time: worth a finding
+constexpr double kDeviceIsBusy = 0.8;   // of the time
+constexpr double kMemoryIsBusy = 0.6;   // of the time
+constexpr double kLinkIsBusy = 0.4;     // of its bandwidth
+constexpr double kShortKernel = 30e-6;  // seconds; a launch costs the CPU about 5 µs to 10 µs
+constexpr double kManyLaunches = 5000;  // a second
+constexpr double kManyCopies = 2000;    // a second
+
+std::string percent(double part) {
+  return fmt::format("{:.0f} %", part * 100);
+}
+std::string cores_words(double cores) {
+  return fmt::format("{:.1f}", cores);
+}
+
+class Search {
+ public:
+  explicit Search(const Evidence& evidence) : seen_(evidence) {}
+
+  Bottlenecks run() {
+    if (seen_.wall_seconds < kShortestJudged)
+      return {{}, text("the job ran for less than {} s", kShortestJudged)};
+    if (seen_.main.seconds <= 0) return {{}, text("its processes were not seen in time")};
+    if (look_at_ranks()) return result_;
+    look_at_quota();
+    look_at_shared_cores();
+    if (seen_.device_unused)
+      add("device_unused", text("the GPU was never used"), text("the CPU alone: {}", "--cpu"));
+    const bool on_device = !seen_.devices.empty() && !seen_.device_unused;
+    if (on_device)
+      for (const DeviceEvidence& one : seen_.devices) look_at_device(one);
+    else
+      look_at_cpu();
+    if (result_.found.empty() && result_.unknown.empty()) unknown(text("nothing stood out"));
+    return result_;
+  }
+
+ private:
+  void add(const char* kind, std::string sentence, std::string change) {
+    const auto is_same = [&](const Bottleneck& one) { return one.kind == kind; };
+    // Several devices of a job usually show the same.
+    if (std::any_of(result_.found.begin(), result_.found.end(), is_same)) return;
+    result_.found.push_back({kind, std::move(sentence), std::move(change)});
+  }
+  void unknown(const std::string& why) {
+    if (result_.unknown.find(why) != std::string::npos) return;
+    result_.unknown += (result_.unknown.empty() ? "" : "; ") + why;
+  }
+  [[nodiscard]] double main_runs() const { return seen_.main.part(seen_.main.runs); }
+
+  /// A rank that runs while most others sleep.
+  bool look_at_ranks() {
+    if (seen_.ranks.size() < 2) return false;
+    auto ranks = seen_.ranks;
+    std::sort(ranks.begin(), ranks.end(),
+              [](const RankActivity& a, const RankActivity& b) { return a.runs > b.runs; });
+    const double others = ranks[1 + (ranks.size() - 2) / 2].runs;  // their median
+    if (ranks.front().runs < 2 * kWaits || others > ranks.front().runs / 2) return false;
+    add("other_ranks",
+        text("rank {} ran {} of the time, and most others {}: they waited for it",
+             ranks.front().rank, percent(ranks.front().runs), percent(others)),
+        text("give rank {} less work; {} shows its line", ranks.front().rank, "berth stacks"));
+    return true;
+  }
+
+  void look_at_quota() {
+    const double part = seen_.quota_seconds / seen_.wall_seconds;
+    if (part < kWaits / 2) return;
+    add("cpu_quota",
+        text("the CPU quota of its control group stopped it for {} of the time", percent(part)),
+        text("a larger quota, or as many threads as it allows: {}", "--threads"));
+  }
+
+  /// Threads that could run had no core, although the job may use enough of them.
+  void look_at_shared_cores() {
+    if (!seen_.runnable || !seen_.cpu_seconds || seen_.quota_seconds > 0) return;
+    const double used = *seen_.cpu_seconds / seen_.wall_seconds;
+    const double wanted = std::min(*seen_.runnable, static_cast<double>(seen_.cores));
+    if (wanted < 0.5 || wanted - used < kWaits * wanted) return;
+    add("shared_cores",
+        text("it could have used {} cores, and got {}: other programs used them",
+             cores_words(wanted), cores_words(used)),
+        text("cores of its own: {}", "berth run --cpus N"));
+  }
+
+  /// The main process waits, and its workers run.
+  bool look_at_input() {
+    const MainActivity& main = seen_.main;
+    const double waits = main.part(main.waits_for_workers);
+    if (waits < kWaits) return false;
+    const double busy = main.busy_workers / main.waits_for_workers;
+    const int workers = std::max(1, static_cast<int>(std::lround(main.part(main.workers))));
+    const int all = workers * seen_.mains;
+    // If all are busy, the main process would run all the time with so many.
+    const int enough = static_cast<int>(std::ceil(workers / std::max(main_runs(), 0.05)));
+    const int most = std::max(1, seen_.cores / seen_.mains);
+    const int proposed = std::min(enough, most);
+    std::string change =
+        proposed > workers
+            ? text("{} workers, for example {}", proposed, fmt::format("num_workers={}", proposed))
+            : text(
+                  "less work for each item: prepare the data once and store it, or move the work "
+                  "to the GPU in batches");
+    if (busy < 0.5 * workers)
+      change = text("larger items for each worker: only {} of {} worked at a time",
+                    cores_words(busy), workers);
+    add("input",
+        text_n("its main process waited {1} of the time for {0} worker process, such as a data "
+               "loader's",
+               "its main process waited {1} of the time for {0} worker processes, such as a data "
+               "loader's",
+               all, all, percent(waits)),
+        std::move(change));
+    return true;
+  }
+
+  bool look_at_disk() {
+    const double part = seen_.main.part(seen_.main.on_disk);
+    if (part < kWaits) return false;
+    if (!seen_.disk_bytes || *seen_.disk_bytes <= 0) {
+      unknown(text("it waited in the kernel for {} of the time, for something that is not a disk",
+                   percent(part)));
+      return false;
+    }
+    add("disk",
+        text("it waited {} of the time for a disk, and moved {}", percent(part),
+             show_bytes(static_cast<std::uint64_t>(*seen_.disk_bytes))),
+        text("a copy of the data on a local disk or in memory, in fewer and larger files"));
+    return true;
+  }
+
+  void look_at_waiting() {
+    if (main_runs() > kWaits) return unknown(text("nothing stood out"));
+    add("waiting",
+        text("it neither computed nor read for {} of the time: it slept, or waited for a network, "
+             "a lock or another program",
+             percent(1 - main_runs())),
+        text("{} shows the line while it runs", "berth stacks JOB"));
+  }
+
+  void look_at_cpu() {
+    if (look_at_disk() || look_at_input()) return;
+    const double runnable = seen_.runnable.value_or(main_runs() * seen_.mains);
+    if (!seen_.runnable) unknown(text("how many of its threads could run was not measured"));
+    if (runnable > 1.5 * seen_.cores + 0.5)
+      return add(
+          "too_many_threads",
+          text("{} of its threads wanted to run on {} cores", cores_words(runnable), seen_.cores),
+          text("as many threads as cores: {}", fmt::format("OMP_NUM_THREADS={}", seen_.cores)));
+    if (runnable >= kDeviceIsBusy * seen_.cores) {
+      add("cores",
+          text_n("it kept its {} core busy", "it kept its {} cores busy", seen_.cores, seen_.cores),
+          text("more cores, or a GPU: {} compares them", "berth compare"));
+      return unknown(text("whether computing or memory limits the cores is not measured"));
+    }
+    if (main_runs() >= kMostly)
+      return add("one_thread",
+                 text("one thread ran {} of the time; of {} cores it could use, it used {}",
+                      percent(main_runs()), seen_.cores, cores_words(runnable)),
+                 text("array operations instead of loops, or worker processes"));
+    look_at_waiting();
+  }
+
+  void look_at_device(const DeviceEvidence& device) {
+    if (look_at_slowing(device) || look_at_share(device)) return;
+    const auto& busy = device.busy;
+    if (busy && *busy >= kDeviceIsBusy) return look_at_busy_device(device, *busy);
+    if (look_at_transfers(device) || look_at_launches(device, busy)) return;
+    if (!busy) return unknown(text("how busy {} was is not known", device.words));
+    if (look_at_disk() || look_at_input()) return;
+    if (main_runs() < kMostly) return look_at_waiting();
+    add("host_code",
+        text("{} was busy {} of the time; the program ran on the CPU {} of the time", device.words,
+             percent(*busy), percent(main_runs())),
+        text("load data in worker processes, and larger batches: less Python for each kernel"));
+    if (!device.launches) unknown(text("kernels are counted only with {}", "--memory"));
+  }
+
+  bool look_at_slowing(const DeviceEvidence& device) {
+    const bool heat = device.strain.slowed_by_heat >= device.strain.slowed_by_power;
+    const double part = std::max(device.strain.slowed_by_heat, device.strain.slowed_by_power);
+    if (part < kWaits) return false;
+    add("throttled",
+        heat ? text("{} lowered its clocks because of heat for {} of the time", device.words,
+                    percent(part))
+             : text("{} lowered its clocks because of its power limit for {} of the time",
+                    device.words, percent(part)),
+        heat ? text("better cooling; {} shows the temperature", "berth top")
+             : text("a higher power limit, if the board allows it: {}", "nvidia-smi -pl WATTS"));
+    return true;
+  }
+
+  bool look_at_share(const DeviceEvidence& device) {
+    if (!device.share_permille || !device.own_seconds ||
+        *device.share_permille >= model::kWholePermille)
+      return false;
+    const double share = *device.share_permille / 1000.0;
+    const double used = *device.own_seconds / seen_.wall_seconds;
+    if (used < 0.85 * share) return false;
+    add("share",
+        text("it used {} of the time of {}, and its share is {}", percent(used), device.words,
+             percent(share)),
+        text("a larger share: {}", "--share"));
+    return true;
+  }
+
+  void look_at_busy_device(const DeviceEvidence& device, double busy) {
+    if (!device.strain.memory_busy) {
+      add("device", text("{} was busy {} of the time", device.words, percent(busy)),
+          text("half precision or TF32: {}", "berth compare --preset tf32"));
+      return unknown(text("whether computing or memory limits {} is not measured", device.words));
+    }
+    const std::string sentence = text("{} was busy {} of the time, its memory {}", device.words,
+                                      percent(busy), percent(*device.strain.memory_busy));
+    if (*device.strain.memory_busy >= kMemoryIsBusy)
+      return add(
+          "device_memory", sentence,
+          text("fewer passes over memory: fused kernels ({}), half precision", "torch.compile"));
+    add("device_compute", sentence,
+        text("half precision or TF32: {}", "berth compare --preset tf32"));
+  }
+
+  bool look_at_transfers(const DeviceEvidence& device) {
+    const std::string change =
+        text("pinned memory and {}, fewer and larger copies, results kept on the device",
+             "non_blocking=True");
+    if (device.strain.link_used && *device.strain.link_used >= kLinkIsBusy) {
+      add("transfers",
+          text("copies used {} of the bandwidth between {} and the host",
+               percent(*device.strain.link_used), device.words),
+          change);
+      return true;
+    }
+    if (!device.copies || !device.launches || *device.copies <= *device.launches) return false;
+    const double rate = static_cast<double>(*device.copies) / seen_.wall_seconds;
+    if (rate < kManyCopies) return false;
+    add("transfers",
+        text("{:.0f} copies a second to or from {}, and {:.0f} kernels", rate, device.words,
+             static_cast<double>(*device.launches) / seen_.wall_seconds),
+        change);
+    return true;
+  }
+
+  bool look_at_launches(const DeviceEvidence& device, const std::optional<double>& busy) {
+    if (!device.launches || main_runs() < 2 * kWaits) return false;
+    const double rate = static_cast<double>(*device.launches) / seen_.wall_seconds;
+    if (rate < kManyLaunches) return false;
+    if (busy && *busy / rate > kShortKernel) return false;
+    const std::string length =
+        busy ? text(" of {:.0f} µs on average", *busy / rate * 1e6) : std::string();
+    add("launches",
+        text("{:.0f} kernels a second{}: starting them took the CPU longer", rate, length),
+        text("{} or CUDA graphs, larger batches", "torch.compile"));
+    return true;
+  }
+
+  const Evidence& seen_;
+  Bottlenecks result_;
+};
+
+}  // namespace
+
+Bottlenecks find_bottlenecks(const Evidence& evidence) {
+  return Search(evidence).run();
+}
+
+}  // namespace berth::run

@@ -1,0 +1,54 @@
+// What limited a job, from what was measured. Pure. It names nothing for which there is no
+// evidence.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/run.hpp"
+#include "run/activity.hpp"
+#include "run/device_series.hpp"
+
+namespace berth::run {
+
+struct RankActivity {
+  int rank = 0;
+  double runs = 0;  // the part of its time in which its main thread ran
+};
+
+/// One device of the job. Parts are between 0 and 1.
+struct DeviceEvidence {
+  std::string words;           // "GPU 0 (NVIDIA H100)"
+  std::optional<double> busy;  // the part of the time with work, of all users
+  DeviceStrain strain;
+  std::optional<std::uint64_t> launches, copies;  // of the job; the guard counts them
+  std::optional<double> own_seconds;              // device time that the guard charged it
+  std::optional<int> share_permille;              // that the job was held to
+};
+
+struct Evidence {
+  double wall_seconds = 0;
+  std::optional<double> cpu_seconds;
+  int cores = 1;                   // that the job may use
+  MainActivity main;               // the sum over its main processes
+  int mains = 1;                   // how many these are
+  std::optional<double> runnable;  // threads that ran or waited for a core, on average
+  std::optional<double> disk_bytes;
+  double quota_seconds = 0;  // in which its control group's quota stopped it
+  std::vector<RankActivity> ranks;
+  bool device_unused = false;  // it had a device, and was seen never to use it
+  std::vector<DeviceEvidence> devices;
+};
+
+struct Bottlenecks {
+  std::vector<model::Bottleneck> found;  // the most important first
+  std::string unknown;                   // why some or all are not known; "" all known
+};
+
+[[nodiscard]] Bottlenecks find_bottlenecks(const Evidence& evidence);
+
+inline constexpr double kShortestJudged = 2;  // seconds
+
+}  // namespace berth::run

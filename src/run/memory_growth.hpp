@@ -1,0 +1,38 @@
+// Memory that keeps growing, from readings of the whole run. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/run.hpp"
+
+namespace berth::run {
+
+/// The smallest reading of each interval. The number of intervals is bounded: in a long run each is
+/// longer. The smallest reading is used because garbage collectors and caches give memory back.
+class MemorySeries {
+ public:
+  void add(double seconds, std::uint64_t bytes);
+
+  /// The smallest reading in each of `count` parts of the run. Empty if a quarter of them has no
+  /// reading.
+  [[nodiscard]] std::vector<double> floors(std::size_t count) const;
+  /// Seconds from 0 to the last reading.
+  [[nodiscard]] double length() const { return last_; }
+
+  static constexpr std::size_t kMost = 512;
+
+ private:
+  std::vector<std::optional<std::uint64_t>> least_;
+  double width_ = 0.25;  // seconds
+  double last_ = 0;
+};
+
+/// nullopt: the memory does not grow, or the run was shorter than kShortest. The second half of the
+/// run counts: memory must rise in each third of it, and as fast at its end as at its beginning.
+[[nodiscard]] std::optional<model::MemoryGrowth> growth_of(const MemorySeries& series);
+
+inline constexpr double kShortestGrowth = 120;  // seconds
+
+}  // namespace berth::run
