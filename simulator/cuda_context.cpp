@@ -296,6 +296,12 @@ CUDA(cuCtxSynchronize)() {
   wait_for_all(current_context()->device);
   return CUDA_SUCCESS;
 }
+CUDA(cuCtxSynchronize_v2)(CUcontext context) {
+  NEED_DRIVER();
+  if (!is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  wait_for_all(context->device);
+  return CUDA_SUCCESS;
+}
 
 CUDA(cuDevicePrimaryCtxRetain)(CUcontext* context, CUdevice device) {
   NEED_DRIVER();

@@ -6,24 +6,31 @@
 #include <sys/mman.h>
 
 #include "simulator/cuda_core.hpp"
+#include "vendor/cuda/formats.hpp"
 #include "wire/address_table.hpp"
 
 using namespace berth::simulator;
 
 namespace {
 
-constexpr std::uint64_t kGrain = 512, kPage = 2U << 20U, kSpace = std::uint64_t{4} << 40U;
+constexpr std::uint64_t kGrain = 512, kPage = 2U << 20U, kSpace = std::uint64_t{4} << 40U,
+                        kLowSpace = 256U << 20U, kLowEnd = std::uint64_t{1} << 32U;
 constexpr int kClasses = 48;
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 constinit berth::wire::AddressTable<Allocation> g_allocations;
 constinit berth::wire::AddressTable<std::uint64_t> g_ranges;  // reserved address → size
-constinit std::uint64_t g_begin = 0, g_next = 0;
 struct Free {
   std::uint64_t* address;
   std::size_t count, room;
 };
-constinit Free g_free[kClasses] = {};
+/// Addresses of one range. The functions from before CUDA 3.2 need addresses of 32 bits.
+struct Arena {
+  std::uint64_t space, begin, next;
+  Free free[kClasses];
+};
+constinit Arena g_arena = {kSpace, 0, 0, {}};
+constinit Arena g_low_arena = {kLowSpace, 0, 0, {}};
 
 struct Locked {
   Locked() { pthread_mutex_lock(&g_lock); }
@@ -42,28 +49,46 @@ int class_of(std::uint64_t bytes) {
   return n;
 }
 
+/// Reserves the arena's range: 0: there is none.
+std::uint64_t reserve(const Arena& arena) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  constexpr int kAccess = PROT_READ | PROT_WRITE;
+  if (&arena == &g_arena) {
+    void* where = mmap(nullptr, arena.space, kAccess, kFlags, -1, 0);
+    return where == MAP_FAILED ? 0 : reinterpret_cast<std::uintptr_t>(where);
+  }
+  for (std::uint64_t at = kLowSpace; at + kLowSpace < kLowEnd; at += kLowSpace / 4) {
+    void* where = mmap(reinterpret_cast<void*>(at), arena.space, kAccess, kFlags, -1, 0);
+    if (where == MAP_FAILED) continue;
+    const auto got = reinterpret_cast<std::uintptr_t>(where);
+    if (got + kLowSpace < kLowEnd) return got;
+    munmap(where, arena.space);
+  }
+  return 0;
+}
+
 /// 0: none left. Call it with the lock held.
-std::uint64_t take_address(std::uint64_t bytes) {
+std::uint64_t take_address(std::uint64_t bytes, Arena& arena = g_arena) {
   const int n = class_of(bytes);
   const std::uint64_t size = std::uint64_t{1} << static_cast<unsigned>(n);
   if (size < bytes) return 0;
-  if (Free& free_ones = g_free[n]; free_ones.count > 0) return free_ones.address[--free_ones.count];
-  if (g_begin == 0) {
-    void* where = mmap(nullptr, kSpace, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (where == MAP_FAILED) return 0;
-    g_begin = g_next = round_up(reinterpret_cast<std::uintptr_t>(where), kPage);
+  if (Free& free_ones = arena.free[n]; free_ones.count > 0)
+    return free_ones.address[--free_ones.count];
+  if (arena.begin == 0) {
+    const std::uint64_t where = reserve(arena);
+    if (where == 0) return 0;
+    arena.begin = arena.next = round_up(where, kPage);
   }
-  const std::uint64_t at = size < kPage ? g_next : round_up(g_next, kPage);
-  if (at + size > g_begin + kSpace - kPage) return 0;
-  g_next = at + size;
+  const std::uint64_t at = size < kPage ? arena.next : round_up(arena.next, kPage);
+  if (at + size > arena.begin + arena.space - kPage) return 0;
+  arena.next = at + size;
   return at;
 }
 
 void drop_address(std::uint64_t address, std::uint64_t bytes) {
   const int n = class_of(bytes);
   if (bytes >= 64 << 10) madvise(reinterpret_cast<void*>(address), bytes, MADV_DONTNEED);
-  Free& free_ones = g_free[n];
+  Free& free_ones = (address < kLowEnd ? g_low_arena : g_arena).free[n];
   if (free_ones.count == free_ones.room) {
     const std::size_t room = free_ones.room == 0 ? 64 : free_ones.room * 2;
     auto* more =
@@ -83,17 +108,40 @@ Place here() {
   return {current_context()->device, current_context()};
 }
 
-CUresult allocate(CUdeviceptr* out, std::uint64_t bytes, Kind kind, Place place) {
+CUresult allocate(CUdeviceptr* out, std::uint64_t bytes, Kind kind, Place place,
+                  Arena& arena = g_arena) {
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = charge(place.device, bytes); result != CUDA_SUCCESS) return result;
   const Locked lock;
-  const std::uint64_t address = take_address(bytes);
+  const std::uint64_t address = take_address(bytes, arena);
   if (address == 0 || !g_allocations.put(address, {bytes, place.device, kind, place.context, 1})) {
     give_back(place.device, bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   *out = address;
   return CUDA_SUCCESS;
+}
+
+/// A sparse array has an address, but no memory.
+CUresult allocate_nothing(CUdeviceptr* out, Kind kind, Place place) {
+  const Locked lock;
+  const std::uint64_t address = take_address(kGrain);
+  if (address == 0 || !g_allocations.put(address, {0, place.device, kind, place.context, 1}))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+/// The same for the functions from before CUDA 3.2.
+CUresult allocate_low(CUdeviceptr_v1* out, std::uint64_t bytes) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUdeviceptr address = 0;
+  const CUresult result = allocate(&address, bytes, Kind::kLinear, here(), g_low_arena);
+  if (result == CUDA_SUCCESS) *out = static_cast<CUdeviceptr_v1>(address);
+  return result;
+}
+unsigned shortened(std::size_t bytes) {
+  return bytes > ~0U ? ~0U : static_cast<unsigned>(bytes);
 }
 
 constexpr bool is_one_of(Kind kind, Kind a, Kind b) {
@@ -116,27 +164,13 @@ CUgraph captured_by(CUstream stream) {
   return is_stream(stream) ? stream->capturing : nullptr;
 }
 
-std::uint64_t bytes_of(unsigned format, unsigned channels) {
-  switch (format) {
-    case 0x02:
-    case 0x09:
-    case 0x10:
-      return 2U * channels;
-    case 0x03:
-    case 0x0a:
-    case 0x20:
-      return 4U * channels;
-    default:
-      return channels;
-  }
-}
 constexpr std::uint64_t at_least_one(std::uint64_t n) {
   return n == 0 ? 1 : n;
 }
 std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR& d) {
   std::uint64_t rows = 0, bytes = 0;
   if (__builtin_mul_overflow(at_least_one(d.Height), at_least_one(d.Depth), &rows) ||
-      __builtin_mul_overflow(rows, d.Width * bytes_of(d.Format, d.NumChannels), &bytes))
+      __builtin_mul_overflow(rows, d.Width * bytes_of_format(d.Format, d.NumChannels), &bytes))
     return ~std::uint64_t{0};
   return round_up(bytes, kGrain);
 }
@@ -145,7 +179,8 @@ CUresult create_array(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& d, unsigned l
   if (out == nullptr || d.Width == 0 || d.NumChannels == 0) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t bytes = 0;
   CUDA_ARRAY3D_DESCRIPTOR level = d;
-  for (unsigned i = 0; i < levels; ++i) {
+  const bool is_empty = (d.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0;
+  for (unsigned i = 0; i < levels && !is_empty; ++i) {
     const std::uint64_t part = array_bytes(level);
     if (part > ~std::uint64_t{0} - bytes) return CUDA_ERROR_OUT_OF_MEMORY;
     bytes += part;
@@ -154,7 +189,8 @@ CUresult create_array(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& d, unsigned l
     level.Depth /= 2;
   }
   CUdeviceptr address = 0;
-  const CUresult result = allocate(&address, bytes, kind, here());
+  const CUresult result =
+      is_empty ? allocate_nothing(&address, kind, here()) : allocate(&address, bytes, kind, here());
   if (result == CUDA_SUCCESS) *out = reinterpret_cast<CUarray>(address);
   return result;
 }
@@ -239,6 +275,20 @@ CUDA(cuMemAllocPitch_v2)
   if (__builtin_mul_overflow(*pitch, height, &bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   return allocate(out, bytes, Kind::kLinear, here());
 }
+CUDA(cuMemAlloc)(CUdeviceptr_v1* out, unsigned bytes) {
+  NEED_CONTEXT();
+  return allocate_low(out, round_up(bytes, kGrain));
+}
+CUDA(cuMemAllocPitch)
+(CUdeviceptr_v1* out, unsigned* pitch, unsigned width, unsigned height, unsigned element) {
+  NEED_CONTEXT();
+  NEED(pitch != nullptr && width > 0 && height > 0);
+  NEED(element == 4 || element == 8 || element == 16);
+  const std::uint64_t row = round_up(width, kGrain);
+  const CUresult result = allocate_low(out, row * height);
+  if (result == CUDA_SUCCESS) *pitch = static_cast<unsigned>(row);
+  return result;
+}
 CUDA(cuMemAllocManaged)(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
   NEED_CONTEXT();
   NEED(flags == 1 || flags == 2);
@@ -250,6 +300,9 @@ CUDA(cuMemFree_v2)(CUdeviceptr address) {
   wait_for_all(current_context()->device);
   if (free_graph_memory(address)) return CUDA_SUCCESS;
   return release(address, Kind::kLinear, Kind::kManaged);
+}
+CUDA(cuMemFree)(CUdeviceptr_v1 address) {
+  return cuMemFree_v2(address);
 }
 CUDA(cuMemGetInfo_v2)(std::size_t* free_bytes, std::size_t* total) {
   NEED_CONTEXT();
@@ -267,6 +320,23 @@ CUDA(cuDeviceTotalMem_v2)(std::size_t* bytes, CUdevice device) {
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   *bytes = describe(device).memory_total;
   return CUDA_SUCCESS;
+}
+
+CUDA(cuMemGetInfo)(unsigned* free_bytes, unsigned* total) {
+  NEED(free_bytes != nullptr && total != nullptr);
+  std::size_t left = 0, all = 0;
+  const CUresult result = cuMemGetInfo_v2(&left, &all);
+  if (result != CUDA_SUCCESS) return result;
+  *free_bytes = shortened(left);
+  *total = shortened(all);
+  return CUDA_SUCCESS;
+}
+CUDA(cuDeviceTotalMem)(unsigned* bytes, CUdevice device) {
+  NEED(bytes != nullptr);
+  std::size_t all = 0;
+  const CUresult result = cuDeviceTotalMem_v2(&all, device);
+  if (result == CUDA_SUCCESS) *bytes = shortened(all);
+  return result;
 }
 
 CUDA(cuMemAllocAsync)(CUdeviceptr* out, std::size_t bytes, CUstream stream) {
@@ -300,6 +370,13 @@ CUDA(cuDeviceGetDefaultMemPool)(CUmemoryPool* pool, CUdevice device) {
   return CUDA_SUCCESS;
 }
 CUDA_ALIAS(cuDeviceGetMemPool, cuDeviceGetDefaultMemPool);
+CUDA(cuMemGetDefaultMemPool)(CUmemoryPool* pool, CUmemLocation* location, int type) {
+  NEED_DRIVER();
+  NEED(pool != nullptr && location != nullptr && type == 1);
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  return cuDeviceGetDefaultMemPool(pool, location->id);
+}
+CUDA_ALIAS(cuMemGetMemPool, cuMemGetDefaultMemPool);
 CUDA(cuMemPoolCreate)(CUmemoryPool* pool, const CUmemPoolProps* props) {
   NEED_DRIVER();
   NEED(pool != nullptr && props != nullptr);
@@ -399,6 +476,13 @@ CUDA(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle* handle, void* ad
   return CUDA_SUCCESS;
 }
 
+CUDA(cuMemMapArrayAsync)(void* list, unsigned count, CUstream) {
+  NEED_CONTEXT();
+  NEED(list != nullptr && count > 0);
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuMemMapArrayAsync_ptsz, cuMemMapArrayAsync);
+
 CUDA(cuArrayCreate_v2)(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
   NEED_CONTEXT();
   NEED(d != nullptr);
@@ -408,6 +492,17 @@ CUDA(cuArray3DCreate_v2)(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
   NEED_CONTEXT();
   NEED(d != nullptr);
   return create_array(out, *d, 1, Kind::kArray);
+}
+CUDA(cuArrayCreate)(CUarray* out, const CUDA_ARRAY_DESCRIPTOR_v1* d) {
+  NEED_CONTEXT();
+  NEED(d != nullptr);
+  return create_array(out, {d->Width, d->Height, 0, d->Format, d->NumChannels, 0}, 1, Kind::kArray);
+}
+CUDA(cuArray3DCreate)(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR_v1* d) {
+  NEED_CONTEXT();
+  NEED(d != nullptr);
+  return create_array(out, {d->Width, d->Height, d->Depth, d->Format, d->NumChannels, d->Flags}, 1,
+                      Kind::kArray);
 }
 CUDA(cuArrayDestroy)(CUarray array) {
   NEED_CONTEXT();

@@ -1,4 +1,4 @@
-// Work of the simulated CUDA driver: streams, events, modules, kernels and copies. A kernel whose
+// Work of the simulated CUDA driver: streams, events, modules and kernels. A kernel whose
 // name ends with a duration ("step_2ms", "k_500us") keeps its device busy that long, others 10 µs.
 // The work of a process on one device runs in order.
 #include <pthread.h>
@@ -27,7 +27,6 @@ struct CUevent_st {
 namespace {
 
 constexpr std::uint64_t kOtherKernels = 10'000, kMicrosecond = 1000, kMillisecond = 1'000'000;
-constexpr std::uint64_t kCopyBytesPerSecond = 16'000'000'000, kCopyStart = 2000;
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 /// The event of each mark cell: when a cell is reused, its old event keeps the time.
@@ -90,29 +89,10 @@ std::uint64_t duration_in(const char* name) {
   return strcmp(end, "ms") == 0 ? number * kMillisecond : kOtherKernels;
 }
 
-std::uint64_t copy_time(std::uint64_t bytes) {
-  return kCopyStart + bytes / (kCopyBytesPerSecond / 1'000'000'000);
-}
-
 CUresult launch(CUfunction function, CUstream stream) {
   NEED_CONTEXT();
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return send(stream, function->nanoseconds);
-}
-
-CUresult copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, bool wait) {
-  NEED_CONTEXT();
-  if (bytes == 0) return CUDA_SUCCESS;
-  NEED(to != 0 && from != 0);
-  const CUdevice device = current_context()->device;
-  if (wait) wait_for_all(device);
-  memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
-  const CUresult result = submit(device, copy_time(bytes));
-  if (wait) wait_for_all(device);
-  return result;
-}
-CUdeviceptr address_of(const void* host) {
-  return reinterpret_cast<std::uintptr_t>(host);
 }
 
 }  // namespace
@@ -311,6 +291,17 @@ CUDA(cuLaunchKernel)
   return launch(function, stream);
 }
 CUDA_ALIAS(cuLaunchKernel_ptsz, cuLaunchKernel);
+CUDA(cuLaunch)(CUfunction function) {
+  return launch(function, nullptr);
+}
+CUDA(cuLaunchGrid)(CUfunction function, int x, int y) {
+  NEED(x > 0 && y > 0);
+  return launch(function, nullptr);
+}
+CUDA(cuLaunchGridAsync)(CUfunction function, int x, int y, CUstream stream) {
+  NEED(x > 0 && y > 0);
+  return launch(function, stream);
+}
 CUDA(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction function, void**, void**) {
   NEED(config != nullptr);
   return launch(function, config->hStream);
@@ -330,47 +321,3 @@ CUDA(cuLaunchHostFunc)(CUstream, void (*function)(void*), void* data) {
   return CUDA_SUCCESS;
 }
 CUDA_ALIAS(cuLaunchHostFunc_ptsz, cuLaunchHostFunc);
-
-CUDA(cuMemcpyHtoD_v2)(CUdeviceptr to, const void* from, std::size_t bytes) {
-  return copy(to, address_of(from), bytes, true);
-}
-CUDA_ALIAS(cuMemcpyHtoD_v2_ptds, cuMemcpyHtoD_v2);
-CUDA(cuMemcpyDtoH_v2)(void* to, CUdeviceptr from, std::size_t bytes) {
-  return copy(address_of(to), from, bytes, true);
-}
-CUDA_ALIAS(cuMemcpyDtoH_v2_ptds, cuMemcpyDtoH_v2);
-CUDA(cuMemcpyDtoD_v2)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
-  return copy(to, from, bytes, true);
-}
-CUDA_ALIAS(cuMemcpyDtoD_v2_ptds, cuMemcpyDtoD_v2);
-CUDA(cuMemcpy)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
-  return copy(to, from, bytes, true);
-}
-CUDA_ALIAS(cuMemcpy_ptds, cuMemcpy);
-CUDA(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
-  return copy(to, address_of(from), bytes, false);
-}
-CUDA_ALIAS(cuMemcpyHtoDAsync_v2_ptsz, cuMemcpyHtoDAsync_v2);
-CUDA(cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
-  return copy(address_of(to), from, bytes, false);
-}
-CUDA_ALIAS(cuMemcpyDtoHAsync_v2_ptsz, cuMemcpyDtoHAsync_v2);
-CUDA(cuMemcpyDtoDAsync_v2)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
-  return copy(to, from, bytes, false);
-}
-CUDA_ALIAS(cuMemcpyDtoDAsync_v2_ptsz, cuMemcpyDtoDAsync_v2);
-CUDA(cuMemcpyAsync)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
-  return copy(to, from, bytes, false);
-}
-CUDA_ALIAS(cuMemcpyAsync_ptsz, cuMemcpyAsync);
-CUDA(cuMemsetD8_v2)(CUdeviceptr to, unsigned char value, std::size_t bytes) {
-  NEED_CONTEXT();
-  NEED(to != 0);
-  memset(reinterpret_cast<void*>(to), value, bytes);
-  return submit(current_context()->device, copy_time(bytes / 16));
-}
-CUDA_ALIAS(cuMemsetD8_v2_ptds, cuMemsetD8_v2);
-CUDA(cuMemsetD8Async)(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
-  return cuMemsetD8_v2(to, value, bytes);
-}
-CUDA_ALIAS(cuMemsetD8Async_ptsz, cuMemsetD8Async);

@@ -276,7 +276,7 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
   NEED_REAL(cuGraphLaunch);
   const int at = begin_work(stream);
   const CUresult result = launch(graph, stream, [&] { return real::cuGraphLaunch(graph, stream); });
-  end_work(at, result == CUDA_SUCCESS, false);
+  if (result == CUDA_SUCCESS) end_work(at, Work::kLaunch, 0);
   return result;
 }
 CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
@@ -284,7 +284,7 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
   const int at = begin_work(per_thread(stream));
   const CUresult result =
       launch(graph, per_thread(stream), [&] { return real::cuGraphLaunch_ptsz(graph, stream); });
-  end_work(at, result == CUDA_SUCCESS, false);
+  if (result == CUDA_SUCCESS) end_work(at, Work::kLaunch, 0);
   return result;
 }
 CUresult cuDeviceGraphMemTrim(CUdevice device) {

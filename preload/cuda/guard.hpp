@@ -55,10 +55,13 @@ struct Here {
 
 [[nodiscard]] CUcontext current_context();
 
-/// Called before and after work is sent to the current context's device; `at`: the result of
-/// begin_work().
+/// What was sent: a kernel or graph, a copy to, from or on the device, a copy whose direction the
+/// call does not say, or a fill.
+enum class Work { kLaunch, kCopyIn, kCopyOut, kCopyOn, kCopyOther, kFill };
+/// Called before work is sent to the current context's device, and after it was sent; `at`: the
+/// result of begin_work().
 [[nodiscard]] int begin_work(CUstream stream);
-void end_work(int at, bool sent, bool is_copy);
+void end_work(int at, Work work, std::uint64_t bytes);
 /// Call it when a context was destroyed: its address may be reused.
 void forget_contexts();
 /// In a child after fork(): turns, memory and graphs belong to the parent.

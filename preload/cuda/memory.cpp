@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "preload/cuda/hooks.hpp"
+#include "vendor/cuda/formats.hpp"
 #include "wire/address_table.hpp"
 
 namespace berth::guard {
@@ -182,11 +183,49 @@ CUresult allocate_from_pool(Real real_function, CUdeviceptr* out, std::size_t by
   return charge.end(real_function(out, bytes, pool, stream), out);
 }
 
+/// Only the driver knows the pitch: charge the minimum first, and the rest after its answer.
+template <typename Real, typename Free, typename Address, typename Number>
+CUresult allocate_pitch(Real real_function, Free real_free, Address* out, Number* pitch,
+                        Number width, Number height, unsigned element) {
+  const Here at = here();
+  std::uint64_t least = 0;
+  if (__builtin_mul_overflow(std::uint64_t{width}, std::uint64_t{height}, &least))
+    least = ~std::uint64_t{0};
+  Charge charge(at.device, at.context, least);
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = real_function(out, pitch, width, height, element);
+  if (result == CUDA_SUCCESS && !charge.correct(std::uint64_t{*pitch} * height)) {
+    if (real_free != nullptr) real_free(*out);
+    *out = 0;
+    charge.end(CUDA_ERROR_UNKNOWN, out);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return charge.end(result, out);
+}
+
 template <typename Real>
 CUresult get_pool(Real real_function, CUmemoryPool* pool, CUdevice device) {
   const CUresult result = real_function(pool, device);
   const Locked lock;
   if (result == CUDA_SUCCESS && *pool != nullptr) g_pools.put(key_of(*pool), device);
+  return result;
+}
+
+template <typename Real>
+CUresult get_pool_at(Real real_function, CUmemoryPool* pool, CUmemLocation* location, int type) {
+  const CUresult result = real_function(pool, location, type);
+  const Locked lock;
+  if (result == CUDA_SUCCESS && *pool != nullptr)
+    g_pools.put(key_of(*pool),
+                location->type == CU_MEM_LOCATION_TYPE_DEVICE ? location->id : CUdevice{-1});
+  return result;
+}
+
+template <typename Real>
+CUresult map_array(Real real_function, void* list, unsigned count, CUstream stream) {
+  const CUresult result = real_function(list, count, stream);
+  if (result == CUDA_SUCCESS && region() != nullptr)
+    __atomic_store_n(&region()->usage->trouble, wire::kSparseMemory, __ATOMIC_RELAXED);
   return result;
 }
 
@@ -209,25 +248,12 @@ CUresult end_primary(Real real_function, CUdevice device, bool always) {
 constexpr std::uint64_t at_least_one(std::uint64_t n) {
   return n == 0 ? 1 : n;
 }
-std::uint64_t element_bytes(unsigned format, unsigned channels) {
-  switch (format) {
-    case 0x02:
-    case 0x09:
-    case 0x10:
-      return 2ULL * channels;
-    case 0x03:
-    case 0x0a:
-    case 0x20:
-      return 4ULL * channels;
-    default:
-      return channels;
-  }
-}
 std::uint64_t array_bytes(CUDA_ARRAY3D_DESCRIPTOR d, unsigned levels) {
   std::uint64_t sum = 0;
+  if ((d.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) return 0;
   for (unsigned i = 0; i < levels && i < 32; ++i) {
     std::uint64_t row = 0, plane = 0, all = 0;
-    if (__builtin_mul_overflow(d.Width, element_bytes(d.Format, d.NumChannels), &row) ||
+    if (__builtin_mul_overflow(d.Width, bytes_of_format(d.Format, d.NumChannels), &row) ||
         __builtin_mul_overflow(row, at_least_one(d.Height), &plane) ||
         __builtin_mul_overflow(plane, at_least_one(d.Depth), &all) ||
         __builtin_add_overflow(sum, round_up(all), &sum))
@@ -237,6 +263,30 @@ std::uint64_t array_bytes(CUDA_ARRAY3D_DESCRIPTOR d, unsigned levels) {
     d.Depth /= 2;
   }
   return sum;
+}
+
+/// Shows the quota as the device's memory.
+template <typename Real, typename Number>
+CUresult show_quota(Real real_function, Number* free_bytes, Number* total) {
+  const CUresult result = real_function(free_bytes, total);
+  if (result != CUDA_SUCCESS || free_bytes == nullptr || total == nullptr) return result;
+  const int place = place_of(here().device);
+  if (place < 0) return result;
+  // After a program has waited for another process, that process's memory must count as free.
+  if (wire::places_of(*region()->usage) > 1) wire::bury_the_dead(*region()->usage);
+  const std::uint64_t limit = memory_limit(place),
+                      used = wire::sum_of(*region()->usage, static_cast<std::uint32_t>(place)).used;
+  const std::uint64_t left = limit > used ? limit - used : 0;
+  if (*total > limit) *total = static_cast<Number>(limit);
+  if (*free_bytes > left) *free_bytes = static_cast<Number>(left);
+  return result;
+}
+template <typename Real, typename Number>
+CUresult show_total(Real real_function, Number* bytes, CUdevice device) {
+  const CUresult result = real_function(bytes, device);
+  const int place = result == CUDA_SUCCESS && bytes != nullptr ? place_of(device) : -1;
+  if (place >= 0 && *bytes > memory_limit(place)) *bytes = static_cast<Number>(memory_limit(place));
+  return result;
 }
 
 }  // namespace
@@ -287,23 +337,16 @@ CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, unsigned flags) 
   if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
   return charge.end(real::cuMemAllocManaged(out, bytes, flags), out);
 }
-/// Only the driver knows the pitch: charge the minimum first, and the rest after its answer.
 CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width,
                             std::size_t height, unsigned element) {
   NEED_REAL(cuMemAllocPitch_v2);
-  const Here at = here();
-  std::uint64_t least = 0;
-  if (__builtin_mul_overflow(width, height, &least)) least = ~std::uint64_t{0};
-  Charge charge(at.device, at.context, least);
-  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result = real::cuMemAllocPitch_v2(out, pitch, width, height, element);
-  if (result == CUDA_SUCCESS && !charge.correct(*pitch * height)) {
-    if (real::cuMemFree_v2 != nullptr) real::cuMemFree_v2(*out);
-    *out = 0;
-    charge.end(CUDA_ERROR_UNKNOWN, out);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  return charge.end(result, out);
+  return allocate_pitch(real::cuMemAllocPitch_v2, real::cuMemFree_v2, out, pitch, width, height,
+                        element);
+}
+CUresult cuMemAllocPitch(CUdeviceptr_v1* out, unsigned* pitch, unsigned width, unsigned height,
+                         unsigned element) {
+  NEED_REAL(cuMemAllocPitch);
+  return allocate_pitch(real::cuMemAllocPitch, real::cuMemFree, out, pitch, width, height, element);
 }
 CUresult cuMemFree_v2(CUdeviceptr address) {
   NEED_REAL(cuMemFree_v2);
@@ -344,6 +387,14 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
   NEED_REAL(cuDeviceGetMemPool);
   return get_pool(real::cuDeviceGetMemPool, pool, device);
+}
+CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* location, int type) {
+  NEED_REAL(cuMemGetDefaultMemPool);
+  return get_pool_at(real::cuMemGetDefaultMemPool, pool, location, type);
+}
+CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, int type) {
+  NEED_REAL(cuMemGetMemPool);
+  return get_pool_at(real::cuMemGetMemPool, pool, location, type);
 }
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* props) {
   NEED_REAL(cuMemPoolCreate);
@@ -406,6 +457,16 @@ CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   return result;
 }
 
+/// A sparse array keeps the memory that was mapped into it even after its handle was released.
+CUresult cuMemMapArrayAsync(void* list, unsigned count, CUstream stream) {
+  NEED_REAL(cuMemMapArrayAsync);
+  return map_array(real::cuMemMapArrayAsync, list, count, stream);
+}
+CUresult cuMemMapArrayAsync_ptsz(void* list, unsigned count, CUstream stream) {
+  NEED_REAL(cuMemMapArrayAsync_ptsz);
+  return map_array(real::cuMemMapArrayAsync_ptsz, list, count, stream);
+}
+
 CUresult cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
   NEED_REAL(cuArrayCreate_v2);
   const Here at = here();
@@ -414,6 +475,26 @@ CUresult cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
   Charge charge(at.device, at.context, bytes);
   if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
   return charge.end(real::cuArrayCreate_v2(out, d), out);
+}
+CUresult cuArrayCreate(CUarray* out, const CUDA_ARRAY_DESCRIPTOR_v1* d) {
+  NEED_REAL(cuArrayCreate);
+  const Here at = here();
+  const std::uint64_t bytes =
+      d == nullptr ? 0 : array_bytes({d->Width, d->Height, 0, d->Format, d->NumChannels, 0}, 1);
+  Charge charge(at.device, at.context, bytes);
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return charge.end(real::cuArrayCreate(out, d), out);
+}
+CUresult cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR_v1* d) {
+  NEED_REAL(cuArray3DCreate);
+  const Here at = here();
+  const std::uint64_t bytes =
+      d == nullptr
+          ? 0
+          : array_bytes({d->Width, d->Height, d->Depth, d->Format, d->NumChannels, d->Flags}, 1);
+  Charge charge(at.device, at.context, bytes);
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return charge.end(real::cuArray3DCreate(out, d), out);
 }
 CUresult cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
   NEED_REAL(cuArray3DCreate_v2);
@@ -439,28 +520,21 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
   return free_one(key_of(array), [&] { return real::cuMipmappedArrayDestroy(array); });
 }
 
-/// Shows the quota as the device's memory.
 CUresult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total) {
   NEED_REAL(cuMemGetInfo_v2);
-  const CUresult result = real::cuMemGetInfo_v2(free_bytes, total);
-  if (result != CUDA_SUCCESS || free_bytes == nullptr || total == nullptr) return result;
-  const int place = place_of(here().device);
-  if (place < 0) return result;
-  // After a program has waited for another process, that process's memory must count as free.
-  if (wire::places_of(*region()->usage) > 1) wire::bury_the_dead(*region()->usage);
-  const std::uint64_t limit = memory_limit(place),
-                      used = wire::sum_of(*region()->usage, static_cast<std::uint32_t>(place)).used;
-  const std::uint64_t left = limit > used ? limit - used : 0;
-  if (*total > limit) *total = limit;
-  if (*free_bytes > left) *free_bytes = left;
-  return result;
+  return show_quota(real::cuMemGetInfo_v2, free_bytes, total);
+}
+CUresult cuMemGetInfo(unsigned* free_bytes, unsigned* total) {
+  NEED_REAL(cuMemGetInfo);
+  return show_quota(real::cuMemGetInfo, free_bytes, total);
 }
 CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice device) {
   NEED_REAL(cuDeviceTotalMem_v2);
-  const CUresult result = real::cuDeviceTotalMem_v2(bytes, device);
-  const int place = result == CUDA_SUCCESS && bytes != nullptr ? place_of(device) : -1;
-  if (place >= 0 && *bytes > memory_limit(place)) *bytes = memory_limit(place);
-  return result;
+  return show_total(real::cuDeviceTotalMem_v2, bytes, device);
+}
+CUresult cuDeviceTotalMem(unsigned* bytes, CUdevice device) {
+  NEED_REAL(cuDeviceTotalMem);
+  return show_total(real::cuDeviceTotalMem, bytes, device);
 }
 
 CUresult cuCtxDestroy_v2(CUcontext context) {

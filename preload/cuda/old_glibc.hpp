@@ -11,4 +11,5 @@
 #ifdef BERTH_OLD_GLIBC
 __asm__(".symver dlopen, dlopen@" BERTH_OLD_GLIBC);
 __asm__(".symver dlvsym, dlvsym@" BERTH_OLD_GLIBC);
+__asm__(".symver dladdr, dladdr@" BERTH_OLD_GLIBC);
 #endif

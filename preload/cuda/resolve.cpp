@@ -8,6 +8,7 @@
 
 #include "preload/cuda/hooks.hpp"
 #include "preload/cuda/old_glibc.hpp"
+#include "vendor/cuda/memory_names.hpp"
 
 namespace berth::guard {
 
@@ -61,6 +62,36 @@ int load() {
   return 1;
 }
 
+bool is_of_driver(void* function) {
+  static const void* base = nullptr;
+  Dl_info own = {}, its = {};
+  if (base == nullptr && real::cuInit != nullptr &&
+      dladdr(reinterpret_cast<void*>(real::cuInit), &own) != 0)
+    base = own.dli_fbase;
+  return base != nullptr && dladdr(function, &its) != 0 && its.dli_fbase == base;
+}
+
+/// The program found a function of a newer driver: the report must say that its memory may not be
+/// counted.
+void note_name(const char* name, void* function) {
+  using namespace berth::vendor::cuda;
+  if (function == nullptr || !may_take_memory(name) || memory_name(name) != MemoryName::kUnknown ||
+      region() == nullptr || !is_of_driver(function))
+    return;
+  wire::Usage& usage = *region()->usage;
+  std::uint32_t none = 0;
+  if (!__atomic_compare_exchange_n(&usage.names, &none, 1, false, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_RELAXED))
+    return;
+  strncpy(usage.unknown_name, name, sizeof(usage.unknown_name) - 1);
+  __atomic_store_n(&usage.trouble, wire::kUnknownMemory, __ATOMIC_RELEASE);
+}
+
+/// "cuMemAlloc", but not "cublasCreate" or "cudaMalloc".
+bool is_driver_name(const char* name) {
+  return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
+}
+
 }  // namespace
 
 const Hook* hooks(std::size_t& count) {
@@ -111,21 +142,35 @@ using namespace berth::guard;
 GUARD_EXPORT void* dlsym(void* handle, const char* name) {
   const Dlsym find = real_dlsym();
   if (find == nullptr) return nullptr;
-  if (name[0] != 'c' || name[1] != 'u' || handle == RTLD_NEXT || hook_named(name) == nullptr)
-    return find(handle, name);
-  return instead_of(find(handle, name));
+  if (!is_driver_name(name) || handle == RTLD_NEXT) return find(handle, name);
+  const bool is_wrapped = hook_named(name) != nullptr;
+  if (!is_wrapped && !berth::vendor::cuda::may_take_memory(name)) return find(handle, name);
+  void* function = find(handle, name);
+  if (is_wrapped) return instead_of(function);
+  note_name(name, function);
+  return function;
 }
+
+namespace {
+
+void replace(const char* name, void*& function) {
+  void* const wrapper = instead_of(function);
+  if (wrapper == function) note_name(name, function);
+  function = wrapper;
+}
+
+}  // namespace
 
 CUresult cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
                              CUdriverProcAddressQueryResult* status) {
   NEED_REAL(cuGetProcAddress_v2);
   const CUresult result = real::cuGetProcAddress_v2(name, function, version, flags, status);
-  if (result == CUDA_SUCCESS && function != nullptr) *function = instead_of(*function);
+  if (result == CUDA_SUCCESS && function != nullptr) replace(name, *function);
   return result;
 }
 CUresult cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
   NEED_REAL(cuGetProcAddress);
   const CUresult result = real::cuGetProcAddress(name, function, version, flags);
-  if (result == CUDA_SUCCESS && function != nullptr) *function = instead_of(*function);
+  if (result == CUDA_SUCCESS && function != nullptr) replace(name, *function);
   return result;
 }

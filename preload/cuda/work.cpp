@@ -422,10 +422,32 @@ int begin_work(CUstream stream) {
   return at;
 }
 
-void end_work(int at, bool sent, bool is_copy) {
-  if (at < 0 || !sent) return;
+void end_work(int at, Work work, std::uint64_t bytes) {
+  if (at < 0) return;
   wire::Counters& own = region()->process->device[at];
-  __atomic_fetch_add(is_copy ? &own.copies : &own.launches, 1, __ATOMIC_RELAXED);
+  const auto count = [](std::uint64_t& word, std::uint64_t by) {
+    __atomic_fetch_add(&word, by, __ATOMIC_RELAXED);
+  };
+  switch (work) {
+    case Work::kLaunch:
+      return count(own.launches, 1);
+    case Work::kFill:
+      count(own.fills, 1);
+      return count(own.filled, bytes);
+    case Work::kCopyIn:
+      count(own.copied_in, bytes);
+      break;
+    case Work::kCopyOut:
+      count(own.copied_out, bytes);
+      break;
+    case Work::kCopyOn:
+      count(own.copied_on, bytes);
+      break;
+    case Work::kCopyOther:
+      count(own.copied_other, bytes);
+      break;
+  }
+  count(own.copies, 1);
 }
 
 void forget_contexts() {

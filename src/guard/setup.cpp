@@ -315,6 +315,12 @@ model::Guarded Setup::outcome() const {
       device.refusals += counted.refusals;
       device.launches += counted.launches;
       device.copies += counted.copies;
+      device.fills += counted.fills;
+      device.copied_to_bytes += counted.copied_in;
+      device.copied_from_bytes += counted.copied_out;
+      device.copied_on_bytes += counted.copied_on;
+      device.copied_other_bytes += counted.copied_other;
+      device.filled_bytes += counted.filled;
       device.device_nanoseconds += counted.busy;
     }
   }
@@ -323,6 +329,13 @@ model::Guarded Setup::outcome() const {
                             std::uint32_t{wire::kMaxProcesses});
   if (usage.trouble == wire::kGraphMemory)
     out.not_counted = text("memory that its CUDA graphs allocate");
+  if (usage.trouble == wire::kSparseMemory)
+    out.not_counted = text("memory that sparse arrays keep after its handle is released");
+  if (usage.trouble == wire::kUnknownMemory)
+    out.not_counted =
+        text("what {} may have allocated: this Berth does not know it, so the quota may not hold",
+             printable(std::string(usage.unknown_name,
+                                   ::strnlen(usage.unknown_name, sizeof usage.unknown_name))));
   return out;
 }
 

@@ -14,7 +14,10 @@ struct GuardedDevice {
   std::optional<std::uint64_t> memory_limit_bytes;
   std::optional<int> share_permille;
   std::uint64_t memory_peak_bytes = 0, allocations = 0, frees = 0, refusals = 0, launches = 0,
-                copies = 0;
+                copies = 0, fills = 0;
+  // Bytes of the copies by direction (`other`: the call does not say which), and of the fills.
+  std::uint64_t copied_to_bytes = 0, copied_from_bytes = 0, copied_on_bytes = 0,
+                copied_other_bytes = 0, filled_bytes = 0;
   std::uint64_t device_nanoseconds =
       0;  // time on the device; 0 if no share was given, because it is not measured then
 };

@@ -80,6 +80,12 @@ Json isolation_json(const std::optional<model::Guarded>& guarded) {
                        {"refusals", one.refusals},
                        {"launches", one.launches},
                        {"copies", one.copies},
+                       {"copied_to_bytes", one.copied_to_bytes},
+                       {"copied_from_bytes", one.copied_from_bytes},
+                       {"copied_on_bytes", one.copied_on_bytes},
+                       {"copied_other_bytes", one.copied_other_bytes},
+                       {"fills", one.fills},
+                       {"filled_bytes", one.filled_bytes},
                        {"device_seconds",
                         one.share_permille ? Json(static_cast<double>(one.device_nanoseconds) / 1e9)
                                            : Json(nullptr)}});

@@ -13,7 +13,7 @@ namespace berth::wire::guard {
 
 inline constexpr std::uint64_t kLimitsMagic = 0x54494d494c545242;  // "BRTLIMIT"
 inline constexpr std::uint64_t kUsageMagic = 0x4547415355545242;   // "BRTUSAGE"
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::uint32_t kMaxDevices = 16, kMaxProcesses = 512;
 inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
@@ -42,7 +42,11 @@ struct Counters {
   std::uint64_t allocations, frees, refusals;
   std::uint64_t launches, copies;
   std::uint64_t busy;  // nanoseconds of device time
-  std::uint64_t unused[7];
+  // Bytes of `copies`: to the device, from it, on it or between devices, and where the call does
+  // not say which.
+  std::uint64_t copied_in, copied_out, copied_on, copied_other;
+  std::uint64_t fills, filled;  // filled: bytes
+  std::uint64_t unused;
 };
 static_assert(sizeof(Counters) == 128);
 
@@ -56,7 +60,13 @@ struct Process {
 };
 static_assert(offsetof(Process, device) == 64 && sizeof(Process) == 64 + 128 * kMaxDevices);
 
-enum Trouble : std::uint32_t { kNoTrouble = 0, kNoPlace = 1, kGraphMemory = 2 };
+enum Trouble : std::uint32_t {
+  kNoTrouble = 0,
+  kNoPlace = 1,
+  kGraphMemory = 2,
+  kSparseMemory = 3,   // a sparse array may keep memory whose handle was released
+  kUnknownMemory = 4,  // the program found a function that may take memory: `unknown_name`
+};
 
 struct Usage {
   std::uint64_t magic;
@@ -67,9 +77,11 @@ struct Usage {
   std::uint32_t started;            // processes with the guard that initialised CUDA
   std::uint32_t trouble;            // Trouble: why the guard could not enforce something
   std::uint32_t unused[8];
+  std::uint32_t names;    // 1: unknown_name is being written or was written
+  char unknown_name[60];  // not necessarily terminated
   Process process[kMaxProcesses];
 };
-static_assert(offsetof(Usage, peak) == 24 && offsetof(Usage, process) == 192);
+static_assert(offsetof(Usage, peak) == 24 && offsetof(Usage, process) == 256);
 
 /// Another process made the file, so check its bounds.
 inline bool valid(const Limits& limits) {

@@ -46,6 +46,43 @@ class Guard(unittest.TestCase):
         self.assertEqual((device["memory_limit_bytes"], device["memory_peak_bytes"]), (2 * GIB, 2 * GIB))
         self.assertEqual((device["allocations"], device["frees"], device["refusals"]), (2, 1, 2))
 
+    def test_each_function_gives_the_quota_and_not_a_byte_more(self):
+        size = 64 << 20
+        done = simulated(BERTH, "run", "--memory", "64MiB", "--", sys.executable, os.path.join(os.path.dirname(PROGRAM), "over.py"), str(size))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [line.split() for line in done.stdout.splitlines()]
+        self.assertEqual(len(lines), 15)
+        self.assertEqual([line for line in lines if line[1:] != ["0", "0", "2", str(size)]], [])
+
+    def test_copies_and_fills_are_counted_by_direction_and_size(self):
+        script = f"""
+import ctypes, sys
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+import program
+from program import allocate, begin, check, cuda
+class Box(ctypes.Structure):
+    _fields_ = [(f"{{side}}{{name}}", kind) for side in ("src", "dst") for name, kind in (
+        ("X", ctypes.c_size_t), ("Y", ctypes.c_size_t), ("Type", ctypes.c_uint), ("Host", ctypes.c_void_p), ("Device", ctypes.c_uint64),
+        ("Array", ctypes.c_void_p), ("Pitch", ctypes.c_size_t))] + [("width", ctypes.c_size_t), ("height", ctypes.c_size_t)]
+begin()
+n, host, a, b = ctypes.c_size_t, ctypes.create_string_buffer(b"x" * 5000), allocate(5000)[1], allocate(5000)[1]
+check(cuda.cuMemcpyHtoD_v2(a, host, n(1000)))
+check(cuda.cuMemcpyDtoDAsync_v2(b, a, n(300), None))
+check(cuda.cuMemcpyPeer(b, None, a, None, n(20)))
+check(cuda.cuMemcpy_ptds(b, a, n(7)))
+check(cuda.cuMemcpy2D_v2(ctypes.byref(Box(srcType=1, srcHost=ctypes.addressof(host), dstType=2, dstDevice=a.value, width=100, height=3))))
+check(cuda.cuMemcpyDtoH_v2(host, b, n(40)))
+check(cuda.cuMemsetD32_v2(a, 7, n(10)))
+check(cuda.cuMemsetD2D16Async(a, n(100), 7, n(4), n(3), None))
+print(cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(0), host, n(9)), host.raw[:1])
+"""
+        done = simulated(BERTH, "run", "--memory", "2GiB", "--report", os.path.join(self.folder, "report.json"), "--", sys.executable, "-c",
+                         script)
+        self.assertEqual(done.stdout, "1 b'x'\n", done.stderr)
+        device = self.report()["isolation"]["devices"][0]
+        self.assertEqual([device[key] for key in ("copies", "copied_to_bytes", "copied_from_bytes", "copied_on_bytes", "copied_other_bytes",
+                                                  "fills", "filled_bytes")], [6, 1300, 40, 320, 7, 2, 64])
+
     def test_processes_of_a_job_share_its_memory_and_a_killed_one_gives_back(self):
         script = f"""
 import os, signal, subprocess, sys

@@ -7,9 +7,10 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
-BERTH, DIRECT = (os.path.abspath(sys.argv.pop(1)) for _ in range(2)) if len(sys.argv) > 2 else ("", "")
+BERTH, DIRECT, TOMORROW = (os.path.abspath(sys.argv.pop(1)) for _ in range(3)) if len(sys.argv) > 3 else ("", "", "")
 HERE = os.path.abspath(__file__)
 RUNTIME_ASKS = os.path.join(os.path.dirname(HERE), "..", "data", "cuda", "cudart_queries.csv")
 VERSIONS = os.path.join(os.path.dirname(HERE), "..", "..", "src", "vendor", "cuda", "versions.inc")
@@ -64,6 +65,19 @@ class Paths(unittest.TestCase):
         self.assertEqual(plain.stdout, "0 0 0\n", plain.stderr)
         held = simulated(BERTH, "run", "--memory", "2GiB", "--", DIRECT, str(2 * GIB))
         self.assertEqual(held.stdout, "2 2 0\n", held.stderr)
+
+    def test_a_function_of_a_newer_driver_is_named_in_the_report_if_it_may_take_memory(self):
+        program = "import ctypes, sys; cuda = ctypes.CDLL('libcuda.so.1'); cuda.cuInit(0); print(getattr(cuda, sys.argv[1]) is not None)"
+        for name, not_counted in (("cuMemAllocTomorrow", "what cuMemAllocTomorrow may have allocated: this Berth does not know it, so the quota "
+                                                         "may not hold"), ("cuDeviceLookTomorrow", None)):
+            with tempfile.TemporaryDirectory() as folder:
+                report = os.path.join(folder, "report.json")
+                done = simulated(BERTH, "run", "--memory", "2GiB", "--report", report, "--", "env",
+                                 f"LD_LIBRARY_PATH={os.path.dirname(TOMORROW)}", sys.executable, "-c", program, name)
+                self.assertEqual(done.stdout, "True\n", done.stderr)
+                with open(report) as file:
+                    isolation = json.load(file)["isolation"]
+                self.assertEqual((isolation["programs"], isolation["not_counted"]), (1, not_counted))
 
     def answers(self, which):
         """Compares the answers without and with the guard: result, status, the function's full name (with version and variant, so its ABI),

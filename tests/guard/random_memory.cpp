@@ -24,6 +24,12 @@ CUresult cuCtxCreate_v2(CUcontext*, unsigned, CUdevice);
 CUresult cuCtxDestroy_v2(CUcontext);
 CUresult cuCtxSetCurrent(CUcontext);
 CUresult cuMemAlloc_v2(CUdeviceptr*, std::size_t);
+CUresult cuMemAlloc(CUdeviceptr_v1*, unsigned);
+CUresult cuMemAllocPitch(CUdeviceptr_v1*, unsigned*, unsigned, unsigned, unsigned);
+CUresult cuMemFree(CUdeviceptr_v1);
+CUresult cuArrayCreate(CUarray*, const CUDA_ARRAY_DESCRIPTOR_v1*);
+CUresult cuArray3DCreate(CUarray*, const CUDA_ARRAY3D_DESCRIPTOR_v1*);
+CUresult cuMemGetMemPool(CUmemoryPool*, CUmemLocation*, int);
 CUresult cuMemAllocPitch_v2(CUdeviceptr*, std::size_t*, std::size_t, std::size_t, unsigned);
 CUresult cuMemAllocManaged(CUdeviceptr*, std::size_t, unsigned);
 CUresult cuMemAllocAsync(CUdeviceptr*, std::size_t, CUstream);
@@ -82,7 +88,7 @@ const T* map(const char* variable, const char* name) {
   return static_cast<const T*>(where);
 }
 
-enum class What { kLinear, kAsync, kArray, kMipmap, kPhysical, kMapped, kTwoMapped };
+enum class What { kLinear, kLow, kAsync, kArray, kMipmap, kPhysical, kMapped, kTwoMapped };
 struct One {
   What what;
   std::uint64_t handle, address;
@@ -101,7 +107,11 @@ class Program {
         usage_(map<berth::wire::guard::Usage>("BERTH_GUARD", "usage")),
         limits_(map<berth::wire::guard::Limits>("BERTH_GUARD", "limits")) {
     cuInit(0);
-    cuDeviceGetDefaultMemPool(&pool_, 0);
+    CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    if (seed % 2 == 0)
+      cuDeviceGetDefaultMemPool(&pool_, 0);
+    else
+      cuMemGetMemPool(&pool_, &here, 1);
     fresh_context();
   }
   int run(int steps) {
@@ -179,6 +189,9 @@ class Program {
         // Both functions free memory from a stream.
         cuMemFree_v2(one.handle);
         return;
+      case What::kLow:
+        cuMemFree(static_cast<CUdeviceptr_v1>(one.handle));
+        return;
       case What::kAsync:
         number(2) == 0 ? cuMemFreeAsync(one.handle, nullptr) : cuMemFree_v2(one.handle);
         return;
@@ -224,7 +237,7 @@ class Program {
                       height = 1 + number(999);
     const CUDA_ARRAY3D_DESCRIPTOR cube = {width, number(300), number(5), 0x20, 1U << number(3), 0};
     const CUDA_ARRAY_DESCRIPTOR plane = {width, number(999), 0x10, 2};
-    choice_ = static_cast<int>(number(14));
+    choice_ = static_cast<int>(number(18));
     switch (choice_) {
       case 0:
         return keep(cuMemAlloc_v2(&address, size), What::kLinear, address, true);
@@ -253,9 +266,37 @@ class Program {
         return end_graph();
       case 11:
         return import_memory();
+      case 12:
+      case 13:
+        return take_low(choice_ == 13);
+      case 14:
+        return take_old_array();
       default:
         return take_physical();
     }
+  }
+
+  /// By the functions from before CUDA 3.2.
+  void take_low(bool pitched) {
+    CUdeviceptr_v1 low = 0;
+    unsigned pitch = 0;
+    const CUresult result =
+        pitched ? cuMemAllocPitch(&low, &pitch, static_cast<unsigned>(1 + number(5000)),
+                                  static_cast<unsigned>(1 + number(999)), 4)
+                : cuMemAlloc(&low, static_cast<unsigned>(1 + number(8U << 20U)));
+    const CUdeviceptr address = low;
+    keep(result, What::kLow, address, true);
+  }
+  /// The same for arrays; a sparse one takes no memory.
+  void take_old_array() {
+    CUarray array = nullptr;
+    const auto width = static_cast<unsigned>(1 + number(5000));
+    const CUDA_ARRAY_DESCRIPTOR_v1 plane = {width, static_cast<unsigned>(number(999)), 0xc5, 4};
+    const CUDA_ARRAY3D_DESCRIPTOR_v1 cube = {width, 99, static_cast<unsigned>(number(5)),
+                                             0x20,  2,  number(2) == 0 ? CUDA_ARRAY3D_SPARSE : 0};
+    const CUresult result =
+        number(2) == 0 ? cuArrayCreate(&array, &plane) : cuArray3DCreate(&array, &cube);
+    keep(result, What::kArray, array, true);
   }
 
   /// A graph with one or two allocations, made in one of three ways. The graph may free one of them

@@ -101,6 +101,76 @@ struct CUDA_ARRAY3D_DESCRIPTOR {
 };
 static_assert(sizeof(CUDA_ARRAY3D_DESCRIPTOR) == 40);
 
+/// From before CUDA 3.2.
+struct CUDA_ARRAY_DESCRIPTOR_v1 {
+  unsigned Width, Height, Format, NumChannels;
+};
+struct CUDA_ARRAY3D_DESCRIPTOR_v1 {
+  unsigned Width, Height, Depth, Format, NumChannels, Flags;
+};
+/// Arrays with these flags get no memory when they are created.
+inline constexpr unsigned CUDA_ARRAY3D_SPARSE = 0x40, CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80;
+
+inline constexpr unsigned CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2, CU_MEMORYTYPE_ARRAY = 3;
+struct CUDA_MEMCPY2D {
+  std::size_t srcXInBytes, srcY;
+  unsigned srcMemoryType;
+  const void* srcHost;
+  CUdeviceptr srcDevice;
+  CUarray srcArray;
+  std::size_t srcPitch, dstXInBytes, dstY;
+  unsigned dstMemoryType;
+  void* dstHost;
+  CUdeviceptr dstDevice;
+  CUarray dstArray;
+  std::size_t dstPitch, WidthInBytes, Height;
+};
+static_assert(sizeof(CUDA_MEMCPY2D) == 128);
+struct CUDA_MEMCPY2D_v1 {
+  unsigned srcXInBytes, srcY, srcMemoryType;
+  const void* srcHost;
+  CUdeviceptr_v1 srcDevice;
+  CUarray srcArray;
+  unsigned srcPitch, dstXInBytes, dstY, dstMemoryType;
+  void* dstHost;
+  CUdeviceptr_v1 dstDevice;
+  CUarray dstArray;
+  unsigned dstPitch, WidthInBytes, Height;
+};
+static_assert(sizeof(CUDA_MEMCPY2D_v1) == 96);
+/// In CUDA_MEMCPY3D_PEER, the reserved pointers are contexts.
+struct CUDA_MEMCPY3D {
+  std::size_t srcXInBytes, srcY, srcZ, srcLOD;
+  unsigned srcMemoryType;
+  const void* srcHost;
+  CUdeviceptr srcDevice;
+  CUarray srcArray;
+  void* reserved0;
+  std::size_t srcPitch, srcHeight, dstXInBytes, dstY, dstZ, dstLOD;
+  unsigned dstMemoryType;
+  void* dstHost;
+  CUdeviceptr dstDevice;
+  CUarray dstArray;
+  void* reserved1;
+  std::size_t dstPitch, dstHeight, WidthInBytes, Height, Depth;
+};
+static_assert(sizeof(CUDA_MEMCPY3D) == 200);
+using CUDA_MEMCPY3D_PEER = CUDA_MEMCPY3D;
+struct CUDA_MEMCPY3D_v1 {
+  unsigned srcXInBytes, srcY, srcZ, srcLOD, srcMemoryType;
+  const void* srcHost;
+  CUdeviceptr_v1 srcDevice;
+  CUarray srcArray;
+  void* reserved0;
+  unsigned srcPitch, srcHeight, dstXInBytes, dstY, dstZ, dstLOD, dstMemoryType;
+  void* dstHost;
+  CUdeviceptr_v1 dstDevice;
+  CUarray dstArray;
+  void* reserved1;
+  unsigned dstPitch, dstHeight, WidthInBytes, Height, Depth;
+};
+static_assert(sizeof(CUDA_MEMCPY3D_v1) == 144);
+
 struct CUDA_MEM_ALLOC_NODE_PARAMS {
   CUmemPoolProps poolProps;
   const void* accessDescs;
