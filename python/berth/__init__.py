@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:  # only for type checkers; at run time, names are looked up when they are first used
-    from . import keras as keras, torch as torch
+    from . import dask as dask, joblib as joblib, keras as keras, ray as ray, torch as torch
     from .errors import (
         BerthError as BerthError, InvalidRequest as InvalidRequest, NoDevice as NoDevice, NotFound as NotFound,
         Refused as Refused, BrokerUnavailable as BrokerUnavailable, NotPermitted as NotPermitted, Unsupported as Unsupported,
@@ -72,7 +72,7 @@ _WHERE = {
     "kernels": ("Array", "DeviceOutOfMemory", "Event", "Kernel", "KernelCompileError", "asarray", "empty", "kernel"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
 }
-_MODULES = ("keras", "torch")  # modules of Berth itself; `torch` loads PyTorch
+_MODULES = ("dask", "joblib", "keras", "ray", "torch")  # modules of Berth itself; dask, joblib and torch load the package of this name
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = sorted(_MODULE_OF)

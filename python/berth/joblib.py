@@ -1,0 +1,57 @@
+"""A lease for each worker process of joblib, so that every worker sees a GPU of its own.
+
+    with berth.joblib.leases(gpus=1):
+        results = joblib.Parallel(n_jobs=2)(joblib.delayed(train)(x) for x in parameters)
+
+Importing this module loads joblib.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any, Dict, Iterator
+
+import joblib  # type: ignore[import-untyped]
+from joblib._parallel_backends import FallbackToBackend, LokyBackend  # type: ignore[import-untyped]
+from joblib.externals.loky import get_reusable_executor  # type: ignore[import-untyped]
+
+from . import worker_leases
+from .leases import lease
+
+__all__ = ["leases"]
+
+
+class _Backend(LokyBackend):  # type: ignore[misc]
+    """loky, whose workers take a lease before their first task. joblib 1.2 cannot be asked for that in another way."""
+
+    def __init__(self, wishes: Dict[str, Any], here: contextlib.ExitStack, **more: Any) -> None:
+        super().__init__(**more)
+        self._wishes, self._here = wishes, here
+        self._begin = functools.partial(worker_leases.hold, wishes)  # one object: loky keeps its workers while the initializer is the same
+
+    def configure(self, *words: Any, **more: Any) -> Any:
+        try:
+            return super().configure(*words, **{**more, "initializer": self._begin})
+        except FallbackToBackend:  # one worker, which is this process
+            self._here.enter_context(lease(**self._wishes))
+            raise
+
+
+@contextlib.contextmanager
+def leases(**wishes: Any) -> Iterator[None]:
+    """Inside the block, each worker of `joblib.Parallel` takes a lease when it starts. With `n_jobs=1`, this process takes it.
+
+    At the end of the block the workers end, and with them their leases. Workers beyond the number of free GPUs wait for one, while the others do the tasks.
+
+    Parameters
+    ----------
+    gpus, memory, share, cpus, devices, name, wait
+        As in `berth.lease`, for each worker.
+    """
+    wishes = worker_leases.checked({"name": "joblib", **wishes})
+    choose = getattr(joblib, "parallel_config", joblib.parallel_backend)  # the older name, up to joblib 1.2
+    with contextlib.ExitStack() as here:
+        here.callback(lambda: get_reusable_executor(reuse=True).shutdown(wait=True))
+        with choose(_Backend(wishes, here)):
+            yield

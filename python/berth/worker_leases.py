@@ -1,0 +1,70 @@
+"""The lease of a worker process of another scheduler, for berth.dask, berth.joblib and berth.ray. It ends with the process, or with `release`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Optional
+
+from .environment import disable_gpu
+from .errors import Refused, TooLate
+from .language import text
+from .leases import Lease, lease
+
+_held: Optional[Lease] = None
+
+
+def checked(wishes: Dict[str, Any]) -> Dict[str, Any]:
+    """The arguments of `berth.lease`, after the check that a lease makes of them. Nothing is reserved."""
+    lease(**wishes)
+    return wishes
+
+
+def _new(wishes: Dict[str, Any]) -> Lease:
+    """The lease to begin. In a job, a second worker would get the same devices as the first."""
+    if _held is not None and _held._owner == os.getpid():
+        raise Refused(text("this process has the lease of job {} already: each worker needs a process of its own", _held.job), "E0997",
+                      text("a cluster whose workers are processes"))
+    if "BERTH_JOB" in os.environ:
+        raise Refused(text("these workers are inside job {}, so all of them would get the same devices of this job", os.environ["BERTH_JOB"]), "E0998",
+                      text("start the workers outside of `berth run` and of `with berth.lease()`"))
+    return lease(**wishes)
+
+
+def _hide() -> None:
+    """Without a lease, a worker must not use a GPU. Some schedulers give it tasks all the same."""
+    if _held is not None:
+        return
+    try:
+        disable_gpu()
+    except TooLate:  # a framework has its devices already; the lease's own error says so
+        pass
+
+
+def hold(wishes: Dict[str, Any]) -> Lease:
+    """Takes the lease of this worker process and waits for it. If it fails, the GPUs are hidden from this process."""
+    global _held
+    try:
+        _held = _new(wishes).__enter__()
+    except BaseException:
+        _hide()
+        raise
+    return _held
+
+
+async def hold_async(wishes: Dict[str, Any]) -> Lease:
+    """The same, without blocking the event loop."""
+    global _held
+    try:
+        _held = await _new(wishes).__aenter__()
+    except BaseException:
+        _hide()
+        raise
+    return _held
+
+
+def release() -> None:
+    """Ends the lease of this process before the process ends."""
+    global _held
+    ended, _held = _held, None
+    if ended is not None:
+        ended.__exit__(None, None, None)
