@@ -165,7 +165,7 @@ class Failures(Base):
     def test_no_package(self):
         (self.root / "empty").mkdir()
         done = self.setup("torch", "--cpu", "--index", f"file://{self.root}/empty")
-        self.failed(done, 4, "E0845", "the package index has no torch==", ".venv was not made")
+        self.failed(done, 4, "E0845", "the package index has no torch==", ".venv was not created")
 
     def test_no_network(self):
         done = self.setup("torch", "--cpu", "--index", "http://127.0.0.1:9/simple")

@@ -105,7 +105,7 @@ class Memory:
             try:
                 self._host = (ctypes.c_char * (nbytes + _PAGE))()
             except (MemoryError, OverflowError, ValueError) as why:
-                raise DeviceOutOfMemory(text("there is no memory for {} bytes", nbytes), hint="free -h") from why
+                raise DeviceOutOfMemory(text("there is not enough memory for {} bytes", nbytes), hint="free -h") from why
             host = self.address = -(-ctypes.addressof(self._host) // _PAGE) * _PAGE
             flags |= _MEM_USE_HOST_PTR
         problem = c_int32()

@@ -39,8 +39,8 @@ MESSAGES: Dict[str, str] = {
     "a TPU computes in bf16, and not in fp16": "TPU 用 bf16 计算，不用 fp16",
     "fp16 on the CPU is slower than fp32": "在 CPU 上 fp16 比 fp32 慢",
     "{}: {!r:.80} and {!r:.80}": "{}：{!r:.80} 与 {!r:.80}",
-    "the lease has a GPU, and {} sees none: it goes on with the CPU (a build for the CPU, or for a later driver). What stands against it: "
-    "berth doctor": "租约中有 GPU，但 {} 看不到任何 GPU：改用 CPU 继续（它是 CPU 版，或需要更新的驱动）。原因可查：berth doctor",
+    "the lease has a GPU, but {} sees none and uses the CPU (it is a CPU build, or needs a newer driver). berth doctor shows why":
+        "租约中有 GPU，但 {} 看不到任何 GPU：改用 CPU 继续（它是 CPU 版，或需要更新的驱动）。原因可查：berth doctor",
     "{} returns a {}, which runs only later, so it cannot be retried": "{} 给出 {}，它以后才开始：因此不能重试",
     "{!s}: there is no such file": "{!s}：没有这个文件",
     "{}: {!r} is not one of {}": "{}：{!r} 不是下列之一：{}",
@@ -69,7 +69,7 @@ MESSAGES: Dict[str, str] = {
     "CUDA sees no GPU here": "CUDA 在这里看不到 GPU",
     "NVRTC, CUDA's compiler, is not installed": "没有安装 CUDA 的编译器 NVRTC",
     "no OpenCL platform has a device here": "这里没有任何 OpenCL 平台提供设备",
-    "there is no memory for {} bytes": "没有 {} 字节的内存",
+    "there is not enough memory for {} bytes": "内存不足，无法分配 {} 字节",
     "this process was forked after its first kernel: {} does not work in it": "本进程是在首次使用内核之后 fork 出来的：{} 在其中无法使用",
     "numbers of {} bits of this kind (DLPack {}) have no kernel type": "内核没有与此对应的 {} 位类型（DLPack {}）",
     "numbers of the format {!r} have no kernel type": "内核没有与格式 {!r} 对应的类型",
@@ -77,12 +77,12 @@ MESSAGES: Dict[str, str] = {
     "an array of {} {} cannot take one of {} {}": "{} {} 的数组不能装入 {} {} 的数组",
     "the memory of {} cannot be shared through DLPack: x.numpy() copies it": "{} 的内存不能通过 DLPack 共享：请用 x.numpy() 复制",
     "the array is on another device: {}": "数组在另一个设备上：{}",
-    "the array gives no DLPack: {}": "数组不能导出 DLPack：{}",
+    "the array does not support DLPack: {}": "数组不能导出 DLPack：{}",
     "the list cannot become {}: {}": "列表不能转换为 {}：{}",
-    "a {} is no array": "{} 不是数组",
+    "a {} is not an array": "{} 不是数组",
     "the array has numbers of {}, not of {}": "数组的类型是 {}，不是 {}",
     "kernel {} takes {} arguments, not {}": "内核 {} 需要 {} 个参数，而不是 {} 个",
-    "size {} and group {} have not the same one, two or three axes": "size {} 与 group {} 应同为一、二或三个轴",
+    "size {} and group {} must have the same number of axes: one, two or three": "size {} 与 group {} 应同为一、二或三个轴",
     "group: {!r} is more than the {} work-items that fit the device": "group：{!r} 超过设备允许的 {} 个工作项",
     "an array of {} on {}": "{} 的数组（在 {} 上）",
     "a {}": "{}",
@@ -105,9 +105,9 @@ MESSAGES: Dict[str, str] = {
     # leases
     "this lease is already in use: create another with berth.lease()": "该租约已在使用：请用 berth.lease() 另建一个",
     "the lease is not active: use it inside its with block": "租约已结束或尚未开始：请在其 with 块内使用",
-    "this process has a lease, or waits for one, in another thread or task, and what a lease sets holds for all of them":
+    "another thread or task of this process has or waits for a lease, and a lease applies to the whole process":
         "该进程的另一个线程或任务已持有或正在等待租约，而租约所设置的内容对全体有效",
-    "one lease for all of them, or one process each: berth.run(…, gpus=1)": "让一个租约包住它们；或各用一个进程：berth.run(…, gpus=1)",
+    "use one lease for all of them, or a process for each: berth.run(…, gpus=1)": "让一个租约包住它们；或各用一个进程：berth.run(…, gpus=1)",
     "{} has already initialised its devices, so it would ignore the lease's choice": "{} 已初始化其设备，因此看不到租约给的是哪一个",
     "with berth.lease(...): above the first use of a device, torch.cuda.is_available() too; or: berth run -- python …":
         "把 with berth.lease(...): 放在首次使用设备之前，也要在 torch.cuda.is_available() 之前；或：berth run -- python …",
@@ -201,9 +201,9 @@ MESSAGES: Dict[str, str] = {
     "dataset: a {} is already a loader": "dataset：{} 已在加载数据集",
     "reduction: {!r} is not one of {}": "reduction：{!r} 不是下列之一：{}",
     "over: {!r} is not 'all' or 'rank'": "over：{!r} 既不是 all 也不是 rank",
-    "{!r} is {} tensors with {} rows each: whether an item is a tensor or a row, nothing beside them tells":
+    "{!r} is {} tensors with {} rows each: it is not clear whether an item is a tensor or a row":
         "{!r} 是 {} 个张量，每个有 {} 行：一个样本是一个张量还是一行，旁边没有任何东西能说明",
-    "torch.stack(…) of them, with dim=1 where rows are items; or what has one entry for each item beside them":
+    "pass torch.stack(…) of them, with dim=1 if rows are items; or add a tensor with one entry for each item":
         "对它们 torch.stack(…)，若行是样本则用 dim=1；或在旁边放上每个样本一项的内容",
     "memory ran out in another rank in the middle of its step: parameters may differ between the ranks from now on":
         "另一个 rank 在更新中途内存耗尽：此后各 rank 的参数可能不一致",
@@ -216,9 +216,9 @@ MESSAGES: Dict[str, str] = {
     "use a hook on the parameter, which is called once; or in_batch='warn' to continue": "改用参数上的钩子，它只被调用一次；in_batch='warn' 可继续",
     "it is unknown whether the loss can be split: all parts have almost the same loss, {:.6g}": "看不出损失能否拆分：批次各部分的损失几乎相同，为 {:.6g}",
     "the loss of {} is {:.6g} in training, and of their parts together {:.6g}: a layer or the loss depends there on which items are together, such as "
-    "a batch normalisation of one's own, or a mixup":
+    "a custom batch normalisation, or mixup":
         "训练模式下 {} 的损失是 {:.6g}，而各部分合计是 {:.6g}：有某层或损失在训练时取决于哪些样本在一起，例如自写的批归一化或 mixup",
-    "GroupNorm or LayerNorm in its place; what pairs items before the batch is split; in_batch='warn' to go on":
+    "use GroupNorm or LayerNorm; pair items before the batch is split; or in_batch='warn' to continue":
         "改用 GroupNorm 或 LayerNorm；把样本配对放在拆分批次之前；in_batch='warn' 可继续",
     "buffers that each pass modifies, so once per part: {}": "每次传播都会写入、因此每个部分都会写一次的缓冲区：{}",
     "batch_norm='warn' to continue": "batch_norm='warn' 可继续",
@@ -243,9 +243,9 @@ MESSAGES: Dict[str, str] = {
     "start from the last checkpoint, with smaller parts: parts=2": "从上一个检查点开始，用更小的份：parts=2",
     "layers that would see only parts of the batch: {}": "这些层看到的是拆分后的各份而不是整批：{}",
     " and {} more": "，另有 {} 个",
-    "GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to continue":
+    "use GroupNorm or LayerNorm, or .eval() on these layers; or batch_norm='warn' to continue":
         "改用 GroupNorm 或 LayerNorm，或对这些层调用 .eval()；batch_norm='warn' 则继续",
-    "a loss with its own way to split (GradCache, a memory bank), or a smaller batch; in_batch='warn' to go on":
+    "use a loss with its own way to split (GradCache, a memory bank), or a smaller batch; or in_batch='warn' to continue":
         "用自带拆分方法的损失（GradCache、memory bank），或更小的批；in_batch='warn' 则继续",
     "{} compares the items of a batch with each other, so parts give another result than the whole batch": "{} 会在批内互相比较条目，因此各份之和不等于整体",
     "the {} items": "这 {} 个条目",
@@ -278,7 +278,7 @@ MESSAGES: Dict[str, str] = {
     "dataset: a {} cannot be indexed, so it cannot be measured": "dataset：{} 没有下标，因此无法试用",
     "dataset: item 0 of a {} cannot be read: {}: {}": "dataset：{} 的第 0 项无法取得：{}：{}",
     "dataset: it is empty": "dataset：它是空的",
-    "either max_tokens, or memory and budget: one of both says how large a batch may be":
+    "pass either max_tokens, or memory and budget: they limit the size of a batch":
         "max_tokens，或者 memory 与 budget：由其中之一决定批可以多大",
     "too_long: {!r} is not 'refuse' or 'skip'": "too_long：{!r} 既不是 refuse 也不是 skip",
     "rank: {!r} is not one of {}": "rank：{!r} 不在 {} 个之内",
@@ -292,7 +292,7 @@ MESSAGES: Dict[str, str] = {
     "trainer: attach was called for it already": "trainer：已对它调用过 attach",
     "the Trainer copies the model to several GPUs at each step (DataParallel)": "Trainer 每步都把模型复制到多个 GPU（DataParallel）",
     "module: Lightning makes its backward pass itself": "module：反向传播由 Lightning 自动执行",
-    "Lightning's ranks meet in each backward pass: one that tries again would leave the others waiting":
+    "Lightning's ranks synchronise in each backward pass: if one retries, the others wait forever":
         "Lightning 的各个 rank 在每次反向传播中同步：其中一个重试会让其他 rank 一直等待",
     "berth.integrations.lightning.backward splits the batch; berth.fit_batch around trainer.fit takes a smaller one":
         "用 berth.integrations.lightning.backward 拆分批次；或在 trainer.fit 外层用 berth.fit_batch 减小批次",

@@ -179,8 +179,7 @@ def _first(vendors: Collection[str], ways: Any, module: Any, name: str) -> Any:
 
 
 def _warn_none(framework: str) -> None:
-    warnings.warn(text("the lease has a GPU, and {} sees none: it goes on with the CPU (a build for the CPU, or for a later driver). What stands "
-                       "against it: berth doctor", framework), stacklevel=5)
+    warnings.warn(text("the lease has a GPU, but {} sees none and uses the CPU (it is a CPU build, or needs a newer driver). berth doctor shows why", framework), stacklevel=5)
 
 
 def device_of(framework: str, vendors: Collection[str]) -> Any:

@@ -182,14 +182,14 @@ def _without_buffer(x: Any, dtype: Optional[str]) -> _dlpack.HostData:
         except (RuntimeError, BufferError, TypeError, ValueError) as why:
             if isinstance(why, (InvalidRequest, Unsupported)):
                 raise
-            raise InvalidRequest(text("the array gives no DLPack: {}", why), "E0582", "x.detach()") from why
+            raise InvalidRequest(text("the array does not support DLPack: {}", why), "E0582", "x.detach()") from why
     if isinstance(x, (list, tuple, range)):
         try:
             numbers = array.array(_dlpack.DTYPES[dtype or "float32"][2], x)
         except (TypeError, OverflowError) as why:
             raise InvalidRequest(text("the list cannot become {}: {}", dtype or "float32", why), "E0582") from why
         return _of_bytes(numbers.tobytes(), (len(numbers),), dtype or "float32")
-    raise InvalidRequest(text("a {} is no array", type(x).__name__), "E0582", "berth.asarray(numpy.asarray(x))")
+    raise InvalidRequest(text("a {} is not an array", type(x).__name__), "E0582", "berth.asarray(numpy.asarray(x))")
 
 
 def _known(dtype: Any) -> str:
@@ -214,7 +214,7 @@ def empty(shape: Shape, dtype: Any = "float32", backend: str = "auto") -> Array:
     sizes, name = _sizes("shape", shape, 0), _known(dtype)
     nbytes = math.prod(sizes) * _dlpack.DTYPES[name][1]
     if nbytes >= 1 << 62:
-        raise DeviceOutOfMemory(text("there is no memory for {} bytes", nbytes))
+        raise DeviceOutOfMemory(text("there is not enough memory for {} bytes", nbytes))
     return Array(_device(backend).allocate(nbytes), sizes, name)
 
 
@@ -233,7 +233,7 @@ def asarray(x: Any, dtype: Any = None, backend: str = "auto") -> Array:
     Raises
     ------
     InvalidRequest
-        `x` is on another device (E0583), has gaps in memory or is no array (E0582).
+        `x` is on another device (E0583), has gaps in memory or is not an array (E0582).
     """
     if isinstance(x, Array):
         return x
@@ -340,7 +340,7 @@ class Kernel:
         total = _sizes("size", size, 1)
         groups = self._defaults.get(len(total)) if group is None else _sizes("group", group, 1)
         if groups is None or len(groups) != len(total) or len(total) > 3:
-            raise InvalidRequest(text("size {} and group {} have not the same one, two or three axes", size, group), "E0582")
+            raise InvalidRequest(text("size {} and group {} must have the same number of axes: one, two or three", size, group), "E0582")
         if math.prod(groups) > self._most:
             raise InvalidRequest(text("group: {!r} is more than the {} work-items that fit the device", group, self._most), "E0582")
         rounded = tuple(-(-one // by) * by for one, by in zip(total, groups))

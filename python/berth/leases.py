@@ -150,8 +150,8 @@ class Lease:
             self._owner, self._in = os.getpid(), _flow()
             other = next((one for one in _held if one._owner == self._owner and one._in != self._in), None)
             if other is not None:
-                raise Refused(text("this process has a lease, or waits for one, in another thread or task, and what a lease sets holds for all of them"),
-                              "E0573", text("one lease for all of them, or one process each: berth.run(…, gpus=1)"))
+                raise Refused(text("another thread or task of this process has or waits for a lease, and a lease applies to the whole process"),
+                              "E0573", text("use one lease for all of them, or a process for each: berth.run(…, gpus=1)"))
             _held.append(self)
 
     def _step(self, begun: float) -> int:

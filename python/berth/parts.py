@@ -161,9 +161,9 @@ def _check_sure(fields: Dict[Any, Any], lengths: List[int]) -> None:
         return
     for key, one in fields.items():
         if _side_by_side(one) and not _images(one):
-            raise InvalidRequest(text("{!r} is {} tensors with {} rows each: whether an item is a tensor or a row, nothing beside them tells", key,
+            raise InvalidRequest(text("{!r} is {} tensors with {} rows each: it is not clear whether an item is a tensor or a row", key,
                                       len(one), next(shape for shape in map(_shape, one) if shape)[0]), "E0560",
-                                 text("torch.stack(…) of them, with dim=1 where rows are items; or what has one entry for each item beside them"))
+                                 text("pass torch.stack(…) of them, with dim=1 if rows are items; or add a tensor with one entry for each item"))
 
 
 def _in_common(fields: Dict[Any, Any]) -> List[int]:

@@ -62,7 +62,7 @@ class DynamicBatchSampler:
                  budget: Union[int, str, None] = None, max_items: Optional[int] = None, shuffle: bool = True, seed: int = 0,
                  too_long: str = "refuse", rank: int = 0, ranks: int = 1) -> None:
         if (max_tokens is None) == (memory is None) or (memory is None) != (budget is None):
-            raise InvalidRequest(text("either max_tokens, or memory and budget: one of both says how large a batch may be"), "E0010")
+            raise InvalidRequest(text("pass either max_tokens, or memory and budget: they limit the size of a batch"), "E0010")
         if too_long not in ("refuse", "skip"):
             raise InvalidRequest(text("too_long: {!r} is not 'refuse' or 'skip'", too_long), "E0003")
         if max_tokens is not None:

@@ -80,7 +80,7 @@ def check_batch_norm(model: Any, allowed: str) -> None:
     found = batch_norms(model)
     if found:
         object_or(text("layers that would see only parts of the batch: {}", _some(found)), allowed,
-                  text("GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to continue"))
+                  text("use GroupNorm or LayerNorm, or .eval() on these layers; or batch_norm='warn' to continue"))
 
 
 def check_hooks(model: Any, allowed: str) -> None:
@@ -114,7 +114,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
     """
     if allowed[1] == "allow":
         return True
-    hint = text("a loss with its own way to split (GradCache, a memory bank), or a smaller batch; in_batch='warn' to go on")
+    hint = text("use a loss with its own way to split (GradCache, a memory bank), or a smaller batch; or in_batch='warn' to continue")
     named = next((name for name in _names(loss_fn) if _NAMED.search(name)), None)
     if named:
         object_or(text("{} compares the items of a batch with each other, so parts give another result than the whole batch", named), allowed[1], hint)
@@ -212,8 +212,8 @@ def _say_different(found: Compared, length: int, groups: int, allowed: str, hint
     items = text("the {} items", length) if groups == 1 else text("{} of the {} items", length // groups, length)
     if found.training:
         return object_or(text("the loss of {} is {:.6g} in training, and of their parts together {:.6g}: a layer or the loss depends there on which items are "
-                              "together, such as a batch normalisation of one's own, or a mixup", items, found.whole, found.parts), allowed,
-                         text("GroupNorm or LayerNorm in its place; what pairs items before the batch is split; in_batch='warn' to go on"))
+                              "together, such as a custom batch normalisation, or mixup", items, found.whole, found.parts), allowed,
+                         text("use GroupNorm or LayerNorm; pair items before the batch is split; or in_batch='warn' to continue"))
     object_or(text("the loss of {} is {:.6g}, and of their parts together {:.6g}: it depends on which items are together, or `count` does "
                    "not count what it is a mean of", items, found.whole, found.parts), allowed,
               text("count=lambda batch: (batch['labels'] != -100).sum(), with [:, 1:] for a model that shifts its labels, with class weights "

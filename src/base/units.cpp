@@ -124,7 +124,7 @@ Result<std::int64_t> parse_integer(std::string_view given, std::int64_t least, s
       number < least || number > most)
     return Error{ErrorCode::kInvalidArgument, "E0104",
                  text("'{}' is not a whole number from {} to {}", given, least, most),
-                 text("write digits alone, such as {}", std::max<std::int64_t>(least, 1))};
+                 text("write digits only, such as {}", std::max<std::int64_t>(least, 1))};
   return number;
 }
 

@@ -49,9 +49,10 @@ Result<Blas> open_blas() {
     return blas;
   }
   if (named)
-    return Error{ErrorCode::kUnavailable, "E1052",
-                 text("BERTH_BLAS_LIBRARY: {} is no BLAS that can be loaded", printable(*named)),
-                 "unset BERTH_BLAS_LIBRARY"};
+    return Error{
+        ErrorCode::kUnavailable, "E1052",
+        text("BERTH_BLAS_LIBRARY: {} cannot be loaded as a BLAS library", printable(*named)),
+        "unset BERTH_BLAS_LIBRARY"};
   return Error{ErrorCode::kUnavailable, "E1052",
                text("no BLAS is installed: no OpenBLAS, MKL or BLIS was found"),
                "sudo apt install libopenblas0"};

@@ -136,7 +136,7 @@ std::string Broker::never_after(const Job& job) const {
       return text("job {}, which it depends on, did not succeed", number(other));
   for (const JobId other : job.after_not_ok)
     if (is_known(other) && is_over(other) && went_well(other))
-      return text("job {} succeeded, but it was to start after that job's failure", number(other));
+      return text("job {} succeeded, but this job waits for its failure", number(other));
   return "";
 }
 
@@ -535,7 +535,7 @@ Result<policy::Demand> Broker::admit(Job& job, std::size_t count) const {
   auto demand = demand_of(job);
   const policy::UserRules rules = queue_.rules(user_of(job));
   if (demand && rules.most_jobs == 0)
-    return Error{ErrorCode::kRefused, "E0938", text("you may run no jobs here"), "berth jobs"};
+    return Error{ErrorCode::kRefused, "E0938", text("you may not run jobs here"), "berth jobs"};
   if (demand && rules.most_devices && demand->devices > *rules.most_devices)
     return Error{ErrorCode::kRefused, "E0938",
                  text_n("one user may have {} device at a time, and {} were requested",

@@ -232,12 +232,12 @@ std::string words_of(const Json::exception& problem) {
     return text("{} is missing",
                 printable(said.substr(begin + 5, said.find('\'', begin + 5) - begin - 5)));
   if (const auto* broken = dynamic_cast<const Json::parse_error*>(&problem))
-    return text("it is not JSON from byte {} on", broken->byte);
+    return text("it is not valid JSON: byte {}", broken->byte);
   return text("a value in it has the wrong type");
 }
 
 Error no_record(const std::string& why) {
-  return {ErrorCode::kInvalidArgument, "E0904", text("this is not the record of a job: {}", why),
+  return {ErrorCode::kInvalidArgument, "E0904", text("this is not a job record: {}", why),
           text("see docs/api.md for the keys of a job")};
 }
 
@@ -322,8 +322,7 @@ Status check_warning(const Job& job) {
   if (!job.warning) return Done{};
   if (job.warning->signal == 0 || job.warning->before.count() <= 0)
     return Error{ErrorCode::kInvalidArgument, "E0946",
-                 text("jobs can be sent USR1, USR2, HUP, INT, QUIT or TERM, some time before their "
-                      "time limit"),
+                 text("only USR1, USR2, HUP, INT, QUIT or TERM can be sent before a time limit"),
                  "berth run --queue --time-limit 2h --signal USR1@60s -- python train.py"};
   if (!job.time_limit || job.warning->before >= *job.time_limit)
     return Error{ErrorCode::kInvalidArgument, "E0946",

@@ -306,10 +306,11 @@ struct Journal::Parts {
     if (!ask || ask.step() != SQLITE_ROW) return not_opened(file, to);
     format = ask.number(0);
     if (format <= kFormat) return Done{};
-    return Error{ErrorCode::kUnavailable, "E0907",
-                 text("the journal {} is of a newer Berth (format {}, this one knows {})",
-                      printable(file), format, kFormat),
-                 "berth --version"};
+    return Error{
+        ErrorCode::kUnavailable, "E0907",
+        text("the journal {} was written by a newer Berth (format {}, this one supports {})",
+             printable(file), format, kFormat),
+        "berth --version"};
   }
 
   /// Whether closing the database moves the WAL into it. This is only safe if the whole WAL could

@@ -256,7 +256,7 @@ Result<Salvage> salvage_journal(const std::string& file, const std::string& copi
     // A database has no format before its first transaction. SQLite's view of the WAL may end
     // before that.
     if (is_of_another_format(image, format)) {
-      if (which == Frames::kAll) return cannot(file, text("it is of another format"));
+      if (which == Frames::kAll) return cannot(file, text("it has another format"));
       continue;
     }
     records.take(records_in(image, files.page_size), is_newest);

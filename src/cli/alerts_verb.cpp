@@ -82,7 +82,7 @@ Result<int> try_targets(const Context& context) {
     return is_well ? 0 : 1;
   }
   for (const Tried& one : all)
-    context.out((one.problem.empty() ? text("{} took the test message", one.target->shown())
+    context.out((one.problem.empty() ? text("{} accepted the test message", one.target->shown())
                                      : one.problem) +
                 "\n");
   return is_well ? 0 : 1;
@@ -106,7 +106,7 @@ Result<int> run_alerts(const Context& context) {
   if (answer->status != 200 || alerts == document.end() || !alerts->is_array())
     return client::error_in(answer->body)
         .value_or(Error{ErrorCode::kUnavailable, "E0988",
-                        text("the broker that runs does not watch for alerts"), "berth serve"});
+                        text("the running broker does not check alerts"), "berth serve"});
   if (context.json) {
     context.out(document.dump() + "\n");
     return alerts->empty() ? 0 : 1;

@@ -40,7 +40,7 @@ Result<Choice> choice_of(const Arguments& arguments) {
   choice.kind = bench::kind_of(word);
   if (words.size() > 1 || (word != "all" && !choice.kind))
     return Error{ErrorCode::kInvalidArgument, "E1056",
-                 text("'{}' is no benchmark; possible: {}", printable(words.back()),
+                 text("there is no benchmark '{}'; possible: {}", printable(words.back()),
                       "gemm, memory, copy, launch, all"),
                  "berth bench gemm"};
   choice.precision = arguments.value("--precision").value_or("");
@@ -60,7 +60,7 @@ std::string busy_reason(const model::Snapshot& snapshot, const model::Device& de
   if (model::users_unknown(device)) return text("who uses it is not known");
   for (const model::DeviceProcess& process : snapshot.processes)
     if (process.device == device.index && process.kind.compute)
-      return text("in use; --device {} measures it nevertheless", device.index);
+      return text("in use; measure it anyway with --device {}", device.index);
   return {};
 }
 
@@ -203,7 +203,7 @@ Result<int> run_bench(const Context& context) {
   for (const model::Device* device : *devices) {
     const auto target = target_of(*device, snapshot->host);
     if (!target) {
-      report.skipped.push_back({device, text("OpenCL does not reach it")});
+      report.skipped.push_back({device, text("OpenCL cannot use it")});
       continue;
     }
     for (const bench::Case& one : bench::cases()) {
@@ -217,7 +217,8 @@ Result<int> run_bench(const Context& context) {
     }
   }
   if (report.rows.empty() && report.skipped.empty())
-    return Error{ErrorCode::kNotFound, "E1059", text("no case measures that on these devices"),
+    return Error{ErrorCode::kNotFound, "E1059",
+                 text("no benchmark case with these options runs on these devices"),
                  "berth bench gemm --cpu"};
   const std::string json = bench_json(report);
   if (saved)

@@ -88,7 +88,7 @@ std::optional<Error> check_choices(const Verb& verb, const Option& option,
     if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) continue;
     const std::vector<std::string> known(allowed.begin(), allowed.end());
     return usage_error(verb, "E0003",
-                       text("{} cannot be '{}'; it is one of: {}", key_of(option), printable(whole),
+                       text("{} cannot be '{}'; possible: {}", key_of(option), printable(whole),
                             fmt::format("{}", fmt::join(known, ", "))),
                        nearest(value, known));
   }

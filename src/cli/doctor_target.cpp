@@ -262,8 +262,8 @@ Result<EndOfText> text_from(const std::string& path) {
   struct stat about {};
   if (!file || ::fstat(file.get(), &about) != 0) return unreadable_text(path, error_words(errno));
   if (!is_stdin && !S_ISREG(about.st_mode) && !S_ISFIFO(about.st_mode))
-    return unreadable_text(
-        path, std::string(S_ISDIR(about.st_mode) ? tr("it is a folder") : tr("no regular file")));
+    return unreadable_text(path, std::string(S_ISDIR(about.st_mode) ? tr("it is a folder")
+                                                                    : tr("not a regular file")));
   constexpr std::size_t kKept = doctor::kMostErrorText;
   EndOfText text;
   if (S_ISREG(about.st_mode) && about.st_size > static_cast<off_t>(kKept)) {
@@ -274,7 +274,7 @@ Result<EndOfText> text_from(const std::string& path) {
   }
   std::string& bytes = text.bytes;
   if (S_ISFIFO(about.st_mode) && !is_stdin && has_no_writer(file.get(), bytes))
-    return unreadable_text(path, std::string(tr("nobody writes to it")));
+    return unreadable_text(path, std::string(tr("no process writes to it")));
   std::array<char, 65536> buffer{};
   for (std::size_t total = 0; total < kMostBytes;) {
     pollfd ready{file.get(), POLLIN, 0};
@@ -336,7 +336,7 @@ Status check_doctor_options(const Context& context) {
     for (const char* option : {"--from", "--record", "--pid", "--deep"})
       if (given.has(option))
         return Error{ErrorCode::kInvalidArgument, "E0808",
-                     text("{} is about a machine, and cannot be used with a file", option),
+                     text("{} is for a machine, and cannot be used with a file", option),
                      "berth doctor train.py"};
     if (given.has_separator) return no("FILE", "-- COMMAND");
   }

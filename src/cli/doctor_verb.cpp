@@ -199,8 +199,8 @@ Status check_only(const Context& context, const std::vector<std::string>& only) 
   if (other == only.end()) return Done{};
   return Error{
       ErrorCode::kInvalidArgument, "E0824",
-      files ? text("{} is about a machine, and not about files", *other)
-            : text("{} is about files, and no file is named", *other),
+      files ? text("{} checks a machine, not files", *other)
+            : text("{} checks files, but no file was given", *other),
       files ? "berth doctor --only " + *other : "berth doctor --only " + *other + " train.py"};
 }
 
@@ -317,7 +317,7 @@ std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFa
   if (python.interpreter) return "";
   if (!sources.python.empty()) return text("no Python: {} is not one", printable(sources.python));
   if (python.interpreter.is_unreadable())
-    return text("whether there is a Python is not known: {}",
+    return text("cannot find out whether there is a Python: {}",
                 doctor::said_of(python.interpreter.why()));
   if (doctor::variable(sources.process.environment, "PATH").empty())
     return text("no Python: PATH is not set, and none is in {}", doctor::kUsualPath);

@@ -72,7 +72,7 @@ Result<int> run_edit(const Context& context) {
   if (auto taken = take_order(context.arguments, *calls, changes); !taken)
     return std::move(taken).error();
   if (changes.empty())
-    return Error{ErrorCode::kInvalidArgument, "E0948", text("nothing to change is named"),
+    return Error{ErrorCode::kInvalidArgument, "E0948", text("no option says what to change"),
                  "berth help edit"};
   const auto id = calls->id_of(*word);
   if (!id) return id.error();

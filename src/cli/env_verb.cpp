@@ -44,10 +44,9 @@ Result<int> print_job(const Context& context, const model::Request& request) {
                        : request.cpu_list                 ? "--cpus LIST"
                                                           : nullptr;
   if (option != nullptr)
-    return Error{
-        ErrorCode::kInvalidArgument, "E1038",
-        text("a cluster chooses nodes and devices itself: {} has no meaning there", option),
-        "berth env --format k8s --gpus 1"};
+    return Error{ErrorCode::kInvalidArgument, "E1038",
+                 text("a cluster chooses nodes and devices itself: {} has no effect there", option),
+                 "berth env --format k8s --gpus 1"};
   if (request.memory_bytes)
     context.err(
         commented(text("a share's size is set on the node: berth k8s device-plugin --shares N")));

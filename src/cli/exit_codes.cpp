@@ -14,7 +14,7 @@ constexpr std::array<ExitCodeRow, 11> kRows{{
     {kPermission, "permission denied"},
     {kRefused, "refused by a limit"},
     {kBug, "a bug in Berth"},
-    {kOurFailure, "run, sim: Berth itself failed before or beside the command"},
+    {kOurFailure, "run, sim: Berth itself failed, not the command"},
     {kNotExecutable, "run, sim: the command could not be executed"},
     {kNotFound, "run, sim: the command was not found"},
 }};

@@ -108,7 +108,7 @@ InstallFailure install_failure(std::string_view words, const std::string& folder
   if (has_any(words, {"Disk quota exceeded", "os error 122", "Errno 122"}))
     return {text("your disk quota is used up"), "quota -s"};
   if (has_any(words, {"conflicting dependencies", "requirements are unsatisfiable"}))
-    return {text("these packages do not go together: {}", conflict_in(words)),
+    return {text("these packages are not compatible: {}", conflict_in(words)),
             text("one environment for each: {}", "berth setup NAME --venv DIR")};
   if (std::string proxy = proxy_failure(words); !proxy.empty())
     return {std::move(proxy), "env | grep -i _proxy"};

@@ -44,7 +44,7 @@ TEST_CASE("the reason comes from the installer's own words") {
              "device\n") == "a disk is full");
   CHECK(says("ERROR: Cannot install jax==0.10.0 and torch==2.14.0 because these package versions "
              "have conflicting dependencies.\nERROR: ResolutionImpossible: for help visit") ==
-        "these packages do not go together: jax==0.10.0 and torch==2.14.0");
+        "these packages are not compatible: jax==0.10.0 and torch==2.14.0");
   CHECK(says("ERROR: No matching distribution found for torch==2.14.*\n") ==
         "the package index has no torch==2.14.* for this Python");
   CHECK(says("Traceback (most recent call last):\nKeyError: 'x'\n").empty());

@@ -196,10 +196,10 @@ Result<JobId> JobCalls::id_of(const std::string& word) {
   const auto ids = word.empty() ? std::vector<JobId>() : meant(*jobs, word);
   if (ids.size() == 1) return ids.front();
   if (ids.empty())
-    return Error{ErrorCode::kNotFound, "E0931",
-                 text("no job of yours is called {}", printable(word)), "berth jobs --mine"};
+    return Error{ErrorCode::kNotFound, "E0931", text("you have no job named {}", printable(word)),
+                 "berth jobs --mine"};
   return Error{ErrorCode::kInvalidArgument, "E0932",
-               text("several jobs are called {}: {}", printable(word), some_of(ids)),
+               text("several jobs are named {}: {}", printable(word), some_of(ids)),
                text("give the number instead of the name") + "\nberth jobs --mine"};
 }
 

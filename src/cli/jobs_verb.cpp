@@ -60,8 +60,8 @@ Result<std::string> query_of(const Context& context) {
     for (const std::string_view word : split(*states, ','))
       if (!model::job_state(word))
         return Error{ErrorCode::kInvalidArgument, "E0003",
-                     text("a job is never '{}': waiting, held, running, done, failed, cancelled or "
-                          "lost",
+                     text("'{}' is not a state of a job: waiting, held, running, done, failed, "
+                          "cancelled or lost",
                           printable(word)),
                      "berth jobs --state waiting,held"};
     query += "&state=" + query_word(*states);

@@ -121,7 +121,7 @@ Result<int> run_k8s(const Context& context) {
   if (words.size() == 1 && words[0] == "device-plugin") return become_plugin(context);
   constexpr const char* kWords = "devices, device-plugin";
   return wrong(words.empty() ? text("which Kubernetes command? {}", kWords)
-                             : text("'{}' is none of {}", printable(words[0]), kWords),
+                             : text("'{}' is not one of {}", printable(words[0]), kWords),
                "berth k8s devices\nberth k8s device-plugin");
 }
 

@@ -120,7 +120,7 @@ struct Variable {
 };
 constexpr std::array kVariables{
     Variable{"LC_ALL, LC_MESSAGES, LANG", msgid("language of the text, unless --lang is given")},
-    Variable{"NO_COLOR", msgid("no colour where it is set and not empty")},
+    Variable{"NO_COLOR", msgid("no colour if it is set and not empty")},
     Variable{"COLUMNS", msgid("width of the text (default: the terminal's, or 100)")},
     Variable{"BERTH_ROOT", msgid("a folder with recorded proc, sys, dev and etc to read instead of "
                                  "those of this machine")},
@@ -159,10 +159,9 @@ std::string man_page() {
       ".TH BERTH 1\n.SH NAME\nberth \\- " +
       roff(tr("gives every job its place on the GPUs of a machine")) +
       "\n.SH SYNOPSIS\n.B berth\n[VERB] " + roff(tr("[OPTIONS]")) + "\n.SH DESCRIPTION\n" +
-      roff(tr("Berth shows the GPUs of a machine and who uses them, runs jobs on free "
-              "ones with the right environment, queues what has to wait, and says why "
-              "a program does not find its GPU. Without a verb it prints one screen "
-              "about this machine.")) +
+      roff(tr("Berth shows the GPUs of a machine and who uses them. It runs jobs on free GPUs with "
+              "the right environment, and queues jobs that have to wait. It says why a program "
+              "does not find its GPU. Without a verb, it prints one screen about this machine.")) +
       "\n.SH VERBS\n";
   for (const Verb& verb : verbs())
     if (verb.name[0] != '\0') out += roff_row(page_name(verb) + "(1)", tr(verb.summary));

@@ -250,7 +250,7 @@ std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
                        {fmt::format("{}/h", cost.prices.currency), true},
                        {text("a month"), true},
                        {period, true},
-                       {std::string(tr("buying pays after")), true},
+                       {std::string(tr("buying pays off after")), true},
                        {std::string(tr("instance")), false, 12},
                        {std::string(tr("date"))}});
   for (const RentRow& way : kRentRows) {

@@ -47,7 +47,7 @@ Result<std::string> body_of(const model::Job& job,
   const std::string folder = std::filesystem::current_path(problem);
   if (problem)
     return Error{ErrorCode::kUnavailable, "E0517",
-                 text("this folder cannot be named: {}", problem.message()), "cd ~"};
+                 text("cannot read the path of the current folder: {}", problem.message()), "cd ~"};
   std::vector<std::string> environment;
   for (const auto& [name, value] : variables)
     if (name != "BERTH_JOB" && name != "BERTH_RESTARTS" && !name.starts_with("BERTH_ARRAY"))

@@ -45,7 +45,7 @@ Status read_backoff(const std::string& given, job::SupervisionWish& wish) {
   if (!most) return Error(most.error()).during("--backoff");
   if (*most < *least || *most > std::chrono::hours(24))
     return Error{ErrorCode::kInvalidArgument, "E0104",
-                 text("--backoff: '{}' does not go up, or to more than a day", printable(given)),
+                 text("--backoff: '{}' must increase, to at most one day", printable(given)),
                  "--backoff 1s..60s"};
   wish.backoff_least = *least;
   wish.backoff_most = *most;

@@ -14,21 +14,21 @@ namespace berth::cli {
 
 inline constexpr std::array<Option, 10> kRankOptions{{
     {"--ranks", "N|gpu",
-     "start it N times, or once for each GPU, with RANK and the rest as torchrun sets"},
+     "start it N times, or once for each GPU, with RANK and the other variables of torchrun"},
     {"--gpus-per-rank", "K",
      "with --ranks: each rank has K GPUs, and with K above 1 sees only them"},
     {"--nodes", "N",
-     "with --ranks: N nodes start it, each with as many ranks; default: what Slurm or PET_NNODES "
-     "says, else 1"},
+     "with --ranks: number of nodes, each with this many ranks (default: from Slurm or PET_NNODES, "
+     "else 1)"},
     {"--tee", "LIST", "with --ranks: show the output of these ranks only (0,2); default: of all"},
     {"--stdin-rank", "N", "with --ranks: this rank has standard input (default: 0)"},
     {"--retries", "N", "start it again, up to N times, unless the program itself is wrong"},
     {"--backoff", "TIME..MOST",
-     "with --retries: wait so long, twice as long each time (default: 1s..60s)"},
+     "with --retries: wait before a retry, doubled each time (default: 1s..60s)"},
     {"--hang-action", "report|retry|kill",
      "with --ranks: only report a hang, start all ranks again, or end them (default: report)"},
     {"--hang-timeout", "DURATION",
-     "with --hang-action retry or kill: after so long without progress (default: 10m)"},
+     "with --hang-action retry or kill: after this long without progress (default: 10m)"},
     {"--log-dir", "DIR", "with --ranks: write the output of each rank to a file in DIR"},
 }};
 

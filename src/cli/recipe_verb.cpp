@@ -141,7 +141,7 @@ Error is_two_cards(const std::string& gpu, const std::vector<std::string>& cards
                         doctor::shipped_compatibility().capability_as_said(card)));
   return {ErrorCode::kInvalidArgument, "E0835",
           text("{}: cards of that name are {}", gpu, fmt::format("{}", fmt::join(both, ", "))),
-          text("say it: {}", fmt::format("--gpu '{}'", fmt::join(cards, "' | --gpu '"))) +
+          text("name it: {}", fmt::format("--gpu '{}'", fmt::join(cards, "' | --gpu '"))) +
               "   nvidia-smi --query-gpu=name,compute_cap --format=csv"};
 }
 
@@ -157,7 +157,7 @@ Status check_gpus(RecipeMachine& machine) {
     if (gpu.capability.empty())
       return Error{ErrorCode::kInvalidArgument, "E0835",
                    text("the compute capability of the {} is not known here", printable(gpu.name)),
-                   text("say it: {}", "--compute-capability X.Y") +
+                   text("name it: {}", "--compute-capability X.Y") +
                        "   nvidia-smi --query-gpu=name,compute_cap --format=csv"};
     machine.wish.capabilities.push_back(gpu.capability);
   }
@@ -213,7 +213,7 @@ void tell_other_index(const RecipeMachine& machine, const std::string& same, Err
                                : text("{} has only PyPI's builds, and none of them runs here; "
                                       "PyTorch's own index has others",
                                       machine.index.named()));
-  error.hint = text("{} URL   (your mirror of {}, or that itself)", same + " --torch-index",
+  error.hint = text("{} URL   (your mirror of {}, or that index itself)", same + " --torch-index",
                     doctor::kTorchIndex);
 }
 
@@ -245,7 +245,7 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
         "\n  " + text("driver branch {} is the last that supports this GPU", changes.last_branch);
   } else if (!changes.driver.empty()) {
     if (!changes.another_index) error.id = "E0831";
-    error.message += "\n  " + text("the driver is too old: {} or newer would do", changes.driver);
+    error.message += "\n  " + text("the driver is too old: it must be {} or newer", changes.driver);
     hint(text("install driver {} or newer", changes.driver));
   }
   if (!changes.pythons.empty()) {
@@ -265,7 +265,7 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
     error.message += "\n  " + text("the GPU prevents it: no other driver or Python would help");
   if (wish.platform != Platform::kCpu && wish.framework != Framework::kCupy) hint(base + " --cpu");
   if (wish.framework == Framework::kCupy && wish.platform != Platform::kNvidia)
-    error.message += "\n  " + text("CuPy computes on GPUs; NumPy is its twin on the CPU");
+    error.message += "\n  " + text("CuPy needs a GPU; use NumPy on the CPU");
   if (error.hint.empty())
     hint(base + " --driver 580.95 --gpu H100   " + text("(for another machine)"));
   return error;

@@ -21,8 +21,9 @@ inline constexpr std::array<Option, 8> kRequestOptions{{
     {"--devices", "LIST", "exactly these: index (0, MIG 0:1), uuid or PCI address, comma separated",
      true},
     {"--memory", "SIZE", "part of a GPU, which others may share: a free one, else the least used"},
-    {"--share", "PART", "with --memory: that part of such a GPU's time, kept for the job (30%)"},
-    {"--cpus", "N|LIST", "N cores, near the GPU where there is one; or these (0-3)"},
+    {"--share", "PART",
+     "with --memory: share of the GPU's time that is reserved for the job (30%)"},
+    {"--cpus", "N|LIST", "N cores, near the GPU if there is one; or a list of cores (0-3)"},
     {"--override", nullptr, "replace thread variables that are already set"},
     {"--quiet", nullptr, "fewer messages from frameworks: sets TF_CPP_MIN_LOG_LEVEL=1"},
 }};

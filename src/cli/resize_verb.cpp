@@ -34,7 +34,7 @@ Result<guard::NewLimits> wanted(const Arguments& arguments) {
     out.share_permille = std::max(1, static_cast<int>(std::lround(*share * 1000)));
   }
   if (!out.memory_bytes && !out.share_permille)
-    return Error{ErrorCode::kInvalidArgument, "E0948", text("nothing to change is named"),
+    return Error{ErrorCode::kInvalidArgument, "E0948", text("no option says what to change"),
                  "berth help resize"};
   return out;
 }

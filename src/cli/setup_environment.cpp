@@ -74,7 +74,7 @@ struct UnfinishedFolder {
 
 Error no_place(const std::string& folder, int problem) {
   return {ErrorCode::kPermissionDenied, "E0842",
-          text("{} cannot be made: {}", printable(folder), error_words(problem)),
+          text("cannot create {}: {}", printable(folder), error_words(problem)),
           "berth setup … --venv DIR"};
 }
 
@@ -135,7 +135,7 @@ Error step_failed(const std::vector<std::string>& words, int code, const SetupEn
           ? text("{} failed with exit code {}; the lines above say why", program, code)
           : text("{} failed: {}", program, failure.says);
   says += "\n  " + (wanted.is_upgrade ? text("{} is unchanged", printable(wanted.folder))
-                                      : text("{} was not made", printable(wanted.folder)));
+                                      : text("{} was not created", printable(wanted.folder)));
   if (failure.hint.empty())
     failure.hint = is_venv ? "sudo apt install python3-venv   " + text("(on Debian and Ubuntu)")
                            : text("check the network, or name your mirror: {}", "--index URL");
@@ -322,7 +322,7 @@ Status check_existing(const std::string& folder) {
   // The folder is conda's own installation, which contains all other environments.
   if (!is_environment || !has("/bin/python") || has("/condabin"))
     return Error{ErrorCode::kInvalidArgument, "E0848",
-                 text("{} is no Python environment that can be changed", printable(folder)),
+                 text("{} is not a Python environment that can be changed", printable(folder)),
                  "berth setup torch --venv DIR"};
   const std::string parent = fs::path(folder).parent_path().string();
   for (const std::string& one : {parent, folder})

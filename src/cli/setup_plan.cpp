@@ -109,7 +109,7 @@ Error conflict(const SetupRequest& request, const std::vector<SetupPart>& parts,
   std::string why = pair.clash == Clash::kCudaMajor
                         ? text("CUDA packages of two majors overwrite each other's files")
                     : pair.clash == Clash::kCudnn
-                        ? text("no release of cuDNN suits both")
+                        ? text("no release of cuDNN is compatible with both")
                         : text("each requires other exact versions of the same CUDA packages");
   std::string hint;
   for (const SetupPart* part : {&one, &other}) {

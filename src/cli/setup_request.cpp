@@ -37,13 +37,13 @@ Result<std::vector<AskedFramework>> read_frameworks(const std::vector<std::strin
     if (const auto framework = doctor::framework_of(word)) {
       if (std::any_of(asked.begin(), asked.end(),
                       [&](const AskedFramework& one) { return one.framework == *framework; }))
-        return wrong(text("{} is there twice", word));
+        return wrong(text("{} is given twice", word));
       asked.push_back({*framework, ""});
       continue;
     }
     const bool begins_with_digit = word[0] >= '0' && word[0] <= '9';
     if (asked.empty() || (!begins_with_digit && !asked.back().version.empty()))
-      return wrong(text("'{}' is none of {}", printable(word), doctor::framework_words()));
+      return wrong(text("'{}' is not one of {}", printable(word), doctor::framework_words()));
     if (!is_version(word)) {
       if (begins_with_digit)
         return wrong(text("'{}' is not a version such as {}", printable(word), "2.7"));
@@ -136,7 +136,7 @@ Status use_conda(const Arguments& given, SetupRequest& request) {
     return Done{};
   }
   if (name.starts_with('.') || name.find_first_of(" :#") != std::string::npos)
-    return wrong(text("'{}' is not a name of an environment", printable(name)));
+    return wrong(text("'{}' is not the name of an environment", printable(name)));
   const std::string python = doctor::conda_python(doctor::Tree("/"), variables, name);
   const std::string folder = python.empty() ? conda_folder(request.program) : "";
   if (python.empty() && folder.empty())
@@ -220,7 +220,7 @@ Result<SetupRequest> read_setup_request(const Context& context) {
     if (const std::string why = doctor::why_no_python(doctor::Tree("/"), request.python, false);
         !why.empty())
       return Error{ErrorCode::kInvalidArgument, "E0848",
-                   text("{} is no Python environment", printable(request.folder)) + "\n  " + why,
+                   text("{} is not a Python environment", printable(request.folder)) + "\n  " + why,
                    "berth setup torch --venv DIR"};
   }
   return request;
@@ -232,7 +232,7 @@ Result<doctor::Facts> facts_for_setup(const Context& context, const SetupRequest
   doctor::Facts facts = doctor::collect(sources);
   const bool makes_its_own = request.installer != Installer::kPip || request.format;
   if (!facts.python.interpreter && !makes_its_own)
-    return Error{ErrorCode::kInvalidArgument, "E0846", text("there is no Python to make it with"),
+    return Error{ErrorCode::kInvalidArgument, "E0846", text("there is no Python to create it with"),
                  "berth setup torch --python PATH"};
   if (!request.python_version.empty()) facts.python.version = request.python_version;
   // Use the installer that the user requested, even if another program manages the original Python.

@@ -162,9 +162,10 @@ Result<int> slurm_node(const Context& context, const std::string& word) {
   const inventory::Sources sources = inventory::Sources::from_environment();
   const Around around = read_environment(context.arguments);
   if (!is_name(around.node))
-    return Error{ErrorCode::kInvalidArgument, "E1002",
-                 text("which node is this? slurmd says it in SLURMD_NODENAME"),
-                 "berth slurm health --node n1"};
+    return Error{
+        ErrorCode::kInvalidArgument, "E1002",
+        text("the name of this node is unknown: SLURMD_NODENAME, which slurmd sets, is missing"),
+        "berth slurm health --node n1"};
   std::vector<int> numbers;
   if (word != "health") {
     // A job without a GPU does not have to wait for the driver.

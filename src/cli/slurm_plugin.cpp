@@ -57,7 +57,7 @@ Result<Place> place_of(const Arguments& given) {
           .string();
   if (folder.find_first_of(" \t\n#") != std::string::npos)
     return Error{ErrorCode::kInvalidArgument, "E1002",
-                 text("plugstack.conf can hold no path with a blank: {}", printable(folder)),
+                 text("plugstack.conf does not support a path with a space: {}", printable(folder)),
                  std::string("--prefix ") + kPrefix};
   place.plugin = folder + "/" + kName;
   place.plugstack = config->setting("plugstackconfig");
@@ -109,7 +109,7 @@ Status build(const std::string& plugin) {
     ::unlink(draft.c_str());
     return Error{ErrorCode::kUnavailable, "E1020",
                  status == 127 ? text("there is no C compiler here")
-                               : text("the plugin cannot be built: see what the compiler says"),
+                               : text("the plugin cannot be built: see the output of the compiler"),
                  "sudo apt-get install gcc libslurm-dev\nsudo dnf install gcc slurm-devel"};
   }
   if (::rename(draft.c_str(), plugin.c_str()) != 0) return not_written(plugin, errno);

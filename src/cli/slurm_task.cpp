@@ -218,7 +218,7 @@ Result<int> begin_task(const Context& context, const std::string& task) {
   remove_folder(*folder);
   if (::mkdir(folder->c_str(), 0700) != 0)
     return Error{ErrorCode::kUnavailable, "E1012",
-                 text("{} cannot be made: {}", *folder, error_words(errno)), ""};
+                 text("cannot create {}: {}", *folder, error_words(errno)), ""};
 
   Begun begun;
   begun.report.engine = job;

@@ -167,7 +167,7 @@ Result<int> run_slurm(const Context& context) {
     return slurm_node(context, words[0]);
   constexpr const char* kWords = "gres, check, plugin, prolog, epilog, health";
   return wrong(words.empty() ? text("which Slurm command? {}", kWords)
-                             : text("'{}' is none of {}", printable(words[0]), kWords),
+                             : text("'{}' is not one of {}", printable(words[0]), kWords),
                "berth slurm gres\nberth slurm check");
 }
 

@@ -55,7 +55,7 @@ Result<std::vector<pid_t>> roots_of(const Context& context) {
     if (!run::read_stat("/proc", static_cast<pid_t>(*number)))
       return answer ? no_process(words.front()) : answer.error();
     if (!answer && answer.error().id == "E0922")
-      client::say_wait(text("{}; {} is taken for a process", answer.error().message, *number));
+      client::say_wait(text("{}; {} is read as a process number", answer.error().message, *number));
     return std::vector<pid_t>{static_cast<pid_t>(*number)};
   }
   auto found = find_job(context, "stacks");

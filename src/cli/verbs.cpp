@@ -52,7 +52,7 @@ constexpr auto kLsOptions = std::to_array<Option>({
     {"-s,--sort", output::kDeviceSortKeys, "order of the rows; numbers largest first"},
     kWide,
     {"-l,--details", nullptr, "every field of every device, and why a reading is absent"},
-    {"--pcie-throughput", nullptr, "measure PCIe traffic, which takes the driver 40 ms a GPU"},
+    {"--pcie-throughput", nullptr, "measure PCIe traffic; this takes the driver 40 ms per GPU"},
     kOpenCl,
     kNoOpenCl,
 });
@@ -111,7 +111,7 @@ constexpr auto kQueueOptions = std::to_array<Option>({
     {"--array", "RANGE",
      "with --queue: one job for each BERTH_ARRAY_INDEX of 1-100; 1-100%4: four at a time"},
     {"--requeue", nullptr, "with --queue: start it again if the machine restarts while it runs"},
-    {"--hold", nullptr, "with --queue: it starts once `berth release` lets it"},
+    {"--hold", nullptr, "with --queue: do not start it until `berth release`"},
 });
 constexpr auto kLeaseOptions = join(kRequestOptions, kRunOnlyOptions);
 constexpr auto kRunOptions = join(join(kLeaseOptions, kRankOptions), kQueueOptions);
@@ -136,8 +136,8 @@ constexpr auto kStacksExamples = std::to_array<Example>({
 });
 constexpr auto kLeaseExamples = std::to_array<Example>({
     {"berth lease --gpus 1", "a shell that has a GPU until you leave it"},
-    {"berth lease --memory 8GiB -- jupyter lab", "a part of one, for as long as a program runs"},
-    {"berth lease --gpus 2 --no-wait -- bash", "at once, or not at all"},
+    {"berth lease --memory 8GiB -- jupyter lab", "part of a GPU, while one program runs"},
+    {"berth lease --gpus 2 --no-wait -- bash", "fail instead of waiting in the queue"},
 });
 constexpr auto kEnvOptions = join(
     kRequestOptions,
@@ -152,7 +152,7 @@ constexpr auto kEnvOptions = join(
         {"--gpu", "NAME", "the same: its GPU (H100)", true},
         {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
         {"--python-version", "X.Y", "a recipe for another Python (3.11)"},
-        {"--torch-index", "URL", "where your mirror of PyTorch's own index is"},
+        {"--torch-index", "URL", "the URL of your mirror of PyTorch's own index"},
     }));
 constexpr auto kEnvExamples = std::to_array<Example>({
     {"eval \"$(berth env --gpus 1)\"", "make this shell's programs use one free GPU"},
@@ -179,7 +179,7 @@ constexpr auto kReportExamples = std::to_array<Example>({
 constexpr auto kEditOptions = std::to_array<Option>({
     {"--priority", "N", "order among your own waiting jobs: larger first"},
     {"--time-limit", "DURATION",
-     "end it after this long; none: no limit; if it runs, only shorter"},
+     "end it after this long; none: no limit; a running job: only shorter"},
     {"--gpus", "N", "number of GPUs; none: on the CPU"},
     {"--after", "JOB,…", "start after these jobs succeed (any:7, not-ok:7); none: at once", true},
     {"--first", nullptr, "before all other waiting jobs of yours"},
@@ -191,8 +191,9 @@ constexpr auto kEditExamples = std::to_array<Example>({
     {"berth edit 9 --swap 8", "jobs 8 and 9 change places"},
 });
 constexpr auto kResizeOptions = std::to_array<Option>({
-    {"--memory", "SIZE", "memory on each of its devices; less: waits until the job has freed it"},
-    {"--share", "SHARE", "part of the device's time when others want it"},
+    {"--memory", "SIZE",
+     "memory on each of its devices; a lower limit waits until the job has freed enough"},
+    {"--share", "SHARE", "part of the device's time when other jobs use it"},
 });
 constexpr auto kResizeExamples = std::to_array<Example>({
     {"berth resize 7 --memory 12GiB", "more, if the device has it"},
@@ -207,7 +208,7 @@ constexpr auto kCancelOptions = std::to_array<Option>({
 });
 constexpr auto kJobsExamples = std::to_array<Example>({
     {"berth jobs", "what runs, what waits, and what ended in the last day"},
-    {"berth jobs --mine --all", "all of your own that is still known"},
+    {"berth jobs --mine --all", "all of your own jobs that are still recorded"},
     {"berth jobs 7 9-12", "only these"},
     {"berth jobs --state failed,lost --since 1w", "what went wrong in the last week"},
     {"berth jobs --json | jq '.jobs[] | select(.state == \"waiting\").id'", "for a program"},
@@ -217,7 +218,7 @@ constexpr auto kWhyExamples = std::to_array<Example>({
     {"berth why training", "the same by the name that you gave it"},
 });
 constexpr auto kLogsOptions = std::to_array<Option>({
-    {"-f,--follow", nullptr, "go on until the job has ended"},
+    {"-f,--follow", nullptr, "keep printing until the job has ended"},
     {"-n,--lines", "N", "only the last N lines"},
 });
 constexpr auto kLogsExamples = std::to_array<Example>({
@@ -236,7 +237,7 @@ constexpr auto kCancelExamples = std::to_array<Example>({
     {"berth cancel --mine", "all of yours"},
 });
 constexpr auto kHoldExamples = std::to_array<Example>({
-    {"berth hold 8", "let others go before it until it is released"},
+    {"berth hold 8", "let other jobs start first until it is released"},
 });
 constexpr auto kReleaseExamples = std::to_array<Example>({
     {"berth release 8", "it is in the queue again"},
@@ -261,7 +262,7 @@ constexpr auto kServeExamples = std::to_array<Example>({
 });
 
 constexpr auto kPlanOptions = std::to_array<Option>({
-    {"--params", "N", "instead of MODEL: a decoder of so many parameters (7B, 350M)"},
+    {"--params", "N", "instead of MODEL: a decoder with this many parameters (7B, 350M)"},
     {"--gpu", "NAME|here", "check this GPU (A100-SXM4-80GB), or the one of this machine"},
     {"--task", "inference|train|finetune|lora|qlora", "the task (default: inference)"},
     {"--batch", "N", "sequences at once (default: 1)"},
@@ -288,16 +289,17 @@ constexpr auto kPlanExamples = std::to_array<Example>({
 
 constexpr auto kCompareOptions = std::to_array<Option>({
     {"--cpu", nullptr, "a setting: on the CPU, all GPUs hidden"},
-    {"--gpus", "N,…", "a setting for each number: on so many free GPUs", true},
-    {"--threads", "N,…", "a setting for each number: on the CPU with so many cores", true},
+    {"--gpus", "N,…", "one setting for each number of free GPUs", true},
+    {"--threads", "N,…", "one setting for each number of cores, on the CPU", true},
     {"--preset", "NAME",
-     "a setting: the last of those, with this preset (tf32, cudnn-benchmark, deterministic, …)",
+     "a setting: the last one before it, with this preset (tf32, cudnn-benchmark, deterministic, "
+     "…)",
      true},
-    {"--set", "NAME=VALUE", "a setting: the last of those, with this variable", true},
+    {"--set", "NAME=VALUE", "a setting: the last one before it, with this variable", true},
     {"--runs", "N", "how often each setting runs, for median and spread (default: 3)"},
-    {"--warmup", "N", "how often it runs before, without being counted (default: 1)"},
+    {"--warmup", "N", "how often each setting runs before the measurement (default: 1)"},
     {"--compare-output", "FILE|-",
-     "a setting with another result cannot win: standard output (-), or a file that it writes"},
+     "output to compare: standard output (-) or a file; a setting with another result cannot win"},
     {"--output-lines", "TEXT", "of that output, only lines with this text (loss)", true},
     {"--tolerance", "NUMBER|TYPE",
      "largest relative difference of numbers: 1e-3, float32, tf32, bfloat16 (default: 1e-4)"},
@@ -307,7 +309,7 @@ constexpr auto kCompareExamples = std::to_array<Example>({
     {"berth compare -- python train.py", "is the GPU worth it? on the CPU, then on one GPU"},
     {"berth compare --threads 1,4,8 -- python train.py", "how many threads it needs"},
     {"berth compare --cpu --gpus 1,2 --runs 5 -- python train.py", "the CPU, one GPU and two"},
-    {"berth compare --gpus 1 --preset tf32 -- python train.py", "what a setting of PyTorch brings"},
+    {"berth compare --gpus 1 --preset tf32 -- python train.py", "what a PyTorch setting gains"},
     {"berth compare --compare-output - --output-lines loss -- python train.py",
      "and whether the losses are the same"},
     {"berth compare --svg times.svg -- python train.py", "a picture to share"},
@@ -333,26 +335,26 @@ constexpr auto kSlurmOptions = std::to_array<Option>({
     {"--conf", "DIR", "the folder of slurm.conf (default: the one that Slurm uses)"},
     {"--node", "NAME", "the node's name in slurm.conf (default: the host's)"},
     {"--shards", "N", "gres: N shards of each GPU"},
-    {"--only", "gres.conf|slurm.conf|cgroup.conf", "gres: the lines of one file alone"},
+    {"--only", "gres.conf|slurm.conf|cgroup.conf", "gres: print only the lines of one file"},
     {"--install", nullptr, "plugin: build it here, and add its line to plugstack.conf"},
     {"--remove", nullptr, "plugin: remove both again"},
-    {"--prefix", "DIR", "plugin: where it is put (default: /usr/local/lib/berth)"},
+    {"--prefix", "DIR", "plugin: the folder to install it in (default: /usr/local/lib/berth)"},
     {"--begin", "TASK", "task: called by the plugin when a task begins"},
     {"--end", "TASK", "task: called by the plugin when a task has ended"},
     {"--memory", "SIZE", "task: GPU memory of each task"},
     {"--share", "PART", "task: part of a GPU's time"},
     {"--report", "FILE", "task: where the report goes; %j: job, %t: task"},
     {"--command", "NAME", "task: what runs, for the report"},
-    {"--status", "N", "task: how it ended, as wait(2) says it"},
+    {"--status", "N", "task: its exit status, as wait(2) returns it"},
 });
 constexpr auto kSlurmExamples = std::to_array<Example>({
     {"berth slurm gres", "the lines of gres.conf, slurm.conf and cgroup.conf for this machine"},
-    {"berth slurm gres --only gres.conf > gres.conf", "one file alone"},
+    {"berth slurm gres --only gres.conf > gres.conf", "only one file"},
     {"berth slurm gres --node n1 --shards 4", "for a file of all nodes; four jobs share a GPU"},
     {"berth slurm check", "what differs between Slurm's configuration and the machine"},
     {"berth slurm check --conf ./new --json", "a configuration that is not installed yet"},
     {"berth slurm health --node n1",
-     "drain this node if a GPU fails, and resume it when all are well"},
+     "drain this node if a GPU fails, and resume it when all GPUs work again"},
     {"sudo berth slurm plugin --install", "srun --berth-memory, --berth-share and --berth-report"},
 });
 
@@ -363,7 +365,7 @@ constexpr auto kK8sOptions = std::to_array<Option>({
     {"--kubelet", "DIR",
      "device-plugin: the kubelet's folder (default: /var/lib/kubelet/device-plugins)"},
     {"--state", "DIR", "device-plugin: the guard's files (default: /var/lib/berth/kubernetes)"},
-    {"--interval", "DURATION", "device-plugin: how often GPUs are looked at (default: 5s)"},
+    {"--interval", "DURATION", "device-plugin: how often to check the GPUs (default: 5s)"},
 });
 constexpr auto kK8sExamples = std::to_array<Example>({
     {"berth k8s devices --shares 4", "what the kubelet would be offered"},
@@ -375,8 +377,8 @@ constexpr auto kK8sExamples = std::to_array<Example>({
 constexpr auto kSimOptions = std::to_array<Option>({
     {"--machine", "NAME|FILE", "a built-in machine, or a file (docs/simulator.md)"},
     {"--processes", "N", "start N processes and spread them over the GPUs"},
-    {"--attach", "PID:DEVICE:SIZE", "put a process that runs already on a GPU", true},
-    {"--seed", "N", "seed of the load: another number, another load (default: 0)"},
+    {"--attach", "PID:DEVICE:SIZE", "put a process that is already running on a GPU", true},
+    {"--seed", "N", "seed of the simulated load (default: 0)"},
     {"--at", "SECONDS", "stop the simulated time this long after the start"},
     {"--fault", "KIND[:DEVICE][@SECONDS][=VALUE]",
      "lost, hung, slow, xid, ecc, remap, throttle, mismatch, no-permission, no-driver or zombie",
@@ -406,7 +408,7 @@ constexpr auto kDoctorOptions = std::to_array<Option>({
     {"--explain", "ID", "what one rule looks for"},
     {"--all", nullptr, "every finding in full"},
     {"--record", "FILE",
-     "write what the rules look at to a new file NAME.machine, without names and tokens"},
+     "record what the rules read in a new file NAME.machine, without names and tokens"},
     {"--from", "FILE", "a recorded machine instead of this one (docs/recorded-machine.md)"},
 });
 constexpr auto kDoctorExamples = std::to_array<Example>({
@@ -433,8 +435,8 @@ constexpr auto kSetupOptions = std::to_array<Option>({
     {"--driver", "VERSION", "choose the build for this NVIDIA driver (550.54)"},
     {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
     {"--index", "URL", "take packages only from this mirror of PyPI"},
-    {"--torch-index", "URL", "where your mirror of PyTorch's own index is"},
-    {"--upgrade", nullptr, "change an existing environment: a changed copy takes its place"},
+    {"--torch-index", "URL", "the URL of your mirror of PyTorch's own index"},
+    {"--upgrade", nullptr, "change an existing environment: a changed copy replaces it"},
     {"--check", nullptr, "only try the frameworks of an existing environment"},
     {"--format", "dockerfile|devcontainer|environment.yml|pyproject",
      "print this file instead of installing"},
@@ -443,12 +445,13 @@ constexpr auto kSetupOptions = std::to_array<Option>({
 constexpr auto kSetupExamples = std::to_array<Example>({
     {"berth setup torch", "PyTorch for this driver, GPU and Python in .venv, and a test of it"},
     {"berth setup tensorflow 2.20 --venv ~/tf", "one release, in its own folder"},
-    {"berth setup torch jax --uv", "two that go together, installed by uv"},
+    {"berth setup torch jax --uv", "two frameworks that are compatible, installed by uv"},
     {"berth setup jax --cpu", "JAX without a GPU"},
     {"berth setup torch 2.14 --upgrade", "another release in .venv, or none if it fails"},
     {"berth setup --check", "whether the frameworks in .venv run a kernel"},
     {"berth setup torch --format dockerfile >Dockerfile", "the same as an image"},
-    {"berth setup torch --dry-run --driver 550.54 --gpu H100", "what it would do elsewhere"},
+    {"berth setup torch --dry-run --driver 550.54 --gpu H100",
+     "what it would do on another machine"},
 });
 
 constexpr auto kDrainExamples = std::to_array<Example>({
@@ -468,11 +471,11 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kPsExamples, run_ps},
     {"top", Group::kLook, "watch devices and processes live", "", false, kTopOptions, kTopExamples,
      run_top},
-    {"doctor", Group::kLook, "say why a GPU can't be used, and how to mend it",
+    {"doctor", Group::kLook, "say why a GPU can't be used, and how to fix it",
      "[FILE…] [-- COMMAND…]", false, kDoctorOptions, kDoctorExamples, run_doctor},
     {"run", Group::kUse, "run a program on the right device, and say how it used it", "-- COMMAND…",
      true, kRunOptions, kRunExamples, run_run},
-    {"lease", Group::kUse, "hold devices for a while: for a shell and what you start in it",
+    {"lease", Group::kUse, "lease devices for a shell and the programs that you start in it",
      "[-- COMMAND…]", true, kLeaseOptions, kLeaseExamples, run_lease},
     {"env", Group::kUse, "print the environment that a job would get", "", false, kEnvOptions,
      kEnvExamples, run_env},
@@ -480,7 +483,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      false, kJobsOptions, kJobsExamples, run_jobs},
     {"why",
      Group::kUse,
-     "say what a job waits for, who has it, and when it may start",
+     "show what a job waits for, who has it, and when it may start",
      "[JOB]",
      false,
      {},
@@ -490,7 +493,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kLogsExamples, run_logs},
     {"stacks",
      Group::kUse,
-     "say where the processes of a job are: Python's stacks and the kernel's view",
+     "show where the processes of a job are: Python's stacks and the kernel's view",
      "[JOB|PID]",
      false,
      {},
@@ -537,7 +540,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_release},
     {"drain",
      Group::kOperate,
-     "give a device to no new jobs, for maintenance; running jobs continue",
+     "give no new jobs to a device, for maintenance; running jobs continue",
      "DEVICE…",
      false,
      {},
@@ -545,7 +548,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_drain},
     {"undrain",
      Group::kOperate,
-     "give a device that was drained to jobs again",
+     "let a drained device take new jobs again",
      "DEVICE…",
      false,
      {},
@@ -553,8 +556,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_undrain},
     {"serve", Group::kOperate, "run the broker, which leases devices to jobs", "", false,
      kServeOptions, kServeExamples, run_serve},
-    {"health", Group::kLook, "say whether GPUs are fit for a job; exit code 1 if one is not", "",
-     false, kHealthOptions, kHealthExamples, run_health},
+    {"health", Group::kLook, "say whether GPUs can be used for a job; exit code 1 if one cannot",
+     "", false, kHealthOptions, kHealthExamples, run_health},
     {"alerts", Group::kLook, "print the current problems that `berth serve` found", "", false,
      kAlertsOptions, kAlertsExamples, run_alerts},
     {"history", Group::kLook, "past readings of the devices, recorded by `berth serve`", "", false,

@@ -15,11 +15,11 @@ inline constexpr auto kTopOptions = std::to_array<Option>({
      "only these devices: index (0, MIG 0:1), uuid or PCI address, comma separated", true},
     {"-u,--user", "NAME", "only what this user (name or uid) uses"},
     {"-s,--sort", top::kSortKeys, "order of the processes; numbers largest first"},
-    {"--filter", "TEXT", "only processes that contain it: command, user, container, job"},
+    {"--filter", "TEXT", "only processes with this text in their command, user, container or job"},
     {"--interval", "DURATION", "time between two samples (default: 1s)"},
     {"--no-graphs", nullptr, "no graphs over time"},
     {"--ascii", nullptr, "no characters beyond ASCII in bars and graphs"},
-    {"--once", nullptr, "print one picture and end; with --json one document"},
+    {"--once", nullptr, "print one screen and exit; with --json one document"},
 });
 inline constexpr auto kTopExamples = std::to_array<Example>({
     {"berth top", "devices and processes, live; ? shows the keys"},
@@ -36,7 +36,8 @@ inline constexpr auto kHealthExamples = std::to_array<Example>({
     {"berth health --device 0 || exit 1", "in the prolog of a scheduler"},
 });
 inline constexpr auto kAlertsOptions = std::to_array<Option>({
-    {"--test", nullptr, "send a message to each [[alerts]] of the settings, and say who took it"},
+    {"--test", nullptr,
+     "send a test message to each [[alerts]] of the settings, and say which accepted it"},
     {"--config", "FILE", "with --test: these settings (default: /etc/berth/berth.toml)"},
 });
 inline constexpr auto kAlertsExamples = std::to_array<Example>({
@@ -45,8 +46,8 @@ inline constexpr auto kAlertsExamples = std::to_array<Example>({
 });
 inline constexpr auto kHistoryOptions = std::to_array<Option>({
     {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},
-    {"-u,--user", "NAME", "instead of readings: what this user had, by job"},
-    {"--job", "N", "instead of readings: what this job had, by command"},
+    {"-u,--user", "NAME", "instead of readings: the use of this user, by job"},
+    {"--job", "N", "instead of readings: the use of this job, by command"},
     {"--since", "DURATION", "how far back (2h, 7d; default: 1h)"},
     {"--step", "DURATION", "length of the interval of each mean (default: what fits)"},
     {"--format", "table|csv|json|plot", "how to print it (default: table)"},

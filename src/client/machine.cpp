@@ -134,8 +134,9 @@ Result<model::Snapshot> machine_in(const Response& response) try {
   take(driver, "cuda_version", machine.driver.cuda_version);
   return machine;
 } catch (const Json::exception&) {
-  return Error{ErrorCode::kUnavailable, "E0922",
-               text("the broker's answer is not understood (status {})", response.status), ""};
+  return Error{
+      ErrorCode::kUnavailable, "E0922",
+      text("the broker sent an answer that Berth cannot read (status {})", response.status), ""};
 }
 
 }  // namespace berth::client

@@ -48,7 +48,7 @@ Error not_started(int number) {
 }
 
 Error no_report() {
-  return {ErrorCode::kUnavailable, "E0541", text("a run of the comparison left no report"),
+  return {ErrorCode::kUnavailable, "E0541", text("a run of the comparison wrote no report"),
           "berth run --report - -- COMMAND"};
 }
 
@@ -328,7 +328,7 @@ Result<std::optional<std::string>> ResultFile::read_if_written() const {
 Error too_large() {
   return {ErrorCode::kInvalidArgument, "E0544",
           text("an output of more than {} cannot be compared", show_bytes(kMostOutput)),
-          text("let the program write its results alone, or --output-lines TEXT")};
+          text("let the program print only its results, or use --output-lines TEXT")};
 }
 
 Result<Trial> read_report(std::string_view json) try {

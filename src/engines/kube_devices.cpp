@@ -194,7 +194,7 @@ Result<KubeAnswer> kube_answer(const std::vector<std::string>& ids,
                    text("there is no device {} to give", printable(id)), "berth k8s devices"};
     if (!unit->healthy)
       return Error{ErrorCode::kUnavailable, "E1032",
-                   text("{} is not fit for a job: {}", id, unit->why), "berth health"};
+                   text("{} cannot be used for a job: {}", id, unit->why), "berth health"};
     if (std::find(given.begin(), given.end(), unit) == given.end()) given.push_back(unit);
     if (const auto part = share_of(*unit, config.shares); part && unit->profile.empty())
       answer.limits[unit->uuid] += *part;

@@ -86,7 +86,7 @@ class Comparison {
           "GresTypes=gpu,shard");
     if (wants_shard && std::none_of(lines_.begin(), lines_.end(),
                                     [](const GresLine* line) { return line->name == "shard"; }))
-      add("shards_missing", text("slurm.conf promises shards, and gres.conf has no line for them"),
+      add("shards_missing", text("slurm.conf declares shards, but gres.conf has no line for them"),
           text("one line for each GPU: {}", "Name=shard Count=4 File=/dev/nvidia0"));
   }
 
@@ -108,7 +108,7 @@ class Comparison {
     const std::size_t here = machine_.node.gpus.size();
     if (promised_gpus == here) return;
     const std::string fix = here == 0
-                                ? text("take Gres= out of the NodeName line of {}", node_->name)
+                                ? text("remove Gres= from the NodeName line of {}", node_->name)
                                 : text("in the NodeName line of {}: {}", node_->name,
                                        "Gres=" + gres_value(machine_.node, 0));
     add("gres_count",
@@ -154,7 +154,7 @@ class Comparison {
       if (machine_.file_exists && !machine_.file_exists(file))
         add("file_missing",
             text("gres.conf names {}, which is not there: slurmd does not start", printable(file)),
-            text("take it out of gres.conf, or see `berth doctor`"));
+            text("remove it from gres.conf, or see `berth doctor`"));
     if (detects && listed.empty()) return;
     std::vector<std::string> missing;
     for (const Gres& one : machine_.node.gpus)
@@ -241,7 +241,7 @@ class Comparison {
         config_.cgroup && at != config_.cgroup->end() && lower_case(at->second) == "yes";
     if (!constrains)
       add("devices_open",
-          text("jobs can open GPUs that Slurm gave to others: a variable alone keeps them apart"),
+          text("jobs can open GPUs that Slurm gave to others: only a variable keeps them apart"),
           text("in cgroup.conf: {}", "ConstrainDevices=yes"));
     if (lower_case(config_.setting("taskplugin")).find("task/cgroup") == std::string::npos)
       add("task_plugin",

@@ -300,7 +300,7 @@ model::Guarded Setup::outcome() const {
   const Descriptor file(::open((folder_ + "/usage").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   const auto copy = std::make_unique<wire::Usage>();
   if (!file || !read_all(file.get(), copy.get(), sizeof(wire::Usage))) {
-    out.not_enforced = text("what the guard counted cannot be read");
+    out.not_enforced = text("the counters of the guard cannot be read");
     return out;
   }
   const wire::Usage& usage = *copy;

@@ -215,7 +215,7 @@ class Look {
       snapshot_.notes.push_back(
           text("{} cannot be read: processes are shown by number only (E0112)", roots.proc));
       if (roots.proc == "/proc")
-        snapshot_.notes.push_back(text("{} as root shows them", "mount -t proc proc /proc"));
+        snapshot_.notes.push_back(text("run {} as root to see them", "mount -t proc proc /proc"));
     }
     // The processes of a simulated machine run in this PID namespace.
     const system::PidTranslator translator =

@@ -15,7 +15,8 @@ void share_host_memory(model::Device& device, const model::Device& cpu) {
   // programs share the host's free memory.
   device.readings.memory_used_bytes = cpu.readings.memory_used_bytes;
   if (device.note.empty() && device.readings.memory_used_bytes)
-    device.note = text("its memory is the host's, and what the host's programs use counts as used");
+    device.note =
+        text("it shares the host's memory, so memory that host programs use counts as used");
 }
 
 }  // namespace berth::inventory

@@ -84,7 +84,7 @@ std::string folder_or_note(const Note& note) {
   auto folder = run::make_job_folder();
   if (folder) return *std::move(folder);
   const Error& error = folder.error();
-  note(text("{} ({}); the job runs all the same", error.message, error.id),
+  note(text("{} ({}); the job runs anyway", error.message, error.id),
        error.hint.empty() ? std::vector<std::string>() : std::vector{error.hint});
   return "";
 }
@@ -134,8 +134,8 @@ void add_access(model::Report& report, const Plan& plan, const std::optional<Err
   if (refusals == 0 || !plan.placement.devices.empty() || report.gpu_use == model::GpuUse::kSeen)
     return;
   report.gpu_use = model::GpuUse::kDeniedByKernel;
-  report.gpu_use_method = text_n("the kernel refused it a GPU's device node once",
-                                 "the kernel refused it a GPU's device node {} times",
+  report.gpu_use_method = text_n("the kernel once denied it access to a GPU's device node",
+                                 "the kernel denied it access to a GPU's device node {} times",
                                  static_cast<long long>(refusals), refusals);
   report.suggestions.clear();
 }

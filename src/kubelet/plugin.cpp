@@ -174,7 +174,7 @@ Status Plugin::serve() {
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
   service->server = builder.BuildAndStart();
   if (!service->server || !has_socket())
-    return Error{ErrorCode::kUnavailable, "E1034", text("{} cannot be served", path),
+    return Error{ErrorCode::kUnavailable, "E1034", text("cannot listen on {}", path),
                  "ls -ld " + settings_.folder};
   ::chmod(path.c_str(), 0600);
   service_ = std::move(service);
@@ -202,7 +202,7 @@ Status Plugin::register_here(milliseconds at_most) {
   const grpc::Status status = stub->Register(&context, request, &nothing);
   if (status.ok()) return Done{};
   return Error{ErrorCode::kUnavailable, "E1035",
-               text("the kubelet did not take {}: {}", resource_, status.error_message()),
+               text("the kubelet rejected {}: {}", resource_, status.error_message()),
                "journalctl -u kubelet"};
 }
 

@@ -54,7 +54,7 @@ std::string hang_sentence(const HangSeen& hang) {
       continue;
     odd += odd.empty() ? "" : ", ";
     odd += one.has_ended       ? text("rank {} has ended with exit code 0", one.rank)
-           : one.where.empty() ? text("where rank {} is, is not known", one.rank)
+           : one.where.empty() ? text("the position of rank {} is unknown", one.rank)
            : hang.is_slow      ? text("rank {} is busy at {}", one.rank, printable(one.where))
                                : text("rank {} is at {}", one.rank, printable(one.where));
   }

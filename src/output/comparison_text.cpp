@@ -99,7 +99,7 @@ std::string winner_sentence(const Comparison& comparison) {
   const SettingResult& winner = comparison.settings[*comparison.winner];
   const std::string name = setting_words(winner.setting);
   if (const std::string alike = names_of_alike(comparison); !alike.empty())
-    return text("Best: {}. These are no faster, and need no less: {}.", name, alike);
+    return text("Best: {}. These are not faster and use no fewer resources: {}.", name, alike);
   const SettingResult* next = next_best(comparison);
   if (next == nullptr) return text("Only this setting is left: {}.", name);
   return text("Best: {}, {} times as fast as the next one ({}).", name,
@@ -137,17 +137,20 @@ std::string percent_of(double part) {
 std::string_view cause_of(const model::OutputDifference& difference, bool repeats) {
   constexpr double kOfOrder = 1e-5, kOfPrecision = 2e-2;
   if (difference.largest_relative <= kOfOrder)
-    return tr("so little comes from sums in another order, as with other threads or on a GPU");
+    return tr(
+        "such a small difference comes from another order of sums, as with more threads or on a "
+        "GPU");
   if (difference.largest_relative <= kOfPrecision)
     return tr(
-        "so much comes from TF32 or half precision, or from rounding that training amplifies");
+        "such a difference comes from TF32 or half precision, or from rounding that training "
+        "amplifies");
   if (repeats)
     return tr(
         "each setting repeats its own result, so it computes in another order or by another "
         "algorithm, and the program amplifies the difference");
   return tr(
-      "so much comes from other random numbers, another algorithm, an error, or a program that "
-      "amplifies rounding");
+      "such a large difference comes from other random numbers, another algorithm, an error, or "
+      "amplified rounding");
 }
 
 /// Sentences about what was compared in the outputs, and how to make them repeat.
@@ -235,7 +238,7 @@ std::string difference_words(const model::OutputCheck& check) {
   const model::OutputDifference& difference = *check.difference;
   const std::string at = text("line {} has '{}' instead of '{}'", difference.line, difference.found,
                               difference.expected);
-  if (difference.in_shape) return text("other output than the first setting: {}", at);
+  if (difference.in_shape) return text("the output differs from the first setting: {}", at);
   return text_n("{} number differs from the first setting, by {} %: {}",
                 "{} numbers differ from the first setting, by up to {} %: {}",
                 static_cast<long long>(difference.numbers), difference.numbers,
@@ -251,7 +254,7 @@ std::vector<std::string> verdict_sentences(const Comparison& comparison) {
   if (!comparison.no_gpu.empty())
     sentences.push_back(text("No GPU was compared: {}.", comparison.no_gpu));
   if (comparison.runs == 1 && comparison.winner)
-    sentences.push_back(text("One run says nothing of the spread: {} gives more.", "--runs 3"));
+    sentences.push_back(text("One run does not show the spread: use {}.", "--runs 3"));
   return sentences;
 }
 
@@ -260,7 +263,7 @@ std::string comparison_text(const Comparison& comparison, const Terminal& termin
   for (const SettingResult& one : comparison.settings) {
     if (one.out_of_race.empty()) continue;
     const std::string why =
-        text("{} is out of the race: {}", setting_words(one.setting), one.out_of_race);
+        text("{} was dropped from the comparison: {}", setting_words(one.setting), one.out_of_race);
     for (const std::string& line : wrap(why, terminal.width))
       out += terminal.paint(Style::kRed, line) + "\n";
     out += last_lines(one.last_words);

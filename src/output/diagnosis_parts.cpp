@@ -150,8 +150,9 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
   const std::string label = std::string(tr("the error")) + "   ";
   const int column = display_width(label);
   if (parts.error->empty())
-    return folded(label, std::string(tr("the doctor knows no message in the text")), column,
-                  terminal);
+    return folded(label,
+                  std::string(tr("the text contains no error message that the doctor knows")),
+                  column, terminal);
   const bool stands_first =
       std::any_of(diagnosis.findings.begin(), diagnosis.findings.end(),
                   [](const model::Finding& one) { return one.id == "ERR01"; });

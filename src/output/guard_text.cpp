@@ -13,7 +13,7 @@ std::string limits_of(const model::GuardedDevice& device) {
   if (device.memory_limit_bytes) out = show_bytes(*device.memory_limit_bytes);
   if (device.share_permille) {
     if (!out.empty()) out += ", ";
-    out += text("{} % of the time when others want it", *device.share_permille / 10.0);
+    out += text("{} % of the time when other jobs use the device", *device.share_permille / 10.0);
   }
   return out;
 }

@@ -27,7 +27,8 @@ Report report_with(std::uint32_t programs) {
 TEST_CASE("one sentence says what was enforced, and how near the job came to it") {
   Report report = report_with(1);
   CHECK(guard_sentence(report) ==
-        "limited by the guard: 8.00 GiB, 30 % of the time when others want it; peak 6.00 GiB");
+        "limited by the guard: 8.00 GiB, 30 % of the time when other jobs use the device; peak "
+        "6.00 GiB");
   report.guarded->devices[0].refusals = 1;
   report.guarded->not_counted = "what nobody saw";
   CHECK(guard_sentence(report).find("; 1 request refused; not counted: what nobody saw") !=

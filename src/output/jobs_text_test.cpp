@@ -196,7 +196,7 @@ TEST_CASE("why: when it takes the CPU instead") {
   JobStory story = busy_story();
   story.job.or_cpu_after = std::chrono::minutes(30);
   CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()),
-              "\nor          at about 00:46: on the CPU, having waited 30 m 0 s\nheld by"));
+              "\nor          at about 00:46: on the CPU, after waiting 30 m 0 s\nheld by"));
   story.job.or_cpu_after = std::chrono::minutes(5);
   CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()),
               "on the CPU, as soon as it fits there: it has waited 5 m 0 s\n"));
@@ -244,13 +244,14 @@ TEST_CASE("why: how often it was restarted, whether it would be, and when it no 
               "restarts   restarted 2 times, because the machine was restarted\n"));
   story.job.state = JobState::kLost;
   story.job.ended_unix_milliseconds = kNow;
-  story.job.why = "its processes ended, and how they ended is not known";
+  story.job.why = "its processes ended, but their exit status is unknown";
   CHECK(!holds(why_text(story, view, plain()), "not again"));
   story.job.restarts = 5;
   story.job.why = "the machine was restarted while it ran";
-  CHECK(holds(why_text(story, view, plain()),
-              "restarted 5 times, because the machine was restarted\n"
-              "           not again after 5 times: it may be what crashes the machine\n"));
+  CHECK(holds(
+      why_text(story, view, plain()),
+      "restarted 5 times, because the machine was restarted\n"
+      "           not restarted again after 5 times: the job may be what crashes the machine\n"));
 }
 
 TEST_CASE("why: of an array how many ended well, and which did not") {

@@ -67,7 +67,7 @@ void steps_without_gpu(const model::Snapshot& snapshot, Steps& steps) {
               text_n("runs on the CPU with {} thread", "runs on the CPU with {} threads", threads,
                      threads));
   if (driver_fails(snapshot))
-    steps.offer("doctor", "berth doctor", std::string(tr("why, and what mends it")));
+    steps.offer("doctor", "berth doctor", std::string(tr("why, and how to fix it")));
   else if (!snapshot.host.simulated)
     steps.offer("doctor", "berth doctor", std::string(tr("why there is no GPU")));
   if (!snapshot.host.simulated)
@@ -122,7 +122,7 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
                 std::string(tr("part of the least used GPU")));
   const bool ill = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), unwell);
   if (driver_fails(snapshot) || ill)
-    steps.offer("doctor", "berth doctor", std::string(tr("why, and what mends it")));
+    steps.offer("doctor", "berth doctor", std::string(tr("why, and how to fix it")));
   for (const Device& device : snapshot.devices) {
     if (!unwell(device)) continue;
     steps.offer("ls", fmt::format("berth ls --details --device {}", device.index),

@@ -114,7 +114,7 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
                     : line(text("it used a GPU although none was given to it"), terminal,
                            Style::kYellow);
     case GpuUse::kDeniedByKernel:
-      return line(text("the kernel refused it a GPU it was not given"), terminal);
+      return line(text("the kernel denied it access to a GPU that it was not given"), terminal);
     case GpuUse::kNotChecked:
       return report.gpus_here && report.looks == 0 && report.wall >= std::chrono::seconds(1)
                  ? line(text("whether it used a GPU could not be checked"), terminal)
@@ -228,7 +228,7 @@ std::string suggestion_lines(const model::Report& report, const Terminal& termin
   const bool wasted = report.gpu_use == GpuUse::kNotSeen && !report.devices.empty();
   if (wasted)
     out += labelled(out.empty() ? tr("try") : tr("or"),
-                    text("{} leaves the GPU to others", "berth run --cpu -- …"), terminal);
+                    text("{} leaves the GPU free for others", "berth run --cpu -- …"), terminal);
   return out;
 }
 

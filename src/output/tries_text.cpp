@@ -216,8 +216,8 @@ std::vector<std::string> rank_table(const model::Tries& tries, std::size_t most)
   for (const RankEnd& end : shown) rows.push_back(cells_of(end, has_devices));
   std::vector<std::string> lines = aligned(rows);
   if (const auto more = static_cast<long long>(last.ranks.size() - shown.size()); more > 0)
-    lines.push_back(text_n("{} more rank: {} has it", "{} more ranks: {} has all", more, more,
-                           "--report FILE"));
+    lines.push_back(
+        text_n("{} more rank: see {}", "{} more ranks: see {}", more, more, "--report FILE"));
   return lines;
 }
 

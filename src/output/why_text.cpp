@@ -175,7 +175,8 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
   const std::string& why = story.outlook.obstruction;
   if (story.job.state == JobState::kHeld || !awaited(story).empty()) return;
   if (!fits_at) {
-    if (why == "user_limit") lines.add(tr("when"), text("never: one user may not have so much"));
+    if (why == "user_limit")
+      lines.add(tr("when"), text("never: it is more than one user may have"));
     if (why == "never" && story.drained > 0)
       lines.add(tr("when"), text("when `berth undrain` gives one back"));
     else if (why == "busy" || why == "never")
@@ -200,7 +201,7 @@ void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
   const std::int64_t then = job.submitted_unix_milliseconds + job.or_cpu_after->count();
   lines.add(tr("or"),
             then > view.unix_milliseconds
-                ? text("{}: on the CPU, having waited {}", soon_words(then, view.unix_milliseconds),
+                ? text("{}: on the CPU, after waiting {}", soon_words(then, view.unix_milliseconds),
                        show_duration(*job.or_cpu_after))
                 : text("on the CPU, as soon as it fits there: it has waited {}",
                        show_duration(*job.or_cpu_after)));
@@ -219,9 +220,10 @@ void add_restarts(Lines& lines, const Job& job) {
                    model::kMostRestarts));
   else if (job.state == JobState::kLost && job.restarts > 0 &&
            job.why == text("the machine was restarted while it ran"))
-    lines.add(tr("restarts"), text_n("not again after {} time: it may be what crashes the machine",
-                                     "not again after {} times: it may be what crashes the machine",
-                                     job.restarts, job.restarts));
+    lines.add(tr("restarts"),
+              text_n("not restarted again after {} time: the job may be what crashes the machine",
+                     "not restarted again after {} times: the job may be what crashes the machine",
+                     job.restarts, job.restarts));
 }
 
 std::string holder_words(const JobStory& story, const JobStory::Holder& holder,

@@ -67,7 +67,7 @@ std::vector<int> pick(const std::vector<int>& close, const std::vector<int>& all
 std::string limits_of(const model::CpuBudget& cpu) {
   if (cpu.quota_cores && *cpu.quota_cores < cpu.cores_affinity)
     return text("the quota is {:.1f} cores", *cpu.quota_cores);
-  if (cpu.cores_total == 0) return text("how many cores there are is not known");
+  if (cpu.cores_total == 0) return text("the number of cores is unknown");
   return text("{} of {} cores may be used", cpu.cores_affinity, cpu.cores_total);
 }
 
@@ -123,7 +123,7 @@ Status take_these(model::Placement& placement, const model::Request& request,
                       model::show_cpu_list(model::intersection(wanted, ledger.cpus))),
                  call_with(request, fmt::format("--cpus {}", wanted.size()))};
   placement.cpus = *request.cpu_list;
-  placement.reasons.push_back(text("CPUs {}: asked for", placement.cpus));
+  placement.reasons.push_back(text("CPUs {}: requested", placement.cpus));
   return Done{};
 }
 
@@ -142,11 +142,11 @@ Status set_processors(model::Placement& placement, const model::Request& request
         call_with(request, fmt::format("--cpus {}", usable))};
   const int left = usable - static_cast<int>(ledger.cpus.size());
   if (request.cpus.value_or(0) > left)
-    return Error{
-        ErrorCode::kRefused, "E0412",
-        text_n("{} core was requested, jobs have left {}",
-               "{} cores were requested, jobs have left {}", *request.cpus, *request.cpus, left),
-        left > 0 ? call_with(request, fmt::format("--cpus {}", left)) : "berth jobs"};
+    return Error{ErrorCode::kRefused, "E0412",
+                 text_n("{} core was requested, but other jobs leave only {}",
+                        "{} cores were requested, but other jobs leave only {}", *request.cpus,
+                        *request.cpus, left),
+                 left > 0 ? call_with(request, fmt::format("--cpus {}", left)) : "berth jobs"};
   placement.threads = std::max(1, request.cpus.value_or(left));
   if (request.cpu_list) {
     if (auto these = take_these(placement, request, snapshot, ledger); !these) return these;

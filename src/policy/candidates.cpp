@@ -361,7 +361,7 @@ std::string sentence(Obstacle obstacle) {
     case Obstacle::kNoAnswer:
       return text("it does not answer");
     case Obstacle::kUnreadable:
-      return text("the driver does not tell whether it is in use");
+      return text("the driver does not report whether it is in use");
     case Obstacle::kProhibited:
       return text("its compute mode is prohibited");
     case Obstacle::kTaken:

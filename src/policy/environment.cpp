@@ -179,7 +179,7 @@ void Writer::nvidia() {
   demand("CUDA_VISIBLE_DEVICES", numbers(chosen), text("the GPUs chosen for this job"));
   if (indices_shift(devices))
     environment_.notes.push_back(
-        text("a GPU here has no uuid, and indices may shift because another is not well"));
+        text("a GPU here has no uuid, and indices may shift because another GPU has a fault"));
 }
 
 /// Whether a uuid has ROCr's form: "GPU-" and 16 hexadecimal digits.
@@ -204,9 +204,11 @@ void Writer::amd() {
   const std::string left = count_up(chosen.size());
   const bool cuda_is_set = !devices_of(snapshot_, Vendor::kNvidia).empty();
   if (cuda_is_set || of_user("HIP_VISIBLE_DEVICES") != nullptr)
-    demand("HIP_VISIBLE_DEVICES", left, text("HIP counts what ROCR_VISIBLE_DEVICES leaves"));
+    demand("HIP_VISIBLE_DEVICES", left,
+           text("HIP numbers the GPUs that ROCR_VISIBLE_DEVICES leaves"));
   if (of_user("GPU_DEVICE_ORDINAL") != nullptr)
-    demand("GPU_DEVICE_ORDINAL", left, text("HIP counts what ROCR_VISIBLE_DEVICES leaves"));
+    demand("GPU_DEVICE_ORDINAL", left,
+           text("HIP numbers the GPUs that ROCR_VISIBLE_DEVICES leaves"));
 }
 
 void Writer::intel() {

@@ -229,7 +229,8 @@ Result<Candidates> decide(const Search& search, std::vector<std::string>& reason
 std::string why(const Candidate& c, const Search& search) {
   const std::string what = model::unit_words(*c.device, c.unit().partition_uuid);
   const std::string users = users_of(c, search.snapshot);
-  if (c.obstacle == Obstacle::kNoAnswer) return text("{}: it did not answer, but was named", what);
+  if (c.obstacle == Obstacle::kNoAnswer)
+    return text("{}: it did not answer, but was requested by name", what);
   if (c.obstacle == Obstacle::kUnreadable) return fmt::format("{}: {}", what, sentence(c.obstacle));
   if (c.device->health == model::Health::kAsleep)
     return text("{}: asleep, wakes when it is used", what);

@@ -246,8 +246,8 @@ Error none_free(const Search& search, const Candidates& visible, int count) {
 Error no_share(const Search& search, const Candidates& enough, int count) {
   const std::string share = show_share(*search.request.share_permille);
   const std::string message =
-      count == 1 ? text("no device with that much memory has {} of its time free", share)
-                 : text("fewer than {} devices with so much memory have {} of their time free",
+      count == 1 ? text("no device with enough memory has {} of its time free", share)
+                 : text("fewer than {} devices with enough memory have {} of their time free",
                         count, share);
   return {ErrorCode::kRefused, "E0412", message + holders(enough, search),
           instead(search, enough, 1)};
@@ -270,7 +270,7 @@ Error no_memory(const Search& search, const Candidates& visible, int count, std:
   const Candidate& best = freest(usable);
   if (!best.free_bytes)
     return {ErrorCode::kRefused, "E0412",
-            message + "\n  " + text("the devices do not tell how much memory is free"),
+            message + "\n  " + text("the devices do not report how much memory is free"),
             call_with(search.request, "--gpus 1")};
   message += "\n  " + text("the freest is {} with {}", label(best), show_bytes(*best.free_bytes)) +
              holders(usable, search);

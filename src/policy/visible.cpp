@@ -151,11 +151,10 @@ void read_cuda(Visible& visible, const model::Request& request, const model::Sna
   // order.
   if (reading.used_index && request.inherited_cuda_order.value_or("") != "PCI_BUS_ID" &&
       several_models(devices))
-    visible.notes.push_back(text(
-        "CUDA_VISIBLE_DEVICES={} is read in the order of the bus, as nvidia-smi counts; without "
-        "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA itself counts the fastest first, and the GPUs here "
-        "differ",
-        printable(value.substr(0, 200))));
+    visible.notes.push_back(
+        text("Berth reads CUDA_VISIBLE_DEVICES={} in bus order, as nvidia-smi does. The GPUs here "
+             "differ: without CUDA_DEVICE_ORDER=PCI_BUS_ID, CUDA itself counts the fastest first",
+             printable(value.substr(0, 200))));
 }
 
 std::vector<const Device*> pointers(const std::vector<const Device*>& devices,

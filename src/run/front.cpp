@@ -111,10 +111,10 @@ class Front {
 
  private:
   static Error cannot_start(int problem) {
-    const std::string hint = problem == EAGAIN   ? text("ulimit -u    (how many processes may be)")
-                             : problem == ENOMEM ? text("free -h    (memory is short)")
+    const std::string hint = problem == EAGAIN   ? text("ulimit -u    (the limit of processes)")
+                             : problem == ENOMEM ? text("free -h    (free memory)")
                              : problem == EMFILE || problem == ENFILE
-                                 ? text("ulimit -n    (how many files may be open)")
+                                 ? text("ulimit -n    (the limit of open files)")
                                  : std::string();
     return {ErrorCode::kUnavailable, "E0512",
             text("cannot start the job: {}", error_words(problem)), hint};
@@ -126,7 +126,7 @@ class Front {
     if (keeper_lost_ && !exited_) {
       return Error{ErrorCode::kUnavailable, "E0513",
                    text("the keeper of the job was killed, so the job was ended"),
-                   text("sudo dmesg | tail    (was memory short?)")};
+                   text("sudo dmesg | tail    (did memory run out?)")};
     }
     return ending_;
   }

@@ -165,7 +165,7 @@ Result<Launch> launch_in(std::string_view record) {
   launch.user = std::move(user);
   if (in.is_good() && !launch.command.empty()) return launch;
   return Error{ErrorCode::kUnavailable, "E0517",
-               text("what the job is started with cannot be read"), "berth jobs"};
+               text("the launch record of the job cannot be read"), "berth jobs"};
 }
 
 }  // namespace berth::run

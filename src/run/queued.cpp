@@ -168,13 +168,13 @@ class LoneKeeper {
             "the CPU affinity could not be set ({}); the job could run on all allowed cores", why));
       case StartTrouble::Step::kLimits:
         return say(
-            text("not all limits could be set ({}); the job ran with those of its broker", why));
+            text("not all limits could be set ({}); the job ran with the broker's limits", why));
       case StartTrouble::Step::kGroup:
         return say(text("cannot enter the control group {}: {}", printable(launch_.group), why));
       case StartTrouble::Step::kUser:
-        return say(text("cannot become the user {}: {}", launch_.user->uid, why));
+        return say(text("cannot switch to user {}: {}", launch_.user->uid, why));
       case StartTrouble::Step::kFolder:
-        return say(text("cannot go to the folder {}: {}", printable(launch_.folder), why));
+        return say(text("cannot change to the folder {}: {}", printable(launch_.folder), why));
       case StartTrouble::Step::kExec:
         return say(text("'{}' cannot be executed: {}", printable(launch_.command.front()), why));
     }

@@ -201,15 +201,15 @@ model::Absence Sampler::why_not_seen(const model::Device& device) const {
 
 void Sampler::say_how(model::Report& report) const {
   if (report.looks == 0) {
-    report.gpu_use_method = text("the program ended before the first look");
+    report.gpu_use_method = text("the program ended before the first check");
     return;
   }
   // Nothing after the last sample was seen either.
   const auto unseen = std::max<Clock::duration>(longest_gap_, start_ + report.wall - last_look_);
   const auto gap = std::chrono::ceil<milliseconds>(unseen).count();
-  report.how_often = text_n("looked once, up to {1} ms went unseen",
-                            "looked {0} times, up to {1} ms in between went unseen", report.looks,
-                            report.looks, gap);
+  report.how_often = text_n("checked once; not observed for up to {1} ms",
+                            "checked {0} times; not observed for up to {1} ms in between",
+                            report.looks, report.looks, gap);
   report.gpu_use_method = text("open device nodes and loaded libraries: {}", report.how_often);
   if (driver_samples_ > 0)
     report.gpu_use_method +=

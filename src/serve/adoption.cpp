@@ -76,7 +76,7 @@ std::optional<Job> job_from_files(const std::string& files, JobId id, std::int64
   job->ended_unix_milliseconds = run::ended_at(files).value_or(now);
   if (!job->outcome) {
     job->state = JobState::kLost;
-    job->why = text("the journal was lost, and how the job ended is not known");
+    job->why = text("the journal was lost, and the exit status of the job is unknown");
   } else {
     const bool is_good = job->outcome->kind == model::OutcomeClass::kOk;
     job->state = is_good && !run::was_told_to_end(files) ? JobState::kDone : JobState::kFailed;
@@ -135,8 +135,8 @@ std::string list_of_jobs(const std::vector<JobId>& ascending) {
 }
 
 std::string left_alone(const std::vector<JobId>& ascending) {
-  return text_n("the journal does not know job {}, which still runs: it is left alone",
-                "the journal does not know jobs {}, which still run: they are left alone",
+  return text_n("job {} is still running, but is not in the journal: it is not changed",
+                "jobs {} are still running, but are not in the journal: they are not changed",
                 static_cast<long long>(ascending.size()), list_of_jobs(ascending));
 }
 

@@ -129,8 +129,8 @@ std::string failure_of(const AlertTarget& target, const ChildRun& run, const Chi
   if (result.problem == ENOENT) return text("there is no program {}", printable(run.program));
   if (result.problem != 0) return printable(run.program) + ": " + error_words(result.problem);
   if (!result.is_over)
-    return text_n("no end after 1 second", "no end after {} seconds", run.longest.count(),
-                  run.longest.count());
+    return text_n("still running after 1 second", "still running after {} seconds",
+                  run.longest.count(), run.longest.count());
   if (WIFEXITED(result.status) && WEXITSTATUS(result.status) == 0)
     return target.webhook.empty() ? "" : refusal_in(target, result.output).value_or("");
   std::string line = last_line(result.output);
@@ -147,7 +147,7 @@ Status deliver(const AlertTarget& target, const AlertEvent& event,
   const std::string failure = failure_of(target, run, run_child(run, is_stopped));
   if (failure.empty()) return Done{};
   return Error{ErrorCode::kUnavailable, "E0960",
-               text("{} did not take an alert: {}", target.shown(), failure),
+               text("{} did not accept an alert: {}", target.shown(), failure),
                "berth alerts --test"};
 }
 
@@ -231,8 +231,7 @@ bool AlertDelivery::attempt(const Lane& lane, const AlertEvent& event, bool is_f
   const auto delivered = deliver(lane.target, event, is_stopped_);
   if (delivered || is_stopped_) return delivered.has_value();
   const bool is_too_old = unix_now() - event.unix_milliseconds > kGivenUpAfter;
-  if (options_.note && is_first)
-    options_.note(text("{}; it is tried again", delivered.error().message));
+  if (options_.note && is_first) options_.note(text("{}; retrying", delivered.error().message));
   if (options_.note && is_too_old)
     options_.note(text("an alert is dropped after a day: {}", sentence_of(event)));
   return is_too_old;

@@ -27,7 +27,8 @@ using model::JobId;
 using model::JobState;
 
 Error not_theirs(std::int64_t pid) {
-  return {ErrorCode::kPermissionDenied, "E0912", text("process {} is not there, or not yours", pid),
+  return {ErrorCode::kPermissionDenied, "E0912",
+          text("process {} does not exist, or is not yours", pid),
           fmt::format("ps -o pid,user,args {}", pid)};
 }
 
@@ -221,8 +222,9 @@ void Api::listen(const Call& call, const Answer& answer) {
     return one.call.peer.uid == call.peer.uid;
   });
   if (theirs >= kMostListeners)
-    return answer.send(refusal({ErrorCode::kUnavailable, "E0928",
-                                text("{} of your connections listen already", theirs), ""}));
+    return answer.send(
+        refusal({ErrorCode::kUnavailable, "E0928",
+                 text("{} of your connections are already waiting for events", theirs), ""}));
   listeners_.push_back(asker(call, answer));
   std::string all;
   for (const auto& [id, job] : execution_.broker().jobs())
@@ -254,9 +256,9 @@ void Api::show(JobId id, const Call& call, const Answer& answer) {
   const auto wait = call.query.find("wait");
   const bool is_over = model::has_ended(job->state);
   if (wait != call.query.end() && wait->second != "started" && wait->second != "ended")
-    return answer.send(
-        refusal({ErrorCode::kInvalidArgument, "E0919",
-                 text("'wait' is started or ended, not '{}'", printable(wait->second)), ""}));
+    return answer.send(refusal(
+        {ErrorCode::kInvalidArgument, "E0919",
+         text("'wait' must be 'started' or 'ended', not '{}'", printable(wait->second)), ""}));
   const bool is_so = wait == call.query.end() || is_over ||
                      (wait->second == "started" && job->state == JobState::kRunning);
   if (!is_so) return keep_waiting(id, call, answer);

@@ -334,7 +334,7 @@ void Execution::all_gone(JobId id) {
 }
 
 void Execution::end_lost(JobId id) {
-  const std::string why(tr("its processes ended, and how they ended is not known"));
+  const std::string why(tr("its processes ended, but their exit status is unknown"));
   const auto how = how_stopped(id, {JobState::kLost, why});
   end(id, how.state, {}, how.why);
 }
@@ -361,7 +361,7 @@ void Execution::keeper_gone(const Job& job) {
   const bool lives = keeper && start_ticks_of(keeper->pid) == keeper->start_ticks;
   if (!keeper) {
     const std::string why =
-        text("it was not started: nothing could be written in {}", printable(launcher_.folder()));
+        text("it was not started: cannot write to {}", printable(launcher_.folder()));
     return end(id, JobState::kFailed, model::Outcome{}, why);
   }
   if (!lives) return end_lost(id);
@@ -871,8 +871,9 @@ void Execution::note_long_output() {
     std::uint64_t& noted = noted_bytes_[root.job];
     if (bytes <= std::max(options_.settings.keep_output_bytes, 2 * noted)) continue;
     noted = bytes;
-    notes_.push_back(text("running job {} has written {}, more than is kept for all ended jobs",
-                          root.job, show_bytes(bytes)));
+    notes_.push_back(
+        text("running job {} has written {}, more than the limit for the output of all ended jobs",
+             root.job, show_bytes(bytes)));
   }
 }
 

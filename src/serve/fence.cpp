@@ -215,7 +215,7 @@ bool Fence::has_group(JobId job) const {
 Status Fence::admit(JobId job, const model::ProcessId& process, std::uint32_t user) const {
   const auto not_theirs = [&] {
     return Error{ErrorCode::kPermissionDenied, "E0912",
-                 text("process {} is not there, or not yours", process.pid),
+                 text("process {} does not exist, or is not yours", process.pid),
                  fmt::format("ps -o pid,user,args {}", process.pid)};
   };
   const std::string pid = std::to_string(process.pid);

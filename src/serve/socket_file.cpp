@@ -27,7 +27,7 @@ constexpr int kBacklog = 512;
 
 Error cannot_listen(const std::string& path, int problem) {
   return {ErrorCode::kUnavailable, "E0910",
-          text("the socket {} cannot be made: {}", printable(path), error_words(problem)),
+          text("cannot create the socket {}: {}", printable(path), error_words(problem)),
           "ls -ld " + printable(path.substr(0, path.rfind('/')))};
 }
 

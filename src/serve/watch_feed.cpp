@@ -156,7 +156,8 @@ void WatchFeed::read_history(const Asker& asker) {
   if (pending_lookups_ >= kMostLookups)
     return asker.answer.send(refusal(
         {ErrorCode::kUnavailable, "E0990",
-         text("{} calls for the history wait already: call again later", kMostLookups), ""}));
+         text("{} calls for the history are already waiting: call again later", kMostLookups),
+         ""}));
   ++pending_lookups_;
   const uid_t uid = asker.call.peer.uid;
   const auto only = is_for_all(uid) ? std::nullopt : std::optional(users_.of(uid));
@@ -209,8 +210,9 @@ void WatchFeed::begin_stream(const Asker& asker) {
     return one.call.peer.uid == asker.call.peer.uid;
   });
   if (theirs >= kMostListeners)
-    return asker.answer.send(refusal({ErrorCode::kUnavailable, "E0928",
-                                      text("{} of your connections listen already", theirs), ""}));
+    return asker.answer.send(
+        refusal({ErrorCode::kUnavailable, "E0928",
+                 text("{} of your connections are already waiting for events", theirs), ""}));
   listeners_.push_back(asker);
   asker.answer.stream(alerts_event(alerts_.active()));
   if (frame_) asker.answer.stream(event_for(asker.call.peer.uid));

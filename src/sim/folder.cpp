@@ -27,7 +27,7 @@ Error cannot(std::string message) {
   return {ErrorCode::kUnavailable, "E0611", std::move(message), "TMPDIR=/dev/shm berth sim …"};
 }
 Error cannot_make_in(const std::string& path, int number) {
-  return cannot(text("cannot make a folder in {}: {}", printable(path), error_words(number)));
+  return cannot(text("cannot create a folder in {}: {}", printable(path), error_words(number)));
 }
 Error cannot_write(const std::string& path, int number) {
   return cannot(text("cannot write {}: {}", printable(path), error_words(number)));

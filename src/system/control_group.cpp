@@ -51,7 +51,7 @@ Status ControlGroup::make() const {
     if (!is_folder(part) && ::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST)
       return Error{
           ErrorCode::kUnsupported, "E0940",
-          text("the control group {} cannot be made: {}", printable(part), error_words(errno)), ""};
+          text("cannot create the control group {}: {}", printable(part), error_words(errno)), ""};
     if (at == std::string::npos) return Done{};
   }
 }

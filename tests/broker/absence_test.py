@@ -165,7 +165,7 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
             self.assertEqual(refused.wait(30), 6)
             self.assertEqual(queued.wait(30), 0)
             said = queued.stderr.read()
-            self.assertIn("note: the broker of all users is away; waiting up to ", said)
+            self.assertIn("note: the broker of all users does not answer; waiting up to ", said)
             self.assertTrue(wait_until(lambda: self.zhao("jobs", "--json").stdout.count('"waiting"') == 1), self.zhao("jobs", "--json").stdout)
             self.assertEqual([one.poll() for one in (wait, runs)], [None] * 2)
             runs.kill()

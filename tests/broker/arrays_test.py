@@ -101,7 +101,7 @@ class Arrays(Machine):
         self.says("run", "--queue", "--gpus", "1", "--name", "one", "--or-cpu-after", "10m", "--", "true")
         said = self.says("why", "one")
         self.assertIn("waits for 1 GPU: 4 of 4 that it could have are drained\n", said)
-        self.assertRegex(said, r"or +at about .*: on the CPU, having waited 10 m 0 s\n")
+        self.assertRegex(said, r"or +at about .*: on the CPU, after waiting 10 m 0 s\n")
 
     def test_a_job_may_come_after_a_whole_array(self):
         array = self.array("--cpu", "--array", "1-4%2", "--", "sh", "-c", f"sleep 0.1; echo x >> {self.folder}/ran")

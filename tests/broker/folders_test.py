@@ -183,7 +183,7 @@ class Folders(Machine):
         database.close()
         before = self.content()
         said = self.refused("E0907")
-        self.assertIn("is of a newer Berth (format 99", said)
+        self.assertIn("was written by a newer Berth (format 99", said)
         self.assertEqual(self.content(), before)
         self.assertNotEqual(self.run_berth("run", "--queue", "--", "true").returncode, 0)
         self.assertEqual(self.content(), before)

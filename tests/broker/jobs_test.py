@@ -151,7 +151,7 @@ class Queue(Caller):
         done = self.berth("cancel", "999", "nobody", str(second), str(second), "third")
         self.assertEqual((done.returncode, done.stdout), (1, f"job {second} cancelled\njob {third} cancelled\n"))
         self.assertIn("there is no job 999 (E0901)", done.stderr)
-        self.assertIn("no job of yours is called nobody (E0931)", done.stderr)
+        self.assertIn("you have no job named nobody (E0931)", done.stderr)
         self.assertEqual(process.wait(20), 125)
         self.assertIn("without having started: cancelled", self.says("why", str(second)))
         done = self.berth("cancel", "--json", "999", str(second))
@@ -182,7 +182,7 @@ class Queue(Caller):
             self.run_job("running", "--gpus", "1", "--name", "twin", "--", "sleep", "1000")
         done = self.berth("why", "twin")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("several jobs are called twin: 1 2 (E0932)", done.stderr)
+        self.assertIn("several jobs are named twin: 1 2 (E0932)", done.stderr)
 
     def test_what_is_waited_for_outlives_the_broker(self):
         _, process = self.run_job("running", "--gpus", "1", "--", "sh", "-c", "sleep 4; exit 5")

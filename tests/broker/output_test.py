@@ -38,7 +38,7 @@ class Output(MachineOfAll):
         self.assertIn("berth logs -f 1 (3.00 MiB so far)", alice("why", str(job)).stdout)
         self.serve_again()
         self.assertEqual(self.broker.stderr.readline(),
-                         f"note: running job {job} has written 3.00 MiB, more than is kept for all ended jobs\n")
+                         f"note: running job {job} has written 3.00 MiB, more than the limit for the output of all ended jobs\n")
         self.assertEqual(log.stat().st_size, 3 * MIB + 4)
         os.truncate(log, 5 << 30)
         self.assertIn("\noutput: job 1 has written 5.00 GiB\n", alice("jobs").stdout)

@@ -247,7 +247,7 @@ class WithoutGpus(Calls):
             self.assertTrue(said.startswith(f"job {job} waits for 1 core: none is free\n"), said)
             self.assertRegex(said, rf"held by +cores \S+: job {first} ")
             self.assertNotIn("sooner", said)
-        self.assertIn("1 core was requested, jobs have left 0", self.says("run", "--cpus", "1", "--no-wait", "--", "true", code=6))
+        self.assertIn("1 core was requested, but other jobs leave only 0", self.says("run", "--cpus", "1", "--no-wait", "--", "true", code=6))
         self.says("cancel", first)
         self.says("wait", second, third)
         self.assertEqual(self.says("run", "--cpus", "1", "--", "echo", "ran"), "ran\n")

@@ -82,7 +82,7 @@ class Queue(Machine):
         nowhere.rmdir()
         blocker.communicate("go\n")
         self.assertEqual(self.ended(lost)["outcome"]["exit_code"], 125)
-        self.assertIn("cannot go to the folder", self.log(lost))
+        self.assertIn("cannot change to the folder", self.log(lost))
 
     def test_nothing_of_a_job_stays(self):
         mark = f"{self.folder}/stays"

@@ -57,7 +57,7 @@ class StuckBroker(Machine):
         self.assertRegex(said, "note: the devices of jobs are not known: the broker at .* does not answer")
         for verb in ("", "ls", "ps"):
             self.assertRegex(self.run_berth(*verb.split()).stdout, "the devices of jobs are not known", verb)
-        self.assertIn(f"{os.getpid()} is taken for a process", self.run_berth("stacks", str(os.getpid())).stderr)
+        self.assertIn(f"{os.getpid()} is read as a process number", self.run_berth("stacks", str(os.getpid())).stderr)
 
     def test_who_waits_hears_of_it_and_goes_on_with_the_broker(self):
         self.run_berth("run", "--queue", "--gpus", "4", "--", "sleep", "1000")

@@ -125,7 +125,7 @@ def errors(berth, folder):
     for path in (str(folder / "missing"), str(folder), "/dev/zero"):
         assert "(E0820)" in run(berth, "doctor", "--error", path, code=(2,)).stderr
     told = run(berth, "doctor", "--error", str(folder / "nobody-writes"), code=(2,)).stderr
-    assert "nobody writes to it (E0820)" in told, told
+    assert "no process writes to it (E0820)" in told, told
     # The error of a CPU-only PyTorch is explained, with a GPU or without.
     site = make_venv(folder / "cpu") / "lib" / ("python%d.%d" % sys.version_info[:2]) / "site-packages"
     (site / "torch").mkdir(parents=True)

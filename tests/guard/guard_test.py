@@ -323,7 +323,7 @@ if sys.argv[1] == "4":
         done = simulated(BERTH, "run", "--memory", "2GiB", "--share", "30%", "--report", "-", "--", sys.executable, PROGRAM,
                          "quota", str(2 * GIB))
         self.assertNotIn("never used the GPU", done.stderr)
-        self.assertIn("limited by the guard: 2.00 GiB, 30 % of the time when others want it; peak 2.00 GiB; 2 requests refused",
+        self.assertIn("limited by the guard: 2.00 GiB, 30 % of the time when other jobs use the device; peak 2.00 GiB; 2 requests refused",
                       " ".join(done.stderr.split()))
 
     def test_what_a_program_holds_shows_in_nvml_and_is_back_when_it_is_killed(self):

@@ -222,7 +222,7 @@ class Failures(unittest.TestCase):
         done = compare("--cpu", "--set", "FAIL=1", "--runs", "2", "--", "sh", "-c",
                        f'[ "$FAIL" ] || exit 0; echo x >> {log}; echo "no such\tlayer \x1b[31m" >&2; exit 3')
         self.assertEqual(done.returncode, 0, done)
-        self.assertIn("FAIL=1 is out of the race: exit code 3", done.stdout)
+        self.assertIn("FAIL=1 was dropped from the comparison: exit code 3", done.stdout)
         self.assertIn("no such", done.stdout)
         self.assertNotIn("\x1b", done.stdout)
         with open(log) as file:

@@ -235,7 +235,7 @@ class End(WithFolder):
         self.assertTrue(all(row[4].endswith("iB") for row in table[head + 1:head + 4]), text)
         many = run("sh", "-c", "[ $RANK = 10 ] || exec sleep 600; exit 4", options=["--ranks", "12", "--cpu", "--report", "-"]).stderr
         self.assertIn("10    exit code 4, first", many)
-        self.assertIn("4 more ranks: --report FILE has all", many)
+        self.assertIn("4 more ranks: see --report FILE", many)
 
     def test_a_traceback_is_in_the_report(self):
         program = os.path.join(self.folder, "fails.py")

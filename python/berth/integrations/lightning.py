@@ -108,7 +108,7 @@ def backward(module: Any, loss_fn: Loss, batch: Any, *, count: Optional[Count] =
     if module.automatic_optimization:
         raise InvalidRequest(text("module: Lightning makes its backward pass itself"), hint="self.automatic_optimization = False")
     if module.trainer.world_size > 1:
-        raise Unsupported(text("Lightning's ranks meet in each backward pass: one that tries again would leave the others waiting"), "E0565",
+        raise Unsupported(text("Lightning's ranks synchronise in each backward pass: if one retries, the others wait forever"), "E0565",
                           "devices=1")
     result = backward_in_parts(module, loss_fn, batch, backward=module.manual_backward, parts=parts, count=count, batch_norm=batch_norm,
                                in_batch=in_batch, report=report)

@@ -176,7 +176,7 @@ GpuAnswer gpu_not_asked() {
 
 Result<DriverAnswers> driver_from_json(std::string_view document, const std::string& origin) {
   const json object = json::parse(document, nullptr, false);
-  if (!object.is_object()) return malformed(origin, std::string(tr("no JSON object")));
+  if (!object.is_object()) return malformed(origin, std::string(tr("not a JSON object")));
   DriverAnswers answers;
   Filler filler{object, ""};
   each_fact(answers, filler);
@@ -187,7 +187,7 @@ Result<DriverAnswers> driver_from_json(std::string_view document, const std::str
 
 Result<ProcessFacts> process_from_json(std::string_view document, const std::string& origin) {
   const json object = json::parse(document, nullptr, false);
-  if (!object.is_object()) return malformed(origin, std::string(tr("no JSON object")));
+  if (!object.is_object()) return malformed(origin, std::string(tr("not a JSON object")));
   ProcessFacts facts;
   Filler filler{object, ""};
   each_fact_of_process(facts, filler);
@@ -276,7 +276,7 @@ Result<ProbeFacts> probe_from_json(std::string_view document, const std::string&
   };
   const auto shallow = [](int depth, json::parse_event_t, json&) { return depth <= 8; };
   const json object = json::parse(document, shallow, false);
-  if (!object.is_object()) return malformed(tr("no JSON object"));
+  if (!object.is_object()) return malformed(tr("not a JSON object"));
   const auto rows = object.find("answers");
   if (rows == object.end() || !rows->is_array() || rows->size() > 64) return malformed("answers");
   std::vector<ProbeAnswer> answers(rows->size());

@@ -144,7 +144,7 @@ const char* meaning_of(int code) {
     case 100:
       return msgid("CUDA sees no GPU, though NVML does");
     case 304:
-      return msgid("a call of the operating system's failed");
+      return msgid("a call to the operating system failed");
     case 801:
       return msgid("not supported by this kind of GPU, or of vGPU");
     default:
@@ -286,7 +286,7 @@ constexpr auto kDriverAnswersRules = std::to_array<Rule>({
     {"DRV27", Layer::kDriver, Severity::kFatal, true,
      msgid("confidential computing that is not ready"), "DRV15 FW*", cc_not_ready},
     {"DRV28", Layer::kDriver, Severity::kFatal, false,
-     msgid("a driver that fails, and nothing known explains it"), "", unexplained},
+     msgid("a driver that fails for an unknown reason"), "", unexplained},
 });
 
 }  // namespace

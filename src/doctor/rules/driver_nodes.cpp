@@ -58,7 +58,7 @@ bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes
         (error != ENXIO && error != ENODEV))
       continue;
     Finding& finding = look.found(
-        text("{} belongs to no driver: its major number, {}, is not, or no longer, the module's",
+        text("{} belongs to no driver: its major number {} is not the module's current one",
              one.path, one.node.major));
     finding.evidence.push_back(
         fmt::format("open({}): {}", one.path, error == ENXIO ? "ENXIO" : "ENODEV"));

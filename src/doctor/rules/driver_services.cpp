@@ -54,7 +54,7 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
   if (facts.machine.processes && !runs)
     finding.evidence.push_back(text("no process nv-fabricmanager"));
   if (facts.nvidia.fabric_manager.is_absent())
-    finding.evidence.push_back(text("/usr/bin/nv-fabricmanager is not there"));
+    finding.evidence.push_back(text("/usr/bin/nv-fabricmanager does not exist"));
   if (!fabric.state.empty())
     finding.evidence.push_back(text("NVML: the fabric's state is “{}”", printable(fabric.state)));
   if (facts.driver.cuda_init) finding.evidence.push_back(cuda_says(*facts.driver.cuda_init));

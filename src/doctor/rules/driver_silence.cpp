@@ -67,7 +67,7 @@ void library_fails(Examination& look) {
   finding.evidence.push_back(message.empty() ? *id : fmt::format("{} ({})", message, *id));
   if (refused) return advise_permission(finding);
   if (*id == "E0312") {
-    finding.fix.push_back({"ulimit -u; ulimit -n", text("the limits that it was started within")});
+    finding.fix.push_back({"ulimit -u; ulimit -n", text("the limits that it was started with")});
     return;
   }
   if (is_one_of(*id, {"E0302", "E0303", "E0306", "E0310", "E0311"}))
@@ -95,7 +95,7 @@ void gpu_silent(Examination& look) {
   if (silent.empty()) return;
   if (silent.size() > 1 && silent.size() == answers(look).size()) {
     // No GPU answers, so the cause is the driver or the bus that they share.
-    Finding& finding = look.found(text("none of the {} GPUs of NVIDIA's answers", silent.size()));
+    Finding& finding = look.found(text("none of the {} NVIDIA GPUs answers", silent.size()));
     finding.evidence.push_back(text("NVML was queried, but no GPU answered in time"));
     finding.fix.push_back({kAskTheLog, text("the kernel's messages about it")});
     finding.fix.push_back({"sudo reboot", text("a hung driver cannot be unloaded")});

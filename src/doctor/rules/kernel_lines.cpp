@@ -220,7 +220,7 @@ constexpr auto kKernelLinesRules = std::to_array<Rule>({
     {"XPU06", kDriver, Severity::kError, true, msgid("an Intel GPU that hung or had errors"), "FW*",
      intel_faults},
     {"DRV31", kDriver, Severity::kFatal, true,
-     msgid("a GPU that NVIDIA's driver could not start, by its own words"),
+     msgid("a GPU that NVIDIA's driver reports as not started"),
      "HW02 DRV01 DRV09 DRV11 DRV28 LIB01 FW*", nvidia_not_started},
     {"RT12", Layer::kRuntime, Severity::kError, true,
      msgid("a program that the kernel killed because memory ran out"), "", killed_for_memory},

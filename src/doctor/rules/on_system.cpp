@@ -120,7 +120,7 @@ model::Fix on_system(Examination& look, const char* task, std::string says,
                    says)};
   const std::string name = system ? printable(system->name) : "";
   const std::string what = wish(known, task, value), whose = name.empty() ? "Linux" : name;
-  return {"", joined(is_no_package(task) ? text("{}, as {} does it", what, whose)
+  return {"", joined(is_no_package(task) ? text("{}: see the documentation of {}", what, whose)
                                          : text("{}, with the package manager of {}", what, whose),
                      says)};
 }

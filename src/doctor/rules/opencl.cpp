@@ -15,10 +15,10 @@ constexpr const char* kSource = "https://github.com/NVIDIA/nvidia-container-tool
 
 /// Up to 1.19, the container toolkit provides the library but not this file.
 void no_file(Examination& look, const OpenClFiles& files, const std::string& who, bool is_sure) {
-  Finding& finding = look.found(
-      text("OpenCL finds no NVIDIA GPU here: no file in /etc/OpenCL/vendors names the driver's "
-           "library, and {} computes by it",
-           who));
+  Finding& finding =
+      look.found(text("OpenCL finds no NVIDIA GPU here: no file in /etc/OpenCL/vendors names the "
+                      "driver's library, and {} uses OpenCL",
+                      who));
   if (!is_sure) finding.severity = Severity::kInfo;
   finding.evidence = {files.library,
                       fmt::format("/etc/OpenCL/vendors/nvidia.icd: {}", tr("missing")), kSource};

@@ -177,10 +177,9 @@ Finding& refused(Examination& look, const GpuNode& node) {
                                 "those of AMD's and distributions' packages: GROUP=\"render\"")});
   else
     finding.fix.push_back(
-        {"getent group render",
-         text("shows the group's number in the container: its administrator must give the node to "
-              "this group; on Proxmox with dev0: {},gid=NUMBER in its configuration",
-              node.path)});
+        {"getent group render", text("shows the number of the container's group that the node must "
+                                     "belong to; Proxmox: dev0: {},gid=NUMBER",
+                                     node.path)});
   return finding;
 }
 

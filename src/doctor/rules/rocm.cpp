@@ -248,7 +248,7 @@ constexpr auto kRocmRules = std::to_array<Rule>({
     {"AMD11", Layer::kDriver, Severity::kWarning, true,
      msgid("firmware files or a kernel with a known fault"), "", bad_firmware},
     {"FW29", Layer::kFramework, Severity::kError, true,
-     msgid("a server without the package that tells it which GPUs there are"), "", servers_gpus},
+     msgid("a server without the package that detects its GPUs"), "", servers_gpus},
 });
 
 }  // namespace

@@ -309,11 +309,11 @@ void intel_bar_small(Examination& look) {
     if (window == 0 || window > 256 * kMib) continue;
     const bool by_xe = gpu.driver.value_or("") == "xe";
     Finding& finding = look.found(
-        by_xe ? text("the host sees {} MiB of the memory of the Intel GPU at {} at once, and with "
-                     "the driver xe Level Zero and OpenCL ignore such a card",
+        by_xe ? text("the host sees only {} MiB of the Intel GPU's memory at {} at once; with "
+                     "the driver xe, Level Zero and OpenCL ignore such a card",
                      window / kMib, gpu.address)
-              : text("the host sees {} MiB of the Intel GPU's memory at {} at once", window / kMib,
-                     gpu.address));
+              : text("the host sees only {} MiB of the Intel GPU's memory at {} at once",
+                     window / kMib, gpu.address));
     if (by_xe) finding.severity = Severity::kError;
     finding.evidence = {fmt::format("/sys/bus/pci/devices/{}/resource", gpu.address),
                         "https://github.com/intel/compute-runtime/issues/997"};

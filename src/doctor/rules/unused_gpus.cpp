@@ -126,7 +126,7 @@ bool newer_than_amdgpu(Examination& look) {
     finding.fix.push_back(on_system(
         look, "kernel", text("the distribution's newest kernel, {} or later", row->kernel)));
     finding.fix.push_back({"sudo amdgpu-install --usecase=dkms",
-                           text("or AMD's own driver for this kernel, where it has one")});
+                           text("or AMD's own driver, if it supports this kernel")});
     return true;
   }
   return false;

@@ -146,7 +146,7 @@ void report_gpu(Examination& look, const std::vector<Event>& all, const std::str
   finding.evidence.push_back(quoted_line(root->line));
   if (xid != nullptr) finding.evidence.emplace_back(tr(xid->cause));
   if (count > 1)
-    finding.evidence.push_back(text("{} Xids of this GPU since the log begins", count));
+    finding.evidence.push_back(text("{} Xids of this GPU since the start of the log", count));
   advise(look, *root, finding);
 }
 

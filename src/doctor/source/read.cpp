@@ -87,7 +87,7 @@ Result<std::string> bytes_of(const std::string& path) {
   if (!file || ::fstat(file.get(), &about) != 0) return refused(path, error_words(errno));
   if (S_ISDIR(about.st_mode)) return a_folder(path);
   if (!is_input && !S_ISREG(about.st_mode))
-    return refused(path, std::string(tr("no regular file")));
+    return refused(path, std::string(tr("not a regular file")));
   std::string bytes;
   std::array<char, 65536> buffer{};
   while (bytes.size() <= kMostBytes) {

@@ -126,7 +126,7 @@ Status read_specials(const std::string& file, Tree& tree) {
     if (trim(line).empty()) continue;
     const json object = json::parse(line, nullptr, false);
     if (!object.is_object())
-      return malformed_bundle(file, number, std::string(tr("no JSON object")));
+      return malformed_bundle(file, number, std::string(tr("not a JSON object")));
     Row row(object);
     std::string path = row.word("path");
     if (!path.starts_with('/')) row.bad("path");

@@ -233,7 +233,7 @@ class Reader {
       json document = json::parse(part.empty() ? "{}" : part, nullptr, false);
       const json changes = json::parse(is_too_deep(by) ? "" : by, nullptr, false);
       if (!document.is_object() || !changes.is_object())
-        return wrong(std::string(tr("no JSON object")));
+        return wrong(std::string(tr("not a JSON object")));
       change(document, changes);
       part = document.dump(-1, ' ', true, json::error_handler_t::replace);
     } else {
