@@ -195,7 +195,7 @@ class Failures(Base):
         for version in "12":
             setup_fakes.wheel(folder, "thing", version, {"thing.py": ""})
         done = self.setup("torch", "jax", "--cpu", "--index", f"file://{folder}")
-        self.failed(done, 4, "E0845", "these packages do not go together", "torch", "jax")
+        self.failed(done, 4, "E0845", "these packages are not compatible", "torch", "jax")
 
     def small_disk(self, size, *words, **more):
         """Runs in a mount namespace with a file system of this size. Skips the test if that is not allowed."""

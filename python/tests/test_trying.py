@@ -451,7 +451,7 @@ class Batches(unittest.TestCase):
         for batch in ({"clouds": clouds}, {"clouds": clouds, "mode": "train"}, {"bands": [Array(8, 4, 4)] * 4}):
             with self.assertRaises(berth.InvalidRequest) as caught:
                 berth.chunked(batch, 2)
-            self.assertIn("nothing beside them tells", str(caught.exception))
+            self.assertIn("it is not clear whether an item is a tensor or a row", str(caught.exception))
         self.assertEqual(next(berth.chunked({"clouds": clouds, "y": Array(4)}, 2)), {"clouds": clouds[:2], "y": Array(2)})
         self.assertEqual(next(berth.chunked({"views": clouds, "y": Array(100)}, 2)), {"views": [Array(2, 3)] * 4, "y": Array(2)})
 

@@ -18,8 +18,8 @@ inline constexpr std::array<Option, 10> kRankOptions{{
     {"--gpus-per-rank", "K",
      "with --ranks: each rank has K GPUs, and with K above 1 sees only them"},
     {"--nodes", "N",
-     "with --ranks: number of nodes, each with this many ranks (default: from Slurm or PET_NNODES, "
-     "else 1)"},
+     "with --ranks: number of nodes, all with the same number of ranks (default: from Slurm or "
+     "PET_NNODES, else 1)"},
     {"--tee", "LIST", "with --ranks: show the output of these ranks only (0,2); default: of all"},
     {"--stdin-rank", "N", "with --ranks: this rank has standard input (default: 0)"},
     {"--retries", "N", "start it again, up to N times, unless the program itself is wrong"},

@@ -292,10 +292,10 @@ constexpr auto kCompareOptions = std::to_array<Option>({
     {"--gpus", "N,…", "one setting for each number of free GPUs", true},
     {"--threads", "N,…", "one setting for each number of cores, on the CPU", true},
     {"--preset", "NAME",
-     "a setting: the last one before it, with this preset (tf32, cudnn-benchmark, deterministic, "
-     "…)",
+     "a setting: the last of the settings above, with this preset (tf32, cudnn-benchmark, "
+     "deterministic, …)",
      true},
-    {"--set", "NAME=VALUE", "a setting: the last one before it, with this variable", true},
+    {"--set", "NAME=VALUE", "a setting: the last of the settings above, with this variable", true},
     {"--runs", "N", "how often each setting runs, for median and spread (default: 3)"},
     {"--warmup", "N", "how often each setting runs before the measurement (default: 1)"},
     {"--compare-output", "FILE|-",

@@ -245,7 +245,7 @@ TEST_CASE("why: how often it was restarted, whether it would be, and when it no 
   story.job.state = JobState::kLost;
   story.job.ended_unix_milliseconds = kNow;
   story.job.why = "its processes ended, but their exit status is unknown";
-  CHECK(!holds(why_text(story, view, plain()), "not again"));
+  CHECK(!holds(why_text(story, view, plain()), "not restarted again"));
   story.job.restarts = 5;
   story.job.why = "the machine was restarted while it ran";
   CHECK(holds(

@@ -186,7 +186,7 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         begun = time.monotonic()
         one = self.zhao("run", "--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
         self.assertEqual((one.returncode, one.stdout), (0, "1\n"), one.stderr)
-        self.assertIn("this is one of your own", one.stderr)
+        self.assertIn("using a broker of your own", one.stderr)
         two = self.zhao("run", "--no-wait", "--gpus", "2", "--", "true")
         self.assertEqual(two.returncode, 6, two.stderr)
         self.assertLess(time.monotonic() - begun, 15)

@@ -119,7 +119,7 @@ def errors(berth, folder):
     assert before["error"] is None and after["error"][0]["message"] == "old-library"
     shown = run(berth, "doctor", "--static", "--error", str(folder / "log")).stdout
     assert shown.startswith("the pasted error: ") and "do this   " in shown and "line 1: " in shown, shown
-    assert "knows no message" in run(berth, "doctor", "--static", "--error", "-", text="all is well\n").stdout
+    assert "contains no error message" in run(berth, "doctor", "--static", "--error", "-", text="all is well\n").stdout
     assert "错误文本" in run(berth, "doctor", "--lang", "zh", "--static", "--error", "-", text="x").stdout
     os.mkfifo(folder / "nobody-writes")
     for path in (str(folder / "missing"), str(folder), "/dev/zero"):

@@ -279,7 +279,7 @@ class OnSimulatedMachines(WithFile):
         self.assertIsNone(device["memory_peak_bytes"])
         self.assertEqual(device["absent"], {"memory_peak_bytes": "not seen"})
         self.assertEqual(report["gpu_use"], "not_seen")
-        self.assertIn(f"looked {report['looks']} times, up to ", report["gpu_use_method"])
+        self.assertIn(f"checked {report['looks']} times; not observed for up to ", report["gpu_use_method"])
 
     def test_a_job_in_the_drivers_list_is_seen_with_its_memory(self):
         # Processes of a simulated GPU exist from the start, so the job replaces one of them.
