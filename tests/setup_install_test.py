@@ -226,7 +226,7 @@ class Failures(Base):
         self.failed(self.setup("torch", "--cpu"), 5, "E0842", "Permission denied")
 
     def test_a_wrong_python(self):
-        self.failed(self.setup("torch", "--cpu", "--python", str(self.work / "python3")), 2, "E0846", "it is not there")
+        self.failed(self.setup("torch", "--cpu", "--python", str(self.work / "python3")), 2, "E0846", "it does not exist")
         self.failed(self.setup("torch", "--cpu", "--python", "/bin/sh"), 2, "E0846")
         self.failed(self.setup("torch", "--cpu", "--python", "3.99"), 2, "E0846", "3.99")
         # There is no release for this Python. uv and conda can provide another one.

@@ -114,7 +114,7 @@ Status choose_venv(const doctor::Tree& tree, const std::string& venv, const std:
   const bool is_venv = tree.exists(place + "/lib") || tree.exists(place + "/pyvenv.cfg");
   const std::string why = is_venv ? doctor::why_no_python(tree, python, recorded)
                                   : text(tree.exists(place) ? msgid("it is not an environment")
-                                                            : msgid("it is not there"));
+                                                            : msgid("it does not exist"));
   if (why.empty()) return Done{};
   return no_python(is_venv ? venv + "/bin/python" : venv, why,
                    recorded ? "berth doctor --from FILE" : meant_venv(tree, venv, place, is_venv));

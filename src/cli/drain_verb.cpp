@@ -61,11 +61,12 @@ Result<int> set_drained(const Context& context, bool drained) {
                          [&](const model::Grant& grant) { return grant.unit == one.unit; });
     });
     if (context.json) continue;
-    context.out((!drained     ? text("{} gets jobs again", one.label)
-                 : on_it == 0 ? text("{} gets no new jobs; none runs on it", one.label)
-                              : text_n("{} gets no new jobs; {} job runs on it, and goes on",
-                                       "{} gets no new jobs; {} jobs run on it, and go on", on_it,
-                                       one.label, on_it)) +
+    context.out((!drained ? text("{} gets jobs again", one.label)
+                 : on_it == 0
+                     ? text("{} gets no new jobs; none runs on it", one.label)
+                     : text_n("{} gets no new jobs; {} job is running on it, and continues",
+                              "{} gets no new jobs; {} jobs are running on it, and continue", on_it,
+                              one.label, on_it)) +
                 "\n");
   }
   if (context.json) context.out(document);

@@ -99,7 +99,7 @@ Result<int> become_plugin(const Context& context) {
       "/berth-k8s";
   if (!std::filesystem::exists(program, ignored))
     return Error{ErrorCode::kUnsupported, "E1030",
-                 text("{} is not there: this Berth was built without gRPC", program),
+                 text("{} does not exist: this Berth was built without gRPC", program),
                  "sudo apt-get install libgrpc++-dev protobuf-compiler-grpc && ./dev build"};
   std::vector<std::string> words{program, "device-plugin"};
   for (const char* option : {"--shares", "--pass", "--kubelet", "--state", "--interval"})

@@ -64,7 +64,7 @@ std::string absolute(const std::string& path) {
   return folder;
 }
 
-/// Finds a name without a folder in PATH; "" if it is not there.
+/// Finds a name without a folder in PATH; "" if it does not exist.
 std::string in_path(const std::string& word) {
   if (word.find('/') != std::string::npos) return absolute(word);
   const doctor::Tree tree("/");

@@ -158,7 +158,7 @@ constexpr auto kEnvExamples = std::to_array<Example>({
     {"eval \"$(berth env --gpus 1)\"", "make this shell's programs use one free GPU"},
     {"berth env --gpus 2 --format docker", "the same for a container"},
     {"berth env --cpu", "hide every GPU, threads from the cores"},
-    {"berth env --gpus 1 --format k8s", "a Job of Kubernetes that asks for a GPU"},
+    {"berth env --gpus 1 --format k8s", "a Kubernetes Job that requests a GPU"},
     {"berth env --format pip --framework torch", "the PyTorch that runs here, as a command"},
     {"berth env --format dockerfile --framework jax --driver 550.54 --gpu H100",
      "an image for another machine"},
@@ -415,7 +415,7 @@ constexpr auto kDoctorExamples = std::to_array<Example>({
     {"berth doctor", "why the GPU can't be used, or is used badly"},
     {"berth doctor --venv ~/train",
      "the same for a Python environment; none of its programs are run"},
-    {"berth doctor train.py Dockerfile", "lines that do not do what they look like"},
+    {"berth doctor train.py Dockerfile", "lines that do something else than they seem to do"},
     {"berth doctor article.md", "the same for the code in an article; - reads a pasted one"},
     {"berth doctor -- torchrun train.py", "what this command would see; it is not run"},
     {"python train.py 2>&1 | berth doctor --error -", "begin with what the error mentions"},
@@ -455,7 +455,7 @@ constexpr auto kSetupExamples = std::to_array<Example>({
 });
 
 constexpr auto kDrainExamples = std::to_array<Example>({
-    {"berth drain 2", "before a card is taken out, or its driver reset"},
+    {"berth drain 2", "before a card is removed, or its driver reset"},
     {"berth drain 0 1 && berth jobs", "and see what still runs"},
 });
 constexpr auto kUndrainExamples = std::to_array<Example>({

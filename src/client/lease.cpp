@@ -184,7 +184,7 @@ Error Lease::who_holds(const model::Snapshot& snapshot) {
     if (const auto outlook = outlook_in(*answer)) {
       if (outlook->obstruction == "user_limit")
         return Error{ErrorCode::kRefused, "E0412",
-                     text("you have as many devices or jobs as one user may have at a time"),
+                     text("you have reached the limit of devices or jobs for one user"),
                      "berth jobs --mine"};
       if (outlook->obstruction == "reserved")
         return Error{ErrorCode::kRefused, "E0412",

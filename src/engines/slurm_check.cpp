@@ -153,7 +153,8 @@ class Comparison {
     for (const std::string& file : listed)
       if (machine_.file_exists && !machine_.file_exists(file))
         add("file_missing",
-            text("gres.conf names {}, which is not there: slurmd does not start", printable(file)),
+            text("gres.conf names {}, which does not exist: slurmd does not start",
+                 printable(file)),
             text("remove it from gres.conf, or see `berth doctor`"));
     if (detects && listed.empty()) return;
     std::vector<std::string> missing;

@@ -289,10 +289,10 @@ TEST_CASE("why: each obstruction has its sentence") {
   const JobsView view{kNow, 1000, &snapshot};
   JobStory story = busy_story();
   story.outlook.obstruction = "reserved";
-  CHECK(holds(why_text(story, view, plain()), "kept for a job that comes first"));
+  CHECK(holds(why_text(story, view, plain()), "reserved for a job that comes first"));
   story.kept_for = 2;
   CHECK(holds(why_text(story, view, plain()),
-              "2 GPUs: enough is free, but kept for job 2 (wei), which comes first\n"));
+              "2 GPUs: enough is free, but reserved for job 2 (wei), which comes first\n"));
   story.outlook.obstruction = "user_limit";
   CHECK(holds(why_text(story, view, plain()), "lin has as many"));
   story.outlook.obstruction = "never";

@@ -134,13 +134,14 @@ std::string waiting_head(const JobStory& story) {
   if (why == "busy") return text("job {} waits for {}: {}", number, wish, free_words(story));
   if (why == "reserved")
     return story.kept_for == 0
-               ? text("job {} waits for {}: enough is free, but kept for a job that comes first",
-                      number, wish)
-               : text("job {} waits for {}: enough is free, but kept for {}, which comes first",
+               ? text(
+                     "job {} waits for {}: enough is free, but reserved for a job that comes first",
+                     number, wish)
+               : text("job {} waits for {}: enough is free, but reserved for {}, which comes first",
                       number, wish, job_words(story, story.kept_for));
   if (why == "user_limit")
-    return text("job {} waits: {} has as many devices or jobs as one user may have at a time",
-                number, printable(job.user));
+    return text("job {} waits: {} has reached the limit of devices or jobs for one user", number,
+                printable(job.user));
   if (why == "gives_way")
     return text(
         "job {} waits: the broker of all users is running, so your own broker starts nothing",

@@ -46,7 +46,7 @@ struct StatusText {
 /// padding that programs leave when they change their title.
 [[nodiscard]] std::string command_line(std::string_view bytes);
 
-/// The name of a user id in the text of a passwd file; "" if it is not there.
+/// The name of a user id in the text of a passwd file; "" if it does not exist.
 [[nodiscard]] std::string user_in_passwd(std::string_view passwd, std::uint32_t uid);
 
 }  // namespace berth::system

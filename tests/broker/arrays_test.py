@@ -94,7 +94,7 @@ class Arrays(Machine):
             self.says("run", "--queue", "--gpus", gpus, "--name", f"of-{gpus}", "--", "sleep", "1000")
             self.assertTrue(wait_until(lambda: "running" in self.says("jobs")))
         four = [job["id"] for job in self.document("jobs")["jobs"] if job["name"] == "of-4"][0]
-        self.assertRegex(self.says("why", "of-1"), rf"^job \d+ waits for 1 GPU: enough is free, but kept for job {four} \(\S+\), which comes first\n")
+        self.assertRegex(self.says("why", "of-1"), rf"^job \d+ waits for 1 GPU: enough is free, but reserved for job {four} \(\S+\), which comes first\n")
 
     def test_why_says_what_a_job_waits_for_where_devices_are_drained(self):
         self.says("drain", "0", "1", "2", "3")

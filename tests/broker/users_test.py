@@ -82,9 +82,9 @@ class Users(MachineOfAll):
         self.queue(alice, "--gpus", "2", "--time-limit", "1h", "--", "sleep", "1000")
         done = alice("run", "--no-wait", "--gpus", "1", "--", "true")
         self.assertEqual(done.returncode, 6, done.stderr)
-        self.assertIn("you have as many devices or jobs as one user may have at a time", done.stderr)
+        self.assertIn("you have reached the limit of devices or jobs for one user", done.stderr)
         why = alice("why", str(self.queue(alice, "--gpus", "1", "--", "true"))).stdout
-        self.assertIn("alice has as many devices or jobs as one user may have at a time", why)
+        self.assertIn("alice has reached the limit of devices or jobs for one user", why)
         self.assertRegex(why, "when .*: then the time limit of job [0-9]+ \\(alice\\) is over")
 
     def test_administrators_read_what_jobs_write(self):

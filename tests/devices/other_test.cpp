@@ -52,8 +52,9 @@ TEST_CASE("TPUs by their nodes alone, where the bus is hidden") {
   REQUIRE(devices.size() == 2);
   CHECK(devices[1].minor_number == 1U);
   CHECK(devices[1].pci_address.empty());
-  CHECK(devices[0].note ==
-        "only seen by its device node: /dev/accel0; no interface tells which processes use a TPU");
+  CHECK(
+      devices[0].note ==
+      "known only from its device node: /dev/accel0; no interface tells which processes use a TPU");
 }
 
 TEST_CASE("a machine without accelerators has none") {

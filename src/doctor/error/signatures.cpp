@@ -78,7 +78,7 @@ constexpr const char* kHostMemory = msgid("the machine's memory ran out, not the
 constexpr const char* kMacMemory = msgid("the memory that a Mac lets its GPU use ran out");
 constexpr const char* kNoTorch = msgid("the Python that ran has no PyTorch");
 constexpr const char* kPort =
-    msgid("the port is taken: by an earlier run that did not end, or by another user");
+    msgid("the port is in use, by an earlier run that did not end or by another user");
 constexpr const char* kPeers = msgid(
     "a process could not reach another one over the network: check host name, interface and "
     "firewall");

@@ -141,12 +141,13 @@ std::string why_no_python(const Tree& tree, const std::string& path, bool record
   const auto node = tree.node(path);
   const std::string name = path.substr(path.rfind('/') + 1);
   if (recorded)
-    return node.is_absent() && !tree.exists(parent(parent(path)) + "/lib") ? text("it is not there")
-                                                                           : "";
+    return node.is_absent() && !tree.exists(parent(parent(path)) + "/lib")
+               ? text("it does not exist")
+               : "";
   if (node.is_absent()) {
     const auto link = tree.link(path);
     return link ? text("it is a link to {}, which does not exist", printable(*link))
-                : text("it is not there");
+                : text("it does not exist");
   }
   if (!node) return "";
   if (node->type == NodeType::kFolder) return text("it is a folder");

@@ -42,7 +42,7 @@ TEST_CASE("a program that is not a Python is recognised") {
   CHECK(why("/usr/bin/ls") == "its name is not a Python interpreter's");
   CHECK(why("/etc/passwd") == "it may not be executed");
   CHECK(why("/usr/bin") == "it is a folder");
-  CHECK(why("/none") == "it is not there");
+  CHECK(why("/none") == "it does not exist");
   CHECK(why("/venv/bin/python") == "it is a link to /usr/bin/python3.9, which does not exist");
   // A bundle has packages but no programs.
   machine.files.put("recorded/lib/x", "");

@@ -147,7 +147,7 @@ void uvm_missing(Examination& look) {
   Finding& finding = look.found(
       unloaded
           ? text("the module nvidia_uvm is not loaded: CUDA cannot start, though nvidia-smi works")
-          : text("/dev/nvidia-uvm is not there: CUDA cannot start, though nvidia-smi works"));
+          : text("/dev/nvidia-uvm does not exist: CUDA cannot start, though nvidia-smi works"));
   if (unloaded) finding.evidence.push_back(text("/proc/modules: nvidia, but no nvidia_uvm"));
   std::string names;
   for (const DeviceNode& one : *nodes) names += (names.empty() ? "" : " ") + one.path;

@@ -228,7 +228,8 @@ void gloo_interface(Examination& look, const std::vector<std::string>& interface
   if (contains(value, "^")) {
     interface_finding(
         look, name,
-        text("GLOO_SOCKET_IFNAME={}: Gloo takes names, not NCCL's ^ for all others", value),
+        text("GLOO_SOCKET_IFNAME={}: Gloo accepts only names of interfaces, not NCCL's prefix ^",
+             value),
         interfaces);
     return;
   }
@@ -350,7 +351,7 @@ void debug_crutch(Examination& look) {
   const auto slow = [&](const char* name, bool is_set, std::string_view what) {
     if (!is_set) return;
     Finding& finding =
-        look.found(text("{} is left over from debugging: {}", shown_variable(look, name), what));
+        look.found(text("{} is still set from debugging: {}", shown_variable(look, name), what));
     finding.evidence.push_back(shown_variable(look, name));
     finding.fix.push_back(unset(name));
   };
@@ -438,8 +439,8 @@ constexpr auto kEnvironmentRules = std::to_array<Rule>({
      "RT11", socket_interface},
     {"ENV14", kLayer, Severity::kWarning, false, msgid("disabled transports between GPUs"), "",
      nccl_crutch},
-    {"ENV15", kLayer, Severity::kWarning, false, msgid("variables left over from debugging"), "",
-     debug_crutch},
+    {"ENV15", kLayer, Severity::kWarning, false,
+     msgid("variables that are still set from debugging"), "", debug_crutch},
     {"ENV16", kLayer, Severity::kWarning, false, msgid("settings of CUDA's compiler and cache"), "",
      jit_switches},
     {"ENV17", kLayer, Severity::kError, true, msgid("XLA_FLAGS without a valid toolkit"), "LIB10",

@@ -268,11 +268,10 @@ void arch_missing(Examination& look, bool newer) {
   add_torch_fix(look, finding);
   if (finding.fix.empty())
     finding.fix.push_back(
-        {"", newer
-                 ? text("update the driver first: no wheel with kernels for this GPU runs on {}",
-                        said(nvidia_driver(look)))
-                 : text("no release known to Berth has a wheel for this GPU and this Python: take "
-                        "an older Python, or build PyTorch from source")});
+        {"", newer ? text("update the driver first: no wheel with kernels for this GPU runs on {}",
+                          said(nvidia_driver(look)))
+                   : text("no release known to Berth has a wheel for this GPU and this Python: use "
+                          "an older Python, or build PyTorch from source")});
 }
 
 void arch_missing_new(Examination& look) {

@@ -387,7 +387,7 @@ void libc_too_old(Examination& look) {
   finding.evidence.push_back(one.by.empty() ? text("used: {}", one.taken)
                                             : text("used: {}, by {}", one.taken, one.by));
   if (one.by == "LD_LIBRARY_PATH" || one.by == "LD_PRELOAD")
-    finding.fix.push_back({"unset " + one.by, text("then the system's own is taken")});
+    finding.fix.push_back({"unset " + one.by, text("then the system's own is used")});
   finding.fix.push_back(
       {"", system ? text("this system is too old for the wheel: use a newer system, for example as "
                          "an image, or an older release of the package")

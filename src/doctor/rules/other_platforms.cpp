@@ -462,8 +462,8 @@ constexpr auto kOtherPlatformsRules = std::to_array<Rule>({
      gfx_unsupported},
     {"AMD04", kDriver, Severity::kWarning, true, msgid("several AMD GPUs behind an IOMMU"), "",
      iommu_passthrough},
-    {"AMD05", kDriver, Severity::kWarning, true, msgid("a processor's GPU beside a card"), "",
-     igpu_mixed},
+    {"AMD05", kDriver, Severity::kWarning, true, msgid("an integrated GPU beside a graphics card"),
+     "", igpu_mixed},
     {"XPU03", kDriver, Severity::kFatal, true, msgid("Intel's nodes that this user may not open"),
      "XPU02 FW*", xpu_permission},
 });

@@ -63,8 +63,8 @@ constexpr auto kRows = std::to_array<Row>({
       msgid("create the node again, add the user to a group, reload nvidia_uvm"),
       msgid("cuInit() returns 0 for this user")}},
     {"DRV15 DRV16 DRV19 DRV20 DRV21 DRV25 DRV26 DRV27 DRV28 DRV29 DRV30",
-     {msgid("what the driver answers to NVML's questions, in a child with a deadline, and the "
-            "services beside it"),
+     {msgid("the driver's answers to calls of NVML, made in a child process with a deadline, and "
+            "the driver's services"),
       msgid("the service, mode or reset that the finding names"),
       msgid("nvidia-smi -q shows another value")}},
     {"DRV23 DRV24 RT12",
@@ -92,7 +92,7 @@ constexpr auto kRows = std::to_array<Row>({
       msgid("sycl-ls lists the GPU under level_zero")}},
     {"CTR03 CTR04 CTR05 CTR08 CTR09 CTR10",
      {msgid("the container engines of this machine, the container toolkit's settings, CDI's "
-            "descriptions, what an image wants"),
+            "descriptions, what an image requires"),
       msgid("the toolkit's setup (nvidia-ctk) and a restart of the engine"),
       msgid("nvidia-smi lists the GPU in a container started with it")}},
     {"CTR15 CTR16",
@@ -114,7 +114,7 @@ constexpr auto kRows = std::to_array<Row>({
       msgid("unset the variable, or set it to the value in the finding"),
       msgid("the program behaves the same without the variable")}},
     {"LIB*",
-     {msgid("which file the loader would take for each library (a simulation of glibc's), and the "
+     {msgid("which file the loader would use for each library (a simulation of glibc's), and the "
             "versions of wheels"),
       msgid("reinstall compatible packages, or remove a folder from LD_LIBRARY_PATH"),
       msgid("LD_DEBUG=libs shows another file, or a kernel runs: --deep")}},
@@ -144,8 +144,8 @@ constexpr auto kRows = std::to_array<Row>({
       msgid("delete the files that fill them, or set a variable to another folder"),
       msgid("df and df -i show free space")}},
     {"RT*",
-     {msgid("what the driver says of memory, clocks, power and links now, and the limits of the "
-            "process"),
+     {msgid("what the driver reports about memory, clocks, power and links now, and the limits of "
+            "the process"),
       msgid("depends on the finding: a process that holds it, a limit, or a setting"),
       msgid("another value when it is read again")}},
     {"CMD01",

@@ -54,8 +54,8 @@ void advise_atomics(Finding& finding) {
   finding.fix.push_back({"", text("use a slot with lanes directly from the CPU, not the chipset, "
                                   "without a riser or an adapter")});
   finding.fix.push_back({"sudo lspci -vvv | grep -iE 'bridge|atomicops'",
-                         text("every bridge above the card has to route them; processors before "
-                              "Haswell and Ryzen have none")});
+                         text("every bridge above the card must route PCIe atomics; processors "
+                              "before Haswell and Ryzen do not support them")});
 }
 
 /// For an unreadable log: ROCm's list is empty although amdgpu drives a card.

@@ -151,7 +151,7 @@ std::vector<model::Device> read_tpus(const Roots& roots, const std::vector<model
     model::set_all_absent(device.readings, model::Absence::kNotSupported);
     device.minor_number = *number;
     device.note =
-        text("only seen by its device node: {}", "/dev/" + printable(name)) + "; " + device.note;
+        text("known only from its device node: {}", "/dev/" + printable(name)) + "; " + device.note;
     devices.push_back(std::move(device));
   }
   return devices;
