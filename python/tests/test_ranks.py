@@ -27,7 +27,7 @@ import os, sys, datetime, torch, berth
 import torch.distributed as dist
 torch.set_num_threads(1)
 dist.init_process_group("gloo", init_method="file://" + os.environ["MEETING"], rank=int(os.environ["RANK"]), world_size=2,
-                        timeout=datetime.timedelta(seconds=40))
+                        timeout=datetime.timedelta(seconds=240))
 rank = dist.get_rank()
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
 torch.manual_seed(4)
@@ -67,7 +67,7 @@ class Ranks(unittest.TestCase):
         ranks = [subprocess.Popen([sys.executable, "-c", HEAD + textwrap.dedent(code) + TAIL], env={**environment, "RANK": str(rank)},
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
         try:
-            said = [one.communicate(timeout=60) for one in ranks]
+            said = [one.communicate(timeout=300) for one in ranks]
         finally:
             for one in ranks:
                 one.kill()

@@ -15,7 +15,7 @@ class RealMemory(unittest.TestCase):
     """The address space is limited, so that PyTorch's own CPU allocator runs out of memory."""
 
     def run_limited(self, code):
-        done = subprocess.run([sys.executable, "-c", "import berth, resource, torch\n" + textwrap.dedent(code)], capture_output=True, text=True, timeout=110,
+        done = subprocess.run([sys.executable, "-c", "import berth, resource, torch\n" + textwrap.dedent(code)], capture_output=True, text=True, timeout=600,
                               env={**os.environ, "PYTHONPATH": str(HERE.parent), "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1",
                                    # Large blocks are unmapped when they are freed. The limit is on addresses, so holes between blocks would
                                    # count.
