@@ -14,6 +14,7 @@
 #include "cli/verbs.hpp"
 #include "client/lease.hpp"
 #include "model/device_selector.hpp"
+#include "model/device_use.hpp"
 #include "output/jobs_text.hpp"
 #include "policy/candidates.hpp"
 #include "policy/demand.hpp"
@@ -39,7 +40,7 @@ struct Scene {
 std::vector<Candidate> candidates_for(const model::Request& request, const Scene& scene) {
   if (request.gpus == 0) return {};
   auto all = policy::candidates_of(scene.snapshot, scene.ledger);
-  const auto is_small = [](const Candidate& c) { return policy::processor_graphics(*c.device); };
+  const auto is_small = [](const Candidate& c) { return model::processor_graphics(*c.device); };
   if (!std::all_of(all.begin(), all.end(), is_small)) std::erase_if(all, is_small);
   const auto visible = policy::inherited_visibility(request, scene.snapshot);
   std::erase_if(all, [&](const Candidate& c) {

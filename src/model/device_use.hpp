@@ -21,6 +21,9 @@ inline constexpr std::string_view kOutOfReach = "driver_unreachable";
 [[nodiscard]] bool users_unknown(const Device& device);
 /// Whether it is a GPU, TPU or other accelerator that can be assigned to a job.
 [[nodiscard]] bool is_gpu(const Device& device);
+/// Whether the device is AMD's or Intel's integrated graphics. It can be used, but if there is a
+/// card, "a GPU" means the card.
+[[nodiscard]] bool processor_graphics(const Device& device);
 /// The kind in words, translated: "GPU", "TPU", "accelerator", "OpenCL", "CPU".
 [[nodiscard]] std::string_view word_for(DeviceKind kind);
 

@@ -261,6 +261,11 @@ bool is_gpu(const Device& device) {
   return device.managed && device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
 }
 
+bool processor_graphics(const Device& device) {
+  return device.memory_unified &&
+         (device.vendor == Vendor::kAmd || device.vendor == Vendor::kIntel);
+}
+
 std::string_view word_for(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::kGpu:

@@ -114,6 +114,28 @@ TEST_CASE("the overview gives a state, users, problems and steps") {
   CHECK(document["next"][0]["command"] == "berth ls");
 }
 
+TEST_CASE("the overview offers no free GPU where only integrated graphics beside cards are free") {
+  model::Snapshot snapshot;
+  for (int index = 0; index < 3; ++index) {
+    model::Device device;
+    device.index = index;
+    device.vendor = model::Vendor::kIntel;
+    device.kind = model::DeviceKind::kGpu;
+    device.name = index == 0 ? "Intel UHD Graphics 770" : "Intel Arc A770";
+    device.memory_unified = index == 0;
+    if (index > 0) device.processes_unknown = model::Absence::kNoPermission;
+    snapshot.devices.push_back(device);
+  }
+  const auto first = [&] {
+    return next_steps(snapshot, [](std::string_view) { return true; }).front().command;
+  };
+  CHECK(first() == "berth run --devices 1 -- python train.py");
+  snapshot.devices[2].processes_unknown.reset();
+  CHECK(first() == "berth run --gpus 1 -- python train.py");
+  snapshot.devices.resize(1);
+  CHECK(first() == "berth run --gpus 1 -- python train.py");
+}
+
 // tests/check_json_docs.py compares docs/json.md with these documents.
 TEST_CASE("the documents of sample machines are as recorded") {
   const bool write = env_nonempty("BERTH_WRITE_GOLDEN").has_value();

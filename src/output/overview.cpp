@@ -95,15 +95,22 @@ std::uint64_t shareable(const Device& device, const model::Snapshot& snapshot) {
 
 struct Room {
   int free = 0, gpus = 0;
-  std::uint64_t roomiest = 0;  // the largest amount of free memory on a GPU, in bytes
+  std::uint64_t roomiest = 0;       // the largest amount of free memory on a GPU, in bytes
+  const Device* unknown = nullptr;  // the first GPU whose users are not known
 };
 
 Room room_of(const model::Snapshot& snapshot) {
   Room room;
+  // `berth run` gives integrated graphics beside a card only by name.
+  const bool with_cards = std::any_of(
+      snapshot.devices.begin(), snapshot.devices.end(),
+      [](const Device& device) { return is_gpu(device) && !model::processor_graphics(device); });
   for (const Device& device : snapshot.devices) {
-    if (!is_gpu(device)) continue;
+    if (!is_gpu(device) || (with_cards && model::processor_graphics(device))) continue;
     ++room.gpus;
     const DeviceState state = state_of(device, snapshot);
+    if (state == DeviceState::kNotKnown && device.processes_unknown && room.unknown == nullptr)
+      room.unknown = &device;
     if (state == DeviceState::kFree || state == DeviceState::kAsleep) ++room.free;
     if (!unwell(device)) room.roomiest = std::max(room.roomiest, shareable(device, snapshot));
   }
@@ -120,6 +127,10 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
                 fmt::format("berth run --memory {}GiB -- python train.py",
                             std::min<std::uint64_t>(8, room.roomiest / kGiB)),
                 std::string(tr("part of the least used GPU")));
+  else if (room.unknown != nullptr)
+    steps.offer("run",
+                fmt::format("berth run --devices {} -- python train.py", room.unknown->index),
+                text("run on {}, if you know that nobody uses it", device_label(*room.unknown)));
   const bool ill = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), unwell);
   if (driver_fails(snapshot) || ill)
     steps.offer("doctor", "berth doctor", std::string(tr("why, and how to fix it")));

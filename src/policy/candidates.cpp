@@ -134,7 +134,7 @@ void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
 // Choice.
 
 int integrated(const Candidate& c) {
-  return processor_graphics(*c.device) ? 1 : 0;
+  return model::processor_graphics(*c.device) ? 1 : 0;
 }
 
 int health_rank(const Candidate& c) {
@@ -270,11 +270,6 @@ bool busy(const Device& device, const model::Snapshot& snapshot, const model::Le
     if (model::makes_busy(process, device)) return true;
   }
   return model::has_unseen_users(device, snapshot);
-}
-
-bool processor_graphics(const Device& device) {
-  return device.memory_unified &&
-         (device.vendor == Vendor::kAmd || device.vendor == Vendor::kIntel);
 }
 
 std::string unit_id(const Device& device, const Partition* partition) {

@@ -57,10 +57,6 @@ struct Candidate {
 /// no uuid.
 [[nodiscard]] std::string unit_id(const model::Device& device, const model::Partition* partition);
 
-/// Whether the device is AMD's or Intel's integrated graphics. It can be used, but if there is a
-/// card, "a GPU" means the card.
-[[nodiscard]] bool processor_graphics(const model::Device& device);
-
 /// The holding on this unit that belongs to the process's job; nullptr if there is none.
 [[nodiscard]] const model::Holding* holding_of(const model::DeviceProcess& process,
                                                const std::string& unit,

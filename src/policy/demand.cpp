@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "model/device_use.hpp"
 #include "policy/candidates.hpp"
 #include "policy/placement.hpp"
 
@@ -119,13 +120,13 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
   const Visible visible = inherited_visibility(request, snapshot);
   const auto all = candidates_of(empty, {});
   const bool with_cards = std::any_of(all.begin(), all.end(), [](const Candidate& one) {
-    return !processor_graphics(*one.device);
+    return !model::processor_graphics(*one.device);
   });
   std::map<model::Vendor, std::vector<int>> by_vendor;
   for (const Candidate& candidate : all) {
     const bool is_part = candidate.partition != nullptr && demand.devices > 1;
     const bool is_small =
-        with_cards && request.devices.empty() && processor_graphics(*candidate.device);
+        with_cards && request.devices.empty() && model::processor_graphics(*candidate.device);
     const int at = position(units, id_of(candidate));
     if (at < 0 || is_part || is_small || !may_be_had(candidate, request, visible, named)) continue;
     // A single device may be of any vendor. Several devices must have the same vendor.

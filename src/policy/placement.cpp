@@ -23,10 +23,11 @@ namespace {
 /// If there is a card, use integrated graphics only if the user names it. A job that got them would
 /// have CUDA or ROCm hidden, although it could have shared the card.
 void leave_out_processor_graphics(Search& search) {
-  const auto cards =
-      only(visible_of(search), [](const Candidate& c) { return !processor_graphics(*c.device); });
+  const auto cards = only(visible_of(search),
+                          [](const Candidate& c) { return !model::processor_graphics(*c.device); });
   if (cards.empty() || !search.request.devices.empty()) return;
-  search.all = only(search.all, [](const Candidate& c) { return !processor_graphics(*c.device); });
+  search.all =
+      only(search.all, [](const Candidate& c) { return !model::processor_graphics(*c.device); });
 }
 
 // Kinds of requests.

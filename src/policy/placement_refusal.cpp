@@ -112,6 +112,29 @@ Error none_here(const Search& search) {
           broken && !driver.hint.empty() ? driver.hint + "\n" + cpu : cpu};
 }
 
+/// Commands for devices whose users are not known; only the user can know that nobody else computes
+/// on them.
+std::string by_name_where_unknown(const Search& search, const Candidates& usable, int count) {
+  const auto chosen = choose(only(usable,
+                                  [](const Candidate& c) {
+                                    return c.device->processes_unknown && c.partition == nullptr &&
+                                           c.lease == nullptr;
+                                  }),
+                             count, {});
+  if (chosen.empty()) return {};
+  std::string list;
+  bool root_sees = false;
+  for (const Candidate& c : chosen) {
+    list += (list.empty() ? "" : ",") + std::to_string(c.device->index);
+    root_sees = root_sees || (c.device->processes_unknown == model::Absence::kNoPermission &&
+                              c.device->vendor != model::Vendor::kNvidia);
+  }
+  std::string hint = call_with(search.request, "--devices " + list);
+  if (root_sees)
+    hint += "\n" + text("{} sees the processes of all users", "sudo berth serve --system");
+  return hint;
+}
+
 /// A command that would work now, for the hint.
 std::string instead(const Search& search, const Candidates& visible, int count) {
   std::string hint;
@@ -125,6 +148,7 @@ std::string instead(const Search& search, const Candidates& visible, int count) 
       hint += (hint.empty() ? "" : "\n") +
               call_with(search.request, fmt::format("--memory {}", memory_to_ask_for(free)));
   }
+  if (hint.empty()) hint = by_name_where_unknown(search, usable, count);
   return hint.empty() ? call_with(search.request, "--cpu") : hint;
 }
 
@@ -271,7 +295,8 @@ Error no_memory(const Search& search, const Candidates& visible, int count, std:
   if (!best.free_bytes)
     return {ErrorCode::kRefused, "E0412",
             message + "\n  " + text("the devices do not report how much memory is free"),
-            call_with(search.request, "--gpus 1")};
+            choose(idle_of(usable), 1, {}).empty() ? instead(search, usable, 1)
+                                                   : call_with(search.request, "--gpus 1")};
   message += "\n  " + text("the freest is {} with {}", label(best), show_bytes(*best.free_bytes)) +
              holders(usable, search);
   return {ErrorCode::kRefused, "E0412", std::move(message), instead(search, visible, 1)};

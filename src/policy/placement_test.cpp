@@ -296,6 +296,35 @@ TEST_CASE("what makes a device busy") {
   });
 }
 
+TEST_CASE("a card whose users only root sees can be had by name, and the refusal says how") {
+  const auto card = [] {
+    Device device = gpu(Vendor::kIntel, "Intel Arc A770", 16);
+    device.processes_unknown = berth::model::Absence::kNoPermission;
+    device.readings.memory_used_bytes = berth::model::Absence::kNoPermission;
+    return device;
+  };
+  const Snapshot s = machine({integrated(), card(), card()});
+  const auto hint = [&](const std::vector<Change>& changes) {
+    Snapshot here = s;
+    Request request;
+    for (const Change& change : changes) change(here, request);
+    const auto placed = place(request, here);
+    return placed ? shown(placed) : placed.error().hint;
+  };
+  const std::string root = "\nsudo berth serve --system sees the processes of all users";
+  CHECK(hint({gpus(1)}) == "berth run --devices 1 …" + root);
+  CHECK(hint({memory(1)}) == "berth run --devices 1 …" + root);
+  CHECK(hint({gpus(2)}) == "berth run --devices 1,2 …" + root);
+  CHECK(hint({}).rfind("berth run --devices 1 …" + root + "\nberth run --cpu …", 0) == 0);
+  CHECK(hint({named("1")}) == "1");
+  // A driver that refuses root as well is no case for root's broker.
+  CHECK(hint({[](Snapshot& here, Request& request) {
+          here = nvidia(1);
+          here.devices[0].processes_unknown = berth::model::Absence::kNoPermission;
+          request.gpus = 1;
+        }}).find("sudo") == std::string::npos);
+}
+
 TEST_CASE("memory is shared on the freest device that nobody uses, then on the least used") {
   const auto reserved = [](Snapshot& s, Request&) {
     s.devices[0].readings.memory_reserved_bytes = 2 * kGiB;
