@@ -112,6 +112,18 @@ class New(Base):
         self.assertTrue(torch["hint"])
         self.assertIsNone(torch["devices"])
 
+    def test_without_a_gpu_that_is_the_cause(self):
+        if any(pathlib.Path(path).exists() for path in ("/proc/driver/nvidia", "/dev/kfd", "/dev/dri", "/dev/dxg")):
+            self.skipTest("there may be a GPU")
+        broken = "raise ImportError('libcuda.so.1')\n"
+        done = self.setup("torch", self.release(), "--driver", "580.95", "--gpu", "H100", *self.index(init=broken))
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("PyTorch is installed, but no kernel ran: there is no GPU on the PCI bus", done.stdout)
+        self.assertIn("fix: ", done.stderr)
+        done = self.setup("torch", "--cpu", "--check")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertNotIn("there is no GPU", done.stdout)
+
     def test_nothing_is_left_where_somebody_ends_it(self):
         child = subprocess.Popen([BERTH, "setup", "torch", "--cpu"], cwd=self.work, env=self.environment,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -301,6 +313,14 @@ class Existing(Base):
         child.send_signal(signal.SIGINT)
         self.assertEqual(child.wait(60), -signal.SIGINT)
         self.assertEqual(fingerprint(self.work), self.before)
+
+    def test_an_environment_without_pip_is_changed_by_uv_only(self):
+        shutil.rmtree(self.work / ".venv")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.work / ".venv"], check=True)
+        before = fingerprint(self.work)
+        done = self.setup("torch", "--cpu", "--upgrade", *self.options)
+        self.failed(done, 2, "E0967", "has no pip", "--uv\n", "-m ensurepip")
+        self.assertEqual(fingerprint(self.work), before)
 
     def test_only_an_environment_is_upgraded(self):
         (self.work / "data").mkdir()

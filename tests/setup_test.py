@@ -60,7 +60,7 @@ class Setup(unittest.TestCase):
         said = self.refused("torch", "--driver", "390.82", "--gpu", "A100")
         self.assertIn("E0831", said)
         self.assertIn("450.80.02", said)
-        self.assertIn("berth setup torch --cpu", said)
+        self.assertIn("berth setup torch --dry-run --cpu", said)
 
     def test_a_driver_of_this_machine_comes_with_the_distributions_command(self):
         for machine, code, error in ((("--machine", "driver-470"), 1, "E0831"),
@@ -80,10 +80,21 @@ class Setup(unittest.TestCase):
         (tools / "python3.6").chmod(0o755)
         done = self.setup(*words, PATH=str(tools))
         self.assertIn("E0832", done.stderr)
-        self.assertIn("hint: berth setup torch --python 3.12\n", done.stderr)
+        self.assertIn("hint: berth setup torch --dry-run --python 3.12 --cpu\n", done.stderr)
         (tools / "python3.12").unlink()
         done = self.setup(*words, PATH=str(tools))
-        self.assertRegex(done.stderr, r"hint: berth setup torch --uv --python 3\.\d+   \(uv downloads this Python\)")
+        self.assertRegex(done.stderr, r"hint: berth setup torch --dry-run --python 3\.\d+ --cpu --uv   \(uv downloads this Python\)")
+
+    def test_a_hint_repeats_the_rest_of_the_command(self):
+        for words, hint in (
+                (("jax", "onnxruntime", "9.9", "--cpu", "--venv", "my own"), r"berth setup jax onnxruntime \d\S+ --venv 'my own' --cpu"),
+                (("jax", "--cpu", "--venv", "mine", "--python", "3.99"), "berth setup jax --venv mine --cpu --python python3"),
+                (("jax", "--conda", "mine", "--index", "https://me:geheim@mirror.lab/simple"),
+                 r"berth setup jax --index https://\S*mirror\.lab/simple --venv DIR"),
+                (("jax", "--upgrade", "--cpu", "--venv", "gone"), "berth setup jax --cpu --venv DIR")):
+            done = self.setup(*words, PATH="/usr/bin:/bin")
+            self.assertRegex(done.stderr.split("hint: ")[1], f"^{hint}\n")
+            self.assertNotIn("geheim", done.stderr)
 
     def test_a_version_of_pyenv_is_used_although_its_shim_would_fail(self):
         root = pathlib.Path(self.home.name) / "pyenv"

@@ -12,9 +12,10 @@ namespace berth::cli {
 
 /// How the hints in errors name the options of the calling verb.
 struct RecipeAsker {
-  std::string command;  // "berth setup torch"
-  std::string
-      python_option;  // "--python python" or "--python-version ", to be followed by a version
+  // "berth setup torch --uv": the user's command without the options that describe the machine
+  std::string command;
+  // the same without the choice of a Python, to be followed by a version: "… --python "
+  std::string other_python;
   bool (*has_python)(const std::string& version) = nullptr;  // here; none: it need not be here
 };
 

@@ -229,10 +229,12 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
             machine.instead};
   const Changes changes = doctor::changes_for(doctor::shipped_compatibility(), wish);
   const std::string& base = asker.command;
-  std::string same = base;  // options that describe the same machine
+  std::string machine_options;  // they describe the same machine
   for (const char* option : {"--driver", "--gpu", "--compute-capability"})
     for (const std::string& value : given.values(option))
-      same += fmt::format(" {} {}", option, shell_word(value));
+      machine_options += fmt::format(" {} {}", option, shell_word(value));
+  if (given.has("--cpu")) machine_options += " --cpu";
+  const std::string same = base + machine_options;
   Error error{ErrorCode::kNotFound, "E0833",
               text("no build of {} is known to run here: {}", name, described(machine)), ""};
   const auto hint = [&](const std::string& line) {
@@ -257,9 +259,9 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
     const auto here = asker.has_python == nullptr
                           ? pythons.begin()
                           : std::find_if(pythons.begin(), pythons.end(), asker.has_python);
-    hint(here != pythons.end() ? same + " " + asker.python_option + *here
-                               : same + " --uv --python " + pythons.front() + "   " +
-                                     text("(uv downloads this Python)"));
+    hint(here != pythons.end() ? asker.other_python + *here + machine_options
+                               : asker.other_python + pythons.front() + machine_options +
+                                     " --uv   " + text("(uv downloads this Python)"));
   }
   if (error.id == "E0833" && wish.platform == Platform::kNvidia)
     error.message += "\n  " + text("the GPU prevents it: no other driver or Python would help");
@@ -442,10 +444,10 @@ Result<int> print_recipe(const Context& context) {
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
   const doctor::Facts facts = doctor::collect(doctor::this_machine(doctor::Depth::kLive));
-  const auto plan = plan_recipe(
-      context, facts, framework, format,
-      {fmt::format("berth env --format {} --framework {}", word, doctor::word_of(framework)),
-       "--python-version "});
+  const std::string command =
+      fmt::format("berth env --format {} --framework {}", word, doctor::word_of(framework));
+  const auto plan =
+      plan_recipe(context, facts, framework, format, {command, command + " --python-version "});
   if (!plan) return plan.error();
   if (context.json) {
     write_json(context, word, plan->machine, plan->order);

@@ -35,16 +35,32 @@ RecipeFormat format_of(const SetupRequest& request) {
   return request.installer == Installer::kConda ? RecipeFormat::kConda : RecipeFormat::kPip;
 }
 
+/// The user's command with another release of one framework.
+std::string with_release(const Arguments& given, const SetupRequest& request,
+                         const AskedFramework& asked, const std::string& release) {
+  std::vector<AskedFramework> frameworks = request.frameworks;
+  for (AskedFramework& one : frameworks)
+    if (one.framework == asked.framework) one.version = release;
+  return command_with(given, frameworks, {});
+}
+
 /// Chooses the build of one framework. `cuda_major` 0: any.
 Result<SetupPart> plan_part(const Context& context, const SetupRequest& request,
                             const doctor::Facts& facts, const AskedFramework& asked,
                             int cuda_major) {
-  const std::string command = std::string("berth setup ") + doctor::word_of(asked.framework);
+  const auto command = [&](std::initializer_list<std::string_view> without) {
+    return command_with(context.arguments, request.frameworks, without);
+  };
   const std::string release = doctor::beginning(asked.version);
   const bool by_version = request.installer != Installer::kPip || request.format;
   auto plan =
       plan_recipe(context, facts, asked.framework, format_of(request),
-                  {command, "--python ", by_version ? nullptr : has_python}, release, cuda_major);
+                  {command({"--driver", "--gpu", "--compute-capability", "--cpu", "--torch-index"}),
+                   command({"--driver", "--gpu", "--compute-capability", "--cpu", "--torch-index",
+                            "--python", "--uv"}) +
+                       (request.installer == Installer::kUv ? " --uv" : "") + " --python ",
+                   by_version ? nullptr : has_python},
+                  release, cuda_major);
   const bool is_here = !context.arguments.has("--gpu") && !context.arguments.has("--driver") &&
                        !context.arguments.has("--compute-capability");
   if (!plan) {
@@ -57,17 +73,17 @@ Result<SetupPart> plan_part(const Context& context, const SetupRequest& request,
       machine.wish.driver_cuda.empty())
     return with_driver_command(
         {ErrorCode::kNoDevice, "E0844", text("there is an NVIDIA GPU, but no driver answers"),
-         "berth doctor\n" + command + " --cpu"},
+         "berth doctor\n" + command({}) + " --cpu"},
         facts);
   if (!release.empty() && !doctor::in_range(release, build.release))
     return Error{ErrorCode::kNotFound, "E0843",
                  text("no build of {} {} is known to run here; {} does",
                       doctor::name_of(asked.framework), asked.version, build.release),
-                 command + " " + build.release};
+                 with_release(context.arguments, request, asked, build.release)};
   if (plan->order.choice.is_unknown)
     return Error{ErrorCode::kNotFound, "E0834",
                  text("{} does not have this build", machine.index.named()),
-                 command + " --torch-index URL"};
+                 command({"--torch-index"}) + " --torch-index URL"};
   SetupPart part{asked, *std::move(plan), {}};
   for (std::string package : part.plan.order.recipe.packages) {
     // The pin is "==2.7.*" although the user requested 2.7.1.
@@ -103,7 +119,8 @@ std::string named(const SetupPart& part) {
               build.cuda);
 }
 
-Error conflict(const SetupRequest& request, const std::vector<SetupPart>& parts, const Pair& pair) {
+Error conflict(const Context& context, const SetupRequest& request,
+               const std::vector<SetupPart>& parts, const Pair& pair) {
   const SetupPart& one = parts[pair.one];
   const SetupPart& other = parts[pair.other];
   std::string why = pair.clash == Clash::kCudaMajor
@@ -114,8 +131,8 @@ Error conflict(const SetupRequest& request, const std::vector<SetupPart>& parts,
   std::string hint;
   for (const SetupPart* part : {&one, &other}) {
     const AskedFramework& asked = part->asked;
-    hint += (hint.empty() ? "" : "\n") + std::string("berth setup ") +
-            doctor::word_of(asked.framework) + (asked.version.empty() ? "" : " " + asked.version) +
+    hint += (hint.empty() ? "" : "\n") +
+            command_with(context.arguments, {asked}, {"--upgrade", "--conda", "--venv"}) +
             " --venv " + shell_word(request.folder + "-" + doctor::word_of(asked.framework));
   }
   return {ErrorCode::kNotFound, "E0847",
@@ -153,7 +170,7 @@ Result<std::vector<SetupPart>> compatible_parts(const Context& context, const Se
     if (pair.clash == Clash::kNone) return others;
     parts = std::move(others);  // they exclude each other even with one CUDA version
   }
-  return conflict(request, *parts, pair);
+  return conflict(context, request, *parts, pair);
 }
 
 /// The installation steps. PyTorch's own index has only PyTorch, so PyTorch gets a step of its own.
@@ -209,10 +226,27 @@ std::string index_for(const Context& context, const SetupRequest& request,
   return "";
 }
 
+/// uv creates environments without pip. There, only uv can upgrade.
+Status check_pip(const Context& context, const SetupRequest& request,
+                 const doctor::PythonFacts& python) {
+  if (!request.is_upgrade || request.installer == Installer::kUv || !python.distributions)
+    return Done{};
+  for (const doctor::Distribution& one : *python.distributions)
+    if (one.name == "pip") return Done{};
+  const std::string hint =
+      request.installer == Installer::kConda
+          ? shell_word(request.program) + " install --prefix " + shell_word(request.folder) + " pip"
+          : command_with(context.arguments, request.frameworks, {}) + " --uv\n" +
+                shell_word(request.folder + "/bin/python") + " -m ensurepip";
+  return Error{ErrorCode::kInvalidArgument, "E0967",
+               text("{} has no pip to change it with", printable(request.folder)), hint};
+}
+
 }  // namespace
 
 Result<SetupPlan> plan_setup(const Context& context, const SetupRequest& request,
                              const doctor::Facts& facts) {
+  if (auto fit = check_pip(context, request, facts.python); !fit) return fit.error();
   auto parts = compatible_parts(context, request, facts);
   if (!parts) return std::move(parts).error();
   SetupPlan plan;

@@ -22,8 +22,8 @@ struct SetupPlan {
   std::vector<std::string> notes;
 };
 
-/// Fails with E0831 to E0836, E0843, E0844, and E0847 if two frameworks cannot be in one
-/// environment.
+/// Fails with E0831 to E0836, E0843, E0844, with E0847 if two frameworks cannot be in one
+/// environment, and with E0967 if the environment to upgrade has no pip.
 [[nodiscard]] Result<SetupPlan> plan_setup(const Context& context, const SetupRequest& request,
                                            const doctor::Facts& facts);
 

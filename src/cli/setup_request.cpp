@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "doctor/knowledge/version.hpp"
 #include "doctor/read/collectors.hpp"
@@ -99,9 +100,9 @@ std::string why_not_usable(const doctor::Tree& tree, const std::string& path) {
   return doctor::why_no_python(tree, path, false);
 }
 
-Error not_installed(const char* option, const char* program, const char* hint) {
+Error not_installed(const char* option, const char* program, std::string hint) {
   return {ErrorCode::kInvalidArgument, "E0849",
-          text("{} needs {}, which is not in PATH", option, program), hint};
+          text("{} needs {}, which is not in PATH", option, program), std::move(hint)};
 }
 
 /// The first folder in which conda creates environments; "" if it is unknown.
@@ -129,7 +130,8 @@ Status use_conda(const Arguments& given, SetupRequest& request) {
   for (const char* name : {"conda", "mamba", "micromamba"})
     if (request.program.empty()) request.program = in_path(name);
   if (request.program.empty())
-    return not_installed("--conda", "conda", "berth setup torch --venv DIR");
+    return not_installed("--conda", "conda",
+                         command_with(given, request.frameworks, {"--conda"}) + " --venv DIR");
   const std::string name = *given.value("--conda");
   if (name.find('/') != std::string::npos) {
     request.folder = absolute(name);
@@ -186,7 +188,7 @@ Status read_python(const Arguments& given, SetupRequest& request) {
   if (why.empty()) return Done{};
   if (!request.python.empty()) why = printable(request.python) + ": " + why;
   return Error{ErrorCode::kInvalidArgument, "E0846", std::move(why),
-               "berth setup torch --python python3"};
+               command_with(given, request.frameworks, {"--python"}) + " --python python3"};
 }
 
 }  // namespace
@@ -219,9 +221,11 @@ Result<SetupRequest> read_setup_request(const Context& context) {
     request.python = request.folder + "/bin/python";
     if (const std::string why = doctor::why_no_python(doctor::Tree("/"), request.python, false);
         !why.empty())
-      return Error{ErrorCode::kInvalidArgument, "E0848",
-                   text("{} is not a Python environment", printable(request.folder)) + "\n  " + why,
-                   "berth setup torch --venv DIR"};
+      return Error{
+          ErrorCode::kInvalidArgument, "E0848",
+          text("{} is not a Python environment", printable(request.folder)) + "\n  " + why,
+          command_with(given, request.frameworks, {"--check", "--upgrade", "--conda", "--venv"}) +
+              " --venv DIR"};
   }
   return request;
 }
@@ -233,7 +237,7 @@ Result<doctor::Facts> facts_for_setup(const Context& context, const SetupRequest
   const bool makes_its_own = request.installer != Installer::kPip || request.format;
   if (!facts.python.interpreter && !makes_its_own)
     return Error{ErrorCode::kInvalidArgument, "E0846", text("there is no Python to create it with"),
-                 "berth setup torch --python PATH"};
+                 command_with(context.arguments, request.frameworks, {}) + " --python PATH"};
   if (!request.python_version.empty()) facts.python.version = request.python_version;
   // Use the installer that the user requested, even if another program manages the original Python.
   facts.python.has_uv = request.installer == Installer::kUv;
@@ -250,11 +254,25 @@ bool has_python(const std::string& version) {
   return !python_of_version(version).empty();
 }
 
-std::string command_of(const SetupRequest& request) {
+std::string command_with(const Arguments& given, const std::vector<AskedFramework>& frameworks,
+                         std::initializer_list<std::string_view> without) {
   std::string command = "berth setup";
-  for (const AskedFramework& one : request.frameworks) {
+  for (const AskedFramework& one : frameworks) {
     command += std::string(" ") + doctor::word_of(one.framework);
     if (!one.version.empty()) command += " " + one.version;
+  }
+  if (frameworks.empty()) command += " torch";
+  for (const std::string_view option :
+       {"--check", "--upgrade", "--dry-run", "--uv", "--conda", "--venv", "--python", "--index",
+        "--torch-index", "--format", "--driver", "--gpu", "--compute-capability", "--cpu"}) {
+    if (std::find(without.begin(), without.end(), option) != without.end()) continue;
+    for (const std::string& value : given.values(option)) {
+      command += " " + std::string(option);
+      if (value.empty()) continue;
+      command +=
+          " " + shell_word(printable(
+                    option.ends_with("index") ? doctor::index_address(value, "").url : value));
+    }
   }
   return command;
 }

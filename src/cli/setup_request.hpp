@@ -1,8 +1,10 @@
 // What the user requested from `berth setup`: frameworks, the environment and the installer.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/setup_environment.hpp"
@@ -39,7 +41,10 @@ struct SetupRequest {
 /// Whether PATH has this version: "3.12".
 [[nodiscard]] bool has_python(const std::string& version);
 
-/// "berth setup torch jax", as a beginning of hints.
-[[nodiscard]] std::string command_of(const SetupRequest& request);
+/// The user's command with these frameworks and without some options, as a beginning of hints:
+/// "berth setup torch 2.14 jax --uv". Passwords are left out.
+[[nodiscard]] std::string command_with(const Arguments& given,
+                                       const std::vector<AskedFramework>& frameworks,
+                                       std::initializer_list<std::string_view> without);
 
 }  // namespace berth::cli

@@ -151,7 +151,8 @@ Result<int> check(const Context& context, const SetupRequest& request) {
             ? text("{} has none of {}", printable(request.folder), doctor::framework_words())
             : text("{} has no {}", printable(request.folder),
                    doctor::name_of(request.frameworks[0].framework)),
-        (request.frameworks.empty() ? "berth setup torch" : command_of(request)) +
+        command_with(context.arguments, request.frameworks,
+                     {"--check", "--conda", "--venv", "--python"}) +
             " --upgrade --venv " + shell_word(request.folder)};
   Report report;
   report.results = try_frameworks(context, request.python, request.folder, tried);
