@@ -323,6 +323,13 @@ def gpu_names(source):
     return names
 
 
+def calls_itself(source, call, scope):
+    """Whether the call starts the function again that it is in."""
+    name = source.dotted(call.func)
+    return isinstance(scope, ast.FunctionDef) and (
+        name == scope.name or name == "self." + scope.name and isinstance(scope.parent, ast.ClassDef))
+
+
 def work_in_handler(source, handler, inside):
     """The first call in the handler that starts the function again or certainly needs GPU memory. None if the handler moves its tensors
     to the CPU."""
@@ -334,9 +341,7 @@ def work_in_handler(source, handler, inside):
         if not isinstance(node, ast.Call) or scope_of(node) is not scope:
             continue
         name = source.dotted(node.func)
-        again = isinstance(scope, ast.FunctionDef) and (
-            name == scope.name or name == "self." + scope.name and isinstance(scope.parent, ast.ClassDef))
-        if again or method(node) == "backward" or isinstance(node.func, ast.Name) and node.func.id in moved or \
+        if calls_itself(source, node, scope) or method(node) == "backward" or isinstance(node.func, ast.Name) and node.func.id in moved or \
                 not name.startswith("torch.cuda.") and starts_cuda(source, node, name):
             return node
     return None
@@ -361,7 +366,9 @@ def look_at_handler(source, handler, tried, memory):
     for node in inside:
         text = passes_any_cuda(node.test, handler.name) if isinstance(node, ast.If) else None
         goes_on = text is not None and (isinstance(node.body[-1], ast.Continue) or not isinstance(node.body[-1], LEAVES))
-        if goes_on and loop_of(handler) is not None:
+        again = text is not None and any(isinstance(one, ast.Call) and calls_itself(source, one, scope_of(handler))
+                                         for statement in node.body for one in ast.walk(statement))
+        if again or goes_on and loop_of(handler) is not None:
             source.mark(node, "retry_on_any_cuda", text)
 
 

@@ -165,6 +165,11 @@ constexpr Pair kPythonOrder[] = {
      "'CUDA error' in str(e):\n      continue\n    raise\n",
      "while True:\n  try:\n    step()\n  except RuntimeError as e:\n    if 'CUDA' in str(e) and "
      "is_oom(e):\n      continue\n    raise\n"},
+    {"retry_on_any_cuda", 5,
+     "def train(n):\n  try:\n    return fit(n)\n  except RuntimeError as e:\n    if 'CUDA' in "
+     "str(e) and n > 1:\n      return train(n // 2)\n    raise\n",
+     "def train(n):\n  try:\n    return fit(n)\n  except RuntimeError as e:\n    if 'CUDA' in "
+     "str(e) and n > 1:\n      return other(n // 2)\n    raise\n"},
     {"work_inside_except", 5,
      "import torch\ndef train(n):\n  try:\n    return fit(n)\n  except torch.OutOfMemoryError: "
      "return train(n // 2)\n",
