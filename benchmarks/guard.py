@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures the guard's overhead and fairness on the simulated driver: the additional time of a call, and each job's share of the device's
-busy time.
+"""Measures the guard's overhead and fairness on the simulated driver: the time of a call with and without it, and each job's share of the
+device's busy time.
 
 usage: guard.py [--berth BERTH --work GUARD_WORK] [--seconds N] [--json FILE]
 """
@@ -17,7 +17,7 @@ from measuring import BUILD
 MACHINE = "workstation-4090"
 # For each job: its share in percent, its kernel, and the number of kernels that it sends before it waits.
 SHARES = {"30:70": [(30, "k_1ms", 10), (70, "k_1ms", 10)], "1:1, 5 ms against 0.1 ms": [(50, "k_5ms", 1), (50, "k_100us", 50)],
-          "1:2": [(33, "k_1ms", 10), (66, "k_1ms", 10)], "1:9": [(10, "k_1ms", 10), (90, "k_1ms", 10)],
+          "1:1": [(50, "k_1ms", 10), (50, "k_1ms", 10)], "1:2": [(33, "k_1ms", 10), (66, "k_1ms", 10)], "1:9": [(10, "k_1ms", 10), (90, "k_1ms", 10)],
           "three ways": [(33, "k_1ms", 10), (33, "k_10ms", 2), (33, "k_100us", 30)], "alone, 30 %": [(30, "k_1ms", 10)]}
 
 
@@ -36,7 +36,19 @@ def calls(berth, work):
         for way, before in ways.items():
             runs[way].append(simulated(berth, *before, work, "calls")[0])
     least = {way: {key: min(run[key] for run in rows) for key in rows[0]} for way, rows in runs.items()}
-    return {way: {key: round(row[key] - least["plain"][key], 2) for key in row} for way, row in least.items() if way != "plain"}
+    return least
+
+
+def call_lines(least):
+    """One line for each kind of call: without the guard, with it, what it adds, and the ratio."""
+    names = {"init_ms": ("cuInit", "ms"), "launch": ("cuLaunchKernel", "ns"), "pair": ("cuMemAlloc + cuMemFree", "ns"),
+             "pair_100000_live": ("the same beside 100 000 allocations", "ns"), "info": ("cuMemGetInfo", "ns")}
+    for key, (name, unit) in names.items():
+        plain = least["plain"][key]
+        for way, row in least.items():
+            if way != "plain":
+                yield (f"| {name}, {way} | {plain:.4g} {unit} | {row[key]:.4g} {unit} | {row[key] - plain:+.3g} {unit} | "
+                       f"{row[key] / plain:.3g} |")
 
 
 def shares(berth, work, seconds):
@@ -61,12 +73,12 @@ def main():
     options.add_argument("--json")
     given = options.parse_args()
     found = {"date": time.strftime("%Y-%m-%d"), "machine": platform.processor() or platform.machine(), "cpus": os.cpu_count(),
-             "load": os.getloadavg()[0], "driver": "simulated", "added": calls(given.berth, given.work),
+             "load": os.getloadavg()[0], "driver": "simulated", "calls": calls(given.berth, given.work),
              "shares": shares(given.berth, given.work, given.seconds)}
-    for way, row in found["added"].items():
-        print(f"added, {way}: " + ", ".join(f"{key} {value}" for key, value in row.items()))
+    print("| call | without | with the guard | added | ratio |", "|---|---|---|---|---|", *call_lines(found["calls"]), "", sep="\n")
+    print("| shares | percent of the device | busy | off by |", "|---|---|---|---|", sep="\n")
     for name, row in found["shares"].items():
-        print(f"{name}: {row['percent']} % (busy {row['busy']} %), off by {row['error_points']} points")
+        print(f"| {name} | {' / '.join(map(str, row['percent']))} | {row['busy']} % | {row['error_points']} points |")
     if given.json:
         with open(given.json, "w") as file:
             file.write(json.dumps(found, indent=1) + "\n")

@@ -109,6 +109,12 @@ def check_queue(arguments, rows):
     yield from problems_of("berth logs --json", rows["berth logs --json"], logs)
 
 
+def check_guard(berth, rows):
+    done = subprocess.run([berth, "sim", "--machine", "workstation-4090", "--", berth, "guard", "check", "--json"], capture_output=True, text=True,
+                          timeout=60)
+    return problems_of("berth guard --json", rows, [json.loads(done.stdout)])
+
+
 def check(arguments):
     rows = sections((arguments.root / "docs/json.md").read_text())
     recorded = arguments.root / "tests/data/json"
@@ -170,6 +176,7 @@ def check(arguments):
     yield from problems_of("berth sim --list --json", rows["berth sim --list --json"], [printed(berth, "sim", "--list")])
     machines = [printed(berth, "sim", "--describe", one["name"]) for one in printed(berth, "sim", "--list")["machines"]]
     yield from problems_of("berth sim --describe --json", rows["berth sim --describe --json"], machines)
+    yield from check_guard(berth, rows["berth guard --json"])
     simulated = subprocess.run([berth, "sim", "--machine", "lab-4x3090", "--report", "-", "--", berth, "ls"],
                                capture_output=True, text=True, timeout=60)
     yield from problems_of("berth sim --report", rows["berth sim --report"], [json.loads(simulated.stderr)])

@@ -36,6 +36,9 @@ struct Region {
 [[nodiscard]] Region* region();
 /// The device's index in the region; -1: it has no limit.
 [[nodiscard]] int place_of(CUdevice device);
+/// The job's memory on a device, and the part of it that allocations may have: not what contexts
+/// and modules take.
+[[nodiscard]] std::uint64_t quota_of(int place);
 [[nodiscard]] std::uint64_t memory_limit(int place);
 [[nodiscard]] std::uint64_t clock_now();
 /// Prints one line to stderr, once for each `which`.

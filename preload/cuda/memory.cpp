@@ -19,6 +19,7 @@ struct Held {
   int place;
   std::uint32_t uses;  // of a physical allocation: its handle and its mappings
   CUcontext context;   // it is freed with this context; nullptr: with none
+  bool pooled;         // the driver may keep it for later requests when it is freed
 };
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -65,6 +66,11 @@ class Charge {
     tell_refused(place_, bytes_);
   }
   [[nodiscard]] bool refused() const { return refused_; }
+  /// The memory comes from a pool.
+  Charge& from_pool() {
+    pooled_ = true;
+    return *this;
+  }
   /// Records the driver's result and the memory's address.
   template <typename Handle>
   CUresult end(CUresult result, const Handle* address) {
@@ -75,8 +81,13 @@ class Charge {
       return result;
     }
     __atomic_fetch_add(&counters(place_).allocations, 1, __ATOMIC_RELAXED);
+    if (pooled_) {
+      wire::Counters& own = counters(place_);
+      wire::add_word(own.pooled, bytes_);
+      wire::raise_word(own.pooled_peak, wire::read_word(own.pooled));
+    }
     const Locked lock;
-    g_held.put(key_of(*address), {bytes_, place_, 1, context_});
+    g_held.put(key_of(*address), {bytes_, place_, 1, context_, pooled_});
     return result;
   }
   /// Corrects the charge if the driver took more or less than expected. False: the quota refuses
@@ -98,12 +109,13 @@ class Charge {
   CUcontext context_;
   std::uint64_t bytes_;
   int place_;
-  bool refused_ = false;
+  bool refused_ = false, pooled_ = false;
 };
 
 void drop(const Held& held) {
   if (region() == nullptr) return;
   wire::give_back(counters(held.place), held.bytes);
+  if (held.pooled) wire::take_word(counters(held.place).pooled, held.bytes);
   __atomic_fetch_add(&counters(held.place).frees, 1, __ATOMIC_RELAXED);
 }
 
@@ -166,7 +178,7 @@ CUresult allocate_async(Real real_function, CUdeviceptr* out, std::size_t bytes,
   const Here at = here();
   Charge charge(at.device, at.context, round_up(bytes));
   if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
-  return charge.end(real_function(out, bytes, stream), out);
+  return charge.from_pool().end(real_function(out, bytes, stream), out);
 }
 
 template <typename Real>
@@ -180,7 +192,7 @@ CUresult allocate_from_pool(Real real_function, CUdeviceptr* out, std::size_t by
   }
   Charge charge(device, nullptr, round_up(bytes));
   if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
-  return charge.end(real_function(out, bytes, pool, stream), out);
+  return charge.from_pool().end(real_function(out, bytes, pool, stream), out);
 }
 
 /// Only the driver knows the pitch: charge the minimum first, and the rest after its answer.
@@ -274,10 +286,10 @@ CUresult show_quota(Real real_function, Number* free_bytes, Number* total) {
   if (place < 0) return result;
   // After a program has waited for another process, that process's memory must count as free.
   if (wire::places_of(*region()->usage) > 1) wire::bury_the_dead(*region()->usage);
-  const std::uint64_t limit = memory_limit(place),
+  const std::uint64_t limit = memory_limit(place), quota = quota_of(place),
                       used = wire::sum_of(*region()->usage, static_cast<std::uint32_t>(place)).used;
   const std::uint64_t left = limit > used ? limit - used : 0;
-  if (*total > limit) *total = static_cast<Number>(limit);
+  if (*total > quota) *total = static_cast<Number>(quota);
   if (*free_bytes > left) *free_bytes = static_cast<Number>(left);
   return result;
 }
@@ -285,7 +297,7 @@ template <typename Real, typename Number>
 CUresult show_total(Real real_function, Number* bytes, CUdevice device) {
   const CUresult result = real_function(bytes, device);
   const int place = result == CUDA_SUCCESS && bytes != nullptr ? place_of(device) : -1;
-  if (place >= 0 && *bytes > memory_limit(place)) *bytes = static_cast<Number>(memory_limit(place));
+  if (place >= 0 && *bytes > quota_of(place)) *bytes = static_cast<Number>(quota_of(place));
   return result;
 }
 

@@ -57,15 +57,28 @@ void tell_refused(int place, std::uint64_t bytes) {
   const int error = errno;
   const std::uint64_t used = wire::sum_of(*region()->usage, static_cast<std::uint32_t>(place)).used,
                       own = used_by(*region()->process, place);
+  const std::uint64_t quota = quota_of(place), hidden = quota - memory_limit(place);
+  if (hidden == quota && quota != 0) {
+    say_once(
+        2,
+        "berth: out of memory by the job's quota: CUDA itself (contexts, modules) takes all of "
+        "%s here, so %s gets no memory; ask for more than that",
+        show(quota).text, who(getpid()).text);
+    errno = error;
+    return;
+  }
+  char by_cuda[64] = "";
+  if (hidden > 0)
+    snprintf(by_cuda, sizeof(by_cuda), ", %s by contexts and modules", show(hidden).text);
   char others[128] = "no other process of the job holds any";
   if (const wire::Process* largest = largest_other(place))
     snprintf(others, sizeof(others), "%s by others of the job, most by %s",
              show(used > own ? used - own : 0).text, who(largest->pid).text);
   say_once(2,
            "berth: out of memory by the job's quota: %s asked for %s, %s of %s in use: %s by this "
-           "process, %s",
-           who(getpid()).text, show(bytes).text, show(used).text, show(memory_limit(place)).text,
-           show(own).text, others);
+           "process%s, %s",
+           who(getpid()).text, show(bytes).text, show(used + hidden).text, show(quota).text,
+           show(own).text, by_cuda, others);
   errno = error;
 }
 
@@ -79,7 +92,7 @@ void tell_device_full(int place, std::uint64_t bytes) {
     say_once(3,
              "berth: out of memory on the device, not by the job's quota: %s asked for %s, the job "
              "has %s of %s; what others hold is not known",
-             who(getpid()).text, show(bytes).text, show(used).text, show(memory_limit(place)).text);
+             who(getpid()).text, show(bytes).text, show(used).text, show(quota_of(place)).text);
   } else if (const std::uint64_t taken = total - left, others = taken > used ? taken - used : 0;
              bytes <= total && others > 0 && bytes > left && used + bytes <= total) {
     say_once(3,
@@ -87,13 +100,13 @@ void tell_device_full(int place, std::uint64_t bytes) {
              "the device's %s are free; the job has %s of its %s, others hold %s (berth ps names "
              "them)",
              who(getpid()).text, show(bytes).text, show(left).text, show(total).text,
-             show(used).text, show(memory_limit(place)).text, show(others).text);
+             show(used).text, show(quota_of(place)).text, show(others).text);
   } else {
     say_once(3,
              "berth: out of memory on the device, not by the job's quota: %s asked for %s, %s of "
              "the device's %s are free; the job has %s of its %s, others hold %s",
              who(getpid()).text, show(bytes).text, show(left).text, show(total).text,
-             show(used).text, show(memory_limit(place)).text, show(others).text);
+             show(used).text, show(quota_of(place)).text, show(others).text);
   }
   errno = error;
 }

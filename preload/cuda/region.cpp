@@ -35,7 +35,8 @@ void* map(const char* folder, const char* name, bool writable, std::size_t bytes
   char path[4096];
   const int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
   if (length < 0 || static_cast<std::size_t>(length) >= sizeof(path)) return nullptr;
-  const int file = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW);
+  // `limits` is a link to memory of `berth run`, or a file.
+  const int file = open(path, (writable ? O_RDWR | O_NOFOLLOW : O_RDONLY | O_NONBLOCK) | O_CLOEXEC);
   if (file < 0) return nullptr;
   const bool whole = lseek(file, 0, SEEK_END) >= static_cast<off_t>(bytes);
   void* where = whole ? mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ,
@@ -108,8 +109,14 @@ int place_of(CUdevice device) {
   return known - 2;
 }
 
-std::uint64_t memory_limit(int place) {
+std::uint64_t quota_of(int place) {
   return wire::read_word(g_region.limits->device[place].memory_bytes);
+}
+std::uint64_t memory_limit(int place) {
+  const std::uint64_t quota = quota_of(place),
+                      hidden = wire::read_word(g_region.limits->device[place].hidden_bytes);
+  if (quota == wire::kNoLimit) return quota;
+  return quota > hidden ? quota - hidden : 0;
 }
 
 std::uint64_t clock_now() {

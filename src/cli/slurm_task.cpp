@@ -164,7 +164,8 @@ void set_up_guard(Begun& begun, const std::string& folder, const model::Request&
                                                    : text("the guard knows NVIDIA GPUs only");
     return;
   }
-  const auto setup = guard::Setup::make(folder, 0, request, placement, snapshot);
+  const auto setup =
+      guard::Setup::make(folder, 0, request, placement, snapshot, guard::Keep::kInFile);
   if (!setup) {
     begun.not_enforced = fmt::format("{} ({})", setup.error().message, setup.error().id);
     return;

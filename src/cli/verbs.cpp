@@ -190,6 +190,10 @@ constexpr auto kEditExamples = std::to_array<Example>({
     {"berth edit 9 --first", "run job 9 before your other waiting jobs"},
     {"berth edit 9 --swap 8", "jobs 8 and 9 change places"},
 });
+constexpr auto kGuardExamples = std::to_array<Example>({
+    {"berth guard check", "whether a memory quota holds on this driver, and what does not"},
+    {"berth guard check --json", "the same for a program"},
+});
 constexpr auto kResizeOptions = std::to_array<Option>({
     {"--memory", "SIZE",
      "memory on each of its devices; a lower limit waits until the job has freed enough"},
@@ -579,6 +583,14 @@ constexpr auto kVerbs = std::to_array<Verb>({
      "FRAMEWORK [VERSION]…", false, kSetupOptions, kSetupExamples, run_setup},
     {"slurm", Group::kOperate, "print and check the Slurm configuration of this machine's GPUs",
      "gres|check|plugin|prolog|epilog|health", false, kSlurmOptions, kSlurmExamples, run_slurm},
+    {"guard",
+     Group::kOperate,
+     "try on this machine's driver whether limits of jobs hold",
+     "check",
+     false,
+     {},
+     kGuardExamples,
+     run_guard},
     {"k8s", Group::kOperate, "offer this machine's GPUs to Kubernetes, whole or in shares",
      "devices|device-plugin", false, kK8sOptions, kK8sExamples, run_k8s},
     {"sim", Group::kMeasure, "run a command on a simulated machine", "-- COMMAND…", true,

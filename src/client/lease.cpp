@@ -308,6 +308,13 @@ std::optional<model::Outcome> Lease::outcome_if_told_to_end() const {
   return told ? outcome : std::nullopt;
 }
 
+std::optional<model::Grant> Lease::granted_now() {
+  const auto answer = call("GET", path_of(job_.id, ""));
+  const auto job = answer ? job_in(*answer) : answer.error();
+  if (!job || job->grants.empty()) return std::nullopt;
+  return job->grants.front();
+}
+
 void Lease::forget_connection() {
   if (client_) socket_ = client_->socket();
   client_.reset();

@@ -54,6 +54,9 @@ class Lease {
   [[nodiscard]] bool is_enclosed() const { return ours_ && !job_.group.empty(); }
   /// How access to other devices is prevented, for this process or the one that entered.
   [[nodiscard]] model::Access access() const { return job_.access; }
+  /// Its part of a device as the broker has it now, after `berth resize`; nullopt: the broker does
+  /// not say.
+  [[nodiscard]] std::optional<model::Grant> granted_now();
   /// The request as granted: it may have moved to the CPU while it waited.
   [[nodiscard]] model::Request request(const model::Request& asked) const;
   /// The devices of the lease in the current snapshot. Fails as place().

@@ -1,12 +1,13 @@
 #include "guard/resize.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "base/descriptor.hpp"
 #include "base/error_words.hpp"
@@ -21,7 +22,7 @@ namespace {
 namespace wire = berth::wire::guard;
 
 bool read_whole(const std::string& path, void* into, std::size_t bytes) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   for (std::size_t done = 0; file && done < bytes;) {
     const ssize_t n = ::pread(file.get(), static_cast<char*>(into) + done, bytes - done,
                               static_cast<off_t>(done));
@@ -32,11 +33,12 @@ bool read_whole(const std::string& path, void* into, std::size_t bytes) {
   return static_cast<bool>(file);
 }
 
-/// One aligned word, so that the job's processes see the old or the new value.
-template <typename Word>
-bool put_word(int file, std::size_t at, Word value) {
-  return ::pwrite(file, &value, sizeof value, static_cast<off_t>(at)) ==
-         static_cast<ssize_t>(sizeof value);
+std::optional<wire::Limits> read_limits(const std::string& folder) {
+  wire::Limits limits{};
+  if (!read_whole(folder + "/limits", &limits, sizeof limits) || !wire::valid(limits) ||
+      limits.devices == 0)
+    return std::nullopt;
+  return limits;
 }
 
 }  // namespace
@@ -47,12 +49,10 @@ Result<LiveLimits> limits_of(std::uint64_t job) {
   const std::string jobs = *runtime + "/jobs";
   for (const std::string& name : list_folder(jobs)) {
     const std::string folder = jobs + "/" + name + "/guard";
-    wire::Limits limits{};
-    if (!read_whole(folder + "/limits", &limits, sizeof limits) || !wire::valid(limits) ||
-        limits.job != job || limits.devices == 0)
-      continue;
-    return LiveLimits{folder, limits.device[0].memory_bytes,
-                      static_cast<int>(limits.device[0].permille)};
+    const auto limits = read_limits(folder);
+    if (!limits || limits->job != job) continue;
+    return LiveLimits{folder, limits->device[0].memory_bytes,
+                      static_cast<int>(limits->device[0].permille)};
   }
   return Error{ErrorCode::kNotFound, "E0522",
                text("the guard does not limit job {}: it was started without --memory and --share, "
@@ -62,32 +62,42 @@ Result<LiveLimits> limits_of(std::uint64_t job) {
 }
 
 Status set_limits(const LiveLimits& of, const NewLimits& to) {
-  const std::string path = of.folder + "/limits";
-  const auto failed = [&] {
-    return Error{ErrorCode::kUnavailable, "E0520",
-                 text("the guard cannot use {}: {}", printable(path), error_words(errno)), ""};
-  };
-  wire::Limits limits{};
-  if (!read_whole(path, &limits, sizeof limits) || !wire::valid(limits)) return failed();
-  // The file is read-only, so that neither the job nor its user changes it by mistake.
-  if (::chmod(path.c_str(), 0600) != 0) return failed();
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
-  bool written = static_cast<bool>(file);
-  for (std::uint32_t i = 0; i < limits.devices && written; ++i) {
-    const std::size_t device = offsetof(wire::Limits, device) + i * sizeof(wire::DeviceLimit);
-    if (to.memory_bytes)
-      written = put_word(file.get(), device + offsetof(wire::DeviceLimit, memory_bytes),
-                         *to.memory_bytes);
-    if (to.share_permille && written)
-      written = put_word(file.get(), device + offsetof(wire::DeviceLimit, permille),
-                         static_cast<std::uint32_t>(*to.share_permille));
+  constexpr std::chrono::seconds kPatience(10);
+  const std::string path = of.folder + "/wanted";
+  wire::Wanted wanted{};
+  wanted.magic = wire::kWantedMagic;
+  wanted.version = wire::kVersion;
+  wanted.memory_bytes = to.memory_bytes.value_or(0);
+  wanted.permille = static_cast<std::uint32_t>(to.share_permille.value_or(0));
+  wanted.request =
+      static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  const std::string draft = path + "." + std::to_string(::getpid());
+  {
+    const Descriptor file(
+        ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file || ::write(file.get(), &wanted, sizeof wanted) != sizeof wanted ||
+        ::rename(draft.c_str(), path.c_str()) != 0)
+      return Error{ErrorCode::kUnavailable, "E0520",
+                   text("the guard cannot use {}: {}", printable(path), error_words(errno)), ""};
   }
-  written = written && put_word(file.get(), offsetof(wire::Limits, changed), limits.changed + 1);
-  const int error = errno;
-  static_cast<void>(::chmod(path.c_str(), 0400));
-  errno = error;
-  if (!written) return failed();
-  return Done{};
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (std::chrono::steady_clock::now() < until) {
+    const auto limits = read_limits(of.folder);
+    if (!limits)
+      return Error{ErrorCode::kNotFound, "E0522", text("the job has ended"), "berth jobs"};
+    if (limits->answered == wanted.request) {
+      const wire::DeviceLimit& now = limits->device[0];
+      if ((wanted.memory_bytes == 0 || now.memory_bytes == wanted.memory_bytes) &&
+          (wanted.permille == 0 || now.permille == wanted.permille))
+        return Done{};
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return Error{ErrorCode::kUnavailable, "E0955",
+               text("the job did not get the new limits: its `berth run` is stopped, or does not "
+                    "reach the broker"),
+               "berth jobs"};
 }
 
 std::optional<std::uint64_t> used_memory(const LiveLimits& of) {

@@ -21,7 +21,9 @@ struct NewLimits {
 
 /// Fails with kNotFound (E0522) if no running job of this user with that number has the guard.
 [[nodiscard]] Result<LiveLimits> limits_of(std::uint64_t job);
-/// The next requests of the job see the new limits. Fails with kUnavailable (E0520).
+/// Asks the job's `berth run` for new limits, and waits until its processes see them. It gives at
+/// most what the broker has granted. Fails with kUnavailable (E0520; E0955: it does not answer, or
+/// gives less).
 [[nodiscard]] Status set_limits(const LiveLimits& of, const NewLimits& to);
 /// What the job's living processes have on the device where they have most; nullopt: the job's
 /// counters cannot be read, because it has ended.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -15,7 +16,10 @@
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "guard/container.hpp"
+#include "guard/context_cost.hpp"
+#include "guard/limits_page.hpp"
 #include "system/runtime_folder.hpp"
 #include "wire/guard.hpp"
 #include "wire/turns.hpp"
@@ -43,10 +47,10 @@ bool write_all(int file, std::string_view bytes) {
   return true;
 }
 
-bool read_all(int file, void* into, std::size_t bytes) {
+bool read_all(int file, void* into, std::size_t bytes, std::size_t from = 0) {
   for (std::size_t done = 0; done < bytes;) {
-    const ssize_t n =
-        ::pread(file, static_cast<char*>(into) + done, bytes - done, static_cast<off_t>(done));
+    const ssize_t n = ::pread(file, static_cast<char*>(into) + done, bytes - done,
+                              static_cast<off_t>(from + done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     done += static_cast<std::size_t>(n);
@@ -228,7 +232,7 @@ bool Setup::is_wanted(const model::Request& request, const model::Placement& pla
 
 Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
                           const model::Request& request, const model::Placement& placement,
-                          const model::Snapshot& snapshot) {
+                          const model::Snapshot& snapshot, Keep keep) {
   const auto runtime = system::runtime_folder();
   if (!runtime) return runtime.error();
   if (job_folder.empty())
@@ -258,6 +262,15 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
     if (request.share_permille)
       if (auto linked = link_turns(*runtime, setup.folder_, "turns-" + hex_of(limit.uuid)); !linked)
         return give_up(std::move(linked).error());
+    const auto cost = context_cost(device->uuid, snapshot.driver.version);
+    if (cost && request.memory_bytes && *request.memory_bytes <= *cost)
+      return give_up(Error{
+          ErrorCode::kRefused, "E0956",
+          text("CUDA itself takes {} of GPU {} for each process, so {} would leave the program "
+               "nothing",
+               show_bytes(*cost), device->index, show_bytes(*request.memory_bytes)),
+          fmt::format("berth run --memory {}MiB -- …", (*cost >> 20U) * 2 + 1)});
+    setup.ledgers_.push_back({0, 0, 0, 0, device->uuid});
     ++limits.devices;
     model::GuardedDevice held;
     held.device = device->index;
@@ -265,9 +278,18 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
     held.share_permille = request.share_permille;
     setup.devices_.push_back(std::move(held));
   }
-  const std::string_view bytes(reinterpret_cast<const char*>(&limits), sizeof limits);
-  if (auto put = put_file(setup.folder_ + "/limits", bytes, 0400); !put)
-    return give_up(std::move(put).error());
+  if (keep == Keep::kInMemory) {
+    auto page = LimitsPage::make(limits);
+    if (!page) return give_up(std::move(page).error());
+    setup.page_ = std::make_shared<LimitsPage>(*std::move(page));
+    const std::string link = setup.folder_ + "/limits";
+    if (::symlink(setup.page_->path().c_str(), link.c_str()) != 0) return give_up(failed(link));
+  } else {
+    const std::string_view bytes(reinterpret_cast<const char*>(&limits), sizeof limits);
+    if (auto put = put_file(setup.folder_ + "/limits", bytes, 0400); !put)
+      return give_up(std::move(put).error());
+  }
+  setup.driver_ = snapshot.driver.version;
   wire::Usage head{};
   head.magic = wire::kUsageMagic;
   head.version = wire::kVersion;
@@ -292,6 +314,89 @@ void Setup::set_variables(std::map<std::string, std::string>& variables) const {
   variables["BERTH_GUARD"] = folder_;
 }
 
+std::optional<Wish> Setup::wish() const {
+  const std::string path = folder_ + "/wanted";
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file || !page_) return std::nullopt;
+  ::unlink(path.c_str());
+  wire::Wanted wanted{};
+  if (!read_all(file.get(), &wanted, sizeof wanted) || !wire::valid(wanted)) return std::nullopt;
+  Wish wish;
+  wish.request = wanted.request;
+  if (wanted.memory_bytes > 0) wish.memory_bytes = wanted.memory_bytes;
+  if (wanted.permille > 0 && wanted.permille <= 1000)
+    wish.share_permille = static_cast<int>(wanted.permille);
+  return wish;
+}
+
+void Setup::grant(const Wish& wish, std::optional<std::uint64_t> memory_bytes,
+                  std::optional<int> permille) const {
+  if (!page_ || page_->limits().devices == 0) return;
+  const wire::DeviceLimit now = page_->limits().device[0];
+  if (wish.memory_bytes)
+    page_->set_memory(std::min(*wish.memory_bytes, memory_bytes.value_or(now.memory_bytes)));
+  if (wish.share_permille)
+    page_->set_share(
+        std::min(*wish.share_permille, permille.value_or(static_cast<int>(now.permille))));
+  page_->answer(wish.request);
+}
+
+namespace {
+
+std::int64_t unix_now() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// A copy, because the job may change the file's size at any time; nullptr: it cannot be read.
+std::unique_ptr<wire::Usage> usage_in(const std::string& folder) {
+  const Descriptor file(
+      ::open((folder + "/usage").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  // Most of it is unused, so most of it stays unread, and is never looked at.
+  auto copy = std::make_unique_for_overwrite<wire::Usage>();
+  constexpr std::size_t kHead = offsetof(wire::Usage, process);
+  if (!file || !read_all(file.get(), copy.get(), kHead) || !wire::valid(*copy)) return nullptr;
+  copy->places = wire::places_of(*copy);
+  if (!read_all(file.get(), copy->process, copy->places * sizeof(wire::Process), kHead))
+    return nullptr;
+  wire::bury_the_dead(*copy);
+  return copy;
+}
+
+}  // namespace
+
+void Setup::look() {
+  if (!page_) return;
+  const auto usage = usage_in(folder_);
+  for (std::size_t i = 0; i < ledgers_.size() && usage; ++i) {
+    const std::uint64_t events = wire::tally_of(*usage, static_cast<std::uint32_t>(i)).events;
+    if (events == ledgers_[i].events && ledgers_[i].since != 0) continue;
+    ledgers_[i].events = events;
+    ledgers_[i].since = unix_now();
+  }
+}
+
+void Setup::reconcile(int device, std::uint64_t bytes, std::int64_t at) {
+  look();
+  const auto usage = page_ ? usage_in(folder_) : nullptr;
+  for (std::size_t i = 0; i < devices_.size() && usage; ++i) {
+    if (devices_[i].device != device || at <= ledgers_[i].since) continue;
+    const wire::Tally sum = wire::tally_of(*usage, static_cast<std::uint32_t>(i));
+    if (sum.events != ledgers_[i].events) continue;
+    const std::uint64_t counted = sum.used + sum.kept,
+                        hidden = bytes > counted ? bytes - counted : 0;
+    // One process: then the difference is the cost of one context.
+    if (std::uint64_t& least = ledgers_[i].hidden_least;
+        hidden > 0 && sum.processes == 1 && (least == 0 || hidden < least)) {
+      least = hidden;
+      remember_context_cost(ledgers_[i].uuid, driver_, hidden);
+    }
+    ledgers_[i].hidden_peak = std::max(ledgers_[i].hidden_peak, hidden);
+    page_->set_hidden(i, hidden);
+  }
+}
+
 model::Guarded Setup::outcome() const {
   model::Guarded out;
   out.set_up = true;
@@ -305,9 +410,14 @@ model::Guarded Setup::outcome() const {
   }
   const wire::Usage& usage = *copy;
   out.programs = wire::valid(usage) ? usage.started : 0;
+  std::error_code problem;
+  if (page_ && std::filesystem::read_symlink(folder_ + "/limits", problem) != page_->path())
+    out.not_enforced = text("the job replaced its limits");
   for (std::size_t d = 0; d < out.devices.size(); ++d) {
     model::GuardedDevice& device = out.devices[d];
     device.memory_peak_bytes = usage.peak[d];
+    if (d < ledgers_.size() && ledgers_[d].hidden_peak > 0)
+      device.hidden_peak_bytes = ledgers_[d].hidden_peak;
     for (std::uint32_t i = 0; i < wire::places_of(usage); ++i) {
       const wire::Counters& counted = usage.process[i].device[d];
       device.allocations += counted.allocations;

@@ -2,7 +2,10 @@
 // and the library, and sets the variables with which the job finds them.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,15 +16,29 @@
 
 namespace berth::guard {
 
+class LimitsPage;
+
+/// Where the limits are: in memory of this process, while it lives, or in a file, which outlives it
+/// and which the job's user can change.
+enum class Keep { kInMemory, kInFile };
+
+/// What `berth resize` asked for.
+struct Wish {
+  std::uint64_t request = 0;
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<int> share_permille;
+};
+
 class Setup {
  public:
   /// Creates the files below the job's own folder. Fails with kUnavailable (E0520) if the folder or
   /// the library cannot be used; then leaves nothing behind.
+  /// Fails with kRefused (E0956) if CUDA itself takes more than the job's memory.
   /// `job`: the number of its lease; 0: it has none.
   [[nodiscard]] static Result<Setup> make(const std::string& job_folder, std::uint64_t job,
                                           const model::Request& request,
                                           const model::Placement& placement,
-                                          const model::Snapshot& snapshot);
+                                          const model::Snapshot& snapshot, Keep keep);
   /// Refers to what another process created in that job's folder for these devices. Only outcome()
   /// and remove() may be called on it.
   [[nodiscard]] static Setup made_before(const std::string& job_folder,
@@ -34,13 +51,33 @@ class Setup {
 
   /// Sets BERTH_GUARD, and LD_PRELOAD with the guard before existing entries.
   void set_variables(std::map<std::string, std::string>& variables) const;
+  /// The newest request of `berth resize`, once; nullopt: there is none.
+  [[nodiscard]] std::optional<Wish> wish() const;
+  /// Answers it; the job gets what was asked, but no more than `memory_bytes` and `permille`, which
+  /// the broker has granted. Without them, no more than now.
+  void grant(const Wish& wish, std::optional<std::uint64_t> memory_bytes,
+             std::optional<int> permille) const;
+  /// The driver said at that time (milliseconds of the wall clock) that the job has so many bytes
+  /// on a device. If the counters did not change since then, the difference is contexts and
+  /// modules: from now on the job's allocations get that much less.
+  void reconcile(int device, std::uint64_t bytes, std::int64_t at);
+  /// Call it often: notes when the counters change.
+  void look();
   /// What the job did; call it after the job has ended.
   [[nodiscard]] model::Guarded outcome() const;
   void remove() const;
 
  private:
-  std::string folder_, library_;
+  struct Ledger {
+    std::uint64_t events = 0;
+    std::int64_t since = 0;                           // when it changed
+    std::uint64_t hidden_peak = 0, hidden_least = 0;  // 0: not seen
+    std::string uuid;
+  };
+  std::string folder_, library_, driver_;
   std::vector<model::GuardedDevice> devices_;
+  std::vector<Ledger> ledgers_;  // of devices_
+  std::shared_ptr<LimitsPage> page_;
 };
 
 }  // namespace berth::guard

@@ -52,9 +52,9 @@ Result<Guard> Guard::begin(const std::string& isolation, const model::Request& r
   }
   const auto job = to_number(value_in(environment, "BERTH_JOB"));
   auto setup = guard::Setup::make(job_folder, static_cast<std::uint64_t>(job.value_or(0)), request,
-                                  placement, snapshot);
+                                  placement, snapshot, guard::Keep::kInMemory);
   if (!setup) {
-    if (isolation == "guard") {
+    if (isolation == "guard" || setup.error().id == "E0956") {
       run::remove_job_folder(job_folder);
       return std::move(setup).error();
     }
@@ -78,6 +78,26 @@ void Guard::fill(model::Report& report) const {
   report.gpu_use = model::GpuUse::kSeen;
   report.gpu_use_method = text("the guard counted the job's calls to the driver");
   report.suggestions.clear();
+}
+
+void Guard::look(std::optional<client::Lease>& lease, const run::Sampler& sampler) {
+  if (!setup_) return;
+  setup_->look();
+  for (const run::Sampler::Held& held : sampler.held()) {
+    std::int64_t& newest = sampled_[held.device];
+    if (held.unix_milliseconds <= newest) continue;
+    newest = held.unix_milliseconds;
+    setup_->reconcile(held.device, held.bytes, held.unix_milliseconds);
+  }
+  const auto wish = setup_->wish();
+  if (!wish) return;
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<int> permille;
+  if (const auto granted = lease ? lease->granted_now() : std::nullopt) {
+    if (granted->memory_bytes > 0) memory_bytes = granted->memory_bytes;
+    if (granted->share_permille > 0) permille = granted->share_permille;
+  }
+  setup_->grant(*wish, memory_bytes, permille);
 }
 
 void Guard::end() {

@@ -1,14 +1,17 @@
 // The guard of one job: set up before the command starts, read after it has ended.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
+#include "client/lease.hpp"
 #include "guard/setup.hpp"
 #include "model/run.hpp"
 #include "model/snapshot.hpp"
+#include "run/sampler.hpp"
 
 namespace berth::job {
 
@@ -16,7 +19,8 @@ class Guard {
  public:
   /// Checks an isolation: auto, guard or none. Fails with kInvalidArgument (E0106).
   [[nodiscard]] static Status check(const std::string& isolation);
-  /// Adds the guard's variables to `environment`. Fails only with isolation "guard" (E0520),
+  /// Adds the guard's variables to `environment`. Fails only with isolation "guard" (E0520), or
+  /// if the memory is too little for CUDA itself (E0956),
   /// and then removes the job's folder.
   [[nodiscard]] static Result<Guard> begin(const std::string& isolation,
                                            const model::Request& request,
@@ -24,12 +28,15 @@ class Guard {
                                            const model::Snapshot& snapshot,
                                            const std::string& job_folder,
                                            std::vector<std::string>& environment);
+  /// While the job runs: answers `berth resize`, and charges contexts and modules.
+  void look(std::optional<client::Lease>& lease, const run::Sampler& sampler);
   /// After the job's end: reads the counters and removes the files.
   void end();
   /// Reports what was enforced, and whether the guard saw GPU use that the snapshots missed.
   void fill(model::Report& report) const;
 
  private:
+  std::map<int, std::int64_t> sampled_;  // by device: the newest sample that was used
   std::optional<guard::Setup> setup_;
   std::optional<model::Guarded> guarded_;
 };

@@ -29,11 +29,11 @@ model::Outcome outcome_of(const Error& error) {
 }
 
 /// Samples the job, and passes the lease on to the keeper, which may live slightly longer than this
-/// process.
+/// process. It also lets the guard compare its counters with the driver's.
 class LeasedJob : public run::Watcher {
  public:
-  LeasedJob(run::Watcher& watcher, std::optional<client::Lease>& lease)
-      : watcher_(watcher), lease_(lease) {}
+  LeasedJob(run::Sampler& watcher, std::optional<client::Lease>& lease, Guard& guard)
+      : watcher_(watcher), lease_(lease), guard_(guard) {}
   void born(pid_t keeper) override {
     const auto entered = lease_->enter(keeper);
     if (entered)
@@ -50,13 +50,17 @@ class LeasedJob : public run::Watcher {
   [[nodiscard]] std::chrono::steady_clock::time_point due() const override {
     return watcher_.due();
   }
-  void look() override { watcher_.look(); }
+  void look() override {
+    watcher_.look();
+    guard_.look(lease_, watcher_);
+  }
   void ended() override { watcher_.ended(); }
   [[nodiscard]] int descriptor() const override { return watcher_.descriptor(); }
 
  private:
-  run::Watcher& watcher_;
+  run::Sampler& watcher_;
   std::optional<client::Lease>& lease_;
+  Guard& guard_;
   std::optional<Error> trouble_;
   bool shared_ = false;
 };
@@ -179,7 +183,7 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
   const model::Report begun = report_of(spec, *plan);
   run::Sampler sampler(inventory::Sources::from_environment(), plan->snapshot, plan->placement,
                        plan->supervision != nullptr);
-  LeasedJob watcher(sampler, plan->lease);
+  LeasedJob watcher(sampler, plan->lease, *guard);
   auto ending = run::run_job(launch, inherited, watcher);
 
   // Outcome: the lease ends with it.

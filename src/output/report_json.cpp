@@ -75,6 +75,7 @@ Json isolation_json(const std::optional<model::Guarded>& guarded) {
                        {"memory_limit_bytes", value_or_null(one.memory_limit_bytes)},
                        {"share_permille", value_or_null(one.share_permille)},
                        {"memory_peak_bytes", one.memory_peak_bytes},
+                       {"hidden_peak_bytes", value_or_null(one.hidden_peak_bytes)},
                        {"allocations", one.allocations},
                        {"frees", one.frees},
                        {"refusals", one.refusals},

@@ -149,6 +149,7 @@ void DeviceSeries::add(const inventory::DeviceSample& sample,
       memory_peak_bytes_ = process.memory_bytes.why;
   }
   if (memory) memory_.add(static_cast<double>(age) / 1000, *memory);
+  memory_now_ = memory;
   if (memory) memory_peak_bytes_ = std::max(memory_peak_bytes_.value_or(0), *memory);
 }
 

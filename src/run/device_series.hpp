@@ -48,6 +48,8 @@ class DeviceSeries {
   /// The memory of the job's own processes, since the job's start.
   [[nodiscard]] const MemorySeries& memory() const { return memory_; }
   [[nodiscard]] DeviceStrain strain() const;
+  /// What the newest sample says that the job's processes have; nullopt: it says nothing.
+  [[nodiscard]] std::optional<std::uint64_t> memory_now() const { return memory_now_; }
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] bool listed() const { return listed_; }   // the job was in the driver's list
   [[nodiscard]] int samples() const { return samples_; }  // since the job's start
@@ -73,6 +75,7 @@ class DeviceSeries {
   int samples_ = 0, loads_ = 0, energies_ = 0;
   double load_sum_ = 0, load_peak_ = 0;
   model::Reading<std::uint64_t> memory_peak_bytes_ = model::Absence::kNotSeen;
+  std::optional<std::uint64_t> memory_now_;
   std::optional<std::uint64_t> first_millijoules_, last_millijoules_;
   std::optional<std::uint64_t> early_millijoules_;  // read_before()
   std::int64_t early_time_ = 0;

@@ -164,6 +164,14 @@ void Sampler::take_driver_samples() {
     }
 }
 
+std::vector<Sampler::Held> Sampler::held() const {
+  std::vector<Held> out;
+  for (const DeviceSeries& one : series_)
+    if (const auto bytes = one.memory_now())
+      out.push_back({one.index(), *bytes, one.last_sample()});
+  return out;
+}
+
 model::GpuUse Sampler::decide() const {
   using model::GpuUse;
   if (std::any_of(series_.begin(), series_.end(),

@@ -33,6 +33,14 @@ class Sampler : public Watcher {
   void ended() override;
   [[nodiscard]] int descriptor() const override { return driver_.descriptor(); }
 
+  /// What the driver's newest samples say that the job's processes have.
+  struct Held {
+    int device;
+    std::uint64_t bytes;
+    std::int64_t unix_milliseconds;
+  };
+  [[nodiscard]] std::vector<Held> held() const;
+
   /// Fills in the results: peak RSS, devices, gpu_use and its method, libraries, suggestions.
   void fill(model::Report& report, const model::Snapshot& snapshot);
 

@@ -1,7 +1,8 @@
 // The files that a guarded job and `berth run` share (docs/guard.md), in a folder that only the
-// user may enter. The guard maps `limits` read-only. In `usage`, each process of the job writes to
-// its own place. There are no locks, because a process may die at any instruction. Sums only
-// include living processes, so the usage of a dead process no longer counts.
+// user may enter. `limits` leads to memory of `berth run` that no other process can write (decision
+// 26); the guard maps it read-only. In `usage`, each process of the job writes to its own place.
+// There are no locks, because a process may die at any instruction. Sums only include living
+// processes, so the usage of a dead process no longer counts.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 namespace berth::wire::guard {
 
 inline constexpr std::uint64_t kLimitsMagic = 0x54494d494c545242;  // "BRTLIMIT"
+inline constexpr std::uint64_t kWantedMagic = 0x544e415754545242;  // "BRTTWANT"
 inline constexpr std::uint64_t kUsageMagic = 0x4547415355545242;   // "BRTUSAGE"
 inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::uint32_t kMaxDevices = 16, kMaxProcesses = 512;
@@ -22,17 +24,28 @@ struct DeviceLimit {
   std::uint64_t memory_bytes;  // kNoLimit: none
   std::uint32_t permille;      // of the device's time; 0: no share requested
   std::uint32_t flags;
+  std::uint64_t hidden_bytes;  // what the job has beyond its counters: contexts, modules
+  std::uint64_t unused;
 };
-static_assert(offsetof(DeviceLimit, memory_bytes) == 16 && sizeof(DeviceLimit) == 32);
+static_assert(offsetof(DeviceLimit, memory_bytes) == 16 && sizeof(DeviceLimit) == 48);
 
 struct Limits {
   std::uint64_t magic;
   std::uint32_t version, devices;
   std::uint64_t job;
-  std::uint64_t changed;  // counts changes
+  std::uint64_t answered;  // the newest Wanted::request that was handled
+  std::uint64_t unused[4];
   DeviceLimit device[kMaxDevices];
 };
-static_assert(offsetof(Limits, device) == 32 && sizeof(Limits) == 544);
+static_assert(offsetof(Limits, device) == 64 && sizeof(Limits) == 64 + 48 * kMaxDevices);
+
+/// `berth resize` to the job's `berth run`, in a file of the job's folder. 0: unchanged.
+struct Wanted {
+  std::uint64_t magic;
+  std::uint32_t version, permille;
+  std::uint64_t memory_bytes, request;
+};
+static_assert(sizeof(Wanted) == 32);
 
 /// What one process uses on one device.
 struct Counters {
@@ -46,9 +59,12 @@ struct Counters {
   // not say which.
   std::uint64_t copied_in, copied_out, copied_on, copied_other;
   std::uint64_t fills, filled;  // filled: bytes
-  std::uint64_t unused;
+  // Of memory that streams allocate: what is allocated, and its maximum. The driver may keep the
+  // difference for later requests.
+  std::uint64_t pooled, pooled_peak;
+  std::uint64_t unused[7];
 };
-static_assert(sizeof(Counters) == 128);
+static_assert(sizeof(Counters) == 192);
 
 enum State : std::uint32_t { kFree = 0, kTaken = 1, kLives = 2, kDead = 3 };
 struct Process {
@@ -58,7 +74,7 @@ struct Process {
   std::uint32_t unused[11];
   Counters device[kMaxDevices];
 };
-static_assert(offsetof(Process, device) == 64 && sizeof(Process) == 64 + 128 * kMaxDevices);
+static_assert(offsetof(Process, device) == 64 && sizeof(Process) == 64 + 192 * kMaxDevices);
 
 enum Trouble : std::uint32_t {
   kNoTrouble = 0,
@@ -87,6 +103,9 @@ static_assert(offsetof(Usage, peak) == 24 && offsetof(Usage, process) == 256);
 inline bool valid(const Limits& limits) {
   return limits.magic == kLimitsMagic && limits.version == kVersion &&
          limits.devices <= kMaxDevices;
+}
+inline bool valid(const Wanted& wanted) {
+  return wanted.magic == kWantedMagic && wanted.version == kVersion;
 }
 inline bool valid(const Usage& usage) {
   return usage.magic == kUsageMagic && usage.version == kVersion;
@@ -127,6 +146,27 @@ inline Sum sum_of(const Usage& usage, std::uint32_t device) {
   return sum;
 }
 
+/// What living processes have, to compare with what the driver says.
+struct Tally {
+  std::uint64_t used = 0;
+  std::uint64_t kept = 0;    // at most this much more is kept by the driver for streams
+  std::uint64_t events = 0;  // grows with each allocation and free
+  std::uint32_t processes = 0;
+};
+inline Tally tally_of(const Usage& usage, std::uint32_t device) {
+  Tally tally;
+  for (std::uint32_t i = 0; i < places_of(usage); ++i) {
+    const Process& process = usage.process[i];
+    const Counters& own = process.device[device];
+    if (__atomic_load_n(&process.state, __ATOMIC_SEQ_CST) != kLives) continue;
+    ++tally.processes;
+    tally.used += read_word(own.used);
+    tally.kept += own.pooled_peak > own.pooled ? own.pooled_peak - own.pooled : 0;
+    tally.events += own.allocations + own.frees;
+  }
+  return tally;
+}
+
 /// Marks dead processes, so that they no longer count. Their counters stay for the report.
 inline void bury_the_dead(Usage& usage) {
   const std::uint32_t places = places_of(usage);
@@ -157,7 +197,8 @@ inline Process* take_place(Usage& usage, std::int64_t pid) {
         continue;
       process.pid = pid;
       process.start = start;
-      for (Counters& counters : process.device) counters.used = counters.asked = 0;
+      for (Counters& counters : process.device)
+        counters.used = counters.asked = counters.pooled = counters.pooled_peak = 0;
       __atomic_store_n(&process.state, kLives, __ATOMIC_SEQ_CST);
       return &process;
     }

@@ -263,6 +263,109 @@ print(job.wait(), resize("--memory", "1GiB")[0])
             "0 2",
             "0 1"], done.stderr)
 
+    def test_a_job_cannot_edit_its_limits(self):
+        script = f"""
+import ctypes, mmap, os, re, struct, sys
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+import program
+program.begin()
+program.allocate(512)
+path = os.environ["BERTH_GUARD"] + "/limits"
+before = open(path, "rb").read()
+def fails(action):
+    try:
+        action()
+    except OSError:
+        return True
+    return False
+def writes(how):
+    file = os.open(how, os.O_RDWR)
+    try:
+        os.pwrite(file, b"x" * 200, 0)
+    finally:
+        os.close(file)
+def maps():
+    file = os.open(path, os.O_RDWR)
+    try:
+        mmap.mmap(file, len(before), mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    finally:
+        os.close(file)
+print(os.path.islink(path), fails(lambda: writes(path)), fails(lambda: writes(os.readlink(path))), fails(maps),
+      fails(lambda: os.truncate(path, 0)))
+# What the guard has mapped, and a mapping of a descriptor that was opened to read.
+libc = ctypes.CDLL(None, use_errno=True)
+own = [int(line.split("-")[0], 16) for line in open("/proc/self/maps") if "berth-limits" in line]
+print(len(own), libc.mprotect(ctypes.c_void_p(own[0]), ctypes.c_size_t(4096), 3))
+file = os.open(path, os.O_RDONLY)
+os.chmod(path, 0o700) if os.geteuid() == 0 else None
+print(fails(lambda: writes(f"/proc/self/fd/{{file}}")))
+# A request of the job itself gives no more than the broker has granted.
+with open(os.environ["BERTH_GUARD"] + "/wanted.x", "wb") as wanted:
+    wanted.write(struct.pack("<QIIQQ", 0x544e415754545242, 2, 1000, 1 << 60, 7))
+os.rename(wanted.name, os.environ["BERTH_GUARD"] + "/wanted")
+import time
+for _ in range(400):
+    if not os.path.exists(os.environ["BERTH_GUARD"] + "/wanted"):
+        break
+    time.sleep(0.05)
+time.sleep(0.2)
+after = open(path, "rb").read()
+print(after[64:] == before[64:], program.allocate(2 * {GIB})[0], program.info()[1])
+"""
+        done = self.run_script(script)
+        self.assertEqual(done.stdout.splitlines(), ["True True True True True", "1 -1", "True", f"True 2 {2 * GIB}"], done.stderr)
+
+    def test_a_job_that_replaces_its_limits_is_reported(self):
+        script = "import os; path = os.environ['BERTH_GUARD'] + '/limits'; os.unlink(path); open(path, 'w').close()"
+        done = simulated(BERTH, "run", "--memory", "2GiB", "--report", os.path.join(self.folder, "report.json"), "--", sys.executable, "-c",
+                         script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.report()["isolation"]["why_not"], "the job replaced its limits")
+
+    def test_contexts_are_charged_and_a_quota_below_their_cost_is_refused(self):
+        script = f"""
+import sys, time
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+import program
+program.begin()
+end = time.monotonic() + 60
+while program.info()[0] == {GIB} and time.monotonic() < end:
+    time.sleep(0.05)
+free, total = program.info()
+print(total - free, total, program.allocate(free + 1)[0], program.allocate(free)[0])
+"""
+        context = 300 << 20
+        one = [BERTH, "run", "--memory", "1GiB", "--report", os.path.join(self.folder, "report.json"), "--", sys.executable, "-c", script]
+        # A second job on the same machine, so in the same simulation.
+        outer = (f"import subprocess; {one!r}; subprocess.run({one!r}); "
+                 f"print(subprocess.run([{BERTH!r}, 'run', '--memory', '200MiB', '--', 'true'], stderr=subprocess.PIPE, text=True).stderr)")
+        done = simulated("env", f"BERTH_SIM_CUDA_CONTEXT={context}", f"BERTH_STATE_DIR={self.folder}/state", sys.executable, "-c", outer)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[0], f"{context} {GIB} 2 0", done.stdout + done.stderr)
+        self.assertIn("by contexts and modules", done.stderr)
+        self.assertIn("CUDA itself takes 300 MiB of GPU 0 for each process, so 200 MiB would leave the program nothing (E0956)", lines[1])
+        self.assertEqual(self.report()["isolation"]["devices"][0]["hidden_peak_bytes"], context)
+
+    def test_the_self_test_says_what_holds(self):
+        done = simulated(BERTH, "guard", "check", "--json")
+        found = json.loads(done.stdout)
+        self.assertEqual((done.returncode, found["holds"], found["unknown_functions"]), (0, True, []), done.stderr)
+        checks = {check["id"]: check["holds"] for check in found["checks"]}
+        self.assertEqual(set(checks.values()), {True})
+        for name in ("path linked", "path dlsym", "path cuGetProcAddress", "path cuGetProcAddress_v2", "path cuGetProcAddress_v2 per thread",
+                     "total", "within", "over", "freed", "cuMemCreate", "cuMemAllocAsync", "cuMipmappedArrayCreate"):
+            self.assertIn(name, checks)
+        plain = simulated(BERTH, "guard", "check")
+        self.assertIn("a quota holds on this driver", plain.stdout)
+        self.assertNotIn("out of memory", plain.stderr)
+
+    def test_the_self_test_without_a_driver_names_the_next_command(self):
+        done = simulated(BERTH, "guard", "check", machine="none")
+        self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+        self.assertIn("E0957", done.stderr)
+        self.assertIn("berth doctor", done.stderr)
+        self.assertEqual(simulated(BERTH, "guard", "tomorrow").returncode, 2)
+
     def test_null_pointers_and_absurd_numbers_get_the_drivers_answers(self):
         folder = os.path.dirname(PROGRAM)
         command = [sys.executable, os.path.join(folder, "absurd.py"), os.path.join(folder, "..", "..", "preload", "cuda", "hooks.inc")]

@@ -1,0 +1,199 @@
+// `berth guard check`: tries the guard on this machine's driver, in a child process that has it.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+
+#include "base/descriptor.hpp"
+#include "base/error_words.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/text_parts.hpp"
+#include "base/units.hpp"
+#include "cli/look.hpp"
+#include "cli/verbs.hpp"
+#include "guard/self_test.hpp"
+#include "guard/setup.hpp"
+#include "output/json_writer.hpp"
+#include "output/table.hpp"
+#include "run/job_folder.hpp"
+#include "system/spawn.hpp"
+
+namespace berth::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kQuota = 256U << 20U;
+constexpr const char* kInside = "BERTH_GUARD_SELF_TEST";  // set in the child: its quota
+
+const model::Device* first_gpu(const model::Snapshot& snapshot) {
+  for (const model::Device& device : snapshot.devices)
+    if (device.kind == model::DeviceKind::kGpu && device.vendor == model::Vendor::kNvidia &&
+        device.managed)
+      return &device;
+  return nullptr;
+}
+
+/// What the descriptor gives until its end, or until the time is over.
+std::string read_until(int from, Clock::time_point end) {
+  std::string all;
+  std::array<char, 4096> part{};
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd wait{from, POLLIN, 0};
+    if (left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) == 0) return all;
+    const ssize_t n = ::read(from, part.data(), part.size());
+    if (n <= 0) return all;
+    all.append(part.data(), static_cast<std::size_t>(n));
+  }
+}
+
+/// Runs this program as a job with the guard, and returns what it says.
+Result<guard::SelfTest> test_inside(const guard::Setup& setup, const std::string& uuid) {
+  constexpr std::chrono::seconds kPatience(60);
+  std::map<std::string, std::string> variables;
+  setup.set_variables(variables);
+  variables[kInside] = std::to_string(kQuota);
+  variables["CUDA_VISIBLE_DEVICES"] = uuid;
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return Error{ErrorCode::kUnavailable, "E0958",
+                 text("the self-test cannot be started: {}", error_words(errno)), ""};
+  const Descriptor from(ends[0]);
+  Descriptor to(ends[1]);
+  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  system::Start start;
+  start.program = "/proc/self/exe";
+  start.words = {"berth", "guard", "check"};
+  start.out = to.get();
+  // The guard tells each refusal there; here they are the purpose.
+  const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  start.err = nowhere ? nowhere.get() : 2;
+  const system::Spawned child = system::spawn(start);
+  for (const auto& [name, value] : variables) ::unsetenv(name.c_str());
+  to.reset();
+  if (child.problem != 0)
+    return Error{ErrorCode::kUnavailable, "E0958",
+                 text("the self-test cannot be started: {}", error_words(child.problem)), ""};
+  const std::string said = read_until(from.get(), Clock::now() + kPatience);
+  ::kill(child.pid, SIGKILL);  // it has ended, or it hangs in the driver
+  ::waitpid(child.pid, nullptr, 0);
+  auto test = guard::read_self_test(said);
+  if (!test.step.empty())
+    return Error{ErrorCode::kUnavailable, "E0958",
+                 test.error < 0
+                     ? text("the driver's library cannot be loaded")
+                     : text("{} failed with CUDA error {}", printable(test.step), test.error),
+                 "berth doctor"};
+  if (test.checks.empty())
+    return Error{ErrorCode::kUnavailable, "E0958", text("the self-test crashed or hung"),
+                 "berth doctor"};
+  return test;
+}
+
+std::string words_of(const std::string& id) {
+  if (id == "total") return text("the program sees the quota as the device's memory");
+  if (id == "within") return text("half of the quota is granted");
+  if (id == "over") return text("one byte more than the quota is refused");
+  if (id == "freed") return text("freed memory is granted again");
+  if (id == "path linked") return text("the guard is reached by linked symbols");
+  if (id.starts_with("path ")) return text("the guard is reached by {}", id.substr(5));
+  return text("{} is refused over the quota", id);
+}
+
+bool all_hold(const guard::SelfTest& test) {
+  return test.unknown.empty() && std::all_of(test.checks.begin(), test.checks.end(),
+                                             [](const auto& one) { return one.holds != false; });
+}
+
+std::string json_of(const guard::SelfTest& test, const model::Device& gpu,
+                    const model::Snapshot& snapshot) {
+  output::JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.field("holds", all_hold(test));
+  json.field("device", gpu.index);
+  json.field("driver_version", snapshot.driver.version);
+  json.field("simulated", snapshot.host.simulated);
+  json.field("quota_bytes", kQuota);
+  json.rows("checks", test.checks, [&](const guard::SelfTest::Check& check) {
+    json.field("id", check.id);
+    json.field("holds", check.holds);
+    json.field("words", words_of(check.id));
+  });
+  json.field("unknown_functions", test.unknown);
+  json.close('}');
+  return json.finish();
+}
+
+std::string text_of(const guard::SelfTest& test, const model::Device& gpu,
+                    const model::Snapshot& snapshot, const output::Terminal& terminal) {
+  std::string out = text("GPU {} {}, driver {}, quota {}", gpu.index, gpu.name,
+                         snapshot.driver.version, show_bytes(kQuota)) +
+                    "\n";
+  output::Table table({{text("check")}, {text("result")}});
+  for (const guard::SelfTest::Check& check : test.checks)
+    table.add({words_of(check.id), !check.holds   ? text("this driver lacks it")
+                                   : *check.holds ? text("holds")
+                                                  : text("does not hold")});
+  out += table.render(terminal);
+  for (const std::string& name : test.unknown)
+    out += text("not known, so a quota may not hold against it: {}", name) + "\n";
+  out += (all_hold(test) ? text("a quota holds on this driver")
+                         : text("a quota does not hold on this driver")) +
+         "\n";
+  return out;
+}
+
+Result<int> check(const Context& context) {
+  const auto snapshot = look(context, Processes::kUsers, false);
+  if (!snapshot) return snapshot.error();
+  const model::Device* gpu = first_gpu(*snapshot);
+  if (gpu == nullptr)
+    return Error{ErrorCode::kNoDevice, "E0957",
+                 text("there is no NVIDIA GPU with a working driver to try the guard on"),
+                 "berth doctor"};
+  const auto folder = run::make_job_folder();
+  if (!folder) return folder.error();
+  model::Request request;
+  request.memory_bytes = kQuota;
+  model::Placement placement;
+  placement.devices = {gpu->index};
+  const auto setup =
+      guard::Setup::make(*folder, 0, request, placement, *snapshot, guard::Keep::kInMemory);
+  const auto test = setup ? test_inside(*setup, gpu->uuid) : Result<guard::SelfTest>(setup.error());
+  if (setup) setup->remove();
+  run::remove_job_folder(*folder);
+  if (!test) return test.error();
+  context.out(context.json ? json_of(*test, *gpu, *snapshot)
+                           : text_of(*test, *gpu, *snapshot, context.out_terminal));
+  return all_hold(*test) ? 0 : 1;
+}
+
+}  // namespace
+
+Result<int> run_guard(const Context& context) {
+  if (const char* quota = std::getenv(kInside);                     // NOLINT(concurrency-mt-unsafe)
+      quota != nullptr && std::getenv("BERTH_GUARD") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    guard::run_self_test(std::strtoull(quota, nullptr, 10), 1);
+    return 0;
+  }
+  const auto& words = context.arguments.positional;
+  if (words.size() != 1 || words.front() != "check")
+    return Error{ErrorCode::kInvalidArgument, "E0959",
+                 text("berth guard: {} is not a part of it",
+                      words.empty() ? "''" : "'" + printable(words.front()) + "'"),
+                 "berth guard check"};
+  return check(context);
+}
+
+}  // namespace berth::cli

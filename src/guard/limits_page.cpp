@@ -1,0 +1,84 @@
+#include "guard/limits_page.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/error_words.hpp"
+#include "base/text.hpp"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace berth::guard {
+namespace {
+
+namespace wire = berth::wire::guard;
+
+/// The job may read a word at any moment.
+template <typename Word>
+void put(Word& word, Word value) {
+  __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
+}
+
+}  // namespace
+
+Result<LimitsPage> LimitsPage::make(const wire::Limits& limits) {
+  const auto failed = [] {
+    return Error{ErrorCode::kUnavailable, "E0520",
+                 text("the guard cannot use {}: {}", "memfd", error_words(errno)), ""};
+  };
+  Descriptor file(::memfd_create("berth-limits", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file || ::ftruncate(file.get(), sizeof limits) != 0) return failed();
+  void* where = ::mmap(nullptr, sizeof limits, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (where == MAP_FAILED) return failed();
+  auto* mapped = static_cast<wire::Limits*>(where);
+  *mapped = limits;
+  LimitsPage page(std::move(file), mapped);
+  // From now on, nobody gets a writable mapping, and no write() succeeds. Only ours remains.
+  constexpr int kSize = F_SEAL_SHRINK | F_SEAL_GROW;
+  if (::fchmod(page.file_.get(), 0400) != 0) return failed();
+  if (::fcntl(page.file_.get(), F_ADD_SEALS, kSize | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0)
+    return page;
+  // Before Linux 5.1: only the mode keeps the job from writing.
+  if (::fcntl(page.file_.get(), F_ADD_SEALS, kSize | F_SEAL_SEAL) != 0) return failed();
+  return page;
+}
+
+LimitsPage::LimitsPage(LimitsPage&& other) noexcept
+    : file_(std::move(other.file_)), mapped_(std::exchange(other.mapped_, nullptr)) {}
+
+LimitsPage::~LimitsPage() {
+  if (mapped_ != nullptr) ::munmap(mapped_, sizeof(wire::Limits));
+}
+
+std::string LimitsPage::path() const {
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file_.get());
+}
+
+void LimitsPage::set_memory(std::uint64_t bytes) {
+  for (std::uint32_t i = 0; i < mapped_->devices; ++i)
+    if (mapped_->device[i].memory_bytes != wire::kNoLimit)
+      put(mapped_->device[i].memory_bytes, bytes);
+}
+
+void LimitsPage::set_share(int permille) {
+  for (std::uint32_t i = 0; i < mapped_->devices; ++i)
+    if (mapped_->device[i].permille != 0)
+      put(mapped_->device[i].permille, static_cast<std::uint32_t>(permille));
+}
+
+void LimitsPage::set_hidden(std::size_t place, std::uint64_t bytes) {
+  if (place < mapped_->devices) put(mapped_->device[place].hidden_bytes, bytes);
+}
+
+void LimitsPage::answer(std::uint64_t request) {
+  put(mapped_->answered, request);
+}
+
+}  // namespace berth::guard

@@ -1,0 +1,40 @@
+// The limits of a running job, in memory that only `berth run` can write (decision 26). The job
+// opens it read-only through a link in its folder.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/descriptor.hpp"
+#include "base/result.hpp"
+#include "wire/guard.hpp"
+
+namespace berth::guard {
+
+class LimitsPage {
+ public:
+  /// Fails with kUnavailable (E0520).
+  [[nodiscard]] static Result<LimitsPage> make(const wire::guard::Limits& limits);
+  LimitsPage(LimitsPage&& other) noexcept;
+  LimitsPage& operator=(LimitsPage&&) = delete;
+  ~LimitsPage();
+
+  /// Where processes of the same user can open it while this process lives: /proc/PID/fd/N.
+  [[nodiscard]] std::string path() const;
+  [[nodiscard]] const wire::guard::Limits& limits() const { return *mapped_; }
+  /// Of each device that has such a limit; the job's next call sees it.
+  void set_memory(std::uint64_t bytes);
+  void set_share(int permille);
+  /// Memory of the job on one device that the job's own counters lack.
+  void set_hidden(std::size_t place, std::uint64_t bytes);
+  /// Tells `berth resize` that its request with this number is done.
+  void answer(std::uint64_t request);
+
+ private:
+  LimitsPage(Descriptor file, wire::guard::Limits* mapped)
+      : file_(std::move(file)), mapped_(mapped) {}
+  Descriptor file_;
+  wire::guard::Limits* mapped_;
+};
+
+}  // namespace berth::guard
