@@ -27,7 +27,7 @@ def check(arguments):
     paths = [str(path) for folder in FOLDERS for path in sorted((arguments.root / folder).rglob("*"))
              if path.suffix in (".hpp", ".cpp", ".c", ".h")]
     for name in misformatted(paths, arguments.fix):
-        yield f"{name}: not formatted; mend it with: scripts/check_format.py --fix"
+        yield f"{name}: not formatted; fix it with: scripts/check_format.py --fix"
     for path in paths:
         for name in SPLIT.findall(pathlib.Path(path).read_text()):
             yield f'{path}: a test with ";" in its name would never run: {name}'

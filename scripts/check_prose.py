@@ -43,7 +43,20 @@ WORDS = {
     r"left in peace": "left alone",
     r"thereof|wherein|whereby|whence|hitherto|henceforth|thereupon": "plain words",
 }
+# Also forbidden in messages, which po/zh_CN/ lists.
+MESSAGE_WORDS = {
+    r"mend(?:s|ed|ing)?": "fix",
+    r"left over": "still set, remaining",
+    r"all the same": "anyway",
+    r"has no longer": "has removed",
+    r"and the like": "and similar",
+    r"and what (?:was|is) so": "plain words",
+    r"goes? together": "is compatible",
+    r"nobody": "no process, no user",
+    r"so (?:much|many|little)(?! that\b)": "this many, such a difference",
+}
 FORBIDDEN = [(re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.I), instead) for word, instead in WORDS.items()]
+FORBIDDEN_IN_MESSAGES = FORBIDDEN + [(re.compile(rf"(?<![\w-]){word}(?![\w-])", re.I), instead) for word, instead in MESSAGE_WORDS.items()]
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 WEB_ADDRESS = re.compile(r"https?://\S+")
 # Paths in this repository that stand in backquotes. Paths with a placeholder ("src/vendor/NAME/") or of other trees ("include/crt/…") do
@@ -54,8 +67,8 @@ PLACEHOLDER = re.compile(r"[A-Z]{3,}/|/[A-Z]{3,}\b(?!\.md)")
 LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
 
 
-def word_problems(where, line):
-    for pattern, instead in FORBIDDEN:
+def word_problems(where, line, forbidden=FORBIDDEN):
+    for pattern, instead in forbidden:
         match = pattern.search(line)
         if match:
             yield f"{where}: “{match[0]}”: write {instead}"
@@ -109,6 +122,12 @@ def source_problems(name, code):
             yield f"{where}: a line of {len(line)} characters, at most {LINE}"
 
 
+def message_problems(name, catalogue):
+    for number, line in enumerate(catalogue.splitlines(), 1):
+        if line.startswith(("msgid ", "msgid_plural ")):
+            yield from word_problems(f"{name}:{number}", line, FORBIDDEN_IN_MESSAGES)
+
+
 def subject_problems(log):
     """Problems in lines of the form `commit subject`, which git log writes."""
     for line in log.splitlines():
@@ -138,6 +157,8 @@ def check(arguments):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in SOURCES and path.is_file() and path.resolve() != pathlib.Path(__file__).resolve():
                 yield from source_problems(str(path.relative_to(root)), path.read_text())
+    for path in sorted((root / "po").rglob("*.po")):
+        yield from message_problems(str(path.relative_to(root)), path.read_text())
     yield from subject_problems(git_log(root))
 
 
@@ -147,10 +168,10 @@ def self_test():
     page = paths + (f"{long_words}\n```\n{long_words} of which\n```\n| {long_words[:119]} | a |\n| {long_words[:125]} | a |\n"
             f"<https://example.org/{'a' * 160}>\nWhoever reads this\n")
     files = {"docs/a.md": page, "src/a.cpp": f"// {long_words}\n// of which\nauto text = \"{long_words}\";\n",
-             "scripts/a.py": "# of which\nx = nursery_\n"}
+             "scripts/a.py": "# of which\nx = nursery_\n", "po/zh_CN/a.po": 'msgid "mend it"\nmsgstr "nobody"\n'}
     with checking.tree(files) as root:
         found = list(check(type("Arguments", (), {"root": root})))
-    assert len(found) == 8, found  # two long lines, a long cell, three words, two paths that do not exist
+    assert len(found) == 9, found  # two long lines, a long cell, four words, two paths that do not exist
     assert len(list(subject_problems(f"abc {'x' * 73}\ndef {'x' * 72}\n"))) == 1
 
 

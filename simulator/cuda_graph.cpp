@@ -23,7 +23,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   CUgraph graph;
   std::uint64_t nanoseconds;
-  std::size_t nodes;  // at instantiation; the graph may get more later
+  std::size_t nodes;  // when it was instantiated; the graph may grow later
   unsigned long long flags;
 };
 

@@ -64,13 +64,13 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
     "Dst tensor": ("Dst tensor is not initialized", "Dst tensor is not copied"),
     "Memory": ("Memory allocation error on worker", "Out of Host Memory", "Memory Object Allocation Failure"),
 }
-# A statement has the words at its beginning, after a colon ("RuntimeError: …"), or after one of these. Else it only mentions them.
+# A text reports an error only if these words begin it, or follow a colon ("RuntimeError: …") or one of these. Otherwise it only mentions the error.
 _LEADS = re.compile(r"(?:\A|[^\w\s]|\n|:\d+|\b(?:error|code|status|with|returned|returns|got|in|due to))[ \t]*\Z", re.I)
-# Before it, on its line, these show that it is quoted: from a log, a file, another run, or an expectation.
+# One of these before the words, on the same line, shows that they are a quotation: from a log, a file, another run, or an expectation.
 _QUOTES = re.compile(r"\b(?:pars(?:e|ed|ing)|line \d+ of|logs?|regex|patterns?|(?:un)?expect(?:s|ed|ing)?|match(?:es|ed)?|says?|said|grep|contains?"
                      r"|previous(?:ly)?|earlier|last (?:run|job|time))\b|\w\.(?:log|txt|jsonl?|csv|ya?ml|toml|xml|html|md|db|out|err)\b"
                      r"|(?<=[^(\w])['\"`“‘「](?:\w+: ?)?\Z", re.I)  # an opening quote; after "(" it is the repr of an exception
-# If the sentence continues with these, it only mentions them too.
+# If the sentence continues after these words, it only mentions the error too.
 _ENDS = frozenset(("CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory", "Memory Object Allocation Failure",
          "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation", "hipErrorOutOfMemory"))
 # TensorFlow uses its class also for a full disk, too many open files, and a message that is too long.

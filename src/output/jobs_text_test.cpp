@@ -294,7 +294,7 @@ TEST_CASE("why: each obstruction has its sentence") {
   CHECK(holds(why_text(story, view, plain()),
               "2 GPUs: enough is free, but reserved for job 2 (wei), which comes first\n"));
   story.outlook.obstruction = "user_limit";
-  CHECK(holds(why_text(story, view, plain()), "lin has as many"));
+  CHECK(holds(why_text(story, view, plain()), "lin has reached the limit"));
   story.outlook.obstruction = "never";
   CHECK(holds(why_text(story, view, plain()), "even if every job ended"));
   story.outlook.obstruction = "a word of tomorrow";

@@ -130,7 +130,7 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
   else if (room.unknown != nullptr)
     steps.offer("run",
                 fmt::format("berth run --devices {} -- python train.py", room.unknown->index),
-                text("run on {}, if you know that nobody uses it", device_label(*room.unknown)));
+                text("run on {}, if you know that no one else uses it", device_label(*room.unknown)));
   const bool ill = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), unwell);
   if (driver_fails(snapshot) || ill)
     steps.offer("doctor", "berth doctor", std::string(tr("why, and how to fix it")));

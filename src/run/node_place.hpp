@@ -23,7 +23,7 @@ struct NodePlace {
 /// `nodes` is --nodes. Without it, a Slurm step with several tasks and PET_NNODES decide; one pod
 /// of an indexed Kubernetes job is a job of its own, because its variables do not say how many
 /// there are. `hosts` is the text of /etc/hosts, where a pod finds the domain of its service. Fails
-/// with kInvalidArgument E0534 (which node this is, or where node 0 is, is not known) and E0535
+/// with kInvalidArgument E0534 (unknown which node this is, or where node 0 is) and E0535
 /// (--nodes differs from Slurm's tasks).
 [[nodiscard]] Result<NodePlace> node_place(const std::map<std::string, std::string>& variables,
                                            std::optional<int> nodes, std::string_view hosts);

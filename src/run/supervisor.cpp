@@ -48,8 +48,7 @@ using std::chrono::milliseconds;
 using Time = Clock::time_point;
 
 constexpr milliseconds kRestShown(500);  // when a partial line is shown
-constexpr milliseconds kPeerLoss(
-    500);  // how long a rank that lost another is not taken for the cause
+constexpr milliseconds kPeerLoss(500);  // how long to look for another cause if a rank lost another
 constexpr milliseconds kErrorEnds(5'000);      // how long a rank takes to end after its error
 constexpr milliseconds kUnkillable(5'000);     // after SIGKILL
 constexpr milliseconds kLook(1'000);           // between two checks of the ranks' activity

@@ -1,4 +1,4 @@
-// The metrics for readings and their names in each dialect. docs/metrics.md lists Berth's own.
+// The metrics for readings and their names in each dialect. docs/watch.md lists Berth's own.
 #include <array>
 
 #include "watch/metrics.hpp"

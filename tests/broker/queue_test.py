@@ -213,7 +213,7 @@ class Queue(Machine):
         self.assertEqual([self.ended(job)["state"] for job in (again, behind)], ["done", "done"])
         self.assertEqual((self.job(again)["requeue"], self.job(again)["restarts"], self.job(lost)["requeue"]), (True, 1, False))
         self.assertIn("restarted 1 time, because the machine was restarted\n", self.run_berth("why", str(again)).stdout)
-        self.assertIn("not again after 5 times: ", self.run_berth("why", str(spent)).stdout)
+        self.assertIn("not restarted again after 5 times: ", self.run_berth("why", str(spent)).stdout)
         self.assertEqual(pathlib.Path(self.job(again)["log"]).read_text(), "again-0\nagain-1\n")
         self.assertEqual(self.job(known)["outcome"]["exit_code"], 3)
         self.assertEqual(sorted(ran.read_text().split()), ["again-0", "again-1", "known", "lost", "spent-0", "stopped"])

@@ -80,7 +80,7 @@ class Redaction {
 /// /etc/ld.so.cache in its original size, with irrelevant libraries removed.
 [[nodiscard]] std::string redacted_loader_cache(
     std::string_view bytes, const std::function<bool(const std::string&)>& matters);
-/// The account of a service as the bundle names it. Unchanged if it is Ollama's own or root.
+/// The name of a service's account in the bundle. "ollama" and "root" stay as they are.
 [[nodiscard]] std::string_view redacted_service_user(std::string_view user);
 /// The part of /etc/group that shows whether the service's `user` may use the GPU nodes.
 [[nodiscard]] std::string redacted_group(std::string_view text, std::string_view user);

@@ -288,9 +288,9 @@ void stale_number(Examination& look, const CdiSpec& spec) {
   if (spec.uvm_major == 0 || !majors) return;
   const auto row = majors->find("nvidia-uvm");
   if (row == majors->end() || row->second == spec.uvm_major) return;
-  Finding& finding = look.found(text(
-      "{} has the device number {} for /dev/nvidia-uvm, but since the module was loaded it is {}",
-      spec.path, spec.uvm_major, row->second));
+  Finding& finding = look.found(
+      text("{} has the device number {} for /dev/nvidia-uvm, but the loaded module has {}",
+           spec.path, spec.uvm_major, row->second));
   finding.evidence.push_back(fmt::format("/proc/devices: {} nvidia-uvm", row->second));
   finding.fix.push_back(generate_again(spec));
 }

@@ -102,8 +102,8 @@ bool node_of_another_number(Examination& look, const std::vector<DeviceNode>& no
   if (!number || *number == node->node.major || node->node.major == 0) return false;
   const bool inside = look.facts.container.kind.has_value();
   Finding& finding =
-      look.found(text("/dev/nvidia-uvm belongs to no driver: its major number is {}, but "
-                      "nvidia_uvm has {} since it was loaded",
+      look.found(text("/dev/nvidia-uvm belongs to no driver: its major number is {}, but the "
+                      "loaded nvidia_uvm has {}",
                       node->node.major, *number));
   if (look.facts.nvidia.majors)
     finding.evidence.push_back(fmt::format("/proc/devices: {} nvidia-uvm", *number));

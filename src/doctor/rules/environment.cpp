@@ -356,16 +356,16 @@ void debug_crutch(Examination& look) {
     finding.fix.push_back(unset(name));
   };
   slow("CUDA_LAUNCH_BLOCKING", is_on(variable_or_empty(look, "CUDA_LAUNCH_BLOCKING")),
-       tr("it waits for every kernel"));
+       tr("the program waits for every kernel"));
   slow("NCCL_DEBUG", variable_or_empty(look, "NCCL_DEBUG") == "TRACE",
-       tr("it logs every exchange"));
+       tr("every exchange is logged"));
   slow("AMD_SERIALIZE_KERNEL",
        !variable_or_empty(look, "AMD_SERIALIZE_KERNEL").empty() &&
            variable_or_empty(look, "AMD_SERIALIZE_KERNEL") != "0",
-       tr("it waits for every kernel"));
+       tr("the program waits for every kernel"));
   slow("CUDA_INJECTION64_PATH",
        contains(variable_or_empty(look, "CUDA_INJECTION64_PATH"), "sanitizer"),
-       tr("it checks every memory access"));
+       tr("every memory access is checked"));
 }
 
 void jit_switches(Examination& look) {

@@ -176,10 +176,10 @@ Finding& refused(Examination& look, const GpuNode& node) {
                            text("until the next boot; to make it permanent, use a udev rule like "
                                 "those of AMD's and distributions' packages: GROUP=\"render\"")});
   else
-    finding.fix.push_back(
-        {"getent group render", text("shows the number of the container's group that the node must "
-                                     "belong to; Proxmox: dev0: {},gid=NUMBER",
-                                     node.path)});
+    finding.fix.push_back({"getent group render",
+                           text("shows the number of the group here; the container's administrator "
+                                "sets it for the node, on Proxmox as dev0: {},gid=NUMBER",
+                                node.path)});
   return finding;
 }
 
@@ -462,7 +462,7 @@ constexpr auto kOtherPlatformsRules = std::to_array<Rule>({
      gfx_unsupported},
     {"AMD04", kDriver, Severity::kWarning, true, msgid("several AMD GPUs behind an IOMMU"), "",
      iommu_passthrough},
-    {"AMD05", kDriver, Severity::kWarning, true, msgid("an integrated GPU beside a graphics card"),
+    {"AMD05", kDriver, Severity::kWarning, true, msgid("an integrated GPU next to a graphics card"),
      "", igpu_mixed},
     {"XPU03", kDriver, Severity::kFatal, true, msgid("Intel's nodes that this user may not open"),
      "XPU02 FW*", xpu_permission},

@@ -103,8 +103,8 @@ void advise(Examination& look, const Event& event, Finding& finding) {
   if (event.code == kGspTimeout && branch_of(version) == 525 && is_older(version, "525.105.17")) {
     finding.evidence.push_back(
         text("driver {}: a defect of the first 525 drivers does this", printable(version)));
-    finding.fix.push_back(
-        on_system(look, "driver_update", text("525.105.17 or later, which fixes it"), "525"));
+    finding.fix.push_back(on_system(look, "driver_update",
+                                    text("install 525.105.17 or later, which fixes it"), "525"));
   }
   if (event.code == kOffTheBus)
     finding.fix.push_back({"", text("check the power supply (rating, cables, other loads), the "
