@@ -128,9 +128,9 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
                             std::min<std::uint64_t>(8, room.roomiest / kGiB)),
                 std::string(tr("part of the least used GPU")));
   else if (room.unknown != nullptr)
-    steps.offer("run",
-                fmt::format("berth run --devices {} -- python train.py", room.unknown->index),
-                text("run on {}, if you know that no one else uses it", device_label(*room.unknown)));
+    steps.offer(
+        "run", fmt::format("berth run --devices {} -- python train.py", room.unknown->index),
+        text("run on {}, if you know that no one else uses it", device_label(*room.unknown)));
   const bool ill = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), unwell);
   if (driver_fails(snapshot) || ill)
     steps.offer("doctor", "berth doctor", std::string(tr("why, and how to fix it")));
