@@ -7,6 +7,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "cli/history_file.hpp"
 #include "cli/verbs.hpp"
 #include "output/table.hpp"
 #include "output/words.hpp"
@@ -45,14 +46,6 @@ Result<Period> asked_of(const Arguments& arguments, std::chrono::milliseconds us
         std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(*duration).count());
   }
   return asked;
-}
-
-/// Opens the history of this user's broker or, if there is none, of the system broker.
-Result<watch::HistoryReader> open_history() {
-  const std::string own = watch::history_file(system::state_folder());
-  const std::string shared = watch::history_file(system::kSystemState);
-  const bool has_own = ::access(own.c_str(), F_OK) == 0;
-  return watch::HistoryReader::open(!has_own && ::access(shared.c_str(), F_OK) == 0 ? shared : own);
 }
 
 /// The time step at which the table has about thirty rows.
@@ -144,7 +137,17 @@ std::string hours(double seconds) {
   return fmt::format("{:.2f}", seconds / 3600);
 }
 
-std::string usage_table(const serve::UsageSums& sums, const std::string& by,
+std::string bytes_or_dash(const std::optional<double>& bytes) {
+  return bytes ? show_bytes(static_cast<std::uint64_t>(*bytes)) : "-";
+}
+
+std::string asked_words(const watch::Usage& usage) {
+  if (!usage.asked_memory_bytes) return "-";
+  return *usage.asked_memory_bytes == 0 ? text("whole GPUs")
+                                        : bytes_or_dash(usage.asked_memory_bytes);
+}
+
+std::string usage_table(const std::vector<serve::UsageSum>& sums, const std::string& by,
                         const output::Terminal& terminal) {
   output::Table table({{std::string(tr(by == "job"       ? msgid("job")
                                        : by == "command" ? msgid("command")
@@ -152,15 +155,21 @@ std::string usage_table(const serve::UsageSums& sums, const std::string& by,
                        {text("GPU-hours held"), true},
                        {text("used"), true},
                        {text("held without use"), true},
-                       {text("memory, mean"), true},
-                       {text("energy"), true}});
-  for (const auto& [name, usage] : sums) {
+                       {text("use, p95"), true, 0, 2},
+                       {text("asked"), true, 0, 1},
+                       {text("memory, p95"), true},
+                       {text("peak"), true, 0, 3},
+                       {text("next time")},
+                       {text("energy"), true, 0, 4}});
+  for (const serve::UsageSum& one : sums) {
+    const watch::Usage& usage = one.usage;
     const bool is_known = usage.known_seconds > 0;
-    table.add({name, hours(usage.held_seconds), is_known ? hours(usage.used_seconds) : "-",
+    const auto& share = one.utilization_p95_percent;
+    table.add({one.name, hours(usage.held_seconds), is_known ? hours(usage.used_seconds) : "-",
                is_known ? hours(usage.idle_seconds) : "-",
-               usage.held_seconds > 0 ? show_bytes(static_cast<std::uint64_t>(
-                                            usage.memory_byte_seconds / usage.held_seconds))
-                                      : "-",
+               share ? fmt::format("{:.0f} %", *share) : "-",
+               by == "user" ? "" : asked_words(usage), bytes_or_dash(one.memory_p95_bytes),
+               bytes_or_dash(usage.peak_memory_bytes), one.next,
                fmt::format("{:.1f} Wh", usage.energy_joules / 3600)});
   }
   return table.render(terminal);
@@ -187,6 +196,13 @@ Result<int> print_usage(const Context& context, const watch::HistoryReader& read
 }
 
 }  // namespace
+
+Result<watch::HistoryReader> open_history() {
+  const std::string own = watch::history_file(system::state_folder());
+  const std::string shared = watch::history_file(system::kSystemState);
+  const bool has_own = ::access(own.c_str(), F_OK) == 0;
+  return watch::HistoryReader::open(!has_own && ::access(shared.c_str(), F_OK) == 0 ? shared : own);
+}
 
 Result<int> run_history(const Context& context) {
   const Arguments& arguments = context.arguments;

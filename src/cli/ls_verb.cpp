@@ -1,3 +1,4 @@
+#include "cli/hosts.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
 #include "doctor/read/collect.hpp"
@@ -20,6 +21,7 @@ model::Software software_here(const model::Driver& driver) {
 }  // namespace
 
 Result<int> run_ls(const Context& context) {
+  if (is_for_hosts(context.arguments)) return on_hosts(context, "ls");
   auto seen = look(context, Processes::kUsers);
   if (!seen) return std::move(seen).error();
   add_leases(*seen);

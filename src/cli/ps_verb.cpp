@@ -1,3 +1,4 @@
+#include "cli/hosts.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
 #include "output/json.hpp"
@@ -6,6 +7,7 @@
 namespace berth::cli {
 
 Result<int> run_ps(const Context& context) {
+  if (is_for_hosts(context.arguments)) return on_hosts(context, "ps");
   // Processes on OpenCL devices are not visible, but --device may name the index of such a device.
   auto seen = look(context, Processes::kAll, context.arguments.has("--device"));
   if (!seen) return std::move(seen).error();

@@ -1,20 +1,33 @@
 // `berth top`: the live view, a single picture of it, or a stream of JSON.
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <memory>
+#include <utility>
 
 #include "base/descriptor.hpp"
+#include "base/environment_variables.hpp"
+#include "base/error_words.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "cli/hosts.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
 #include "inventory/observe.hpp"
 #include "model/device_selector.hpp"
 #include "output/json.hpp"
+#include "output/words.hpp"
+#include "serve/watches.hpp"
 #include "top/draw.hpp"
+#include "top/kept.hpp"
+#include "top/replay.hpp"
 #include "top/screen.hpp"
 #include "watch/sampler.hpp"
 
@@ -40,13 +53,21 @@ Result<watch::SamplerOptions> sampling_of(const Arguments& arguments) {
   return sampling;
 }
 
+std::string kept_file() {
+  const auto folder = env_nonempty("XDG_CONFIG_HOME");
+  if (folder) return *folder + "/berth/top.toml";
+  const auto home = env_nonempty("HOME");
+  return home ? *home + "/.config/berth/top.toml" : "";
+}
+
 top::Settings settings_of(const Context& context) {
   const Arguments& arguments = context.arguments;
   top::Settings settings;
+  if (!arguments.has("--defaults")) top::read_kept(kept_file(), settings);
   settings.sort = arguments.value("--sort").value_or(settings.sort);
   settings.filter = arguments.value("--filter").value_or("");
   settings.user = arguments.value("--user").value_or("");
-  settings.has_graphs = !arguments.has("--no-graphs");
+  settings.has_graphs = settings.has_graphs && !arguments.has("--no-graphs");
   settings.utf8 = context.out_terminal.utf8 && !arguments.has("--ascii");
   return settings;
 }
@@ -77,11 +98,43 @@ std::string json_of(const watch::Frame& frame) {
                             {frame.number, frame.cost.cpu_seconds, frame.cost.driver_seconds});
 }
 
-Result<int> stream_json(const Context& context, watch::Sampler& sampler, bool once) {
+/// Appends the frames to the file of --record.
+class Recorder {
+ public:
+  /// Fails with kUnavailable (E0966).
+  static Result<Recorder> open(const Arguments& arguments) {
+    Recorder recorder;
+    const auto file = arguments.value("--record");
+    if (!file) return recorder;
+    recorder.file_.reset(
+        ::open(file->c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600));
+    if (!recorder.file_)
+      return Error{
+          ErrorCode::kUnavailable, "E0966",
+          text("the recording {} cannot be used: {}", printable(*file), error_words(errno)),
+          "berth top --record FILE"};
+    return recorder;
+  }
+  /// False if the disk is full.
+  bool add(const watch::Frame& frame) {
+    if (!file_ || frame.number == last_) return true;
+    last_ = frame.number;
+    const std::string line = json_of(frame);
+    return ::write(file_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  }
+
+ private:
+  Descriptor file_;
+  std::uint64_t last_ = 0;
+};
+
+Result<int> stream_json(const Context& context, watch::Sampler& sampler, Recorder& recorder,
+                        bool once) {
   for (watch::FramePtr frame = sampler.wait(0, kFirstFrame);;
        frame = sampler.wait(frame->number, kFirstFrame)) {
     if (!frame) return no_frame();
     context.out(json_of(*frame));
+    recorder.add(*frame);
     if (once || context.write_error != 0) return 0;
   }
 }
@@ -104,8 +157,154 @@ class Bell {
   Descriptor event_;
 };
 
+/// The process that the question is about. The handle is of this process and no later one.
+struct Target {
+  Descriptor handle;
+  std::string words;
+};
+
+/// Asks before a signal, or says why there is none.
+void ask_for_signal(const watch::Frame& frame, top::Settings& settings, Target& target) {
+  const model::DeviceProcess* const process = top::selected_process(frame, settings);
+  if (process == nullptr) {
+    settings.message = text("no process is selected: up and down select one");
+    return;
+  }
+  if (!process->pid) {
+    settings.message = text("this process is not visible here, so no signal reaches it");
+    return;
+  }
+  if (::geteuid() != 0 && process->uid != ::geteuid()) {
+    settings.message =
+        text("this process belongs to {}: only root may end it", printable(process->user));
+    return;
+  }
+  target.handle.reset(static_cast<int>(::syscall(SYS_pidfd_open, *process->pid, 0)));
+  const auto ticks = serve::start_ticks_of(*process->pid);
+  if (!target.handle || (process->start_ticks && ticks != process->start_ticks)) {
+    settings.message = text("this process has ended");
+    return;
+  }
+  target.words = fmt::format("{} {}", *process->pid, output::short_command(process->command));
+  settings.question = text("end {}?   y: SIGTERM   K: SIGKILL   other keys: no", target.words);
+}
+
+void send_signal(top::Settings& settings, const Target& target) {
+  const int signal = std::exchange(settings.signal, 0);
+  const bool is_sent =
+      ::syscall(SYS_pidfd_send_signal, target.handle.get(), signal, nullptr, 0) == 0;
+  settings.message =
+      is_sent ? text("sent {} to {}", signal == SIGKILL ? "SIGKILL" : "SIGTERM", target.words)
+              : text("no signal was sent: {}", error_words(errno));
+}
+
+void keep(const std::string& file, const top::Settings& before, const top::Settings& after) {
+  const bool is_same = before.sort == after.sort && before.is_reversed == after.is_reversed &&
+                       before.has_graphs == after.has_graphs;
+  if (!is_same && !file.empty()) static_cast<void>(top::keep_changes(file, before, after));
+}
+
+/// Plays a recording at its own pace.
+class Player {
+ public:
+  explicit Player(top::Replay replay)
+      : replay_(std::move(replay)), timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) {
+    show(0);
+  }
+  [[nodiscard]] int descriptor() const { return timer_.get(); }
+  [[nodiscard]] const watch::FramePtr& frame() const { return frame_; }
+  [[nodiscard]] const top::Series& series() const { return series_; }
+  [[nodiscard]] std::string position() const {
+    return fmt::format("{}/{}", place_ + 1, replay_.size());
+  }
+  void move(top::Settings& settings) {
+    std::uint64_t times = 0;
+    pollfd due{timer_.get(), POLLIN, 0};
+    const bool is_due = ::poll(&due, 1, 0) > 0 && ::read(timer_.get(), &times, sizeof times) > 0;
+    const int steps = std::exchange(settings.steps, 0);
+    if (steps != 0) settings.is_paused = true;
+    if (steps < 0)
+      show(place_ - std::min(place_, static_cast<std::size_t>(-steps)));
+    else if (steps > 0 || (is_due && !settings.is_paused))
+      show(std::min(place_ + static_cast<std::size_t>(std::max(steps, 1)), replay_.size() - 1));
+    else if (is_due)
+      wait(1);
+  }
+
+ private:
+  void show(std::size_t place) {
+    constexpr std::size_t kPast = 120;  // frames in the graphs after a step back
+    if (frame_ && place == place_) return wait(1);
+    if (place < place_) {
+      series_ = {};
+      for (std::size_t i = place - std::min(place, kPast); i < place; ++i)
+        series_.add(*replay_.at(i));
+    }
+    const double before = frame_ ? frame_->seconds : 0;
+    frame_ = replay_.at(place);
+    series_.add(*frame_);
+    place_ = place;
+    const double gap = frame_->seconds - before;
+    wait(gap > 0 && gap < 10 ? gap : 1);
+  }
+  void wait(double seconds) const {
+    itimerspec at = {};
+    const auto nanoseconds = static_cast<std::int64_t>(seconds * 1e9);
+    at.it_value = {nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
+    ::timerfd_settime(timer_.get(), 0, &at, nullptr);
+  }
+
+  top::Replay replay_;
+  Descriptor timer_;
+  top::Series series_;
+  watch::FramePtr frame_;
+  std::size_t place_ = 0;
+};
+
+Result<int> play_live(const Context& context, top::Replay replay, top::Settings settings) {
+  auto screen = top::Screen::open(context.out_terminal.color);
+  if (!screen) return std::move(screen).error();
+  Player player(std::move(replay));
+  if (auto chosen = choose_devices(context.arguments, *player.frame(), settings); !chosen)
+    return chosen.error();
+  for (;;) {
+    player.move(settings);
+    if (settings.message.empty())
+      settings.message =
+          text("replay {}   space pause   left, right step   q quit", player.position());
+    const auto size = (*screen)->size();
+    (*screen)->show(top::draw(*player.frame(), player.series(), settings, size.width, size.height));
+    settings.message.clear();
+    const auto pressed = (*screen)->wait(player.descriptor());
+    if ((*screen)->is_over()) return 0;
+    for (const top::Pressed& one : pressed) {
+      if (!top::press(settings, one.key, one.character)) return 0;
+      if (std::exchange(settings.wants_signal, false))
+        settings.message = text("this is a recording");
+    }
+  }
+}
+
+Result<int> play(const Context& context, top::Settings settings) {
+  auto replay = top::Replay::open(*context.arguments.value("--replay"));
+  if (!replay) return std::move(replay).error();
+  if (!context.json && !context.arguments.has("--once"))
+    return play_live(context, *std::move(replay), std::move(settings));
+  const watch::FramePtr last = replay->at(replay->size() - 1);
+  if (auto chosen = choose_devices(context.arguments, *last, settings); !chosen)
+    return chosen.error();
+  context.out(context.json ? json_of(*last)
+                           : painted(top::draw(*last, {}, settings, context.out_terminal.width, 0),
+                                     context.out_terminal));
+  return 0;
+}
+
 Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
                       top::Settings settings) {
+  auto recorder = Recorder::open(context.arguments);
+  if (!recorder) return std::move(recorder).error();
+  const std::string kept = kept_file();
+  const top::Settings begun = settings;
   const Bell bell;
   sampling.on_frame = [&bell](const watch::FramePtr&) { bell.ring(); };
   watch::Sampler sampler(inventory::Sources::from_environment(), std::move(sampling));
@@ -117,36 +316,56 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
   if (!screen) return std::move(screen).error();
   top::Series series;
   std::uint64_t seen = 0;
-  for (;;) {
+  Target target;
+  for (bool goes_on = true; goes_on;) {
     bell.hush();
     frame = sampler.newest();
     if (frame->number != seen) series.add(*frame);
     seen = frame->number;
+    if (!recorder->add(*frame)) settings.message = text("the recording could not be written");
     const auto size = (*screen)->size();
     (*screen)->show(top::draw(*frame, series, settings, size.width, size.height));
     const auto pressed = (*screen)->wait(bell.descriptor());
-    if ((*screen)->is_over()) return 0;
-    for (const top::Pressed& one : pressed)
-      if (!top::press(settings, one.key, one.character)) return 0;
+    if ((*screen)->is_over()) break;
+    for (const top::Pressed& one : pressed) {
+      goes_on = goes_on && top::press(settings, one.key, one.character);
+      if (std::exchange(settings.wants_signal, false)) ask_for_signal(*frame, settings, target);
+      if (settings.signal != 0) send_signal(settings, target);
+    }
   }
+  keep(kept, begun, settings);
+  return 0;
 }
 
 }  // namespace
 
 Result<int> run_top(const Context& context) {
+  if (is_for_hosts(context.arguments)) {
+    if (!context.arguments.has("--once"))
+      return Error{ErrorCode::kInvalidArgument, "E0010", text("--host needs --once"),
+                   "watch berth top --once --host lab1,lab2"};
+    return on_hosts(context, "top");
+  }
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
   auto sampling = sampling_of(context.arguments);
   if (!sampling) return std::move(sampling).error();
   top::Settings settings = settings_of(context);
+  if (context.arguments.has("--replay")) {
+    if (context.arguments.has("--record")) return contradiction("--record", "--replay");
+    return play(context, std::move(settings));
+  }
   const bool once = context.arguments.has("--once");
   if (!context.json && !once) return show_live(context, *std::move(sampling), std::move(settings));
+  auto recorder = Recorder::open(context.arguments);
+  if (!recorder) return std::move(recorder).error();
   watch::Sampler sampler(inventory::Sources::from_environment(), *std::move(sampling));
-  if (context.json) return stream_json(context, sampler, once);
+  if (context.json) return stream_json(context, sampler, *recorder, once);
   const watch::FramePtr frame = sampler.wait(0, kFirstFrame);
   if (!frame) return no_frame();
   if (auto chosen = choose_devices(context.arguments, *frame, settings); !chosen)
     return chosen.error();
+  recorder->add(*frame);
   context.out(painted(top::draw(*frame, {}, settings, context.out_terminal.width, 0),
                       context.out_terminal));
   return 0;

@@ -55,9 +55,11 @@ constexpr auto kLsOptions = std::to_array<Option>({
     {"--pcie-throughput", nullptr, "measure PCIe traffic; this takes the driver 40 ms per GPU"},
     kOpenCl,
     kNoOpenCl,
+    kHost,
 });
 constexpr auto kLsExamples = std::to_array<Example>({
     {"berth ls", "every device in one table"},
+    {"berth ls --host lab1,lab2", "the devices of other machines, through your ssh"},
     {"berth ls --details --device 0", "all that is known about one device"},
     {"berth ls --json | jq '.devices[].uuid'", "for a program"},
 });
@@ -70,6 +72,7 @@ constexpr auto kPsOptions = std::to_array<Option>({
     kWide,
     kOpenCl,
     kNoOpenCl,
+    kHost,
 });
 constexpr auto kPsExamples = std::to_array<Example>({
     {"berth ps", "every process on a device, and its user"},
@@ -566,6 +569,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kAlertsOptions, kAlertsExamples, run_alerts},
     {"history", Group::kLook, "past readings of the devices, recorded by `berth serve`", "", false,
      kHistoryOptions, kHistoryExamples, run_history},
+    {"diff", Group::kLook, "what changed on the devices: readings, throttling, processes", "",
+     false, kDiffOptions, kDiffExamples, run_diff},
     {"usage", Group::kLook, "GPU-hours, energy and idle time by user, job or command", "", false,
      kUsageOptions, kUsageExamples, run_usage},
     {"exporter", Group::kOperate, "serve metrics of the devices to Prometheus, without a broker",

@@ -30,6 +30,7 @@ Result<int> run_undrain(const Context& context);
 Result<int> run_serve(const Context& context);
 Result<int> run_exporter(const Context& context);
 Result<int> run_history(const Context& context);
+Result<int> run_diff(const Context& context);
 Result<int> run_usage(const Context& context);
 Result<int> run_health(const Context& context);
 Result<int> run_alerts(const Context& context);

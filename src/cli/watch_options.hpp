@@ -10,6 +10,9 @@
 
 namespace berth::cli {
 
+inline constexpr Option kHost = {
+    "--host", "LIST", "ask these machines instead, comma separated, through your ssh", true};
+
 inline constexpr auto kTopOptions = std::to_array<Option>({
     {"-d,--device", "LIST",
      "only these devices: index (0, MIG 0:1), uuid or PCI address, comma separated", true},
@@ -20,9 +23,15 @@ inline constexpr auto kTopOptions = std::to_array<Option>({
     {"--no-graphs", nullptr, "no graphs over time"},
     {"--ascii", nullptr, "no characters beyond ASCII in bars and graphs"},
     {"--once", nullptr, "print one screen and exit; with --json one document"},
+    {"--record", "FILE", "also append what is seen to this file"},
+    {"--replay", "FILE", "show a recording instead of this machine"},
+    {"--defaults", nullptr, "without the settings that keys changed the last time"},
+    kHost,
 });
 inline constexpr auto kTopExamples = std::to_array<Example>({
     {"berth top", "devices and processes, live; ? shows the keys"},
+    {"berth top --record night.jsonl --json > /dev/null", "record without a terminal"},
+    {"berth top --replay night.jsonl", "look at it later; space pauses, left and right step"},
     {"berth top --once", "the same once, for a script or a log"},
     {"berth top --json | jq -c '.devices[0].utilization_percent'", "one document a second"},
 });
@@ -57,6 +66,16 @@ inline constexpr auto kHistoryExamples = std::to_array<Example>({
     {"berth history --since 24h --format plot", "a day as graphs"},
     {"berth history --format csv > day.csv", "for a spreadsheet"},
 });
+inline constexpr auto kDiffOptions = std::to_array<Option>({
+    {"--at", "TIME", "when it changed: 14:02, 2026-11-23T14:02, local time; with a Z: UTC"},
+    {"--since", "DURATION", "instead: compare the time before this with now (default: 10m)"},
+    {"--window", "DURATION", "how long before and after are compared (default: 5m)"},
+    {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},
+});
+inline constexpr auto kDiffExamples = std::to_array<Example>({
+    {"berth diff --at 14:02", "why the training is slower since two o'clock"},
+    {"berth diff --since 2h", "now compared with two hours ago"},
+});
 inline constexpr auto kUsageOptions = std::to_array<Option>({
     {"--by", "user|job|command", "what is summed up (default: user)"},
     {"-u,--user", "NAME", "only this user's"},
@@ -66,6 +85,7 @@ inline constexpr auto kUsageOptions = std::to_array<Option>({
 inline constexpr auto kUsageExamples = std::to_array<Example>({
     {"berth usage --since 7d", "GPU-hours of each user, and how much of them was idle"},
     {"berth usage --by command --user lin", "what one user's hours went into"},
+    {"berth usage --by job", "what jobs asked for and used, and what to ask for next time"},
 });
 
 inline constexpr auto kExporterOptions = std::to_array<Option>({

@@ -10,11 +10,12 @@
 
 namespace berth::inventory {
 
-/// How many ticks are between two reads of the slower values.
+/// How many ticks are between two reads of the slower values, and what else is reported.
 struct SamplePace {
   std::uint32_t processes_every = 1;
   std::uint32_t all_every = 0;       // for all readings, health and partitions; 0: never read
   std::uint32_t throttle_every = 0;  // for the reasons why clocks are low; 0: never read
+  bool xids = false;                 // whether to wait for Xids
 };
 
 struct DeviceSample {

@@ -16,6 +16,8 @@
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "inventory/nvml_child.hpp"
 #include "inventory/nvml_frames.hpp"
@@ -229,6 +231,64 @@ void sample_for_ever(const Job& job) {
   }
 }
 
+// ---- Xids
+
+/// The devices whose events the driver reports, with their PCI addresses.
+using Heard = std::vector<std::pair<nvmlDevice_t, std::string>>;
+
+/// Makes the driver report the Xids of all devices that can.
+Heard listen(const Job& pattern, std::uint32_t devices, nvmlEventSet_t set) {
+  Heard heard;
+  for (std::uint32_t position = 0; position < devices; ++position) {
+    Job job = pattern;
+    job.position = position;
+    nvmlDevice_t handle = nullptr;
+    if (handle_of(job, &handle) != NVML_SUCCESS) continue;
+    model::Device identity;
+    Look look{job.api, handle};
+    nvml::read_identity(look, identity);
+    if (look.lost || !is_wanted(job.task, identity) || identity.pci_address.empty()) continue;
+    if (look(job.api.DeviceRegisterEvents, handle, NVML_EVENT_XID, set) == NVML_SUCCESS)
+      heard.emplace_back(handle, identity.pci_address);
+  }
+  return heard;
+}
+
+struct Listener {
+  Job pattern;
+  std::uint32_t devices = 0;
+};
+
+/// A thread of its own, because the wait is in the driver.
+void* report_xids(void* given) {
+  constexpr std::uint32_t kWaitMilliseconds = 1000;
+  constexpr int kMostFailures = 60;
+  const std::unique_ptr<Listener> listener(static_cast<Listener*>(given));
+  const Api& api = listener->pattern.api;
+  if (api.EventSetCreate == nullptr || api.EventSetWait == nullptr) return nullptr;
+  nvmlEventSet_t set = nullptr;
+  if (api.EventSetCreate(&set) != NVML_SUCCESS) return nullptr;
+  const Heard heard = listen(listener->pattern, listener->devices, set);
+  if (heard.empty()) return nullptr;
+  for (int failures = 0; failures < kMostFailures;) {
+    nvmlEventData_t event{};
+    const nvmlReturn_t code = api.EventSetWait(set, &event, kWaitMilliseconds);
+    if (code == NVML_ERROR_TIMEOUT) continue;
+    if (code != NVML_SUCCESS) {
+      ++failures;
+      poll(nullptr, 0, kWaitMilliseconds);
+      continue;
+    }
+    const auto device = std::find_if(heard.begin(), heard.end(),
+                                     [&](const auto& one) { return one.first == event.device; });
+    if (event.eventType != NVML_EVENT_XID || device == heard.end()) continue;
+    listener->pattern.sink.send(
+        frames::Event{{device->second, static_cast<int>(event.eventData & 0xFFFFU),
+                       nanoseconds(CLOCK_REALTIME) / 1'000'000}});
+  }
+  return nullptr;
+}
+
 // ---- threads
 
 void* run_job(void* given) {
@@ -262,6 +322,16 @@ void run_all(const Job& pattern, std::uint32_t devices, bool keep_this_thread_fr
   }
   if (keep_this_thread_free) return;
   for (std::uint32_t i = 0; i < started; ++i) pthread_join(threads[i], nullptr);
+}
+
+void start_listener(const Job& pattern, std::uint32_t devices) {
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, kStackBytes);
+  auto listener = std::make_unique<Listener>(Listener{pattern, devices});
+  pthread_t thread{};
+  if (pthread_create(&thread, &small, report_xids, listener.get()) == 0)
+    static_cast<void>(listener.release());
 }
 
 void run_one_by_one(const Job& pattern, std::uint32_t devices) {
@@ -356,6 +426,7 @@ void run_nvml_child(int pipe, const NvmlTask& task) {
   sink.send(frames::Ready{nanoseconds(CLOCK_MONOTONIC), devices, words.version, words.cuda_version,
                           here - devices});
   if (task.one_by_one.empty()) {
+    if (sampling && task.pace.xids) start_listener(Job{task, api, sink, pause}, devices);
     run_all(Job{task, api, sink, pause}, devices, sampling);
   } else {
     run_one_by_one(Job{task, api, sink, pause}, devices);

@@ -16,10 +16,19 @@ using model::Reading;
 using wire::Reader;
 using wire::Writer;
 
-enum class Kind : unsigned char { kLoaded = 1, kReady, kFailed, kDevice, kDone, kInitialised };
+enum class Kind : unsigned char {
+  kLoaded = 1,
+  kReady,
+  kFailed,
+  kDevice,
+  kDone,
+  kInitialised,
+  kEvent
+};
 
 constexpr std::uint32_t kMostProcesses = 1U << 18U;
 constexpr std::uint32_t kMostListed = 64;  // partitions, reasons
+constexpr std::uint32_t kMostXid = 100'000;
 constexpr std::size_t kMostText = 512;
 
 // ---- encoding
@@ -98,6 +107,12 @@ struct BodyWriter {
   Writer& out;
   void operator()(const Loaded&) const { out.put(Kind::kLoaded); }
   void operator()(const Done&) const { out.put(Kind::kDone); }
+  void operator()(const Event& event) const {
+    out.put(Kind::kEvent);
+    put(out, event.xid.device);
+    out.put(static_cast<std::uint32_t>(event.xid.code));
+    out.put(event.xid.unix_milliseconds);
+  }
   void operator()(const Initialised& initialised) const {
     out.put(Kind::kInitialised);
     out.put(initialised.monotonic_nanoseconds);
@@ -288,6 +303,15 @@ std::optional<Frame> frame_of(Input& in) {
     }
     case Kind::kDevice:
       return device_frame(in);
+    case Kind::kEvent: {
+      Event event;
+      get(in, event.xid.device);
+      const auto code = in.in.get<std::uint32_t>();
+      if (code > kMostXid) in.sound = false;
+      event.xid.code = static_cast<int>(code);
+      event.xid.unix_milliseconds = in.in.get<std::int64_t>();
+      return event;
+    }
   }
   return std::nullopt;
 }

@@ -12,6 +12,7 @@
 
 #include "model/device.hpp"
 #include "model/process.hpp"
+#include "model/xid_event.hpp"
 
 namespace berth::inventory::frames {
 
@@ -54,8 +55,12 @@ struct Device {
 };
 /// All devices were sent.
 struct Done {};
+/// The driver reported an Xid while sampling.
+struct Event {
+  model::XidEvent xid;
+};
 
-using Frame = std::variant<Loaded, Initialised, Ready, Failed, Device, Done>;
+using Frame = std::variant<Loaded, Initialised, Ready, Failed, Device, Done, Event>;
 
 /// The frame with its length in front, ready to write.
 [[nodiscard]] std::string encode(const Frame& frame);

@@ -46,17 +46,19 @@ std::string framed(std::string_view body) {
 }  // namespace
 
 TEST_CASE("encoded frames are decoded, even if they arrive byte by byte") {
-  const std::string bytes = frames::encode(frames::Loaded{}) +
-                            frames::encode(frames::Initialised{11}) +
-                            frames::encode(frames::Ready{12, 8, "580.95.05", "13.0"}) +
-                            frames::encode(sample_frame()) + frames::encode(frames::Done{});
+  const std::string bytes =
+      frames::encode(frames::Loaded{}) + frames::encode(frames::Initialised{11}) +
+      frames::encode(frames::Ready{12, 8, "580.95.05", "13.0"}) + frames::encode(sample_frame()) +
+      frames::encode(frames::Done{}) + frames::encode(frames::Event{{"0000:81:00.0", 79, 5}});
   frames::Parser parser;
   std::vector<frames::Frame> got;
   for (const char byte : bytes) {
     parser.add({&byte, 1});
     while (auto frame = parser.next()) got.push_back(std::move(*frame));
   }
-  REQUIRE(got.size() == 5);
+  REQUIRE(got.size() == 6);
+  CHECK(std::get<frames::Event>(got[5]).xid.device == "0000:81:00.0");
+  CHECK(std::get<frames::Event>(got[5]).xid.code == 79);
   CHECK(std::get<frames::Initialised>(got[1]).monotonic_nanoseconds == 11);
   CHECK_FALSE(parser.damaged());
   CHECK(std::get<frames::Ready>(got[2]).devices == 8);

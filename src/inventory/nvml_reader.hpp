@@ -11,6 +11,7 @@
 #include "inventory/device_sample.hpp"
 #include "inventory/observe.hpp"
 #include "model/snapshot.hpp"
+#include "model/xid_event.hpp"
 #include "system/pci.hpp"
 
 namespace berth::inventory {
@@ -65,6 +66,8 @@ class NvmlSampler {
   /// The samples since the last call, oldest first. Each sample is for one device, because devices
   /// are sampled independently. Never blocks.
   [[nodiscard]] std::vector<DeviceSample> take();
+  /// The Xids that came with the samples of the last take().
+  [[nodiscard]] std::vector<model::XidEvent> take_xids();
 
  private:
   struct State;

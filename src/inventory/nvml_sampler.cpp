@@ -1,4 +1,5 @@
 #include <csignal>
+#include <utility>
 
 #include "inventory/nvml_child.hpp"
 #include "inventory/nvml_collector.hpp"
@@ -9,6 +10,7 @@ namespace berth::inventory {
 struct NvmlSampler::State {
   NvmlChild child;
   frames::Parser parser;
+  std::vector<model::XidEvent> xids;
 };
 
 NvmlSampler::NvmlSampler(const Sources& sources, std::vector<std::string> uuids,
@@ -50,10 +52,16 @@ std::vector<DeviceSample> NvmlSampler::take() {
       samples.push_back({std::move(device->device), std::move(device->processes),
                          device->unix_milliseconds, device->no_process_list, device->has_throttle,
                          device->has_all, device->driver_microseconds});
+    } else if (auto* event = std::get_if<frames::Event>(&*frame)) {
+      state.xids.push_back(std::move(event->xid));
     }
   }
   if (!open || state.parser.damaged()) end_nvml_child(state.child);
   return samples;
+}
+
+std::vector<model::XidEvent> NvmlSampler::take_xids() {
+  return std::exchange(state_->xids, {});
 }
 
 }  // namespace berth::inventory

@@ -106,7 +106,6 @@ std::string last_line(std::string_view output) {
 
 ChildRun run_for(const AlertTarget& target, const AlertEvent& event) {
   ChildRun run;
-  run.keeps_errors = true;
   run.most_bytes = kMostAnswer;
   if (target.webhook.empty()) {
     run.words = command_for(target, event);
@@ -133,7 +132,7 @@ std::string failure_of(const AlertTarget& target, const ChildRun& run, const Chi
                   run.longest.count(), run.longest.count());
   if (WIFEXITED(result.status) && WEXITSTATUS(result.status) == 0)
     return target.webhook.empty() ? "" : refusal_in(target, result.output).value_or("");
-  std::string line = last_line(result.output);
+  std::string line = last_line(result.errors.empty() ? result.output : result.errors);
   if (!line.empty()) return line;
   return WIFEXITED(result.status) ? text("exit code {}", WEXITSTATUS(result.status))
                                   : text("killed by signal {}", WTERMSIG(result.status));

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "base/descriptor.hpp"
 #include "system/spawn.hpp"
@@ -29,40 +30,58 @@ Descriptor file_with(const std::string& text) {
   return file;
 }
 
-/// Reads what is there now; false at the end of the output.
-bool read_part(int from, int wait_milliseconds, std::size_t most, std::string& into) {
-  pollfd wait{from, POLLIN, 0};
-  if (::poll(&wait, 1, wait_milliseconds) <= 0) return true;
-  std::array<char, 16 << 10> part{};
-  const ssize_t count = ::read(from, part.data(), part.size());
-  if (count < 0) return errno == EINTR || errno == EAGAIN;
-  into.append(part.data(), std::min(static_cast<std::size_t>(count), most - into.size()));
-  return count > 0;
+/// One of the program's streams.
+struct Stream {
+  Descriptor ours, theirs;
+  bool is_open = false;
+  std::string text = {};
+
+  bool open() {
+    std::array<int, 2> ends{-1, -1};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+    ours.reset(ends[0]);
+    theirs.reset(ends[1]);
+    ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
+    return is_open = true;
+  }
+  /// Reads what is there now, and keeps the first `most` bytes. False if there was nothing.
+  bool read_part(std::size_t most) {
+    if (!is_open) return false;
+    std::array<char, 16 << 10> part{};
+    const ssize_t count = ::read(ours.get(), part.data(), part.size());
+    is_open = count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
+    if (count <= 0) return false;
+    text.append(part.data(), std::min(static_cast<std::size_t>(count), most - text.size()));
+    return true;
+  }
+};
+
+void wait_for(const Stream& out, const Stream& err, int milliseconds) {
+  std::array<pollfd, 2> waits{{{out.is_open ? out.ours.get() : -1, POLLIN, 0},
+                               {err.is_open ? err.ours.get() : -1, POLLIN, 0}}};
+  ::poll(waits.data(), waits.size(), milliseconds);
 }
 
 }  // namespace
 
 ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped) {
-  constexpr int kTurn = 50;  // milliseconds
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {.problem = errno};
-  const Descriptor ours(ends[0]);
-  Descriptor theirs(ends[1]);
-  const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  constexpr int kTurn = 20;        // milliseconds
+  constexpr int kMostParts = 100;  // after its end: what it left behind may go on writing
+  Stream out, err;
   const Descriptor input = file_with(run.input);
-  if (!input || !nowhere) return {.problem = errno};
+  if (!out.open() || !err.open() || !input) return {.problem = errno};
   const auto child = system::spawn({.program = run.program,
                                     .words = run.words,
-                                    .out = theirs.get(),
-                                    .err = run.keeps_errors ? theirs.get() : nowhere.get(),
+                                    .out = out.theirs.get(),
+                                    .err = err.theirs.get(),
                                     .in = input.get(),
                                     .is_daemon = true});
-  theirs.reset();
+  out.theirs.reset();
+  err.theirs.reset();
   if (child.problem != 0) return {.problem = child.problem};
   ChildResult result;
   const auto until = Clock::now() + run.longest;
-  bool may_say_more = true;
-  // A process that the program left behind may keep the output open, so its end is no reason to
+  // A process that the program left behind may keep the streams open, so their end is no reason to
   // wait.
   while (::waitpid(child.pid, &result.status, WNOHANG) == 0) {
     if (is_stopped || Clock::now() >= until) {
@@ -71,16 +90,13 @@ ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped) 
       ::waitpid(child.pid, &result.status, 0);
       break;
     }
-    if (may_say_more)
-      may_say_more = read_part(ours.get(), kTurn, run.most_bytes, result.output);
-    else
-      ::poll(nullptr, 0, kTurn / 10);
+    const bool has_read = out.read_part(run.most_bytes);
+    if (!err.read_part(run.most_bytes) && !has_read) wait_for(out, err, kTurn);
   }
-  ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
-  for (std::size_t before = SIZE_MAX; may_say_more && before != result.output.size();) {
-    before = result.output.size();
-    may_say_more = read_part(ours.get(), 0, run.most_bytes, result.output);
-  }
+  for (int parts = 0; parts < kMostParts && out.read_part(run.most_bytes);) ++parts;
+  for (int parts = 0; parts < kMostParts && err.read_part(run.most_bytes);) ++parts;
+  result.output = std::move(out.text);
+  result.errors = std::move(err.text);
   return result;
 }
 

@@ -12,16 +12,15 @@ struct ChildRun {
   std::string program;  // a path, or a name that is looked up in PATH
   std::vector<std::string> words;
   std::string input = {};           // its stdin
-  bool keeps_errors = false;        // stderr goes with stdout; otherwise nowhere
   std::chrono::seconds longest{0};  // after this, it and the processes it started are killed
-  std::size_t most_bytes = 0;       // output after this is not kept
+  std::size_t most_bytes = 0;       // output after this is not kept; of stderr as well
 };
 
 struct ChildResult {
   int problem = 0;      // an errno if it could not be started
   bool is_over = true;  // false: it was killed
   int status = 0;       // of waitpid()
-  std::string output = {};
+  std::string output = {}, errors = {};
 };
 
 /// Kills the program when `is_stopped` becomes true.

@@ -51,6 +51,23 @@ watch::QueueNumbers queue_numbers(const std::map<model::JobId, model::Job>& jobs
   return numbers;
 }
 
+watch::AskedMemory asked_memory(const std::vector<JobRoot>& roots,
+                                const std::map<model::JobId, model::Job>& jobs) {
+  watch::AskedMemory asked;
+  for (const JobRoot& root : roots) {
+    const auto job = jobs.find(root.job);
+    if (job == jobs.end() || job->second.grants.empty()) continue;
+    std::uint64_t most = 0;
+    bool is_whole = false;
+    for (const model::Grant& grant : job->second.grants) {
+      most = std::max(most, grant.memory_bytes);
+      is_whole = is_whole || grant.memory_bytes == 0;
+    }
+    asked[root.job] = is_whole ? 0 : most;
+  }
+  return asked;
+}
+
 class Daemon {
  public:
   Daemon(const DaemonOptions& options, broker::Journal journal, Launcher launcher,
@@ -192,7 +209,9 @@ class Daemon {
       if (is_restored_) execution_.keep_daily_copy();
       if (is_restored_) execution_.mind_clock();
       execution_.mind_time();
-      feed_.set_roots(execution_.roots());
+      std::vector<JobRoot> roots = execution_.roots();
+      auto asked = asked_memory(roots, execution_.broker().jobs());
+      feed_.set_jobs(std::move(roots), std::move(asked));
       if (options_.for_all) server_->file().mark_time();
       if (++ticks_ % kBeat == 0) api_.beat();
       note(execution_.keep_fences());

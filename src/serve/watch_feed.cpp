@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "doctor/knowledge/knowledge.hpp"
 #include "output/json.hpp"
 #include "output/json_writer.hpp"
 #include "output/words.hpp"
@@ -52,6 +53,23 @@ std::string alerts_event(const std::vector<watch::Alert>& alerts) {
 
 }  // namespace
 
+watch::XidWords words_of_xid(int code) {
+  const auto xids = doctor::known_xids();
+  const auto found =
+      std::lower_bound(xids.begin(), xids.end(), code,
+                       [](const doctor::Xid& one, int wanted) { return one.code < wanted; });
+  if (found == xids.end() || found->code != code) return {};
+  const std::string_view severity = found->severity, kind = found->kind;
+  watch::XidWords words;
+  if (severity == "fatal")
+    words.severity = "critical";
+  else if (kind == "app" || kind == "secondary" || severity == "info")
+    words.severity = "info";
+  words.what = std::string(tr(found->what));
+  if (*found->action != '\0') words.what += fmt::format("; {}", tr(found->action));
+  return words;
+}
+
 WatchFeed::WatchFeed(boost::asio::io_context& loop, inventory::Sources sources,
                      const std::string& version, std::function<watch::QueueNumbers()> queue)
     : loop_(loop), sources_(std::move(sources)), queue_(std::move(queue)), rendered_([&] {
@@ -86,6 +104,7 @@ void WatchFeed::keep_history(const std::string& state_folder,
 void WatchFeed::start() {
   if (sampler_) return;
   watch::SamplerOptions options;
+  options.xids = true;
   options.decorate = [this](model::Snapshot& snapshot) {
     std::vector<JobRoot> roots;
     {
@@ -100,7 +119,14 @@ void WatchFeed::start() {
         process.job = job->second;
   };
   options.on_frame = [this](const watch::FramePtr& frame) {
-    if (history_) history_->add(*frame);
+    if (history_) {
+      watch::AskedMemory asked;
+      {
+        const std::lock_guard hold(mutex_);
+        asked = asked_;
+      }
+      history_->add(*frame, asked);
+    }
     boost::asio::post(loop_, [this, frame, alive = std::weak_ptr(alive_)] {
       if (alive.lock()) take(frame);
     });
@@ -108,9 +134,10 @@ void WatchFeed::start() {
   sampler_ = std::make_unique<watch::Sampler>(sources_, std::move(options));
 }
 
-void WatchFeed::set_roots(std::vector<JobRoot> roots) {
+void WatchFeed::set_jobs(std::vector<JobRoot> roots, watch::AskedMemory asked) {
   const std::lock_guard hold(mutex_);
   roots_ = std::move(roots);
+  asked_ = std::move(asked);
 }
 
 bool WatchFeed::act(const Call& call, const Answer& answer) {

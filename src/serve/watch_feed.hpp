@@ -26,6 +26,9 @@
 
 namespace berth::serve {
 
+/// From the catalogue of Xids.
+[[nodiscard]] watch::XidWords words_of_xid(int code);
+
 class WatchFeed {
  public:
   /// `queue`: the current numbers of the queue.
@@ -42,8 +45,8 @@ class WatchFeed {
                     const std::vector<AlertTarget>& targets);
   /// True if the call is about watching; it is answered now or with the next frame.
   [[nodiscard]] bool act(const Call& call, const Answer& answer);
-  /// Sets the processes whose descendants belong to jobs.
-  void set_roots(std::vector<JobRoot> roots);
+  /// Sets the processes whose descendants belong to jobs, and what the jobs asked for.
+  void set_jobs(std::vector<JobRoot> roots, watch::AskedMemory asked);
 
  private:
   void start();
@@ -66,13 +69,14 @@ class WatchFeed {
   std::function<watch::QueueNumbers()> queue_;
   watch::RenderedMetrics rendered_;
   watch::FramePtr frame_;
-  watch::AlertWatch alerts_;
+  watch::AlertWatch alerts_{words_of_xid};
   std::optional<AlertDelivery> delivery_;
   std::function<void(const std::string&)> note_;
   std::list<Asker> early_;      // asked before the first frame
   std::list<Asker> listeners_;  // of the stream
-  std::mutex mutex_;            // protects roots_
+  std::mutex mutex_;            // protects roots_ and asked_
   std::vector<JobRoot> roots_;
+  watch::AskedMemory asked_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::string history_file_;  // "": none is kept
   system::UserNames users_{"/etc"};

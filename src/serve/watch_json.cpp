@@ -11,20 +11,12 @@ namespace {
 
 using watch::DeviceHistory;
 using watch::Series;
-using watch::UsageRow;
 
 void begin_json(output::JsonWriter& json, const Period& period) {
   json.open('{');
   json.field("schema", 1);
   json.field("from", output::show_time(period.from * 1000));
   json.field("to", output::show_time(period.to * 1000));
-}
-
-/// The key by which a usage row is summed.
-std::string group_of(const UsageRow& row, const std::string& by) {
-  if (by == "job") return row.key.job == 0 ? "-" : std::to_string(row.key.job);
-  if (by == "command") return row.key.program.empty() ? "?" : row.key.program;
-  return row.key.user.empty() ? "?" : row.key.user;
 }
 
 }  // namespace
@@ -57,32 +49,27 @@ std::string history_json(const std::vector<DeviceHistory>& devices, const Period
   return json.finish();
 }
 
-UsageSums usage_sums(const std::vector<UsageRow>& rows, const std::string& by,
-                     const std::function<bool(const UsageRow&)>& is_wanted) {
-  std::map<std::string, watch::Usage> groups;
-  for (const UsageRow& row : rows)
-    if (is_wanted(row)) groups[group_of(row, by)].add(row.usage);
-  UsageSums sums(groups.begin(), groups.end());
-  std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) {
-    return a.second.held_seconds > b.second.held_seconds;
-  });
-  return sums;
-}
-
-std::string usage_json(const UsageSums& sums, const std::string& by, const Period& period) {
+std::string usage_json(const std::vector<UsageSum>& sums, const std::string& by,
+                       const Period& period) {
   output::JsonWriter json;
   begin_json(json, period);
   json.field("by", by);
-  json.rows("usage", sums, [&](const auto& one) {
-    const watch::Usage& usage = one.second;
+  json.rows("usage", sums, [&](const UsageSum& one) {
+    const watch::Usage& usage = one.usage;
     const bool is_known = usage.known_seconds > 0;
-    json.field("name", one.first);
+    json.field("name", one.name);
     json.field("held_seconds", usage.held_seconds);
     json.field("known_seconds", usage.known_seconds);
     json.field("used_seconds", is_known ? std::optional(usage.used_seconds) : std::nullopt);
     json.field("idle_seconds", is_known ? std::optional(usage.idle_seconds) : std::nullopt);
     json.field("memory_byte_seconds", usage.memory_byte_seconds);
     json.field("energy_joules", usage.energy_joules);
+    json.field("devices", one.devices);
+    json.field("utilization_p95_percent", one.utilization_p95_percent);
+    json.field("memory_p95_bytes", one.memory_p95_bytes);
+    json.field("memory_peak_bytes", usage.peak_memory_bytes);
+    json.field("asked_memory_bytes", usage.asked_memory_bytes);
+    json.text_field("next", one.next);
   });
   json.close('}');
   return json.finish();

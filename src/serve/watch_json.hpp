@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "serve/usage_sums.hpp"
 #include "watch/health.hpp"
 #include "watch/history.hpp"
 
@@ -23,11 +23,7 @@ struct Period {
 [[nodiscard]] std::string history_json(const std::vector<watch::DeviceHistory>& devices,
                                        const Period& period);
 
-using UsageSums = std::vector<std::pair<std::string, watch::Usage>>;
-/// Sums of the wanted rows by "user", "job" or "command"; the longest holder first.
-[[nodiscard]] UsageSums usage_sums(const std::vector<watch::UsageRow>& rows, const std::string& by,
-                                   const std::function<bool(const watch::UsageRow&)>& is_wanted);
-[[nodiscard]] std::string usage_json(const UsageSums& sums, const std::string& by,
+[[nodiscard]] std::string usage_json(const std::vector<UsageSum>& sums, const std::string& by,
                                      const Period& period);
 
 [[nodiscard]] std::string health_json(const std::vector<watch::CheckedDevice>& devices);

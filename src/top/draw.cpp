@@ -226,12 +226,12 @@ Line heading(const Settings& settings, int width) {
   return line;
 }
 
-Line process_line(const DeviceProcess& process, int width) {
+Line process_line(const DeviceProcess& process, bool is_selected, int width) {
   const auto size = [](const model::Reading<std::uint64_t>& bytes) {
     return bytes ? show_bytes(*bytes) : std::string("-");
   };
   const std::array<std::string, kColumns.size()> cells = {
-      std::to_string(process.device),
+      (is_selected ? ">" : "") + std::to_string(process.device),
       process.pid        ? std::to_string(*process.pid)
       : process.host_pid ? "(" + std::to_string(*process.host_pid) + ")"
                          : "-",
@@ -244,11 +244,14 @@ Line process_line(const DeviceProcess& process, int width) {
       process.age_seconds ? output::show_age(*process.age_seconds) : "-"};
   Line line;
   for (std::size_t i = 0; i < cells.size(); ++i)
-    put(line, width, kColumns[i].title == std::string_view("user") ? Style::kCyan : Style::kPlain,
+    put(line, width,
+        is_selected                                     ? Style::kBold
+        : kColumns[i].title == std::string_view("user") ? Style::kCyan
+                                                        : Style::kPlain,
         column(cells[i], kColumns[i].width, kColumns[i].to_the_right));
   if (!process.container.empty())
     put(line, width, Style::kDim, output::clip(printable(process.container), 20) + " ");
-  put(line, width, Style::kPlain,
+  put(line, width, is_selected ? Style::kBold : Style::kPlain,
       process.command.empty() ? "?" : output::short_command(process.command));
   return line;
 }
@@ -262,6 +265,11 @@ std::string nobody(const model::Snapshot& snapshot) {
              : text("no process is on a device");
 }
 
+/// The selected row, within the list.
+int row_of(const Settings& settings, std::size_t rows) {
+  return std::clamp(settings.row, 0, std::max(0, static_cast<int>(rows) - 1));
+}
+
 std::vector<Line> process_lines(const watch::Frame& frame, const Settings& settings, int width,
                                 int most) {
   const auto rows = shown_processes(frame, settings);
@@ -269,9 +277,11 @@ std::vector<Line> process_lines(const watch::Frame& frame, const Settings& setti
   lines.push_back(heading(settings, width));
   const int room = most > 0 ? most - 1 : static_cast<int>(rows.size());
   const int last = std::max(0, static_cast<int>(rows.size()) - room);
-  const int first = std::clamp(settings.first_row, 0, last);
+  const int selected = row_of(settings, rows.size());
+  const int first = std::clamp(selected - room / 2, 0, last);
   for (int i = first; i < static_cast<int>(rows.size()) && i - first < room; ++i)
-    lines.push_back(process_line(*rows[static_cast<std::size_t>(i)], width));
+    lines.push_back(
+        process_line(*rows[static_cast<std::size_t>(i)], settings.has_row && i == selected, width));
   if (rows.empty() && (room > 0 || most == 0)) {
     Line none;
     put(none, width, Style::kDim, nobody(frame.snapshot));
@@ -282,6 +292,11 @@ std::vector<Line> process_lines(const watch::Frame& frame, const Settings& setti
 
 Line bottom_line(const Settings& settings, int width) {
   Line line;
+  if (const std::string& said = settings.question.empty() ? settings.message : settings.question;
+      !said.empty()) {
+    put(line, width, settings.question.empty() ? Style::kYellow : Style::kBold, said);
+    return line;
+  }
   if (settings.types_filter) {
     put(line, width, Style::kBold, text("filter: {}", printable(settings.filter)) + "_");
     put(line, width, Style::kDim, "   " + text("Enter keeps it, Esc clears it"));
@@ -301,7 +316,9 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
       text("r            reverse the order"),
       text("/            show only processes that contain what you type"),
       text("g            graphs on or off"),
-      text("up, down     move through the processes, also j, k, page up, page down"),
+      text("up, down     select a process, also j, k, page up, page down, the mouse wheel"),
+      text("x            send a signal to the selected process, after a question"),
+      text("space        of a replay: pause; left, right: one frame back or on"),
       "",
       text("SM is the driver's time share of a process; a device in use by several shares 100 %."),
       text("A reading that the driver does not have is \"-\", never 0."),
@@ -340,6 +357,12 @@ Shares shares_of(const watch::Frame& frame, const Settings& settings, int height
 }
 
 }  // namespace
+
+const model::DeviceProcess* selected_process(const watch::Frame& frame, const Settings& settings) {
+  const auto rows = shown_processes(frame, settings);
+  if (!settings.has_row || rows.empty()) return nullptr;
+  return rows[static_cast<std::size_t>(row_of(settings, rows.size()))];
+}
 
 std::vector<Line> draw(const watch::Frame& frame, const Series& series, const Settings& settings,
                        int width, int height) {

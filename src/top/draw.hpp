@@ -21,4 +21,8 @@ using Line = std::vector<Span>;
 [[nodiscard]] std::vector<Line> draw(const watch::Frame& frame, const Series& series,
                                      const Settings& settings, int width, int height);
 
+/// The process of the selected row; nullptr if none is selected.
+[[nodiscard]] const model::DeviceProcess* selected_process(const watch::Frame& frame,
+                                                           const Settings& settings);
+
 }  // namespace berth::top

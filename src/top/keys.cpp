@@ -1,6 +1,7 @@
 #include "top/keys.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <vector>
 
 #include "base/text_parts.hpp"
@@ -26,7 +27,7 @@ void type_filter(Settings& settings, Key key, char character) {
   }
   if (key == Key::kCharacter && settings.filter.size() < kLongestFilter)
     settings.filter += character;
-  settings.first_row = 0;
+  settings.row = 0;
 }
 
 void sort_by_next(Settings& settings) {
@@ -35,8 +36,33 @@ void sort_by_next(Settings& settings) {
   settings.sort = at == keys.end() || at + 1 == keys.end() ? keys.front() : *(at + 1);
 }
 
+/// The keys of the order; false if it is another key.
+bool sort_by(Settings& settings, char character) {
+  switch (character) {
+    case 's':
+      sort_by_next(settings);
+      return true;
+    case 'M':
+      settings.sort = "memory";
+      return true;
+    case 'P':
+      settings.sort = "sm";
+      return true;
+    case 'U':
+      settings.sort = "user";
+      return true;
+    default:
+      return false;
+  }
+}
+
 void move(Settings& settings, Key key) {
-  int& row = settings.first_row;
+  int& row = settings.row;
+  if (!settings.has_row) {
+    settings.has_row = key == Key::kUp || key == Key::kDown || key == Key::kPageUp ||
+                       key == Key::kPageDown || key == Key::kEnd;
+    if (key == Key::kUp || key == Key::kDown) return;  // selects the first
+  }
   if (key == Key::kUp) --row;
   if (key == Key::kDown) ++row;
   if (key == Key::kPageUp) row -= kPage;
@@ -46,9 +72,21 @@ void move(Settings& settings, Key key) {
   row = std::clamp(row, 0, 1 << 20);
 }
 
+void answer(Settings& settings, Key key, char character) {
+  settings.question.clear();
+  if (key != Key::kCharacter) return;
+  if (character == 'y') settings.signal = SIGTERM;
+  if (character == 'K') settings.signal = SIGKILL;
+}
+
 }  // namespace
 
 bool press(Settings& settings, Key key, char character) {
+  settings.message.clear();
+  if (!settings.question.empty()) {
+    answer(settings, key, character);
+    return true;
+  }
   if (settings.types_filter) {
     type_filter(settings, key, character);
     return true;
@@ -57,31 +95,34 @@ bool press(Settings& settings, Key key, char character) {
     settings.shows_help = false;
     return key != Key::kCharacter || character != 'q';
   }
-  if (key == Key::kEscape) settings.filter.clear();
+  if (key == Key::kEscape) {
+    settings.filter.clear();
+    settings.has_row = false;
+    return true;
+  }
+  if (key == Key::kLeft || key == Key::kRight) {
+    settings.steps += key == Key::kLeft ? -1 : 1;
+    return true;
+  }
   if (key != Key::kCharacter) {
     move(settings, key);
     return true;
   }
+  if (sort_by(settings, character)) return true;
   switch (character) {
     case 'q':
       return false;
-    case 's':
-      sort_by_next(settings);
-      break;
-    case 'M':
-      settings.sort = "memory";
-      break;
-    case 'P':
-      settings.sort = "sm";
-      break;
-    case 'U':
-      settings.sort = "user";
-      break;
     case 'r':
       settings.is_reversed = !settings.is_reversed;
       break;
     case '/':
       settings.types_filter = true;
+      break;
+    case 'x':
+      settings.wants_signal = true;
+      break;
+    case ' ':
+      settings.is_paused = !settings.is_paused;
       break;
     case 'g':
       settings.has_graphs = !settings.has_graphs;

@@ -1,7 +1,6 @@
 // The settings of the live view, and how keys change them. Pure.
 #pragma once
 
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -20,7 +19,14 @@ struct Settings {
   bool utf8 = true;
   bool shows_help = false;
   bool types_filter = false;  // typed characters are added to `filter`
-  int first_row = 0;          // first visible row of the process list
+  int row = 0;                // the selected row of the process list
+  bool has_row = false;       // whether one is selected
+  bool wants_signal = false;  // for the process of that row
+  std::string question;       // the next key answers it
+  int signal = 0;             // the answer: SIGTERM, SIGKILL; 0: none
+  std::string message;        // until the next key
+  bool is_paused = false;     // of a replay
+  int steps = 0;              // of a replay: frames to go, negative: back
 };
 
 /// Keys whose codes depend on the terminal.
@@ -35,6 +41,8 @@ enum class Key : unsigned char {
   kEnter,
   kEscape,
   kBackspace,
+  kLeft,
+  kRight,
 };
 
 /// Applies a key. Returns false if the view should close. `character` is for kCharacter.

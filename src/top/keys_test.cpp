@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
+#include <utility>
+
 using namespace berth::top;
 
 namespace {
@@ -47,14 +50,18 @@ TEST_CASE("s goes through all orders and back to the first") {
 
 TEST_CASE("the list is moved through within bounds") {
   Settings settings;
+  CHECK_FALSE(settings.has_row);
+  CHECK(press(settings, Key::kDown));
+  CHECK(settings.has_row);
+  CHECK(settings.row == 0);
   CHECK(press(settings, Key::kUp));
-  CHECK(settings.first_row == 0);
+  CHECK(settings.row == 0);
   CHECK(press(settings, Key::kPageDown));
   CHECK(press(settings, Key::kDown));
-  CHECK(settings.first_row == 11);
+  CHECK(settings.row == 11);
   for (int i = 0; i < 10; ++i) CHECK(press(settings, Key::kEnd));
   CHECK(press(settings, Key::kHome));
-  CHECK(settings.first_row == 0);
+  CHECK(settings.row == 0);
 }
 
 TEST_CASE("any key closes the help") {
@@ -64,4 +71,31 @@ TEST_CASE("any key closes the help") {
   type(settings, "s");
   CHECK_FALSE(settings.shows_help);
   CHECK(settings.sort == "memory");
+}
+
+TEST_CASE("Esc gives up the selected row, and Enter selects none") {
+  Settings settings;
+  CHECK(press(settings, Key::kEnter));
+  CHECK_FALSE(settings.has_row);
+  CHECK(press(settings, Key::kDown));
+  CHECK(settings.has_row);
+  CHECK(press(settings, Key::kEscape));
+  CHECK_FALSE(settings.has_row);
+}
+
+TEST_CASE("a question is answered by the next key, and only y and K say yes") {
+  Settings settings;
+  type(settings, "x");
+  CHECK(settings.wants_signal);
+  for (const auto& [key, signal] : {std::pair{'y', SIGTERM}, {'K', SIGKILL}, {'n', 0}, {'q', 0}}) {
+    settings.signal = 0;
+    settings.question = "sure?";
+    CHECK(press(settings, Key::kCharacter, key));
+    CHECK(settings.signal == signal);
+    CHECK(settings.question.empty());
+  }
+  settings.signal = 0;
+  settings.question = "sure?";
+  CHECK(press(settings, Key::kEnter));
+  CHECK(settings.signal == 0);
 }

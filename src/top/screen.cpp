@@ -106,6 +106,15 @@ attr_t attributes_of(Style style, bool color) {
   }
 }
 
+/// The mouse wheel moves through the list; other events of the mouse do nothing.
+Pressed wheel() {
+  MEVENT event = {};
+  const bool is_known = ::getmouse(&event) == OK;
+  if (is_known && (event.bstate & BUTTON4_PRESSED) != 0) return {Key::kUp};
+  if (is_known && (event.bstate & BUTTON5_PRESSED) != 0) return {Key::kDown};
+  return {Key::kCharacter, 0};
+}
+
 Pressed pressed_of(int code) {
   switch (code) {
     case KEY_UP:
@@ -116,6 +125,12 @@ Pressed pressed_of(int code) {
       return {Key::kPageUp};
     case KEY_NPAGE:
       return {Key::kPageDown};
+    case KEY_LEFT:
+      return {Key::kLeft};
+    case KEY_RIGHT:
+      return {Key::kRight};
+    case KEY_MOUSE:
+      return wheel();
     case KEY_HOME:
       return {Key::kHome};
     case KEY_END:
@@ -154,6 +169,7 @@ Result<std::unique_ptr<Screen>> Screen::open(bool color) {
   ::keypad(stdscr, true);
   ::nodelay(stdscr, true);
   ::set_escdelay(50);
+  ::mousemask(BUTTON4_PRESSED | BUTTON5_PRESSED, nullptr);
   ::curs_set(0);
   const bool has_color = color && ::has_colors();
   if (has_color) prepare_colors();
@@ -203,7 +219,7 @@ std::vector<Pressed> Screen::wait(int also) {
     const int code = ::wgetch(stdscr);
     if (code == ERR) break;
     const Pressed one = pressed_of(code);
-    if (one.key != Key::kCharacter || is_text(code)) pressed.push_back(one);
+    if (one.key != Key::kCharacter || (one.character != 0 && is_text(code))) pressed.push_back(one);
   }
   return pressed;
 }

@@ -96,6 +96,10 @@ constexpr std::array<Rule, 8> kRules = {{
 constexpr double kIdleSeconds = 3600;
 constexpr double kIdleBytes = 1U << 30U;
 
+constexpr std::string_view kXidRule = "xid_";
+/// Nothing says that an Xid is over, so its alert ends this long after the last one.
+constexpr std::int64_t kXidMilliseconds = std::int64_t{3600} * 1000;
+
 /// One user's processes on one device.
 struct Part {
   double bytes = 0, share = 0;
@@ -147,6 +151,52 @@ Alert idle_alert(const std::string& user, const std::string& key, int index) {
 }
 
 }  // namespace
+
+Alert AlertWatch::xid_alert(int code, const Known& device) const {
+  const XidWords words = words_of_xid_ ? words_of_xid_(code) : XidWords{};
+  Alert alert;
+  alert.rule = fmt::format("{}{}", kXidRule, code);
+  alert.severity = words.severity;
+  alert.device = device.key;
+  alert.index = device.index;
+  alert.message = words.what.empty()
+                      ? text("GPU {} reported Xid {}", device.index, code)
+                      : text("GPU {} reported Xid {}: {}", device.index, code, words.what);
+  alert.hint = "berth doctor";
+  return alert;
+}
+
+/// NVML and the kernel log report the same event, and a fault may repeat: that is one alert.
+void AlertWatch::add_xids(const Frame& frame, Changes& changes) {
+  for (const model::XidEvent& event : frame.xids) {
+    const auto device = std::find_if(known_.begin(), known_.end(), [&](const auto& one) {
+      return !event.device.empty() && one.first.starts_with(event.device);
+    });
+    if (device == known_.end()) continue;
+    Alert alert = xid_alert(event.code, device->second);
+    State& state = states_[{alert.rule, device->first, ""}];
+    state.last_unix_milliseconds = std::max(state.last_unix_milliseconds, event.unix_milliseconds);
+    if (state.active) continue;
+    alert.place = device->first;
+    alert.since_unix_milliseconds = event.unix_milliseconds;
+    changes.begun.push_back(alert);
+    state.active = std::move(alert);
+  }
+}
+
+void AlertWatch::end_unseen(const Frame& frame, const std::set<Key>& seen, Changes& changes) {
+  for (auto state = states_.begin(); state != states_.end();) {
+    const bool is_recent_xid =
+        std::get<0>(state->first).starts_with(kXidRule) &&
+        frame.snapshot.unix_milliseconds - state->second.last_unix_milliseconds < kXidMilliseconds;
+    if (is_recent_xid || seen.contains(state->first)) {
+      ++state;
+      continue;
+    }
+    if (state->second.active) changes.ended.push_back(*state->second.active);
+    state = states_.erase(state);
+  }
+}
 
 AlertWatch::Changes AlertWatch::add(const Frame& frame) {
   Changes changes;
@@ -208,21 +258,17 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
     const bool is_left = there.contains(place) && !watched.contains(place);
     device = is_left ? known_.erase(device) : std::next(device);
   }
-  for (auto state = states_.begin(); state != states_.end();) {
-    if (seen.contains(state->first)) {
-      ++state;
-      continue;
-    }
-    if (state->second.active) changes.ended.push_back(*state->second.active);
-    state = states_.erase(state);
-  }
+  add_xids(frame, changes);
+  end_unseen(frame, seen, changes);
   return changes;
 }
 
 void AlertWatch::restore(const std::vector<Alert>& alerts) {
   for (const Alert& one : alerts) {
     known_[one.place] = {one.device, one.index};
-    states_[{one.rule, one.place, one.user}].active = one;
+    State& state = states_[{one.rule, one.place, one.user}];
+    state.active = one;
+    state.last_unix_milliseconds = one.since_unix_milliseconds;
   }
 }
 

@@ -2,10 +2,13 @@
 // they are clearly over. Pure: the frames carry the time.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "watch/frame.hpp"
@@ -13,7 +16,7 @@
 namespace berth::watch {
 
 struct Alert {
-  std::string rule;      // "device_down"
+  std::string rule;      // "device_down", "xid_79"
   std::string severity;  // "critical", "warning", "info"
   std::string device;    // key_of()
   std::string place;     // its PCI address if known, else its uuid
@@ -24,8 +27,16 @@ struct Alert {
   std::int64_t since_unix_milliseconds = 0;
 };
 
+/// What is known of an Xid.
+struct XidWords {
+  std::string severity = "warning";
+  std::string what;  // translated: "GPU fell off the bus; reboot the host"; "": nothing
+};
+
 class AlertWatch {
  public:
+  explicit AlertWatch(std::function<XidWords(int code)> words_of_xid = {})
+      : words_of_xid_(std::move(words_of_xid)) {}
   struct Changes {
     std::vector<Alert> begun, ended;
   };
@@ -41,6 +52,7 @@ class AlertWatch {
   struct State {
     std::optional<double> true_since;  // monotonic
     std::optional<Alert> active;
+    std::int64_t last_unix_milliseconds = 0;  // of an Xid: its last event
   };
   /// Rule, place of the device, user. The place is its PCI address if known: a lost device has no
   /// uuid.
@@ -49,6 +61,12 @@ class AlertWatch {
     std::string key;  // key_of(), with the uuid if it was ever seen
     int index = -1;
   };
+  void add_xids(const Frame& frame, Changes& changes);
+  /// Ends what none of the seen devices and users has any more.
+  void end_unseen(const Frame& frame, const std::set<Key>& seen, Changes& changes);
+  [[nodiscard]] Alert xid_alert(int code, const Known& device) const;
+
+  std::function<XidWords(int code)> words_of_xid_;
   std::map<Key, State> states_;
   std::map<std::string, Known> known_;  // by place
 };

@@ -191,3 +191,32 @@ TEST_CASE("an alert that an earlier program reported is not told again, but its 
   CHECK(third.add(without).ended.empty());
   CHECK(third.active().size() == 1);
 }
+
+TEST_CASE("an Xid is one alert, from whichever source, until an hour after the last one") {
+  AlertWatch watch([](int code) {
+    return code == 79 ? XidWords{"critical", "GPU fell off the bus"} : XidWords{};
+  });
+  model::Device device = gpu();
+  device.pci_address = "0000:c3:00.0";
+  const auto at = [&](double seconds, std::vector<model::XidEvent> xids) {
+    Frame frame = frame_at(seconds, device);
+    for (model::XidEvent& one : xids) one.unix_milliseconds = frame.snapshot.unix_milliseconds;
+    frame.xids = std::move(xids);
+    return watch.add(frame);
+  };
+  const auto begun = at(0, {{"0000:c3:00.0", 79, 0}, {"0000:c3:00", 79, 0}}).begun;
+  REQUIRE(begun.size() == 1);
+  CHECK(begun[0].rule == "xid_79");
+  CHECK(begun[0].severity == "critical");
+  CHECK(begun[0].message == "GPU 3 reported Xid 79: GPU fell off the bus");
+  CHECK(begun[0].device == "GPU-1");
+  CHECK(at(1, {{"0000:c3:00", 31, 0}}).begun.at(0).severity == "warning");
+  CHECK(at(2, {{"0000:d4:00", 79, 0}, {"", 79, 0}}).begun.empty());  // not a device of ours
+  CHECK(at(3000, {{"0000:c3:00", 79, 0}}).begun.empty());
+  const auto ended = at(4000, {}).ended;
+  REQUIRE(ended.size() == 1);
+  CHECK(ended[0].rule == "xid_31");
+  CHECK(at(6599, {}).ended.empty());
+  CHECK(at(6601, {}).ended.size() == 1);
+  CHECK(watch.active().empty());
+}

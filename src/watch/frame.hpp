@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "model/snapshot.hpp"
+#include "model/xid_event.hpp"
 
 namespace berth::watch {
 
@@ -17,9 +19,10 @@ struct Cost {
 };
 
 struct Frame {
-  std::uint64_t number = 0;  // 1, 2, …
-  double seconds = 0;        // monotonic: use differences between frames
-  model::Snapshot snapshot;  // the newest readings of every kind
+  std::uint64_t number = 0;           // 1, 2, …
+  double seconds = 0;                 // monotonic: use differences between frames
+  model::Snapshot snapshot;           // the newest readings of every kind
+  std::vector<model::XidEvent> xids;  // reported since the last frame
   Cost cost;
   bool has_new_processes = false;  // the process lists were read for this frame
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <tuple>
 
 #include "base/error_words.hpp"
 #include "base/text.hpp"
@@ -40,13 +41,26 @@ constexpr const char* kSchema =
     "CREATE TABLE IF NOT EXISTS usage (start INTEGER NOT NULL, device TEXT NOT NULL, "
     "  user TEXT NOT NULL, job INTEGER NOT NULL, program TEXT NOT NULL, held REAL NOT NULL, "
     "  used REAL NOT NULL, known REAL NOT NULL, idle REAL NOT NULL, memory REAL NOT NULL, "
-    "  energy REAL NOT NULL, PRIMARY KEY (start, device, user, job, program)) WITHOUT ROWID;";
+    "  energy REAL NOT NULL, peak REAL, total REAL, asked REAL, "
+    "  PRIMARY KEY (start, device, user, job, program)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS condition (start INTEGER NOT NULL, device TEXT NOT NULL, "
+    "  what TEXT NOT NULL, amount REAL NOT NULL, PRIMARY KEY (start, device, what)) "
+    "  WITHOUT ROWID;";
+/// Columns that files of older versions lack.
+constexpr std::array<const char*, 3> kNewColumns = {"peak", "total", "asked"};
 
 constexpr const char* kAddUsage =
-    "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "INSERT INTO usage (start, device, user, job, program, held, used, known, idle, memory, "
+    "energy, peak, total, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (start, device, user, job, program) DO UPDATE SET held = held + excluded.held, "
     "used = used + excluded.used, known = known + excluded.known, idle = idle + excluded.idle, "
-    "memory = memory + excluded.memory, energy = energy + excluded.energy";
+    "memory = memory + excluded.memory, energy = energy + excluded.energy, "
+    "peak = max(coalesce(peak, excluded.peak), coalesce(excluded.peak, peak)), "
+    "total = max(coalesce(total, excluded.total), coalesce(excluded.total, total)), "
+    "asked = coalesce(excluded.asked, asked)";
+constexpr const char* kAddCondition =
+    "INSERT INTO condition VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (start, device, what) DO UPDATE SET amount = amount + excluded.amount";
 
 Error unusable(const std::string& file, const std::string& why) {
   return {ErrorCode::kUnavailable, "E0984",
@@ -96,7 +110,8 @@ struct Watched {
 struct History::Parts {
   std::string file;
   Database database;
-  Statement begin, commit, roll_back, add_device, id_of, put_chunk, get_chunk, add_usage;
+  Statement begin, commit, roll_back, add_device, id_of, put_chunk, get_chunk, add_usage,
+      add_condition;
   std::map<std::string, Watched> devices;
   UsageMeter meter;
   struct Pending {
@@ -106,6 +121,8 @@ struct History::Parts {
   };
   std::vector<Pending> full;  // full chunks, not written yet
   std::map<std::pair<std::int64_t, UsageKey>, Usage> usage;
+  std::map<std::tuple<std::int64_t, std::string, std::string>, double> conditions;
+  std::optional<double> last_seconds;  // of the frame before
   std::int64_t written_at = -1, forgot_at = -1;
 
   bool prepare() {
@@ -113,6 +130,9 @@ struct History::Parts {
     if (!execute(to, "PRAGMA journal_mode = WAL") || !execute(to, "PRAGMA synchronous = NORMAL") ||
         !execute(to, kSchema) || !execute(to, "PRAGMA user_version = " + std::to_string(kFormat)))
       return false;
+    for (const char* column : kNewColumns)
+      if (!Statement(to, fmt::format("SELECT {} FROM usage", column).c_str()))
+        if (!execute(to, fmt::format("ALTER TABLE usage ADD COLUMN {} REAL", column))) return false;
     begin = Statement(to, "BEGIN IMMEDIATE");
     commit = Statement(to, "COMMIT");
     roll_back = Statement(to, "ROLLBACK");
@@ -124,8 +144,9 @@ struct History::Parts {
     put_chunk = Statement(to, "INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?)");
     get_chunk = Statement(to, "SELECT data FROM chunk WHERE tier = ? AND device = ? AND start = ?");
     add_usage = Statement(to, kAddUsage);
+    add_condition = Statement(to, kAddCondition);
     return begin && commit && roll_back && add_device && id_of && put_chunk && get_chunk &&
-           add_usage;
+           add_usage && add_condition;
   }
 
   Watched* device_of(const model::Device& device) {
@@ -204,6 +225,7 @@ struct History::Parts {
       is_well = is_well && write_chunk(one.tier, one.device, one.start, one.bytes);
     for (const auto& [at, usage_of] : usage)
       is_well = is_well && write_usage(at.first, at.second, usage_of);
+    for (const auto& [at, amount] : conditions) is_well = is_well && write_condition(at, amount);
     is_well = is_well && commit.run();
     if (!is_well) {
       roll_back.run();
@@ -213,6 +235,7 @@ struct History::Parts {
       for (Lane& lane : watched.lanes) lane.chunk.is_dirty = false;
     full.clear();
     usage.clear();
+    conditions.clear();
     return true;
   }
 
@@ -235,7 +258,41 @@ struct History::Parts {
     for (const double number : {one.held_seconds, one.used_seconds, one.known_seconds,
                                 one.idle_seconds, one.memory_byte_seconds, one.energy_joules})
       add_usage.bind(at++, number);
+    for (const auto& number :
+         {one.peak_memory_bytes, one.device_memory_bytes, one.asked_memory_bytes})
+      add_usage.bind(at++, number);
     return add_usage.run();
+  }
+
+  bool write_condition(const std::tuple<std::int64_t, std::string, std::string>& at,
+                       double amount) {
+    add_condition.bind(1, std::get<0>(at));
+    add_condition.bind(2, std::get<1>(at));
+    add_condition.bind(3, std::get<2>(at));
+    add_condition.bind(4, amount);
+    return add_condition.run();
+  }
+
+  /// Counts the seconds of each condition of a device, and its Xids.
+  void add_conditions(const Frame& frame, std::int64_t minute) {
+    constexpr double kLongestGap = 10;  // seconds
+    const double seconds = last_seconds ? frame.seconds - *last_seconds : 0;
+    last_seconds = frame.seconds;
+    for (const model::Device& device : frame.snapshot.devices) {
+      const std::string key = key_of(device);
+      if (key.empty()) continue;
+      const auto add = [&](const std::string& what, double amount) {
+        if (amount > 0) conditions[{minute, key, what}] += amount;
+      };
+      if (seconds <= kLongestGap) {
+        if (device.health == model::Health::kLost) add("lost", seconds);
+        for (const std::string& reason : device.throttle_reasons)
+          add("throttle:" + reason, seconds);
+      }
+      for (const model::XidEvent& one : frame.xids)
+        if (!one.device.empty() && device.pci_address.starts_with(one.device))
+          add("xid:" + std::to_string(one.code), 1);
+    }
   }
 
   void forget(std::int64_t now) {
@@ -244,14 +301,21 @@ struct History::Parts {
     for (std::size_t tier = 0; tier < kTiers.size(); ++tier)
       execute(from, fmt::format("DELETE FROM chunk WHERE tier = {} AND start < {}", tier,
                                 now - kTiers[tier].kept));
+    execute(from, fmt::format("DELETE FROM condition WHERE start < {}", now - kTiers.back().kept));
     const std::int64_t hour_before = floor_to(now - kUsageMinutesKept, 3600);
     execute(from, "BEGIN IMMEDIATE");
     const bool is_well =
-        execute(from, fmt::format("INSERT OR REPLACE INTO usage SELECT start - start % 3600, "
-                                  "device, user, job, program, sum(held), sum(used), sum(known), "
-                                  "sum(idle), sum(memory), sum(energy) FROM usage WHERE start < {} "
-                                  "GROUP BY start / 3600, device, user, job, program",
-                                  hour_before)) &&
+        execute(from,
+                fmt::format(
+                    "INSERT OR REPLACE INTO usage (start, device, user, job, program, held, used, "
+                    "known, idle, memory, energy, peak, total, asked) "
+                    "SELECT start - start % 3600, "
+                    "device, user, job, program, sum(held), sum(used), sum(known), "
+                    "sum(idle), sum(memory), sum(energy), max(peak), max(total), "
+                    "CASE WHEN min(asked) = 0 THEN 0 ELSE max(asked) END "
+                    "FROM usage WHERE start < {} "
+                    "GROUP BY start / 3600, device, user, job, program",
+                    hour_before)) &&
         execute(from, fmt::format("DELETE FROM usage WHERE start < {} AND start % 3600 != 0 OR "
                                   "start < {}",
                                   hour_before, now - kUsageKept));
@@ -293,13 +357,14 @@ History::~History() {
   if (parts_) static_cast<void>(flush());
 }
 
-void History::add(const Frame& frame) {
+void History::add(const Frame& frame, const AskedMemory& asked) {
   Parts& parts = *parts_;
   const std::int64_t now = floor_to(frame.snapshot.unix_milliseconds, 1000) / 1000;
   for (const model::Device& device : frame.snapshot.devices)
     if (Watched* const watched = parts.device_of(device))
       parts.add_moment(*watched, now, moment_of(device.readings));
-  parts.meter.add(frame);
+  parts.add_conditions(frame, floor_to(now, kUsageStep));
+  parts.meter.add(frame, asked);
   for (auto& [key, usage] : parts.meter.take())
     parts.usage[{floor_to(now, kUsageStep), key}].add(usage);
   if (parts.written_at < 0) parts.written_at = now;
@@ -311,6 +376,7 @@ void History::add(const Frame& frame) {
   }
   constexpr std::size_t kMostUsage = 100'000;
   if (parts.usage.size() > kMostUsage) parts.usage.clear();
+  if (parts.conditions.size() > kMostUsage) parts.conditions.clear();
 }
 
 bool History::flush() {

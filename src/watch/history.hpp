@@ -38,7 +38,7 @@ class History {
 
   /// Adds a frame, and writes collected data every ten seconds. If the disk is full, tries again
   /// later.
-  void add(const Frame& frame);
+  void add(const Frame& frame, const AskedMemory& asked = {});
   /// Writes the collected data; false if that failed.
   bool flush();
 
@@ -68,6 +68,14 @@ struct UsageRow {
   Usage usage;
 };
 
+/// A condition of a device in one minute.
+struct ConditionRow {
+  std::int64_t from = 0;  // Unix seconds
+  std::string device;     // key_of()
+  std::string what;       // "throttle:hw_thermal", "lost", "xid:79"
+  double amount = 0;      // seconds; of an Xid, how often
+};
+
 /// Reads while the daemon writes.
 class HistoryReader {
  public:
@@ -79,6 +87,7 @@ class HistoryReader {
 
   [[nodiscard]] std::vector<DeviceHistory> devices(const HistoryQuery& query) const;
   [[nodiscard]] std::vector<UsageRow> usage(std::int64_t from, std::int64_t to) const;
+  [[nodiscard]] std::vector<ConditionRow> conditions(std::int64_t from, std::int64_t to) const;
 
  private:
   struct Parts;

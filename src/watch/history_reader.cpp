@@ -109,8 +109,14 @@ std::vector<DeviceHistory> HistoryReader::devices(const HistoryQuery& query) con
 std::vector<UsageRow> HistoryReader::usage(std::int64_t from, std::int64_t to) const {
   std::vector<UsageRow> rows;
   Statement all(parts_->database.get(),
-                "SELECT start, device, user, job, program, held, used, known, idle, memory, energy "
-                "FROM usage WHERE start >= ? AND start < ? ORDER BY start");
+                "SELECT start, device, user, job, program, held, used, known, idle, memory, "
+                "energy, peak, total, asked FROM usage WHERE start >= ? AND start < ? "
+                "ORDER BY start");
+  if (!all)  // written by an older version, which did not keep the last three
+    all = Statement(parts_->database.get(),
+                    "SELECT start, device, user, job, program, held, used, known, idle, memory, "
+                    "energy, NULL, NULL, NULL FROM usage WHERE start >= ? AND start < ? "
+                    "ORDER BY start");
   all.bind(1, from);
   all.bind(2, to);
   while (all.step()) {
@@ -118,9 +124,24 @@ std::vector<UsageRow> HistoryReader::usage(std::int64_t from, std::int64_t to) c
     row.from = all.number(0);
     row.key = {std::string(all.text(1)), printable(all.text(2)),
                static_cast<std::uint64_t>(all.number(3)), printable(all.text(4))};
-    row.usage = {all.real(5), all.real(6), all.real(7), all.real(8), all.real(9), all.real(10)};
+    row.usage = {all.real(5),        all.real(6),        all.real(7),
+                 all.real(8),        all.real(9),        all.real(10),
+                 all.maybe_real(11), all.maybe_real(12), all.maybe_real(13)};
     rows.push_back(std::move(row));
   }
+  return rows;
+}
+
+std::vector<ConditionRow> HistoryReader::conditions(std::int64_t from, std::int64_t to) const {
+  std::vector<ConditionRow> rows;
+  Statement all(parts_->database.get(),
+                "SELECT start, device, what, amount FROM condition WHERE start >= ? AND start < ? "
+                "ORDER BY start, device, what");
+  if (!all) return rows;  // written by an older version
+  all.bind(1, from);
+  all.bind(2, to);
+  while (all.step())
+    rows.push_back({all.number(0), printable(all.text(1)), printable(all.text(2)), all.real(3)});
   return rows;
 }
 

@@ -1,11 +1,14 @@
 #include "watch/history.hpp"
 
 #include <doctest/doctest.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "watch/sqlite.hpp"
 
 using namespace berth;
 using namespace berth::watch;
@@ -175,4 +178,64 @@ TEST_CASE("setting the clock back does no harm") {
   for (int second = 0; second < 30; ++second) history->add(frame_at(second, 70));
   CHECK(history->flush());
   CHECK(read(folder, 10'000)[0].moments.size() == 60);
+}
+
+TEST_CASE("throttling and Xids are kept by minute") {
+  const Folder folder;
+  auto history = History::open(folder.file());
+  REQUIRE(history);
+  for (int second = 0; second < 31; ++second) {
+    Frame frame = frame_at(second, 50);
+    model::Device& device = frame.snapshot.devices.back();
+    device.pci_address = "0000:c3:00.0";
+    device.throttle_reasons = {"hw_thermal"};
+    if (second == 5 || second == 6) frame.xids = {{"0000:c3:00", 79, 0}, {"0000:d4:00", 31, 0}};
+    history->add(frame);
+  }
+  CHECK(history->flush());
+  const auto reader = HistoryReader::open(folder.file());
+  REQUIRE(reader);
+  const auto rows = reader->conditions(0, kStart + 1000);
+  double throttled = 0, xids = 0;
+  for (const ConditionRow& row : rows) {
+    if (row.what == "throttle:hw_thermal") throttled += row.amount;
+    if (row.what == "xid:79") xids += row.amount;
+    CHECK(row.what != "xid:31");
+  }
+  CHECK(throttled == doctest::Approx(30));
+  CHECK(xids == 2);
+}
+
+TEST_CASE("a file of a version that kept no peaks is read, and written from then on") {
+  const Folder folder;
+  {
+    sqlite3* database = nullptr;
+    REQUIRE(::sqlite3_open(folder.file().c_str(), &database) == SQLITE_OK);
+    const sqlite::Database closes(database);
+    REQUIRE(sqlite::execute(
+        database,
+        "CREATE TABLE device (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, name TEXT NOT "
+        "NULL, number INTEGER NOT NULL); CREATE TABLE chunk (tier INTEGER NOT NULL, device INTEGER "
+        "NOT NULL, start INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (tier, device, start)) "
+        "WITHOUT ROWID; CREATE TABLE usage (start INTEGER NOT NULL, device TEXT NOT NULL, user "
+        "TEXT NOT NULL, job INTEGER NOT NULL, program TEXT NOT NULL, held REAL NOT NULL, used REAL "
+        "NOT NULL, known REAL NOT NULL, idle REAL NOT NULL, memory REAL NOT NULL, energy REAL NOT "
+        "NULL, PRIMARY KEY (start, device, user, job, program)) WITHOUT ROWID; INSERT INTO usage "
+        "VALUES (1699999920, 'GPU-1', 'lin', 7, 'old', 60, 30, 60, 0, 1, 1)"));
+  }
+  const auto rows_now = [&] {
+    const auto reader = HistoryReader::open(folder.file());
+    REQUIRE(reader);
+    CHECK(reader->conditions(0, kStart + 1000).empty());
+    return reader->usage(0, kStart + 1000);
+  };
+  REQUIRE(rows_now().size() == 1);
+  CHECK_FALSE(rows_now()[0].usage.peak_memory_bytes);
+  auto history = History::open(folder.file());
+  REQUIRE(history);
+  for (int second = 0; second < 20; ++second) history->add(frame_at(second, 50));
+  CHECK(history->flush());
+  const auto rows = rows_now();
+  CHECK(rows.size() >= 2);
+  CHECK(rows[0].key.program == "old");
 }

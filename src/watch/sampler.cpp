@@ -14,6 +14,7 @@
 #include "system/host.hpp"
 #include "watch/cpu_load.hpp"
 #include "watch/join.hpp"
+#include "watch/kernel_log.hpp"
 #include "watch/process_cache.hpp"
 
 namespace berth::watch {
@@ -74,6 +75,7 @@ class Sampler::Work {
         sources_(sampler.sources_),
         options_(sampler.options_),
         start_(Clock::now()),
+        kernel_log_(sources_.simulated || !options_.xids ? "" : sources_.roots.dev + "/kmsg"),
         cache_(sources_.roots, sources_.simulated) {}
 
   void run() {
@@ -146,18 +148,24 @@ class Sampler::Work {
     };
     driver_ = std::make_unique<inventory::NvmlSampler>(
         sources_, std::move(wanted), options_.interval,
-        inventory::SamplePace{ticks(seconds(2)), ticks(seconds(10)), 1});
+        inventory::SamplePace{ticks(seconds(2)), ticks(seconds(10)), 1, options_.xids});
   }
 
   void tick(Clock::time_point now) {
     mind_look(now);
     if (driver_)
       for (inventory::DeviceSample& sample : driver_->take()) take_sample(std::move(sample), now);
+    take_xids();
     if (sysfs_ && !sysfs_->empty())
       for (inventory::DeviceSample& sample : sysfs_->take({})) take_sample(std::move(sample), now);
     mark_silent_devices(now);
     read_cpu(now);
     publish_frame(now);
+  }
+
+  void take_xids() {
+    if (driver_) xids_ = driver_->take_xids();
+    for (model::XidEvent& one : kernel_log_.take()) xids_.push_back(std::move(one));
   }
 
   void mind_look(Clock::time_point now) {
@@ -234,6 +242,7 @@ class Sampler::Work {
     frame->number = ++number_;
     frame->seconds = seconds_of(now - start_);
     frame->snapshot = snapshot_;
+    frame->xids = std::exchange(xids_, {});
     frame->cost = {thread_seconds(), driver_seconds_, looks_, seconds_of(now - start_)};
     owner_.publish(std::move(frame));
   }
@@ -248,6 +257,8 @@ class Sampler::Work {
   std::map<std::string, Clock::time_point> read_at_, sampled_at_;  // by key_of()
   std::unique_ptr<inventory::NvmlSampler> driver_;
   std::optional<inventory::SysfsSampler> sysfs_;
+  std::vector<model::XidEvent> xids_;
+  KernelLog kernel_log_;
   ProcessCache cache_;
   Plausibility plausibility_;
   CpuLoad cpu_;

@@ -21,6 +21,7 @@ struct SamplerOptions {
   /// Called in the sampler's thread with each frame; it must not block for long.
   std::function<void(const FramePtr&)> on_frame = {};
   std::chrono::milliseconds initialisation_deadline{30'000};
+  bool xids = false;  // whether frames have Xids, from NVML and the kernel log
 };
 
 class Sampler {

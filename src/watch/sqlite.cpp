@@ -29,6 +29,10 @@ void Statement::bind(int at, std::int64_t number) {
   ::sqlite3_bind_int64(statement_, at, number);
 }
 
+void Statement::bind(int at, const std::optional<double>& number) {
+  number ? bind(at, *number) : static_cast<void>(::sqlite3_bind_null(statement_, at));
+}
+
 void Statement::bind(int at, double number) {
   ::sqlite3_bind_double(statement_, at, number);
 }
@@ -65,6 +69,11 @@ std::string_view Statement::text(int column) const {
 
 std::int64_t Statement::number(int column) const {
   return ::sqlite3_column_int64(statement_, column);
+}
+
+std::optional<double> Statement::maybe_real(int column) const {
+  if (::sqlite3_column_type(statement_, column) == SQLITE_NULL) return std::nullopt;
+  return real(column);
 }
 
 double Statement::real(int column) const {

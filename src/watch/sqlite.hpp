@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +40,7 @@ class Statement {
   explicit operator bool() const { return statement_ != nullptr; }
   void bind(int at, std::int64_t number);
   void bind(int at, double number);
+  void bind(int at, const std::optional<double>& number);  // nullopt: NULL
   /// The bytes must stay valid until the next reset().
   void bind(int at, std::string_view bytes);
   void bind_bytes(int at, std::string_view bytes);
@@ -50,6 +52,8 @@ class Statement {
   [[nodiscard]] std::string_view text(int column) const;
   [[nodiscard]] std::int64_t number(int column) const;
   [[nodiscard]] double real(int column) const;
+  /// nullopt: NULL.
+  [[nodiscard]] std::optional<double> maybe_real(int column) const;
 
  private:
   sqlite3_stmt* statement_ = nullptr;

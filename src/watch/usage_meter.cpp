@@ -16,8 +16,12 @@ constexpr double kLongestGap = 10;
 struct Holder {
   double share = 0;  // percent
   double memory_bytes = 0;
-  bool is_share_known = true;
+  bool is_share_known = true, is_memory_known = true;
 };
+
+void keep_most(std::optional<double>& most, const std::optional<double>& other) {
+  if (other) most = std::max(*other, most.value_or(*other));
+}
 
 }  // namespace
 
@@ -34,6 +38,13 @@ void Usage::add(const Usage& other) {
   idle_seconds += other.idle_seconds;
   memory_byte_seconds += other.memory_byte_seconds;
   energy_joules += other.energy_joules;
+  keep_most(peak_memory_bytes, other.peak_memory_bytes);
+  keep_most(device_memory_bytes, other.device_memory_bytes);
+  // A whole device is more than any part of one.
+  if (asked_memory_bytes == 0.0 || other.asked_memory_bytes == 0.0)
+    asked_memory_bytes = 0.0;
+  else
+    keep_most(asked_memory_bytes, other.asked_memory_bytes);
 }
 
 /// Uses the energy counter if there is one; it restarts at zero when the driver is loaded.
@@ -49,7 +60,7 @@ std::optional<double> UsageMeter::joules_of(const model::Device& device, double 
   return std::nullopt;
 }
 
-void UsageMeter::add(const Frame& frame) {
+void UsageMeter::add(const Frame& frame, const AskedMemory& asked) {
   const double seconds = last_seconds_ ? frame.seconds - *last_seconds_ : 0;
   last_seconds_ = frame.seconds;
   const bool counts = seconds > 0 && seconds <= kLongestGap;
@@ -60,6 +71,7 @@ void UsageMeter::add(const Frame& frame) {
     Holder& holder = holders[process.device][std::move(key)];
     holder.share += process.sm_percent.value_or(0);
     holder.is_share_known = holder.is_share_known && process.sm_percent;
+    holder.is_memory_known = holder.is_memory_known && process.memory_bytes;
     holder.memory_bytes += static_cast<double>(process.memory_bytes.value_or(0));
   }
   for (const model::Device& device : frame.snapshot.devices) {
@@ -74,6 +86,11 @@ void UsageMeter::add(const Frame& frame) {
       Usage& usage = usage_[own];
       usage.held_seconds += seconds;
       usage.memory_byte_seconds += holder.memory_bytes * seconds;
+      if (holder.is_memory_known) keep_most(usage.peak_memory_bytes, holder.memory_bytes);
+      if (const auto& total = device.readings.memory_total_bytes)
+        keep_most(usage.device_memory_bytes, static_cast<double>(*total));
+      if (const auto job = asked.find(key.job); job != asked.end())
+        usage.asked_memory_bytes = static_cast<double>(job->second);
       const double even = 1 / static_cast<double>(found->second.size());
       usage.energy_joules += joules.value_or(0) * (all > 0 ? holder.share / all : even);
       if (!holder.is_share_known) continue;

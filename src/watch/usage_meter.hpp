@@ -28,12 +28,20 @@ struct Usage {
   double idle_seconds = 0;         // part of known_seconds with a time share of 0
   double memory_byte_seconds = 0;  // of processes with known memory
   double energy_joules = 0;        // its part of the device's energy, by time share
+  /// The most memory at one time on one device, while it was known; nullopt: it never was.
+  std::optional<double> peak_memory_bytes = {};
+  std::optional<double> device_memory_bytes = {};  // of the largest device
+  /// What the job asked for: 0 a whole device; nullopt: not a job of Berth, or an older history.
+  std::optional<double> asked_memory_bytes = {};
   void add(const Usage& other);
 };
 
+/// The memory that jobs asked for on each of their devices; 0: whole devices.
+using AskedMemory = std::map<std::uint64_t, std::uint64_t>;
+
 class UsageMeter {
  public:
-  void add(const Frame& frame);
+  void add(const Frame& frame, const AskedMemory& asked = {});
   /// What was collected since the last call.
   [[nodiscard]] std::map<UsageKey, Usage> take() { return std::exchange(usage_, {}); }
 

@@ -68,3 +68,43 @@ TEST_CASE("gaps and restarts of the energy counter are not counted") {
   const auto usage = meter.take();
   CHECK(usage.at({"GPU-1", "lin", 0, "python3"}).energy_joules == 0);
 }
+
+TEST_CASE(
+    "the peak, the device's memory and what the job asked for are kept, and unknown is absent") {
+  UsageMeter meter;
+  auto job = process("lin", 60.0), unknown = process("zhao", 20.0);
+  job.job = 7;
+  unknown.memory_bytes = model::Absence::kNoPermission;
+  const auto frame = [&](double seconds, std::uint64_t bytes) {
+    job.memory_bytes = bytes;
+    Frame made = frame_at(seconds, 0, {job, unknown});
+    made.snapshot.devices[0].readings.memory_total_bytes = std::uint64_t{80};
+    return made;
+  };
+  const AskedMemory asked = {{7, 20}};
+  meter.add(frame(0, 5), asked);
+  meter.add(frame(1, 9), asked);
+  meter.add(frame(2, 6), asked);
+  const auto usage = meter.take();
+  REQUIRE(usage.size() == 2);
+  for (const auto& [key, one] : usage) {
+    CHECK(one.device_memory_bytes == 80.0);
+    if (key.job == 7) {
+      CHECK(one.peak_memory_bytes == 9.0);
+      CHECK(one.asked_memory_bytes == 20.0);
+    } else {
+      CHECK_FALSE(one.peak_memory_bytes);
+      CHECK_FALSE(one.asked_memory_bytes);
+    }
+  }
+}
+
+TEST_CASE("a whole device is more than any part of one") {
+  Usage part, whole, none;
+  part.asked_memory_bytes = 20.0;
+  whole.asked_memory_bytes = 0.0;
+  part.add(none);
+  CHECK(part.asked_memory_bytes == 20.0);
+  part.add(whole);
+  CHECK(part.asked_memory_bytes == 0.0);
+}

@@ -164,6 +164,23 @@ class Watching(Daemon):
         self.assertGreater(sum(one["held_seconds"] for one in usage["usage"]), 0)
         self.assertEqual(self.berth("history", "--device", "99").returncode, 1)
 
+    def test_what_changed_is_compared_before_and_after(self):
+        def changes(*words):
+            return self.berth("diff", "--window", "5s", *words, "--json")
+
+        self.assertTrue(wait_until(lambda: changes("--since", "15s").returncode == 0, 90))
+        document = json.loads(changes("--since", "15s").stdout)
+        device = document["devices"][0]
+        self.assertIn("utilization_percent", device["before"])
+        self.assertTrue(document["processes_known"])
+        self.assertIn("before:", self.berth("diff", "--window", "5s", "--since", "15s").stdout)
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 15))
+        self.assertEqual(json.loads(changes("--at", at).stdout)["at"][:19], at[:19])
+        self.assertIn("E0986", changes("--at", "2001-01-01T00:00Z").stderr)
+        for wrong in ("25:99", "soon", "2999-01-01T00:00Z"):
+            self.assertIn("E0964", changes("--at", wrong).stderr, wrong)
+        self.assertIn("E0010", changes("--at", "00:00", "--since", "1h").stderr)
+
     def test_a_damaged_history_is_set_aside_and_the_daemon_goes_on(self):
         self.stop()
         (self.state / "history.db").write_bytes(b"no database" * 1000)
@@ -199,6 +216,19 @@ class LostDevice(Daemon):
         _, text = self.get("/metrics")
         self.assertIn(f'berth_device_up{{device="5",uuid="{begun[0]["uuid"]}"}} 0', text)
         self.assertTrue(begun[0]["uuid"].startswith("GPU-"))
+
+
+class Xid(Daemon):
+    MACHINE = ("dgx-h100-8", "--fault", "xid:3@2=79")
+
+    def test_an_xid_is_an_alert_with_the_words_of_the_catalogue(self):
+        def alerts():
+            return json.loads(self.berth("alerts", "--json").stdout)["alerts"]
+
+        self.assertTrue(wait_until(alerts, 60))
+        (alert,) = alerts()
+        self.assertEqual((alert["rule"], alert["severity"], alert["device"]), ("xid_79", "critical", 3))
+        self.assertIn("GPU 3 reported Xid 79: GPU fell off the bus", alert["message"])
 
 
 class Hook(http.server.BaseHTTPRequestHandler):

@@ -13,6 +13,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 import unittest
@@ -81,6 +82,9 @@ class Top(unittest.TestCase):
         self.addCleanup(switch_off, self.shell)
         self.variables |= {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
         self.variables.pop("NO_COLOR", None)
+        home = tempfile.TemporaryDirectory()
+        self.addCleanup(home.cleanup)
+        self.variables["XDG_CONFIG_HOME"] = home.name
 
     def top(self, *words, **more):
         return subprocess.run([BERTH, "top", *words], env=self.variables | more, stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
@@ -168,6 +172,68 @@ class Top(unittest.TestCase):
         self.assertEqual(health[5], "no answer")
         self.assertEqual(health[7], "ok")
         self.assertIsNone(frame["devices"][5]["utilization_percent"])
+
+    def test_what_is_recorded_can_be_replayed(self):
+        self.start("dgx-h100-8", "--processes", "6")
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "recording"
+            for _ in range(3):
+                self.assertEqual(self.top("--once", "--record", str(file)).returncode, 0)
+            self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+            frames = [json.loads(line) for line in file.read_text().splitlines()]
+            self.assertEqual(len(frames), 3)
+            again = json.loads(self.top("--json", "--replay", str(file)).stdout)
+            self.assertEqual(len(again["processes"]), 6)
+            self.assertEqual(again["devices"][7]["utilization_percent"], frames[2]["devices"][7]["utilization_percent"])
+            terminal = Terminal(self.variables, "--replay", str(file), columns=100)
+            terminal.until(b"replay 1/3")
+            terminal.press(b"\x1bOC\x1bOC")
+            terminal.read(1)
+            terminal.resize(90, 24)  # draws all of it again
+            terminal.until(b"replay 3/3")
+            terminal.press(b"q")
+            self.assertEqual(terminal.status(), 0)
+            file.write_text("nothing\n")
+            self.assertIn(b"E0966", self.top("--once", "--replay", str(file)).stderr)
+
+    def test_a_selected_process_is_ended_after_a_question(self):
+        self.start("lab-4x3090", "--processes", "2")
+        pids = {one["pid"] for one in json.loads(self.top("--once", "--json").stdout)["processes"]}
+        terminal = Terminal(self.variables, columns=120)
+        terminal.until(b"q quit")
+        terminal.press(b"x")
+        terminal.until(b"no process is selected")
+        terminal.press(b"jx")
+        terminal.until(b"y: SIGTERM")
+        pid = int(re.search(rb"end (\d+) ", terminal.said)[1])
+        self.assertIn(pid, pids)
+        terminal.press(b"n")
+        terminal.until(b"q quit")
+        os.kill(pid, 0)  # it is still there
+        terminal.press(b"xy")
+        terminal.until(b"sent SIGTERM")
+        end = time.monotonic() + 60
+        while pid in {one["pid"] for one in json.loads(self.top("--once", "--json").stdout)["processes"]}:
+            self.assertLess(time.monotonic(), end)
+        terminal.press(b"q")
+        self.assertEqual(terminal.status(), 0)
+
+    def test_what_keys_changed_is_kept(self):
+        self.start("lab-4x3090")
+        with tempfile.TemporaryDirectory() as folder:
+            self.variables["XDG_CONFIG_HOME"] = folder
+            terminal = Terminal(self.variables, columns=120)
+            terminal.until(b"s sort: memory")
+            terminal.press(b"s")
+            terminal.until(b"sm")
+            terminal.press(b"q")
+            self.assertEqual(terminal.status(), 0)
+            self.assertIn('sort = "sm"', (pathlib.Path(folder) / "berth" / "top.toml").read_text())
+            for words, order in (((), b"s sort: sm"), (("--defaults",), b"s sort: memory"), (("--sort", "pid"), b"s sort: pid")):
+                terminal = Terminal(self.variables, *words, columns=120)
+                terminal.until(order)
+                terminal.press(b"q")
+                self.assertEqual(terminal.status(), 0)
 
     def test_without_a_terminal_it_says_what_works(self):
         self.start("none")

@@ -1,13 +1,13 @@
 // Rules DRV23 and DRV24: faults that the driver reported in the kernel log.
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/knowledge/version.hpp"
 #include "doctor/rules/on_system.hpp"
 #include "doctor/rules/queries.hpp"
+#include "model/xid_event.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -18,28 +18,11 @@ struct Event {
   std::string_view line;
 };
 
-/// The event in a log line: "NVRM: Xid (PCI:0000:01:00): 79, pid=…". SXid lines have the same form.
-/// Old drivers omit "PCI:".
-std::optional<Event> event_in(std::string_view line, std::string_view mark) {
-  const auto at = line.find(mark);
-  if (at == std::string_view::npos) return std::nullopt;
-  std::string_view rest = line.substr(at + mark.size());
-  if (rest.starts_with("PCI:")) rest.remove_prefix(4);
-  const auto close = rest.find("): ");
-  if (close == std::string_view::npos) return std::nullopt;
-  Event event;
-  event.device = printable(rest.substr(0, close));
-  const std::string_view number = rest.substr(close + 3);
-  const auto read = std::from_chars(number.data(), number.data() + number.size(), event.code);
-  if (read.ec != std::errc()) return std::nullopt;
-  event.line = line;
-  return event;
-}
-
 std::vector<Event> events(const std::vector<std::string>& log, std::string_view mark) {
   std::vector<Event> found;
   for (const std::string& line : log)
-    if (auto event = event_in(line, mark)) found.push_back(std::move(*event));
+    if (const auto event = model::xid_in_log(line, mark))
+      found.push_back({event->device, event->code, line});
   return found;
 }
 
@@ -154,7 +137,7 @@ void xid(Examination& look) {
   if (!may_concern_nvidia(look.facts)) return;
   const auto* log = look.see(look.facts.machine.kernel_log);
   if (log == nullptr) return;
-  const auto all = events(*log, "NVRM: Xid (");
+  const auto all = events(*log, model::kXidMark);
   std::vector<std::string> devices;
   for (const Event& event : all)
     if (std::find(devices.begin(), devices.end(), event.device) == devices.end())
@@ -167,7 +150,7 @@ void sxid(Examination& look) {
   const auto* log = look.see(look.facts.machine.kernel_log);
   if (log == nullptr) return;
   const Event* worst = nullptr;
-  const auto all = events(*log, "SXid (");
+  const auto all = events(*log, model::kSxidMark);
   const auto is_fatal = [](const Event& event) {
     return event.line.find(", Fatal") != std::string_view::npos;
   };

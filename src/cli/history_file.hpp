@@ -1,0 +1,13 @@
+// The history that verbs read.
+#pragma once
+
+#include "base/result.hpp"
+#include "watch/history.hpp"
+
+namespace berth::cli {
+
+/// Opens the history of this user's broker or, if there is none, of the system broker. Fails as
+/// HistoryReader::open.
+[[nodiscard]] Result<watch::HistoryReader> open_history();
+
+}  // namespace berth::cli

@@ -1,0 +1,141 @@
+#include "cli/hosts.hpp"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "base/error_words.hpp"
+#include "base/shell_word.hpp"
+#include "base/text.hpp"
+#include "base/text_parts.hpp"
+#include "serve/child_run.hpp"
+
+namespace berth::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostHosts = 64, kMostBytes = 16 << 20;
+
+struct Host {
+  std::string name;
+  serve::ChildResult result;
+  bool has_answered =
+      false;            // berth ran there; its exit code may still say that something is wrong
+  std::string problem;  // if it has not
+};
+
+bool is_name(std::string_view name) {
+  return !name.empty() && name.front() != '-' && std::none_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == 127;
+  });
+}
+
+Result<std::vector<Host>> hosts_in(const Arguments& arguments) {
+  std::vector<Host> hosts;
+  for (const std::string& list : arguments.values("--host"))
+    for (const std::string_view name : split(list, ',')) {
+      if (!is_name(name))
+        return Error{ErrorCode::kInvalidArgument, "E0965",
+                     text("--host: '{}' is not the name of a machine", printable(name)),
+                     "berth ls --host lab1,lab2"};
+      hosts.emplace_back().name = name;
+    }
+  if (hosts.size() > kMostHosts)
+    return Error{ErrorCode::kInvalidArgument, "E0965",
+                 text("--host: more than {} machines", kMostHosts), ""};
+  return hosts;
+}
+
+/// The command for the other machine: the same options without --host.
+std::string command_of(const Context& context, const std::string& verb) {
+  std::string command = "berth " + verb;
+  for (const auto& [name, values] : context.arguments.options) {
+    if (name == "--host" || name == "--json" || name == "--color") continue;
+    for (const std::string& value : values)
+      command += " " + name + (value.empty() ? "" : " " + shell_word(value));
+  }
+  return command + (context.json ? " --json" : "");
+}
+
+std::string last_line(std::string_view errors) {
+  errors = trim(errors);
+  const auto end = errors.rfind('\n');
+  return printable(trim(errors.substr(end == std::string_view::npos ? 0 : end + 1)).substr(0, 300));
+}
+
+void ask(Host& host, const std::string& command) {
+  const std::atomic<bool> goes_on = false;
+  const serve::ChildRun run{.program = "ssh",
+                            .words = {"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5",
+                                      "--", host.name, command},
+                            .longest = std::chrono::seconds(30),
+                            .most_bytes = kMostBytes};
+  host.result = serve::run_child(run, goes_on);
+  const serve::ChildResult& result = host.result;
+  constexpr int kSshFailed = 255, kNotFound = 127;
+  const int code = WIFEXITED(result.status) ? WEXITSTATUS(result.status) : kSshFailed;
+  if (result.problem != 0)
+    host.problem = "ssh: " + error_words(result.problem);
+  else if (!result.is_over)
+    host.problem = text("no answer within {} seconds", run.longest.count());
+  else if (code == kNotFound)
+    host.problem = text("berth is not installed there");
+  else if (code == kSshFailed || result.output.empty())
+    host.problem = last_line(result.errors);
+  host.has_answered = host.problem.empty() && !result.output.empty();
+  if (!host.has_answered && host.problem.empty()) host.problem = text("no answer");
+}
+
+std::string json_of(const std::vector<Host>& hosts) {
+  Json all = {{"schema", 1}, {"hosts", Json::array()}};
+  for (const Host& host : hosts) {
+    Json document = host.has_answered ? Json::parse(host.result.output, nullptr, false) : Json();
+    if (document.is_discarded()) document = nullptr;
+    const bool is_read = document.is_object();
+    std::string problem = host.problem;
+    if (host.has_answered && !is_read) problem = text("its answer is not JSON");
+    all["hosts"].push_back({{"host", printable(host.name)},
+                            {"answered", is_read},
+                            {"problem", problem.empty() ? Json() : Json(problem)},
+                            {"document", is_read ? document : Json()}});
+  }
+  return all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+Result<int> on_hosts(const Context& context, const std::string& verb) {
+  auto hosts = hosts_in(context.arguments);
+  if (!hosts) return std::move(hosts).error();
+  const std::string command = command_of(context, verb);
+  std::vector<std::thread> threads;
+  threads.reserve(hosts->size());
+  for (Host& host : *hosts) threads.emplace_back([&host, &command] { ask(host, command); });
+  for (std::thread& thread : threads) thread.join();
+  const bool have_all =
+      std::all_of(hosts->begin(), hosts->end(), [](const Host& one) { return one.has_answered; });
+  if (context.json) {
+    context.out(json_of(*hosts));
+    return have_all ? 0 : 1;
+  }
+  for (const Host& host : *hosts) {
+    const std::string name = context.out_terminal.paint(output::Style::kBold, printable(host.name));
+    if (!host.has_answered) {
+      context.out(name + "  " + context.out_terminal.paint(output::Style::kYellow, host.problem) +
+                  "\n");
+      continue;
+    }
+    context.out(name + "\n");
+    for (const std::string_view line : split(std::string_view(host.result.output), '\n'))
+      if (!line.empty()) context.out("  " + printable(line) + "\n");
+  }
+  return have_all ? 0 : 1;
+}
+
+}  // namespace berth::cli

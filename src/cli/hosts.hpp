@@ -1,0 +1,20 @@
+// `--host a,b`: runs the same verb on other machines through the user's ssh, and shows their
+// answers one after another.
+#pragma once
+
+#include <string>
+
+#include "cli/verb.hpp"
+
+namespace berth::cli {
+
+/// Whether --host was given, so that on_hosts() does the work.
+[[nodiscard]] inline bool is_for_hosts(const Arguments& arguments) {
+  return arguments.has("--host");
+}
+
+/// All machines are asked at the same time. The exit code is 1 if one gave no answer. Fails with
+/// kInvalidArgument (E0965) for a name that ssh could take for an option.
+[[nodiscard]] Result<int> on_hosts(const Context& context, const std::string& verb);
+
+}  // namespace berth::cli

@@ -1,0 +1,25 @@
+// Faults that NVIDIA's driver reports by number (Xids): plain values, and their lines in the kernel
+// log.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace berth::model {
+
+struct XidEvent {
+  std::string device;  // PCI address; the kernel log omits the function: "0000:01:00"
+  int code = 0;
+  std::int64_t unix_milliseconds = 0;
+};
+
+inline constexpr std::string_view kXidMark = "NVRM: Xid (";
+inline constexpr std::string_view kSxidMark = "SXid (";  // of an NVSwitch; its lines are alike
+
+/// The device and number in a line like "NVRM: Xid (PCI:0000:01:00): 79, pid=…"; its time is not
+/// set. Old drivers omit "PCI:".
+[[nodiscard]] std::optional<XidEvent> xid_in_log(std::string_view line, std::string_view mark);
+
+}  // namespace berth::model

@@ -1,0 +1,115 @@
+#include "serve/changes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace berth::serve {
+namespace {
+
+using watch::Series;
+
+constexpr std::int64_t kMinute = 60;
+
+bool is_within(std::int64_t time, std::int64_t from, std::int64_t to) {
+  return time >= from && time < to;
+}
+
+/// The whole minutes of a period, or the minute that it lies in.
+std::pair<std::int64_t, std::int64_t> minutes_in(std::int64_t from, std::int64_t to) {
+  const std::int64_t first = (from + kMinute - 1) / kMinute * kMinute, end = to / kMinute * kMinute;
+  if (first < end) return {first, end};
+  return {from / kMinute * kMinute, from / kMinute * kMinute + kMinute};
+}
+
+using Users = std::map<watch::UsageKey, std::optional<double>>;
+
+Users users_in(const std::vector<watch::UsageRow>& rows, const std::string& device,
+               std::int64_t from, std::int64_t to) {
+  const auto [first, end] = minutes_in(from, to);
+  Users users;
+  for (const watch::UsageRow& row : rows) {
+    if (row.key.device != device || !is_within(row.from, first, end)) continue;
+    auto& memory = users[row.key];
+    if (row.usage.peak_memory_bytes)
+      memory = std::max(memory.value_or(0), *row.usage.peak_memory_bytes);
+  }
+  return users;
+}
+
+std::vector<ProcessChange> processes_between(const Recorded& recorded, const std::string& device,
+                                             const Windows& windows) {
+  const Users before = users_in(recorded.usage, device, windows.before_from, windows.before_to);
+  const Users after = users_in(recorded.usage, device, windows.after_from, windows.after_to);
+  std::vector<ProcessChange> changes;
+  for (const auto& [key, memory] : before)
+    if (!after.contains(key)) changes.push_back({key, false, memory});
+  for (const auto& [key, memory] : after)
+    if (!before.contains(key)) changes.push_back({key, true, memory});
+  return changes;
+}
+
+std::vector<ConditionChange> conditions_between(const Recorded& recorded, const std::string& device,
+                                                const Windows& windows) {
+  std::map<std::string, ConditionChange> found;
+  const auto [before_from, before_to] = minutes_in(windows.before_from, windows.before_to);
+  const auto [after_from, after_to] = minutes_in(windows.after_from, windows.after_to);
+  for (const watch::ConditionRow& row : recorded.conditions) {
+    if (row.device != device) continue;
+    const bool is_before = is_within(row.from, before_from, before_to);
+    const bool is_after = is_within(row.from, after_from, after_to);
+    if (!is_before && !is_after) continue;
+    ConditionChange& change = found[row.what];
+    change.what = row.what;
+    (is_before ? change.before : change.after) += row.amount;
+  }
+  std::vector<ConditionChange> changes;
+  for (const auto& [what, change] : found) changes.push_back(change);
+  return changes;
+}
+
+}  // namespace
+
+bool is_notable(Series series, const std::optional<double>& before,
+                const std::optional<double>& after) {
+  if (before.has_value() != after.has_value()) return true;
+  if (!before) return false;
+  const double difference = std::abs(*after - *before), most = std::max(*after, *before);
+  switch (series) {
+    case Series::kUtilization:
+    case Series::kMemoryUtilization:
+      return difference >= 10;
+    case Series::kMemoryUsed:
+      return difference >= 256.0 * 1024 * 1024;
+    case Series::kTemperature:
+      return difference >= 5;
+    case Series::kPower:
+      return difference >= 10'000 && difference >= 0.1 * most;
+    case Series::kClockSm:
+      return difference >= 0.05 * most;
+  }
+  return false;
+}
+
+std::vector<DeviceChanges> changes_between(const Recorded& recorded, const Windows& windows) {
+  std::vector<DeviceChanges> all;
+  for (const watch::DeviceHistory& device : recorded.devices) {
+    watch::Mean before, after;
+    for (const auto& [time, moment] : device.moments) {
+      if (is_within(time, windows.before_from, windows.before_to)) before.add(moment);
+      if (is_within(time, windows.after_from, windows.after_to)) after.add(moment);
+    }
+    DeviceChanges& changes = all.emplace_back();
+    changes.key = device.key;
+    changes.name = device.name;
+    changes.index = device.index;
+    if (!before.empty()) changes.before = before.take();
+    if (!after.empty()) changes.after = after.take();
+    changes.conditions = conditions_between(recorded, device.key, windows);
+    changes.processes = processes_between(recorded, device.key, windows);
+  }
+  return all;
+}
+
+}  // namespace berth::serve

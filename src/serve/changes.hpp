@@ -1,0 +1,52 @@
+// What changed on the devices between two periods of the history: readings, conditions, and who
+// used them. Pure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "watch/history.hpp"
+
+namespace berth::serve {
+
+/// The same length before and after a time, in Unix seconds. The ends are not included.
+struct Windows {
+  std::int64_t before_from = 0, before_to = 0, after_from = 0, after_to = 0;
+};
+
+struct ConditionChange {
+  std::string what;              // "throttle:hw_thermal", "lost", "xid:79"
+  double before = 0, after = 0;  // seconds; of an Xid, how often
+};
+struct ProcessChange {
+  watch::UsageKey key;
+  bool is_new = false;  // otherwise it is gone
+  std::optional<double> memory_bytes;
+};
+
+struct DeviceChanges {
+  std::string key, name;
+  int index = -1;
+  watch::Moment before, after;  // means
+  std::vector<ConditionChange> conditions;
+  std::vector<ProcessChange> processes;  // new and gone ones
+};
+
+/// Whether the difference of a reading is worth a person's attention.
+[[nodiscard]] bool is_notable(watch::Series series, const std::optional<double>& before,
+                              const std::optional<double>& after);
+
+struct Recorded {
+  std::vector<watch::DeviceHistory> devices;
+  std::vector<watch::UsageRow> usage;
+  std::vector<watch::ConditionRow> conditions;
+};
+/// Usage is kept by minute: the minutes in which a window begins or ends do not count as part of
+/// it, unless it lies within one.
+[[nodiscard]] std::vector<DeviceChanges> changes_between(const Recorded& recorded,
+                                                         const Windows& windows);
+
+}  // namespace berth::serve

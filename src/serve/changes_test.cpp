@@ -1,0 +1,93 @@
+#include "serve/changes.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace berth;
+using namespace berth::serve;
+
+namespace {
+
+constexpr Windows kWindows = {600, 900, 900, 1200};
+
+watch::DeviceHistory device_with(double before, double after) {
+  watch::DeviceHistory device;
+  device.key = "GPU-1";
+  device.index = 3;
+  for (std::int64_t time = 500; time < 1300; ++time) {
+    watch::Moment moment;
+    moment[static_cast<std::size_t>(watch::Series::kUtilization)] = time < 900 ? before : after;
+    device.moments.emplace_back(time, moment);
+  }
+  return device;
+}
+
+watch::UsageRow used_at(std::int64_t from, const char* program) {
+  watch::UsageRow row;
+  row.from = from;
+  row.key = {"GPU-1", "lin", 7, program};
+  row.usage.held_seconds = 60;
+  return row;
+}
+
+const std::optional<double>& use(const watch::Moment& moment) {
+  return moment[static_cast<std::size_t>(watch::Series::kUtilization)];
+}
+
+}  // namespace
+
+TEST_CASE("readings are compared by their means before and after") {
+  const auto changes = changes_between({{device_with(90, 10)}, {}, {}}, kWindows);
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].index == 3);
+  CHECK(*use(changes[0].before) == 90);
+  CHECK(*use(changes[0].after) == 10);
+  const auto& power = changes[0].before[static_cast<std::size_t>(watch::Series::kPower)];
+  CHECK_FALSE(power);
+}
+
+TEST_CASE("only differences that matter are notable, and a reading that went absent is one") {
+  using watch::Series;
+  CHECK(is_notable(Series::kUtilization, 90, 10));
+  CHECK_FALSE(is_notable(Series::kUtilization, 90, 85));
+  CHECK(is_notable(Series::kClockSm, 1980, 1400));
+  CHECK_FALSE(is_notable(Series::kPower, 20'000, 25'000));
+  CHECK(is_notable(Series::kPower, 300'000, 100'000));
+  CHECK(is_notable(Series::kTemperature, 60.0, std::nullopt));
+  CHECK_FALSE(is_notable(Series::kTemperature, std::nullopt, std::nullopt));
+}
+
+TEST_CASE("processes that began and ended are found, and those that stayed are not") {
+  Recorded recorded{{device_with(1, 1)}, {}, {}};
+  for (std::int64_t minute = 600; minute < 1200; minute += 60)
+    recorded.usage.push_back(used_at(minute, "stays"));
+  recorded.usage.push_back(used_at(660, "ends"));
+  recorded.usage.push_back(used_at(1080, "begins"));
+  recorded.usage.push_back(used_at(300, "long ago"));
+  const auto changes = changes_between(recorded, kWindows);
+  const auto& processes = changes[0].processes;
+  REQUIRE(processes.size() == 2);
+  CHECK(processes[0].key.program == "ends");
+  CHECK_FALSE(processes[0].is_new);
+  CHECK(processes[1].key.program == "begins");
+  CHECK(processes[1].is_new);
+}
+
+TEST_CASE("the minute of the change itself belongs to neither side") {
+  Recorded recorded{{device_with(1, 1)}, {used_at(840, "ends"), used_at(900, "ends")}, {}};
+  const auto processes = changes_between(recorded, {610, 910, 910, 1210})[0].processes;
+  REQUIRE(processes.size() == 1);
+  CHECK_FALSE(processes[0].is_new);
+}
+
+TEST_CASE("conditions are summed on each side") {
+  Recorded recorded{{device_with(1, 1)}, {}, {}};
+  recorded.conditions = {{840, "GPU-1", "throttle:hw_thermal", 5},
+                         {960, "GPU-1", "throttle:hw_thermal", 60},
+                         {1020, "GPU-1", "throttle:hw_thermal", 60},
+                         {1020, "GPU-2", "lost", 60},
+                         {1260, "GPU-1", "xid:79", 1}};
+  const auto conditions = changes_between(recorded, kWindows)[0].conditions;
+  REQUIRE(conditions.size() == 1);
+  CHECK(conditions[0].before == 5);
+  CHECK(conditions[0].after == 120);
+}

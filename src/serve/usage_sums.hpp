@@ -1,0 +1,34 @@
+// What users, jobs and programs held and used, beside what they asked for. Pure.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "watch/history.hpp"
+
+namespace berth::serve {
+
+struct UsageSum {
+  std::string name;  // of the user, job or program
+  watch::Usage usage;
+  /// What 95 % of the time on each device stayed below: of the means of minutes (older than a
+  /// week: hours), weighted by time. nullopt: not known.
+  std::optional<double> memory_p95_bytes, utilization_p95_percent;
+  int devices = 0;         // on which it had processes
+  int unused_devices = 0;  // where they were known never to compute
+  std::string next;        // options for the next time: "--memory 8GiB"; "": as before, or unknown
+};
+
+/// Sums of the wanted rows by "user", "job" or "command"; the longest holder first.
+[[nodiscard]] std::vector<UsageSum> usage_sums(
+    const std::vector<watch::UsageRow>& rows, const std::string& by,
+    const std::function<bool(const watch::UsageRow&)>& is_wanted);
+
+/// The options of `berth run` that would have sufficed; "": the same as before, or unknown. Jobs
+/// that are shorter than some minutes get no advice.
+[[nodiscard]] std::string next_options(const UsageSum& sum);
+
+}  // namespace berth::serve

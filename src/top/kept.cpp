@@ -1,0 +1,56 @@
+#include "top/kept.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "base/file.hpp"
+#include "base/text_parts.hpp"
+#include "base/toml_table.hpp"
+
+namespace berth::top {
+
+void read_kept(const std::string& file, Settings& settings) {
+  const auto document = slurp(file);
+  if (!document) return;
+  std::vector<std::string> orders;
+  for (const std::string_view one : split(std::string_view(kSortKeys), '|'))
+    orders.emplace_back(one);
+  Settings read = settings;
+  const auto found = std::find(orders.begin(), orders.end(), settings.sort);
+  int order = found == orders.end() ? 0 : static_cast<int>(found - orders.begin());
+  const auto done = TomlTable::read(*document, file, "docs/watch.md", [&](TomlTable& top) {
+    top.choice("sort", order, orders);
+    top.flag("reverse", read.is_reversed);
+    top.flag("graphs", read.has_graphs);
+  });
+  if (!done) return;
+  read.sort = orders.at(static_cast<std::size_t>(order));
+  settings = read;
+}
+
+bool keep_changes(const std::string& file, const Settings& before, const Settings& after) {
+  Settings kept;
+  read_kept(file, kept);
+  if (after.sort != before.sort) kept.sort = after.sort;
+  if (after.is_reversed != before.is_reversed) kept.is_reversed = after.is_reversed;
+  if (after.has_graphs != before.has_graphs) kept.has_graphs = after.has_graphs;
+  const std::string folder = file.substr(0, file.rfind('/'));
+  // The folder above exists in a home folder that is used; if not, nothing is kept.
+  ::mkdir(folder.substr(0, folder.rfind('/')).c_str(), 0700);
+  ::mkdir(folder.c_str(), 0700);
+  const std::string draft = file + "~";
+  {
+    std::ofstream out(draft);
+    out << fmt::format("sort = \"{}\"\nreverse = {}\ngraphs = {}\n", kept.sort, kept.is_reversed,
+                       kept.has_graphs);
+    if (!out.flush()) return false;
+  }
+  return std::rename(draft.c_str(), file.c_str()) == 0;
+}
+
+}  // namespace berth::top

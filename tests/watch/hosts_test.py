@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""`--host`: other machines through ssh. A stand-in for ssh runs the command here, or fails as ssh does.
+
+usage: hosts_test.py BERTH"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BERTH = pathlib.Path(sys.argv.pop(1)).resolve()
+
+# The words before the command: -T -o BatchMode=yes -o ConnectTimeout=5 -- HOST
+SSH = """#!/bin/sh
+[ "$1 $2 $3 $4 $5 $6" = "-T -o BatchMode=yes -o ConnectTimeout=5 --" ] || exit 99
+case $7 in
+  down) echo "ssh: connect to host down port 22: Connection refused" >&2; exit 255;;
+  bare) echo "sh: 1: berth: not found" >&2; exit 127;;
+  evil) printf '\\033[2Jno table\\n'; exit 0;;
+  noisy) echo "Welcome" >&2;;
+esac
+exec sh -c "$8"
+"""
+
+
+class Hosts(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        bin_ = pathlib.Path(folder.name)
+        (bin_ / "ssh").write_text(SSH)
+        (bin_ / "ssh").chmod(0o755)
+        (bin_ / "berth").symlink_to(BERTH)
+        self.variables = os.environ | {"PATH": f"{bin_}:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "BERTH_RUNTIME_DIR": folder.name,
+                                       "BERTH_STATE_DIR": folder.name}
+
+    def berth(self, *words):
+        return subprocess.run([BERTH, "sim", "--machine", "lab-4x3090", "--processes", "2", "--", BERTH, *words], env=self.variables,
+                              capture_output=True, text=True, timeout=100)
+
+    def test_each_machine_answers_and_one_that_does_not_costs_one_row(self):
+        done = self.berth("ls", "--host", "one,down", "--host", "noisy,bare", "--sort", "index")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[0], "one")
+        self.assertEqual(len(re.findall(r"(?m)^  +[0-3] ", done.stdout)), 8, done.stdout)
+        self.assertIn("down  ssh: connect to host down port 22: Connection refused", lines)
+        self.assertIn("bare  berth is not installed there", lines)
+        self.assertNotIn("Welcome", done.stdout)
+
+    def test_as_json_it_has_the_documents(self):
+        done = self.berth("ps", "--json", "--host", "one,down")
+        one, down = json.loads(done.stdout)["hosts"]
+        self.assertTrue(one["answered"])
+        self.assertEqual(len(one["document"]["processes"]), 2)
+        self.assertIsNone(one["problem"])
+        self.assertFalse(down["answered"])
+        self.assertIsNone(down["document"])
+        self.assertIn("refused", down["problem"])
+        self.assertFalse(json.loads(self.berth("ls", "--json", "--host", "evil").stdout)["hosts"][0]["answered"])
+
+    def test_options_reach_the_other_machine_as_they_are(self):
+        done = self.berth("ls", "--host", "one", "--user", "no $(touch /tmp/x) 'body'")
+        self.assertEqual(done.stdout.count("RTX 3090"), 0, done.stdout)
+        self.assertEqual(self.berth("top", "--once", "--host", "one").returncode, 0)
+        self.assertIn("--once", self.berth("top", "--host", "one").stderr)
+
+    def test_control_characters_do_not_reach_the_terminal_and_names_are_no_options(self):
+        self.assertNotIn("\033", self.berth("ls", "--host", "evil").stdout)
+        done = self.berth("ls", "--host=-oProxyCommand=id")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("E0965", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
