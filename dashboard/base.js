@@ -135,8 +135,9 @@ export const isGpu = (device) => device.kind !== "cpu";
 export const deviceName = (device) => (isGpu(device) ? `GPU ${device.index}` : "CPU");
 
 /** Calls the API. Throws an Error with the daemon's sentence. */
-export async function call(method, path) {
-  const answer = await fetch(path, { method, headers: { Authorization: `Bearer ${state.token}` }, cache: "no-store" });
+/** `sent`: a value that is sent as JSON. */
+export async function call(method, path, sent) {
+  const answer = await fetch(path, { method, headers: { Authorization: `Bearer ${state.token}` }, cache: "no-store", body: sent && JSON.stringify(sent) });
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => null);
   throw new Error(body && body.error ? [body.error.message, body.error.hint].filter(Boolean).join(" → ") : `HTTP ${answer.status}`);

@@ -171,6 +171,41 @@ function details(id, root) {
   return { show, stop: () => { if (stopLog) stopLog(); if (stopWhy) stopWhy(); } };
 }
 
+/** A labelled input. */
+function field(id, text, attributes) {
+  const label = make("label", "field", make("span", "", text)), input = make("input");
+  input.id = id;
+  for (const [name, value] of Object.entries(attributes)) input.setAttribute(name, value);
+  label.append(input);
+  return { label, input };
+}
+
+/** Queues a job for the user whose token this is. The folder of the last one is kept. */
+function newJob() {
+  const remembered = localStorage.getItem("berth-folder") || "";
+  const command = field("new-command", word("commandLine"), { required: "", placeholder: "python train.py", autocomplete: "off", spellcheck: "false" });
+  const folder = field("new-folder", word("folder"), { required: "", pattern: "/.*", placeholder: "/home/…", value: remembered, spellcheck: "false" });
+  const gpus = field("new-gpus", word("howManyGpus"), { type: "number", min: "0", max: "64", value: "1", required: "" });
+  const name = field("new-name", word("nameOptional"), { autocomplete: "off", maxlength: "200" });
+  const submit = make("button", "primary", word("submit")), failed = make("div");
+  const form = make("form", "new-job", command.label, folder.label, gpus.label, name.label, submit);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    submit.disabled = true;
+    try {
+      const answer = await (await call("POST", "/v1/jobs", {
+        request: { gpus: Number(gpus.input.value) }, queued: true, name: name.input.value, command: ["bash", "-lc", command.input.value],
+        spec: { folder: folder.input.value, umask: 18, environment: ["PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"] } })).json();
+      localStorage.setItem("berth-folder", folder.input.value);
+      location.hash = `#/job/${answer.job.id}`;
+    } catch (error) { failed.replaceChildren(problem(error)); }
+    submit.disabled = false;
+  });
+  const all = make("details", "card new", make("summary", "", word("newJob")), form, make("p", "soft", word("loginShell")), failed);
+  all.id = "new-job";
+  return all;
+}
+
 export function open(root, argument) {
   const selected = argument ? Number(argument) : null;
   const queue = section(word("queue")), ended = section(word("endedJobs"));
@@ -181,7 +216,7 @@ export function open(root, argument) {
   ended.append(over.scroll);
   const side = make("aside", "card detail");
   side.id = "job";
-  root.append(make("div", "split", make("div", "lists", queue, ended), side));
+  root.append(make("div", "split", make("div", "lists", newJob(), queue, ended), side));
   const one = selected === null ? null : details(selected, side);
   if (!one) side.append(make("p", "soft", word("selectJob")));
   function show() {

@@ -83,7 +83,7 @@ function card(device) {
   if (known(device.power_milliwatts)) facts.append(make("span", "", watts(device.power_milliwatts)));
   if (known(device.temperature_celsius)) facts.append(make("span", device.temperature_celsius >= 85 ? "hot" : "", celsius(device.temperature_celsius)));
   if (known(device.clock_sm_mhz)) facts.append(make("span", "", megahertz(device.clock_sm_mhz)));
-  for (const reason of device.health_reasons) facts.append(make("span", "hot", reason));
+  for (const reason of device.health_reasons) facts.append(make("span", "hot", wordOf("reason", reason)));
   one.append(title, meter("use", device.utilization_percent, percent(device.utilization_percent)),
     meter("memory", memoryShare(device), `${bytes(device.memory_used_bytes)} / ${bytes(device.memory_total_bytes)}`), liveGraph(device), facts);
   return one;

@@ -14,6 +14,9 @@ function nameOf(one) {
   return one.name === "?" ? word("notKnown") : one.name;
 }
 
+/** What jobs asked for on each GPU. */
+const asked = (one) => (!known(one.asked_memory_bytes) ? "-" : one.asked_memory_bytes === 0 ? word("wholeGpus") : bytes(one.asked_memory_bytes));
+
 function row(one, most) {
   const scale = most > 0 ? 100 / most : 0;
   // Used and idle are parts of the known time; the rest of the known time computed nothing part of the time.
@@ -23,27 +26,29 @@ function row(one, most) {
   line.append(make("td", "command", nameOf(one)), make("td", "wide", bar([["use", used], ["rest", rest], ["idle", idle]])),
     make("td", "number", hours(one.held_seconds)), make("td", "number", hours(one.used_seconds)),
     make("td", "number", known(one.idle_seconds) ? `${hours(one.idle_seconds)} (${percent(share(one.idle_seconds, one.known_seconds))})` : "-"),
-    make("td", "number", bytes(one.held_seconds > 0 ? one.memory_byte_seconds / one.held_seconds : null)), make("td", "number", energy(one.energy_joules)));
+    make("td", "number", bytes(one.memory_p95_bytes)), make("td", "number", energy(one.energy_joules)));
+  if (by !== "user") line.append(make("td", "number", asked(one)), make("td", "", one.next ? make("code", "", one.next) : "-"));
   return line;
 }
 
 function legend() {
   const all = make("p", "legend");
-  for (const [kind, name] of [["use", "used"], ["rest", "rest"], ["idle", "idle"]]) all.append(bar([[kind, 100]]), make("span", "", word(name)));
+  for (const [kind, name] of [["use", "used"], ["rest", "rest"], ["idle", "idle"]]) all.append(make("span", "pair", bar([[kind, 100]]), word(name)));
   return all;
 }
 
 export function open(root) {
-  let asked = 0, stop = () => {};
+  let turn = 0, stop = () => {};
   const tiles = make("div", "tiles");
   const { scroll, head, body } = table(word("users"), []);
   const note = make("p", "soft", word("loading"));
   async function load() {
-    const mine = ++asked;
+    const mine = ++turn;
     try {
       const { usage } = await get(`/v1/usage?since=${range}&by=${by}`);
-      if (mine !== asked) return;
-      const titles = [[word(by), false], [word("share"), false], [word("held"), true], [word("used"), true], [word("idle"), true], [word("meanMemory"), true], [word("energy"), true]];
+      if (mine !== turn) return;
+      const titles = [[word(by), false], [word("share"), false], [word("held"), true], [word("used"), true], [word("idle"), true], [word("p95Memory"), true], [word("energy"), true],
+        ...(by === "user" ? [] : [[word("asked"), true], [word("next"), false]])];
       head.replaceChildren(...titles.map(([title, isNumber]) => { const cell = make("th", isNumber ? "number" : "", title); cell.scope = "col"; return cell; }));
       const held = sum(usage, "held_seconds"), known_ = sum(usage, "known_seconds"), used = sum(usage, "used_seconds"), idle = sum(usage, "idle_seconds");
       tiles.replaceChildren(tile(word("held"), hours(held)),
@@ -55,7 +60,7 @@ export function open(root) {
       note.hidden = usage.length > 0;
       note.textContent = word("noUsage");
     } catch (error) {
-      if (mine !== asked) return;
+      if (mine !== turn) return;
       scroll.hidden = true;
       note.hidden = false;
       note.replaceChildren(problem(error));

@@ -21,6 +21,9 @@ const TEXTS = {
   noHistory: ["No readings are recorded for this period yet.", "这段时间还没有记录。"],
   chartHelp: ["Arrow keys read the values", "用方向键读数"],
   "device ok": ["ok", "正常"], "device degraded": ["degraded", "异常"], "device lost": ["lost", "掉线"], "device asleep": ["asleep", "休眠"],
+  "reason nvml:15": ["the driver cannot reach it", "驱动无法访问"], "reason nvml:4": ["no permission", "没有权限"],
+  "reason ecc_uncorrected": ["uncorrected memory errors", "不可纠正显存错误"], "reason throttle:hw_thermal": ["slowed by heat", "过热降频"],
+  "reason throttle:hw_power_brake": ["slowed by the power supply", "供电降频"],
   "device no answer": ["no answer", "无响应"], "device not checked": ["not checked", "未检查"],
 
   "job waiting": ["waiting", "排队"], "job held": ["held", "暂缓"], "job running": ["running", "运行"], "job done": ["done", "完成"],
@@ -29,6 +32,8 @@ const TEXTS = {
   endedJobs: ["Ended in the last day", "一天内结束"], queue: ["Running and waiting", "运行与排队"], what: ["what", "内容"], gpus: ["GPUs", "GPU"],
   time: ["time", "时间"], state: ["state", "状态"], selectJob: ["Select a job to see why it waits, its output and what it used.", "选择一个作业，查看排队原因、输出和用量。"],
   wants: ["{} wanted", "需要 {} 块"], hidden: ["not shown: another user's", "其他用户的作业，不显示"], onCpu: ["CPU", "CPU"],
+  newJob: ["New job", "新建作业"], commandLine: ["Command", "命令"], folder: ["Folder", "目录"], nameOptional: ["Name (optional)", "名称（可选）"],
+  howManyGpus: ["GPUs (0: CPU)", "GPU 数（0 为 CPU）"], submit: ["Submit", "提交"], loginShell: ["bash runs it with your login profile.", "由 bash 按登录环境执行。"],
   cancel: ["Cancel job", "取消作业"], reallyCancel: ["Press again to cancel", "再按一次确认取消"], hold: ["Hold", "暂缓"], release: ["Release", "恢复排队"], rerun: ["Run again", "重新运行"],
   why: ["Why it waits", "排队原因"], log: ["Output", "输出"], noLog: ["no output yet", "还没有输出"], logCut: ["(earlier output is left out)", "（更早的输出已省略）"], report: ["Report", "报告"],
   submitted: ["submitted", "提交"], started: ["started", "开始"], ended: ["ended", "结束"], timeLimit: ["time limit", "时限"], priority: ["priority", "优先级"],
@@ -44,7 +49,7 @@ const TEXTS = {
   before: ["Ahead of it: {}", "排在前面：{}"], fitsAt: ["It could start at {} if nobody else gets anything.", "如果没有别人插入，预计 {} 可以开始。"],
 
   held: ["GPU-hours held", "占用 GPU 小时"], used: ["used", "实际使用"], idle: ["held without use", "占而未用"], idleShare: ["idle share", "空占比例"], energy: ["energy", "能耗"],
-  meanMemory: ["mean memory", "平均显存"], share: ["share", "占比"], noUsage: ["No use of a device is recorded for this period.", "这段时间没有设备使用记录。"],
+  p95Memory: ["memory, p95", "显存 p95"], asked: ["asked", "申请"], next: ["next time", "下次建议"], wholeGpus: ["whole GPUs", "整张 GPU"], share: ["share", "占比"], noUsage: ["No use of a device is recorded for this period.", "这段时间没有设备使用记录。"],
   rest: ["held, not computing or not known", "占用，未计算或未知"],
   byUser: ["by user", "按用户"], byJob: ["by job", "按作业"], byCommand: ["by program", "按程序"], grouped: ["Sum", "汇总"], unknownShare: ["share not known", "利用率未知"],
   noJob: ["without a job", "不属于作业"], notKnown: ["not known", "未知"],

@@ -132,6 +132,18 @@ try {
     await page.goto(`${address}#/job/3`);
     await page.waitForFunction(() => document.querySelector("#job .why")?.textContent.includes("No suitable device"));
   });
+  await step("a job is submitted from the page", async () => {
+    await page.goto(`${address}#/jobs`);
+    await page.click("#new-job summary");
+    await page.fill("#new-command", "echo from the page in $PWD");
+    await page.fill("#new-folder", "/usr");
+    await page.fill("#new-gpus", "0");
+    await page.fill("#new-name", "<b>page</b>");
+    await page.screenshot({ path: join(out, "new-job.png") });
+    await page.click("#new-job button");
+    await page.waitForFunction(() => document.querySelector("#job pre.log")?.textContent.includes("from the page in /usr"), null, { timeout: 60000 });
+    assert.equal(await page.evaluate(() => localStorage.getItem("berth-folder")), "/usr");
+  });
   await step("users shows who held GPUs", async () => {
     await page.click("#pages a[href='#/users']");
     await page.waitForSelector("#usage tbody tr", { timeout: 90000 });
