@@ -20,6 +20,7 @@
 #include "cli/hosts.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
+#include "client/lease.hpp"
 #include "inventory/observe.hpp"
 #include "model/device_selector.hpp"
 #include "output/json.hpp"
@@ -92,6 +93,63 @@ std::string painted(const std::vector<top::Line>& lines, const output::Terminal&
   }
   return terminal.spell(std::move(all));
 }
+
+/// The queue of this machine's broker, read with every frame while it is shown.
+class QueueWatch {
+ public:
+  [[nodiscard]] const top::Queue& queue() const { return queue_; }
+
+  void read(const top::Settings& settings) {
+    if (!settings.shows_queue) return;
+    const auto answer = call("GET", "/v1/jobs?state=running,waiting,held&limit=500");
+    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
+    queue_ = answer && answer->status == 200 ? top::queue_in(answer->body, now) : top::Queue{};
+    if (top::QueuedJob* const job = selected(settings); job != nullptr && job->state == "waiting")
+      if (const auto why = call("GET", fmt::format("/v1/jobs/{}/why", job->id)))
+        job->why = top::why_in(why->body);
+  }
+
+  /// Asks before a job is cancelled; holds and releases at once.
+  void change(top::Settings& settings) {
+    const char wanted = std::exchange(settings.job_change, 0);
+    const top::QueuedJob* const job = selected(settings);
+    if (wanted != 0 && job == nullptr) {
+      settings.message = text("no job is selected: up and down select one");
+    } else if (wanted == 'c') {
+      asked_ = job->id;
+      settings.question = text("cancel job {} ({})?   y: yes   other keys: no", job->id, job->what);
+    } else if (wanted == 'H') {
+      tell(settings, job->id, job->state == "held" ? "release" : "hold");
+    }
+    if (std::exchange(settings.is_confirmed, false)) tell(settings, asked_, "cancel");
+  }
+
+ private:
+  static std::optional<client::Response> call(const char* method, const std::string& path) {
+    auto broker = client::broker_here(client::IfNone::kGlance);
+    if (!broker) return std::nullopt;
+    auto answer = broker->call(method, path);
+    return answer ? std::optional(*std::move(answer)) : std::nullopt;
+  }
+  void tell(top::Settings& settings, std::uint64_t job, const char* change) {
+    const auto answer = call("POST", fmt::format("/v1/jobs/{}/{}", job, change));
+    const auto problem = answer ? client::error_in(answer->body) : std::nullopt;
+    settings.message = !answer   ? text("no broker runs")
+                       : problem ? problem->message
+                                 : fmt::format("{} {}: ok", change, job);
+    read(settings);
+  }
+  top::QueuedJob* selected(const top::Settings& settings) {
+    if (!settings.has_row || queue_.jobs.empty()) return nullptr;
+    const int last = static_cast<int>(queue_.jobs.size()) - 1;
+    return &queue_.jobs[static_cast<std::size_t>(std::clamp(settings.row, 0, last))];
+  }
+
+  top::Queue queue_;
+  std::uint64_t asked_ = 0;
+};
 
 std::string json_of(const watch::Frame& frame) {
   return output::frame_json(frame.snapshot,
@@ -317,20 +375,23 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
   top::Series series;
   std::uint64_t seen = 0;
   Target target;
+  QueueWatch queue;
   for (bool goes_on = true; goes_on;) {
     bell.hush();
     frame = sampler.newest();
     if (frame->number != seen) series.add(*frame);
     seen = frame->number;
     if (!recorder->add(*frame)) settings.message = text("the recording could not be written");
+    queue.read(settings);
     const auto size = (*screen)->size();
-    (*screen)->show(top::draw(*frame, series, settings, size.width, size.height));
+    (*screen)->show(top::draw(*frame, series, settings, size.width, size.height, queue.queue()));
     const auto pressed = (*screen)->wait(bell.descriptor());
     if ((*screen)->is_over()) break;
     for (const top::Pressed& one : pressed) {
       goes_on = goes_on && top::press(settings, one.key, one.character);
       if (std::exchange(settings.wants_signal, false)) ask_for_signal(*frame, settings, target);
       if (settings.signal != 0) send_signal(settings, target);
+      queue.change(settings);
     }
   }
   keep(kept, begun, settings);

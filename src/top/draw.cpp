@@ -302,6 +302,11 @@ Line bottom_line(const Settings& settings, int width) {
     put(line, width, Style::kDim, "   " + text("Enter keeps it, Esc clears it"));
     return line;
   }
+  if (settings.shows_queue) {
+    put(line, width, Style::kDim,
+        text("q quit   up, down select   c cancel   H hold or release   Q processes   ? help"));
+    return line;
+  }
   put(line, width, Style::kDim,
       text("q quit   s sort: {}   r reverse   / filter   g graphs   ? help", settings.sort));
   if (!settings.filter.empty())
@@ -318,6 +323,7 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
       text("g            graphs on or off"),
       text("up, down     select a process, also j, k, page up, page down, the mouse wheel"),
       text("x            send a signal to the selected process, after a question"),
+      text("Q            the queue: what runs, what waits and why; c cancels, H holds or releases"),
       text("space        of a replay: pause; left, right: one frame back or on"),
       "",
       text("SM is the driver's time share of a process; a device in use by several shares 100 %."),
@@ -365,7 +371,7 @@ const model::DeviceProcess* selected_process(const watch::Frame& frame, const Se
 }
 
 std::vector<Line> draw(const watch::Frame& frame, const Series& series, const Settings& settings,
-                       int width, int height) {
+                       int width, int height, const Queue& queue) {
   const bool is_bounded = height > 0;
   const Shares shares = is_bounded ? shares_of(frame, settings, height) : Shares{};
   std::vector<Line> lines;
@@ -383,7 +389,10 @@ std::vector<Line> draw(const watch::Frame& frame, const Series& series, const Se
       add(graph_lines(frame, series, settings, width, shares.graphs));
       lines.emplace_back();
     }
-    add(process_lines(frame, settings, width, shares.processes));
+    if (settings.shows_queue)
+      add(queue_lines(queue, settings.row, settings.has_row, width, shares.processes));
+    else
+      add(process_lines(frame, settings, width, shares.processes));
   }
   if (!is_bounded) return lines;
   lines.resize(static_cast<std::size_t>(std::max(1, height - 1)));

@@ -4,22 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "output/terminal.hpp"
 #include "top/keys.hpp"
+#include "top/line.hpp"
+#include "top/queue.hpp"
 #include "top/series.hpp"
 #include "watch/frame.hpp"
 
 namespace berth::top {
 
-struct Span {
-  output::Style style = output::Style::kPlain;
-  std::string text;
-};
-using Line = std::vector<Span>;
-
-/// Draws at most `height` lines (0: no limit) with at most `width` columns.
+/// Draws at most `height` lines (0: no limit) with at most `width` columns. The queue is shown
+/// instead of the processes if the settings say so.
 [[nodiscard]] std::vector<Line> draw(const watch::Frame& frame, const Series& series,
-                                     const Settings& settings, int width, int height);
+                                     const Settings& settings, int width, int height,
+                                     const Queue& queue = {});
 
 /// The process of the selected row; nullptr if none is selected.
 [[nodiscard]] const model::DeviceProcess* selected_process(const watch::Frame& frame,

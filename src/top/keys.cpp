@@ -75,6 +75,10 @@ void move(Settings& settings, Key key) {
 void answer(Settings& settings, Key key, char character) {
   settings.question.clear();
   if (key != Key::kCharacter) return;
+  if (settings.shows_queue) {
+    settings.is_confirmed = character == 'y';
+    return;
+  }
   if (character == 'y') settings.signal = SIGTERM;
   if (character == 'K') settings.signal = SIGKILL;
 }
@@ -119,7 +123,16 @@ bool press(Settings& settings, Key key, char character) {
       settings.types_filter = true;
       break;
     case 'x':
-      settings.wants_signal = true;
+      settings.wants_signal = !settings.shows_queue;
+      break;
+    case 'Q':
+      settings.shows_queue = !settings.shows_queue;
+      settings.row = 0;
+      settings.has_row = false;
+      break;
+    case 'c':
+    case 'H':
+      if (settings.shows_queue) settings.job_change = character;
       break;
     case ' ':
       settings.is_paused = !settings.is_paused;

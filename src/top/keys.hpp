@@ -25,6 +25,9 @@ struct Settings {
   std::string question;       // the next key answers it
   int signal = 0;             // the answer: SIGTERM, SIGKILL; 0: none
   std::string message;        // until the next key
+  bool shows_queue = false;   // jobs instead of processes
+  char job_change = 0;        // for the selected job: 'c' cancel, 'H' hold or release; 0: none
+  bool is_confirmed = false;  // cancelling was confirmed
   bool is_paused = false;     // of a replay
   int steps = 0;              // of a replay: frames to go, negative: back
 };

@@ -57,6 +57,19 @@ class Terminal:
             self.read()
         assert wanted in self.said, (wanted, self.said[-2000:])
 
+    def until_drawn(self, wanted, seconds=60):
+        """Changes the size, so that all is drawn again: otherwise only differences are sent."""
+        end, columns = time.monotonic() + seconds, 150
+        while time.monotonic() < end:
+            columns = 299 - columns
+            self.said = b""
+            self.resize(columns, 30)
+            for _ in range(5):
+                self.read(0.2)
+                if wanted in self.said:
+                    return
+        raise AssertionError((wanted, self.said[-2000:]))
+
     def press(self, keys):
         self.said = b""
         os.write(self.end, keys)
@@ -217,6 +230,40 @@ class Top(unittest.TestCase):
             self.assertLess(time.monotonic(), end)
         terminal.press(b"q")
         self.assertEqual(terminal.status(), 0)
+
+    def test_the_queue_is_shown_and_a_job_cancelled_after_a_question(self):
+        self.start("lab-4x3090")
+
+        def states():
+            jobs = json.loads(subprocess.run([BERTH, "jobs", "--json"], env=self.variables, capture_output=True, timeout=100).stdout)["jobs"]
+            return {job["id"]: job["state"] for job in jobs}
+
+        with tempfile.TemporaryDirectory() as folder:
+            self.variables["BERTH_STATE_DIR"] = folder
+            terminal = Terminal(self.variables, columns=150)
+            terminal.until(b"q quit")
+            terminal.press(b"Q")
+            terminal.until_drawn(b"no broker runs")
+            for words in (("--gpus", "4", "--", "sleep", "600"), ("--gpus", "1", "--", "echo", "later")):
+                subprocess.run([BERTH, "run", "--queue", *words], env=self.variables, check=True, capture_output=True, timeout=100)
+            terminal.until_drawn(b"sleep 600")
+            terminal.until_drawn(b"echo later")
+            terminal.press(b"jj")
+            terminal.until_drawn(b"no suitable device is free")
+            terminal.press(b"H")
+            terminal.until_drawn(b"hold 2: ok")
+            self.assertEqual(states()[2], "held")
+            terminal.press(b"c")
+            terminal.until_drawn(b"cancel job 2 (echo later)")
+            terminal.press(b"n")
+            terminal.read(1)
+            self.assertEqual(states()[2], "held")
+            terminal.press(b"cy")
+            terminal.until_drawn(b"cancel 2: ok")
+            self.assertEqual(states()[2], "cancelled")
+            terminal.press(b"q")
+            self.assertEqual(terminal.status(), 0)
+            subprocess.run([BERTH, "cancel", "1"], env=self.variables, capture_output=True, timeout=100)
 
     def test_what_keys_changed_is_kept(self):
         self.start("lab-4x3090")
