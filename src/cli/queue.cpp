@@ -210,8 +210,6 @@ Status check_not_queued(const Arguments& arguments) {
   };
   for (const Queued& one : {Queued{"--requeue", "berth run --queue --requeue -- python train.py"},
                             {"--array", "berth run --queue --array 1-100 -- python train.py"},
-                            {"--on-end", "berth run --queue --on-end 'date' -- python train.py"},
-                            {"--notify", "berth run --queue --notify -- python train.py"},
                             {"--hold", "berth run --queue --hold -- python train.py"}})
     if (arguments.has(one.option))
       return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", one.option, "--queue"),

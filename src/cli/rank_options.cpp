@@ -20,13 +20,17 @@ Result<run::RankWish> parse_ranks(const Arguments& arguments, const std::string&
   wish.own_cores = arguments.has("--cpus");
   wish.count = 0;
   if (given != "gpu") {
-    const auto count = parse_integer(given, 1, kMostRanks);
-    if (!count)
+    const auto colon = given.find(':');
+    const auto least = parse_integer(given.substr(0, colon), 1, kMostRanks);
+    const auto most =
+        colon == std::string::npos ? least : parse_integer(given.substr(colon + 1), 1, kMostRanks);
+    if (!least || !most || *most < *least)
       return Error{ErrorCode::kInvalidArgument, "E0104",
-                   text("--ranks: '{}' is neither a number from 1 to {} nor gpu", printable(given),
-                        kMostRanks),
-                   "--ranks 2, --ranks gpu"};
-    wish.count = static_cast<int>(*count);
+                   text("--ranks: '{}' is neither a number from 1 to {}, two such as 2:4, nor gpu",
+                        printable(given), kMostRanks),
+                   "--ranks 2, --ranks 2:4, --ranks gpu"};
+    wish.count = static_cast<int>(*most);
+    if (*least < *most) wish.least = static_cast<int>(*least);
   }
   if (const auto each = arguments.value("--gpus-per-rank")) {
     const auto number = parse_integer(*each, 1, kMostRanks);
@@ -92,6 +96,10 @@ Status read_places(const Arguments& arguments, job::SupervisionWish& wish) {
     if (!place) return std::move(place).error();
     wish.node = *std::move(place);
   }
+  if (wish.ranks->least && wish.node.count > 1)
+    return Error{ErrorCode::kInvalidArgument, "E0950",
+                 text("--ranks MIN:MAX is for one node, and this job has {}", wish.node.count),
+                 "berth run --ranks gpu -- python train.py"};
   wish.ranks->node = wish.node.rank;
   wish.ranks->nodes = wish.node.count;
   const auto given = arguments.value("--stdin-rank");

@@ -13,8 +13,9 @@
 namespace berth::cli {
 
 inline constexpr std::array<Option, 10> kRankOptions{{
-    {"--ranks", "N|gpu",
-     "start it N times, or once for each GPU, with RANK and the other variables of torchrun"},
+    {"--ranks", "N|MIN:MAX|gpu",
+     "start it N times, as often as GPUs are free, or once for each GPU, with RANK and the other "
+     "variables of torchrun"},
     {"--gpus-per-rank", "K",
      "with --ranks: each rank has K GPUs, and with K above 1 sees only them"},
     {"--nodes", "N",
@@ -32,7 +33,7 @@ inline constexpr std::array<Option, 10> kRankOptions{{
     {"--log-dir", "DIR", "with --ranks: write the output of each rank to a file in DIR"},
 }};
 
-/// Reads the options. Fails with kInvalidArgument (E0104, E0013, E0010; E0537: the command is
+/// Reads the options. Fails with kInvalidArgument (E0104, E0013, E0010, E0950; E0537: the command is
 /// another launcher), and with the errors of run::node_place().
 [[nodiscard]] Result<job::SupervisionWish> parse_supervision(const Arguments& arguments);
 /// The command of a queued job, which is `berth run` with these options. Inside the job, it uses

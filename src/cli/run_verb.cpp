@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/descriptor.hpp"
 #include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "cli/after_run.hpp"
 #include "cli/queue.hpp"
 #include "cli/rank_options.hpp"
 #include "cli/request_options.hpp"
@@ -20,6 +22,7 @@
 #include "job/job.hpp"
 #include "output/error.hpp"
 #include "output/report.hpp"
+#include "output/words.hpp"
 
 namespace berth::cli {
 namespace {
@@ -128,7 +131,7 @@ int refuse(const Context& context, const Error& error) {
 }
 
 Result<int> perform(const Context& context, const job::Spec& spec, job::Machine& machine,
-                    const job::Note& tell, run::Inherited& inherited) {
+                    const job::Note& tell, run::Inherited& inherited, const AfterRun& after) {
   ReportFile file;
   job::Caller caller;
   caller.note = tell;
@@ -140,6 +143,9 @@ Result<int> perform(const Context& context, const job::Spec& spec, job::Machine&
     return Done{};
   };
   caller.report = [&](const job::MakeReport& make) { say(context, file, make); };
+  caller.ended = [&](const model::Outcome& outcome, std::chrono::milliseconds wall) {
+    after.act(outcome, wall);
+  };
   caller.report_no_start = [&](const job::MakeReport& make, const Error& error) {
     if (file.file) write_report(context, file, json_of(context, make));
     fail(context, error);
@@ -194,7 +200,9 @@ Result<int> run_or_say_why_not(const Context& context) {
   spec.may_wait = !arguments.has("--no-wait");
   spec.dry_run = arguments.has("--dry-run");
   spec.quiet = context.json;
-  return perform(context, spec, machine, tell, inherited);
+  AfterRun after{std::exchange(spec.job.on_end, ""), std::exchange(spec.job.notify, false),
+                 spec.job.name.empty() ? output::join(arguments.command, " ") : spec.job.name};
+  return perform(context, spec, machine, tell, inherited, after);
 }
 
 }  // namespace

@@ -219,6 +219,7 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
       report.notes.push_back(text("the job was ended: {}", why));
     return report;
   });
+  if (caller.ended) caller.ended(ending->outcome, ending->wall);
   if (ending->interrupted) run::die_of_interrupt();
   return ending->outcome.exit_code;
 }

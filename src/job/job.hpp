@@ -25,6 +25,8 @@ struct Caller {
   std::function<Status()> before_start;
   /// The job has ended.
   std::function<void(const MakeReport&)> report;
+  /// The same, after the report.
+  std::function<void(const model::Outcome&, std::chrono::milliseconds wall)> ended;
   /// The command could not be started, or its keeper was lost.
   std::function<void(const MakeReport&, const Error&)> report_no_start;
 };

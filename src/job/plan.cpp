@@ -142,6 +142,28 @@ Placed place_with_lease(const Spec& spec, Machine& machine, const Note& note, Pl
   return place_planned(plan);
 }
 
+/// With --ranks MIN:MAX: as many ranks as there are free devices now; waits only for the smallest
+/// number.
+Placed place_some_ranks(const Spec& spec, Machine& machine, const Note& note, Plan& plan) {
+  Spec fewer = spec;
+  run::RankWish& ranks = *fewer.supervision.ranks;
+  for (;; --ranks.count) {
+    const bool is_last = ranks.count <= *ranks.least;
+    fewer.may_wait = spec.may_wait && is_last;
+    plan.request = request_for_ranks(spec.job.request, fewer.supervision, plan.snapshot);
+    auto placement = place_with_lease(fewer, machine, note, plan);
+    if (placement || is_last || !is_held(placement)) return placement;
+    plan.lease.reset();
+  }
+}
+
+Placed place_any(const Spec& spec, Machine& machine, const Note& note, Plan& plan) {
+  if (plan.engine) return place_without_lease(spec, machine, note, could_get(spec, plan), plan);
+  if (spec.supervision.ranks && spec.supervision.ranks->least)
+    return place_some_ranks(spec, machine, note, plan);
+  return place_with_lease(spec, machine, note, plan);
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
@@ -150,9 +172,7 @@ Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
   plan.snapshot = machine.look(false);
   plan.request = request_for_ranks(spec.job.request, spec.supervision, plan.snapshot);
   if (auto entered = enter_allocation(spec, plan); !entered) return std::move(entered).error();
-  auto placement = plan.engine
-                       ? place_without_lease(spec, machine, note, could_get(spec, plan), plan)
-                       : place_with_lease(spec, machine, note, plan);
+  auto placement = place_any(spec, machine, note, plan);
   if (!placement) return std::move(placement).error();
   plan.placement = *std::move(placement);
   plan.environment =
@@ -162,6 +182,9 @@ Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
   if (!supervision) return std::move(supervision).error();
   plan.supervision = *std::move(supervision);
   if (plan.supervision) plan.supervision->quiet = spec.quiet;
+  if (plan.supervision && spec.supervision.ranks && spec.supervision.ranks->least)
+    plan.supervision->fewer = fewer_ranks(*spec.supervision.ranks, plan.placement, plan.snapshot,
+                                          spec.variables, spec.environment);
   return plan;
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -29,17 +30,50 @@ model::Request request_for_ranks(model::Request request, const SupervisionWish& 
                             request.share_permille || !request.devices.empty();
   if (!wish.ranks || says_devices) return request;
   model::Request wanted = request;
+  const int each = wish.ranks->gpus_per_rank.value_or(1);
   if (wish.ranks->count == 0)
     wanted.all_gpus = true;
   else
-    wanted.gpus = wish.ranks->count * wish.ranks->gpus_per_rank.value_or(1);
-  const auto enough = policy::place(wanted, snapshot);
+    wanted.gpus = wish.ranks->count * each;
+  auto enough = policy::place(wanted, snapshot);
+  for (int count = wish.ranks->count; wish.ranks->least && !enough && count > *wish.ranks->least;) {
+    wanted.gpus = --count * each;
+    enough = policy::place(wanted, snapshot);
+  }
   const bool asks_for_gpus = wish.ranks->count == 0 || wish.ranks->gpus_per_rank;
   if (enough || enough.error().code != ErrorCode::kNoDevice || asks_for_gpus) return wanted;
   // If there are fewer devices than ranks, the error names them. If there is no device, the job
   // uses the CPU, as without ranks.
   const auto any = policy::place(request, snapshot);
   return any && any->devices.empty() ? request : wanted;
+}
+
+std::function<std::vector<run::RankSpec>(const std::vector<int>& lost)> fewer_ranks(
+    const run::RankWish& wish, const model::Placement& placement, const model::Snapshot& snapshot,
+    const std::map<std::string, std::string>& variables,
+    const policy::EnvironmentOptions& options) {
+  return [=](const std::vector<int>& lost) -> std::vector<run::RankSpec> {
+    model::Placement left = placement;
+    left.devices.clear();
+    left.partitions.clear();
+    for (std::size_t i = 0; i < placement.devices.size(); ++i) {
+      if (std::find(lost.begin(), lost.end(), placement.devices[i]) != lost.end()) continue;
+      left.devices.push_back(placement.devices[i]);
+      if (i < placement.partitions.size()) left.partitions.push_back(placement.partitions[i]);
+    }
+    const auto each = static_cast<std::size_t>(wish.gpus_per_rank.value_or(1));
+    const std::size_t count = left.devices.size() / each;
+    if (count == 0 || count < static_cast<std::size_t>(wish.least.value_or(1))) return {};
+    left.devices.resize(count * each);
+    if (left.partitions.size() > count * each) left.partitions.resize(count * each);
+    const auto environment = policy::environment_for(left, snapshot, variables, options);
+    auto ranks = run::plan_ranks(wish, left, snapshot, environment);
+    if (!ranks) return {};
+    for (run::RankSpec& rank : *ranks)
+      for (const model::Setting& one : environment.settings)
+        if (one.action == model::Setting::Action::kSet) rank.variables.emplace(one.name, one.value);
+    return *std::move(ranks);
+  };
 }
 
 Result<std::shared_ptr<run::Supervision>> supervision_of(const SupervisionWish& wish,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +12,7 @@
 #include "base/result.hpp"
 #include "model/run.hpp"
 #include "model/snapshot.hpp"
+#include "policy/environment.hpp"
 #include "run/hang_action.hpp"
 #include "run/node_place.hpp"
 #include "run/rank_plan.hpp"
@@ -35,6 +38,10 @@ struct SupervisionWish {
 /// or the CPU if this machine has no usable GPU.
 [[nodiscard]] model::Request request_for_ranks(model::Request request, const SupervisionWish& wish,
                                                const model::Snapshot& snapshot);
+/// For --ranks MIN:MAX: how to continue without some of the devices of the placement.
+[[nodiscard]] std::function<std::vector<run::RankSpec>(const std::vector<int>& lost)> fewer_ranks(
+    const run::RankWish& wish, const model::Placement& placement, const model::Snapshot& snapshot,
+    const std::map<std::string, std::string>& variables, const policy::EnvironmentOptions& options);
 /// nullptr for a job that needs no supervision. Fails as run::plan_ranks, with E0531 if the log
 /// folder cannot be used, and with E0536 if there is no rank for --stdin-rank.
 [[nodiscard]] Result<std::shared_ptr<run::Supervision>> supervision_of(

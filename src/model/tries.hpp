@@ -73,7 +73,9 @@ struct Try {
   std::optional<int> exit_code, signal;
   std::chrono::milliseconds wall{0};
   std::chrono::milliseconds waited{0};  // waiting time between the try before and this one
-  std::vector<RankEnd> ranks;           // one per rank; a job without --ranks has one
+  int world_size = 1;
+  std::vector<int> lost_devices;  // Device::index; left out, after one of them had failed
+  std::vector<RankEnd> ranks;     // one per rank; a job without --ranks has one
   std::vector<HangSeen> hangs;
   std::vector<int> left_early;  // ranks that ended with 0, after which another rank failed because
                                 // they were gone

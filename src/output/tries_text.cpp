@@ -244,6 +244,8 @@ std::string tries_json(const model::Tries* tries) {
                    {"failed_first", first == nullptr ? Json(nullptr) : Json(first->rank)},
                    {"wall_seconds", seconds(one.wall)},
                    {"waited_seconds", seconds(one.waited)},
+                   {"world_size", one.world_size},
+                   {"lost_devices", one.lost_devices},
                    {"left_early", one.left_early},
                    {"hangs", std::move(hangs)}});
   }
@@ -255,7 +257,12 @@ std::string tries_sentence(const model::Tries& tries) {
   if (count < 2) return {};
   std::vector<std::string> classes;
   for (const model::Try& one : tries.all) classes.push_back(class_words(one.kind));
-  return text("{} tries: {}", count, join(classes, ", "));
+  const model::Try& last = tries.all.back();
+  if (last.lost_devices.empty()) return text("{} tries: {}", count, join(classes, ", "));
+  return text_n("{1} tries: {2}; the last with {0} rank, without GPU {3}",
+                "{1} tries: {2}; the last with {0} ranks, without GPU {3}", last.world_size,
+                last.world_size, count, join(classes, ", "),
+                model::show_cpu_list(last.lost_devices));
 }
 
 }  // namespace berth::output

@@ -119,8 +119,10 @@ Result<std::vector<RankSpec>> plan_ranks(const RankWish& wish, const model::Plac
                                          const model::Environment& environment) {
   const std::size_t devices = placement.devices.size();
   const auto each_wanted = static_cast<std::size_t>(wish.gpus_per_rank.value_or(1));
-  const std::size_t count = wish.count > 0 ? static_cast<std::size_t>(wish.count)
-                                           : devices / std::max<std::size_t>(1, each_wanted);
+  const std::size_t possible = devices / std::max<std::size_t>(1, each_wanted);
+  std::size_t count = wish.count > 0 ? static_cast<std::size_t>(wish.count) : possible;
+  if (wish.least && devices > 0)
+    count = std::clamp(possible, static_cast<std::size_t>(*wish.least), count);
   const std::size_t each = count == 0 ? 0 : devices / count;
   const bool fits = count > 0 && each * count == devices &&
                     (devices == 0 ? wish.count > 0 : each > 0) &&

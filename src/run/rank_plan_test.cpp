@@ -159,3 +159,16 @@ TEST_CASE("thread counts set by the user are kept") {
   CHECK((*ranks)[0].threads == 6);
   CHECK_FALSE((*ranks)[0].variables.contains("OMP_NUM_THREADS"));
 }
+
+TEST_CASE("with two numbers there are as many ranks as the devices allow") {
+  RankWish wish{4, std::nullopt, false};
+  wish.least = 2;
+  const auto three = plan_ranks(wish, on({0, 2, 3}), machine(), variables("0,2,3", 8));
+  REQUIRE(three);
+  CHECK(three->size() == 3);
+  CHECK((*three)[2].variables.at("WORLD_SIZE") == "3");
+  CHECK_FALSE(plan_ranks(wish, on({0}), machine(), variables("0", 8)));
+  const auto on_cpu = plan_ranks(wish, on({}), machine(), variables("-1", 8));
+  REQUIRE(on_cpu);
+  CHECK(on_cpu->size() == 4);
+}

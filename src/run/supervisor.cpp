@@ -132,6 +132,7 @@ class Supervisor {
       : launch_(launch),
         inherited_(inherited),
         plan_(*launch.supervision),
+        specs_(plan_.ranks),
         trouble_(trouble),
         out_(1),
         err_(2) {}
@@ -153,6 +154,7 @@ class Supervisor {
         status = stop_signal_;  // a wait status: ended by that signal
         break;
       }
+      leave_out_devices();
       status = run_try(number, pause);
     }
     pass_error_on();
@@ -200,6 +202,26 @@ class Supervisor {
     }
   }
 
+  /// After a fault of a device, continues without the devices of the rank that failed first.
+  void leave_out_devices() {
+    const model::Try& last = tries_.all.back();
+    const model::RankEnd* first = model::first_failed(last);
+    if (last.kind != model::TryClass::kDeviceFault || !plan_.fewer || first == nullptr ||
+        first->devices.empty())
+      return;
+    std::vector<int> lost = lost_devices_;
+    lost.insert(lost.end(), first->devices.begin(), first->devices.end());
+    std::sort(lost.begin(), lost.end());
+    auto ranks = plan_.fewer(lost);
+    if (ranks.empty()) return;
+    specs_ = std::move(ranks);
+    lost_devices_ = std::move(lost);
+    say(text_n("it continues with {0} rank, without GPU {1}",
+               "it continues with {0} ranks, without GPU {1}",
+               static_cast<long long>(specs_.size()), specs_.size(),
+               model::show_cpu_list(lost_devices_)));
+  }
+
   /// Doubles each time, with a random part, so that jobs that failed together do not restart
   /// together.
   [[nodiscard]] milliseconds pause_before(int number) const {
@@ -214,6 +236,8 @@ class Supervisor {
     model::Try& one = tries_.all.emplace_back();
     one.number = number;
     one.waited = waited;
+    one.world_size = tries_.world_size = world_size();
+    one.lost_devices = lost_devices_;
     begun_ = moved_ = looked_ = Clock::now();
     slow_looked_at_.clear();
     hang_.reset();
@@ -251,8 +275,8 @@ class Supervisor {
       meet();
       tries_.master = fmt::format("{}:{}", meeting_.address, meeting_.port);
     }
-    ranks_.reserve(plan_.ranks.size());
-    for (std::size_t i = 0; i < plan_.ranks.size(); ++i) {
+    ranks_.reserve(specs_.size());
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
       Rank& rank = ranks_.emplace_back(first_number() + static_cast<int>(i));
       start(rank, number);
     }
@@ -260,17 +284,17 @@ class Supervisor {
 
   /// The number of the first rank on this node.
   [[nodiscard]] int first_number() const {
-    return plan_.node.rank * static_cast<int>(plan_.ranks.size());
+    return plan_.node.rank * static_cast<int>(specs_.size());
   }
   [[nodiscard]] int world_size() const {
-    return plan_.node.count * static_cast<int>(plan_.ranks.size());
+    return plan_.node.count * static_cast<int>(specs_.size());
   }
   [[nodiscard]] const RankSpec& spec_of(const Rank& rank) const {
-    return plan_.ranks[static_cast<std::size_t>(rank.number - first_number())];
+    return specs_[static_cast<std::size_t>(rank.number - first_number())];
   }
 
   void meet() {
-    meeting_ = meeting_point_.make(plan_.node, plan_.ranks.size());
+    meeting_ = meeting_point_.make(plan_.node, specs_.size());
     if (meeting_point_.is_taken())
       say(text("port {} is in use on this node; MASTER_PORT sets another", plan_.node.port));
   }
@@ -835,6 +859,8 @@ class Supervisor {
   const Launch& launch_;
   const Inherited& inherited_;
   const Supervision& plan_;
+  std::vector<RankSpec> specs_;
+  std::vector<int> lost_devices_;
   Descriptor trouble_, signals_;
   std::optional<SignalProbe> probe_;
   Sink out_, err_;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ struct RankSpec {
 struct Supervision {
   bool has_ranks = false;       // false: one process with the job's streams and variables
   std::vector<RankSpec> ranks;  // at least one
+  /// The ranks without these devices (Device::index); empty: too few are left. nullptr: the number
+  /// of ranks is fixed.
+  std::function<std::vector<RankSpec>(const std::vector<int>& lost)> fewer;
   NodePlace node;  // of a job on several nodes; rank R here has number node.rank * ranks + R
   std::vector<int> shown;  // ranks whose output is shown; empty: all
   int input_rank = 0;      // it has standard input

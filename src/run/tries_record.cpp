@@ -92,6 +92,8 @@ Json json_of(const model::Try& one) {
           {"signal", one.signal.value_or(-1)},
           {"wall", one.wall.count()},
           {"waited", one.waited.count()},
+          {"world_size", one.world_size},
+          {"lost_devices", one.lost_devices},
           {"ranks", std::move(ranks)},
           {"hangs", std::move(hangs)},
           {"left_early", one.left_early}};
@@ -106,6 +108,8 @@ model::Try try_of(const Json& json) {
   one.signal = unless_negative(json.at("signal").get<int>());
   one.wall = milliseconds(json.at("wall").get<std::int64_t>());
   one.waited = milliseconds(json.at("waited").get<std::int64_t>());
+  json.at("world_size").get_to(one.world_size);
+  json.at("lost_devices").get_to(one.lost_devices);
   for (const Json& rank : json.at("ranks")) one.ranks.push_back(rank_of(rank));
   for (const Json& hang : json.at("hangs")) one.hangs.push_back(hang_of(hang));
   json.at("left_early").get_to(one.left_early);

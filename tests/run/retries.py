@@ -2,11 +2,12 @@
 import json
 import os
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
 
-from support import environment, main, run, start
+from support import BERTH, PYTHON, environment, main, run, start
 
 OUT_OF_MEMORY = ("import os, sys\nprint('try', os.environ['BERTH_TRY'], flush=True)\n"
                  "if int(os.environ['BERTH_TRY']) < 3: raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB')\n")
@@ -80,6 +81,68 @@ class Retries(unittest.TestCase):
         for options in (["--retries", "many"], ["--backoff", "1s"], ["--retries", "1", "--backoff", "5s..1s"], ["--retries", "1", "--backoff", "5"]):
             done = run("true", options=options)
             self.assertEqual((done.returncode, "hint:" in done.stderr), (2, True), (options, done.stderr))
+
+
+FAULT = """
+import json, os, sys
+print(json.dumps({name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE", "BERTH_TRY", "CUDA_VISIBLE_DEVICES")}), flush=True)
+if os.environ["BERTH_TRY"] == "1" and os.environ["RANK"] == sys.argv[1]:
+    raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+"""
+
+
+class AsManyAsThereAre(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if subprocess.run([BERTH, "sim", "--machine", "none", "--", BERTH, "--version"], capture_output=True, env=environment()).returncode != 0:
+            raise unittest.SkipTest("no simulator in this build")
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.file = os.path.join(folder.name, "report.json")
+
+    def simulated(self, *words, machine="lab-4x3090"):
+        done = subprocess.run([BERTH, "sim", "--machine", machine, "--", *words], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              env=environment(BERTH_STATE_DIR=self.folder), timeout=100)
+        ranks = [json.loads(line.partition("] ")[2]) for line in done.stdout.splitlines()]
+        return done, ranks
+
+    def test_after_a_fault_of_a_gpu_it_continues_without_it(self):
+        done, ranks = self.simulated(BERTH, "run", "--ranks", "2:4", "--retries", "2", "--backoff", "10ms", "--report", self.file, "--",
+                                     PYTHON, "-c", FAULT, "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("it continues with 3 ranks, without GPU 2", done.stderr)
+        first, second = ([one for one in ranks if one["BERTH_TRY"] == number] for number in "12")
+        self.assertEqual({(one["WORLD_SIZE"], one["CUDA_VISIBLE_DEVICES"]) for one in first}, {("4", "0,1,2,3")})
+        self.assertEqual(sorted(one["RANK"] for one in second), ["0", "1", "2"])
+        self.assertEqual({(one["WORLD_SIZE"], one["CUDA_VISIBLE_DEVICES"]) for one in second}, {("3", "0,1,3")})
+        with open(self.file) as file:
+            report = json.load(file)
+        self.assertEqual([(one["class"], one["world_size"], one["lost_devices"]) for one in report["tries"]],
+                         [("device fault", 4, []), ("ok", 3, [2])])
+        self.assertEqual([one["devices"] for one in report["ranks"]], [[0], [1], [3]])
+
+    def test_with_the_fewest_ranks_the_same_start_again(self):
+        done, ranks = self.simulated(BERTH, "run", "--ranks", "4:5", "--retries", "1", "--backoff", "10ms", "--", PYTHON, "-c", FAULT, "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([one["WORLD_SIZE"] for one in ranks if one["BERTH_TRY"] == "2"], 4 * ["4"])
+
+    def test_as_many_as_are_free(self):
+        held = os.path.join(self.folder, "held")
+        script = (f'{BERTH} run --devices 1 -- sh -c "touch {held}; exec sleep 100" & until [ -e {held} ]; do sleep 0.05; done; '
+                  f'{BERTH} run --ranks 2:4 -- {PYTHON} -c "$0" none; code=$?; kill $!; wait; exit $code')
+        done, ranks = self.simulated("sh", "-c", script, FAULT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([(one["WORLD_SIZE"], one["CUDA_VISIBLE_DEVICES"]) for one in ranks], 3 * [("3", "0,2,3")])
+
+    def test_without_gpus_and_on_several_nodes(self):
+        self.assertEqual(len(self.simulated(BERTH, "run", "--ranks", "2:3", "--", PYTHON, "-c", FAULT, "none", machine="none")[1]), 3)
+        several = run("true", options=["--ranks", "2:4", "--nodes", "2"], env=environment(NODE_RANK="0", MASTER_ADDR="127.0.0.1"))
+        self.assertEqual((several.returncode, "E0950" in several.stderr), (2, True), several.stderr)
+        for wrong in ("4:2", "2:", ":4", "0:2", "2:4:6"):
+            self.assertEqual(run("true", options=["--ranks", wrong]).returncode, 2, wrong)
 
 
 if __name__ == "__main__":

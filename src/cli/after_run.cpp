@@ -1,0 +1,85 @@
+#include "cli/after_run.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <vector>
+
+#include "base/descriptor.hpp"
+#include "base/environment_variables.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "output/terminal.hpp"
+#include "system/terminals.hpp"
+
+namespace berth::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using Words = std::vector<std::string>;
+
+/// Runs a program with its output on our standard error, or nowhere, and with all signals as at the
+/// start of a shell. If it takes longer than `most`, it is killed.
+void run_program(const Words& words, const Words& variables, bool is_shown, milliseconds most) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    ::dup2(null, 0);
+    ::dup2(is_shown ? 2 : null, 1);  // our own standard output is closed by now
+    if (!is_shown) ::dup2(null, 2);
+    for (const std::string& one : variables) ::putenv(const_cast<char*>(one.c_str()));
+    ::execvp(arguments.front(), arguments.data());
+    ::_exit(127);
+  }
+  if (pid < 0) return;
+  const Descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  pollfd wait{ended.get(), POLLIN, 0};
+  if (!ended || ::poll(&wait, 1, static_cast<int>(most.count())) == 0) ::kill(pid, SIGKILL);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::string own_name() {
+  std::array<char, 4096> room{};
+  passwd entry{};
+  passwd* found = nullptr;
+  const int problem = ::getpwuid_r(::geteuid(), &entry, room.data(), room.size(), &found);
+  return problem == 0 && found != nullptr ? entry.pw_name : "";
+}
+
+void tell(const std::string& sentence) {
+  for (const std::string& one : system::terminals_of({}, system::kUtmp, ::getpid(), own_name()))
+    if (!one.empty()) static_cast<void>(system::tell_terminal(one, ::geteuid(), sentence));
+  if (env_nonempty("DBUS_SESSION_BUS_ADDRESS"))
+    run_program({"notify-send", "--app-name=berth", "--", "berth", sentence}, {}, false,
+                milliseconds(2000));
+}
+
+}  // namespace
+
+void AfterRun::act(const model::Outcome& outcome, milliseconds wall) const {
+  if (notify)
+    tell(text("berth: {} ended with exit code {} after {}", output::clip(printable(name), 60),
+              outcome.exit_code, show_duration(wall)));
+  if (on_end.empty()) return;
+  const bool is_told = outcome.kind == model::OutcomeClass::kCancelled ||
+                       outcome.kind == model::OutcomeClass::kTimeLimit;
+  run_program({"/bin/sh", "-c", on_end},
+              {"BERTH_EXIT_CODE=" + std::to_string(outcome.exit_code),
+               std::string("BERTH_ENDED=") + (is_told ? "told" : "itself")},
+              true, std::chrono::minutes(1));
+}
+
+}  // namespace berth::cli
