@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # only for type checkers; at run time, names are looked up wh
     from .memory import MemorySummary as MemorySummary, memory_summary as memory_summary
     from .profiling import profile as profile
     from .metrics import export_metrics as export_metrics, tensorboard as tensorboard
+    from .launching import launch as launch, stacks as stacks
     from .running import Finished as Finished, run as run, run_async as run_async
     from .notebook import load_ipython_extension as load_ipython_extension, unload_ipython_extension as unload_ipython_extension
     from .oom import is_oom as is_oom, is_sticky as is_sticky
@@ -66,6 +67,7 @@ _WHERE = {
     "memory": ("MemorySummary", "memory_summary"),
     "profiling": ("profile",),
     "metrics": ("export_metrics", "tensorboard"),
+    "launching": ("launch", "stacks"),
     "running": ("Finished", "run", "run_async"),
     "notebook": ("load_ipython_extension", "unload_ipython_extension"),
     "oom": ("is_oom", "is_sticky"),

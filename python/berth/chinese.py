@@ -8,6 +8,14 @@ from typing import Dict
 MESSAGES: Dict[str, str] = {
     # errors, sizes and requests
     "hint: {}": "提示：{}",
+    "{} cannot be sent to another process: {!s}": "{} 无法发送给另一个进程：{!s}",
+    "a function of a module, not one inside another function": "请用模块级函数，不要用嵌套在函数里的函数",
+    "{} failed with {}": "{} 失败，退出码 {}",
+    "in a notebook": "在 notebook 中",
+    "rank {} of {} failed": "rank {} 失败（共 {} 个）",
+    "the ranks ended with: {}": "各 rank 的结束状态：{}",
+    "rank {} ended without a result": "rank {} 结束了，但没有返回结果",
+    "berth.launch was called while a rank imported the program": "rank 导入主程序时又调用了 berth.launch",
     "Berth failed without an error message": "Berth 失败了，但没有说明原因",
     "{}: {!r} is not a whole number of at least {}": "{}：{!r} 不是不小于 {} 的整数",
     "{}: {!r} is not a whole number from {} to {}": "{}：{!r} 不是 {} 到 {} 之间的整数",

@@ -1,0 +1,163 @@
+"""`launch`: a function of this program in several ranks, as `berth run --ranks` starts a program. `stacks`: where processes are."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+from multiprocessing import spawn
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+
+from .errors import BerthError, InvalidRequest, Unsupported, error_from
+from .language import text
+from .leases import Size
+from .running import _files, _finished, _line, program
+
+__all__ = ["launch", "stacks"]
+
+_BOOT = ("import pickle, sys; data = pickle.load(open(sys.argv[1] + '/call', 'rb')); sys.path[:] = data['path']; "
+         "from berth import launching; launching._run_rank(sys.argv[1], data)")
+_loads_main = False  # this is a rank, which imports the caller's program
+
+
+def _has_main_file() -> bool:
+    main = sys.modules["__main__"]
+    return getattr(main, "__spec__", None) is not None or os.path.isfile(getattr(main, "__file__", None) or "")
+
+
+def _call_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+    """The call, for another process. In a notebook there is no file from which a rank could import the function."""
+    call = (function, tuple(args), dict(kwargs))
+    try:
+        if getattr(function, "__module__", None) == "__main__" and not _has_main_file():
+            import cloudpickle  # type: ignore[import-untyped, import-not-found, unused-ignore]
+            return bytes(cloudpickle.dumps(call))
+        return pickle.dumps(call)
+    except ImportError:
+        raise Unsupported(text("berth.{} needs {}: {}", "launch", "cloudpickle", text("in a notebook")), "E0568",
+                          "pip install cloudpickle") from None
+    except (pickle.PicklingError, AttributeError, TypeError) as problem:
+        raise InvalidRequest(text("{} cannot be sent to another process: {!s}", getattr(function, "__name__", "function"), problem), "E0551",
+                             text("a function of a module, not one inside another function")) from problem
+
+
+def _run_rank(folder: str, data: Mapping[str, Any]) -> None:
+    """In the rank: calls the function, and leaves its result in a file."""
+    global _loads_main
+    _loads_main = True
+    spawn.prepare(dict(data["preparation"]))
+    _loads_main = False
+    function, args, kwargs = pickle.loads(data["call"])
+    result = function(*args, **kwargs)
+    path = os.path.join(folder, "result-" + os.environ["RANK"])
+    with open(path + ".new", "wb") as file:
+        pickle.dump(result, file)
+    os.replace(path + ".new", path)
+
+
+def _failure(report: Mapping[str, Any], outcome: str) -> BerthError:
+    """The error of the rank that failed first, with its traceback."""
+    for rank in report.get("ranks") or ():
+        if rank["part"] == "failed first":
+            words = (rank["traceback"] or "\n".join(rank["last_lines"])).rstrip()
+            return BerthError(text("rank {} of {} failed", rank["rank"], len(report["ranks"])) + (f"\n{words}" if words else ""), "E0951")
+    return BerthError(text("the ranks ended with: {}", outcome), "E0951")
+
+
+def launch(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None, *, ranks: Union[int, str] = "gpu",
+           gpus_per_rank: Optional[int] = None, gpus: Optional[int] = None, memory: Optional[Size] = None, share: Union[float, str, None] = None,
+           cpus: Optional[int] = None, devices: Union[Sequence[Union[int, str]], int, None] = None, name: str = "", retries: int = 0,
+           wait: bool = True) -> List[Any]:
+    """Calls a function in several ranks, and returns their results. Each rank is a process with RANK, WORLD_SIZE, MASTER_ADDR and the
+    rest, as `berth run --ranks` sets them.
+
+    Parameters
+    ----------
+    function : callable
+        A function of a module or of this program. In a notebook, it needs cloudpickle. A program that calls `launch` needs
+        `if __name__ == "__main__":`, because each rank imports it.
+    args, kwargs
+        Its arguments, the same in all ranks. They and the results are pickled.
+    ranks : int or str
+        How many; "gpu": one for each GPU; "2:4": as many as there are free GPUs.
+    gpus_per_rank, retries
+        As `--gpus-per-rank` and `--retries` of `berth run`.
+    gpus, memory, share, cpus, devices, name, wait
+        As in `berth.run`.
+
+    Returns
+    -------
+    list
+        The results, by rank.
+
+    Raises
+    ------
+    BerthError
+        A rank failed (E0951), with its traceback.
+
+    Examples
+    --------
+    >>> import operator
+    >>> launch(operator.add, (2, 3), ranks=2, gpus=0)
+    [5, 5]
+    """
+    if _loads_main:
+        raise InvalidRequest(text("berth.launch was called while a rank imported the program"), "E0952", 'if __name__ == "__main__":')
+    preparation: Dict[str, Any] = {key: value for key, value in spawn.get_preparation_data("rank").items() if key != "authkey"}
+    wishes = {"gpus": gpus, "memory": memory, "share": share, "cpus": cpus, "devices": devices, "name": name, "wait": wait}
+    folder, report = _files()
+    with folder:
+        data = {"path": sys.path, "preparation": preparation, "call": _call_of(function, args, kwargs or {})}
+        with open(os.path.join(folder.name, "call"), "wb") as file:
+            pickle.dump(data, file)
+        command = [sys.executable, "-c", _BOOT, folder.name]
+        words = _line(command, report, wishes)
+        more = ["--ranks", str(ranks), "--nodes", "1"]
+        if gpus_per_rank is not None:
+            more += ["--gpus-per-rank", str(gpus_per_rank)]
+        if retries:
+            more += ["--retries", str(retries)]
+        done = subprocess.run(words[:2] + more + words[2:], stdin=subprocess.DEVNULL)
+        code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        finished = _finished(report, code, None, None, command)
+        if not finished.ok:
+            raise _failure(finished.report, finished.outcome)
+        return [_result(folder.name, rank) for rank in range(len(finished.report["ranks"]))]
+
+
+def _result(folder: str, rank: int) -> Any:
+    with contextlib.suppress(FileNotFoundError):
+        with open(os.path.join(folder, f"result-{rank}"), "rb") as file:
+            return pickle.load(file)
+    raise BerthError(text("rank {} ended without a result", rank), "E0951")
+
+
+def stacks(of: Optional[int] = None) -> List[Dict[str, Any]]:
+    """Where the processes of a running job are, as `berth stacks` prints it. Nothing is stopped.
+
+    Parameters
+    ----------
+    of : int, optional
+        The number of a job or process. Without it: this process and those below it.
+
+    Returns
+    -------
+    list of dict
+        One for each process: `pid`, `rank`, `command`, `threads` and, if it registered for that, the `python` stacks.
+
+    Examples
+    --------
+    >>> any(one["pid"] == os.getpid() for one in stacks())
+    True
+    """
+    done = subprocess.run([program(), "stacks", "--json", str(os.getpid() if of is None else of)], capture_output=True, stdin=subprocess.DEVNULL)
+    try:
+        said = json.loads(done.stdout or done.stderr)
+    except ValueError:
+        raise BerthError(text("{} failed with {}", "berth stacks", done.returncode), "E0532") from None
+    if "error" in said:
+        raise error_from(said)
+    return list(said["processes"])
