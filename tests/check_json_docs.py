@@ -23,6 +23,7 @@ SOFTWARE = ("unseen-c-healthy-ngc-20-10-on-460", "healthy-amd")
 CHANGED = {"changes": [{"package": "torch", "before": "2.13.0", "after": "2.14.0"}, {"package": "old", "before": "1", "after": None},
                        {"package": "new", "before": None, "after": "1"}]}
 A_GROWTH = {"device": 0, "bytes_per_minute": 12 << 20, "since_seconds": 180.0}
+A_PREFLIGHT = {"state": "ok", "backend": "gloo", "seconds": 0.5, "step": None, "why": None}
 A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "slow": False, "odd_ranks": [1], "sentence": "no rank has moved",
           "ranks": [{"rank": 1, "ended": False, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread"}]}
 
@@ -148,7 +149,7 @@ def check(arguments):
     runs = [printed(berth, "run", "--json", "--", "true", stream="stderr", **variables) for variables in machines]
     runs.append(json.loads(subprocess.run([berth, "run", "--json", "--", "sh", "-c", "setsid sleep 1000 & sleep 2.2; exit 0"],
                                           capture_output=True, text=True, timeout=60).stderr))
-    runs[-1]["memory_growth"] = [A_GROWTH]  # takes 2 minutes to be seen: src/run/memory_growth_test.cpp
+    runs[-1] |= {"memory_growth": [A_GROWTH], "preflight": A_PREFLIGHT}  # take minutes, or need PyTorch
     fails = "[ $RANK = 1 ] && exec sleep 60; printf 'Traceback (most recent call last):\\n  File\\nE: no\\n' >&2; exit 3"
     with tempfile.TemporaryDirectory() as folder:
         ranks = subprocess.run([berth, "run", "--json", "--cpu", "--cpus", "2", "--log-dir", folder, "--ranks", "2", "--", "sh", "-c", fails],

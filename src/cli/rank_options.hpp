@@ -12,7 +12,7 @@
 
 namespace berth::cli {
 
-inline constexpr std::array<Option, 10> kRankOptions{{
+inline constexpr std::array<Option, 11> kRankOptions{{
     {"--ranks", "N|MIN:MAX|gpu",
      "start it N times, as often as GPUs are free, or once for each GPU, with RANK and the other "
      "variables of torchrun"},
@@ -23,6 +23,8 @@ inline constexpr std::array<Option, 10> kRankOptions{{
      "PET_NNODES, else 1)"},
     {"--tee", "LIST", "with --ranks: show the output of these ranks only (0,2); default: of all"},
     {"--stdin-rank", "N", "with --ranks: this rank has standard input (default: 0)"},
+    {"--preflight", nullptr,
+     "with --ranks: before the program, the ranks meet and add numbers with its PyTorch"},
     {"--retries", "N", "start it again, up to N times, unless the program itself is wrong"},
     {"--backoff", "TIME..MOST",
      "with --retries: wait before a retry, doubled each time (default: 1s..60s)"},

@@ -6,6 +6,7 @@
 #include "policy/demand.hpp"
 #include "policy/environment.hpp"
 #include "policy/placement.hpp"
+#include "run/preflight.hpp"
 
 namespace berth::job {
 namespace {
@@ -182,6 +183,11 @@ Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
   if (!supervision) return std::move(supervision).error();
   plan.supervision = *std::move(supervision);
   if (plan.supervision) plan.supervision->quiet = spec.quiet;
+  if (plan.supervision && spec.supervision.preflight) {
+    plan.supervision->preflight = run::preflight_command(spec.job.command);
+    if (plan.supervision->preflight.empty() && !spec.dry_run)
+      note(text("preflight skipped: the command is not Python"), {});
+  }
   if (plan.supervision && spec.supervision.ranks && spec.supervision.ranks->least)
     plan.supervision->fewer = fewer_ranks(*spec.supervision.ranks, plan.placement, plan.snapshot,
                                           spec.variables, spec.environment);

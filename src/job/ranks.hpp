@@ -26,6 +26,7 @@ struct SupervisionWish {
   std::vector<int> shown;
   int input_rank = 0;
   std::string log_folder;
+  bool preflight = false;  // the ranks meet before the program starts
   int retries = 0;
   std::chrono::milliseconds hang_timeout{600'000};
   run::HangAction hang_action = run::HangAction::kReport;

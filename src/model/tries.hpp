@@ -81,7 +81,17 @@ struct Try {
                                 // they were gone
 };
 
+/// What --preflight found before the first try.
+struct Preflight {
+  enum class State { kOk, kSkipped, kFailed } state = State::kFailed;
+  std::string backend;  // "gloo", "nccl"; "" not known
+  std::string step;  // in which it failed: "meet", "versions", "all-reduce"; "" none or not known
+  std::string why;   // of a failure, or why it was skipped; from the program's Python
+  std::chrono::milliseconds took{0};
+};
+
 struct Tries {
+  std::optional<Preflight> preflight;
   bool has_ranks = false;
   int world_size = 1;
   int most_tries = 1;

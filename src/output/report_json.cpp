@@ -1,7 +1,9 @@
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/text_parts.hpp"
+#include "model/tries.hpp"
 #include "output/environment_text.hpp"
 #include "output/report.hpp"
 #include "output/tries_text.hpp"
@@ -116,6 +118,18 @@ Json growth_json(const std::vector<model::MemoryGrowth>& all) {
   return out;
 }
 
+Json preflight_json(const model::Tries* tries) {
+  if (tries == nullptr || !tries->preflight) return nullptr;
+  constexpr std::array<const char*, 3> kStates{"ok", "skipped", "failed"};
+  const model::Preflight& one = *tries->preflight;
+  const bool is_ok = one.state == model::Preflight::State::kOk;
+  return {{"state", kStates.at(static_cast<std::size_t>(one.state))},
+          {"backend", text_or_null(one.backend)},
+          {"seconds", is_ok ? Json(seconds(one.took)) : Json(nullptr)},
+          {"step", text_or_null(one.step)},
+          {"why", text_or_null(one.why)}};
+}
+
 Json bottlenecks_json(const std::vector<model::Bottleneck>& all) {
   Json out = Json::array();
   for (const model::Bottleneck& one : all)
@@ -171,6 +185,7 @@ std::string report_json(const model::Report& report) {
       {"memory_growth", growth_json(report.memory_growth)},
       {"bottlenecks", bottlenecks_json(report.bottlenecks)},
       {"bottlenecks_unknown", text_or_null(report.bottlenecks_unknown)},
+      {"preflight", preflight_json(report.tries.get())},
       {"tries", Json::parse(tries_json(report.tries.get()))},
       {"ranks", Json::parse(ranks_json(report.tries.get()))},
       {"notes", words(report.notes)}};

@@ -17,9 +17,9 @@ namespace berth::run {
 struct RankWish {
   int count = 1;                     // 0: as many as the devices allow
   std::optional<int> gpus_per_rank;  // nullopt: devices / ranks
-  bool own_cores = false;    // the job has processors of its own, which are divided among the ranks
-  int node = 0, nodes = 1;   // of a job on several nodes, each with as many ranks
-  std::optional<int> least;  // the MIN of --ranks MIN:MAX; `count` is MAX
+  bool own_cores = false;   // the job has processors of its own, which are divided among the ranks
+  int node = 0, nodes = 1;  // of a job on several nodes, each with as many ranks
+  std::optional<int> least = {};  // the MIN of --ranks MIN:MAX; `count` is MAX
 };
 
 /// One spec per rank, in order. Rank r has the devices r*K to r*K+K-1 of the placement. With one

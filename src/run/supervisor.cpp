@@ -33,6 +33,7 @@
 #include "run/hang.hpp"
 #include "run/meeting_point.hpp"
 #include "run/own_name.hpp"
+#include "run/preflight.hpp"
 #include "run/rank_lines.hpp"
 #include "run/rank_plan.hpp"
 #include "run/signal_probe.hpp"
@@ -56,6 +57,7 @@ constexpr milliseconds kHangSeen(10'000);      // without any activity: inspect 
 constexpr std::size_t kMostWaiting = 1 << 20;  // bytes buffered for a terminal that does not read
 constexpr milliseconds kSlowSeen(20'000);  // other ranks are idle this long: a busy rank is slow
 constexpr std::size_t kLinesKept = 8;
+constexpr int kNoFlight = 125;  // exit code if the preflight fails
 constexpr std::size_t kErrorBytes = 1 << 20;
 
 milliseconds since(Time then) {
@@ -143,7 +145,7 @@ class Supervisor {
     tries_.has_ranks = plan_.has_ranks;
     tries_.world_size = world_size();
     tries_.most_tries = plan_.most_tries;
-    int status = run_try(1, milliseconds(0));
+    int status = preflight_passes() ? run_try(1, milliseconds(0)) : kNoFlight << 8;
     for (int number = 2; number <= plan_.most_tries && may_try_again(); ++number) {
       const milliseconds pause = pause_before(number);
       say(text("try {} of {} ended: {}; the next one starts in {}", number - 1, plan_.most_tries,
@@ -190,6 +192,7 @@ class Supervisor {
 
   /// An error in the program would only occur again.
   [[nodiscard]] bool may_try_again() const {
+    if (tries_.all.empty()) return false;
     switch (tries_.all.back().kind) {
       case model::TryClass::kOutOfMemory:
       case model::TryClass::kDeviceFault:
@@ -200,6 +203,22 @@ class Supervisor {
       default:
         return false;
     }
+  }
+
+  /// Lets the ranks meet, if requested. Whether the program may start.
+  bool preflight_passes() {
+    if (plan_.preflight.empty()) return true;
+    is_preflight_ = true;
+    static_cast<void>(run_try(0, milliseconds(0)));
+    is_preflight_ = false;
+    tries_.all.clear();
+    std::vector<model::Preflight> found;
+    for (const Rank& rank : ranks_) found.push_back(parse_preflight(rank.out.tail.bytes()));
+    tries_.preflight = sum_up(found);
+    if (is_stopped_) return false;
+    const bool passes = tries_.preflight->state != model::Preflight::State::kFailed;
+    say(preflight_sentence(*tries_.preflight) + (passes ? "" : " (E0953)"));
+    return passes;
   }
 
   /// After a fault of a device, continues without the devices of the rank that failed first.
@@ -249,7 +268,7 @@ class Supervisor {
     is_killing_ = false;
     oom_kills_before_ = oom_kills();
     start_ranks(number);
-    trouble_.reset();
+    if (!is_preflight_) trouble_.reset();
     if (plan_.most_tries ==
         number) {  // our copies would keep pipes open that the ranks have closed
       close_inherited(inherited_);
@@ -258,7 +277,8 @@ class Supervisor {
     while (any_running()) {
       wait_and_act(next_deadline());
       decide();
-      if (plan_.has_ranks && Clock::now() >= looked_ + kLook) look_for_hang();
+      if (is_preflight_ && !end_began_ && Clock::now() >= begun_ + kPreflightLimit) end_others();
+      if (!is_preflight_ && plan_.has_ranks && Clock::now() >= looked_ + kLook) look_for_hang();
     }
     if (first_) end_what_is_left();
     for (Rank& rank : ranks_) finish_output(rank);
@@ -300,6 +320,7 @@ class Supervisor {
   }
 
   [[nodiscard]] bool is_shown(int rank) const {
+    if (is_preflight_) return false;
     return plan_.shown.empty() ||
            std::find(plan_.shown.begin(), plan_.shown.end(), rank) != plan_.shown.end();
   }
@@ -313,7 +334,7 @@ class Supervisor {
   }
 
   void open_log(Rank& rank, int number) {
-    if (plan_.log_folder.empty()) return;
+    if (plan_.log_folder.empty() || is_preflight_) return;
     const std::string try_words = number == 1 ? "" : fmt::format(".try-{}", number);
     rank.log_path = fmt::format("{}/rank-{}{}.log", plan_.log_folder, rank.number, try_words);
     rank.log.reset(
@@ -407,7 +428,7 @@ class Supervisor {
     own["BERTH_TRY"] = std::to_string(number);
     if (plan_.has_ranks) {
       add_meeting(meeting_, rank.number, world_size(), own);
-      own["TORCHELASTIC_RESTART_COUNT"] = std::to_string(number - 1);
+      own["TORCHELASTIC_RESTART_COUNT"] = std::to_string(std::max(0, number - 1));
       own["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(plan_.most_tries - 1);
       own["TORCHELASTIC_RUN_ID"] = fmt::format("berth-{}", ::getpid());
       if (!rank.error_path.empty()) own["TORCHELASTIC_ERROR_FILE"] = rank.error_path;
@@ -436,11 +457,12 @@ class Supervisor {
                            int out, int err) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != self) ::_exit(125);
-    if (plan_.has_ranks && rank.number != plan_.input_rank) redirect_standard_streams(0, 0);
+    if (plan_.has_ranks && (is_preflight_ || rank.number != plan_.input_rank))
+      redirect_standard_streams(0, 0);
     if (out >= 0) ::dup2(out, 1);
     ::dup2(err, 2);
     if (!pin(spec_of(rank).cpus)) say_trouble(trouble_.get(), StartTrouble::Step::kPinning);
-    std::vector<char*> words = pointers(launch_.command);
+    std::vector<char*> words = pointers(is_preflight_ ? plan_.preflight : launch_.command);
     std::vector<char*> environment = pointers(variables);
     for (const int stop : {SIGTSTP, SIGTTIN, SIGTTOU}) ::signal(stop, SIG_DFL);
     ::sigaction(SIGCHLD, &inherited_.on_child, nullptr);
@@ -459,7 +481,10 @@ class Supervisor {
 
   [[nodiscard]] Time next_deadline() const {
     Time next = Clock::now() + std::chrono::seconds(10);
-    if (plan_.has_ranks) next = std::min(next, looked_ + kLook);
+    if (is_preflight_)
+      next = std::min(next, begun_ + kPreflightLimit);
+    else if (plan_.has_ranks)
+      next = std::min(next, looked_ + kLook);
     if (kill_at_) next = std::min(next, *kill_at_);
     if (suspect_until_) next = std::min(next, *suspect_until_);
     for (const Rank& rank : ranks_)
@@ -876,7 +901,7 @@ class Supervisor {
   std::optional<bool> hang_;  // whether the stacks show a hang since then; nullopt: not inspected
   std::vector<int>
       slow_looked_at_;  // idle ranks whose stacks were inspected while others were busy
-  bool is_hang_ended_ = false;
+  bool is_hang_ended_ = false, is_preflight_ = false;
   int stop_signal_ = 0;
   std::optional<Time> suspect_until_, end_began_, kill_at_;
   bool is_stopped_ = false, is_killing_ = false;

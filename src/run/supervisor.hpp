@@ -32,9 +32,10 @@ struct Supervision {
   /// of ranks is fixed.
   std::function<std::vector<RankSpec>(const std::vector<int>& lost)> fewer;
   NodePlace node;  // of a job on several nodes; rank R here has number node.rank * ranks + R
-  std::vector<int> shown;  // ranks whose output is shown; empty: all
-  int input_rank = 0;      // it has standard input
-  std::string log_folder;  // folder for one log file per rank; "": none
+  std::vector<int> shown;              // ranks whose output is shown; empty: all
+  int input_rank = 0;                  // it has standard input
+  std::string log_folder;              // folder for one log file per rank; "": none
+  std::vector<std::string> preflight;  // a command for each rank, before the program; empty: none
   int most_tries = 1;
   std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};
   std::chrono::milliseconds hang_timeout{

@@ -116,6 +116,24 @@ model::Try try_of(const Json& json) {
   return one;
 }
 
+Json json_of(const model::Preflight& one) {
+  return {{"state", static_cast<int>(one.state)},
+          {"backend", one.backend},
+          {"step", one.step},
+          {"why", one.why},
+          {"took", one.took.count()}};
+}
+
+model::Preflight preflight_of(const Json& json) {
+  model::Preflight one;
+  one.state = static_cast<model::Preflight::State>(json.at("state").get<int>());
+  json.at("backend").get_to(one.backend);
+  json.at("step").get_to(one.step);
+  json.at("why").get_to(one.why);
+  one.took = milliseconds(json.at("took").get<std::int64_t>());
+  return one;
+}
+
 }  // namespace
 
 Descriptor make_record() {
@@ -129,6 +147,7 @@ void write_record(const Descriptor& record, const model::Tries& tries) {
                   {"world_size", tries.world_size},
                   {"most_tries", tries.most_tries},
                   {"master", tries.master},
+                  {"preflight", tries.preflight ? json_of(*tries.preflight) : Json(nullptr)},
                   {"all", std::move(all)}};
   // Program output is arbitrary bytes, but JSON must be UTF-8.
   const std::string bytes = json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -147,6 +166,8 @@ model::Tries read_record(const Descriptor& record) try {
   json.at("world_size").get_to(tries.world_size);
   json.at("most_tries").get_to(tries.most_tries);
   json.at("master").get_to(tries.master);
+  if (const Json& preflight = json.at("preflight"); !preflight.is_null())
+    tries.preflight = preflight_of(preflight);
   for (const Json& one : json.at("all")) tries.all.push_back(try_of(one));
   return tries;
 } catch (const Json::exception&) {  // the writer was killed while writing

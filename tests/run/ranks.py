@@ -362,6 +362,37 @@ os._exit(7)
         self.assertEqual(self.report()["left_behind"], [])
 
 
+class Preflight(WithFolder):
+    def test_without_pytorch_it_is_skipped_and_says_why(self):
+        done = self.ranks(2, "sh", "-c", "echo ran", options=["--cpu", "--preflight"])
+        self.assertEqual((done.returncode, done.stdout.count("ran\n")), (0, 2), done.stderr)
+        self.assertIn("preflight skipped: the command is not Python", done.stderr)
+        done = self.ranks(2, "python3", "-S", "-c", "print('ran')", options=["--cpu", "--preflight"], env=environment(PYTHONPATH=self.without_torch()))
+        self.assertEqual((done.returncode, done.stdout.count("ran\n")), (0, 2), done.stderr)
+        self.assertIn("preflight skipped: this Python has no PyTorch", done.stderr)
+        self.assertEqual((self.report()["preflight"]["state"], len(self.report()["tries"])), ("skipped", 1))
+
+    def without_torch(self):
+        with open(os.path.join(self.folder, "torch.py"), "w") as file:
+            file.write("raise ImportError('none here')\n")
+        return self.folder
+
+    def fake_torch(self, lines):
+        """A torch whose ranks have these versions, by rank; what is not there fails."""
+        with open(os.path.join(self.folder, "torch.py"), "w") as file:
+            file.write(lines)
+        return environment(PYTHONPATH=self.folder)
+
+    def test_a_torch_that_fails_stops_the_program(self):
+        done = self.ranks(2, "python3", "-c", "print('ran')", options=["--cpu", "--preflight"], env=self.fake_torch("import os; os._exit(3)"))
+        self.assertEqual((done.returncode, done.stdout), (125, ""), done.stderr)
+        self.assertIn("E0953", done.stderr)
+        self.assertEqual((self.report()["preflight"]["state"], self.report()["tries"]), ("failed", []))
+
+    def test_it_needs_ranks(self):
+        self.assertEqual(run("true", options=["--preflight"]).returncode, 2)
+
+
 class Queue(WithFolder):
     def test_a_queued_job_with_ranks(self):
         state = tempfile.TemporaryDirectory()
@@ -408,6 +439,17 @@ class Gloo(WithFolder):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(done.stdout.splitlines()), ["[rank 0] sum 3.0", "[rank 1] sum 3.0"])
         self.assertEqual([one["part"] for one in self.report()["ranks"]], ["ok", "ok"])
+
+    def test_the_ranks_meet_before_the_program(self):
+        done = self.ranks(2, python_with_torch(), "-c", "import os; print('try', os.environ['BERTH_TRY'])", options=["--cpu", "--preflight"])
+        self.assertEqual((done.returncode, done.stdout.count("try 1")), (0, 2), done.stderr)
+        self.assertRegex(done.stderr, "note: preflight: the ranks met and added numbers through gloo in ")
+        self.assertEqual((self.report()["preflight"]["state"], self.report()["preflight"]["backend"]), ("ok", "gloo"))
+
+    def test_an_interface_that_is_not_there_is_found_before_the_program(self):
+        done = self.ranks(2, python_with_torch(), "-c", "print('ran')", options=["--cpu", "--preflight"], env=environment(GLOO_SOCKET_IFNAME="none0"))
+        self.assertEqual((done.returncode, done.stdout), (125, ""), done.stderr)
+        self.assertEqual((self.report()["preflight"]["state"], self.report()["preflight"]["step"]), ("failed", "all-reduce"))
 
     def test_the_error_that_pytorch_records(self):
         mine, program = os.path.join(self.folder, "mine.json"), os.path.join(self.folder, "records.py")

@@ -1,0 +1,29 @@
+// --preflight: the ranks meet and add numbers together, with the program's own Python, before the
+// program starts. run/preflight.py is what each of them runs.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/tries.hpp"
+
+namespace berth::run {
+
+/// The command of each rank; empty if `command` is not Python, so that its PyTorch is not known.
+[[nodiscard]] std::vector<std::string> preflight_command(const std::vector<std::string>& command);
+
+/// What one rank found out, from the last line of its output. A rank that printed none failed.
+[[nodiscard]] model::Preflight parse_preflight(std::string_view output);
+
+/// The ranks together: a failure counts before a rank without PyTorch, and that before success.
+[[nodiscard]] model::Preflight sum_up(const std::vector<model::Preflight>& ranks);
+
+/// A sentence for people, translated.
+[[nodiscard]] std::string preflight_sentence(const model::Preflight& preflight);
+
+inline constexpr std::chrono::seconds kPreflightLimit{30};  // for importing PyTorch and for meeting
+inline constexpr std::chrono::seconds kPreflightMeets{15};  // for each step
+
+}  // namespace berth::run
