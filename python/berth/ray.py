@@ -54,7 +54,7 @@ def leased(**wishes: Any) -> Callable[[Target], Target]:
             target.__init__ = begin  # type: ignore[misc]
             return target
         if not callable(target) or any(kind(target) for kind in (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)):
-            raise InvalidRequest(text("berth.ray.leased is for a class or a plain function"), "E0999", "@ray.remote(max_calls=1)\n@berth.ray.leased(gpus=1)\ndef f(): …")
+            raise InvalidRequest(text("berth.ray.leased is for a class or a plain function"), "E0569", "@ray.remote(max_calls=1)\n@berth.ray.leased(gpus=1)\ndef f(): …")
 
         @functools.wraps(target)
         def call(*words: Any, **more: Any) -> Any:

@@ -22,10 +22,10 @@ def checked(wishes: Dict[str, Any]) -> Dict[str, Any]:
 def _new(wishes: Dict[str, Any]) -> Lease:
     """The lease to begin. In a job, a second worker would get the same devices as the first."""
     if _held is not None and _held._owner == os.getpid():
-        raise Refused(text("this process has the lease of job {} already: each worker needs a process of its own", _held.job), "E0997",
+        raise Refused(text("this process has the lease of job {} already: each worker needs a process of its own", _held.job), "E0573",
                       text("a cluster whose workers are processes"))
     if "BERTH_JOB" in os.environ:
-        raise Refused(text("these workers are inside job {}, so all of them would get the same devices of this job", os.environ["BERTH_JOB"]), "E0998",
+        raise Refused(text("these workers are inside job {}, so all of them would get the same devices of this job", os.environ["BERTH_JOB"]), "E0997",
                       text("start the workers outside of `berth run` and of `with berth.lease()`"))
     return lease(**wishes)
 

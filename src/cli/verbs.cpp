@@ -365,6 +365,25 @@ constexpr auto kSlurmExamples = std::to_array<Example>({
     {"sudo berth slurm plugin --install", "srun --berth-memory, --berth-share and --berth-report"},
 });
 
+constexpr auto kFunctionOwnOptions = std::to_array<Option>({
+    {"--idle", "DURATION", "end a worker after this long without a call (default: 60s)"},
+    {"--max", "N", "at most N workers, each with its own lease (default: 1)"},
+    {"--queue", "N", "this many calls may wait; more get 503 and Retry-After (default: 16)"},
+    {"--timeout", "DURATION",
+     "how long a call may wait for a worker, and how long it may then run (default: 60s)"},
+    {"--body", "SIZE", "the most that a call may send (default: 10MiB)"},
+    {"--listen", "ADDRESS:PORT", "where it listens (default: 127.0.0.1:8643)"},
+    {"--token-file", "FILE", "calls must have the token in this file: Authorization: Bearer TOKEN"},
+    {"--python", "PATH", "the Python of the workers (default: python3)"},
+});
+constexpr auto kFunctionOptions = join(kFunctionOwnOptions, kRequestOptions);
+constexpr auto kFunctionExamples = std::to_array<Example>({
+    {"berth function serve handler.py:predict", "call predict() by HTTP, on a free GPU"},
+    {"berth function serve handler.py:predict --idle 5m --max 2", "two at a time; warm for longer"},
+    {"berth function serve handler.py:predict --memory 4GiB", "in a part of a GPU"},
+    {"curl --json '{\"x\": 3}' http://127.0.0.1:8643/", "a call"},
+});
+
 constexpr auto kK8sOptions = std::to_array<Option>({
     {"--shares", "N", "offer each GPU as N shares of its memory, instead of as a whole"},
     {"--pass", "env|cdi|nodes",
@@ -588,6 +607,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      "FRAMEWORK [VERSION]…", false, kSetupOptions, kSetupExamples, run_setup},
     {"slurm", Group::kOperate, "print and check the Slurm configuration of this machine's GPUs",
      "gres|check|plugin|prolog|epilog|health", false, kSlurmOptions, kSlurmExamples, run_slurm},
+    {"function", Group::kUse, "serve a Python function by HTTP; it has a GPU only while it is used",
+     "serve FILE:FUNCTION", false, kFunctionOptions, kFunctionExamples, run_function},
     {"guard",
      Group::kOperate,
      "try on this machine's driver whether limits of jobs hold",

@@ -42,6 +42,7 @@ Result<int> run_setup(const Context& context);
 Result<int> run_slurm(const Context& context);
 Result<int> run_guard(const Context& context);
 Result<int> run_k8s(const Context& context);
+Result<int> run_function(const Context& context);
 Result<int> run_sim(const Context& context);
 
 /// `berth env` with the format of a recipe.

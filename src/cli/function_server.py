@@ -1,0 +1,457 @@
+"""`berth function serve`: an HTTP endpoint that calls a Python function in worker processes. Each worker is a job of `berth run`.
+
+The program embeds this file and starts it with a socket that listens. Workers are the same file; they talk to the server over a socket pair.
+A message is two lengths (4 and 8 bytes), a JSON object and a body.
+"""
+import collections
+import hmac
+import http.server
+import importlib.util
+import inspect
+import json
+import math
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+LENGTHS = struct.Struct("!IQ")
+LINE_SECONDS = 30  # the longest pause of a client while it sends its request
+MORE_CONNECTIONS = 16  # beyond the calls that run or wait: for /healthz, and for answers with 503
+LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?")
+END_SECONDS = 5  # for a worker that was asked to end
+
+
+def send(channel, head, body=b""):
+    words = json.dumps(head).encode()
+    channel.sendall(LENGTHS.pack(len(words), len(body)) + words + body)
+
+
+def receive(channel, deadline=None):
+    """The next message; None if the other side has ended. Raises TimeoutError after the deadline."""
+    def exactly(count):
+        parts = bytearray()
+        while len(parts) < count:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError
+            channel.settimeout(left)
+            try:
+                part = channel.recv(min(count - len(parts), 1 << 20))
+            except socket.timeout:
+                raise TimeoutError from None
+            except OSError:
+                return None
+            if not part:
+                return None
+            parts += part
+        return bytes(parts)
+    lengths = exactly(LENGTHS.size)
+    if lengths is None:
+        return None
+    head, body = LENGTHS.unpack(lengths)
+    words = exactly(head)
+    data = exactly(body) if words is not None else None
+    return None if data is None else (json.loads(words), data)
+
+
+# The worker: loads the function, and calls it for each message.
+
+
+def loaded(path, name):
+    sys.path.insert(0, os.path.dirname(path))
+    spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    function = getattr(module, name)
+    if not callable(function):
+        raise TypeError(f"{name} is not a function")
+    return function
+
+
+def input_of(kind, body):
+    """What the function gets: the value of a JSON document, text, or bytes. None without a body."""
+    if not body:
+        return None
+    if kind == "application/json":
+        return json.loads(body)
+    return body.decode() if kind.startswith("text/") else body
+
+
+def output_of(result):
+    if isinstance(result, (bytes, bytearray, memoryview)):
+        return "application/octet-stream", bytes(result)
+    if isinstance(result, str):
+        return "text/plain; charset=utf-8", result.encode()
+    return "application/json", json.dumps(result).encode()
+
+
+def work(descriptor, path, name):
+    channel = socket.socket(fileno=descriptor)
+    calls, arrived = collections.deque(), threading.Semaphore(0)
+
+    def read():  # apart from the function, so that this process ends with its server also while the function hangs
+        while True:
+            message = receive(channel)
+            if message is None:
+                os._exit(0)
+            calls.append(message)
+            arrived.release()
+
+    try:
+        function = loaded(path, name)
+    except BaseException as problem:
+        traceback.print_exc()
+        send(channel, {"status": "not_loaded", "type": type(problem).__name__})
+        return
+    send(channel, {"status": "ready"})
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        arrived.acquire()
+        head, body = calls.popleft()
+        try:
+            value = input_of(head["kind"], body)
+        except ValueError:
+            send(channel, {"status": "bad_input"})
+            continue
+        try:
+            result = function(value)
+            if inspect.iscoroutine(result):
+                import asyncio
+                result = asyncio.run(result)
+            kind, data = output_of(result)
+        except BaseException as problem:  # also SystemExit: the worker stays warm
+            traceback.print_exc()
+            send(channel, {"status": "raised", "type": type(problem).__name__})
+            continue
+        send(channel, {"status": "ok", "kind": kind}, data)
+
+
+# The server.
+
+
+class Refusal(Exception):
+    """An answer that is not the function's."""
+
+    def __init__(self, code, kind, retry=None):
+        super().__init__(kind)
+        self.code, self.kind, self.retry = code, kind, retry
+
+
+class Worker:
+    def __init__(self, config):
+        self.channel, theirs = socket.socketpair()
+        command = [config["berth"], "run", *config["request"], "--name", config["name"], "--report", "none", "--grace", "2s", "--",
+                   sys.executable, os.path.abspath(sys.argv[0]), "work", str(theirs.fileno()), config["path"], config["function"]]
+        with theirs:
+            # A session of its own: Ctrl-C is for the server, which ends the workers itself.
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=(theirs.fileno(), config["script"]),
+                                            start_new_session=True)
+        self.since = time.monotonic()
+
+    def ended(self):
+        """Whether an idle worker has ended: its side of the channel is closed."""
+        return bool(select.select([self.channel], [], [], 0)[0])
+
+    def end(self, now=False):
+        try:
+            self.channel.shutdown(socket.SHUT_RDWR)  # also wakes a thread of this process that reads from it
+        except OSError:
+            pass
+        self.channel.close()
+        try:
+            if not now:
+                self.process.wait(END_SECONDS)
+                return
+        except subprocess.TimeoutExpired:
+            pass
+        self.process.kill()  # `berth run` leaves no process behind, however it ends
+        self.process.wait()
+
+
+class Pool:
+    """The workers. A call takes an idle one, or waits until one has ended its call or has started."""
+
+    def __init__(self, config):
+        self.config = config
+        self.changed = threading.Condition()
+        self.idle, self.failures = [], []
+        self.alive, self.starting = set(), set()  # `alive` has those that work, start or are idle
+        self.calls = self.waiting = 0
+        self.durations = collections.deque(maxlen=20)
+        self.closing = False
+
+    def busy(self):
+        """503, with the seconds after which a place should be free: from how long the last calls took."""
+        usual = sum(self.durations) / len(self.durations) if self.durations else 1
+        return Refusal(503, "busy", max(1, min(60, math.ceil(usual * max(1, self.calls) / self.config["max"]))))
+
+    def call(self, kind, body):
+        with self.changed:
+            if self.closing:
+                raise Refusal(503, "ending", 5)
+            if self.calls >= self.config["max"] + self.config["queue"]:
+                raise self.busy()
+            self.calls += 1
+        try:
+            return self.answer(self.take(time.monotonic() + self.config["timeout"]), kind, body)
+        finally:
+            with self.changed:
+                self.calls -= 1
+
+    def take(self, deadline):
+        with self.changed:
+            self.waiting += 1
+            try:
+                while True:
+                    if self.closing:
+                        raise Refusal(503, "ending", 5)
+                    while self.idle:
+                        worker = self.idle.pop()
+                        if not worker.ended():
+                            return worker
+                        self.drop(worker)
+                    if self.failures:
+                        raise self.failures.pop()
+                    if self.waiting > len(self.starting) and len(self.alive) < self.config["max"]:
+                        self.begin()
+                    if not self.changed.wait(deadline - time.monotonic()):
+                        raise self.busy()
+            finally:
+                self.waiting -= 1
+                if not self.waiting:
+                    self.failures.clear()
+
+    def begin(self):
+        try:
+            worker = Worker(self.config)
+        except OSError as problem:
+            sys.stderr.write(f"berth function: no worker can be started: {problem}\n")
+            raise Refusal(503, "no_worker", 5) from None
+        self.alive.add(worker)
+        self.starting.add(worker)
+        threading.Thread(target=self.started, args=(worker,), daemon=True).start()
+
+    def started(self, worker):
+        """Waits for the lease and the function's module. A call that gave up meanwhile leaves the worker to the next one."""
+        try:
+            message = receive(worker.channel)
+        except ValueError:
+            message = None
+        with self.changed:
+            self.starting.discard(worker)
+            if message and message[0]["status"] == "ready" and not self.closing:
+                worker.since = time.monotonic()
+                self.idle.append(worker)
+            else:
+                self.drop(worker)
+                if self.waiting and not self.closing:
+                    self.failures.append(Refusal(500, message[0]["type"]) if message else Refusal(503, "no_worker", 5))
+            self.changed.notify_all()
+
+    def answer(self, worker, kind, body):
+        begun = time.monotonic()
+        healthy, message = False, None
+        try:
+            send(worker.channel, {"kind": kind}, body)
+            message = receive(worker.channel, begun + self.config["timeout"])
+            healthy = message is not None
+        except TimeoutError:
+            raise Refusal(504, "timeout") from None
+        except (OSError, ValueError):
+            pass
+        finally:
+            with self.changed:
+                self.durations.append(time.monotonic() - begun)
+                if healthy and not self.closing:
+                    worker.since = time.monotonic()
+                    self.idle.append(worker)
+                else:
+                    self.drop(worker)
+                self.changed.notify_all()
+        if message is None:
+            raise Refusal(500, "worker_ended")
+        head, data = message
+        if head["status"] == "raised":
+            raise Refusal(500, head["type"])
+        if head["status"] == "bad_input":
+            raise Refusal(400, "body")
+        return head["kind"], data
+
+    def drop(self, worker):
+        """Ends a worker, without waiting for it: an idle one by closing its channel, another one by a signal. Its GPU is free when its job has ended."""
+        self.alive.discard(worker)
+        threading.Thread(target=worker.end, args=(worker not in self.idle,)).start()
+
+    def reap(self):
+        """Ends workers without a call for `--idle`."""
+        while True:
+            with self.changed:
+                if self.closing:
+                    return
+                now = time.monotonic()
+                for worker in [one for one in self.idle if now - one.since >= self.config["idle"] or one.ended()]:
+                    self.drop(worker)
+                    self.idle.remove(worker)
+            time.sleep(min(1.0, self.config["idle"] / 4))
+
+    def close(self):
+        with self.changed:
+            self.closing = True
+            for worker in [*self.idle, *self.alive.difference(self.idle)]:
+                self.drop(worker)
+            self.idle.clear()
+            self.changed.notify_all()
+
+
+def uid_of_peer(peer, own):
+    """The user whose process has the other end of a connection on this machine, from /proc/net/tcp; None if it is not known."""
+    def words(address):
+        host = socket.inet_pton(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, address[0])
+        swapped = b"".join(host[at:at + 4][::-1] if sys.byteorder == "little" else host[at:at + 4] for at in range(0, len(host), 4))
+        return f"{swapped.hex().upper()}:{address[1]:04X}"
+    try:
+        with open("/proc/net/tcp6" if ":" in peer[0] else "/proc/net/tcp") as table:
+            for line in table:
+                row = line.split()
+                # A socket that its process has closed belongs to user 0 in this table, so only established ones (01) count.
+                if row[1:4] == [words(peer), words(own), "01"]:
+                    return int(row[7])
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+class Endpoint(http.server.BaseHTTPRequestHandler):
+    """POST / calls the function. GET /healthz says that the server runs, and needs no token. One request a connection."""
+
+    timeout = LINE_SECONDS
+    server_version, sys_version = "berth", ""
+
+    def do_GET(self):
+        self.answer(lambda: ("text/plain; charset=utf-8", b"ok\n") if self.path == "/healthz" else self.refuse(405 if self.path == "/" else 404))
+
+    def do_POST(self):
+        self.answer(self.called)
+
+    def refuse(self, code, kind=None):
+        raise Refusal(code, kind or self.responses[code][0].lower().replace(" ", "_"))
+
+    def answer(self, make):
+        begun, headers = time.monotonic(), {}
+        try:
+            kind, data = make()
+            code = 200
+        except Refusal as problem:
+            code, kind = problem.code, "application/json"
+            data = json.dumps({"error": {"type": problem.kind}}).encode()
+            if problem.retry:
+                headers["Retry-After"] = str(problem.retry)
+        except (socket.timeout, ConnectionError):
+            return
+        headers.update({"Content-Type": kind, "Content-Length": str(len(data)), "X-Content-Type-Options": "nosniff"})
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+        if self.path != "/healthz":
+            sys.stderr.write(f"berth function: {self.command} {code} {time.monotonic() - begun:.3f} s\n")
+
+    def log_message(self, *words):
+        """The base class logs what a client sent, as it is."""
+
+    def allow(self):
+        config = self.server.config
+        if config["token"]:
+            given = self.headers.get("Authorization", "")
+            if not hmac.compare_digest(given.encode("latin-1", "replace"), b"Bearer " + config["token"].encode()):
+                self.refuse(401)
+            return
+        # Without a token: only processes of this user or root, and no web page that a browser shows.
+        if uid_of_peer(self.client_address, self.connection.getsockname()) not in (0, os.getuid()) or "Origin" in self.headers:
+            self.refuse(403)
+        if not LOOPBACK.fullmatch(self.headers.get("Host", "localhost")):  # another name that leads here: DNS rebinding
+            self.refuse(403)
+
+    def called(self):
+        self.allow()
+        if self.path != "/":
+            self.refuse(404)
+        length = self.headers.get("Content-Length", "")
+        if not length or "Transfer-Encoding" in self.headers:
+            self.refuse(411)
+        if not (length.isascii() and length.isdigit() and len(length) < 19):
+            self.refuse(400)
+        if int(length) > self.server.config["body"]:
+            self.refuse(413, "body_too_large")
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            self.refuse(400)
+        return self.server.pool.call(self.headers.get_content_type() if "Content-Type" in self.headers else "application/json", body)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = False  # server_close() waits for the calls that run
+
+    def __init__(self, config):
+        listening = socket.socket(fileno=config["socket"])
+        self.address_family = listening.family
+        super().__init__(listening.getsockname(), Endpoint, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening
+        self.config, self.pool = config, Pool(config)
+        self.connections = threading.BoundedSemaphore(config["max"] + config["queue"] + MORE_CONNECTIONS)
+
+    def process_request(self, request, client_address):
+        if not self.connections.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request, client_address):
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.connections.release()
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], (OSError, socket.timeout)):
+            traceback.print_exc()
+
+
+def serve(config):
+    if config["token"]:
+        with open(config["token"]) as file:
+            config["token"] = file.read().strip()
+    os.set_inheritable(config["socket"], False)
+    server = Server(config)
+    signals = []
+
+    def stop(number, frame):
+        signals.append(number)
+        if len(signals) > 1:
+            server.pool.close()
+        else:
+            threading.Thread(target=server.shutdown).start()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    threading.Thread(target=server.pool.reap, daemon=True).start()
+    server.serve_forever(poll_interval=0.2)
+    server.server_close()  # the calls that have arrived are answered; a second signal ends them
+    server.pool.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "work":
+        work(int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    else:
+        serve(json.loads(sys.argv[2]))
