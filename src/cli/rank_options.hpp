@@ -35,8 +35,8 @@ inline constexpr std::array<Option, 11> kRankOptions{{
     {"--log-dir", "DIR", "with --ranks: write the output of each rank to a file in DIR"},
 }};
 
-/// Reads the options. Fails with kInvalidArgument (E0104, E0013, E0010, E0950; E0537: the command is
-/// another launcher), and with the errors of run::node_place().
+/// Reads the options. Fails with kInvalidArgument (E0104, E0013, E0010, E0950; E0537: the command
+/// is another launcher), and with the errors of run::node_place().
 [[nodiscard]] Result<job::SupervisionWish> parse_supervision(const Arguments& arguments);
 /// The command of a queued job, which is `berth run` with these options. Inside the job, it uses
 /// the job's devices and takes no lease of its own.
