@@ -35,5 +35,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     BERTH_CHECK(counters.used == 0);
   }
   guard::bury_the_dead(*usage);
+  BERTH_CHECK(guard::tally_of(*usage, 0).processes <= guard::kMaxProcesses);
   return 0;
 }

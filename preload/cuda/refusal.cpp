@@ -93,6 +93,13 @@ void tell_device_full(int place, std::uint64_t bytes) {
              "berth: out of memory on the device, not by the job's quota: %s asked for %s, the job "
              "has %s of %s; what others hold is not known",
              who(getpid()).text, show(bytes).text, show(used).text, show(quota_of(place)).text);
+  } else if (bytes <= left) {
+    say_once(
+        3,
+        "berth: out of memory by the driver, not by the job's quota: %s asked for %s, which the "
+        "driver refused although %s of the device's %s are free: addresses ran out, or no part "
+        "of that size is left",
+        who(getpid()).text, show(bytes).text, show(left).text, show(total).text);
   } else if (const std::uint64_t taken = total - left, others = taken > used ? taken - used : 0;
              bytes <= total && others > 0 && bytes > left && used + bytes <= total) {
     say_once(3,

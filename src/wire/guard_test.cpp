@@ -124,3 +124,23 @@ TEST_CASE("a place is free again if its process died before it wrote to it") {
   waitpid(child, nullptr, 0);
   CHECK(take_place(*usage, getpid()) != nullptr);
 }
+
+TEST_CASE("only living processes are tallied, and what the driver may keep for streams is told") {
+  const auto usage = shared_usage();
+  Process* own = take_place(*usage, getpid());
+  REQUIRE(own != nullptr);
+  Counters& counters = own->device[1];
+  counters.used = 1000;
+  counters.pooled = 300;
+  counters.pooled_peak = 800;
+  counters.allocations = 5;
+  counters.frees = 2;
+  const auto tally = tally_of(*usage, 1);
+  CHECK(tally.processes == 1);
+  CHECK(tally.used == 1000);
+  CHECK(tally.kept == 500);
+  CHECK(tally.events == 7);
+  CHECK(tally_of(*usage, 0).used == 0);
+  own->state = kDead;
+  CHECK(tally_of(*usage, 1).processes == 0);
+}

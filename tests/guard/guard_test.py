@@ -178,6 +178,21 @@ first.kill()
                                       r"16.00 GiB, \S+ GiB of the device's \S+ GiB are free; the job has 0 bytes of its 20.00 GiB, "
                                       r"others hold 15.\d\d GiB")
 
+    def test_addresses_that_ran_out_are_told_from_full_memory(self):
+        # The simulated driver has 256 MiB of 32-bit addresses.
+        script = f"""
+import ctypes, sys
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+import program
+program.begin()
+low = ctypes.c_uint32()
+print([program.cuda.cuMemAlloc(ctypes.byref(low), 64 << 20) for _ in range(5)][-1])
+"""
+        done = self.run_script(script)
+        self.assertEqual(done.stdout, "2\n", done.stderr)
+        self.assertIn("out of memory by the driver, not by the job's quota", done.stderr)
+        self.assertIn("addresses ran out", done.stderr)
+
     def test_a_child_that_forks_without_exec_counts_for_itself(self):
         script = f"""
 import os, sys
@@ -262,6 +277,22 @@ print(job.wait(), resize("--memory", "1GiB")[0])
             "job 1 now has 512 MiB",
             "0 2",
             "0 1"], done.stderr)
+
+    def test_a_job_whose_berth_run_is_stopped_gets_no_new_limits(self):
+        outer = f"""
+import os, signal, subprocess
+job = subprocess.Popen([{BERTH!r}, "run", "--memory", "2GiB", "--", "sh", "-c", "echo $BERTH_JOB; exec sleep 60"], stdout=subprocess.PIPE, text=True)
+number = job.stdout.readline().strip()
+os.kill(job.pid, signal.SIGSTOP)
+stopped = subprocess.run([{BERTH!r}, "resize", number, "--memory", "3GiB"], capture_output=True, text=True)
+os.kill(job.pid, signal.SIGCONT)
+print(stopped.returncode, stopped.stderr.splitlines()[0])
+print(subprocess.run([{BERTH!r}, "resize", number, "--memory", "3GiB"]).returncode)
+subprocess.run([{BERTH!r}, "cancel", number], stdout=subprocess.DEVNULL)
+job.wait()
+"""
+        done = simulated(sys.executable, "-c", outer)
+        self.assertRegex(done.stdout, r"^[1-9]\d* error: the job did not get the new limits.*E0955.*\n(job 1 now has 3.00 GiB\n)?0\n")
 
     def test_a_job_cannot_edit_its_limits(self):
         script = f"""
