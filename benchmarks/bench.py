@@ -157,10 +157,43 @@ def queue_rows(jobs):
     yield row("idle broker, memory", found["idle_kib"] / 1024, "goal", 10.0, "MiB")
 
 
+def live_views() -> dict:
+    """Views of the peers that run in a terminal at one frame a second."""
+    commands = {"gpustat": "gpustat -i 1 -cup", "nvitop": "nvitop -m full --interval 1", "nvtop": "nvtop -d 10"}
+    found = {}
+    for name, command in commands.items():
+        program = PEERS / name
+        where = program if program.exists() else shutil.which(name)
+        if where:
+            found[name] = command.replace(name, str(where), 1)
+    return found
+
+
+def watch_rows(seconds):
+    for machine, processes, size, cpu_goal in (("dgx-h100-8", 200, "8 GPUs / 200 processes", 0.15), ("hgx-h200-16", 500, "16 GPUs / 500 processes", 0.3)):
+        others = live_views()
+        command = [BERTH, "sim", "--machine", machine, "--processes", str(processes), "--", sys.executable, ROOT / "benchmarks/watch_inside.py", BERTH,
+                   str(seconds), f"top={BERTH} top --defaults", *(f"{name}={one}" for name, one in others.items())]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"error: benchmarks/watch_inside.py ended with {done.returncode}:\n{done.stderr}")
+        found = json.loads(done.stdout)
+        top, exporter = found["top"], found["exporter"]
+        for what, key, unit, goal in (("first bytes", "first_ms", "ms", 10.0), ("CPU of one core at 1 Hz", "cpu_percent", "%", cpu_goal),
+                                      ("memory", "mib", "MiB", 8.0), ("to the terminal", "kib_s", "KiB/s", 5.0)):
+            yield row(f"top {size}, {what}", top[key], "goal", goal, unit)
+            for name in others:
+                yield row(f"top {size}, {what}", top[key], name, found[name][key], unit)
+        for what, key, unit, goal in (("CPU of one core, collecting at 1 Hz", "cpu_percent", "%", 0.6), ("memory", "mib", "MiB", 12.0),
+                                      ("scrape, p50", "p50_ms", "ms", None), ("scrape, p99", "p99_ms", "ms", 3.0),
+                                      ("series of a GPU", "series_of_a_gpu", "", 40.0)):
+            yield row(f"exporter {size}, {what}", exporter[key], "goal", goal, unit)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=100)
-    parser.add_argument("--only", default="", help="the part to measure: look, hung, start, doctor or queue")
+    parser.add_argument("--only", default="", help="the part to measure: look, hung, start, doctor, queue or watch")
     parser.add_argument("--jobs", type=int, default=1000, help="how many jobs the queue gets")
     parser.add_argument("--json", help="also write the rows to this file")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
@@ -172,9 +205,9 @@ def main() -> int:
     print(f"# {datetime.date.today()}, {version}, {measuring.machine()}\n# name, berth, anchor, ratio")
     rows = []
     for part, measure in (("start", start_rows), ("look", look_rows), ("hung", hung_rows), ("doctor", doctor_rows),
-                          ("queue", queue_rows)):
+                          ("queue", queue_rows), ("watch", watch_rows)):
         if arguments.only in ("", part):
-            for entry in measure(arguments.jobs if part == "queue" else arguments.repeat):
+            for entry in measure(arguments.jobs if part == "queue" else 20 if part == "watch" else arguments.repeat):
                 rows.append(entry)
                 show(entry)
     if arguments.json:

@@ -1,0 +1,127 @@
+"""Measures live views and exporters inside a simulated machine: first frame, CPU and memory at one frame a second, bytes to the terminal,
+scrape times, series. Prints one JSON document.
+
+usage: watch_inside.py BERTH SECONDS NAME=COMMAND…     (bench.py calls it)
+"""
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import select
+import shlex
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import time
+import urllib.request
+
+
+def tree(pid):
+    """The process and its descendants."""
+    all_ = [pid]
+    for one in all_:
+        try:
+            for task in os.listdir(f"/proc/{one}/task"):
+                all_ += map(int, pathlib.Path(f"/proc/{one}/task/{task}/children").read_text().split())
+        except OSError:
+            pass
+    return all_
+
+
+def cpu_seconds(pid):
+    """CPU time of the process, its threads and descendants that live, in nanoseconds of the scheduler."""
+    total = 0
+    for one in tree(pid):
+        try:
+            for task in os.listdir(f"/proc/{one}/task"):
+                total += int(pathlib.Path(f"/proc/{one}/task/{task}/schedstat").read_text().split()[0])
+        except OSError:
+            pass
+    return total / 1e9
+
+
+def peak_mib(pid):
+    """The sum of the peak memory that is its own: of forked children, what they do not share."""
+    total = 0
+    for number, one in enumerate(tree(pid)):
+        try:
+            rows = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()[1:])
+            keys = ("Rss",) if number == 0 else ("Private_Clean", "Private_Dirty")
+            total += sum(int(rows[key].split()[0]) for key in keys)
+        except (OSError, KeyError, ValueError):
+            pass
+    return total / 1024
+
+
+def live(command, seconds):
+    """A view in a terminal of 220 x 70."""
+    begun = time.monotonic()
+    pid, end = pty.fork()
+    if pid == 0:
+        os.environ.update(TERM="xterm-256color", LC_ALL="C.UTF-8", COLUMNS="220", LINES="70")
+        os.execvp(command[0], command)
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 70, 220, 0, 0))
+    first, sent, cpu, measured_at = None, 0, None, None
+    warm = begun + 3
+    while time.monotonic() < warm + seconds:
+        ready, _, _ = select.select([end], [], [], 0.05)
+        if ready:
+            try:
+                data = os.read(end, 65536)
+            except OSError:
+                break
+            got = len(data)
+            # gpustat asks the terminal before it draws, and waits for the answers.
+            os.write(end, b"\x1b[1;1R" * data.count(b"\x1b[6n") + b"\x1bP0+r\x1b\\" * data.count(b"\x1bP+q"))
+            if first is None:
+                first = time.monotonic() - begun
+            if measured_at:
+                sent += got
+        if measured_at is None and time.monotonic() >= warm:
+            cpu, measured_at = cpu_seconds(pid), time.monotonic()
+    passed = time.monotonic() - (measured_at or begun)
+    result = {"first_ms": first * 1000 if first else None, "cpu_percent": (cpu_seconds(pid) - (cpu or 0)) / passed * 100, "mib": peak_mib(pid),
+              "kib_s": sent / 1024 / passed}
+    for one in reversed(tree(pid)):
+        os.kill(one, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(end)
+    return result
+
+
+def exporter(berth, seconds):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with subprocess.Popen([berth, "exporter", "--listen", address], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        url = process.stdout.readline().split()[-1]
+        time.sleep(3)
+        before, begun = cpu_seconds(process.pid), time.monotonic()
+        time.sleep(seconds)
+        cpu = (cpu_seconds(process.pid) - before) / (time.monotonic() - begun) * 100
+        times, body = [], ""
+        for _ in range(200):
+            start = time.perf_counter()
+            body = urllib.request.urlopen(url).read().decode()
+            times.append((time.perf_counter() - start) * 1000)
+        mib = peak_mib(process.pid)
+        process.terminate()
+    times.sort()
+    of_gpu = sum(1 for row in body.splitlines() if row.startswith("berth_device_") and 'device="0"' in row)
+    return {"cpu_percent": cpu, "mib": mib, "p50_ms": times[100], "p99_ms": times[197], "series_of_a_gpu": of_gpu, "kib": len(body) / 1024}
+
+
+def main():
+    berth, seconds = sys.argv[1], int(sys.argv[2])
+    found = {"exporter": exporter(berth, seconds)}
+    for pair in sys.argv[3:]:
+        name, command = pair.split("=", 1)
+        found[name] = live(shlex.split(command), seconds)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
