@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "broker"))
@@ -54,6 +55,7 @@ class Exporter(unittest.TestCase):
             status, kind, body = self.get(**headers)
             if status != 503:
                 break
+            time.sleep(0.1)
         self.assertEqual(status, 200, body)
         return kind, body
 
