@@ -210,13 +210,18 @@ std::string growth_lines(const model::Report& report, const Terminal& terminal) 
   return out;
 }
 
-/// What limited a job that ended well: one finding and one change. JSON has all.
+/// What limited a job that ended well: two findings at most, because other programs on the cores
+/// may come before the program's own. JSON has all.
 std::string bottleneck_lines(const model::Report& report, const Terminal& terminal) {
   if (report.outcome.exit_code != 0 || report.wall < std::chrono::seconds(2)) return "";
-  for (const model::Bottleneck& one : report.bottlenecks)
-    if (one.kind != "device_unused")  // use_lines() has said it
-      return labelled(tr("limit"), one.sentence, terminal) +
-             labelled(tr("try"), one.change, terminal);
+  std::string out;
+  int left = 2;
+  for (const model::Bottleneck& one : report.bottlenecks) {
+    if (one.kind == "device_unused" || --left < 0) continue;  // use_lines() has said that
+    out +=
+        labelled(tr("limit"), one.sentence, terminal) + labelled(tr("try"), one.change, terminal);
+  }
+  if (!out.empty()) return out;
   if (!report.bottlenecks.empty() || report.bottlenecks_unknown.empty()) return "";
   return labelled(tr("limit"), text("not known: {}", report.bottlenecks_unknown), terminal);
 }

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "model/tries.hpp"
 
 using namespace berth;
 using namespace berth::output;
@@ -217,4 +220,36 @@ TEST_CASE("memory that grows is told with its rate, and JSON has the figures") {
   const auto json = nlohmann::json::parse(report_json(report));
   CHECK(json["memory_growth"][0]["device"].is_null());
   CHECK(json["memory_growth"][1]["bytes_per_minute"] == 2 << 20);
+}
+
+TEST_CASE("what limited a job is told with a change, in 25 lines at most") {
+  model::Report report = sample();
+  report.bottlenecks = {{"shared_cores", "other programs used them", "cores of its own"},
+                        {"input", "it waited for 2 workers", "7 workers"},
+                        {"waiting", "a third finding", "nothing"}};
+  const std::string text = report_text(report, plain());
+  CHECK(holds(text, "limit other programs used them\n       try   cores of its own\n"));
+  CHECK(holds(text, "limit it waited for 2 workers\n       try   7 workers\n"));
+  CHECK_FALSE(holds(text, "a third finding"));
+  report.bottlenecks.clear();
+  report.bottlenecks_unknown = "nothing stood out";
+  CHECK(holds(report_text(report, plain()), "limit not known: nothing stood out\n"));
+  report.outcome.exit_code = 3;
+  CHECK_FALSE(holds(report_text(report, plain()), "limit"));
+}
+
+TEST_CASE("the longest report of a job that ended well has 25 lines at most") {
+  model::Report report = sample();
+  auto tries = std::make_shared<model::Tries>();
+  tries->has_ranks = true;
+  tries->world_size = 64;
+  tries->all.resize(2);
+  tries->all.back().ranks.resize(64);
+  report.tries = tries;
+  report.bottlenecks = {{"one", "first", "change"}, {"two", "second", "change"}};
+  report.memory_growth = {{std::nullopt, "", 12.0 * (1 << 20), 185},
+                          {3, "GPU 3", 2.0 * (1 << 20), 0}};
+  report.notes = {"a note"};
+  const std::string text = report_text(report, plain());
+  CHECK(std::count(text.begin(), text.end(), '\n') <= 25);
 }
