@@ -17,6 +17,7 @@ from machine import switch_off, switch_on  # noqa: E402
 
 BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
 RULES = ROOT / "integrations/prometheus/rules.yml"
+SUMMARY = ROOT / "integrations/prometheus/node-summary.yml"
 NAME = re.compile(r"\b(?:berth|DCGM)_\w+")
 OF_A_BROKER = {"berth_jobs", "berth_jobs_longest_wait_seconds"}
 
@@ -32,7 +33,7 @@ class Shipped(unittest.TestCase):
         exported = self.exported()
         board = json.loads((ROOT / "integrations/grafana/berth.json").read_text())
         asked = {name for panel in board["panels"] for target in panel["targets"] for name in NAME.findall(target["expr"])}
-        for line in RULES.read_text().splitlines():
+        for line in (RULES.read_text() + SUMMARY.read_text()).splitlines():
             if "expr:" in line or line.startswith("          "):
                 asked |= set(NAME.findall(line.split("summary:")[0].split("description:")[0]))
         self.assertGreater(len(asked), 15)
@@ -50,9 +51,9 @@ class Shipped(unittest.TestCase):
         if shutil.which("promtool") is None:
             self.skipTest("promtool is not installed (apt-get install prometheus)")
         with tempfile.TemporaryDirectory() as folder:
-            for one in (RULES, ROOT / "tests/watch/rules_test.yml"):
+            for one in (RULES, SUMMARY, ROOT / "tests/watch/rules_test.yml"):
                 shutil.copy(one, folder)
-            for words in (["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]):
+            for words in (["check", "rules", "rules.yml"], ["check", "rules", "node-summary.yml"], ["test", "rules", "rules_test.yml"]):
                 done = subprocess.run(["promtool", *words], cwd=folder, capture_output=True, text=True)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
