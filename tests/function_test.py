@@ -49,14 +49,16 @@ class Function(Machine):
         self.handler = self.folder / "handler.py"
         self.handler.write_text(textwrap.dedent(HANDLER))
 
-    def serve(self, function="seen", *words, file=None):
+    def serve(self, function="seen", *words, host="127.0.0.1"):
+        self.host = host
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         for _ in range(20):  # another process may take the port in between
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
+            with socket.socket(family) as probe:
+                probe.bind((host, 0))
                 self.port = probe.getsockname()[1]
             log = open(self.folder / "log", "wb")
             self.addCleanup(log.close)
-            process = subprocess.Popen([self.berth, "function", "serve", f"{file or self.handler}:{function}", "--listen", f"127.0.0.1:{self.port}", *words],
+            process = subprocess.Popen([self.berth, "function", "serve", f"{self.handler}:{function}", "--listen", f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}", *words],
                                        env={**self.variables, "LC_ALL": "C.UTF-8"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
 
             def clean():
@@ -75,7 +77,7 @@ class Function(Machine):
 
     def post(self, value=None, headers=None, method="POST", path="/", body=None):
         """(code, headers, body) of one call."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=100)
         try:
             connection.request(method, path, json.dumps(value) if body is None else body, {"Content-Type": "application/json", **(headers or {})})
             with connection.getresponse() as answer:
@@ -240,10 +242,25 @@ class Function(Machine):
         self.assertTrue(wait_until(lambda: not self.running()))
 
     def test_killed_it_leaves_no_worker_behind(self):
-        server = self.serve("other", "--gpus", "1")
-        self.value("x")
+        server = self.serve("until", "--gpus", "1", "--max", "2")
+        self.value(str(self.handler))  # an idle worker, then one that hangs
+        for name in ("never-1", "never-2"):
+            thread = threading.Thread(target=lambda: self.assertRaises(OSError, self.post, str(self.folder / name)))  # the connection breaks
+            thread.start()
+            self.addCleanup(thread.join)
+            self.assertTrue(wait_until(lambda: list(self.folder.glob(f"{name}-*"))))
+        self.assertEqual(len(self.running()), 2)
         server.kill()
         self.assertTrue(wait_until(lambda: not self.running()))
+
+    def test_it_listens_on_ipv6_too(self):
+        with socket.socket(socket.AF_INET6) as probe:
+            try:
+                probe.bind(("::1", 0))
+            except OSError:
+                self.skipTest("this machine has no IPv6")
+        self.serve("seen", "--cpu", host="::1")
+        self.assertEqual(self.value(1)["value"], 1)
 
     def test_wrong_words_are_named(self):
         handler = f"{self.handler}:seen"
