@@ -9,6 +9,7 @@
 #include <boost/beast/http.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 #include "base/descriptor.hpp"
@@ -64,6 +65,13 @@ Error stuck(const std::string& socket, pid_t pid) {
 std::function<void(const std::string&)>& teller() {
   static std::function<void(const std::string&)> tell;
   return tell;
+}
+
+/// The process of the broker whose delay was reported; 0: none. A command makes several calls, and
+/// one notice is enough.
+std::atomic<pid_t>& slow_broker() {
+  static std::atomic<pid_t> broker{0};
+  return broker;
 }
 
 /// Connects a socket. errno is EAGAIN if no connection is accepted within that time.
@@ -237,12 +245,17 @@ Result<Response> Client::call(std::string_view method, std::string_view path, st
   if (at_most.count() == 0) return await();
   auto response = answer(std::min(at_most, kUnsaid));
   if (response && !*response && at_most > kUnsaid) {
-    say_wait(text("the broker has not answered yet (process {}); waiting for it", parts_->broker));
+    if (slow_broker().exchange(parts_->broker) != parts_->broker)
+      say_wait(
+          text("the broker has not answered yet (process {}); waiting for it", parts_->broker));
     do response = answer(at_most - kUnsaid);
     while (response && !*response && Clock::now() - begun < kMost && answers_others());
   }
   if (!response) return std::move(response).error();
-  if (*response) return **std::move(response);
+  if (*response) {
+    slow_broker() = 0;
+    return **std::move(response);
+  }
   // Close the connection: a late answer must not be mistaken for the next call's.
   error_code ignored;
   parts_->socket.close(ignored);

@@ -19,7 +19,9 @@ void ask_the_broker(model::Snapshot& seen) {
   if (gpus(seen) > 0 && seen.driver.state != "error" && seen.driver.state != "no answer") return;
   auto client = client::broker_here(client::IfNone::kGlance);
   if (!client) return;
-  const auto answer = client->call("GET", "/v1/machine");
+  // A broker that answers pings is waited for longer: a driver may take half a minute to start.
+  constexpr std::chrono::milliseconds kGlance(2000);
+  const auto answer = client->call("GET", "/v1/machine", {}, kGlance);
   if (!answer) return;
   auto told = client::machine_in(*answer);
   if (!told || gpus(*told) <= gpus(seen)) return;

@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from machine import Machine, wait_until
+from machine import Machine, switch_off, switch_on, wait_until
 
 
 class StuckBroker(Machine):
@@ -58,6 +58,14 @@ class StuckBroker(Machine):
         for verb in ("", "ls", "ps"):
             self.assertRegex(self.run_berth(*verb.split()).stdout, "the devices of jobs are not known", verb)
         self.assertIn(f"{os.getpid()} is read as a process number", self.run_berth("stacks", str(os.getpid())).stderr)
+
+    def test_where_no_gpu_is_seen_a_job_on_the_cpu_says_once_that_it_waits_and_goes_on(self):
+        switch_off(self.shell)
+        self.shell, self.variables = switch_on(self.berth, "none")
+        broker, _ = self.begin()
+        done = self.run_berth("run", "--", "sh", "-c", "exit 3")
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(done.stderr.count(f"note: the broker has not answered yet (process {broker})"), 1, done.stderr)
 
     def test_who_waits_hears_of_it_and_goes_on_with_the_broker(self):
         self.run_berth("run", "--queue", "--gpus", "4", "--", "sleep", "1000")
