@@ -52,7 +52,8 @@ TEST_CASE("an empty queue and no broker are different") {
 TEST_CASE("a long queue scrolls with the selected row") {
   Queue queue;
   queue.has_broker = true;
-  for (std::uint64_t id = 1; id <= 100; ++id) queue.jobs.push_back({id, "lin", "x", "waiting"});
+  for (std::uint64_t id = 1; id <= 100; ++id)
+    queue.jobs.push_back({id, "lin", "x", "waiting", 0, ""});
   CHECK(shown_queue(queue, 99, true, 10).find(">100") != std::string::npos);
   CHECK(queue_lines(queue, 50, true, 120, 10).size() == 10);
   CHECK(queue_lines(queue, 50, true, 120, 1).size() == 1);
