@@ -55,7 +55,7 @@ def rows():
 def chosen(done):
     """Formats the result like a cell of the table."""
     if done.returncode != 0:
-        found = re.search(r"the driver is too old: (\S+) or newer", done.stderr)
+        found = re.search(r"the driver is too old: it must be (\S+) or newer", done.stderr)
         return f"no {found[1] if found else done.stderr}"
     document = json.loads(done.stdout)
     [one] = document["frameworks"]
