@@ -130,7 +130,7 @@ class Promises(Calls):
             self.queue("--cpu", "--name", "many", "--", "sleep", "1000")
         said = self.says("why", "many", code=2)
         self.assertIn("E0932", said)
-        self.assertIn(f"called many: {held} ", said)
+        self.assertIn(f"named many: {held} ", said)
         self.assertIn("and 4 more", said)
 
     def test_a_job_comes_after_what_is_named_as_everywhere(self):
@@ -227,8 +227,8 @@ class Promises(Calls):
             self.assertNotIn("json.exception", error["message"])
             self.assertTrue(error["hint"], error)
 
-    def test_settings_of_all_users_are_for_their_broker(self):
-        self.assertIn("E0010", self.says("serve", "--config", "/dev/null", code=2))
+    def test_settings_are_a_file(self):
+        self.assertIn("E0925", self.says("serve", "--config", "/dev/null", code=4))
 
 
 class WithoutGpus(Calls):
