@@ -279,6 +279,10 @@ command = ["sh", "-c", 'echo "$1" >>"$0"', "{self.said}", "{{event}} {{rule}} {{
     def lines(self):
         return self.said.read_text().splitlines() if self.said.exists() else []
 
+    def waiting(self):
+        """The number of targets with events that wait."""
+        return sum(bool(events) for events in json.loads((self.state / "alerts.json").read_text())["waiting"].values())
+
     def test_an_alert_reaches_command_and_webhook_once_also_across_a_restart(self):
         self.assertTrue(wait_until(lambda: self.lines() and len(self.hook.calls) == 2, 100))
         self.assertRegex(self.lines()[0], r"^begun device_down .*GPU 5 is lost")
@@ -288,6 +292,8 @@ command = ["sh", "-c", 'echo "$1" >>"$0"', "{self.said}", "{{event}} {{rule}} {{
         self.assertEqual((event["event"], event["rule"], event["device"]), ("begun", "device_down", 5))
         signed = headers["X-Berth-Timestamp"].encode() + b"." + body
         self.assertEqual(headers["X-Berth-Signature"], "sha256=" + hmac.new(b"s3cret", signed, hashlib.sha256).hexdigest())
+        # A broker that is killed before it has stored that an event was delivered delivers it again.
+        self.assertTrue(wait_until(lambda: self.waiting() == 1, 60))
         self.stop(signal.SIGKILL)
         self.start()
         self.assertTrue(wait_until(lambda: json.loads(self.berth("alerts", "--json").stdout)["alerts"], 60))
