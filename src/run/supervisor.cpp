@@ -145,7 +145,11 @@ class Supervisor {
     tries_.has_ranks = plan_.has_ranks;
     tries_.world_size = world_size();
     tries_.most_tries = plan_.most_tries;
-    int status = preflight_passes() ? run_try(1, milliseconds(0)) : kNoFlight << 8;
+    int status = kNoFlight << 8;
+    if (preflight_passes())
+      status = run_try(1, milliseconds(0));
+    else if (is_stopped_)
+      status = stop_signal_;  // a wait status: ended by that signal
     for (int number = 2; number <= plan_.most_tries && may_try_again(); ++number) {
       const milliseconds pause = pause_before(number);
       say(text("try {} of {} ended: {}; the next one starts in {}", number - 1, plan_.most_tries,
@@ -153,7 +157,7 @@ class Supervisor {
       const Time until = Clock::now() + pause;
       while (!is_stopped_ && Clock::now() < until) wait_and_act(until);
       if (is_stopped_) {
-        status = stop_signal_;  // a wait status: ended by that signal
+        status = stop_signal_;
         break;
       }
       leave_out_devices();
@@ -212,10 +216,10 @@ class Supervisor {
     static_cast<void>(run_try(0, milliseconds(0)));
     is_preflight_ = false;
     tries_.all.clear();
+    if (is_stopped_) return false;  // ranks that were stopped show nothing
     std::vector<model::Preflight> found;
     for (const Rank& rank : ranks_) found.push_back(parse_preflight(rank.out.tail.bytes()));
     tries_.preflight = sum_up(found);
-    if (is_stopped_) return false;
     const bool passes = tries_.preflight->state != model::Preflight::State::kFailed;
     say(preflight_sentence(*tries_.preflight) + (passes ? "" : " (E0953)"));
     return passes;

@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from support import BERTH, Terminal, environment, holding, main, run, start, wait_until
+from support import BERTH, PATIENCE, Terminal, environment, holding, main, run, start, wait_until
 
 SHOW = "import os, json; print(json.dumps({k: os.environ.get(k) for k in os.environ}))"
 
@@ -388,6 +388,15 @@ class Preflight(WithFolder):
         self.assertEqual((done.returncode, done.stdout), (125, ""), done.stderr)
         self.assertIn("E0953", done.stderr)
         self.assertEqual((self.report()["preflight"]["state"], self.report()["tries"]), ("failed", []))
+
+    def test_a_stop_meanwhile_is_no_failure(self):
+        begun = os.path.join(self.folder, "begun")
+        env = self.fake_torch(f"import time; open({begun!r} + str(time.time_ns()), 'w'); time.sleep(1000)")
+        job = start("python3", "-c", "print('ran')", options=["--ranks", "1", "--cpu", "--preflight", "--report", self.file], env=env)
+        wait_until(lambda: any(name.startswith("begun") for name in os.listdir(self.folder)), "the rank imports torch")
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual((job.communicate(timeout=PATIENCE)[0], job.returncode), ("", 143))
+        self.assertEqual((self.report()["outcome"]["exit_code"], self.report()["preflight"], self.report()["tries"]), (143, None, []))
 
     def test_it_needs_ranks(self):
         self.assertEqual(run("true", options=["--preflight"]).returncode, 2)
