@@ -14,8 +14,8 @@ namespace berth::cli {
 
 inline constexpr std::array<Option, 11> kRankOptions{{
     {"--ranks", "N|MIN:MAX|gpu",
-     "start it N times, as often as GPUs are free, or once for each GPU, with RANK and the other "
-     "variables of torchrun"},
+     "start it N times, as often as GPUs are free (not with --queue), or once for each GPU, with "
+     "RANK and the other variables of torchrun"},
     {"--gpus-per-rank", "K",
      "with --ranks: each rank has K GPUs, and with K above 1 sees only them"},
     {"--nodes", "N",

@@ -36,7 +36,9 @@ class GivenMachine : public Machine {
     return snapshots_[std::min(looks.size(), snapshots_.size()) - 1];
   }
   Result<model::Ledger> ledger() override { return held; }
-  Result<std::optional<client::Lease>> lease_around(const model::Request& /*request*/) override {
+  Result<std::optional<client::Lease>> lease_around(const model::Request& request) override {
+    if (around && request.gpus.value_or(0) > *around)
+      return Error{ErrorCode::kRefused, "E0421", "the lease is too small", ""};
     return std::optional<client::Lease>();
   }
   Result<client::Lease> take_lease(const client::Lease::Wishes& /*wishes*/,
@@ -47,7 +49,8 @@ class GivenMachine : public Machine {
   void pause(std::chrono::milliseconds duration) override { pauses.push_back(duration); }
 
   Result<model::Ledger> held = model::Ledger();
-  std::vector<bool> looks;  // whether each one read the details
+  std::optional<int> around;  // devices of the lease around the job: it may ask for no more
+  std::vector<bool> looks;    // whether each one read the details
   std::vector<client::IfNone> asked;
   std::vector<std::chrono::milliseconds> pauses;
 
@@ -170,6 +173,45 @@ TEST_CASE("a job that may not wait is refused, and told who uses the devices") {
     CHECK(machine.pauses.empty());
     CHECK(exit_code_of(plan.error(), spec.waits()) == kRefused);
   }
+}
+
+Spec some_ranks(int least, int most) {
+  Spec spec;
+  spec.job.command = {"true"};
+  spec.supervision.ranks = run::RankWish{};
+  spec.supervision.ranks->count = most;
+  spec.supervision.ranks->least = least;
+  return spec;
+}
+
+TEST_CASE("inside a lease there are as many ranks as it has devices, if they are enough") {
+  GivenMachine machine({nvidia(8)});
+  Notes notes;
+  machine.around = 3;
+  const auto plan = make_plan(some_ranks(2, 4), machine, notes.note);
+  REQUIRE(plan);
+  CHECK(plan->placement.devices.size() == 3);
+  machine.around = 1;
+  const auto refused = make_plan(some_ranks(2, 4), machine, notes.note);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().id == "E0421");
+}
+
+TEST_CASE("a number of ranks is tried only if the machine has the devices") {
+  GivenMachine machine({nvidia(4)});
+  Notes notes;
+  auto& held = machine.held->holdings;
+  machine.held->kept = true;
+  for (const model::Device& device : nvidia(4).devices)
+    held.push_back({7, "li", policy::unit_id(device, nullptr), 0});
+  Spec spec = some_ranks(2, 1024);
+  spec.may_wait = false;
+  CHECK(make_plan(spec, machine, notes.note).error().id == "E0412");
+  CHECK(machine.asked.size() == 3);
+  machine.asked.clear();
+  spec.job.request.gpus = 4;
+  CHECK(make_plan(spec, machine, notes.note).error().id == "E0412");
+  CHECK(machine.asked.size() == 1);
 }
 
 TEST_CASE("--or-cpu-after: a job without a broker turns to the CPU") {

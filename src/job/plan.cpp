@@ -1,5 +1,7 @@
 #include "job/plan.hpp"
 
+#include <algorithm>
+
 #include "base/file.hpp"
 #include "base/units.hpp"
 #include "engines/allocation.hpp"
@@ -16,6 +18,11 @@ using Placed = Result<model::Placement>;
 
 bool is_held(const Placed& placement) {
   return !placement && placement.error().id == "E0412";
+}
+
+/// Jobs have the devices, or the lease around this job has fewer.
+bool has_too_few(const Placed& placement) {
+  return is_held(placement) || (!placement && placement.error().id == "E0421");
 }
 
 /// Tells the user what the job waits for, and how to start without waiting.
@@ -144,16 +151,22 @@ Placed place_with_lease(const Spec& spec, Machine& machine, const Note& note, Pl
 }
 
 /// With --ranks MIN:MAX: as many ranks as there are free devices now; waits only for the smallest
-/// number.
+/// number. Inside a lease, as many as it has devices.
 Placed place_some_ranks(const Spec& spec, Machine& machine, const Note& note, Plan& plan) {
+  // The user's own words for devices, and the CPU, do not depend on the number of ranks.
+  if (plan.request.gpus == spec.job.request.gpus)
+    return place_with_lease(spec, machine, note, plan);
   Spec fewer = spec;
   run::RankWish& ranks = *fewer.supervision.ranks;
+  // More than the machine has would only ask again for the same.
+  const int possible = plan.request.gpus.value_or(0) / ranks.gpus_per_rank.value_or(1);
+  ranks.count = std::clamp(possible, *ranks.least, ranks.count);
   for (;; --ranks.count) {
     const bool is_last = ranks.count <= *ranks.least;
     fewer.may_wait = spec.may_wait && is_last;
     plan.request = request_for_ranks(spec.job.request, fewer.supervision, plan.snapshot);
     auto placement = place_with_lease(fewer, machine, note, plan);
-    if (placement || is_last || !is_held(placement)) return placement;
+    if (placement || is_last || !has_too_few(placement)) return placement;
     plan.lease.reset();
   }
 }

@@ -81,9 +81,15 @@ std::string preflight_sentence(const model::Preflight& one) {
   if (one.step == "meet")
     return text("preflight failed: the ranks did not meet at MASTER_ADDR and MASTER_PORT: {}",
                 printable(one.why));
+  if (one.step == "import")
+    return text("preflight failed: PyTorch cannot be imported: {}", printable(one.why));
+  if (one.step == "device")
+    return text("preflight failed: a rank cannot use its device: {}", printable(one.why));
   if (!one.step.empty())
     return text("preflight failed: the ranks met, but could not add numbers together: {}",
                 printable(one.why));
+  if (!one.why.empty())
+    return text("preflight failed: a rank ended without an answer: {}", printable(one.why));
   return text("preflight failed: not all ranks answered within {}", show_duration(kPreflightLimit));
 }
 

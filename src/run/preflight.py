@@ -12,25 +12,32 @@ def end(state, **more):
     os._exit(1 if state == "failed" else 0)  # a peer that is late must not hold the end
 
 
+def fail(step, problem):
+    end("failed", step=step, why=f"{type(problem).__name__}: {problem}"[:500])
+
+
 try:
     import torch
     import torch.distributed as dist
 except ImportError as problem:
     end("skipped", why=str(problem))
+except Exception as problem:  # a library of PyTorch's that is missing is an OSError
+    fail("import", problem)
 if not dist.is_available():
     end("skipped", why="torch.distributed")
 
-limit = float(sys.argv[1])
-rank, world, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-backend = "nccl" if gpus and dist.is_nccl_available() else "gloo"
-device = f"cuda:{local % gpus}" if backend == "nccl" else "cpu"
-mine = {"torch": torch.__version__}
-if backend == "nccl":
-    torch.cuda.set_device(device)
-    mine["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
-step = "meet"
+step = "device"
 try:
+    limit = float(sys.argv[1])
+    rank, world, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    backend = "nccl" if gpus and dist.is_nccl_available() else "gloo"
+    device = f"cuda:{local % gpus}" if backend == "nccl" else "cpu"
+    mine = {"torch": torch.__version__}
+    if backend == "nccl":
+        torch.cuda.set_device(device)
+        mine["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
+    step = "meet"
     begun = time.monotonic()
     store, _, _ = next(dist.rendezvous("env://", timeout=timedelta(seconds=limit)))
     store.set_timeout(timedelta(seconds=limit))
@@ -50,5 +57,5 @@ try:
     seconds = time.monotonic() - begun
     dist.barrier()
 except Exception as problem:
-    end("failed", step=step, why=f"{type(problem).__name__}: {problem}"[:500])
+    fail(step, problem)
 end("ok", backend=backend, seconds=round(seconds, 3), **mine)

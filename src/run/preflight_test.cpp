@@ -33,6 +33,18 @@ TEST_CASE("a failure counts before success, and its reason before the silence of
   CHECK(sum_up({}).state == State::kFailed);
 }
 
+TEST_CASE("a failure before the ranks meet is told in its own words") {
+  berth::model::Preflight one = parse_preflight(
+      R"({"state":"failed","step":"import","why":"OSError: libcudart.so.12: cannot open"})");
+  CHECK(preflight_sentence(one).find("imported: OSError: libcudart.so.12") != std::string::npos);
+  one.step = "device";
+  CHECK(preflight_sentence(one).find("its device: OSError") != std::string::npos);
+  one.step = "";
+  CHECK(preflight_sentence(one).find("without an answer: OSError") != std::string::npos);
+  one.why = "";
+  CHECK(preflight_sentence(one).find("not all ranks answered within") != std::string::npos);
+}
+
 TEST_CASE("only a Python program has a preflight") {
   CHECK(preflight_command({"/usr/bin/python3.11", "train.py"}).front() == "/usr/bin/python3.11");
   CHECK(preflight_command({"sh", "run.sh"}).empty());

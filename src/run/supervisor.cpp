@@ -218,11 +218,20 @@ class Supervisor {
     tries_.all.clear();
     if (is_stopped_) return false;  // ranks that were stopped show nothing
     std::vector<model::Preflight> found;
-    for (const Rank& rank : ranks_) found.push_back(parse_preflight(rank.out.tail.bytes()));
+    for (const Rank& rank : ranks_) found.push_back(found_by(rank));
     tries_.preflight = sum_up(found);
     const bool passes = tries_.preflight->state != model::Preflight::State::kFailed;
     say(preflight_sentence(*tries_.preflight) + (passes ? "" : " (E0953)"));
     return passes;
+  }
+
+  /// What a rank of the preflight says, or else the last line of what it wrote before it failed.
+  static model::Preflight found_by(const Rank& rank) {
+    model::Preflight one = parse_preflight(rank.out.tail.bytes());
+    if (!one.step.empty() || !rank.has_failed() || rank.was_ended_by_us) return one;
+    const auto last = last_lines(rank.err.tail.bytes(), 1);
+    if (one.state == model::Preflight::State::kFailed && !last.empty()) one.why = last.front();
+    return one;
   }
 
   /// After a fault of a device, continues without the devices of the rank that failed first.

@@ -362,6 +362,17 @@ os._exit(7)
         self.assertEqual(self.report()["left_behind"], [])
 
 
+# A torch that sees a GPU, and cannot use it.
+BROKEN_DEVICE = """
+import sys, types
+def set_device(device): raise RuntimeError("invalid device ordinal")
+__path__, __version__ = [], "2.9.0"
+cuda = types.SimpleNamespace(is_available=lambda: True, device_count=lambda: 1, set_device=set_device)
+distributed = sys.modules["torch.distributed"] = types.ModuleType("torch.distributed")
+distributed.is_available = distributed.is_nccl_available = lambda: True
+"""
+
+
 class Preflight(WithFolder):
     def test_without_pytorch_it_is_skipped_and_says_why(self):
         done = self.ranks(2, "sh", "-c", "echo ran", options=["--cpu", "--preflight"])
@@ -389,6 +400,16 @@ class Preflight(WithFolder):
         self.assertIn("E0953", done.stderr)
         self.assertEqual((self.report()["preflight"]["state"], self.report()["tries"]), ("failed", []))
 
+    def test_its_own_words_are_told_if_torch_fails(self):
+        for lines, step, words in (("raise OSError('libcudart.so.12: cannot open')", "import", "cannot be imported: OSError: libcudart.so.12"),
+                                   ("import sys; sys.exit('no such board')", None, "ended without an answer: no such board"),
+                                   (BROKEN_DEVICE, "device", "cannot use its device: RuntimeError: invalid device ordinal")):
+            with self.subTest(step):
+                done = self.ranks(1, "python3", "-c", "print('ran')", options=["--cpu", "--preflight"], env=self.fake_torch(lines))
+                self.assertEqual((done.returncode, done.stdout), (125, ""), done.stderr)
+                self.assertIn(words, done.stderr)
+                self.assertEqual(self.report()["preflight"]["step"], step)
+
     def test_a_stop_meanwhile_is_no_failure(self):
         begun = os.path.join(self.folder, "begun")
         env = self.fake_torch(f"import time; open({begun!r} + str(time.time_ns()), 'w'); time.sleep(1000)")
@@ -403,6 +424,12 @@ class Preflight(WithFolder):
 
 
 class Queue(WithFolder):
+    def test_a_queued_job_has_a_fixed_number_of_ranks(self):
+        done = run("true", options=["--queue", "--ranks", "2:4"])
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("E0950", done.stderr)
+        self.assertIn("berth run --queue --ranks 2 ", done.stderr)
+
     def test_a_queued_job_with_ranks(self):
         state = tempfile.TemporaryDirectory()
         self.addCleanup(state.cleanup)
