@@ -79,16 +79,16 @@ class Search {
   }
 
   void look_at_quota() {
-    const double part = seen_.quota_seconds / seen_.wall_seconds;
-    if (part < kWaits / 2) return;
+    if (seen_.quota_part < kWaits / 2) return;
     add("cpu_quota",
-        text("the CPU quota of its control group stopped it for {} of the time", percent(part)),
+        text("the CPU quota of its control group stopped it in {} of the quota's periods",
+             percent(seen_.quota_part)),
         text("a larger quota, or as many threads as it allows: {}", "--threads"));
   }
 
   /// Threads that could run had no core, although the job may use enough of them.
   void look_at_shared_cores() {
-    if (!seen_.runnable || !seen_.cpu_seconds || seen_.quota_seconds > 0) return;
+    if (!seen_.runnable || !seen_.cpu_seconds || seen_.quota_part > 0) return;
     const double used = *seen_.cpu_seconds / seen_.wall_seconds;
     const double wanted = std::min(*seen_.runnable, static_cast<double>(seen_.cores));
     if (wanted < 0.5 || wanted - used < kWaits * wanted) return;

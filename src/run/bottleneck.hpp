@@ -36,7 +36,7 @@ struct Evidence {
   int mains = 1;                   // how many these are
   std::optional<double> runnable;  // threads that ran or waited for a core, on average
   std::optional<double> disk_bytes;
-  double quota_seconds = 0;  // in which its control group's quota stopped it
+  double quota_part = 0;  // of the quota's periods: in which it stopped its control group
   std::vector<RankActivity> ranks;
   bool device_unused = false;  // it had a device, and was seen never to use it
   std::vector<DeviceEvidence> devices;

@@ -70,7 +70,7 @@ TEST_CASE("cores that other programs use are named") {
 TEST_CASE("a quota that stops the job is named, and not other programs") {
   Evidence evidence = minute(0.98, 7.6);
   evidence.cpu_seconds = 60 * 3.0;
-  evidence.quota_seconds = 35;
+  evidence.quota_part = 0.6;
   CHECK(first_kind(evidence) == "cpu_quota");
   CHECK(find_bottlenecks(evidence).found.size() == 2);
 }

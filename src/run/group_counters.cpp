@@ -48,13 +48,31 @@ std::uint64_t oom_kills() {
   return count;
 }
 
-std::chrono::microseconds quota_stops() {
-  std::uint64_t most = 0;
+QuotaPeriods parse_quota_periods(std::string_view cpu_stat) {
+  return {system::stat_value(cpu_stat, "nr_periods").value_or(0),
+          system::stat_value(cpu_stat, "nr_throttled").value_or(0)};
+}
+
+std::map<std::string, QuotaPeriods> quota_periods() {
+  std::map<std::string, QuotaPeriods> found;
   for (const GroupFolders& group : groups_with("cpu"))
     for (const std::string& folder : group.folders)
-      most = std::max(most, group.v2 ? counter_in(folder + "/cpu.stat", "throttled_usec")
-                                     : counter_in(folder + "/cpu.stat", "throttled_time") / 1000);
-  return std::chrono::microseconds(static_cast<std::int64_t>(most));
+      found[folder] = parse_quota_periods(slurp(folder + "/cpu.stat").value_or(""));
+  return found;
+}
+
+double stopped_part(const std::map<std::string, QuotaPeriods>& before,
+                    const std::map<std::string, QuotaPeriods>& after) {
+  double most = 0;
+  for (const auto& [folder, now] : after) {
+    const auto then = before.find(folder);
+    // A counter that decreases belongs to a new group of that name.
+    if (then == before.end() || now.all <= then->second.all || now.stopped < then->second.stopped)
+      continue;
+    const auto all = static_cast<double>(now.all - then->second.all);
+    most = std::max(most, static_cast<double>(now.stopped - then->second.stopped) / all);
+  }
+  return std::min(most, 1.0);
 }
 
 }  // namespace berth::run

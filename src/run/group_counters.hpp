@@ -1,15 +1,29 @@
 // Counters of this process's control group: processes that the kernel killed for lack of memory,
-// and time in which a CPU quota stopped the group.
+// and periods in which a CPU quota stopped the group.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
 
 namespace berth::run {
 
 /// 0 if the kernel does not count them.
 [[nodiscard]] std::uint64_t oom_kills();
-/// The largest value of the group and its visible ancestors; 0 without a quota.
-[[nodiscard]] std::chrono::microseconds quota_stops();
+
+/// The kernel hands out the quota again in each period, usually of 0.1 s.
+struct QuotaPeriods {
+  std::uint64_t all = 0;      // in which a process of the group could run
+  std::uint64_t stopped = 0;  // in which the quota was used up
+};
+
+[[nodiscard]] QuotaPeriods parse_quota_periods(std::string_view cpu_stat);
+/// Of the group and its visible ancestors, by folder.
+[[nodiscard]] std::map<std::string, QuotaPeriods> quota_periods();
+/// The share of the periods between two readings in which a quota stopped the group, at most 1: of
+/// the group or ancestor with the largest. 0 without a quota.
+[[nodiscard]] double stopped_part(const std::map<std::string, QuotaPeriods>& before,
+                                  const std::map<std::string, QuotaPeriods>& after);
 
 }  // namespace berth::run

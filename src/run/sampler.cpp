@@ -8,7 +8,6 @@
 #include "model/cpu_list.hpp"
 #include "model/tries.hpp"
 #include "policy/libraries.hpp"
-#include "run/group_counters.hpp"
 
 namespace berth::run {
 namespace {
@@ -81,7 +80,7 @@ void Sampler::started(pid_t keeper, pid_t) {
   for (DeviceSeries& one : series_) one.start(now);
   processes_.emplace(keeper);
   activity_.emplace(keeper, supervised_, start_);
-  quota_before_ = quota_stops();
+  quota_before_ = quota_periods();
 }
 
 void Sampler::look() {
@@ -303,7 +302,7 @@ void Sampler::fill_bottlenecks(model::Report& report, const model::Snapshot& sna
   const auto cpus = model::parse_cpu_list(report.cpus);
   evidence.cores = report.cpus.empty() || !cpus ? snapshot.host.cpu.cores_usable
                                                 : static_cast<int>(cpus->size());
-  evidence.quota_seconds = std::chrono::duration<double>(quota_stops() - quota_before_).count();
+  evidence.quota_part = stopped_part(quota_before_, quota_periods());
   evidence.device_unused = report.gpu_use == model::GpuUse::kNotSeen && !report.devices.empty();
   if (activity_) {
     evidence.main = activity_->all();

@@ -2,8 +2,10 @@
 // reader process, AMD and Intel devices in sysfs.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "inventory/nvml_reader.hpp"
@@ -14,6 +16,7 @@
 #include "run/bottleneck.hpp"
 #include "run/device_series.hpp"
 #include "run/front.hpp"
+#include "run/group_counters.hpp"
 #include "run/job_processes.hpp"
 #include "run/memory_growth.hpp"
 #include "system/pid_namespace.hpp"
@@ -75,7 +78,7 @@ class Sampler : public Watcher {
   bool supervised_;
   MemorySeries memory_;
   std::optional<Activity> activity_;
-  std::chrono::microseconds quota_before_{0};
+  std::map<std::string, QuotaPeriods> quota_before_;
   Clock::time_point start_{}, due_{}, sysfs_due_{}, last_look_{};
   Clock::duration longest_gap_{0};  // between two samples of /proc, since the start
   int driver_samples_ = 0;          // of NVIDIA devices, since the start
