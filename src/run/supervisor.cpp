@@ -135,6 +135,8 @@ class Supervisor {
         inherited_(inherited),
         plan_(*launch.supervision),
         specs_(plan_.ranks),
+        shown_(plan_.shown),
+        input_rank_(plan_.input_rank),
         trouble_(trouble),
         out_(1),
         err_(2) {}
@@ -252,6 +254,19 @@ class Supervisor {
                "it continues with {0} ranks, without GPU {1}",
                static_cast<long long>(specs_.size()), specs_.size(),
                model::show_cpu_list(lost_devices_)));
+    choose_other_ranks();
+  }
+
+  /// The ranks of --stdin-rank and --tee may be among those that are left out.
+  void choose_other_ranks() {
+    const int count = world_size();
+    if (input_rank_ >= count) {
+      input_rank_ = count - 1;
+      say(text("rank {} has standard input now", input_rank_));
+    }
+    if (shown_.empty()) return;
+    std::erase_if(shown_, [&](int rank) { return rank >= count; });
+    if (shown_.empty()) say(text("no rank of --tee is left: it shows the output of all"));
   }
 
   /// Doubles each time, with a random part, so that jobs that failed together do not restart
@@ -334,8 +349,7 @@ class Supervisor {
 
   [[nodiscard]] bool is_shown(int rank) const {
     if (is_preflight_) return false;
-    return plan_.shown.empty() ||
-           std::find(plan_.shown.begin(), plan_.shown.end(), rank) != plan_.shown.end();
+    return shown_.empty() || std::find(shown_.begin(), shown_.end(), rank) != shown_.end();
   }
 
   static bool open_pipe(Stream& stream, Descriptor& its_end) {
@@ -470,7 +484,7 @@ class Supervisor {
                            int out, int err) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != self) ::_exit(125);
-    if (plan_.has_ranks && (is_preflight_ || rank.number != plan_.input_rank))
+    if (plan_.has_ranks && (is_preflight_ || rank.number != input_rank_))
       redirect_standard_streams(0, 0);
     if (out >= 0) ::dup2(out, 1);
     ::dup2(err, 2);
@@ -898,6 +912,8 @@ class Supervisor {
   const Inherited& inherited_;
   const Supervision& plan_;
   std::vector<RankSpec> specs_;
+  std::vector<int> shown_;  // empty: all
+  int input_rank_;
   std::vector<int> lost_devices_;
   Descriptor trouble_, signals_;
   std::optional<SignalProbe> probe_;

@@ -109,6 +109,14 @@ class AsManyAsThereAre(unittest.TestCase):
         ranks = [json.loads(line.partition("] ")[2]) for line in done.stdout.splitlines()]
         return done, ranks
 
+    def test_options_for_a_rank_that_is_left_out_move_to_those_that_are_left(self):
+        done, ranks = self.simulated(BERTH, "run", "--ranks", "2:4", "--tee", "3", "--stdin-rank", "3", "--retries", "2", "--backoff", "10ms", "--",
+                                     PYTHON, "-c", FAULT, "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("rank 2 has standard input now", done.stderr)
+        self.assertIn("no rank of --tee is left: it shows the output of all", done.stderr)
+        self.assertEqual(sorted(one["RANK"] for one in ranks if one["BERTH_TRY"] == "2"), ["0", "1", "2"])
+
     def test_after_a_fault_of_a_gpu_it_continues_without_it(self):
         done, ranks = self.simulated(BERTH, "run", "--ranks", "2:4", "--retries", "2", "--backoff", "10ms", "--report", self.file, "--",
                                      PYTHON, "-c", FAULT, "2")
