@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <vector>
 
@@ -24,14 +26,45 @@ namespace {
 using std::chrono::milliseconds;
 using Words = std::vector<std::string>;
 
+constexpr std::array kEnds{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+/// Passes signals that end on to the program's process group, and kills the group after `most`.
+void wait_for(pid_t pid, int signals, milliseconds most) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + most;
+  const Descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  while (ended) {
+    const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
+    if (left <= 0) break;
+    std::array<pollfd, 2> waits{{{ended.get(), POLLIN, 0}, {signals, POLLIN, 0}}};
+    if (::poll(waits.data(), waits.size(), static_cast<int>(left)) < 0) continue;  // EINTR
+    if (waits[0].revents != 0) return;
+    signalfd_siginfo one;
+    while (waits[1].revents != 0 && ::read(signals, &one, sizeof one) == sizeof one)
+      ::kill(-pid, static_cast<int>(one.ssi_signo));
+  }
+  ::kill(-pid, SIGKILL);
+}
+
 /// Runs a program with its output on our standard error, or nowhere, and with all signals as at the
-/// start of a shell. If it takes longer than `most`, it is killed.
+/// start of a shell. If it takes longer than `most`, it is killed with all that it started.
 void run_program(const Words& words, const Words& variables, bool is_shown, milliseconds most) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  sigset_t ends;
+  sigset_t before;
+  ::sigemptyset(&ends);
+  for (const int signal : kEnds) ::sigaddset(&ends, signal);
+  ::pthread_sigmask(SIG_BLOCK, &ends, &before);
+  const Descriptor signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
+  signalfd_siginfo old;  // what came before was for the job
+  while (signals && ::read(signals.get(), &old, sizeof old) == sizeof old) {
+  }
   const pid_t pid = ::fork();
   if (pid == 0) {
+    ::setpgid(0, 0);
+    for (const int signal : kEnds) ::signal(signal, SIG_DFL);
     sigset_t none;
     ::sigemptyset(&none);
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
@@ -43,12 +76,13 @@ void run_program(const Words& words, const Words& variables, bool is_shown, mill
     ::execvp(arguments.front(), arguments.data());
     ::_exit(127);
   }
-  if (pid < 0) return;
-  const Descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  pollfd wait{ended.get(), POLLIN, 0};
-  if (!ended || ::poll(&wait, 1, static_cast<int>(most.count())) == 0) ::kill(pid, SIGKILL);
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  if (pid > 0) {
+    ::setpgid(pid, pid);  // also here: the child may not have come to it yet
+    wait_for(pid, signals.get(), most);
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
   }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 std::string own_name() {

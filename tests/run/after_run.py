@@ -1,9 +1,11 @@
 """`berth run --on-end` and `--notify`: what happens when the command has ended."""
 import os
+import signal
+import subprocess
 import tempfile
 import unittest
 
-from support import BERTH, Terminal, environment, main, run
+from support import BERTH, PATIENCE, Terminal, environment, main, run, start
 
 
 class Afterwards(unittest.TestCase):
@@ -25,6 +27,17 @@ class Afterwards(unittest.TestCase):
         at = terminal.expect("ready")
         terminal.send("\x03")
         terminal.expect("after 130", at)
+
+    def test_a_signal_ends_it_with_all_that_it_started(self):
+        job = start("sh", "-c", "exit 3", options=["--on-end", "echo begun; sleep 1000; echo never"], stderr=subprocess.PIPE)
+        self.assertEqual(job.stderr.readline(), "begun\n")
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(job.communicate(timeout=PATIENCE), ("", ""))  # the sleep would hold the pipe
+        self.assertEqual(job.returncode, 3)
+        terminal = Terminal(BERTH, "run", "--report", "none", "--on-end", "echo begun; sleep 1000", "--", "sh", "-c", "exit 4")
+        terminal.expect("begun")
+        terminal.send("\x03")
+        self.assertEqual(terminal.status(), 4)
 
     def test_the_terminal_gets_a_line(self):
         terminal = Terminal(BERTH, "run", "--notify", "--report", "none", "--name", "mine", "--", "sh", "-c", "exit 4")
