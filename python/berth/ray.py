@@ -58,10 +58,13 @@ def leased(**wishes: Any) -> Callable[[Target], Target]:
 
         @functools.wraps(target)
         def call(*words: Any, **more: Any) -> Any:
+            hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
             _hold(named)
             try:
                 return target(*words, **more)
             finally:
                 worker_leases.release()
+                if hidden:  # the next task of this worker may have no lease
+                    os.environ["CUDA_VISIBLE_DEVICES"] = ""
         return call  # type: ignore[return-value]
     return decorated

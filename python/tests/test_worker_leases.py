@@ -136,6 +136,7 @@ class RayWithoutRay(unittest.TestCase):
             return os.environ.get("CUDA_VISIBLE_DEVICES")
         with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
             self.assertIsNone(seen())
+            self.assertEqual(os.environ["CUDA_VISIBLE_DEVICES"], "", "a later task without a lease sees no GPU")
         with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES="2"):
             self.assertEqual(seen(), "2", "a GPU that Ray chose stays")
 
