@@ -154,6 +154,8 @@ class Function(Machine):
         self.assertEqual(self.error("odd"), (500, "TypeError"))
         self.assertEqual(self.value("y"), ["y", pid], "the worker is still warm")
         self.assertEqual(self.error(body="{", ), (400, "body"))
+        self.assertEqual(self.error(body="[" * 100000), (400, "body"), "deeper than Python reads")
+        self.assertEqual(self.value("z"), ["z", pid], "the worker is still warm")
         self.assertEqual(self.value(body=b"as text", headers={"Content-Type": "text/plain"})[0], "as text")
 
     def test_a_coroutine_is_awaited(self):

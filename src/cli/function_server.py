@@ -119,7 +119,7 @@ def work(descriptor, path, name):
         head, body = calls.popleft()
         try:
             value = input_of(head["kind"], body)
-        except ValueError:
+        except (ValueError, RecursionError, MemoryError):
             send(channel, {"status": "bad_input"})
             continue
         try:

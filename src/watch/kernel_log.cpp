@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -21,6 +22,32 @@ std::int64_t microseconds(clockid_t clock) {
   return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
 }
 
+bool is_hexadecimal(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+  });
+}
+
+/// "0000:01:00", as the driver writes it.
+bool is_place(std::string_view text) {
+  const auto parts = split(text, ':');
+  return parts.size() == 3 && parts[0].size() >= 4 && parts[0].size() <= 8 &&
+         parts[1].size() == 2 && parts[2].size() == 2 &&
+         std::all_of(parts.begin(), parts.end(), is_hexadecimal);
+}
+
+/// Only what the kernel wrote itself (facility 0), and as the driver writes it: other processes'
+/// texts and names are in records too.
+std::optional<model::XidEvent> xid_in(std::string_view text, std::int64_t priority) {
+  constexpr int kMostCode = 1024, kFacilityShift = 3;
+  if (priority < 0 || (priority >> kFacilityShift) != 0 || !text.starts_with(model::kXidMark))
+    return std::nullopt;
+  auto event = model::xid_in_log(text, model::kXidMark);
+  if (!event || event->code < 0 || event->code > kMostCode || !is_place(event->device))
+    return std::nullopt;
+  return event;
+}
+
 }  // namespace
 
 KernelLog::KernelLog(const std::string& file)
@@ -30,10 +57,12 @@ KernelLog::KernelLog(const std::string& file)
 void KernelLog::read_record(std::string_view record, std::vector<model::XidEvent>& events) const {
   const auto text = record.find(';');
   if (text == std::string_view::npos) return;
-  auto event = model::xid_in_log(record.substr(text + 1), model::kXidMark);
   const auto parts = split(record.substr(0, text), ',');
+  const auto priority = to_number(parts[0]);
   const auto time = parts.size() < 3 ? std::nullopt : to_number(parts[2]);
-  if (!event || !time) return;
+  if (!priority || !time) return;
+  auto event = xid_in(record.substr(text + 1), *priority);
+  if (!event) return;
   const std::int64_t age = microseconds(CLOCK_MONOTONIC) - *time;
   if (*time < 0 || age > kRecentMicroseconds) return;
   event->unix_milliseconds = (microseconds(CLOCK_REALTIME) - age) / 1000;

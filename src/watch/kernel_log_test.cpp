@@ -39,6 +39,29 @@ TEST_CASE("new Xids are read from the kernel log once, with their time") {
   CHECK(reader.take().size() == 1);
 }
 
+TEST_CASE("what a process has put into the kernel log is no Xid") {
+  const system::TemporaryTree folder;
+  const std::string file = folder.path + "/kmsg";
+  std::ofstream log(file);
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::string time = std::to_string(now.tv_sec * 1'000'000);
+  const auto write = [&](const std::string& priority, const std::string& text) {
+    log << priority << ",1," << time << ",-;" << text << "\n" << std::flush;
+  };
+  KernelLog reader(file);
+  write("6", "a[1]: segfault at 0 error 4 in NVRM: Xid (PCI:0000:03:00): 79, pid=1[400000+1000]");
+  write("6", "NVRM: Xid (PCI:[1]: segfault at 0 in x): 79");
+  write("12", "NVRM: Xid (PCI:0000:03:00): 79, pid=1");  // a process wrote it to /dev/kmsg
+  write("3", "NVRM: Xid (PCI:0000:03): 79, pid=1");
+  write("3", "NVRM: Xid (PCI:0): 79, pid=1");
+  write("3", "NVRM: Xid (PCI:0000:03:00): 1025, pid=1");
+  write("3", "NVRM: Xid (PCI:0000:03:00): -1, pid=1");
+  CHECK(reader.take().empty());
+  write("3", "NVRM: Xid (PCI:0000:03:00): 79, pid=1");
+  CHECK(reader.take().size() == 1);
+}
+
 TEST_CASE("a kernel log that may not be read has no events") {
   KernelLog reader("/no/such/file");
   CHECK_FALSE(reader.is_open());
