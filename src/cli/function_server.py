@@ -23,15 +23,19 @@ import time
 import traceback
 
 LENGTHS = struct.Struct("!IQ")
-LINE_SECONDS = 30  # the longest pause of a client while it sends its request
+REQUEST_SECONDS = 30  # for a client to send its request, and then to take the answer
 MORE_CONNECTIONS = 16  # beyond the calls that run or wait: for /healthz, and for answers with 503
 LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?")
 END_SECONDS = 5  # for a worker that was asked to end
 
 
-def send(channel, head, body=b""):
+def send(channel, head, body=b"", deadline=None):
     words = json.dumps(head).encode()
-    channel.sendall(LENGTHS.pack(len(words), len(body)) + words + body)
+    channel.settimeout(None if deadline is None else max(0.001, deadline - time.monotonic()))  # not what `receive` has left
+    try:
+        channel.sendall(LENGTHS.pack(len(words), len(body)) + words + body)
+    except socket.timeout:
+        raise TimeoutError from None
 
 
 def receive(channel, deadline=None):
@@ -159,7 +163,9 @@ class Worker:
 
     def ended(self):
         """Whether an idle worker has ended: its side of the channel is closed."""
-        return bool(select.select([self.channel], [], [], 0)[0])
+        ends = select.poll()  # select() fails for descriptors above 1023
+        ends.register(self.channel, select.POLLIN)
+        return bool(ends.poll(0))
 
     def end(self, now=False):
         try:
@@ -261,7 +267,7 @@ class Pool:
         begun = time.monotonic()
         healthy, message = False, None
         try:
-            send(worker.channel, {"kind": kind}, body)
+            send(worker.channel, {"kind": kind}, body, begun + self.config["timeout"])
             message = receive(worker.channel, begun + self.config["timeout"])
             healthy = message is not None
         except TimeoutError:
@@ -333,8 +339,25 @@ def uid_of_peer(peer, own):
 class Endpoint(http.server.BaseHTTPRequestHandler):
     """POST / calls the function. GET /healthz says that the server runs, and needs no token. One request a connection."""
 
-    timeout = LINE_SECONDS
+    timeout = REQUEST_SECONDS  # the longest pause
     server_version, sys_version = "berth", ""
+
+    def setup(self):
+        super().setup()
+        self.limit = threading.Timer(self.timeout, self.cut)
+        self.limit.daemon = True
+        self.limit.start()
+
+    def finish(self):
+        self.limit.cancel()
+        super().finish()
+
+    def cut(self):
+        """Ends a request that is not whole in time, however steadily its bytes arrive."""
+        try:
+            self.connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
 
     def do_GET(self):
         self.answer(lambda: ("text/plain; charset=utf-8", b"ok\n") if self.path == "/healthz" else self.refuse(405 if self.path == "/" else 404))
@@ -396,6 +419,7 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             self.refuse(400)
+        self.limit.cancel()
         return self.server.pool.call(self.headers.get_content_type() if "Content-Type" in self.headers else "application/json", body)
 
 
@@ -409,6 +433,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.socket.close()
         self.socket = listening
         self.config, self.pool = config, Pool(config)
+        self.open = set()
         self.connections = threading.BoundedSemaphore(config["max"] + config["queue"] + MORE_CONNECTIONS)
 
     def process_request(self, request, client_address):
@@ -418,10 +443,20 @@ class Server(http.server.ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request, client_address):
+        self.open.add(request)
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.open.discard(request)
             self.connections.release()
+
+    def hang_up(self):
+        """Waits for no request any more. Calls that run still get their answer."""
+        for request in list(self.open):
+            try:
+                request.shutdown(socket.SHUT_RD)
+            except OSError:
+                pass
 
     def handle_error(self, request, client_address):
         if not isinstance(sys.exc_info()[1], (OSError, socket.timeout)):
@@ -440,6 +475,7 @@ def serve(config):
         signals.append(number)
         if len(signals) > 1:
             server.pool.close()
+            server.hang_up()
         else:
             threading.Thread(target=server.shutdown).start()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
