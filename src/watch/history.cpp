@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <tuple>
 
@@ -122,7 +123,8 @@ struct History::Parts {
   std::vector<Pending> full;  // full chunks, not written yet
   std::map<std::pair<std::int64_t, UsageKey>, Usage> usage;
   std::map<std::tuple<std::int64_t, std::string, std::string>, double> conditions;
-  std::optional<double> last_seconds;  // of the frame before
+  std::optional<double> first_seconds, last_seconds;  // of the first frame, and the one before
+  std::map<std::pair<std::string, int>, std::int64_t> last_xids;  // by device: milliseconds
   std::int64_t written_at = -1, forgot_at = -1;
 
   bool prepare() {
@@ -273,11 +275,28 @@ struct History::Parts {
     return add_condition.run();
   }
 
+  /// The minute in which to count an Xid. nullopt: an earlier daemon has counted it (the kernel log
+  /// is read from its begin), or it has just been counted: NVML and the kernel log both report it.
+  std::optional<std::int64_t> minute_of(const model::XidEvent& event, const std::string& device,
+                                        const Frame& frame) {
+    constexpr std::int64_t kSame = 5000;  // milliseconds
+    const std::int64_t now = frame.snapshot.unix_milliseconds;
+    const std::int64_t time = event.unix_milliseconds > 0 ? event.unix_milliseconds : now;
+    // By age: the clock may have been set since the first frame.
+    if (static_cast<double>(now - time) > (frame.seconds - *first_seconds) * 1000)
+      return std::nullopt;
+    const auto [last, is_first] = last_xids.try_emplace({device, event.code}, time);
+    if (!is_first && std::abs(time - last->second) <= kSame) return std::nullopt;
+    last->second = time;
+    return floor_to(floor_to(time, 1000) / 1000, kUsageStep);
+  }
+
   /// Counts the seconds of each condition of a device, and its Xids.
   void add_conditions(const Frame& frame, std::int64_t minute) {
     constexpr double kLongestGap = 10;  // seconds
     const double seconds = last_seconds ? frame.seconds - *last_seconds : 0;
     last_seconds = frame.seconds;
+    if (!first_seconds) first_seconds = frame.seconds;
     for (const model::Device& device : frame.snapshot.devices) {
       const std::string key = key_of(device);
       if (key.empty()) continue;
@@ -291,7 +310,8 @@ struct History::Parts {
       }
       for (const model::XidEvent& one : frame.xids)
         if (!one.device.empty() && device.pci_address.starts_with(one.device))
-          add("xid:" + std::to_string(one.code), 1);
+          if (const auto at = minute_of(one, key, frame))
+            conditions[{*at, key, "xid:" + std::to_string(one.code)}] += 1;
     }
   }
 

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "watch/sqlite.hpp"
 
@@ -189,7 +190,7 @@ TEST_CASE("throttling and Xids are kept by minute") {
     model::Device& device = frame.snapshot.devices.back();
     device.pci_address = "0000:c3:00.0";
     device.throttle_reasons = {"hw_thermal"};
-    if (second == 5 || second == 6) frame.xids = {{"0000:c3:00", 79, 0}, {"0000:d4:00", 31, 0}};
+    if (second == 5 || second == 20) frame.xids = {{"0000:c3:00", 79, 0}, {"0000:d4:00", 31, 0}};
     history->add(frame);
   }
   CHECK(history->flush());
@@ -204,6 +205,43 @@ TEST_CASE("throttling and Xids are kept by minute") {
   }
   CHECK(throttled == doctest::Approx(30));
   CHECK(xids == 2);
+}
+
+TEST_CASE("an Xid counts once, in its own minute, and not again for the next daemon") {
+  const Folder folder;
+  const auto frame_with = [](int second, std::vector<model::XidEvent> xids) {
+    Frame frame = frame_at(second, 50);
+    frame.snapshot.devices.back().pci_address = "0000:c3:00.0";
+    frame.xids = std::move(xids);
+    return frame;
+  };
+  const std::int64_t begin = frame_at(0, 50).snapshot.unix_milliseconds;
+  const model::XidEvent by_nvml{"0000:c3:00.0", 79, begin + 300'000};
+  const model::XidEvent in_log{"0000:c3:00", 79, begin + 299'000};
+  {
+    auto history = History::open(folder.file());
+    REQUIRE(history);
+    history->add(frame_with(0, {}));
+    history->add(frame_with(301, {by_nvml}));
+    history->add(frame_with(390, {in_log, {"0000:c3:00", 31, begin + 300'000}}));
+    CHECK(history->flush());
+  }
+  {
+    auto history = History::open(folder.file());
+    REQUIRE(history);
+    history->add(frame_with(400, {in_log}));
+    history->add(frame_with(401, {in_log, {"0000:c3:00", 79, begin + 400'500}}));
+    CHECK(history->flush());
+  }
+  const auto reader = HistoryReader::open(folder.file());
+  REQUIRE(reader);
+  std::map<std::string, std::vector<std::pair<std::int64_t, double>>> found;
+  for (const ConditionRow& row : reader->conditions(0, kStart + 1000))
+    found[row.what].emplace_back(row.from, row.amount);
+  const auto minute = [&](std::int64_t seconds) { return (begin / 1000 + seconds) / 60 * 60; };
+  using Counts = std::vector<std::pair<std::int64_t, double>>;
+  CHECK(found["xid:79"] == Counts{{minute(300), 1}, {minute(400), 1}});
+  CHECK(found["xid:31"] == Counts{{minute(300), 1}});
 }
 
 TEST_CASE("a file of a version that kept no peaks is read, and written from then on") {
