@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace berth::serve {
@@ -43,10 +44,12 @@ struct Group {
   Usage all;
   std::map<std::pair<std::int64_t, std::string>, Usage> parts;  // by time and device
   std::map<std::string, Usage> devices;
+  std::set<std::uint64_t> jobs;
 
   void add(const UsageRow& row) {
     all.add(row.usage);
     devices[row.key.device].add(row.usage);
+    jobs.insert(row.key.job);
     Usage& part = parts[{row.from, row.key.device}];
     // Programs of one group run beside each other: their memory adds up, their time does not.
     const double held = std::max(part.held_seconds, row.usage.held_seconds);
@@ -110,7 +113,8 @@ std::vector<UsageSum> usage_sums(const std::vector<UsageRow>& rows, const std::s
   std::vector<UsageSum> sums;
   for (const auto& [name, group] : groups) {
     sums.push_back(group.sum(name));
-    if (by != "user") sums.back().next = next_options(sums.back());
+    // What several jobs needed together is no advice for one.
+    if (by != "user" && group.jobs.size() == 1) sums.back().next = next_options(sums.back());
   }
   std::stable_sort(sums.begin(), sums.end(), [](const UsageSum& a, const UsageSum& b) {
     return a.usage.held_seconds > b.usage.held_seconds;

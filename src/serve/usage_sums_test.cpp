@@ -95,6 +95,15 @@ TEST_CASE("devices that a job never used are too many") {
   CHECK(sum.next == "--gpus 1");
 }
 
+TEST_CASE("a program that several jobs ran gets no advice") {
+  std::vector<watch::UsageRow> rows = hundred(0.9, 60);
+  for (int i = 0; i < 100; ++i) rows.push_back(minute(i, 0, 0.5, "GPU-1"));
+  CHECK(sum_of(rows, "command").next == "--gpus 1");
+  for (watch::UsageRow& one : rows)
+    if (one.key.device == "GPU-1") one.key.job += 1;
+  CHECK(sum_of(rows, "command").next.empty());
+}
+
 TEST_CASE("users get no advice, and who asked for nothing neither") {
   CHECK(sum_of(hundred(0.2, 4), "user").next.empty());
   std::vector<watch::UsageRow> rows = hundred(0.2, 4);
