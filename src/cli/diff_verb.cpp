@@ -144,9 +144,12 @@ std::string shown(Series series, const std::optional<double>& value) {
   }
 }
 
-std::string shown_amount(const serve::ConditionChange& one, double amount) {
-  return one.what.starts_with("xid:") ? fmt::format("{:.0f}×", amount)
-                                      : fmt::format("{:.0f} s", amount);
+std::string shown_amount(const serve::ConditionChange& one, std::optional<double> amount,
+                         std::int64_t minutes) {
+  if (!amount) return text("not known");
+  return one.what.starts_with("xid:")
+             ? text_n("{1:.0f}× in 1 minute", "{1:.0f}× in {0} minutes", minutes, minutes, *amount)
+             : text("{:.0f} s a minute", *amount);
 }
 
 std::string process_words(const serve::ProcessChange& one) {
@@ -158,11 +161,22 @@ std::string process_words(const serve::ProcessChange& one) {
 }
 
 bool has_changed(const serve::ConditionChange& one) {
-  return one.what.starts_with("xid:") ? one.after != one.before
-                                      : std::abs(one.after - one.before) >= 5;
+  constexpr double kLeast = 1;  // second a minute
+  if (!one.before || !one.after) return true;
+  return one.what.starts_with("xid:") ? *one.after != *one.before
+                                      : std::abs(*one.after - *one.before) >= kLeast;
 }
 
-output::Table table_of(const std::vector<DeviceChanges>& all, bool has_processes) {
+/// How many minutes of each period are compared.
+struct Minutes {
+  explicit Minutes(const Windows& windows)
+      : before(serve::whole_minutes(windows.before_from, windows.before_to)),
+        after(serve::whole_minutes(windows.after_from, windows.after_to)) {}
+  std::int64_t before, after;
+};
+
+output::Table table_of(const std::vector<DeviceChanges>& all, const Minutes& minutes,
+                       bool has_processes) {
   output::Table table({{text("device"), true},
                        {text("what")},
                        {text("before"), true, output::kLeastText},
@@ -177,8 +191,8 @@ output::Table table_of(const std::vector<DeviceChanges>& all, bool has_processes
     }
     for (const serve::ConditionChange& each : one.conditions)
       if (has_changed(each))
-        table.add({name, output::reason_words(each.what), shown_amount(each, each.before),
-                   shown_amount(each, each.after)});
+        table.add({name, output::reason_words(each.what), shown_amount(each, each.before, minutes.before),
+                   shown_amount(each, each.after, minutes.after)});
     for (const serve::ProcessChange& each : one.processes)
       if (has_processes)
         table.add({name, text("process"), each.is_new ? "-" : process_words(each),
@@ -194,6 +208,7 @@ std::string json_of(const std::vector<DeviceChanges>& all, const Asked& asked, b
     json.open('{');
     json.field("from", output::show_time(from * 1000));
     json.field("to", output::show_time(to * 1000));
+    json.field("minutes", serve::whole_minutes(from, to));
     json.close('}');
   };
   json.open('{');
@@ -264,7 +279,9 @@ Result<int> run_diff(const Context& context) {
     return Error{ErrorCode::kNotFound, "E0986",
                  text("nothing is recorded both before and after {}", local_time_of(asked->at)),
                  "berth history --since 24h"};
-  const bool has_processes = windows.before_from >= now - kMinutesKept;
+  const Minutes minutes(windows);
+  const bool is_recent = windows.before_from >= now - kMinutesKept;
+  const bool has_processes = is_recent && minutes.before > 0 && minutes.after > 0;
   if (context.json) {
     context.out(json_of(all, *asked, has_processes));
     return 0;
@@ -273,12 +290,16 @@ Result<int> run_diff(const Context& context) {
                    local_time_of(windows.before_from), local_time_of(windows.before_to),
                    local_time_of(windows.after_from), local_time_of(windows.after_to)) +
               "\n");
-  const output::Table table = table_of(all, has_processes);
+  const output::Table table = table_of(all, minutes, has_processes);
   context.out(table.empty() ? text("nothing changed much") + "\n"
                             : "\n" + table.render(context.out_terminal));
-  if (!has_processes)
+  if (!is_recent)
     context.err(text("note: {}", text("processes are not compared: after a week only hours of "
                                       "usage are kept")) +
+                "\n");
+  else if (!has_processes)
+    context.err(text("note: {}", text("processes, throttling and Xids are not compared: they are "
+                                      "kept by minute, and a period has no whole one")) +
                 "\n");
   return 0;
 }

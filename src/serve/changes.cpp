@@ -16,11 +16,10 @@ bool is_within(std::int64_t time, std::int64_t from, std::int64_t to) {
   return time >= from && time < to;
 }
 
-/// The whole minutes of a period, or the minute that it lies in.
+/// The whole minutes of a period.
 std::pair<std::int64_t, std::int64_t> minutes_in(std::int64_t from, std::int64_t to) {
-  const std::int64_t first = (from + kMinute - 1) / kMinute * kMinute, end = to / kMinute * kMinute;
-  if (first < end) return {first, end};
-  return {from / kMinute * kMinute, from / kMinute * kMinute + kMinute};
+  const std::int64_t first = (from + kMinute - 1) / kMinute * kMinute;
+  return {first, std::max(first, to / kMinute * kMinute)};
 }
 
 using Users = std::map<watch::UsageKey, std::optional<double>>;
@@ -40,6 +39,9 @@ Users users_in(const std::vector<watch::UsageRow>& rows, const std::string& devi
 
 std::vector<ProcessChange> processes_between(const Recorded& recorded, const std::string& device,
                                              const Windows& windows) {
+  if (whole_minutes(windows.before_from, windows.before_to) == 0 ||
+      whole_minutes(windows.after_from, windows.after_to) == 0)
+    return {};
   const Users before = users_in(recorded.usage, device, windows.before_from, windows.before_to);
   const Users after = users_in(recorded.usage, device, windows.after_from, windows.after_to);
   std::vector<ProcessChange> changes;
@@ -52,7 +54,7 @@ std::vector<ProcessChange> processes_between(const Recorded& recorded, const std
 
 std::vector<ConditionChange> conditions_between(const Recorded& recorded, const std::string& device,
                                                 const Windows& windows) {
-  std::map<std::string, ConditionChange> found;
+  std::map<std::string, std::pair<double, double>> found;
   const auto [before_from, before_to] = minutes_in(windows.before_from, windows.before_to);
   const auto [after_from, after_to] = minutes_in(windows.after_from, windows.after_to);
   for (const watch::ConditionRow& row : recorded.conditions) {
@@ -60,16 +62,29 @@ std::vector<ConditionChange> conditions_between(const Recorded& recorded, const 
     const bool is_before = is_within(row.from, before_from, before_to);
     const bool is_after = is_within(row.from, after_from, after_to);
     if (!is_before && !is_after) continue;
-    ConditionChange& change = found[row.what];
-    change.what = row.what;
-    (is_before ? change.before : change.after) += row.amount;
+    auto& [before, after] = found[row.what];
+    if (is_before) before += row.amount;
+    if (is_after) after += row.amount;
   }
+  // The periods may differ in length.
+  const auto known = [](const std::string& what, double amount, std::int64_t from,
+                        std::int64_t to) -> std::optional<double> {
+    if (from == to) return std::nullopt;
+    return what.starts_with("xid:") ? amount : amount * kMinute / static_cast<double>(to - from);
+  };
   std::vector<ConditionChange> changes;
-  for (const auto& [what, change] : found) changes.push_back(change);
+  for (const auto& [what, amounts] : found)
+    changes.push_back({what, known(what, amounts.first, before_from, before_to),
+                       known(what, amounts.second, after_from, after_to)});
   return changes;
 }
 
 }  // namespace
+
+std::int64_t whole_minutes(std::int64_t from, std::int64_t to) {
+  const auto [first, end] = minutes_in(from, to);
+  return (end - first) / kMinute;
+}
 
 bool is_notable(Series series, const std::optional<double>& before,
                 const std::optional<double>& after) {

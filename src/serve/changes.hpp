@@ -12,14 +12,15 @@
 
 namespace berth::serve {
 
-/// The same length before and after a time, in Unix seconds. The ends are not included.
+/// Before and after a time, in Unix seconds. The ends are not included.
 struct Windows {
   std::int64_t before_from = 0, before_to = 0, after_from = 0, after_to = 0;
 };
 
 struct ConditionChange {
   std::string what;              // "throttle:hw_thermal", "lost", "xid:79"
-  double before = 0, after = 0;  // seconds; of an Xid, how often
+  /// Seconds in a minute, as a mean; of an Xid, how often in all. nullopt: not known.
+  std::optional<double> before, after;
 };
 struct ProcessChange {
   watch::UsageKey key;
@@ -44,8 +45,9 @@ struct Recorded {
   std::vector<watch::UsageRow> usage;
   std::vector<watch::ConditionRow> conditions;
 };
-/// Usage is kept by minute: the minutes in which a window begins or ends do not count as part of
-/// it, unless it lies within one.
+/// Usage is kept by minute: how many whole minutes lie in a period. Of a period without one neither
+/// conditions nor processes are known.
+[[nodiscard]] std::int64_t whole_minutes(std::int64_t from, std::int64_t to);
 [[nodiscard]] std::vector<DeviceChanges> changes_between(const Recorded& recorded,
                                                          const Windows& windows);
 

@@ -79,7 +79,26 @@ TEST_CASE("the minute of the change itself belongs to neither side") {
   CHECK_FALSE(processes[0].is_new);
 }
 
-TEST_CASE("conditions are summed on each side") {
+TEST_CASE("conditions of periods of unequal length are compared by the minute") {
+  Recorded recorded{{device_with(1, 1)}, {used_at(840, "ends")}, {}};
+  for (std::int64_t minute = 600; minute < 900; minute += 60)
+    recorded.conditions.push_back({minute, "GPU-1", "throttle:hw_thermal", 30});
+  recorded.conditions.push_back({900, "GPU-1", "throttle:hw_thermal", 30});
+  recorded.conditions.push_back({900, "GPU-1", "xid:79", 2});
+  auto changes = changes_between(recorded, {600, 900, 900, 970})[0];
+  REQUIRE(changes.conditions.size() == 2);
+  CHECK(changes.conditions[0].before == 30);
+  CHECK(changes.conditions[0].after == 30);
+  CHECK(changes.conditions[1].before == 0);
+  CHECK(changes.conditions[1].after == 2);
+  changes = changes_between(recorded, {600, 900, 900, 950})[0];
+  REQUIRE(changes.conditions.size() == 1);
+  CHECK(changes.conditions[0].before == 30);
+  CHECK_FALSE(changes.conditions[0].after);  // not a whole minute: not known
+  CHECK(changes.processes.empty());
+}
+
+TEST_CASE("conditions are kept by device and side") {
   Recorded recorded{{device_with(1, 1)}, {}, {}};
   recorded.conditions = {{840, "GPU-1", "throttle:hw_thermal", 5},
                          {960, "GPU-1", "throttle:hw_thermal", 60},
@@ -88,6 +107,6 @@ TEST_CASE("conditions are summed on each side") {
                          {1260, "GPU-1", "xid:79", 1}};
   const auto conditions = changes_between(recorded, kWindows)[0].conditions;
   REQUIRE(conditions.size() == 1);
-  CHECK(conditions[0].before == 5);
-  CHECK(conditions[0].after == 120);
+  CHECK(conditions[0].before == 1);
+  CHECK(conditions[0].after == 24);
 }
