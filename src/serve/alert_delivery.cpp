@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/descriptor.hpp"
@@ -152,7 +153,13 @@ Status deliver(const AlertTarget& target, const AlertEvent& event,
 
 AlertDelivery::AlertDelivery(AlertDeliveryOptions options)
     : options_(std::move(options)), host_(host_name()) {
-  for (const AlertTarget& target : options_.targets) lanes_.emplace_back().target = target;
+  std::map<std::string, int> times;
+  for (const AlertTarget& target : options_.targets) {
+    Lane& lane = lanes_.emplace_back();
+    lane.target = target;
+    lane.key = target.key();
+    if (const int before = times[lane.key]++; before > 0) lane.key += "-" + std::to_string(before);
+  }
   restore();
   for (Lane& lane : lanes_) lane.thread = std::thread([this, &lane] { work(lane); });
 }
@@ -176,7 +183,7 @@ void AlertDelivery::restore() {
       restored_.push_back(alert_in(one));
     }
     for (Lane& lane : lanes_) {
-      const auto found = json.at("waiting").find(lane.target.key());
+      const auto found = json.at("waiting").find(lane.key);
       if (found == json.at("waiting").end()) continue;
       for (const Json& one : *found) push(lane, event_in(one));
     }
@@ -194,7 +201,7 @@ void AlertDelivery::save() {
   Json json = {{"active", Json::array()}, {"waiting", Json::object()}};
   for (const Alert& one : active_) json["active"].push_back(json_of(one));
   for (const Lane& lane : lanes_) {
-    Json& waiting = json["waiting"][lane.target.key()] = Json::array();
+    Json& waiting = json["waiting"][lane.key] = Json::array();
     for (const AlertEvent& one : lane.waiting) waiting.push_back(json_of(one));
   }
   // On a full disk the old file stays: an event may then be delivered twice, which is better than

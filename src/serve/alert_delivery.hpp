@@ -47,6 +47,7 @@ class AlertDelivery {
  private:
   struct Lane {
     AlertTarget target;
+    std::string key;  // in the file; also two equal targets have different ones
     std::deque<AlertEvent> waiting;
     std::thread thread;
   };

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <functional>
@@ -87,6 +88,28 @@ TEST_CASE("what fails is tried again, with one note, and the next waits for it")
   std::ofstream(bench.folder.path + "/up") << "1";
   CHECK(comes([&] { return bench.got() == "first\nsecond\n"; }));
   CHECK(bench.note_count() == 1);
+}
+
+TEST_CASE("two equal targets keep what waits for each of them over a restart") {
+  Bench bench;
+  AlertDeliveryOptions options = bench.options("test -e up && echo $2 >>got");
+  options.targets.push_back(options.targets.front());
+  options.targets.push_back(options.targets.front());
+  options.targets.back().least_severity = 2;
+  CHECK(options.targets[0].key() == options.targets[1].key());
+  CHECK(options.targets[0].key() != options.targets[2].key());
+  {
+    AlertDelivery delivery(options);
+    watch::Alert mild = alert("mild");
+    mild.severity = "warning";
+    delivery.add({{alert("waiting"), mild}, {}}, {}, Bench::now());
+  }
+  std::ofstream(bench.folder.path + "/up") << "1";
+  AlertDelivery again(options);
+  CHECK(comes([&] {
+    const std::string got = bench.got();
+    return std::count(got.begin(), got.end(), '\n') == 5;
+  }));
 }
 
 TEST_CASE("a restart delivers what waited, and nothing twice") {

@@ -130,6 +130,7 @@ std::string AlertTarget::shown() const {
 std::string AlertTarget::key() const {
   std::string all = webhook;
   for (const std::string& word : command) all += word + '\0';
+  all += std::to_string(least_severity) + '\0' + form.name + '\0' + form.body;
   return hex(sha256(all)).substr(0, 16);
 }
 

@@ -33,7 +33,7 @@ struct AlertTarget {
   [[nodiscard]] bool wants(const watch::Alert& alert) const;
   /// For people, without what may be secret in a URL: "https://hooks.example" or "mail".
   [[nodiscard]] std::string shown() const;
-  /// The same for the same command or URL, and without secrets.
+  /// The same for the same command or URL, severity and form, and without secrets.
   [[nodiscard]] std::string key() const;
 };
 /// Reads a table and reports its problems there.
