@@ -173,12 +173,17 @@ class Recorder {
           "berth top --record FILE"};
     return recorder;
   }
-  /// False if the disk is full.
-  bool add(const watch::Frame& frame) {
-    if (!file_ || frame.number == last_) return true;
+  /// Fails with kUnavailable (E0966), if the disk is full.
+  Status add(const watch::Frame& frame) {
+    if (!file_ || frame.number == last_) return Done{};
     last_ = frame.number;
     const std::string line = json_of(frame);
-    return ::write(file_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    const ssize_t count = ::write(file_.get(), line.data(), line.size());
+    if (count == static_cast<ssize_t>(line.size())) return Done{};
+    return Error{ErrorCode::kUnavailable, "E0966",
+                 text("the recording could not be written: {}",
+                      error_words(count < 0 ? errno : ENOSPC)),
+                 "berth top --record FILE"};
   }
 
  private:
@@ -192,7 +197,7 @@ Result<int> stream_json(const Context& context, watch::Sampler& sampler, Recorde
        frame = sampler.wait(frame->number, kFirstFrame)) {
     if (!frame) return no_frame();
     context.out(json_of(*frame));
-    recorder.add(*frame);
+    if (auto added = recorder.add(*frame); !added) return std::move(added).error();
     if (once || context.write_error != 0) return 0;
   }
 }
@@ -381,7 +386,7 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
     frame = sampler.newest();
     if (frame->number != seen) series.add(*frame);
     seen = frame->number;
-    if (!recorder->add(*frame)) settings.message = text("the recording could not be written");
+    if (const auto added = recorder->add(*frame); !added) settings.message = added.error().message;
     queue.read(settings);
     const auto size = (*screen)->size();
     (*screen)->show(top::draw(*frame, series, settings, size.width, size.height, queue.queue()));
@@ -405,6 +410,8 @@ Result<int> run_top(const Context& context) {
     if (!context.arguments.has("--once"))
       return Error{ErrorCode::kInvalidArgument, "E0010", text("--host needs --once"),
                    "watch berth top --once --host lab1,lab2"};
+    for (const char* const file : {"--record", "--replay"})
+      if (context.arguments.has(file)) return contradiction("--host", file);
     return on_hosts(context, "top");
   }
   if (auto checked = inventory::Sources::check_environment(); !checked)
@@ -426,7 +433,7 @@ Result<int> run_top(const Context& context) {
   if (!frame) return no_frame();
   if (auto chosen = choose_devices(context.arguments, *frame, settings); !chosen)
     return chosen.error();
-  recorder->add(*frame);
+  if (auto added = recorder->add(*frame); !added) return std::move(added).error();
   context.out(painted(top::draw(*frame, {}, settings, context.out_terminal.width, 0),
                       context.out_terminal));
   return 0;

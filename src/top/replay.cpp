@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/error_words.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
@@ -117,6 +119,18 @@ Error unreadable(const std::string& file, const std::string& why) {
           "berth top --record FILE"};
 }
 
+/// Like std::getline, but stops after kMostLine bytes.
+bool read_line(std::ifstream& file, std::string& line) {
+  constexpr int kEnd = std::ifstream::traits_type::eof();
+  line.clear();
+  for (int c = 0; (c = file.rdbuf()->sbumpc()) != kEnd;) {
+    if (c == '\n') return true;
+    line += static_cast<char>(c);
+    if (line.size() > kMostLine) return true;
+  }
+  return !line.empty();
+}
+
 }  // namespace
 
 std::optional<watch::Frame> frame_in(std::string_view document) {
@@ -142,12 +156,12 @@ std::optional<watch::Frame> frame_in(std::string_view document) {
 Result<Replay> Replay::open(const std::string& file) {
   Replay replay;
   replay.file_.open(file, std::ios::binary);
+  if (!replay.file_.is_open()) return unreadable(file, error_words(errno));
   std::string line;
-  for (std::streamoff at = 0; std::getline(replay.file_, line);
-       at = static_cast<std::streamoff>(replay.file_.tellg())) {
+  for (std::streamoff at = 0; read_line(replay.file_, line);
+       at += static_cast<std::streamoff>(line.size()) + 1) {
     if (line.size() > kMostLine) return unreadable(file, text("a line is too long"));
     if (line.starts_with('{') && replay.lines_.size() < kMostFrames) replay.lines_.push_back(at);
-    if (replay.file_.eof()) break;
   }
   if (replay.lines_.empty()) return unreadable(file, text("it has no frames"));
   if (!replay.at(0)) return unreadable(file, text("it is no output of {}", "berth top --json"));
@@ -158,7 +172,7 @@ watch::FramePtr Replay::at(std::size_t place) {
   file_.clear();
   file_.seekg(lines_.at(place));
   std::string line;
-  std::getline(file_, line);
+  read_line(file_, line);
   if (auto frame = frame_in(line)) last_ = std::make_shared<watch::Frame>(*std::move(frame));
   return last_;
 }

@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "base/error_words.hpp"
 #include "output/json.hpp"
 #include "top/draw.hpp"
 
@@ -112,5 +114,9 @@ TEST_CASE("a recording is read at any place, and a torn line repeats the one bef
   CHECK(replay->at(0)->number == 7);
   std::ofstream(file) << "no recording\n";
   CHECK(Replay::open(file).error().id == "E0966");
-  CHECK(Replay::open(folder.path + "/missing").error().id == "E0966");
+  const Error missing = Replay::open(folder.path + "/missing").error();
+  CHECK(missing.id == "E0966");
+  CHECK(missing.message.find(error_words(ENOENT)) != std::string::npos);
+  const Error endless = Replay::open("/dev/zero").error();
+  CHECK(endless.id == "E0966");
 }
