@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
@@ -52,13 +54,49 @@ Result<std::vector<Host>> hosts_in(const Arguments& arguments) {
   return hosts;
 }
 
+/// Signals that end this command, held back while the programs that ask other machines run: these
+/// have sessions of their own, and must end too.
+class EndSignals {
+ public:
+  EndSignals() {
+    ::sigemptyset(&held_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction action {};
+      const bool is_ignored =
+          ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+      if (!is_ignored) ::sigaddset(&held_, signal);
+    }
+    ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
+  }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+  /// One that came stays held until here.
+  ~EndSignals() {
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    if (came_ > 0) ::raise(came_);
+  }
+  /// Waits for one, for a moment.
+  [[nodiscard]] bool has_come() {
+    const timespec moment{0, 20'000'000};
+    came_ = ::sigtimedwait(&held_, nullptr, &moment);
+    return came_ > 0;
+  }
+
+ private:
+  sigset_t held_{}, before_{};
+  int came_ = 0;
+};
+
 /// The command for the other machine: the same options without --host.
 std::string command_of(const Context& context, const std::string& verb) {
+  const Verb& called = *find_verb(verb);
   std::string command = "berth " + verb;
   for (const auto& [name, values] : context.arguments.options) {
     if (name == "--host" || name == "--json" || name == "--color") continue;
+    const Option* const option = find_option(called, name);
+    const bool is_switch = option == nullptr || option->value == nullptr;
     for (const std::string& value : values)
-      command += " " + name + (value.empty() ? "" : " " + shell_word(value));
+      command += " " + name + (is_switch ? "" : "=" + shell_word(value));
   }
   return command + (context.json ? " --json" : "");
 }
@@ -69,14 +107,13 @@ std::string last_line(std::string_view errors) {
   return printable(trim(errors.substr(end == std::string_view::npos ? 0 : end + 1)).substr(0, 300));
 }
 
-void ask(Host& host, const std::string& command) {
-  const std::atomic<bool> goes_on = false;
+void ask(Host& host, const std::string& command, const std::atomic<bool>& is_stopped) {
   const serve::ChildRun run{.program = "ssh",
                             .words = {"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5",
                                       "--", host.name, command},
                             .longest = std::chrono::seconds(30),
                             .most_bytes = kMostBytes};
-  host.result = serve::run_child(run, goes_on);
+  host.result = serve::run_child(run, is_stopped);
   const serve::ChildResult& result = host.result;
   constexpr int kSshFailed = 255, kNotFound = 127;
   const int code = WIFEXITED(result.status) ? WEXITSTATUS(result.status) : kSshFailed;
@@ -92,10 +129,46 @@ void ask(Host& host, const std::string& command) {
   if (!host.has_answered && host.problem.empty()) host.problem = text("no answer");
 }
 
+/// Asks all machines at the same time.
+void ask_all(std::vector<Host>& hosts, const std::string& command) {
+  EndSignals signals;
+  std::atomic<bool> is_stopped = false;
+  std::atomic<std::size_t> left = hosts.size();
+  std::vector<std::thread> threads;
+  threads.reserve(hosts.size());
+  for (Host& host : hosts)
+    threads.emplace_back([&] {
+      ask(host, command, is_stopped);
+      --left;
+    });
+  while (left > 0 && !is_stopped)
+    if (signals.has_come()) is_stopped = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Writing a document takes stack for each level. Berth's own have a few.
+bool is_shallow(std::string_view json) {
+  constexpr int kMostDepth = 64;
+  int depth = 0;
+  bool is_in_text = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (is_in_text && c == '\\') ++i;
+    if (c == '"') is_in_text = !is_in_text;
+    if (is_in_text) continue;
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > kMostDepth) return false;
+  }
+  return true;
+}
+
 std::string json_of(const std::vector<Host>& hosts) {
   Json all = {{"schema", 1}, {"hosts", Json::array()}};
   for (const Host& host : hosts) {
-    Json document = host.has_answered ? Json::parse(host.result.output, nullptr, false) : Json();
+    Json document = host.has_answered && is_shallow(host.result.output)
+                        ? Json::parse(host.result.output, nullptr, false)
+                        : Json();
     if (document.is_discarded()) document = nullptr;
     const bool is_read = document.is_object();
     std::string problem = host.problem;
@@ -114,10 +187,7 @@ Result<int> on_hosts(const Context& context, const std::string& verb) {
   auto hosts = hosts_in(context.arguments);
   if (!hosts) return std::move(hosts).error();
   const std::string command = command_of(context, verb);
-  std::vector<std::thread> threads;
-  threads.reserve(hosts->size());
-  for (Host& host : *hosts) threads.emplace_back([&host, &command] { ask(host, command); });
-  for (std::thread& thread : threads) thread.join();
+  ask_all(*hosts, command);
   const bool have_all =
       std::all_of(hosts->begin(), hosts->end(), [](const Host& one) { return one.has_answered; });
   if (context.json) {

@@ -6,10 +6,14 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "broker"))
+from machine import wait_until  # noqa: E402
 
 BERTH = pathlib.Path(sys.argv.pop(1)).resolve()
 
@@ -19,6 +23,9 @@ SSH = """#!/bin/sh
 case $7 in
   down) echo "ssh: connect to host down port 22: Connection refused" >&2; exit 255;;
   bare) echo "sh: 1: berth: not found" >&2; exit 127;;
+  slow) echo $$ >"$BERTH_STATE_DIR/slow"; exec sleep 1000;;
+  deep) head -c 1000000 /dev/zero | tr '\\0' '['; exit 0;;
+  words) printf '%s\\n' "$8"; exit 0;;
   evil) printf '\\033[2Jno table\\n'; exit 0;;
   noisy) echo "Welcome" >&2;;
 esac
@@ -30,7 +37,7 @@ class Hosts(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        bin_ = pathlib.Path(folder.name)
+        self.folder = bin_ = pathlib.Path(folder.name)
         (bin_ / "ssh").write_text(SSH)
         (bin_ / "ssh").chmod(0o755)
         (bin_ / "berth").symlink_to(BERTH)
@@ -67,6 +74,30 @@ class Hosts(unittest.TestCase):
         self.assertEqual(done.stdout.count("RTX 3090"), 0, done.stdout)
         self.assertEqual(self.berth("top", "--once", "--host", "one").returncode, 0)
         self.assertIn("--once", self.berth("top", "--host", "one").stderr)
+        self.assertIn("berth ls --user='' --user=lin", self.berth("ls", "--host", "words", "--user", "", "--user", "lin").stdout)
+        for option in ("--record", "--replay"):  # files of this machine
+            done = self.berth("top", "--once", "--host", "words", option, "x")
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(option, done.stderr)
+
+    def test_a_signal_ends_the_programs_that_ask(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            mark = self.folder / "slow"
+            process = subprocess.Popen([BERTH, "ls", "--host", "slow"], env=self.variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            self.addCleanup(process.stdout.close)
+            self.addCleanup(process.kill)
+            self.assertTrue(wait_until(lambda: mark.exists() and mark.read_text().endswith("\n"), 60))
+            child = int(mark.read_text())
+            process.send_signal(number)
+            self.assertEqual(process.wait(20), -number)
+            self.assertFalse(os.path.exists(f"/proc/{child}"))
+            mark.unlink()
+
+    def test_an_answer_that_is_nested_without_end_is_no_answer(self):
+        done = self.berth("ls", "--json", "--host", "deep")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertFalse(json.loads(done.stdout)["hosts"][0]["answered"])
 
     def test_control_characters_do_not_reach_the_terminal_and_names_are_no_options(self):
         self.assertNotIn("\033", self.berth("ls", "--host", "evil").stdout)
