@@ -191,7 +191,8 @@ output::Table table_of(const std::vector<DeviceChanges>& all, const Minutes& min
     }
     for (const serve::ConditionChange& each : one.conditions)
       if (has_changed(each))
-        table.add({name, output::reason_words(each.what), shown_amount(each, each.before, minutes.before),
+        table.add({name, output::reason_words(each.what),
+                   shown_amount(each, each.before, minutes.before),
                    shown_amount(each, each.after, minutes.after)});
     for (const serve::ProcessChange& each : one.processes)
       if (has_processes)

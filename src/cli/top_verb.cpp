@@ -180,10 +180,10 @@ class Recorder {
     const std::string line = json_of(frame);
     const ssize_t count = ::write(file_.get(), line.data(), line.size());
     if (count == static_cast<ssize_t>(line.size())) return Done{};
-    return Error{ErrorCode::kUnavailable, "E0966",
-                 text("the recording could not be written: {}",
-                      error_words(count < 0 ? errno : ENOSPC)),
-                 "berth top --record FILE"};
+    return Error{
+        ErrorCode::kUnavailable, "E0966",
+        text("the recording could not be written: {}", error_words(count < 0 ? errno : ENOSPC)),
+        "berth top --record FILE"};
   }
 
  private:

@@ -18,7 +18,7 @@ struct Windows {
 };
 
 struct ConditionChange {
-  std::string what;              // "throttle:hw_thermal", "lost", "xid:79"
+  std::string what;  // "throttle:hw_thermal", "lost", "xid:79"
   /// Seconds in a minute, as a mean; of an Xid, how often in all. nullopt: not known.
   std::optional<double> before, after;
 };
