@@ -401,15 +401,13 @@ model::Guarded Setup::outcome() const {
   model::Guarded out;
   out.set_up = true;
   out.devices = devices_;
-  // Read, not mapped: the job may change the file's size at any time.
-  const Descriptor file(::open((folder_ + "/usage").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  const auto copy = std::make_unique<wire::Usage>();
-  if (!file || !read_all(file.get(), copy.get(), sizeof(wire::Usage))) {
+  const auto copy = usage_in(folder_);
+  if (!copy) {
     out.not_enforced = text("the counters of the guard cannot be read");
     return out;
   }
   const wire::Usage& usage = *copy;
-  out.programs = wire::valid(usage) ? usage.started : 0;
+  out.programs = usage.started;
   std::error_code problem;
   if (page_ && std::filesystem::read_symlink(folder_ + "/limits", problem) != page_->path())
     out.not_enforced = text("the job replaced its limits");

@@ -353,6 +353,13 @@ print(after[64:] == before[64:], program.allocate(2 * {GIB})[0], program.info()[
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.report()["isolation"]["why_not"], "the job replaced its limits")
 
+    def test_a_job_that_replaces_its_counters_by_a_pipe_ends_and_is_reported(self):
+        script = "import os; path = os.environ['BERTH_GUARD'] + '/usage'; os.unlink(path); os.mkfifo(path)"
+        done = simulated(BERTH, "run", "--memory", "2GiB", "--report", os.path.join(self.folder, "report.json"), "--", sys.executable, "-c",
+                         script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.report()["isolation"]["why_not"], "the counters of the guard cannot be read")
+
     def test_contexts_are_charged_and_a_quota_below_their_cost_is_refused(self):
         script = f"""
 import sys, time
