@@ -230,6 +230,23 @@ bool Setup::is_wanted(const model::Request& request, const model::Placement& pla
                      [&](int index) { return nvidia_gpu(snapshot, index) != nullptr; });
 }
 
+Status Setup::leaves_room(const model::Request& request, const model::Placement& placement,
+                          const model::Snapshot& snapshot) {
+  for (const int index : placement.devices) {
+    const model::Device* device = nvidia_gpu(snapshot, index);
+    if (device == nullptr || !request.memory_bytes) continue;
+    const auto cost = context_cost(device->uuid, snapshot.driver.version);
+    if (cost && *request.memory_bytes <= *cost)
+      return Error{
+          ErrorCode::kRefused, "E0956",
+          text("CUDA itself takes {} of GPU {} for each process, so {} would leave the program "
+               "nothing",
+               show_bytes(*cost), device->index, show_bytes(*request.memory_bytes)),
+          fmt::format("berth run --memory {}MiB -- …", (*cost >> 20U) * 2 + 1)};
+  }
+  return Done{};
+}
+
 Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
                           const model::Request& request, const model::Placement& placement,
                           const model::Snapshot& snapshot, Keep keep) {
@@ -262,14 +279,6 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
     if (request.share_permille)
       if (auto linked = link_turns(*runtime, setup.folder_, "turns-" + hex_of(limit.uuid)); !linked)
         return give_up(std::move(linked).error());
-    const auto cost = context_cost(device->uuid, snapshot.driver.version);
-    if (cost && request.memory_bytes && *request.memory_bytes <= *cost)
-      return give_up(Error{
-          ErrorCode::kRefused, "E0956",
-          text("CUDA itself takes {} of GPU {} for each process, so {} would leave the program "
-               "nothing",
-               show_bytes(*cost), device->index, show_bytes(*request.memory_bytes)),
-          fmt::format("berth run --memory {}MiB -- …", (*cost >> 20U) * 2 + 1)});
     setup.ledgers_.push_back({0, 0, 0, 0, device->uuid});
     ++limits.devices;
     model::GuardedDevice held;

@@ -33,12 +33,16 @@ class Setup {
  public:
   /// Creates the files below the job's own folder. Fails with kUnavailable (E0520) if the folder or
   /// the library cannot be used; then leaves nothing behind.
-  /// Fails with kRefused (E0956) if CUDA itself takes more than the job's memory.
   /// `job`: the number of its lease; 0: it has none.
   [[nodiscard]] static Result<Setup> make(const std::string& job_folder, std::uint64_t job,
                                           const model::Request& request,
                                           const model::Placement& placement,
                                           const model::Snapshot& snapshot, Keep keep);
+  /// Fails with kRefused (E0956) if CUDA itself takes more than the job's memory, as earlier jobs
+  /// showed.
+  [[nodiscard]] static Status leaves_room(const model::Request& request,
+                                          const model::Placement& placement,
+                                          const model::Snapshot& snapshot);
   /// Refers to what another process created in that job's folder for these devices. Only outcome()
   /// and remove() may be called on it.
   [[nodiscard]] static Setup made_before(const std::string& job_folder,

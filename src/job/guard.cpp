@@ -53,6 +53,11 @@ Result<Guard> Guard::begin(const std::string& isolation, const model::Request& r
   const auto job = to_number(value_in(environment, "BERTH_JOB"));
   auto setup = guard::Setup::make(job_folder, static_cast<std::uint64_t>(job.value_or(0)), request,
                                   placement, snapshot, guard::Keep::kInMemory);
+  if (setup)
+    if (auto room = guard::Setup::leaves_room(request, placement, snapshot); !room) {
+      setup->remove();
+      setup = std::move(room).error();
+    }
   if (!setup) {
     if (isolation == "guard" || setup.error().id == "E0956") {
       run::remove_job_folder(job_folder);

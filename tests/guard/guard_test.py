@@ -376,13 +376,16 @@ print(total - free, total, program.allocate(free + 1)[0], program.allocate(free)
         one = [BERTH, "run", "--memory", "1GiB", "--report", os.path.join(self.folder, "report.json"), "--", sys.executable, "-c", script]
         # A second job on the same machine, so in the same simulation.
         outer = (f"import subprocess; {one!r}; subprocess.run({one!r}); "
-                 f"print(subprocess.run([{BERTH!r}, 'run', '--memory', '200MiB', '--', 'true'], stderr=subprocess.PIPE, text=True).stderr)")
+                 f"print(subprocess.run([{BERTH!r}, 'run', '--memory', '200MiB', '--', 'true'], stderr=subprocess.PIPE, text=True).stderr); "
+                 f"print(subprocess.run([{BERTH!r}, 'guard', 'check'], stdout=subprocess.DEVNULL).returncode)")
         done = simulated("env", f"BERTH_SIM_CUDA_CONTEXT={context}", f"BERTH_STATE_DIR={self.folder}/state", sys.executable, "-c", outer)
         lines = done.stdout.splitlines()
         self.assertEqual(lines[0], f"{context} {GIB} 2 0", done.stdout + done.stderr)
         self.assertIn("by contexts and modules", done.stderr)
         self.assertIn("CUDA itself takes 300 MiB of GPU 0 for each process, so 200 MiB would leave the program nothing (E0956)", lines[1])
         self.assertEqual(self.report()["isolation"]["devices"][0]["hidden_peak_bytes"], context)
+        # The self-test's 256 MiB are less than that, and it is about allocations alone.
+        self.assertEqual(lines[-1], "0", done.stderr)
 
     def test_the_self_test_says_what_holds(self):
         done = simulated(BERTH, "guard", "check", "--json")
