@@ -63,11 +63,14 @@ int load() {
 }
 
 bool is_of_driver(void* function) {
-  static const void* base = nullptr;
+  static void* known = nullptr;
+  void* base = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
   Dl_info own = {}, its = {};
   if (base == nullptr && real::cuInit != nullptr &&
-      dladdr(reinterpret_cast<void*>(real::cuInit), &own) != 0)
+      dladdr(reinterpret_cast<void*>(real::cuInit), &own) != 0) {
     base = own.dli_fbase;
+    __atomic_store_n(&known, base, __ATOMIC_RELEASE);
+  }
   return base != nullptr && dladdr(function, &its) != 0 && its.dli_fbase == base;
 }
 
