@@ -13,6 +13,9 @@
 namespace berth::guard {
 namespace {
 
+/// No context is known to take more; a larger figure is a mistake.
+constexpr std::uint64_t kMost = 2ULL << 30U;
+
 /// STATE/context-memory/UUID-DRIVER; "": a name that is no file name.
 std::string path_of(const std::string& uuid, const std::string& driver) {
   const std::string state = system::state_folder(), name = uuid + "-" + driver;
@@ -30,14 +33,14 @@ std::optional<std::uint64_t> context_cost(const std::string& uuid, const std::st
   if (!text) return std::nullopt;
   char* end = nullptr;
   const std::uint64_t bytes = std::strtoull(text->c_str(), &end, 10);
-  if (end == text->c_str() || *end != '\n' || bytes == 0) return std::nullopt;
+  if (end == text->c_str() || *end != '\n' || bytes == 0 || bytes > kMost) return std::nullopt;
   return bytes;
 }
 
 void remember_context_cost(const std::string& uuid, const std::string& driver,
                            std::uint64_t bytes) {
   const std::string path = path_of(uuid, driver);
-  if (path.empty() || bytes == 0) return;
+  if (path.empty() || bytes == 0 || bytes > kMost) return;
   if (const auto known = context_cost(uuid, driver); known && *known <= bytes) return;
   bool made = false;
   const std::string folder = path.substr(0, path.rfind('/'));

@@ -386,7 +386,7 @@ void Setup::look() {
   }
 }
 
-void Setup::reconcile(int device, std::uint64_t bytes, std::int64_t at) {
+void Setup::reconcile(int device, std::uint64_t bytes, int processes, std::int64_t at) {
   look();
   const auto usage = page_ ? usage_in(folder_) : nullptr;
   for (std::size_t i = 0; i < devices_.size() && usage; ++i) {
@@ -395,9 +395,13 @@ void Setup::reconcile(int device, std::uint64_t bytes, std::int64_t at) {
     if (sum.events != ledgers_[i].events) continue;
     const std::uint64_t counted = sum.used + sum.kept,
                         hidden = bytes > counted ? bytes - counted : 0;
-    // One process: then the difference is the cost of one context.
+    // One process, also for the driver, with hardly any other memory: then the difference is the
+    // cost of one context. Otherwise it may be memory that the guard did not count.
+    constexpr std::uint64_t kHardlyAny = 64U << 20U;
+    const bool is_context = processes == 1 && sum.processes == 1 && counted <= kHardlyAny &&
+                            usage->trouble == wire::kNoTrouble;
     if (std::uint64_t& least = ledgers_[i].hidden_least;
-        hidden > 0 && sum.processes == 1 && (least == 0 || hidden < least)) {
+        hidden > 0 && is_context && (least == 0 || hidden < least)) {
       least = hidden;
       remember_context_cost(ledgers_[i].uuid, driver_, hidden);
     }

@@ -61,10 +61,10 @@ class Setup {
   /// the broker has granted. Without them, no more than now.
   void grant(const Wish& wish, std::optional<std::uint64_t> memory_bytes,
              std::optional<int> permille) const;
-  /// The driver said at that time (milliseconds of the wall clock) that the job has so many bytes
-  /// on a device. If the counters did not change since then, the difference is contexts and
-  /// modules: from now on the job's allocations get that much less.
-  void reconcile(int device, std::uint64_t bytes, std::int64_t at);
+  /// The driver said at that time (milliseconds of the wall clock) that so many processes of the
+  /// job have so many bytes on a device. If the counters did not change since then, the difference
+  /// is contexts and modules: from now on the job's allocations get that much less.
+  void reconcile(int device, std::uint64_t bytes, int processes, std::int64_t at);
   /// Call it often: notes when the counters change.
   void look();
   /// What the job did; call it after the job has ended.

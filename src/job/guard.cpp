@@ -92,7 +92,7 @@ void Guard::look(std::optional<client::Lease>& lease, const run::Sampler& sample
     std::int64_t& newest = sampled_[held.device];
     if (held.unix_milliseconds <= newest) continue;
     newest = held.unix_milliseconds;
-    setup_->reconcile(held.device, held.bytes, held.unix_milliseconds);
+    setup_->reconcile(held.device, held.bytes, held.processes, held.unix_milliseconds);
   }
   const auto wish = setup_->wish();
   if (!wish) return;

@@ -139,10 +139,12 @@ void DeviceSeries::add(const inventory::DeviceSample& sample,
   if (const auto unknown = sample.device.processes_unknown; unknown && !memory_peak_bytes_)
     memory_peak_bytes_ = *unknown;
   std::optional<std::uint64_t> memory;
+  processes_now_ = 0;
   for (const model::DeviceProcess& process : sample.processes) {
     if (!ours(process)) continue;
     listed_ = true;
     if (!partition_.empty() && process.partition_uuid != partition_) continue;
+    ++processes_now_;
     if (process.memory_bytes)
       memory = memory.value_or(0) + *process.memory_bytes;
     else if (!memory_peak_bytes_)

@@ -50,6 +50,8 @@ class DeviceSeries {
   [[nodiscard]] DeviceStrain strain() const;
   /// What the newest sample says that the job's processes have; nullopt: it says nothing.
   [[nodiscard]] std::optional<std::uint64_t> memory_now() const { return memory_now_; }
+  /// How many of the job's processes the newest sample lists.
+  [[nodiscard]] int processes_now() const { return processes_now_; }
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] bool listed() const { return listed_; }   // the job was in the driver's list
   [[nodiscard]] int samples() const { return samples_; }  // since the job's start
@@ -76,6 +78,7 @@ class DeviceSeries {
   double load_sum_ = 0, load_peak_ = 0;
   model::Reading<std::uint64_t> memory_peak_bytes_ = model::Absence::kNotSeen;
   std::optional<std::uint64_t> memory_now_;
+  int processes_now_ = 0;
   std::optional<std::uint64_t> first_millijoules_, last_millijoules_;
   std::optional<std::uint64_t> early_millijoules_;  // read_before()
   std::int64_t early_time_ = 0;

@@ -167,7 +167,7 @@ std::vector<Sampler::Held> Sampler::held() const {
   std::vector<Held> out;
   for (const DeviceSeries& one : series_)
     if (const auto bytes = one.memory_now())
-      out.push_back({one.index(), *bytes, one.last_sample()});
+      out.push_back({one.index(), *bytes, one.processes_now(), one.last_sample()});
   return out;
 }
 

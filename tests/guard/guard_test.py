@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The guard from `berth run` to the report, on a simulated CUDA driver. A job gets exactly its memory. Two jobs get their shares of a
 device. The report says what was enforced."""
+import glob
 import json
 import os
 import subprocess
@@ -386,6 +387,28 @@ print(total - free, total, program.allocate(free + 1)[0], program.allocate(free)
         self.assertEqual(self.report()["isolation"]["devices"][0]["hidden_peak_bytes"], context)
         # The self-test's 256 MiB are less than that, and it is about allocations alone.
         self.assertEqual(lines[-1], "0", done.stderr)
+
+    def test_memory_of_a_child_without_the_guard_is_no_cost_of_a_context(self):
+        script = f"""
+import os, subprocess, sys, time
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+env = {{key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "BERTH_GUARD")}}
+other = subprocess.Popen([sys.executable, {PROGRAM!r}, "hold", str({GIB})], stdout=subprocess.PIPE, text=True, env=env)
+other.stdout.readline()
+import program
+program.begin()
+end = time.monotonic() + 60
+while program.info()[0] > {GIB} and time.monotonic() < end:
+    time.sleep(0.05)
+print(program.info()[0] <= {GIB}, flush=True)
+other.kill()
+other.wait()
+"""
+        done = simulated("env", f"BERTH_SIM_CUDA_CONTEXT={300 << 20}", f"BERTH_STATE_DIR={self.folder}/state", BERTH, "run", "--memory", "2GiB",
+                         "--", sys.executable, "-c", script)
+        self.assertEqual(done.stdout, "True\n", done.stderr)
+        kept = glob.glob(os.path.join(self.folder, "state", "context-memory", "*"))
+        self.assertEqual([name for name in kept if int(open(name).read()) > 300 << 20], [])
 
     def test_the_self_test_says_what_holds(self):
         done = simulated(BERTH, "guard", "check", "--json")
