@@ -80,7 +80,8 @@ class Report(WithFile):
                     "for i in range(8): os.wait()")
             run(PYTHON, "-c", fork, options=["--report", self.file])
             report = self.read()
-            if report["peak_memory_method"] == "pss":
+            # On a busy machine a sample may come while the children are being forked; a longer run has later samples.
+            if report["peak_memory_method"] == "pss" and 100_000_000 <= report["peak_rss_bytes"] < 400_000_000:
                 break
         self.assertEqual(report["peak_memory_method"], "pss")
         self.assertGreaterEqual(report["peak_rss_bytes"], 100_000_000)
