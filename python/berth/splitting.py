@@ -74,7 +74,7 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     parts : int, optional
         The least number of parts. Without it: as few as fitted before.
     count : callable, optional
-        Takes a part and returns how many of its items the loss is a mean of. For a language model that shifts its labels:
+        Takes a part and returns how many of its items the loss is a mean of. For a model that predicts the next token:
         `lambda part: (part["labels"][:, 1:] != -100).sum()`. With class weights: the sum of the items' weights. Without `count`, all items along the
         first axis count, and the loss of each split batch is compared with that of its parts, in two forward passes. With `count`, only few batches are
         compared.

@@ -166,7 +166,7 @@ class Refused(unittest.TestCase):
             self.step(model, loss, count=count)
 
     def test_a_count_that_forgets_the_shift_is_refused_and_named(self):
-        """A language model predicts the next token, so the first label of each row does not count."""
+        """A model that predicts the next token: the first label of each row does not count."""
         def shifted(model, part):
             said = model(part["x"])[:, :-1].flatten(0, 1)
             return F.cross_entropy(said, part["labels"][:, 1:].flatten(), ignore_index=-100)

@@ -104,7 +104,7 @@ def count_labels(shifted: bool) -> Count:
     Parameters
     ----------
     shifted : bool
-        True for a causal language model: the first label of each row is not predicted.
+        True for a model that predicts the next token: the first label of each row is not predicted.
 
     Examples
     --------
