@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "simulator/cuda_core.hpp"
+#include "vendor/cuda/formats.hpp"
 
 using namespace berth::simulator;
 
@@ -36,17 +37,6 @@ CUdeviceptr inside(CUarray array, std::size_t offset) {
   return array == nullptr ? 0 : reinterpret_cast<std::uintptr_t>(array) + offset;
 }
 
-std::uint64_t depth_of(const CUDA_MEMCPY2D&) {
-  return 1;
-}
-std::uint64_t depth_of(const CUDA_MEMCPY2D_v1&) {
-  return 1;
-}
-template <typename Box>
-std::uint64_t depth_of(const Box& box) {
-  return box.Depth;
-}
-
 /// Copies the bytes of the box from one place to the other; the rows are not laid out.
 template <typename Box>
 CUresult copy_box(const Box* box, Wait wait) {
@@ -57,9 +47,7 @@ CUresult copy_box(const Box* box, Wait wait) {
     return kind == CU_MEMORYTYPE_ARRAY ? inside(array, 0) : device;
   };
   std::uint64_t bytes = 0;
-  NEED(!__builtin_mul_overflow(std::uint64_t{box->WidthInBytes}, std::uint64_t{box->Height},
-                               &bytes) &&
-       !__builtin_mul_overflow(bytes, depth_of(*box), &bytes));
+  NEED(bytes_of_copy(*box, bytes));
   return copy(place(box->dstMemoryType, box->dstHost, box->dstDevice, box->dstArray),
               place(box->srcMemoryType, box->srcHost, box->srcDevice, box->srcArray), bytes, wait);
 }

@@ -1,6 +1,7 @@
 // Calls that send work to a device or wait for it: each passes the gate of work.cpp, and is
 // counted by its kind and size.
 #include "preload/cuda/hooks.hpp"
+#include "vendor/cuda/formats.hpp"
 
 using namespace berth::guard;
 
@@ -25,25 +26,15 @@ using enum Work;
 
 namespace {
 
-/// Products that do not fit count as nothing: no copy has that size.
+/// A product that does not fit counts as nothing: no copy has that size.
 std::uint64_t product(std::uint64_t a, std::uint64_t b) {
   std::uint64_t all = 0;
   return __builtin_mul_overflow(a, b, &all) ? 0 : all;
 }
-
-std::uint64_t depth_of(const CUDA_MEMCPY2D&) {
-  return 1;
-}
-std::uint64_t depth_of(const CUDA_MEMCPY2D_v1&) {
-  return 1;
-}
-template <typename Copy>
-std::uint64_t depth_of(const Copy& copy) {
-  return copy.Depth;
-}
 template <typename Copy>
 std::uint64_t bytes_of(const Copy* copy) {
-  return copy == nullptr ? 0 : product(product(copy->WidthInBytes, copy->Height), depth_of(*copy));
+  std::uint64_t bytes = 0;
+  return copy != nullptr && bytes_of_copy(*copy, bytes) ? bytes : 0;
 }
 
 std::uint64_t sum(const std::size_t* sizes, std::size_t count) {

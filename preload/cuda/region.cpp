@@ -60,6 +60,8 @@ int find() {
       !wire::valid(*g_region.usage)) {
     say_once(0, "berth: the guard cannot read what the job may use (%s); nothing is enforced",
              folder);
+    if (g_region.usage != nullptr && wire::valid(*g_region.usage))
+      __atomic_fetch_add(&g_region.usage->unlimited, 1, __ATOMIC_RELAXED);
     g_region.usage = nullptr;
     return -1;
   }

@@ -26,6 +26,14 @@ template <typename T, typename Json>
   return json.template get<T>();
 }
 
+/// The string at `key`; "" if the value is no object, or has no string there.
+template <typename Json>
+[[nodiscard]] std::string json_text(const Json& json, const char* key) {
+  if (!json.is_object()) return {};
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->template get<std::string>() : "";
+}
+
 template <typename T, typename Json>
 void read_json(const Json& json, T& into) {
   into = json_value<T>(json);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "cli/verbs.hpp"
 #include "client/lease.hpp"
@@ -19,9 +20,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string text_in(const Json& row, const char* key) {
-  const auto found = row.find(key);
-  return found != row.end() && found->is_string() ? printable(found->get<std::string>()) : "";
+std::string text_in(const Json& json, const char* key) {
+  return printable(json_text(json, key));
 }
 
 output::Style style_of(const std::string& severity) {

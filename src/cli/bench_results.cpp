@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "output/json_writer.hpp"
 #include "output/table.hpp"
@@ -133,11 +134,6 @@ std::optional<double> number_in(const Json& row, const char* key, double most) {
   return value >= 0 && value <= most ? std::optional(value) : std::nullopt;
 }
 
-std::string text_in(const Json& row, const char* key) {
-  const auto found = row.find(key);
-  return found != row.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 std::string key_of(std::string_view uuid, std::string_view address, std::string_view name,
                    std::string_view case_key) {
   const std::string_view device = !uuid.empty() ? uuid : !address.empty() ? address : name;
@@ -195,8 +191,8 @@ Result<EarlierResults> read_results(const std::string& file) {
     one.size = static_cast<std::uint64_t>(number_in(row, "size", kLargestSize).value_or(0));
     for (const char* rate : {"flop_per_second", "bytes_per_second"})
       if (const auto value = number_in(row, rate, 1e30)) one.work = *value * one.seconds;
-    earlier[key_of(text_in(row, "uuid"), text_in(row, "pci_address"), text_in(row, "name"),
-                   text_in(row, "case"))] = one;
+    earlier[key_of(json_text(row, "uuid"), json_text(row, "pci_address"), json_text(row, "name"),
+                   json_text(row, "case"))] = one;
   }
   return earlier;
 }

@@ -50,7 +50,9 @@ std::string read_until(int from, Clock::time_point end) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
     pollfd wait{from, POLLIN, 0};
-    if (left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) == 0) return all;
+    const int ready = left <= 0 ? 0 : ::poll(&wait, 1, static_cast<int>(left));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return all;
     const ssize_t n = ::read(from, part.data(), part.size());
     if (n <= 0) return all;
     all.append(part.data(), static_cast<std::size_t>(n));
@@ -85,8 +87,10 @@ Result<guard::SelfTest> test_inside(const guard::Setup& setup, const std::string
     return Error{ErrorCode::kUnavailable, "E0958",
                  text("the self-test cannot be started: {}", error_words(child.problem)), ""};
   const std::string said = read_until(from.get(), Clock::now() + kPatience);
-  ::kill(child.pid, SIGKILL);  // it has ended, or it hangs in the driver
-  ::waitpid(child.pid, nullptr, 0);
+  // It has ended, or it hangs in the driver, where even SIGKILL may not end it.
+  ::kill(child.pid, SIGKILL);
+  for (int tries = 0; tries < 500 && ::waitpid(child.pid, nullptr, WNOHANG) == 0; ++tries)
+    ::usleep(10'000);
   auto test = guard::read_self_test(said);
   if (!test.step.empty())
     return Error{ErrorCode::kUnavailable, "E0958",

@@ -85,7 +85,7 @@ Status set_limits(const LiveLimits& of, const NewLimits& to) {
     const auto limits = read_limits(of.folder);
     if (!limits)
       return Error{ErrorCode::kNotFound, "E0522", text("the job has ended"), "berth jobs"};
-    if (limits->answered == wanted.request) {
+    if (limits->answered >= wanted.request) {  // it, or a later request of somebody else
       const wire::DeviceLimit& now = limits->device[0];
       if ((wanted.memory_bytes == 0 || now.memory_bytes == wanted.memory_bytes) &&
           (wanted.permille == 0 || now.permille == wanted.permille))

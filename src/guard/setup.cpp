@@ -325,9 +325,12 @@ void Setup::set_variables(std::map<std::string, std::string>& variables) const {
 
 std::optional<Wish> Setup::wish() const {
   const std::string path = folder_ + "/wanted";
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!file || !page_) return std::nullopt;
-  ::unlink(path.c_str());
+  // First renamed, so that another request that comes meanwhile is not deleted unread.
+  const std::string taken = path + ".taken";
+  if (!page_ || ::rename(path.c_str(), taken.c_str()) != 0) return std::nullopt;
+  const Descriptor file(::open(taken.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  ::unlink(taken.c_str());
+  if (!file) return std::nullopt;
   wire::Wanted wanted{};
   if (!read_all(file.get(), &wanted, sizeof wanted) || !wire::valid(wanted)) return std::nullopt;
   Wish wish;
@@ -445,6 +448,10 @@ model::Guarded Setup::outcome() const {
       device.device_nanoseconds += counted.busy;
     }
   }
+  if (usage.unlimited > 0)
+    out.not_enforced = text_n("1 process could not read its limits: a namespace may hide them",
+                              "{} processes could not read their limits: a namespace may hide them",
+                              usage.unlimited, usage.unlimited);
   if (usage.trouble == wire::kNoPlace)
     out.not_enforced = text("more than {} processes of the job used CUDA at once",
                             std::uint32_t{wire::kMaxProcesses});

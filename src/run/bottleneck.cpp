@@ -164,7 +164,8 @@ class Search {
           text("as many threads as cores: {}", fmt::format("OMP_NUM_THREADS={}", seen_.cores)));
     if (runnable >= kDeviceIsBusy * seen_.cores) {
       add("cores",
-          text_n("it kept its {} core busy", "it kept its {} cores busy", seen_.cores, seen_.cores),
+          text_n("its threads had work for its {} core",
+                 "its threads had work for all of its {} cores", seen_.cores, seen_.cores),
           text("more cores, or a GPU: {} compares them", "berth compare"));
       return unknown(text("whether computing or memory limits the cores is not measured"));
     }

@@ -2,17 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_value.hpp"
 #include "base/text_parts.hpp"
 
 namespace berth::run {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string text_in(const Json& object, const char* key) {
-  const auto at = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && at != object.end() && at->is_string() ? at->get<std::string>() : "";
-}
 
 /// PyTorch writes it as text.
 std::optional<std::int64_t> time_in(const Json& object) {
@@ -33,10 +29,10 @@ std::optional<ErrorFile> parse_error_file(std::string_view json) {
   if (!whole.is_object() || !whole.contains("message")) return std::nullopt;
   const Json& message = whole["message"];
   ErrorFile error;
-  error.message = message.is_string() ? message.get<std::string>() : text_in(message, "message");
+  error.message = message.is_string() ? message.get<std::string>() : json_text(message, "message");
   if (message.is_object() && message.contains("extraInfo")) {
     const Json& extra = message["extraInfo"];
-    error.traceback = text_in(extra, "py_callstack");
+    error.traceback = json_text(extra, "py_callstack");
     error.when = time_in(extra);
   }
   while (error.traceback.ends_with('\n')) error.traceback.pop_back();

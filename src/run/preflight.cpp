@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
@@ -16,11 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 using State = model::Preflight::State;
-
-std::string text_in(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 }  // namespace
 
@@ -39,12 +35,12 @@ model::Preflight parse_preflight(std::string_view output) {
   for (const std::string_view line : split(output, '\n')) {
     const Json json = Json::parse(line, nullptr, false);
     if (!json.is_object()) continue;
-    const std::string state = text_in(json, "state");
+    const std::string state = json_text(json, "state");
     if (state != "ok" && state != "skipped" && state != "failed") continue;
     out.state = state == "ok" ? State::kOk : state == "skipped" ? State::kSkipped : State::kFailed;
-    out.backend = text_in(json, "backend");
-    out.step = text_in(json, "step");
-    out.why = text_in(json, "why");
+    out.backend = json_text(json, "backend");
+    out.step = json_text(json, "step");
+    out.why = json_text(json, "why");
     const auto seconds = json.find("seconds");
     if (seconds != json.end() && seconds->is_number() && seconds->get<double>() >= 0 &&
         seconds->get<double>() < 3600)

@@ -21,8 +21,7 @@ using model::DeviceProcess;
 constexpr std::size_t kMostLine = 16 << 20, kMostFrames = 10'000'000;
 
 std::string text_in(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? printable(found->get<std::string>()) : "";
+  return printable(json_text(json, key));
 }
 
 template <typename T>

@@ -92,7 +92,8 @@ struct Usage {
   std::uint64_t peak[kMaxDevices];  // maximum of the job
   std::uint32_t started;            // processes with the guard that initialised CUDA
   std::uint32_t trouble;            // Trouble: why the guard could not enforce something
-  std::uint32_t unused[8];
+  std::uint32_t unlimited;          // processes that could not read the limits
+  std::uint32_t unused[7];
   std::uint32_t names;    // 1: unknown_name is being written or was written
   char unknown_name[60];  // not necessarily terminated
   Process process[kMaxProcesses];

@@ -347,6 +347,14 @@ print(after[64:] == before[64:], program.allocate(2 * {GIB})[0], program.info()[
         done = self.run_script(script)
         self.assertEqual(done.stdout.splitlines(), ["True True True True True", "1 -1", "True", f"True 2 {2 * GIB}"], done.stderr)
 
+    def test_a_program_that_cannot_read_its_limits_is_reported(self):
+        """As in a namespace of its own, where the path leads nowhere."""
+        script = ("import os, subprocess, sys; path = os.environ['BERTH_GUARD'] + '/limits'; os.rename(path, path + 2 * 'x')\n"
+                  f"subprocess.run([sys.executable, {PROGRAM!r}, 'quota', '1024'])\nos.rename(path + 2 * 'x', path)")
+        done = simulated(BERTH, "run", "--memory", "2GiB", "--report", os.path.join(self.folder, "report.json"), "--", sys.executable, "-c", script)
+        self.assertIn("nothing is enforced", done.stderr)
+        self.assertEqual(self.report()["isolation"]["why_not"], "1 process could not read its limits: a namespace may hide them")
+
     def test_a_job_that_replaces_its_limits_is_reported(self):
         script = "import os; path = os.environ['BERTH_GUARD'] + '/limits'; os.unlink(path); open(path, 'w').close()"
         done = simulated(BERTH, "run", "--memory", "2GiB", "--report", os.path.join(self.folder, "report.json"), "--", sys.executable, "-c",

@@ -1,9 +1,9 @@
-// The size of array elements, by CUarray_format. For packed and planar video formats it is at least
-// the real size.
+// Sizes in bytes: of array elements, and of the copies of planes and boxes.
 #pragma once
 
 #include <cstdint>
 
+/// By CUarray_format. For packed and planar video formats it is at least the real size.
 inline constexpr std::uint64_t bytes_of_format(unsigned format, unsigned channels) {
   switch (format) {
     case 0x02:  // 16-bit integers
@@ -39,4 +39,14 @@ inline constexpr std::uint64_t bytes_of_format(unsigned format, unsigned channel
     default:
       return channels;
   }
+}
+
+/// What a CUDA_MEMCPY2D or CUDA_MEMCPY3D copies. Returns false if the product does not fit.
+template <typename Copy>
+[[nodiscard]] constexpr bool bytes_of_copy(const Copy& copy, std::uint64_t& bytes) {
+  bytes = copy.WidthInBytes;
+  bool fits = !__builtin_mul_overflow(bytes, std::uint64_t{copy.Height}, &bytes);
+  if constexpr (requires { copy.Depth; })
+    fits = fits && !__builtin_mul_overflow(bytes, std::uint64_t{copy.Depth}, &bytes);
+  return fits;
 }
