@@ -66,17 +66,29 @@ void Broker::set_ahead(std::uint32_t uid, double seconds, Now now) {
   queue_.set_ahead(static_cast<int>(uid), seconds, now.steady);
 }
 
-Status Broker::drain(const std::string& unit, bool drained) {
+Status Broker::drain(const std::string& unit, bool drained, const std::string& to) {
   if (std::find(units_.begin(), units_.end(), unit) == units_.end())
     return Error{ErrorCode::kNotFound, "E0413", text("there is no device {}", unit), "berth ls"};
+  const auto lent = lent_.find(unit);
+  if (lent != lent_.end() && !(drained && to.empty()) && lent->second != to)
+    return Error{ErrorCode::kUnavailable, "E1014",
+                 text("the device is lent to {}, which may give it to its own jobs at any time",
+                      lent->second),
+                 fmt::format("sudo berth {} take-back", lent->second)};
+  if (!drained)
+    lent_.erase(unit);
+  else if (!to.empty())
+    lent_[unit] = to;
   std::erase(drained_, unit);
   if (drained) drained_.push_back(unit);
   close_drained();
   return Done{};
 }
 
-void Broker::restore_drained(std::vector<std::string> units) {
+void Broker::restore_drained(std::vector<std::string> units,
+                             std::map<std::string, std::string> lent) {
   drained_ = std::move(units);
+  lent_ = std::move(lent);
   close_drained();
 }
 

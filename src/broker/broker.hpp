@@ -76,10 +76,12 @@ class Broker {
   /// weight.
   [[nodiscard]] double ahead(std::uint32_t uid, Now now) const;
   void set_ahead(std::uint32_t uid, double seconds, Now now);
-  /// Stops giving this unit to new jobs, or resumes. Fails with kNotFound (E0413).
-  [[nodiscard]] Status drain(const std::string& unit, bool drained);
-  /// Restores the drained units from the journal; they may no longer exist.
-  void restore_drained(std::vector<std::string> units);
+  /// Stops giving this unit to new jobs, or resumes. `to`: it is lent to this scheduler ("slurm"),
+  /// or comes back from it; a lent unit resumes only so. Fails with kNotFound (E0413) or
+  /// kUnavailable (E1014: lent).
+  [[nodiscard]] Status drain(const std::string& unit, bool drained, const std::string& to = "");
+  /// Restores the drained units from the journal; they may no longer exist. `lent`: to whom.
+  void restore_drained(std::vector<std::string> units, std::map<std::string, std::string> lent);
 
   /// Replaces the list of units that other brokers on this machine use.
   void set_elsewhere(std::vector<std::string> units);
@@ -144,6 +146,8 @@ class Broker {
   [[nodiscard]] const policy::Queue& queue() const { return queue_; }
   [[nodiscard]] const std::vector<std::string>& units() const { return units_; }
   [[nodiscard]] const std::vector<std::string>& drained() const { return drained_; }
+  /// The drained units that are lent, each with the scheduler that has it.
+  [[nodiscard]] const std::map<std::string, std::string>& lent() const { return lent_; }
   [[nodiscard]] const std::vector<std::string>& elsewhere() const { return elsewhere_; }
   /// Jobs that changed since the last call. Write them to the journal before answering anyone.
   [[nodiscard]] std::set<JobId> changed();
@@ -190,6 +194,7 @@ class Broker {
   model::Snapshot snapshot_;
   model::Ledger ledger_;
   std::vector<std::string> units_, drained_, elsewhere_;
+  std::map<std::string, std::string> lent_;
   policy::Queue queue_;
   std::map<JobId, Job> jobs_;
   mutable std::vector<const Job*> all_jobs_;  // of jobs_, or empty after a job was removed

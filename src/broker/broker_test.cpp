@@ -119,6 +119,20 @@ TEST_CASE("a drained device gets no new job, and says so") {
   CHECK(broker.drain("GPU-7", true).error().id == "E0413");
 }
 
+TEST_CASE("a device that is lent comes back only from the scheduler that has it") {
+  Broker broker = on(gpus(1));
+  REQUIRE(broker.drain("GPU-0", true, "slurm"));
+  CHECK(broker.drain("GPU-0", false).error().id == "E1014");
+  REQUIRE(broker.drain("GPU-0", true));
+  CHECK_MESSAGE(broker.drain("GPU-0", false).error().id == "E1014", "it is still lent");
+  broker.restore_drained(broker.drained(), broker.lent());
+  const JobId one = submit(broker, wants(1));
+  CHECK(broker.start_what_fits(at(0)).empty());
+  REQUIRE(broker.drain("GPU-0", false, "slurm"));
+  CHECK(broker.lent().empty());
+  CHECK(broker.start_what_fits(at(1)) == std::vector{one});
+}
+
 TEST_CASE("restored jobs are unchanged: running jobs keep their devices, waiting jobs wait") {
   Broker before = on(gpus(2));
   const JobId one = submit(before, wants(1));

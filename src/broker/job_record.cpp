@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 6> kOwners{"owners",  "id",    "uid",
 constexpr std::array<std::string_view, 8> kEnd{
     "outcome", "cpu_milliseconds", "peak_memory_bytes", "id", "uid", "request",
     "state",   "submitted"};
-constexpr std::array<std::string_view, 1> kDrain{"unit"};
+constexpr std::array<std::string_view, 2> kDrain{"unit", "lent_to"};
 
 /// Visits the request's members by name; used for reading and for writing.
 template <typename Request, typename Visit>
@@ -482,12 +482,16 @@ Result<Job> running_change_of(std::string_view body, std::string_view what) try 
   return no_record(wrong);
 }
 
-Result<std::string> unit_of(std::string_view body) try {
+Result<UnitCall> unit_of(std::string_view body) try {
   const Json json = Json::parse(body);
   if (auto known = check_keys_of(json, kDrain); !known) return std::move(known).error();
-  std::string unit;
-  take(json, "unit", unit);
-  return unit;
+  UnitCall out;
+  take(json, "unit", out.unit);
+  take(json, "lent_to", out.lent_to);
+  if (!out.lent_to.empty() && out.lent_to != "slurm")
+    return Error{ErrorCode::kInvalidArgument, "E0904",
+                 text("a device cannot be lent to {}", printable(out.lent_to)), ""};
+  return out;
 } catch (const Json::exception& problem) {
   return no_record(words_of(problem));
 } catch (const WrongKind& wrong) {

@@ -30,9 +30,12 @@ struct Submission {
 /// Fails with kInvalidArgument (E0904; E0913: a queued job lacks what is needed to start it).
 [[nodiscard]] Result<Submission> submission_of(std::string_view body);
 
-/// The body of `owners`, `enter` or `end`, and the device of `drain`. They reject unknown keys
-/// (E0904).
+/// A device that is drained or undrained, and the scheduler that it is lent to; "": none.
+struct UnitCall {
+  std::string unit, lent_to;
+};
+/// The body of `owners`, `enter` or `end`, and that of `drain`. They reject unknown keys (E0904).
 [[nodiscard]] Result<model::Job> running_change_of(std::string_view body, std::string_view what);
-[[nodiscard]] Result<std::string> unit_of(std::string_view body);
+[[nodiscard]] Result<UnitCall> unit_of(std::string_view body);
 
 }  // namespace berth::broker

@@ -99,7 +99,7 @@ Result<int> run_jobs(const Context& context) {
   auto calls = JobCalls::reach();
   if (!calls) return std::move(calls).error();
   if (!*calls) {
-    context.out(context.json ? output::jobs_json({}, {}, {})
+    context.out(context.json ? output::jobs_json({}, {})
                              : text("no jobs: no broker runs, and none did before") + "\n");
     return 0;
   }
@@ -114,7 +114,9 @@ Result<int> run_jobs(const Context& context) {
   say_notices(context, *answer);
   output::JobsView view;
   view.own_uid = ::geteuid();
-  view.drained = client::closed_in(*answer).drained;
+  client::Closed closed = client::closed_in(*answer);
+  view.drained = std::move(closed.drained);
+  view.lent = std::move(closed.lent);
   std::optional<model::Snapshot> snapshot;
   if (!view.drained.empty() ||
       std::any_of(jobs->begin(), jobs->end(), [](const Job& job) { return !job.grants.empty(); })) {

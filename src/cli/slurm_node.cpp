@@ -1,47 +1,31 @@
 // `berth slurm prolog`, `epilog` and `health`, which Slurm's daemon starts as root. They read and
 // check three variables that slurmd itself sets, and give scontrol a clean environment. Each of
 // them ends within half a minute.
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 
-#include "base/descriptor.hpp"
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "cli/scontrol.hpp"
 #include "cli/slurm_task.hpp"
 #include "engines/slurm_node.hpp"
 #include "inventory/observe.hpp"
 #include "output/json_writer.hpp"
-#include "system/spawn.hpp"
 
 namespace berth::cli {
 namespace {
 
 using engines::NodeAction;
-using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kDriver{10}, kScontrol{8};
+constexpr std::chrono::seconds kDriver{10};
 
 /// What slurmd tells about the node and the job.
 struct Around {
   std::string node, config, gpus;
 };
-
-bool is_name(const std::string& text) {
-  return !text.empty() && text.size() < 256 && text.front() != '-' &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) {
-           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
-         });
-}
 
 Around read_environment(const Arguments& given) {
   std::error_code ignored;
@@ -58,43 +42,6 @@ void forget_environment(const Around& around) {
   ::clearenv();  // NOLINT(concurrency-mt-unsafe): no thread runs yet
   ::setenv("PATH", "/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin:/opt/slurm/bin", 1);
   if (around.config.starts_with('/')) ::setenv("SLURM_CONF", around.config.c_str(), 1);
-}
-
-/// The output of a program; nullopt if it fails or takes too long.
-std::optional<std::string> said_by(std::vector<std::string> words) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  const Descriptor out(ends[0]);
-  Descriptor in(ends[1]);
-  words.insert(words.begin(), "env");
-  const auto started = system::spawn({"/usr/bin/env", words, in.get(), 2, false});
-  in.reset();
-  if (started.pid < 0) return std::nullopt;
-  std::string text;
-  const auto deadline = steady_clock::now() + kScontrol;
-  for (bool open = true; open;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - steady_clock::now());
-    pollfd one{out.get(), POLLIN, 0};
-    const int ready = left.count() > 0 ? ::poll(&one, 1, static_cast<int>(left.count())) : 0;
-    if (ready < 0 && errno == EINTR) continue;
-    char buffer[4096];
-    const ssize_t n = ready > 0 ? ::read(out.get(), buffer, sizeof buffer) : 0;
-    if (ready <= 0) ::kill(started.pid, SIGKILL);
-    open = n > 0 && text.size() < 1 << 20;
-    if (n > 0) text.append(buffer, static_cast<std::size_t>(n));
-  }
-  int status = 0;
-  while (::waitpid(started.pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
-  return text;
-}
-
-Error no_scontrol(const std::string& node) {
-  return {ErrorCode::kUnavailable, "E1013",
-          text("Slurm does not answer about the node {}", printable(node)),
-          "scontrol show node " + node};
 }
 
 struct Checked {
@@ -116,9 +63,8 @@ model::Snapshot look_for_slurm(const inventory::Sources& sources) {
 /// healthy.
 Result<NodeAction> tell(const Around& around, const std::string& unfit, bool may_resume) {
   if (unfit.empty() && !may_resume) return NodeAction::kNone;
-  const auto shown = said_by({"scontrol", "show", "node", around.node, "--oneliner"});
-  const auto state = shown ? engines::node_state(*shown) : std::nullopt;
-  if (!state) return no_scontrol(around.node);
+  const auto state = slurm_node_state(around.node);
+  if (!state) return state.error();
   const NodeAction action = engines::action_for(unfit, *state);
   const std::string name = "NodeName=" + around.node;
   std::optional<std::string> done = "";
@@ -161,7 +107,7 @@ Result<int> slurm_node(const Context& context, const std::string& word) {
     return std::move(checked).error();
   const inventory::Sources sources = inventory::Sources::from_environment();
   const Around around = read_environment(context.arguments);
-  if (!is_name(around.node))
+  if (!is_node_name(around.node))
     return Error{
         ErrorCode::kInvalidArgument, "E1002",
         text("the name of this node is unknown: SLURMD_NODENAME, which slurmd sets, is missing"),

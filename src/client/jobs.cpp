@@ -219,8 +219,12 @@ std::uint64_t not_shown_in(const Response& response) {
 
 Closed closed_in(const Response& response) {
   auto closed = read(response, [](const Json& json) {
-    return Closed{value<std::vector<std::string>>(json, "elsewhere"),
-                  value<std::vector<std::string>>(json, "drained")};
+    Closed all{value<std::vector<std::string>>(json, "elsewhere"),
+               value<std::vector<std::string>>(json, "drained"),
+               {}};
+    for (const Json& one : json.value("lent", Json::array()))
+      all.lent[value<std::string>(one, "unit")] = value<std::string>(one, "to");
+    return all;
   });
   return closed ? *std::move(closed) : Closed();
 }

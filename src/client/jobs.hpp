@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ namespace berth::client {
 struct Closed {
   std::vector<std::string> elsewhere;  // leased by another broker of this machine
   std::vector<std::string> drained;
+  std::map<std::string, std::string> lent;  // of the drained ones: the scheduler that has it
 };
 [[nodiscard]] Closed closed_in(const Response& response);
 /// The broker's notices to users in an answer with jobs, for example that its journal cannot be

@@ -6,6 +6,7 @@
 
 #include "base/text_parts.hpp"
 #include "engines/fitness.hpp"
+#include "engines/lending.hpp"
 #include "model/cpu_list.hpp"
 
 namespace berth::engines {
@@ -85,6 +86,13 @@ std::optional<NodeState> node_state(std::string_view line) {
   const std::string_view state = field(line, "State=");
   if (state.empty()) return std::nullopt;
   NodeState out;
+  // The first word is what the node does: "IDLE", "MIXED"; flags follow. "*": it does not answer.
+  const std::string_view does = state.substr(0, state.find('+'));
+  const auto has = [&](const char* word) { return state.find(word) != std::string_view::npos; };
+  if (has("*") || has("NOT_RESPONDING") || does.starts_with("DOWN") || does.starts_with("UNKNOWN"))
+    out.use = NodeUse::kUnknown;
+  else if (!does.starts_with("IDLE") || has("COMPLETING"))
+    out.use = NodeUse::kJobs;
   out.drained = state.find("DRAIN") != std::string_view::npos;
   // The reason is the last field and may contain blanks; Slurm appends its author and time.
   if (const auto at = line.find(" Reason="); at != std::string_view::npos) {
@@ -97,8 +105,10 @@ std::optional<NodeState> node_state(std::string_view line) {
 
 NodeAction action_for(const std::string& unfit, const NodeState& state) {
   if (!unfit.empty()) return state.drained ? NodeAction::kNone : NodeAction::kDrain;
-  return state.drained && state.reason.starts_with(kReasonMark) ? NodeAction::kResume
-                                                                : NodeAction::kNone;
+  return state.drained && state.reason.starts_with(kReasonMark) &&
+                 !state.reason.starts_with(kOwnQueueMark)
+             ? NodeAction::kResume
+             : NodeAction::kNone;
 }
 
 }  // namespace berth::engines

@@ -27,17 +27,20 @@ inline constexpr std::string_view kReasonMark = "berth: ";
 [[nodiscard]] std::string unfit_reason(const model::Snapshot& snapshot,
                                        const std::vector<int>& numbers);
 
+/// Whether jobs have resources of the node. kUnknown: it does not answer Slurm.
+enum class NodeUse : unsigned char { kNone, kJobs, kUnknown };
 /// The state of the node in Slurm.
 struct NodeState {
   bool drained = false;
-  std::string reason;
+  std::string reason = {};
+  NodeUse use = NodeUse::kNone;
 };
 /// Parses `scontrol show node NAME --oneliner`; nullopt for any other text.
 [[nodiscard]] std::optional<NodeState> node_state(std::string_view line);
 
 enum class NodeAction : unsigned char { kNone, kDrain, kResume };
-/// What to do with the node. If another program or person drained it, it is left alone. If Berth
-/// drained it, it is resumed once `unfit` is empty.
+/// What to do with the node. If another program or person drained it, or if its GPUs are in Berth's
+/// own queue, it is left alone. If Berth drained it for a GPU, it is resumed once `unfit` is empty.
 [[nodiscard]] NodeAction action_for(const std::string& unfit, const NodeState& state);
 
 }  // namespace berth::engines

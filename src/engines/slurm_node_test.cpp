@@ -43,6 +43,12 @@ TEST_CASE("what Slurm says about a node is read from its own line") {
   REQUIRE(ours);
   CHECK(ours->drained);
   CHECK(ours->reason == "berth: GPU 1: lost");
+  CHECK(ours->use == NodeUse::kNone);
+  const auto use = [](const std::string& state) { return node_state(" State=" + state)->use; };
+  for (const char* jobs : {"MIXED+DRAIN", "ALLOCATED", "IDLE+COMPLETING+DRAIN"})
+    CHECK(use(jobs) == NodeUse::kJobs);
+  for (const char* unknown : {"DOWN+DRAIN", "IDLE*+DRAIN", "DOWN*", "IDLE+DRAIN+NOT_RESPONDING"})
+    CHECK(use(unknown) == NodeUse::kUnknown);
   CHECK_FALSE(node_state("slurm_load_node error: Unable to contact slurm controller"));
 }
 
@@ -53,5 +59,8 @@ TEST_CASE("only what Berth drained is resumed, and nothing is done twice") {
   CHECK(action_for("berth: GPU 1: lost", others) == NodeAction::kNone);
   CHECK(action_for("", ours) == NodeAction::kResume);
   CHECK(action_for("", others) == NodeAction::kNone);
+  CHECK_MESSAGE(
+      action_for("", {true, "berth: in Berth's own queue", NodeUse::kNone}) == NodeAction::kNone,
+      "healthy GPUs are no reason to give them to two queues");
   CHECK(action_for("", idle) == NodeAction::kNone);
 }

@@ -159,15 +159,18 @@ std::string array_json(model::JobId array, const std::vector<ShownJob>& shown) {
   return json.finish();
 }
 
-std::string jobs_json(const std::vector<ShownJob>& shown, const std::vector<std::string>& elsewhere,
-                      const std::vector<std::string>& drained, std::size_t not_shown,
-                      const std::vector<Error>& notices) {
+std::string jobs_json(const std::vector<ShownJob>& shown, const ClosedUnits& closed,
+                      std::size_t not_shown, const std::vector<Error>& notices) {
   JsonWriter json;
   json.open('{');
   json.field("schema", 1);
   json.rows("jobs", shown, [&](const ShownJob& one) { fields(json, one); });
-  json.field("elsewhere", elsewhere);
-  json.field("drained", drained);
+  json.field("elsewhere", closed.elsewhere);
+  json.field("drained", closed.drained);
+  json.rows("lent", closed.lent, [&](const auto& one) {
+    json.field("unit", one.first);
+    json.field("to", one.second);
+  });
   json.rows("notices", notices, [&](const Error& one) {
     json.field("id", one.id);
     json.field("message", one.message);

@@ -1,6 +1,7 @@
 // Jobs as JSON, for the API and for `berth jobs --json`.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,12 +26,15 @@ using model::JobOutlook;
 [[nodiscard]] std::string job_json(const ShownJob& shown);
 /// An array together with its jobs.
 [[nodiscard]] std::string array_json(model::JobId array, const std::vector<ShownJob>& shown);
-/// `elsewhere`: units assigned by other brokers of this machine; `drained`: units that get no jobs;
+/// Units that no job of this broker can get.
+struct ClosedUnits {
+  std::vector<std::string> elsewhere;       // assigned by other brokers of this machine
+  std::vector<std::string> drained;         // get no jobs
+  std::map<std::string, std::string> lent;  // of the drained ones: the scheduler that has it
+};
 /// `not_shown`: jobs omitted because of a limit; `notices`: warnings about the broker for every
 /// reader.
-[[nodiscard]] std::string jobs_json(const std::vector<ShownJob>& shown,
-                                    const std::vector<std::string>& elsewhere,
-                                    const std::vector<std::string>& drained,
+[[nodiscard]] std::string jobs_json(const std::vector<ShownJob>& shown, const ClosedUnits& closed,
                                     std::size_t not_shown = 0,
                                     const std::vector<Error>& notices = {});
 

@@ -263,10 +263,18 @@ std::string wish_words(const model::Request& request) {
 }
 
 std::string drained_words(const JobsView& view) {
-  if (view.drained.empty()) return "";
-  Job all;
-  for (const std::string& unit : view.drained) all.grants.push_back({unit, 0});
-  return "\n" + text("drained: {}", has_words(all, view.snapshot)) + "\n";
+  Job drained, lent;
+  for (const std::string& unit : view.drained)
+    (view.lent.contains(unit) ? lent : drained).grants.push_back({unit, 0});
+  std::string lines;
+  if (!drained.grants.empty())
+    lines += "\n" + text("drained: {}", has_words(drained, view.snapshot)) + "\n";
+  if (!lent.grants.empty())
+    lines += "\n" +
+             text("lent to Slurm: {} (back: sudo berth slurm take-back)",
+                  has_words(lent, view.snapshot)) +
+             "\n";
+  return lines;
 }
 
 std::string part_words(const model::Grant& grant) {

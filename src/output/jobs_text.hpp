@@ -18,6 +18,8 @@ struct JobsView {
   std::uint32_t own_uid = 0;
   const model::Snapshot* snapshot = nullptr;  // nullptr: not read, because no job has a device
   std::vector<std::string> drained = {};      // units that get no new jobs
+  std::map<std::string, std::string> lent =
+      {};  // of these: the scheduler that a unit is lent to, "slurm"
   std::map<model::JobId, std::uint64_t> output_bytes =
       {};  // size of the output, for some running jobs
 };
@@ -32,7 +34,7 @@ using model::job_number;
 [[nodiscard]] std::string part_words(const model::Grant& grant);
 /// A job's devices, numbered as in `berth ls`: "GPU 0, 2:1"; "CPU" if it has none.
 [[nodiscard]] std::string has_words(const model::Job& job, const model::Snapshot* snapshot);
-/// A line below a list: "drained: GPU 1, 3"; "" if no unit is drained.
+/// A line below a list: "drained: GPU 1, 3", "lent to Slurm: GPU 0"; "" if no unit is drained.
 [[nodiscard]] std::string drained_words(const JobsView& view);
 /// The resources that a request asks for: "2 GPUs", "8.00 GiB on a GPU", "4 cores".
 [[nodiscard]] std::string wish_words(const model::Request& request);

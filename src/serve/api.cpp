@@ -154,9 +154,9 @@ void Api::drain(bool drained, const Call& call, const Answer& answer) {
     return answer.send(refusal({ErrorCode::kPermissionDenied, "E0926",
                                 text("only an administrator may drain a device of all users"),
                                 "sudo berth drain"}));
-  const auto unit = broker::unit_of(call.body);
-  if (!unit) return answer.send(refusal(unit.error()));
-  if (auto done = execution_.drain(*unit, drained); !done)
+  const auto device = broker::unit_of(call.body);
+  if (!device) return answer.send(refusal(device.error()));
+  if (auto done = execution_.drain(*device, drained); !done)
     return answer.send(refusal(done.error()));
   changed_.push_back({0, asker(call, answer)});
 }
@@ -211,7 +211,7 @@ void Api::list(const Call& call, const Answer& answer) {
       all.back().alike = alike->second;
   }
   const broker::Broker& broker = execution_.broker();
-  answer.send({200, output::jobs_json(all, broker.elsewhere(), broker.drained(),
+  answer.send({200, output::jobs_json(all, {broker.elsewhere(), broker.drained(), broker.lent()},
                                       selected->not_shown, execution_.notices())});
 }
 

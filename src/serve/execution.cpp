@@ -296,9 +296,15 @@ Status Execution::enter(JobId id, const std::vector<model::ProcessId>& processes
   return Done{};
 }
 
-Status Execution::drain(const std::string& unit, bool drained) {
-  if (auto done = broker_.drain(unit, drained); !done) return done;
-  auto written = journal_.set_value(kDrained, nlohmann::json(broker_.drained()).dump());
+Status Execution::drain(const broker::UnitCall& device, bool drained) {
+  if (auto done = broker_.drain(device.unit, drained, device.lent_to); !done) return done;
+  Json units = Json::array();
+  for (const std::string& unit : broker_.drained()) {
+    const auto lent = broker_.lent().find(unit);
+    units.push_back(lent == broker_.lent().end() ? Json(unit)
+                                                 : Json{{"unit", unit}, {"lent_to", lent->second}});
+  }
+  auto written = journal_.set_value(kDrained, units.dump());
   if (!written) fail(written.error());
   is_dirty_ = true;
   return written;
@@ -705,9 +711,14 @@ void Execution::find_what_others_gave() {
 void Execution::restore_drained() {
   const Json drained = Json::parse(journal_.value(kDrained).value_or("[]"), nullptr, false);
   std::vector<std::string> units;
-  for (const Json& unit : drained)
-    if (unit.is_string()) units.push_back(unit.get<std::string>());
-  broker_.restore_drained(std::move(units));
+  std::map<std::string, std::string> lent;
+  for (const Json& one : drained) {
+    if (one.is_string()) units.push_back(one.get<std::string>());
+    if (!one.is_object()) continue;
+    units.push_back(json_text(one, "unit"));
+    lent[units.back()] = json_text(one, "lent_to");
+  }
+  broker_.restore_drained(std::move(units), std::move(lent));
 }
 
 /// Reads {"at":UNIX_MILLISECONDS,"ahead":{"1000":DEVICE_SECONDS}} and lets it decay for the time

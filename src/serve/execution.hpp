@@ -92,7 +92,7 @@ class Execution {
                              std::uint32_t user);
   /// Stops or resumes giving new jobs to a unit, and saves that at once. Fails as Broker::drain,
   /// Journal::set_value.
-  [[nodiscard]] Status drain(const std::string& unit, bool drained);
+  [[nodiscard]] Status drain(const broker::UnitCall& device, bool drained);
   /// Returns the errors of Broker::edit.
   [[nodiscard]] Status edit(model::JobId id, const broker::Changes& changes,
                             const broker::Caller& caller);

@@ -1,0 +1,22 @@
+// Calls Slurm's scontrol and reads what it prints.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "engines/slurm_node.hpp"
+
+namespace berth::cli {
+
+/// Whether it can be the name of a node, and no option or list.
+[[nodiscard]] bool is_node_name(const std::string& text);
+/// The output of a program; nullopt if it fails or takes more than 8 s.
+[[nodiscard]] std::optional<std::string> said_by(std::vector<std::string> words);
+/// kUnavailable (E1013).
+[[nodiscard]] Error no_scontrol(const std::string& node);
+/// The state of the node. Fails with kUnavailable (E1013).
+[[nodiscard]] Result<engines::NodeState> slurm_node_state(const std::string& node);
+
+}  // namespace berth::cli

@@ -1,0 +1,46 @@
+// Whose queue gives out the GPUs of a machine: Berth's or Slurm's.
+//
+// A GPU must never be in both. There is no transaction over two programs, so every change closes
+// the one queue, waits until its jobs are gone, and only then opens the other. Both states are
+// durable (Berth's journal, slurmctld's state). The next step follows from these two states alone,
+// so after a crash at any point the same command continues. Pure.
+#pragma once
+
+#include <string>
+
+#include "engines/slurm_node.hpp"
+
+namespace berth::engines {
+
+/// The reason in Slurm of a node whose GPUs are in Berth's own queue.
+inline constexpr std::string_view kOwnQueueMark = "berth: in Berth's own queue";
+
+/// The state of both queues.
+struct Ledgers {
+  bool lent = false;    // Berth gives none of the GPUs to new jobs
+  int leases = 0;       // jobs of Berth's queue that still have one
+  NodeState node = {};  // in Slurm
+};
+
+enum class LendStep : unsigned char {
+  kDone,
+  kCloseBerth,    // mark the GPUs as lent
+  kWaitForBerth,  // until its jobs have ended
+  kOpenSlurm,     // resume the node, or restore the reason of the person who drained it
+  kCloseSlurm,    // drain the node
+  kWaitForSlurm,  // until its jobs have ended
+  kSlurmUnknown,  // the node does not answer Slurm: its jobs may still run
+  kOpenBerth,     // the GPUs get jobs again
+};
+
+/// The next step, so that Slurm gets the GPUs.
+[[nodiscard]] LendStep step_to_lend(const Ledgers& now);
+/// The next step, so that Berth's queue gets them back.
+[[nodiscard]] LendStep step_to_take_back(const Ledgers& now);
+
+/// The reason for Slurm when the node is drained for Berth's queue. Keeps a person's own reason.
+[[nodiscard]] std::string own_queue_reason(const NodeState& node);
+/// The reason that a person gave before; "": none, so the node may be resumed.
+[[nodiscard]] std::string reason_before(const NodeState& node);
+
+}  // namespace berth::engines

@@ -1,0 +1,91 @@
+#include "engines/lending.hpp"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace berth::engines;
+
+namespace {
+
+NodeState drained_for_berth(NodeUse use = NodeUse::kNone) {
+  return {true, std::string(kOwnQueueMark), use};
+}
+
+}  // namespace
+
+TEST_CASE("Slurm is opened only after Berth is closed and its jobs have ended") {
+  CHECK(step_to_lend({false, 0, drained_for_berth()}) == LendStep::kCloseBerth);
+  CHECK(step_to_lend({true, 2, drained_for_berth()}) == LendStep::kWaitForBerth);
+  CHECK(step_to_lend({true, 0, drained_for_berth()}) == LendStep::kOpenSlurm);
+  CHECK(step_to_lend({true, 0, {}}) == LendStep::kDone);
+  CHECK_MESSAGE(step_to_lend({true, 0, {true, "new fans", NodeUse::kNone}}) == LendStep::kDone,
+                "a node that a person drained stays drained");
+}
+
+TEST_CASE("Berth is opened only after Slurm is closed and its jobs have ended") {
+  CHECK(step_to_take_back({true, 0, {}}) == LendStep::kCloseSlurm);
+  CHECK_MESSAGE(
+      step_to_take_back({true, 0, {true, "new fans", NodeUse::kNone}}) == LendStep::kCloseSlurm,
+      "else the person who resumes the node would put the GPUs into both queues");
+  CHECK(step_to_take_back({true, 0, drained_for_berth(NodeUse::kJobs)}) == LendStep::kWaitForSlurm);
+  CHECK(step_to_take_back({true, 0, drained_for_berth(NodeUse::kUnknown)}) ==
+        LendStep::kSlurmUnknown);
+  CHECK(step_to_take_back({true, 0, drained_for_berth()}) == LendStep::kOpenBerth);
+  CHECK(step_to_take_back({false, 3, drained_for_berth()}) == LendStep::kDone);
+}
+
+TEST_CASE("a person's reason is kept, and Berth's own are not") {
+  const std::string reason = own_queue_reason({true, "new fans", NodeUse::kNone});
+  CHECK(reason == "berth: in Berth's own queue; before: new fans");
+  CHECK(reason_before({true, reason, NodeUse::kNone}) == "new fans");
+  CHECK(own_queue_reason({true, "berth: GPU 1: lost", NodeUse::kNone}) == kOwnQueueMark);
+  CHECK(own_queue_reason({false, "", NodeUse::kNone}) == kOwnQueueMark);
+  CHECK(reason_before(drained_for_berth()).empty());
+}
+
+TEST_CASE("a random walk with crashes at every point never has a GPU in both queues") {
+  std::mt19937 random(7);
+  const auto one_in = [&](unsigned n) { return random() % n == 0; };
+  for (int walk = 0; walk < 200; ++walk) {
+    Ledgers now{true, 0, {}};
+    for (int turn = 0; turn < 60; ++turn) {
+      const bool lend = one_in(2);
+      // Each command may be killed before any step, and the next one may be the other command.
+      for (int step = 0; step < 6 && !one_in(4); ++step) {
+        switch (lend ? step_to_lend(now) : step_to_take_back(now)) {
+          case LendStep::kCloseBerth:
+            now.lent = true;
+            break;
+          case LendStep::kOpenBerth:
+            now.lent = false;
+            break;
+          case LendStep::kCloseSlurm: {
+            const std::string reason = own_queue_reason(now.node);
+            now.node = {true, reason, now.node.use};
+            break;
+          }
+          case LendStep::kOpenSlurm:
+            now.node = {!reason_before(now.node).empty(), reason_before(now.node), now.node.use};
+            break;
+          case LendStep::kWaitForBerth:
+            if (one_in(2)) now.leases = 0;
+            break;
+          case LendStep::kWaitForSlurm:
+            if (one_in(2)) now.node.use = NodeUse::kNone;
+            break;
+          case LendStep::kDone:
+          case LendStep::kSlurmUnknown:
+            break;
+        }
+        const bool berth_gives = !now.lent, slurm_gives = !now.node.drained;
+        REQUIRE_FALSE((berth_gives && slurm_gives));
+        REQUIRE_FALSE((berth_gives && now.node.use != NodeUse::kNone));
+        REQUIRE_FALSE((slurm_gives && now.leases > 0));
+        // Both give out what they may.
+        if (berth_gives && one_in(3)) now.leases = 1;
+        if (slurm_gives && one_in(3)) now.node.use = NodeUse::kJobs;
+      }
+    }
+  }
+}
