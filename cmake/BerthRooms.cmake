@@ -2,9 +2,10 @@
 #   A room: a static library berth_NAME. USES names other rooms; scripts/check_layers.py checks the
 #   includes against the table in docs/architecture.md. ALONE names sources that are not compiled together with others,
 #   because a name in their anonymous namespace is also in another source (see BERTH_UNITY); SEPARATE: no source of the room is.
-# berth_test(NAME SOURCES a_test.cpp ... [USES rooms...] [PACKAGES ...] [LABELS ...])
+# berth_test(NAME [UNSANITIZED] SOURCES a_test.cpp ... [USES rooms...] [PACKAGES ...] [LABELS ...])
 #   One doctest program for the room; every TEST_CASE becomes a separate ctest. LABELS threads: also built and run with the
-#   thread sanitizer. The targets unit_tests and thread_tests build all of them.
+#   thread sanitizer. The targets unit_tests and thread_tests build all of them. UNSANITIZED: takes minutes with sanitizers, so
+#   only builds without them have it. The preset `test` has no others (BERTH_UNIT_TESTS): ./dev test runs them with sanitizers.
 
 # berth_precompile(TARGET HEADERS)
 #   TARGET uses the headers that HEADERS (berth_headers, berth_test_headers) compiles once for all targets; otherwise the
@@ -70,11 +71,13 @@ function(berth_room name)
   endforeach()
 endfunction()
 
+option(BERTH_UNIT_TESTS "Build the tests of the rooms" ON)
+
 function(berth_test name)
-  if(NOT BERTH_BUILD_TESTS)
+  cmake_parse_arguments(ARG "SEPARATE;UNSANITIZED" "" "SOURCES;ALONE;USES;PACKAGES;LABELS" ${ARGN})
+  if(NOT BERTH_BUILD_TESTS OR (ARG_UNSANITIZED AND BERTH_SANITIZE) OR NOT (BERTH_UNIT_TESTS OR ARG_UNSANITIZED))
     return()
   endif()
-  cmake_parse_arguments(ARG "SEPARATE" "" "SOURCES;ALONE;USES;PACKAGES;LABELS" ${ARGN})
   if(NOT TARGET berth_doctest_main)
     add_library(berth_doctest_main OBJECT "${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp")
     target_link_libraries(berth_doctest_main PUBLIC berth_options doctest::doctest)
@@ -108,6 +111,10 @@ function(berth_test name)
   if("thread" IN_LIST BERTH_SANITIZE)
     set(environment ENVIRONMENT "TSAN_OPTIONS=die_after_fork=0")
   endif()
-  doctest_discover_tests(test_${name} TEST_PREFIX "${name}: " ADD_LABELS 0
+  set(prefix "${name}: ")
+  if("thread" IN_LIST BERTH_SANITIZE)
+    set(prefix "threads, ${prefix}")
+  endif()
+  doctest_discover_tests(test_${name} TEST_PREFIX "${prefix}" ADD_LABELS 0
                          PROPERTIES LABELS "${labels}" TIMEOUT ${berth_test_seconds} ${environment})
 endfunction()

@@ -147,7 +147,7 @@ class Lend(Machine):
             self.queue("--gpus", "1", "--", "sleep", "0.05")
             word = self.random.choice(["lend", "take-back"])
             process = self.start("slurm", word, "--node", "n1")
-            end = time.monotonic() + self.random.choice([0.02, 0.06, 0.1, 0.2, 5])
+            end = time.monotonic() + self.random.choice([0.001, 0.005, 0.01, 0.015, 0.02, 5])
             while process.poll() is None and time.monotonic() < end:
                 self.assertEqual(self.look(), "", f"step {number}, {word}")
             if process.poll() is None:
