@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Turns tables of data/ into C++ tables in the same order, so that `berth` contains them.
 
-usage: compile_tables.py KIND OUT.cpp data/NAME.toml      (KIND: xids, error_texts or source_rules)
+usage: compile_tables.py KIND OUT.cpp data/NAME.toml      (KIND: xids, error_texts, source_rules or shareable)
 """
 import sys
 import tomllib
@@ -13,7 +13,7 @@ def literal(value) -> str:
 
 def table(row: str, name: str, function: str, rows: list) -> str:
     """A C++ array of `row` with this name, and the function that returns it."""
-    lines = "".join(f"    {{{', '.join(map(literal, one))}}},\n" for one in rows)
+    lines = "".join(f"    {literal(one)},\n" if isinstance(one, str) else f"    {{{', '.join(map(literal, one))}}},\n" for one in rows)
     return (f"static constexpr std::array<{row}, {len(rows)}> {name}{{{{\n{lines}}}}};\n"
             f"std::span<const {row}> {function}() {{ return {name}; }}\n")
 
@@ -49,10 +49,15 @@ def source_rules(data: dict) -> tuple:
     return "doctor::source", ["doctor/source/source.hpp"], table("Row", "kSourceRules", "rows", rows)
 
 
+def shareable(data: dict) -> tuple:
+    return ("doctor::share", ["doctor/record/share.hpp"],
+            "".join(table("std::string_view", f"k{name}", name, words) for name, words in data.items()))
+
+
 def main() -> int:
     kind, target, source = sys.argv[1:]
     with open(source, "rb") as file:
-        room, headers, tables = {"xids": xids, "error_texts": error_texts, "source_rules": source_rules}[kind](tomllib.load(file))
+        room, headers, tables = {"xids": xids, "error_texts": error_texts, "source_rules": source_rules, "shareable": shareable}[kind](tomllib.load(file))
     with open(target, "w") as out:
         out.write(f"// Generated from {source.rsplit('/', 2)[-2]}/{source.rsplit('/', 1)[-1]} by scripts/compile_tables.py.\n#include <array>\n\n")
         out.write("".join(f'#include "{one}"\n' for one in headers))

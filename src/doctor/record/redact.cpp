@@ -9,213 +9,11 @@
 #include "doctor/facts/nvidia.hpp"
 #include "doctor/facts/package_index.hpp"
 #include "doctor/knowledge/contains_any.hpp"
+#include "doctor/record/share.hpp"
 #include "doctor/record/shareable_names.hpp"
 
 namespace berth::doctor {
 namespace {
-
-// Variables are kept only if their name shows that they are about GPUs, libraries or Python,
-// because any other could contain a token. Variables of programs and schedulers can contain words,
-// hosts and passwords, so only those that a rule reads are kept.
-constexpr auto kShareablePrefixes = std::to_array<std::string_view>(
-    {"CUDA_",   "CUDNN_",  "NVIDIA_", "NV_",    "NCCL_",     "GLOO_",    "PYTORCH_",    "XLA_",
-     "LD_",     "HIP_",    "ROCR_",   "HSA_",   "ROCM_",     "GPU_MAX_", "GPU_DEVICE_", "ZE_",
-     "ONEAPI_", "SYCL_",   "OMP_",    "MKL_",   "OPENBLAS_", "NUMEXPR_", "KMP_",        "GOMP_",
-     "BNB_",    "TRITON_", "CUPY_",   "NUMBA_", "NUMBAPRO_", "OLLAMA_"});
-constexpr auto kShareable =
-    std::to_array<std::string_view>({"PATH",
-                                     "VIRTUAL_ENV",
-                                     "CONDA_PREFIX",
-                                     "CONDA_DEFAULT_ENV",
-                                     "PYTHONPATH",
-                                     "PYTHONHOME",
-                                     "PYTHONNOUSERSITE",
-                                     "HOME",
-                                     "LANG",
-                                     "LC_ALL",
-                                     "WORLD_SIZE",
-                                     "RANK",
-                                     "LOCAL_RANK",
-                                     "LOCAL_WORLD_SIZE",
-                                     "container",
-                                     "MASTER_PORT",
-                                     "OCL_ICD_VENDORS",
-                                     "OCL_ICD_FILENAMES",
-                                     "ACCELERATE_USE_CPU",
-                                     "AMD_LOG_LEVEL",
-                                     "CUBLAS_WORKSPACE_CONFIG",
-                                     "DS_ACCELERATOR",
-                                     "DS_SKIP_CUDA_CHECK",
-                                     "JUPYTER_DATA_DIR",
-                                     "JAX_CUDA_VISIBLE_DEVICES",
-                                     "JAX_DEBUG_NANS",
-                                     "JAX_DISABLE_JIT",
-                                     "JAX_ENABLE_X64",
-                                     "JAX_PLATFORMS",
-                                     "JAX_PLATFORM_NAME",
-                                     "LLAMA_ARG_DEVICE",
-                                     "LLAMA_ARG_N_GPU_LAYERS",
-                                     "MIOPEN_DISABLE_CACHE",
-                                     "MXNET_ENGINE_TYPE",
-                                     "OMPI_COMM_WORLD_LOCAL_RANK",
-                                     "OMPI_COMM_WORLD_RANK",
-                                     "OMPI_COMM_WORLD_SIZE",
-                                     "SLURM_CPUS_ON_NODE",
-                                     "SLURM_GPUS_PER_TASK",
-                                     "SLURM_GPU_BIND",
-                                     "SLURM_GPUS_ON_NODE",
-                                     "SLURM_JOB_GPUS",
-                                     "SLURM_JOB_ID",
-                                     "SLURM_JOB_NUM_NODES",
-                                     "SLURM_LOCALID",
-                                     "SLURM_NNODES",
-                                     "SLURM_NTASKS",
-                                     "SLURM_PROCID",
-                                     "SLURM_STEP_GPUS",
-                                     "SLURM_STEP_ID",
-                                     "TF_CPP_MIN_LOG_LEVEL",
-                                     "TF_CUDNN_USE_AUTOTUNE",
-                                     "TF_ENABLE_ONEDNN_OPTS",
-                                     "TF_FORCE_GPU_ALLOW_GROWTH",
-                                     "TF_FORCE_UNIFIED_MEMORY",
-                                     "TF_GPU_ALLOCATOR",
-                                     "TF_USE_LEGACY_KERAS",
-                                     "TF_XLA_FLAGS",
-                                     "TORCHDYNAMO_DISABLE",
-                                     "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
-                                     "TORCH_COMPILE_DISABLE",
-                                     "TORCH_CUDA_ARCH_LIST",
-                                     "TORCH_EXTENSIONS_DIR",
-                                     "TORCH_DISTRIBUTED_DEBUG",
-                                     "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL",
-                                     "UCX_TLS",
-                                     "VLLM_ATTENTION_BACKEND",
-                                     "VLLM_CACHE_ROOT",
-                                     "VLLM_CUDART_SO_PATH",
-                                     "VLLM_NCCL_SO_PATH",
-                                     "VLLM_PORT",
-                                     "VLLM_TARGET_DEVICE",
-                                     "AMD_SERIALIZE_KERNEL",
-                                     "CC",
-                                     "CONDARC",
-                                     "CONDA_EXE",
-                                     "CONDA_ENVS_PATH",
-                                     "CONDA_ENVS_DIRS",
-                                     "CONDA_ROOT",
-                                     "FLAGS_check_nan_inf",
-                                     "GLIBC_TUNABLES",
-                                     "FLAGS_fraction_of_gpu_memory_to_use",
-                                     "FLASHINFER_DISABLE_VERSION_CHECK",
-                                     "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION",
-                                     "DOCKER_CONFIG",
-                                     "HF_HOME",
-                                     "MAMBA_ROOT_PREFIX",
-                                     "NVCC_APPEND_FLAGS",
-                                     "NVCC_CCBIN",
-                                     "NVCC_PREPEND_FLAGS",
-                                     "PYTHONUSERBASE",
-                                     "TMPDIR",
-                                     "TORCHINDUCTOR_CACHE_DIR",
-                                     "WSL_DISTRO_NAME",
-                                     "XDG_CONFIG_DIRS",
-                                     "XDG_CONFIG_HOME",
-                                     "VLLM_WORKER_MULTIPROC_METHOD",
-                                     "XDG_CACHE_HOME",
-                                     "CONDA_BUILD_SYSROOT",
-                                     "PIP_CONFIG_FILE",
-                                     "UV_CONFIG_FILE",
-                                     "UV_NO_CONFIG"});
-// For these, only whether they are set is kept. Their values are hosts or private.
-constexpr auto kShareableAsSet = std::to_array<std::string_view>(
-    {"KUBERNETES_SERVICE_HOST", "MASTER_ADDR", "USER", "LOGNAME", "LNAME", "USERNAME"});
-// Variables for package sources. The bundle says that one is configured, without its address.
-constexpr auto kIndices = std::to_array<std::string_view>(
-    {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "UV_INDEX_URL", "UV_DEFAULT_INDEX",
-     "UV_EXTRA_INDEX_URL", "UV_INDEX", "UV_NO_INDEX", "CONDA_CHANNELS"});
-// Prefixes of variables whose values rules read completely. From the values of all others, only
-// numbers, paths and common words are kept.
-constexpr std::string_view kAsked =
-    "BNB_CUDA_VERSION CUDA_CACHE_DISABLE CUDA_CACHE_MAXSIZE CUDA_DEVICE_MAX_CONNECTIONS "
-    "CUDA_DEVICE_MEMORY_LIMIT CUDA_DEVICE_ORDER CUDA_DISABLE_PTX_JIT "
-    "CUDA_ENABLE_COREDUMP_ON_EXCEPTION CUDA_FORCE_PTX_JIT CUDA_HOME CUDA_INJECTION64_PATH "
-    "CUDA_LAUNCH_BLOCKING CUDA_MODULE_LOADING CUDA_MPS_ACTIVE_THREAD_PERCENTAGE "
-    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT CUDA_MPS_PIPE_DIRECTORY CUDA_PATH CUDA_VERSION "
-    "CUDA_VISIBLE_DEVICES CUDNN_LOGINFO_DBG CUPY_ACCELERATORS CUPY_CACHE_IN_MEMORY "
-    "GPU_DEVICE_ORDINAL HIP_LAUNCH_BLOCKING HIP_PATH HIP_PLATFORM HIP_VISIBLE_DEVICES "
-    "HSA_DISABLE_CACHE HSA_ENABLE_SDMA HSA_OVERRIDE_GFX_VERSION HSA_TOOLS_LIB "
-    "KMP_DUPLICATE_LIB_OK LD_LIBRARY_PATH LD_PRELOAD MKL_NUM_THREADS MKL_SERVICE_FORCE_INTEL "
-    "MKL_THREADING_LAYER NCCL_ALGO NCCL_ASYNC_ERROR_HANDLING NCCL_BLOCKING_WAIT NCCL_BUFFSIZE "
-    "NCCL_DEBUG NCCL_GRAPH_FILE NCCL_IB_DISABLE NCCL_IB_HCA NCCL_IB_TIMEOUT NCCL_MNNVL_ENABLE "
-    "NCCL_NET NCCL_NET_GDR_LEVEL NCCL_NET_PLUGIN NCCL_NTHREADS NCCL_P2P_DISABLE NCCL_P2P_LEVEL "
-    "NCCL_PROTO NCCL_SHM_DISABLE NCCL_TOPO_FILE NUMBAPRO_CUDALIB NUMBAPRO_LIBDEVICE NUMBAPRO_NVVM "
-    "NUMBA_CUDA_DRIVER NUMBA_CUDA_USE_NVIDIA_BINDING NUMBA_DISABLE_CUDA NUMBA_DISABLE_JIT "
-    "NUMBA_ENABLE_CUDASIM NUMBA_FORCE_CUDA_CC NVIDIA_DISABLE_REQUIRE NVIDIA_DRIVER_CAPABILITIES "
-    "NVIDIA_REQUIRE_CUDA NVIDIA_TF32_OVERRIDE NVIDIA_VISIBLE_DEVICES NV_CUDA_LIB_VERSION "
-    "NV_CUDNN_VERSION OMP_NUM_THREADS ONEAPI_DEVICE_SELECTOR OPENBLAS_NUM_THREADS "
-    "PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF PYTORCH_HIP_ALLOC_CONF "
-    "PYTORCH_NO_CUDA_MEMORY_CACHING PYTORCH_ROCM_ARCH ROCM_HOME ROCM_PATH ROCM_VERSION "
-    "ROCR_VISIBLE_DEVICES SYCL_DEVICE_FILTER TRITON_ALWAYS_COMPILE TRITON_CACHE_DIR TRITON_HOME "
-    "TRITON_INTERPRET TRITON_LIBCUDA_PATH TRITON_PTXAS_BLACKWELL_PATH TRITON_PTXAS_PATH XLA_FLAGS "
-    "XLA_PYTHON_CLIENT_ALLOCATOR XLA_PYTHON_CLIENT_MEM_FRACTION XLA_PYTHON_CLIENT_PREALLOCATE "
-    "ZE_AFFINITY_MASK ZE_ENABLE_NULL_DRIVER";
-// In values of these variables, a number follows a word and a dot does not mean a host.
-constexpr auto kOptions = std::to_array<std::string_view>(
-    {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
-     "CUBLAS_WORKSPACE_CONFIG", "SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND", "CONDA_DEFAULT_ENV",
-     "WSL_DISTRO_NAME", "LANG", "LC_ALL"});
-constexpr auto kSecret = std::to_array<std::string_view>(
-    {"TOKEN", "SECRET", "PASS", "PWD", "KEY", "CRED", "AUTH", "JWT", "COOKIE", "HOST", "ADDR",
-     "COMM_ID", "ARGV", "_ARGS", "URL", "URI", "PROXY"});
-// Variables of drivers and libraries whose values are machines and addresses.
-constexpr auto kMachine = std::to_array<std::string_view>(
-    {"SERVER", "NODE", "ORIGIN", "REMOTE", "PEER", "MASTER", "COORDINATOR", "ENDPOINT", "CLUSTER",
-     "DOMAIN", "USER", "NAME", "MAIL", "PROJECT", "COMMENT"});
-constexpr auto kLogWords = std::to_array<std::string_view>({"NVRM",
-                                                            "nvidia",
-                                                            "nvlink",
-                                                            "nouveau",
-                                                            "SXid",
-                                                            "amdgpu",
-                                                            "kfd",
-                                                            "drm",
-                                                            "i915",
-                                                            " xe ",
-                                                            "AER",
-                                                            "pcieport",
-                                                            "PCIe",
-                                                            "IOMMU",
-                                                            "iommu",
-                                                            "DMAR",
-                                                            "BAR ",
-                                                            "secureboot",
-                                                            "Secure boot",
-                                                            "Lockdown",
-                                                            "lockdown",
-                                                            "module verification",
-                                                            "Loading of",
-                                                            "PM: suspend",
-                                                            "hmm",
-                                                            "devmem",
-                                                            "bbswitch",
-                                                            "atombios",
-                                                            "D3cold to D0",
-                                                            "blocked for more than",
-                                                            "hibernation",
-                                                            "aer_uncor_status",
-                                                            "BERT",
-                                                            "rejected",
-                                                            "CmpltTO",
-                                                            "force_probe",
-                                                            "graphics device",
-                                                            "oom-kill:",
-                                                            "Out of memory: Killed",
-                                                            "IO_PAGE_FAULT"});
-// Names of programs that were killed for lack of memory. These common names are kept.
-constexpr auto kPrograms = std::to_array<std::string_view>(
-    {"python", "pt_main_thread", "ollama", "llama-", "vllm", "VLLM", "triton", "ray::", "torchrun",
-     "jupyter", "ipykernel", "text-generation", "whisper", "sglang"});
-constexpr auto kCompiles = std::to_array<std::string_view>(
-    {"ninja", "nvcc", "cicc", "cudafe++", "ptxas", "fatbinary", "cc1plus"});
 
 template <typename Words>
 bool begins_with_any(std::string_view text, const Words& words) {
@@ -224,11 +22,11 @@ bool begins_with_any(std::string_view text, const Words& words) {
 }
 
 bool is_shareable(std::string_view name) {
-  if (contains_any(name, kSecret)) return false;
-  if (std::find(kShareable.begin(), kShareable.end(), name) != kShareable.end()) return true;
+  if (contains_any(name, share::secret_parts())) return false;
+  if (share::has(share::variables(), name)) return true;
   return name.ends_with("IFNAME") || name == "OLLAMA_ORIGINS" || name == "OLLAMA_REMOTES" ||
-         ((name.ends_with("_DEVICE") || begins_with_any(name, kShareablePrefixes)) &&
-          !contains_any(name, kMachine));
+         ((name.ends_with("_DEVICE") || begins_with_any(name, share::variable_prefixes())) &&
+          !contains_any(name, share::machine_parts()));
 }
 
 /// Whether the word is a name with a port, or an address with colons: "gpu8:1234", "fe80::1",
@@ -288,9 +86,8 @@ bool is_everybodys(std::string_view word) {
 }
 
 bool is_asked(std::string_view name) {
-  const auto names = split(kAsked, ' ');
   return name.ends_with("IFNAME") || name.starts_with("OLLAMA_") ||
-         std::find(names.begin(), names.end(), name) != names.end();
+         share::has(share::variables_read_whole(), name);
 }
 
 /// Keeps the entry of "name=value:name=value" that a rule reads.
@@ -312,10 +109,9 @@ std::string redacted_value(std::string_view name, const std::string& value) {
   // definitions.
   if (name.starts_with("NVCC_") && name.ends_with("_FLAGS"))
     return value.find("ccbin") != std::string::npos ? "-ccbin …" : value.empty() ? "" : "…";
-  if (std::find(kOptions.begin(), kOptions.end(), name) != kOptions.end())
+  if (share::has(share::variables_with_options(), name))
     return value.find('@') == std::string::npos ? value : "…";
-  const bool is_kept_whole =
-      std::find(kShareable.begin(), kShareable.end(), name) != kShareable.end();
+  const bool is_kept_whole = share::has(share::variables(), name);
   const bool is_known = is_kept_whole || is_asked(name);
   for (std::size_t at = 0; at < value.size();) {
     const std::size_t end = std::min(value.find_first_of(" ,;=", at), value.size());
@@ -367,8 +163,8 @@ std::string without_ended_name(std::string_view line) {
     at = end == ')' ? redacted.find('(', at) + 1 : at + std::string_view(begin).size();
     const auto stop = redacted.find(end, at);
     if (at == 0 || stop == std::string::npos) continue;
-    if (!begins_with_any(std::string_view(redacted).substr(at), kPrograms) &&
-        !begins_with_any(std::string_view(redacted).substr(at), kCompiles))
+    if (!begins_with_any(std::string_view(redacted).substr(at), share::programs()) &&
+        !begins_with_any(std::string_view(redacted).substr(at), share::compilers()))
       redacted.replace(at, stop - at, "…");
   }
   return redacted;
@@ -407,7 +203,7 @@ std::string without_process_name(std::string_view line) {
 Environment redacted_environment(const Environment& environment, std::set<std::string>& dropped) {
   Environment redacted;
   for (const auto& [name, value] : environment) {
-    if (std::find(kShareableAsSet.begin(), kShareableAsSet.end(), name) != kShareableAsSet.end())
+    if (share::has(share::variables_as_set(), name))
       redacted.emplace(
           name, value.empty() || value == "localhost" || value.starts_with("127.") ? value : "…");
     // For rootless Docker, DOCKER_HOST is a socket in this user's folder.
@@ -415,7 +211,7 @@ Environment redacted_environment(const Environment& environment, std::set<std::s
       redacted.emplace(name, value.starts_with("unix:///run/user/") ? "unix:///run/user/…" : "…");
     else if (name == "DOCKER_CONTEXT")
       redacted.emplace(name, value == "desktop-linux" || value == "default" ? value : "…");
-    else if (std::find(kIndices.begin(), kIndices.end(), name) != kIndices.end())
+    else if (share::has(share::variables_of_indices(), name))
       redacted.emplace(name, without_hosts(value));
     else if (is_shareable(name))
       redacted.emplace(name, redacted_value(name, value));
@@ -428,7 +224,7 @@ Environment redacted_environment(const Environment& environment, std::set<std::s
 std::string redacted_log(std::string_view log) {
   std::string redacted;
   for (const std::string_view line : split(log, '\n'))
-    if (contains_any(line, kLogWords) && line.find("ommand line:") == line.npos &&
+    if (contains_any(line, share::log_words()) && line.find("ommand line:") == line.npos &&
         line.find("audit") == line.npos && line.find("apparmor=") == line.npos) {
       // A line has the form "Nov 23 01:28:19 gpu7 kernel: NVRM: …".
       const auto kernel = line.find(" kernel: ");

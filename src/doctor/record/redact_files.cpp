@@ -12,13 +12,11 @@
 #include "doctor/knowledge/config_lines.hpp"
 #include "doctor/knowledge/contains_any.hpp"
 #include "doctor/record/redact.hpp"
+#include "doctor/record/share.hpp"
 #include "doctor/record/shareable_names.hpp"
 
 namespace berth::doctor {
 namespace {
-
-constexpr auto kMetadataKeys = std::to_array<std::string_view>(
-    {"Metadata-Version", "Name", "Version", "Requires-Dist", "Requires-Python", "Provides-Extra"});
 
 bool is_engine_word(std::string_view word) {
   if (word.find("://") != std::string_view::npos) return false;
@@ -127,7 +125,9 @@ std::string package_metadata(std::string_view text) {
   for (std::string_view line : split(text, '\n')) {
     if (trim(line).empty()) break;  // the description follows
     const std::string_view key = line.substr(0, std::min(line.find(':'), line.size()));
-    if (std::find(kMetadataKeys.begin(), kMetadataKeys.end(), key) == kMetadataKeys.end()) continue;
+    if (std::find(share::metadata_keys().begin(), share::metadata_keys().end(), key) ==
+        share::metadata_keys().end())
+      continue;
     redacted += without_address(line) + "\n";
   }
   return redacted;

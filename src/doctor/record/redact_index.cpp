@@ -6,57 +6,20 @@
 #include "base/text_parts.hpp"
 #include "doctor/facts/package_index.hpp"
 #include "doctor/record/redact.hpp"
+#include "doctor/record/share.hpp"
 
 namespace berth::doctor {
 namespace {
 
 /// Whether the host is public, so that its name says nothing about the user.
 bool is_everybodys(std::string_view host) {
-  constexpr auto kHosts = std::to_array<std::string_view>(
-      {"pypi.org", "pypi.python.org", "files.pythonhosted.org", "download.pytorch.org",
-       "pypi.nvidia.com", "pypi.ngc.nvidia.com", "developer.download.nvidia.com",
-       "pypi.jetson-ai-lab.io", "pypi.jetson-ai-lab.dev", "repo.anaconda.com", "conda.nvidia.com",
-       "wheels.vllm.ai", "repo.radeon.com", "pypi.tuna.tsinghua.edu.cn",
-       "mirrors.tuna.tsinghua.edu.cn", "mirrors.aliyun.com", "pypi.mirrors.ustc.edu.cn",
-       "mirrors.cloud.tencent.com", "mirror.sjtu.edu.cn"});
-  return std::find(kHosts.begin(), kHosts.end(), host) != kHosts.end();
+  return share::has(share::public_hosts(), host);
 }
 
 /// Whether the word is a switch, a number, or a public channel.
 bool is_plain(std::string_view word) {
-  constexpr auto kWords = std::to_array<std::string_view>({"true",
-                                                           "false",
-                                                           "True",
-                                                           "False",
-                                                           "yes",
-                                                           "no",
-                                                           "on",
-                                                           "off",
-                                                           "-",
-                                                           "defaults",
-                                                           "nodefaults",
-                                                           "conda-forge",
-                                                           "nvidia",
-                                                           "pytorch",
-                                                           "pytorch-nightly",
-                                                           "pytorch-lts",
-                                                           "bioconda",
-                                                           "rapidsai",
-                                                           "rapidsai-nightly",
-                                                           "intel",
-                                                           "anaconda",
-                                                           "main",
-                                                           "free",
-                                                           "r",
-                                                           "msys2",
-                                                           "xformers",
-                                                           "dglteam",
-                                                           "pyg",
-                                                           "numba",
-                                                           "fastai",
-                                                           "huggingface"});
   return word.find_first_not_of("0123456789") == std::string_view::npos ||
-         std::find(kWords.begin(), kWords.end(), word) != kWords.end();
+         share::has(share::index_words(), word);
 }
 
 /// Whether each user has a path on this host, so that the path is private.

@@ -6,69 +6,16 @@
 #include <cctype>
 
 #include "base/text_parts.hpp"
+#include "doctor/record/share.hpp"
 
 namespace berth::doctor {
 namespace {
 
-constexpr std::string_view kWords =
-    "aarch abi accept acl acpi adp ac acad alias aliases alsa alternatives amazon amd amdgpu "
-    "amdocl amdrocm anaconda and apt arm atomic aud audio auto backends bat bin blacklist "
-    "blacklisted blacklists boot bond br bridge bsd bumblebee bus c ca cache cdi centos cfg cgroup "
-    "cgroups char checkpoint class cloud common compat compatibility compute conda conf config "
-    "conmon container containerd containers core cpu cri crio crun cu cuda cudnn current d daemon "
-    "data dcgm debian debug default deprecation desktop dev devel device devices dgx disable "
-    "disabled dkms docker docker_gwbridge dri driver drivers drm dummy e ecc efi egl enable en ena "
-    "eno enp ens envycontrol etc eth exec extra fabricmanager fakeroot fbdev features fedora "
-    "firewire firmware framebuffer gbm gcc gds gdm gdrcopy generic geforce gl glibc gnu gpl gpu "
-    "gpumanager gpus grid grpc gsp gwbridge headers hip hip hmm home hooks host hsa hsakmt "
-    "hypervisor i ib ibp ibs icd image imex imports include installer intel internal io iommu "
-    "iptables isolation iwlwifi java jetson jit jpackage jupyter k kernel kernels kfd kms kubelet "
-    "kvm l lan latest ld ldconfig legacy level lib libc libexec libfakeroot libgl libhsa libhsakmt "
-    "libs libudev lib lightdm linux list lkca lo local log logs lto lvm main man management "
-    "manager mdadm mesa meta mig minor mirrors misc mixer ml mlnx mlx mnt mod mode modeset "
-    "modprobe module modules mofed mount mps multiarch name network nice nixos no nouveau np null "
-    "nv nvcc nvcr nvidia nvidiactl nvidiafb nvlink nvml nvpmodel nvswitch nvtx nvvm of ofed off "
-    "ollama open opencl opengl opt options optimus oracle override overlay overlayfs p path pc pci "
-    "pcie peermem persistenced plugin plugins pocl pod podman pop power prime priority privileged "
-    "proc proprietary pve python radeon rare rc rdma reg registry remap remove reset rhel rocky "
-    "rocm rocr root roots rt rules run runc runtime runtimepm runtimes s sbin sbsa scheduler sd "
-    "security server service settings share shim shims shm size slurm smi snap snapshotter sock "
-    "socket source sources spec specs src stable state stream stubs suse swarm sys sysctl system "
-    "systemd t target targets tdx team tegra test tesla time tmp tmpfs toolkit tools triple true "
-    "tty tun ubuntu ucsi udev uio unix update updates upstart usb user userns uses usr utils uvm "
-    "v vcs vendor vendors venv version vfio vga vgpu video virbr virt virtio vmd vulkan wayland "
-    "wheel wheels wifi wl wlo wlp wlan wsl wsm x xe xen xnack xorg yama yes z zfs zone false lock "
-    "f m u g o install softdep pre post rmmod sh bash ignore cmdline true linux uvm nvswitch fs "
-    "hierarchy no-cgroups cgroups runtime native cgroupdriver cgroupdriver= exec-opts environment "
-    "kmods ko zst gz updates hooks annotations binary imports grpc options userns type url "
-    "binaryname typeurl "
-    "systemdcgroup ldcache snapshotters cgroupmanager manager visible envvar unprivileged as when "
-    "volume input mounts specs mesg csv jit-cdi monitor sandbox untrusted workload nogpu low high "
-    "yaml yml json com "
-    "io kind prefixes annotation require cli load real modes args k s supported capabilities "
-    "resource "
-    "on pt full silent force realloc bus peer mem gdrdrv bbswitch amdxcp amddrm ttm buddy sched "
-    "uverbs cm efa xpmem vbox video guest secrets kubernetes serviceaccount libhsa wsl xpu sycl "
-    "intelfpga igc neo opengl glx egl gcc pc unknown none fb nvcr file files init all "
-    "py mlx jetpack ggml avx vnni runners metal llama base hosts hostname resolv localtime opts "
-    "renderd card lxc lxd incus nspawn oci dxg redhat alpine musl mageia gnueabihf powerpc ppc le";
-
-const std::set<std::string_view>& words() {
-  static const std::set<std::string_view> all = [] {
-    const auto list = split(kWords, ' ');
-    return std::set<std::string_view>(list.begin(), list.end());
-  }();
-  return all;
+bool is_path_word(std::string_view word) {
+  static const std::set<std::string_view> all(share::path_words().begin(),
+                                              share::path_words().end());
+  return all.contains(word);
 }
-
-/// Prefixes of libraries that rules know.
-constexpr auto kLibraries = std::to_array<std::string_view>(
-    {"libcuda",  "libcu",     "libnv",     "libnccl",   "libamd",          "libhsa",
-     "libhip",   "libroc",    "libze_",    "libur_",    "libpi_",          "libgomp",
-     "libiomp",  "libomp",    "libtorch",  "libc10",    "libav",           "libggml",
-     "libllama", "libOpenCL", "libcaffe2", "libstdc++", "libbitsandbytes", "libc.so",
-     "libGL",    "libEGL",    "libpython", "libmpi",    "libfabric",       "libsycl",
-     "libigc",   "libigdgmm", "libMIOpen", "libshm",    "libtensor"});
 
 template <typename Words>
 bool begins_with_any(std::string_view text, const Words& all) {
@@ -77,7 +24,7 @@ bool begins_with_any(std::string_view text, const Words& all) {
 }
 
 bool is_library(std::string_view name) {
-  return name.find(".so") != std::string_view::npos && begins_with_any(name, kLibraries);
+  return name.find(".so") != std::string_view::npos && begins_with_any(name, share::libraries());
 }
 
 /// Whether it is a name from Python package metadata or one of the packages' own files.
@@ -94,19 +41,13 @@ bool is_below_packages(std::string_view folder) {
 
 /// Whether the names in this folder are given by the kernel or by vendors, so that all may be kept.
 bool tells_all(std::string_view folder) {
-  constexpr auto kBegins =
-      std::to_array<std::string_view>({"/sys/", "/dev/char", "/dev/dri", "/dev/infiniband",
-                                       "/dev/nvidia-caps", "/lib/firmware/nvidia"});
-  return begins_with_any(folder, kBegins) || folder.find("/Cellar/ggml") != std::string_view::npos;
+  return begins_with_any(folder, share::open_folders()) ||
+         folder.find("/Cellar/ggml") != std::string_view::npos;
 }
 
 /// Whether every name in this folder is read, because the order may matter.
 bool is_ordered(std::string_view folder) {
-  constexpr auto kEnds = std::to_array<std::string_view>(
-      {"/modprobe.d", "/ld.so.conf.d", "/OpenCL/vendors", "/cdi", "/ollama.service.d",
-       "/udev/rules.d", "/sources.list.d", "/jupyter/kernels", "/kubelet/device-plugins",
-       "/kubelet/plugins", "/torch_extensions"});
-  return std::any_of(kEnds.begin(), kEnds.end(),
+  return std::any_of(share::ordered_folders().begin(), share::ordered_folders().end(),
                      [&](std::string_view end) { return folder.ends_with(end); });
 }
 
@@ -120,9 +61,7 @@ std::string asked_words(std::string_view name) {
 }
 
 std::string ending_of(std::string_view name) {
-  constexpr auto kEndings = std::to_array<std::string_view>(
-      {".conf", ".rules", ".icd", ".yaml", ".yml", ".json", ".sock", ".list"});
-  for (const std::string_view ending : kEndings)
+  for (const std::string_view ending : share::endings())
     if (name.ends_with(ending)) return std::string(ending);
   return "";
 }
@@ -184,7 +123,7 @@ bool is_common(std::string_view name) {
       std::string word;
       while (at < name.size() && is_letter(at))
         word += static_cast<char>(std::tolower(static_cast<unsigned char>(name[at++])));
-      if (!words().contains(word)) return false;
+      if (!is_path_word(word)) return false;
       digits = 0;
     } else if (std::isdigit(static_cast<unsigned char>(name[at])) != 0) {
       if (++digits > 8) return false;  // so many digits are a serial number or an address
