@@ -12,7 +12,8 @@ packages_for() {
     digits) echo python3-sklearn ;;
     package) echo dpkg-dev file git ;;
     watch) echo prometheus ;;
-    kubernetes) echo libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc python3-grpcio python3-protobuf python3-yaml ;;
+    kubernetes) echo libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libssl-dev openssl python3-grpcio python3-protobuf python3-yaml ;;
+    cluster) echo gcc iproute2 openssl util-linux binutils ;;
     slurm) echo slurmd slurmctld slurm-client munge libslurm-dev ;;
     browser) echo chromium nodejs npm ;;
     bench) echo python3-venv task-spooler ;;
@@ -32,6 +33,7 @@ why() {
     browser) echo "to try the page in a browser" ;;
     kubernetes) echo "to build berth-k8s, which talks to a kubelet by gRPC, and to play a kubelet in the tests" ;;
     slurm) echo "to try it in a real Slurm" ;;
+    cluster) echo "to try it in a real Kubernetes: namespaces, a network for pods, certificates" ;;
     watch) echo "to check metrics and rules with promtool" ;;
     bench) echo "to measure beside task-spooler, gpustat and nvitop (these get a Python environment of their own)" ;;
     lint) echo "to look for faults that compilers do not report" ;;

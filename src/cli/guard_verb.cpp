@@ -18,6 +18,7 @@
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "cli/look.hpp"
+#include "cli/self_test.hpp"
 #include "cli/verbs.hpp"
 #include "guard/self_test.hpp"
 #include "guard/setup.hpp"
@@ -59,13 +60,79 @@ std::string read_until(int from, Clock::time_point end) {
   }
 }
 
-/// Runs this program as a job with the guard, and returns what it says.
-Result<guard::SelfTest> test_inside(const guard::Setup& setup, const std::string& uuid) {
+std::string json_of(const guard::SelfTest& test, const model::Device& gpu,
+                    const model::Snapshot& snapshot) {
+  output::JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.field("holds", all_hold(test));
+  json.field("device", gpu.index);
+  json.field("driver_version", snapshot.driver.version);
+  json.field("simulated", snapshot.host.simulated);
+  json.field("quota_bytes", kQuota);
+  json.rows("checks", test.checks, [&](const guard::SelfTest::Check& check) {
+    json.field("id", check.id);
+    json.field("holds", check.holds);
+    json.field("words", words_of_check(check.id));
+  });
+  json.field("unknown_functions", test.unknown);
+  json.close('}');
+  return json.finish();
+}
+
+std::string text_of(const guard::SelfTest& test, const model::Device& gpu,
+                    const model::Snapshot& snapshot, const output::Terminal& terminal) {
+  std::string out = text("GPU {} {}, driver {}, quota {}", gpu.index, gpu.name,
+                         snapshot.driver.version, show_bytes(kQuota)) +
+                    "\n";
+  output::Table table({{text("check")}, {text("result")}});
+  for (const guard::SelfTest::Check& check : test.checks)
+    table.add({words_of_check(check.id), !check.holds   ? text("this driver lacks it")
+                                         : *check.holds ? text("holds")
+                                                        : text("does not hold")});
+  out += table.render(terminal);
+  for (const std::string& name : test.unknown)
+    out += text("not known, so a quota may not hold against it: {}", name) + "\n";
+  out += (all_hold(test) ? text("a quota holds on this driver")
+                         : text("a quota does not hold on this driver")) +
+         "\n";
+  return out;
+}
+
+Result<int> check(const Context& context) {
+  const auto snapshot = look(context, Processes::kUsers, false);
+  if (!snapshot) return snapshot.error();
+  const model::Device* gpu = first_gpu(*snapshot);
+  if (gpu == nullptr)
+    return Error{ErrorCode::kNoDevice, "E0957",
+                 text("there is no NVIDIA GPU with a working driver to try the guard on"),
+                 "berth doctor"};
+  const auto folder = run::make_job_folder();
+  if (!folder) return folder.error();
+  model::Request request;
+  request.memory_bytes = kQuota;
+  model::Placement placement;
+  placement.devices = {gpu->index};
+  const auto setup =
+      guard::Setup::make(*folder, 0, request, placement, *snapshot, guard::Keep::kInMemory);
+  std::map<std::string, std::string> variables{{"CUDA_VISIBLE_DEVICES", gpu->uuid}};
+  if (setup) setup->set_variables(variables);
+  const auto test =
+      setup ? self_test_in_child(variables, kQuota) : Result<guard::SelfTest>(setup.error());
+  if (setup) setup->remove();
+  run::remove_job_folder(*folder);
+  if (!test) return test.error();
+  context.out(context.json ? json_of(*test, *gpu, *snapshot)
+                           : text_of(*test, *gpu, *snapshot, context.out_terminal));
+  return all_hold(*test) ? 0 : 1;
+}
+
+}  // namespace
+
+Result<guard::SelfTest> self_test_in_child(std::map<std::string, std::string> variables,
+                                           std::uint64_t quota) {
   constexpr std::chrono::seconds kPatience(60);
-  std::map<std::string, std::string> variables;
-  setup.set_variables(variables);
-  variables[kInside] = std::to_string(kQuota);
-  variables["CUDA_VISIBLE_DEVICES"] = uuid;
+  variables[kInside] = std::to_string(quota);
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     return Error{ErrorCode::kUnavailable, "E0958",
@@ -104,7 +171,7 @@ Result<guard::SelfTest> test_inside(const guard::Setup& setup, const std::string
   return test;
 }
 
-std::string words_of(const std::string& id) {
+std::string words_of_check(const std::string& id) {
   if (id == "total") return text("the program sees the quota as the device's memory");
   if (id == "within") return text("half of the quota is granted");
   if (id == "over") return text("one byte more than the quota is refused");
@@ -118,72 +185,6 @@ bool all_hold(const guard::SelfTest& test) {
   return test.unknown.empty() && std::all_of(test.checks.begin(), test.checks.end(),
                                              [](const auto& one) { return one.holds != false; });
 }
-
-std::string json_of(const guard::SelfTest& test, const model::Device& gpu,
-                    const model::Snapshot& snapshot) {
-  output::JsonWriter json;
-  json.open('{');
-  json.field("schema", 1);
-  json.field("holds", all_hold(test));
-  json.field("device", gpu.index);
-  json.field("driver_version", snapshot.driver.version);
-  json.field("simulated", snapshot.host.simulated);
-  json.field("quota_bytes", kQuota);
-  json.rows("checks", test.checks, [&](const guard::SelfTest::Check& check) {
-    json.field("id", check.id);
-    json.field("holds", check.holds);
-    json.field("words", words_of(check.id));
-  });
-  json.field("unknown_functions", test.unknown);
-  json.close('}');
-  return json.finish();
-}
-
-std::string text_of(const guard::SelfTest& test, const model::Device& gpu,
-                    const model::Snapshot& snapshot, const output::Terminal& terminal) {
-  std::string out = text("GPU {} {}, driver {}, quota {}", gpu.index, gpu.name,
-                         snapshot.driver.version, show_bytes(kQuota)) +
-                    "\n";
-  output::Table table({{text("check")}, {text("result")}});
-  for (const guard::SelfTest::Check& check : test.checks)
-    table.add({words_of(check.id), !check.holds   ? text("this driver lacks it")
-                                   : *check.holds ? text("holds")
-                                                  : text("does not hold")});
-  out += table.render(terminal);
-  for (const std::string& name : test.unknown)
-    out += text("not known, so a quota may not hold against it: {}", name) + "\n";
-  out += (all_hold(test) ? text("a quota holds on this driver")
-                         : text("a quota does not hold on this driver")) +
-         "\n";
-  return out;
-}
-
-Result<int> check(const Context& context) {
-  const auto snapshot = look(context, Processes::kUsers, false);
-  if (!snapshot) return snapshot.error();
-  const model::Device* gpu = first_gpu(*snapshot);
-  if (gpu == nullptr)
-    return Error{ErrorCode::kNoDevice, "E0957",
-                 text("there is no NVIDIA GPU with a working driver to try the guard on"),
-                 "berth doctor"};
-  const auto folder = run::make_job_folder();
-  if (!folder) return folder.error();
-  model::Request request;
-  request.memory_bytes = kQuota;
-  model::Placement placement;
-  placement.devices = {gpu->index};
-  const auto setup =
-      guard::Setup::make(*folder, 0, request, placement, *snapshot, guard::Keep::kInMemory);
-  const auto test = setup ? test_inside(*setup, gpu->uuid) : Result<guard::SelfTest>(setup.error());
-  if (setup) setup->remove();
-  run::remove_job_folder(*folder);
-  if (!test) return test.error();
-  context.out(context.json ? json_of(*test, *gpu, *snapshot)
-                           : text_of(*test, *gpu, *snapshot, context.out_terminal));
-  return all_hold(*test) ? 0 : 1;
-}
-
-}  // namespace
 
 Result<int> run_guard(const Context& context) {
   if (const char* quota = std::getenv(kInside);                     // NOLINT(concurrency-mt-unsafe)

@@ -9,6 +9,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "cli/k8s_verify.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
 #include "engines/kube_devices.hpp"
@@ -39,7 +40,7 @@ Result<engines::KubeConfig> config_of(const Arguments& given) {
         !parsed || *parsed < std::chrono::milliseconds(100))
       return wrong(text("--interval: '{}' is not a time of at least 100 ms", printable(*interval)),
                    "berth k8s device-plugin --interval 5s");
-  for (const char* option : {"--kubelet", "--state"})
+  for (const char* option : {"--kubelet", "--state", "--cdi", "--account"})
     if (const auto folder = given.value(option); folder && !folder->starts_with('/'))
       return wrong(text("{}: '{}' is not an absolute path", option, printable(*folder)),
                    "berth k8s device-plugin --kubelet /var/lib/kubelet/device-plugins");
@@ -89,7 +90,7 @@ Result<int> print_devices(const Context& context) {
 }
 
 /// Executes berth-k8s, which is in the same folder as this program if it was built.
-Result<int> become_plugin(const Context& context) {
+Result<int> become_plugin(const Context& context, const char* part) {
   const Arguments& given = context.arguments;
   const auto config = config_of(given);
   if (!config) return config.error();
@@ -101,8 +102,9 @@ Result<int> become_plugin(const Context& context) {
     return Error{ErrorCode::kUnsupported, "E1030",
                  text("{} does not exist: this Berth was built without gRPC", program),
                  "sudo apt-get install libgrpc++-dev protobuf-compiler-grpc && ./dev build"};
-  std::vector<std::string> words{program, "device-plugin"};
-  for (const char* option : {"--shares", "--pass", "--kubelet", "--state", "--interval"})
+  std::vector<std::string> words{program, part};
+  for (const char* option : {"--shares", "--pass", "--kubelet", "--state", "--interval", "--node",
+                             "--api", "--account", "--cdi"})
     if (const auto value = given.value(option)) words.insert(words.end(), {option, *value});
   if (context.json) words.emplace_back("--json");
   std::vector<char*> pointers;
@@ -118,11 +120,14 @@ Result<int> become_plugin(const Context& context) {
 Result<int> run_k8s(const Context& context) {
   const auto& words = context.arguments.positional;
   if (words.size() == 1 && words[0] == "devices") return print_devices(context);
-  if (words.size() == 1 && words[0] == "device-plugin") return become_plugin(context);
-  constexpr const char* kWords = "devices, device-plugin";
+  if (words.size() == 1 && words[0] == "device-plugin")
+    return become_plugin(context, "device-plugin");
+  if (words.size() == 1 && words[0] == "dra") return become_plugin(context, "dra");
+  if (words.size() == 1 && words[0] == "verify") return run_k8s_verify(context);
+  constexpr const char* kWords = "devices, device-plugin, dra, verify";
   return wrong(words.empty() ? text("which Kubernetes command? {}", kWords)
                              : text("'{}' is not one of {}", printable(words[0]), kWords),
-               "berth k8s devices\nberth k8s device-plugin");
+               "berth k8s devices\nberth k8s device-plugin\nberth k8s dra\nberth k8s verify");
 }
 
 }  // namespace berth::cli

@@ -394,15 +394,31 @@ constexpr auto kK8sOptions = std::to_array<Option>({
     {"--pass", "env|cdi|nodes",
      "how a container gets a GPU: by NVIDIA's runtime, CDI, or device nodes (default: env)"},
     {"--kubelet", "DIR",
-     "device-plugin: the kubelet's folder (default: /var/lib/kubelet/device-plugins)"},
-    {"--state", "DIR", "device-plugin: the guard's files (default: /var/lib/berth/kubernetes)"},
-    {"--interval", "DURATION", "device-plugin: how often to check the GPUs (default: 5s)"},
+     "device-plugin: the kubelet's folder (default: /var/lib/kubelet/device-plugins); dra: "
+     "(default: /var/lib/kubelet)"},
+    {"--state", "DIR", "the guard's files and the journal (default: /var/lib/berth/kubernetes)"},
+    {"--interval", "DURATION", "how often to check the GPUs (default: 5s)"},
+    {"--node", "NAME", "dra: this node (default: the variable NODE_NAME)"},
+    {"--cdi", "DIR", "dra: the folder for CDI files (default: /var/run/cdi)"},
+    {"--api", "URL", "dra: the API server (default: that of the cluster in which the pod runs)"},
+    {"--account", "DIR",
+     "dra: has token and ca.crt (default: /var/run/secrets/kubernetes.io/serviceaccount)"},
+    {"--image", "IMAGE", "verify: an image with berth (default: that of the installed DaemonSet)"},
+    {"--namespace", "NAME", "verify: where the pod runs (default: kubectl's namespace)"},
+    {"--resource", "NAME", "verify: what the pod requests (default: berth.dev/gpu-share)"},
+    {"--runtime-class", "NAME",
+     "verify: the pod's RuntimeClass (default: that of the installed DaemonSet)"},
+    {"--timeout", "DURATION", "verify: how long the pod may take to start (default: 60s)"},
+    {"--inside", nullptr, "verify: check the container in which this runs, without kubectl"},
 });
 constexpr auto kK8sExamples = std::to_array<Example>({
     {"berth k8s devices --shares 4", "what the kubelet would be offered"},
     {"sudo berth k8s device-plugin", "offer GPUs as berth.dev/gpu until it is stopped"},
     {"sudo berth k8s device-plugin --shares 4 --pass cdi",
      "a quarter each, as berth.dev/gpu-share"},
+    {"berth k8s dra --shares 4", "offer GPUs by dynamic resource allocation (Kubernetes 1.34)"},
+    {"berth k8s verify", "run a pod that tries to break its quota, and say what held"},
+    {"kubectl exec POD -- berth k8s verify --inside", "the same in a pod that runs"},
 });
 
 constexpr auto kSimOptions = std::to_array<Option>({
@@ -624,7 +640,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kGuardExamples,
      run_guard},
     {"k8s", Group::kOperate, "offer this machine's GPUs to Kubernetes, whole or in shares",
-     "devices|device-plugin", false, kK8sOptions, kK8sExamples, run_k8s},
+     "devices|device-plugin|dra|verify", false, kK8sOptions, kK8sExamples, run_k8s},
     {"sim", Group::kMeasure, "run a command on a simulated machine", "-- COMMAND…", true,
      kSimOptions, kSimExamples, run_sim},
 });

@@ -113,6 +113,8 @@ std::vector<KubeUnit> kube_units(const model::Snapshot& snapshot) {
       continue;
     KubeUnit unit;
     unit.uuid = device.uuid;
+    unit.model = device.name;
+    unit.pci = device.pci_address;
     unit.minor = device.minor_number;
     unit.numa = device.numa_node && *device.numa_node >= 0 ? device.numa_node : std::nullopt;
     unit.memory_bytes = usable_memory(device);
@@ -226,6 +228,8 @@ std::string units_line(const std::vector<KubeUnit>& units) {
   for (const KubeUnit& unit : units)
     all.push_back({{"uuid", unit.uuid},
                    {"profile", unit.profile},
+                   {"model", unit.model},
+                   {"pci", unit.pci},
                    {"minor", nullable(unit.minor)},
                    {"numa", nullable(unit.numa)},
                    {"memory", nullable(unit.memory_bytes)},
@@ -241,6 +245,8 @@ Result<std::vector<KubeUnit>> units_in(const std::string& line) {
       KubeUnit unit;
       unit.uuid = one.at("uuid");
       unit.profile = one.at("profile");
+      unit.model = one.at("model");
+      unit.pci = one.at("pci");
       if (!one.at("minor").is_null()) unit.minor = one.at("minor").get<std::uint32_t>();
       if (!one.at("numa").is_null()) unit.numa = one.at("numa").get<int>();
       if (!one.at("memory").is_null()) unit.memory_bytes = one.at("memory").get<std::uint64_t>();

@@ -17,6 +17,8 @@ namespace berth::engines {
 struct KubeUnit {
   std::string uuid;
   std::string profile;  // "1g.10gb"; "" for a whole GPU
+  std::string model;    // "NVIDIA GeForce RTX 4090"
+  std::string pci;      // "0000:01:00.0"; "" if it is not known
   std::optional<std::uint32_t> minor;
   std::optional<int> numa;
   std::optional<std::uint64_t> memory_bytes;  // available to jobs

@@ -43,6 +43,12 @@ std::optional<wire::Limits> read_limits(const std::string& folder) {
 
 }  // namespace
 
+std::optional<std::uint64_t> limit_in_container(const std::string& folder) {
+  const auto limits = read_limits(folder);
+  if (!limits || limits->device[0].memory_bytes == wire::kNoLimit) return std::nullopt;
+  return limits->device[0].memory_bytes;
+}
+
 Result<LiveLimits> limits_of(std::uint64_t job) {
   const auto runtime = system::runtime_folder();
   if (!runtime) return runtime.error();

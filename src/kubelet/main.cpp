@@ -1,6 +1,6 @@
-// `berth-k8s`: the program that `berth k8s device-plugin` starts. It offers this machine's GPUs to
-// the kubelet, and registers again after each restart of the kubelet. Its options are the verb's;
-// `berth` has already checked them.
+// `berth-k8s`: the program that `berth k8s device-plugin` and `berth k8s dra` start. It offers this
+// machine's GPUs to the kubelet, and registers again after each restart of the kubelet. Its options
+// are the verb's; `berth` has already checked them.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -12,11 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "inventory/observe.hpp"
+#include "kubelet/dra.hpp"
 #include "kubelet/log.hpp"
 #include "kubelet/plugin.hpp"
 
@@ -28,10 +30,43 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{200}, kFirstLook{40'000}, kRegister{2'000};
 
 struct Options {
-  bool observe = false, json = false;
+  bool observe = false, json = false, dra = false;
+  pid_t parent = 0;  // of the observer
   milliseconds interval{5'000};
   PluginSettings settings;
+  DraSettings driver;
 };
+
+/// "https://10.96.0.1:443" → host and port; false if it is no such address.
+bool read_address(std::string_view url, ApiSettings& api) {
+  constexpr std::string_view kScheme = "https://";
+  if (!url.starts_with(kScheme)) return false;
+  url.remove_prefix(kScheme.size());
+  while (url.ends_with('/')) url.remove_suffix(1);
+  const auto colon = url.rfind(':');
+  const bool has_port = colon != std::string_view::npos && url.find(']', colon) == url.npos;
+  api.port = has_port ? std::string(url.substr(colon + 1)) : "443";
+  std::string_view host = url.substr(0, has_port ? colon : url.size());
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  api.host = std::string(host);
+  return !api.host.empty() && to_number(api.port).has_value();
+}
+
+/// The option of the driver for dynamic resource allocation. Returns false if it is none.
+bool read_driver_option(const std::string& word, const std::string& value, Options& options) {
+  DraSettings& driver = options.driver;
+  if (word == "--node")
+    driver.node = value;
+  else if (word == "--cdi")
+    driver.folders.cdi = value;
+  else if (word == "--account")
+    driver.api.account = value;
+  else if (word == "--api")
+    return read_address(value, driver.api);
+  else
+    return false;
+  return true;
+}
 
 /// Reads the options. Returns false for an unknown word.
 bool read(const std::vector<std::string>& words, Options& options) {
@@ -39,7 +74,8 @@ bool read(const std::vector<std::string>& words, Options& options) {
     const std::string& word = words[i];
     if (word == "observe") options.observe = true;
     if (word == "--json") options.json = true;
-    if (word == "observe" || word == "--json" || word == "device-plugin") continue;
+    if (word == "dra") options.dra = true;
+    if (word == "observe" || word == "--json" || word == "device-plugin" || word == "dra") continue;
     if (i + 1 == words.size()) return false;
     const std::string& value = words[++i];
     if (word == "--shares")
@@ -54,7 +90,9 @@ bool read(const std::vector<std::string>& words, Options& options) {
       options.settings.config.pass = value == "cdi"     ? engines::KubePass::kCdi
                                      : value == "nodes" ? engines::KubePass::kNodes
                                                         : engines::KubePass::kEnv;
-    else
+    else if (word == "--parent")
+      options.parent = static_cast<pid_t>(to_number(value).value_or(0));
+    else if (!read_driver_option(word, value, options))
       return false;
   }
   return true;
@@ -64,7 +102,8 @@ bool read(const std::vector<std::string>& words, Options& options) {
 /// closes the pipe.
 int observe(const Options& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() == 1) return 0;
+  // In a container the parent is process 1, so only the number shows whether it still lives.
+  if (::getppid() != options.parent) return 0;
   inventory::Options how;
   how.processes = false;
   how.process_details = false;
@@ -105,6 +144,11 @@ class Daemon {
       log("no_look", {{"error", text("the drivers did not answer")}});
       return 3;
     }
+    return options_.dra ? serve_claims() : serve_kubelet();
+  }
+
+ private:
+  int serve_kubelet() {
     for (const auto& resource :
          engines::kube_resources(devices_.units(), options_.settings.config)) {
       log("offers",
@@ -120,7 +164,30 @@ class Daemon {
     return 0;
   }
 
- private:
+  int serve_claims() {
+    DraSettings settings = options_.driver;
+    settings.config = options_.settings.config;
+    settings.folders.state = options_.settings.state;
+    if (options_.settings.folder != PluginSettings().folder) {
+      settings.plugins = options_.settings.folder + "/plugins";
+      settings.registry = options_.settings.folder + "/plugins_registry";
+    }
+    DraDriver driver(settings, devices_);
+    log("offers", {{"driver", engines::kDraDriver},
+                   {"node", settings.node},
+                   {"devices", std::to_string(devices_.units().size())}});
+    bool listens = false;
+    while (!is_told_to_end()) {
+      if (listens && driver.has_sockets()) continue;
+      const Status done = driver.start();
+      listens = static_cast<bool>(done);
+      if (!done && done.error().message != said_)
+        log("not_listening", {{"error", done.error().message}, {"id", done.error().id}});
+      said_ = done ? "" : done.error().message;
+    }
+    log("ends");
+    return 0;
+  }
   /// Creates the folder. Its files are writable for every user, because the user in a container is
   /// unknown. The folder itself is not accessible.
   [[nodiscard]] bool make_state_folder() const {
@@ -180,14 +247,26 @@ int main_of(const std::vector<std::string>& words) {
   }
   if (options.observe) return observe(options);
   log_as_json(options.json);
+  if (options.dra) {
+    ApiSettings& api = options.driver.api;
+    if (options.driver.node.empty()) options.driver.node = env_nonempty("NODE_NAME").value_or("");
+    if (api.host.empty()) {
+      api.host = env_nonempty("KUBERNETES_SERVICE_HOST").value_or("");
+      api.port = env_nonempty("KUBERNETES_SERVICE_PORT").value_or("443");
+    }
+    if (options.driver.node.empty() || api.host.empty()) {
+      log("usage", {{"hint", "berth k8s dra --node NAME --api https://HOST:PORT"}});
+      return 2;
+    }
+  }
   // Block signals before any thread starts, so that only the main thread receives them.
   sigset_t blocked;
   sigemptyset(&blocked);
   for (const int signal : {SIGTERM, SIGINT}) sigaddset(&blocked, signal);
   ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
-  return Daemon(options).run(
-      {"/proc/self/exe", "observe", "--interval", fmt::format("{}ms", options.interval.count())});
+  return Daemon(options).run({"/proc/self/exe", "observe", "--parent", std::to_string(::getpid()),
+                              "--interval", fmt::format("{}ms", options.interval.count())});
 }
 
 }  // namespace

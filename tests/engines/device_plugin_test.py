@@ -151,6 +151,12 @@ class DevicePlugin(unittest.TestCase):
         devices = json.loads(output(BERTH, "ls", "--json")[1])["devices"]
         return next(one["index"] for one in devices if one["uuid"] == share.split("::")[0])
 
+    @unittest.skipIf(os.geteuid() != 0 or not shutil.which("unshare"), "needs root and unshare")
+    def test_it_works_as_process_1_of_a_container(self):
+        self.begin(before=("unshare", "--pid", "--fork", "--mount-proc", "--kill-child"))
+        self.assertEqual(len(next(self.plugin().watch())), 4)
+        os.killpg(self.process.pid, signal.SIGKILL)
+
     @unittest.skipIf(os.geteuid() != 0 or not shutil.which("setpriv"), "needs root and setpriv")
     def test_it_needs_no_capability(self):
         self.begin("--shares", "4", before=("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"))
@@ -222,11 +228,11 @@ class DevicePlugin(unittest.TestCase):
         self.begin()
         plugin = self.plugin()
         self.assertEqual(len(next(plugin.watch())), 4)
-        observers = subprocess.run(["pgrep", "-g", str(self.process.pid), "-f", "observe --interval"], capture_output=True, text=True).stdout.split()
+        observers = subprocess.run(["pgrep", "-g", str(self.process.pid), "-f", "observe --parent"], capture_output=True, text=True).stdout.split()
         self.assertEqual(len(observers), 1)
         os.kill(int(observers[0]), signal.SIGKILL)
         time.sleep(2)
-        again = subprocess.run(["pgrep", "-g", str(self.process.pid), "-f", "observe --interval"], capture_output=True, text=True).stdout.split()
+        again = subprocess.run(["pgrep", "-g", str(self.process.pid), "-f", "observe --parent"], capture_output=True, text=True).stdout.split()
         self.assertEqual(len(again), 1)
         self.assertNotEqual(again, observers)
         self.assertEqual(len(next(plugin.watch())), 4)

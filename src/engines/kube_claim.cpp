@@ -1,0 +1,340 @@
+#include "engines/kube_claim.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/digest.hpp"
+#include "base/json_value.hpp"
+#include "base/text.hpp"
+#include "base/text_parts.hpp"
+
+namespace berth::engines {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostDevices = 64;  // of one slice; the API server's limit with capacities
+constexpr std::uint64_t kMebibyte = 1U << 20U;
+constexpr const char* kDigest = "berth.dev/devices";
+constexpr const char* kShareMark = "-share-";
+
+Error unreadable(const char* what) {
+  return {ErrorCode::kUnavailable, "E0969",
+          text("the API server's answer cannot be read: {}", what), ""};
+}
+
+const Json& member(const Json& object, const char* key) {
+  static const Json nothing;
+  if (!object.is_object()) return nothing;
+  const auto found = object.find(key);
+  return found != object.end() ? *found : nothing;
+}
+
+std::uint64_t number_at(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
+}
+
+/// A device name is a DNS label: "gpu-6e4a0f0e-…" for "GPU-6e4a0f0e-…".
+std::string device_name(const std::string& uuid) {
+  std::string name;
+  for (const char c : uuid)
+    name += std::isalnum(static_cast<unsigned char>(c)) != 0
+                ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+                : '-';
+  name = name.substr(0, 50);
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name;
+}
+
+Json amount(std::uint64_t mebibytes) {
+  return std::to_string(mebibytes) + "Mi";
+}
+
+Json attributes_of(const KubeUnit& unit) {
+  // A selector on an attribute that one device lacks is an error for the scheduler. So every device
+  // has all of these; only `numa` is absent if it is not known, as is the capacity `memory`.
+  Json all{{"uuid", {{"string", unit.uuid.substr(0, 64)}}},
+           {"model", {{"string", unit.model.substr(0, 64)}}},
+           {"kind", {{"string", unit.profile.empty() ? "gpu" : "mig"}}},
+           {"profile", {{"string", unit.profile.substr(0, 64)}}},
+           {"pciAddress", {{"string", unit.pci.substr(0, 64)}}}};
+  if (unit.numa) all["numa"] = {{"int", *unit.numa}};
+  return all;
+}
+
+/// Capacity that claims consume in parts. Without a request, a claim consumes one share.
+Json divided(std::uint64_t mebibytes, int shares) {
+  const auto part = std::max<std::uint64_t>(1, mebibytes / static_cast<std::uint64_t>(shares));
+  return {{"memory",
+           {{"value", amount(mebibytes)},
+            {"requestPolicy",
+             {{"default", amount(part)}, {"validRange", {{"min", "1Mi"}, {"step", "1Mi"}}}}}}},
+          {"shares",
+           {{"value", std::to_string(shares)},
+            {"requestPolicy", {{"default", "1"}, {"validRange", {{"min", "1"}, {"step", "1"}}}}}}}};
+}
+
+void add_devices(const KubeUnit& unit, const SliceSettings& settings, Json& out) {
+  Json device{{"name", device_name(unit.uuid)}, {"attributes", attributes_of(unit)}};
+  const std::uint64_t mebibytes = unit.memory_bytes.value_or(0) / kMebibyte;
+  const bool shared = settings.shares > 0 && unit.profile.empty() && mebibytes > 0;
+  if (!shared) {
+    device["capacity"] = {{"shares", {{"value", "1"}}}};
+    if (unit.memory_bytes) device["capacity"]["memory"] = {{"value", amount(mebibytes)}};
+    out.push_back(device);
+  } else if (settings.consumable) {
+    device["allowMultipleAllocations"] = true;
+    device["capacity"] = divided(mebibytes, settings.shares);
+    out.push_back(device);
+  } else {
+    const auto part = mebibytes / static_cast<std::uint64_t>(settings.shares);
+    device["capacity"] = {{"memory", {{"value", amount(part)}}}, {"shares", {{"value", "1"}}}};
+    for (int i = 0; i < settings.shares; ++i) {
+      device["name"] = device_name(unit.uuid) + kShareMark + std::to_string(i);
+      out.push_back(device);
+    }
+  }
+}
+
+/// The unit that a device name of a slice means.
+const KubeUnit* unit_named(const std::vector<KubeUnit>& units, std::string name) {
+  if (const auto mark = name.find(kShareMark); mark != std::string::npos) name.resize(mark);
+  for (const KubeUnit& unit : units)
+    if (device_name(unit.uuid) == name) return &unit;
+  return nullptr;
+}
+
+Error lost_claim(const std::string& name) {
+  return {ErrorCode::kNotFound, "E1031",
+          text("the claim {} was deleted, or replaced by another one of that name", name), ""};
+}
+
+}  // namespace
+
+std::string Slice::json(std::uint64_t generation, std::size_t slices,
+                        const std::string& version) const {
+  Json out{{"apiVersion", "resource.k8s.io/v1"},
+           {"kind", "ResourceSlice"},
+           {"metadata", {{"name", name}, {"annotations", {{kDigest, digest}}}}},
+           {"spec",
+            {{"driver", kDraDriver},
+             {"nodeName", node},
+             {"pool", {{"name", node}, {"generation", generation}, {"resourceSliceCount", slices}}},
+             {"devices", Json::parse(devices)}}}};
+  // Kubernetes deletes the slice with its node.
+  if (!node_uid.empty())
+    out["metadata"]["ownerReferences"] = {{{"apiVersion", "v1"},
+                                           {"kind", "Node"},
+                                           {"name", node},
+                                           {"uid", node_uid},
+                                           {"controller", true}}};
+  if (!version.empty()) out["metadata"]["resourceVersion"] = version;
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::vector<Slice> resource_slices(const std::vector<KubeUnit>& units,
+                                   const SliceSettings& settings) {
+  Json all = Json::array();
+  for (const KubeUnit& unit : units)
+    if (unit.healthy) add_devices(unit, settings, all);
+  std::vector<Slice> slices;
+  for (std::size_t first = 0; first == 0 || first < all.size(); first += kMostDevices) {
+    Json part = Json::array();
+    for (std::size_t i = first; i < std::min(all.size(), first + kMostDevices); ++i)
+      part.push_back(all[i]);
+    Slice slice;
+    slice.name = settings.node + "-gpu-berth-dev-" + std::to_string(slices.size());
+    slice.node = settings.node;
+    slice.node_uid = settings.node_uid;
+    slice.devices = part.dump(-1, ' ', false, Json::error_handler_t::replace);
+    slice.digest = hex(sha256(slice.node_uid + slice.devices)).substr(0, 32);
+    slices.push_back(std::move(slice));
+  }
+  return slices;
+}
+
+Result<std::vector<PublishedSlice>> published_slices(const std::string& json) {
+  const Json all = Json::parse(json, nullptr, false);
+  const Json& items = member(all, "items");
+  if (!items.is_array()) return unreadable("ResourceSliceList");
+  std::vector<PublishedSlice> out;
+  for (const Json& one : items) {
+    const Json& metadata = member(one, "metadata");
+    const Json& spec = member(one, "spec");
+    PublishedSlice slice;
+    slice.name = json_text(metadata, "name");
+    slice.version = json_text(metadata, "resourceVersion");
+    slice.digest = json_text(member(metadata, "annotations"), kDigest);
+    slice.generation = number_at(member(spec, "pool"), "generation");
+    slice.slices = number_at(member(spec, "pool"), "resourceSliceCount");
+    if (const Json& devices = member(spec, "devices"); devices.is_array())
+      for (const Json& device : devices)
+        slice.is_consumable =
+            slice.is_consumable || member(device, "allowMultipleAllocations") == Json(true);
+    if (!slice.name.empty()) out.push_back(std::move(slice));
+  }
+  return out;
+}
+
+bool is_current(const std::vector<Slice>& wanted, const std::vector<PublishedSlice>& published) {
+  if (wanted.size() != published.size()) return false;
+  return std::all_of(wanted.begin(), wanted.end(), [&](const Slice& slice) {
+    return std::any_of(published.begin(), published.end(), [&](const PublishedSlice& one) {
+      return one.name == slice.name && one.digest == slice.digest && one.slices == wanted.size() &&
+             one.generation == published.front().generation;
+    });
+  });
+}
+
+Result<Claim> claim_in(const std::string& json, const std::string& uid, const std::string& pool) {
+  const Json all = Json::parse(json, nullptr, false);
+  const Json& metadata = member(all, "metadata");
+  if (!metadata.is_object()) return unreadable("ResourceClaim");
+  Claim claim{json_text(metadata, "namespace"), json_text(metadata, "name"), uid, {}};
+  if (json_text(metadata, "uid") != uid) return lost_claim(printable(claim.name));
+  const Json& results =
+      member(member(member(member(all, "status"), "allocation"), "devices"), "results");
+  if (results.is_array())
+    for (const Json& one : results) {
+      if (json_text(one, "driver") != kDraDriver || json_text(one, "pool") != pool) continue;
+      ClaimDevice device{json_text(one, "request"), pool, json_text(one, "device"),
+                         json_text(one, "shareID"), std::nullopt};
+      if (const std::string memory = json_text(member(one, "consumedCapacity"), "memory");
+          !memory.empty()) {
+        device.memory_bytes = quantity_bytes(memory);
+        if (!device.memory_bytes) return unreadable("consumedCapacity.memory");
+      }
+      claim.devices.push_back(std::move(device));
+    }
+  if (claim.devices.empty())
+    return Error{
+        ErrorCode::kNotFound, "E1031",
+        text("the claim {} has no device of {} on this node", printable(claim.name), kDraDriver),
+        "kubectl describe resourceclaim"};
+  return claim;
+}
+
+Result<KubeAnswer> claim_answer(const Claim& claim, const std::vector<KubeUnit>& units,
+                                const KubeConfig& config) {
+  std::vector<std::string> uuids;
+  std::map<std::string, std::uint64_t> limits;
+  for (const ClaimDevice& device : claim.devices) {
+    const KubeUnit* unit = unit_named(units, device.device);
+    if (unit == nullptr)
+      return Error{ErrorCode::kNotFound, "E1031",
+                   text("there is no device {} to give", printable(device.device)),
+                   "berth k8s devices"};
+    uuids.push_back(unit->uuid);
+    const bool is_share = device.device.find(kShareMark) != std::string::npos;
+    if (device.memory_bytes) {
+      limits[unit->uuid] += *device.memory_bytes;
+    } else if (is_share && unit->memory_bytes && config.shares > 0) {
+      limits[unit->uuid] +=
+          *unit->memory_bytes / kMebibyte / static_cast<std::uint64_t>(config.shares) * kMebibyte;
+    } else if (is_share || !device.share.empty()) {
+      // Without a figure, the guard could not hold it.
+      return Error{ErrorCode::kUnavailable, "E1032",
+                   text("{} cannot be used for a job: {}", printable(device.device),
+                        text("the memory of this share is not known")),
+                   "berth k8s devices"};
+    }
+  }
+  KubeConfig whole = config;
+  whole.shares = 0;
+  auto answer = kube_answer(uuids, units, whole);
+  if (answer) answer->limits = std::move(limits);
+  return answer;
+}
+
+std::string claim_cdi_name(const std::string& uid) {
+  return "berth.dev/claim=" + uid;
+}
+
+std::string claim_cdi_file(const std::string& uid, const KubeAnswer& answer) {
+  Json variables = Json::array();
+  for (const auto& [name, value] : answer.variables) variables.push_back(name + "=" + value);
+  Json mounts = Json::array();
+  for (const KubeMount& mount : answer.mounts)
+    mounts.push_back({{"hostPath", mount.host},
+                      {"containerPath", mount.container},
+                      {"options", {"bind", mount.read_only ? "ro" : "rw", "nosuid", "nodev"}}});
+  Json nodes = Json::array();
+  for (const std::string& node : answer.nodes) nodes.push_back({{"path", node}});
+  Json edits{{"env", variables}};
+  if (!mounts.empty()) edits["mounts"] = mounts;
+  if (!nodes.empty()) edits["deviceNodes"] = nodes;
+  const Json all{{"cdiVersion", "0.5.0"},
+                 {"kind", "berth.dev/claim"},
+                 {"devices", {{{"name", uid}, {"containerEdits", edits}}}}};
+  return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string claim_line(const Claim& claim, const std::vector<std::string>& cdi) {
+  Json devices = Json::array();
+  for (const ClaimDevice& one : claim.devices)
+    devices.push_back({{"request", one.request},
+                       {"pool", one.pool},
+                       {"device", one.device},
+                       {"share", one.share},
+                       {"memory_bytes", one.memory_bytes ? Json(*one.memory_bytes) : Json()}});
+  const Json all{{"schema", 1},      {"namespace", claim.space}, {"name", claim.name},
+                 {"uid", claim.uid}, {"devices", devices},       {"cdi", cdi}};
+  return all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<JournalledClaim> journalled_claim(const std::string& line) {
+  JournalledClaim out;
+  try {
+    const Json all = Json::parse(line);
+    out.claim = {all.at("namespace").get<std::string>(),
+                 all.at("name").get<std::string>(),
+                 all.at("uid").get<std::string>(),
+                 {}};
+    for (const Json& one : all.at("devices")) {
+      ClaimDevice device{one.at("request").get<std::string>(), one.at("pool").get<std::string>(),
+                         one.at("device").get<std::string>(), one.at("share").get<std::string>(),
+                         std::nullopt};
+      if (!one.at("memory_bytes").is_null())
+        device.memory_bytes = json_value<std::uint64_t>(one.at("memory_bytes"));
+      out.claim.devices.push_back(std::move(device));
+    }
+    read_json(all.at("cdi"), out.cdi);
+  } catch (const Json::exception&) {
+    return unreadable("journal");
+  }
+  return out;
+}
+
+std::optional<std::uint64_t> quantity_bytes(const std::string& text) {
+  std::size_t digits = 0;
+  while (digits < text.size() && std::isdigit(static_cast<unsigned char>(text[digits])) != 0)
+    ++digits;
+  const auto number = to_number(text.substr(0, digits));
+  if (digits == 0 || !number || *number < 0) return std::nullopt;
+  static const std::map<std::string, std::uint64_t> kUnits{{"", 1},
+                                                           {"k", 1000},
+                                                           {"M", 1'000'000},
+                                                           {"G", 1'000'000'000},
+                                                           {"T", 1'000'000'000'000},
+                                                           {"Ki", 1ULL << 10U},
+                                                           {"Mi", 1ULL << 20U},
+                                                           {"Gi", 1ULL << 30U},
+                                                           {"Ti", 1ULL << 40U}};
+  const auto unit = kUnits.find(text.substr(digits));
+  std::uint64_t bytes = 0;
+  if (unit == kUnits.end() ||
+      __builtin_mul_overflow(static_cast<std::uint64_t>(*number), unit->second, &bytes))
+    return std::nullopt;
+  return bytes;
+}
+
+bool is_safe_uid(const std::string& uid) {
+  return !uid.empty() && uid.size() <= 64 && std::all_of(uid.begin(), uid.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-';
+  });
+}
+
+}  // namespace berth::engines

@@ -1,0 +1,87 @@
+// Dynamic resource allocation (resource.k8s.io/v1): the ResourceSlices of this machine, what was
+// allocated to a claim, and the CDI file that gives it to containers. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "engines/kube_devices.hpp"
+
+namespace berth::engines {
+
+inline constexpr const char* kDraDriver = "gpu.berth.dev";
+
+struct SliceSettings {
+  std::string node, node_uid;
+  int shares = 0;  // the most claims on one GPU; 0: a GPU belongs to one claim
+  /// Whether the cluster divides the capacity of one device among claims. If it does not, each
+  /// share is a device of its own.
+  bool consumable = true;
+};
+
+struct Slice {
+  std::string name;
+  std::string digest;  // of all that the devices say, to see whether the published one is current
+  /// The object. `generation`: of the pool; `version`: metadata.resourceVersion to replace, or "".
+  [[nodiscard]] std::string json(std::uint64_t generation, std::size_t slices,
+                                 const std::string& version) const;
+  std::string node, node_uid, devices;  // `devices`: a JSON array
+};
+
+/// Healthy devices only: an unhealthy one is not published, so no new claim gets it.
+[[nodiscard]] std::vector<Slice> resource_slices(const std::vector<KubeUnit>& units,
+                                                 const SliceSettings& settings);
+
+/// A slice as the API server has it.
+struct PublishedSlice {
+  std::string name, digest, version;
+  std::uint64_t generation = 0, slices = 0;
+  bool is_consumable = false;  // it kept allowMultipleAllocations
+};
+/// From a list of ResourceSlices. Fails with kUnavailable (E0969).
+[[nodiscard]] Result<std::vector<PublishedSlice>> published_slices(const std::string& json);
+[[nodiscard]] bool is_current(const std::vector<Slice>& wanted,
+                              const std::vector<PublishedSlice>& published);
+
+struct ClaimDevice {
+  std::string request, pool, device, share;   // share: the id of a part of a device, or ""
+  std::optional<std::uint64_t> memory_bytes;  // consumed capacity
+};
+struct Claim {
+  std::string space, name, uid;
+  std::vector<ClaimDevice> devices;  // of this driver and pool
+};
+/// From a ResourceClaim. Fails with kUnavailable (E0969) if it cannot be read, and with
+/// kNotFound (E1031) if it is another claim of that name, or has nothing of this driver.
+[[nodiscard]] Result<Claim> claim_in(const std::string& json, const std::string& uid,
+                                     const std::string& pool);
+
+/// What the containers of the claim get. Fails as kube_answer() does.
+[[nodiscard]] Result<KubeAnswer> claim_answer(const Claim& claim,
+                                              const std::vector<KubeUnit>& units,
+                                              const KubeConfig& config);
+
+/// "berth.dev/claim=UID".
+[[nodiscard]] std::string claim_cdi_name(const std::string& uid);
+/// The CDI file of a claim, version 0.5.0.
+[[nodiscard]] std::string claim_cdi_file(const std::string& uid, const KubeAnswer& answer);
+
+/// The claim as the journal keeps it, and back. Fails with kUnavailable (E0969).
+[[nodiscard]] std::string claim_line(const Claim& claim, const std::vector<std::string>& cdi);
+struct JournalledClaim {
+  Claim claim;
+  std::vector<std::string> cdi;
+};
+[[nodiscard]] Result<JournalledClaim> journalled_claim(const std::string& line);
+
+/// A quantity of Kubernetes in bytes: "6Gi", "1500M", "7". nullopt if it is none, or no whole
+/// number of bytes.
+[[nodiscard]] std::optional<std::uint64_t> quantity_bytes(const std::string& text);
+/// Whether a uid may be a file name.
+[[nodiscard]] bool is_safe_uid(const std::string& uid);
+
+}  // namespace berth::engines

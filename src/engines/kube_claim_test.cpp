@@ -1,0 +1,207 @@
+#include "engines/kube_claim.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using namespace berth::engines;
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr std::uint64_t kGiB = 1ULL << 30U;
+
+std::vector<KubeUnit> two_gpus() {
+  KubeUnit first;
+  first.uuid = "GPU-6E4A0F0E-1111-2222-3333-444455556666";
+  first.model = "NVIDIA GeForce RTX 4090";
+  first.pci = "0000:01:00.0";
+  first.minor = 0;
+  first.numa = 1;
+  first.memory_bytes = 24 * kGiB;
+  KubeUnit second = first;
+  second.uuid = "GPU-00000000-1111-2222-3333-444455556666";
+  second.numa.reset();
+  second.memory_bytes.reset();
+  return {first, second};
+}
+
+SliceSettings settings(int shares, bool consumable) {
+  return {"node1", "uid-1", shares, consumable};
+}
+
+Json devices_of(const std::vector<Slice>& slices, std::size_t i = 0) {
+  return Json::parse(slices.at(i).json(1, slices.size(), ""))["spec"]["devices"];
+}
+
+std::string claim_json(const std::string& results) {
+  return R"({"metadata":{"namespace":"a","name":"c","uid":"u-1"},"status":{"allocation":{"devices":{"results":[)" +
+         results + "]}}}}";
+}
+
+std::string result(const std::string& more = "") {
+  return R"({"request":"gpu","driver":"gpu.berth.dev","pool":"node1","device":"gpu-6e4a0f0e-1111-2222-3333-444455556666")" +
+         more + "}";
+}
+
+}  // namespace
+
+TEST_CASE("a slice names what a claim may select by, and leaves out what is not known") {
+  const auto slices = resource_slices(two_gpus(), settings(0, true));
+  REQUIRE(slices.size() == 1);
+  const Json object = Json::parse(slices[0].json(7, 1, "99"));
+  CHECK(object["metadata"]["resourceVersion"] == "99");
+  CHECK(object["metadata"]["ownerReferences"][0]["uid"] == "uid-1");
+  CHECK(object["spec"]["pool"]["generation"] == 7);
+  const Json devices = object["spec"]["devices"];
+  CHECK(devices[0]["name"] == "gpu-6e4a0f0e-1111-2222-3333-444455556666");
+  CHECK(devices[0]["attributes"]["uuid"]["string"] == "GPU-6E4A0F0E-1111-2222-3333-444455556666");
+  CHECK(devices[0]["attributes"]["numa"]["int"] == 1);
+  CHECK(devices[0]["capacity"]["memory"]["value"] == "24576Mi");
+  CHECK_FALSE(devices[1]["attributes"].contains("numa"));
+  CHECK_FALSE(devices[1]["capacity"].contains("memory"));
+  CHECK_FALSE(devices[0].contains("allowMultipleAllocations"));
+}
+
+TEST_CASE("a shared GPU is one device with consumable capacity, or several where there is none") {
+  const Json one = devices_of(resource_slices(two_gpus(), settings(4, true)));
+  REQUIRE(one.size() == 2);
+  CHECK(one[0]["allowMultipleAllocations"] == true);
+  CHECK(one[0]["capacity"]["memory"]["requestPolicy"]["default"] == "6144Mi");
+  CHECK(one[0]["capacity"]["shares"]["value"] == "4");
+  CHECK_FALSE(one[1].contains("allowMultipleAllocations"));  // a quota on unknown memory is none
+  const Json several = devices_of(resource_slices(two_gpus(), settings(4, false)));
+  REQUIRE(several.size() == 5);
+  CHECK(several[3]["name"] == "gpu-6e4a0f0e-1111-2222-3333-444455556666-share-3");
+  CHECK(several[3]["capacity"]["memory"]["value"] == "6144Mi");
+}
+
+TEST_CASE("an unhealthy GPU is not published, and comes back") {
+  auto units = two_gpus();
+  const auto before = resource_slices(units, settings(0, true));
+  units[0].healthy = false;
+  const auto sick = resource_slices(units, settings(0, true));
+  CHECK(devices_of(sick).size() == 1);
+  CHECK(sick[0].digest != before[0].digest);
+  units[1].healthy = false;
+  CHECK(devices_of(resource_slices(units, settings(0, true))).empty());
+  units[0].healthy = units[1].healthy = true;
+  CHECK(resource_slices(units, settings(0, true))[0].digest == before[0].digest);
+}
+
+TEST_CASE("more devices than a slice may have are several slices of one pool") {
+  const auto slices = resource_slices(two_gpus(), settings(64, false));
+  REQUIRE(slices.size() == 2);
+  CHECK(devices_of(slices, 0).size() == 64);
+  CHECK(devices_of(slices, 1).size() == 1);
+  CHECK(slices[0].name != slices[1].name);
+}
+
+TEST_CASE("what is published is compared with what is wanted") {
+  const auto wanted = resource_slices(two_gpus(), settings(2, true));
+  const auto list = [&](const std::string& object) { return R"({"items":[)" + object + "]}"; };
+  const auto read = published_slices(list(wanted[0].json(3, 1, "5")));
+  REQUIRE(read);
+  CHECK(read->front().generation == 3);
+  CHECK(read->front().version == "5");
+  CHECK(read->front().is_consumable);
+  CHECK(is_current(wanted, *read));
+  CHECK_FALSE(is_current(wanted, {}));
+  auto other = *read;
+  other[0].digest = "changed";
+  CHECK_FALSE(is_current(wanted, other));
+  for (const char* wrong : {"", "{", "[]", "{}", R"({"items":3})"})
+    CHECK_FALSE(published_slices(wrong));
+  CHECK(published_slices(R"({"items":[3,null,{"metadata":[],"spec":{"pool":{"generation":-1}}}]})")
+            ->empty());
+}
+
+TEST_CASE("a claim's devices are those of this driver and node") {
+  const auto claim = claim_in(
+      claim_json(result(R"(,"shareID":"s-1","consumedCapacity":{"memory":"6Gi","shares":"1"})") +
+                 R"(,{"driver":"gpu.example.com","pool":"node1","device":"x"})"),
+      "u-1", "node1");
+  REQUIRE(claim);
+  REQUIRE(claim->devices.size() == 1);
+  CHECK(claim->devices[0].memory_bytes == 6 * kGiB);
+  CHECK(claim->devices[0].share == "s-1");
+  CHECK_FALSE(claim_in(claim_json(result()), "u-2", "node1"));  // replaced
+  CHECK_FALSE(claim_in(claim_json(result()), "u-1", "other-node"));
+  CHECK_FALSE(
+      claim_in(claim_json(result(R"(,"consumedCapacity":{"memory":"much"})")), "u-1", "node1"));
+  for (const char* wrong :
+       {"", "{", "[]", "{}", R"({"metadata":{"uid":"u-1"}})",
+        R"({"metadata":{"uid":"u-1"},"status":{"allocation":{"devices":{"results":[3,[]]}}}})"})
+    CHECK_FALSE(claim_in(wrong, "u-1", "node1"));
+}
+
+TEST_CASE("a claim's containers get its GPU and the limit that it consumed") {
+  KubeConfig config;
+  config.shares = 4;
+  const auto units = two_gpus();
+  const auto claim = claim_in(
+      claim_json(result(R"(,"shareID":"s","consumedCapacity":{"memory":"6Gi"})")), "u-1", "node1");
+  REQUIRE(claim);
+  const auto answer = claim_answer(*claim, units, config);
+  REQUIRE(answer);
+  CHECK(answer->limits.at(units[0].uuid) == 6 * kGiB);
+  CHECK(answer->variables.at("NVIDIA_VISIBLE_DEVICES") == units[0].uuid);
+  // Two parts of one GPU in one claim are one limit.
+  Claim twice = *claim;
+  twice.devices.push_back(twice.devices[0]);
+  CHECK(claim_answer(twice, units, config)->limits.at(units[0].uuid) == 12 * kGiB);
+  CHECK(claim_answer(twice, units, config)->variables.at("BERTH_DEVICES") == units[0].uuid);
+  // A share whose size is not known is refused: nothing could hold it.
+  Claim unknown = *claim;
+  unknown.devices[0].memory_bytes.reset();
+  CHECK_FALSE(claim_answer(unknown, units, config));
+  auto sick = units;
+  sick[0].healthy = false;
+  CHECK(claim_answer(*claim, sick, config).error().id == std::string("E1032"));
+  Claim lost = *claim;
+  lost.devices[0].device = "gpu-of-nobody";
+  CHECK(claim_answer(lost, units, config).error().id == std::string("E1031"));
+}
+
+TEST_CASE("the CDI file of a claim is of version 0.5.0 and has the guard") {
+  const auto units = two_gpus();
+  auto answer = kube_answer({units[0].uuid}, units, {0, KubePass::kNodes});
+  REQUIRE(answer);
+  add_guard(*answer, {"/s/lib/g.so", "/s/limits", "/s/usage"});
+  const Json file = Json::parse(claim_cdi_file("u-1", *answer));
+  CHECK(file["cdiVersion"] == "0.5.0");
+  CHECK(file["kind"] == "berth.dev/claim");
+  const Json edits = file["devices"][0]["containerEdits"];
+  CHECK(edits["mounts"].size() == 3);
+  CHECK(edits["deviceNodes"][0]["path"] == "/dev/nvidia0");
+  CHECK(std::count(edits["env"].begin(), edits["env"].end(), "BERTH_GUARD=/run/berth/guard") == 1);
+  CHECK(claim_cdi_name("u-1") == "berth.dev/claim=u-1");
+}
+
+TEST_CASE("the journal of a claim is read back, and a damaged one is an error") {
+  const auto claim =
+      claim_in(claim_json(result(R"(,"consumedCapacity":{"memory":"1Mi"})")), "u-1", "node1");
+  REQUIRE(claim);
+  const auto line = claim_line(*claim, {"berth.dev/claim=u-1"});
+  const auto back = journalled_claim(line);
+  REQUIRE(back);
+  CHECK(back->claim.devices[0].device == claim->devices[0].device);
+  CHECK(back->claim.devices[0].memory_bytes == 1U << 20U);
+  CHECK(back->cdi == std::vector<std::string>{"berth.dev/claim=u-1"});
+  CHECK_FALSE(journalled_claim(line.substr(0, line.size() / 2)));
+  CHECK_FALSE(journalled_claim("{}"));
+}
+
+TEST_CASE("quantities of Kubernetes are bytes, or nothing") {
+  CHECK(quantity_bytes("6Gi") == 6 * kGiB);
+  CHECK(quantity_bytes("1500M") == 1'500'000'000U);
+  CHECK(quantity_bytes("7") == 7U);
+  for (const char* wrong : {"", "Gi", "-1", "1.5Gi", "1e9", "99999999999Ti", "6gi", "6 Gi"})
+    CHECK_FALSE(quantity_bytes(wrong));
+}
+
+TEST_CASE("a uid that could leave the folder is refused") {
+  CHECK(is_safe_uid("2f0a9c1e-0000-4000-8000-000000000000"));
+  for (const char* wrong : {"", "..", "a/b", "a.json", "\n"}) CHECK_FALSE(is_safe_uid(wrong));
+  CHECK_FALSE(is_safe_uid(std::string(65, 'a')));
+}

@@ -1,0 +1,73 @@
+// `berth k8s verify`: the pod that tries to break its quota, and what its state says. Pure: kubectl
+// is called elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace berth::engines {
+
+struct VerifyPod {
+  std::string name, space;                       // space: the namespace; "": kubectl's own
+  std::string image;                             // has `berth`
+  std::string resource = "berth.dev/gpu-share";  // requested by the pod
+  std::string runtime_class;                     // "": the node's default runtime
+};
+
+/// The pod as JSON, for `kubectl create`.
+[[nodiscard]] std::string verify_pod(const VerifyPod& pod);
+
+/// The image and the runtime class of the DaemonSet that is installed.
+struct InstalledPlugin {
+  std::string image, runtime_class;
+};
+/// From `kubectl get daemonset -o json`. Fails with kUnavailable (E0968).
+[[nodiscard]] Result<InstalledPlugin> installed_plugin(const std::string& json);
+
+struct PodState {
+  std::string phase;    // "Pending", "Running", "Succeeded", "Failed"
+  std::string node;     // "" until it is scheduled
+  std::string waiting;  // why it has not started, in Kubernetes' words; "" if not known
+  bool is_scheduled = false;
+  bool is_over = false;
+  bool is_hopeless = false;  // it waits for something that will not change, such as an image
+};
+/// From `kubectl get pod -o json`. Fails with kUnavailable (E0968).
+[[nodiscard]] Result<PodState> pod_state(const std::string& json);
+
+/// What `berth k8s verify --inside` found in a container.
+struct InsideReport {
+  struct Check {
+    std::string id;
+    std::optional<bool> holds;
+  };
+  std::vector<std::string> devices;          // what Berth's plugin gave; empty: nothing
+  bool has_guard = false;                    // the guard is loaded into the program
+  std::optional<std::uint64_t> quota_bytes;  // nullopt: no limit, or it cannot be read
+  std::string failure;                       // why the driver could not be used; "" if it could
+  std::vector<Check> checks;
+  std::vector<std::string> unknown;
+};
+[[nodiscard]] std::string inside_line(const InsideReport& report);
+/// From the log of the pod. Fails with kUnavailable (E0968) if it has no report.
+[[nodiscard]] Result<InsideReport> inside_report(const std::string& log);
+
+enum class VerifyProblem : unsigned char {
+  kNone,
+  kNotScheduled,
+  kNotStarted,
+  kNoDevice,  // the container runs without a device
+  kNoGuard,   // it has a device and a quota, and no guard
+  kNoQuota,   // whole GPUs have none; a share must have one
+  kBroken,    // the quota does not hold
+};
+[[nodiscard]] const char* name_of(VerifyProblem problem);
+[[nodiscard]] VerifyProblem problem_of(const InsideReport& report, bool is_share);
+/// What to do about it. `runtime`: "containerd://1.6.20", or "" if it is not known.
+[[nodiscard]] std::string advice_for(VerifyProblem problem, const std::string& runtime);
+
+}  // namespace berth::engines

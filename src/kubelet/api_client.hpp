@@ -1,0 +1,52 @@
+// Calls Kubernetes' API server over HTTPS as the pod's ServiceAccount. Every call has a deadline
+// and a bounded number of retries.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace berth::kubelet {
+
+struct ApiSettings {
+  std::string host, port;
+  /// Has `token`, which Kubernetes renews, and `ca.crt`.
+  std::string account = "/var/run/secrets/kubernetes.io/serviceaccount";
+  std::chrono::milliseconds call{5'000};       // the longest time of one call
+  std::chrono::milliseconds patience{10'000};  // no retry starts after this
+};
+
+struct ApiAnswer {
+  int status = 0;
+  std::string body;
+  std::optional<std::chrono::seconds> retry_after;
+};
+
+/// What is to be done after an answer: nothing, or another try.
+[[nodiscard]] bool is_worth_a_retry(int status);
+/// How long to wait before this retry (from 0): doubles from 200 ms to 3 s, unless the server said
+/// how long. Even then at most 5 s.
+[[nodiscard]] std::chrono::milliseconds wait_before(int retry,
+                                                    std::optional<std::chrono::seconds> said);
+
+class ApiClient {
+ public:
+  /// `is_ending`: stops retries.
+  ApiClient(ApiSettings settings, std::function<bool()> is_ending);
+
+  /// Retries on 429, on 5xx and when there is no answer. Fails with kUnavailable (E0969) if there
+  /// is none in the end, and for 429, 5xx, 401 and 403. Other answers are the caller's to judge.
+  [[nodiscard]] Result<ApiAnswer> call(const std::string& method, const std::string& path,
+                                       const std::string& body = "") const;
+
+ private:
+  [[nodiscard]] Result<ApiAnswer> try_once(const std::string& method, const std::string& path,
+                                           const std::string& body) const;
+  ApiSettings settings_;
+  std::function<bool()> is_ending_;
+};
+
+}  // namespace berth::kubelet

@@ -1,0 +1,157 @@
+#include "kubelet/claims.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/descriptor.hpp"
+#include "base/error_words.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "guard/container.hpp"
+#include "kubelet/log.hpp"
+
+namespace berth::kubelet {
+namespace {
+
+Error cannot_write(const std::string& path, int number) {
+  return {ErrorCode::kUnavailable, "E0520",
+          text("{} cannot be written: {}", path, error_words(number)), "df -h " + path};
+}
+
+/// The whole file or nothing, also after a loss of power.
+Status replace_file(const std::string& path, const std::string& bytes, mode_t mode) {
+  const std::string fresh = path + ".new";
+  ::unlink(fresh.c_str());
+  Descriptor file(
+      ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+  if (!file) return cannot_write(fresh, errno);
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t n = ::write(file.get(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return cannot_write(fresh, errno);
+    done += static_cast<std::size_t>(n);
+  }
+  if (::fsync(file.get()) != 0) return cannot_write(fresh, errno);
+  file.reset();
+  if (::rename(fresh.c_str(), path.c_str()) != 0) return cannot_write(path, errno);
+  const std::string folder = path.substr(0, path.rfind('/'));
+  const Descriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (parent) static_cast<void>(::fsync(parent.get()));
+  return Done{};
+}
+
+bool exists(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0;
+}
+
+}  // namespace
+
+Claims::Claims(ClaimFolders folders, engines::KubeConfig config)
+    : folders_(std::move(folders)), config_(config) {}
+
+std::string Claims::journal(const std::string& uid) const {
+  return folders_.state + "/claims/" + uid + ".json";
+}
+
+std::string Claims::cdi_file(const std::string& uid) const {
+  return folders_.cdi + "/berth.dev-claim-" + uid + ".json";
+}
+
+Status Claims::open() {
+  for (const std::string& folder : {folders_.state, folders_.state + "/claims", folders_.cdi}) {
+    std::error_code problem;
+    std::filesystem::create_directories(folder, problem);
+    if (problem) return cannot_write(folder, problem.value());
+  }
+  const std::string claims = folders_.state + "/claims/";
+  for (const std::string& name : list_folder(claims)) {
+    if (!name.ends_with(".json")) continue;
+    const std::string uid = name.substr(0, name.size() - 5);
+    const auto text_of = read_file(claims + name);
+    auto entry = text_of ? engines::journalled_claim(*text_of)
+                         : Result<engines::JournalledClaim>(text_of.error());
+    if (!engines::is_safe_uid(uid) || !entry || entry->claim.uid != uid) {
+      log("journal_damaged", {{"file", claims + name}});
+      ::rename((claims + name).c_str(), (claims + name + ".damaged").c_str());
+      continue;
+    }
+    prepared_[uid] = *std::move(entry);
+  }
+  return Done{};
+}
+
+Status Claims::write_files(const engines::Claim& claim, const std::vector<engines::KubeUnit>& units,
+                           bool is_new) const {
+  auto answer = engines::claim_answer(claim, units, config_);
+  if (!answer) return std::move(answer).error();
+  if (!answer->limits.empty()) {
+    const auto files = guard::files_for_container(folders_.state + "/claims/" + claim.uid,
+                                                  folders_.state + "/lib", answer->limits);
+    if (!files) return files.error();
+    engines::add_guard(*answer, {files->library, files->limits, files->usage});
+  }
+  if (auto put =
+          replace_file(cdi_file(claim.uid), engines::claim_cdi_file(claim.uid, *answer), 0644);
+      !put)
+    return put;
+  if (!is_new) return Done{};
+  std::vector<std::string> cdi{engines::claim_cdi_name(claim.uid)};
+  cdi.insert(cdi.end(), answer->cdi.begin(), answer->cdi.end());
+  return replace_file(journal(claim.uid), engines::claim_line(claim, cdi), 0600);
+}
+
+Result<engines::JournalledClaim> Claims::prepare(
+    const std::string& uid, const std::vector<engines::KubeUnit>& units,
+    const std::function<Result<engines::Claim>()>& fetch) {
+  if (!engines::is_safe_uid(uid))
+    return Error{ErrorCode::kUnavailable, "E0969", text("a claim has an impossible uid"), ""};
+  {
+    const std::scoped_lock hold(lock_);
+    if (const auto known = prepared_.find(uid); known != prepared_.end()) {
+      // After a reboot the CDI files are gone, and no container of the claim runs.
+      if (!exists(cdi_file(uid)))
+        if (auto done = write_files(known->second.claim, units, false); !done)
+          return std::move(done).error();
+      return known->second;
+    }
+  }
+  auto claim = fetch();
+  if (!claim) return std::move(claim).error();
+  const std::scoped_lock hold(lock_);
+  if (auto done = write_files(*claim, units, true); !done) return std::move(done).error();
+  const auto line = read_file(journal(uid));
+  if (!line) return line.error();
+  auto entry = engines::journalled_claim(*line);
+  if (!entry) return std::move(entry).error();
+  prepared_[uid] = *entry;
+  return *std::move(entry);
+}
+
+Status Claims::unprepare(const std::string& uid) {
+  if (!engines::is_safe_uid(uid))
+    return Error{ErrorCode::kUnavailable, "E0969", text("a claim has an impossible uid"), ""};
+  const std::scoped_lock hold(lock_);
+  // The journal goes last, so that an interrupted removal is repeated.
+  for (const std::string& path : {cdi_file(uid)})
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) return cannot_write(path, errno);
+  std::error_code problem;
+  std::filesystem::remove_all(folders_.state + "/claims/" + uid, problem);
+  if (problem) return cannot_write(folders_.state + "/claims/" + uid, problem.value());
+  if (::unlink(journal(uid).c_str()) != 0 && errno != ENOENT)
+    return cannot_write(journal(uid), errno);
+  prepared_.erase(uid);
+  return Done{};
+}
+
+std::size_t Claims::count() const {
+  const std::scoped_lock hold(lock_);
+  return prepared_.size();
+}
+
+}  // namespace berth::kubelet

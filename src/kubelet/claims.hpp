@@ -1,0 +1,48 @@
+// The claims that are prepared on this node: a journal, CDI files and the guard's files. What was
+// done survives a restart, and doing it again changes nothing. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "engines/kube_claim.hpp"
+
+namespace berth::kubelet {
+
+struct ClaimFolders {
+  std::string state = "/var/lib/berth/kubernetes";  // claims/UID.json, claims/UID/
+  std::string cdi = "/var/run/cdi";
+};
+
+class Claims {
+ public:
+  Claims(ClaimFolders folders, engines::KubeConfig config);
+
+  /// Reads the journal. Fails with kUnavailable (E0520) if the folders cannot be made; a damaged
+  /// entry is moved aside, and its claim is prepared again.
+  [[nodiscard]] Status open();
+  /// `fetch`: the ResourceClaim from the API server; not called for a claim that is prepared.
+  [[nodiscard]] Result<engines::JournalledClaim> prepare(
+      const std::string& uid, const std::vector<engines::KubeUnit>& units,
+      const std::function<Result<engines::Claim>()>& fetch);
+  /// Succeeds for a claim that is not prepared.
+  [[nodiscard]] Status unprepare(const std::string& uid);
+  [[nodiscard]] std::size_t count() const;
+
+ private:
+  [[nodiscard]] std::string journal(const std::string& uid) const;
+  [[nodiscard]] std::string cdi_file(const std::string& uid) const;
+  [[nodiscard]] Status write_files(const engines::Claim& claim,
+                                   const std::vector<engines::KubeUnit>& units, bool is_new) const;
+
+  const ClaimFolders folders_;
+  const engines::KubeConfig config_;
+  mutable std::mutex lock_;
+  std::map<std::string, engines::JournalledClaim> prepared_;
+};
+
+}  // namespace berth::kubelet

@@ -1,0 +1,173 @@
+#include "kubelet/publisher.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/digest.hpp"
+#include "base/json_value.hpp"
+#include "base/text.hpp"
+#include "engines/kube_claim.hpp"
+#include "kubelet/log.hpp"
+
+namespace berth::kubelet {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr const char* kSlices = "/apis/resource.k8s.io/v1/resourceslices";
+constexpr milliseconds kUsual{60'000}, kQuick{5'000}, kTick{500};
+constexpr int kQuickLooks = 12;
+constexpr int kMostConflicts = 5;
+
+Error refused(const char* what, const ApiAnswer& answer) {
+  const auto json = nlohmann::json::parse(answer.body, nullptr, false);
+  return {ErrorCode::kUnavailable, "E0969",
+          text("the API server refuses {}: {} {}", what, answer.status,
+               printable(json_text(json, "message").substr(0, 400))),
+          "kubectl get resourceslices"};
+}
+
+}  // namespace
+
+Publisher::Publisher(ApiSettings api, std::string node, int shares, const Devices& devices)
+    : node_(std::move(node)),
+      shares_(shares),
+      devices_(devices),
+      api_(std::move(api),
+           [this] {
+             const std::scoped_lock hold(lock_);
+             return ending_;
+           }),
+      thread_([this] { run(); }) {}
+
+Publisher::~Publisher() {
+  {
+    const std::scoped_lock hold(lock_);
+    ending_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void Publisher::look_again() {
+  const std::scoped_lock hold(lock_);
+  looks_ = kQuickLooks;
+  changed_.notify_all();
+}
+
+/// Returns false if the publisher shall end.
+bool Publisher::wait(milliseconds at_most) {
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  const auto known = devices_.version();
+  std::unique_lock hold(lock_);
+  const int looks = looks_;
+  // The devices have a lock of their own, so they are looked at between short waits.
+  while (!ending_ && looks_ <= looks && devices_.version() == known &&
+         std::chrono::steady_clock::now() < end)
+    changed_.wait_for(hold, kTick, [&] { return ending_ || looks_ > looks; });
+  return !ending_;
+}
+
+void Publisher::run() {
+  for (;;) {
+    const bool good = publish();
+    milliseconds pause = good ? kUsual : kQuick;
+    {
+      const std::scoped_lock hold(lock_);
+      if (looks_ > 0) {
+        --looks_;
+        pause = kQuick;
+      }
+    }
+    if (!wait(pause)) return;
+  }
+}
+
+bool Publisher::publish() {
+  const auto done = put_all();
+  if (done) {
+    said_.clear();
+    return true;
+  }
+  if (done.error().message != said_)
+    log("not_published", {{"error", done.error().message}, {"id", done.error().id}});
+  said_ = done.error().message;
+  return false;
+}
+
+Status Publisher::write(const engines::Slice& slice, std::uint64_t generation, std::size_t count,
+                        const std::string& version, bool& is_stale) {
+  const auto answer = version.empty()
+                          ? api_.call("POST", kSlices, slice.json(generation, count, ""))
+                          : api_.call("PUT", std::string(kSlices) + "/" + slice.name,
+                                      slice.json(generation, count, version));
+  if (!answer) return answer.error();
+  // 409: somebody changed it meanwhile; 404: the kubelet deleted it.
+  is_stale = answer->status == 409 || answer->status == 404;
+  if (is_stale) return Done{};
+  if (answer->status >= 300) return refused("ResourceSlice", *answer);
+  return Done{};
+}
+
+Status Publisher::put_all() {
+  if (node_uid_.empty()) {
+    const auto node = api_.call("GET", "/api/v1/nodes/" + percent_encoded(node_));
+    if (!node) return node.error();
+    if (node->status != 200) return refused("Node", *node);
+    const auto json = nlohmann::json::parse(node->body, nullptr, false);
+    if (json.is_object() && json.contains("metadata"))
+      node_uid_ = json_text(json["metadata"], "uid");
+  }
+  const std::string query =
+      std::string(kSlices) + "?fieldSelector=" +
+      percent_encoded("spec.nodeName=" + node_ + ",spec.driver=" + engines::kDraDriver);
+  for (int tries = 0; tries < kMostConflicts; ++tries) {
+    const auto listed = api_.call("GET", query);
+    if (!listed) return listed.error();
+    if (listed->status != 200) return refused("ResourceSliceList", *listed);
+    const auto published = engines::published_slices(listed->body);
+    if (!published) return published.error();
+    const auto wanted =
+        engines::resource_slices(devices_.units(), {node_, node_uid_, shares_, consumable_});
+    if (engines::is_current(wanted, *published)) {
+      const bool should_divide =
+          consumable_ &&
+          wanted.front().devices.find("allowMultipleAllocations") != std::string::npos;
+      const bool divides = std::any_of(published->begin(), published->end(),
+                                       [](const auto& one) { return one.is_consumable; });
+      if (!should_divide || divides) return Done{};
+      // A server without the feature drops the field.
+      log("no_consumable_capacity", {{"instead", text("each share is a device")}});
+      consumable_ = false;
+      continue;
+    }
+    std::uint64_t generation = 0;
+    for (const auto& one : *published) generation = std::max(generation, one.generation);
+    bool is_stale = false;
+    for (const engines::Slice& slice : wanted) {
+      std::string version;
+      for (const auto& one : *published)
+        if (one.name == slice.name) version = one.version;
+      if (auto done = write(slice, generation + 1, wanted.size(), version, is_stale); !done)
+        return done;
+      if (is_stale) break;
+    }
+    for (const auto& one : *published) {
+      const bool is_wanted = std::any_of(wanted.begin(), wanted.end(),
+                                         [&](const auto& slice) { return slice.name == one.name; });
+      if (is_wanted || is_stale) continue;
+      const auto gone = api_.call("DELETE", std::string(kSlices) + "/" + percent_encoded(one.name));
+      if (!gone) return gone.error();
+      if (gone->status >= 300 && gone->status != 404) return refused("ResourceSlice", *gone);
+    }
+    if (!is_stale)
+      log("published", {{"generation", std::to_string(generation + 1)},
+                        {"slices", std::to_string(wanted.size())}});
+  }
+  return Error{
+      ErrorCode::kUnavailable, "E0969",
+      text("the ResourceSlices of this node change all the time: another program writes them, too"),
+      "kubectl get resourceslices -w"};
+}
+
+}  // namespace berth::kubelet

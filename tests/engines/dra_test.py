@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""`berth k8s dra` with a fake API server over HTTPS and a fake kubelet over real gRPC, on simulated GPUs: slices, claims, restarts, and an API
+server that fails in every way."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BERTH = os.path.abspath(sys.argv.pop(1))
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.path.join(HERE, "..", "guard", "program.py")
+GIB = 1 << 30
+sys.path.insert(0, HERE)
+import kubelet_bed  # noqa: E402
+
+PLUGIN = os.path.join(os.path.dirname(BERTH), "berth-k8s")
+WHY_NOT = kubelet_bed.MISSING or ("" if os.path.exists(PLUGIN) else "berth-k8s was not built: no gRPC") or (
+    "" if shutil.which("openssl") else "not installed: openssl")
+if WHY_NOT:
+    print("skipped: " + WHY_NOT)
+    sys.exit(77)
+import dra_bed  # noqa: E402
+
+FIRST, SECOND = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
+
+
+def until(condition, what, seconds=30):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.05)
+    return found
+
+
+class Dra(unittest.TestCase):
+    def setUp(self):
+        self.made = tempfile.TemporaryDirectory(prefix="bd")
+        self.addCleanup(self.made.cleanup)
+        self.folder = self.made.name
+        self.process = None
+        self.api = dra_bed.ApiServer(self.folder)
+        self.addCleanup(self.api.end)
+        self.kubelet = dra_bed.Kubelet(self.folder)
+        self.log = self.folder + "/log"
+        self.simulation = None
+        self.addCleanup(self.end)
+
+    def begin(self, *options, machine="lab-4x3090", faults=()):
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_", "SLURM_", "KUBERNETES_"))}
+        words = [BERTH, "k8s", "dra", "--json", "--node", "node1", "--api", self.api.url, "--account", self.api.account, "--kubelet", self.kubelet.folder,
+                 "--state", self.folder + "/state", "--cdi", self.folder + "/cdi", "--interval", "200ms", *options]
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen([BERTH, "sim", "--machine", machine, *[word for fault in faults for word in ("--fault", fault)], "--", *words],
+                                            env={**environment, "LANG": "C"}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    def end(self, sign=signal.SIGTERM):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(sign) if sign == signal.SIGTERM else os.killpg(self.process.pid, sign)
+            try:
+                self.process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                raise
+
+    def events(self, name=None):
+        with open(self.log) as file:
+            found = [json.loads(line) for line in file if line.startswith("{")]
+        return [one for one in found if name in (None, one["event"])]
+
+    def ready(self, *options, **keywords):
+        """Begins, registers, and waits for the slices. Returns the published devices."""
+        self.begin(*options, **keywords)
+        self.kubelet.register()
+        return until(self.api.devices, "slices are published")
+
+    def share_mebibytes(self, shares):
+        done = subprocess.run([BERTH, "sim", "--machine", "lab-4x3090", "--", BERTH, "k8s", "devices", "--shares", str(shares), "--json"],
+                              capture_output=True, text=True, check=True, timeout=60, stdin=subprocess.DEVNULL)
+        return json.loads(done.stdout)["resources"][0]["devices"][0]["memory_limit_bytes"] >> 20
+
+    def cdi(self, uid):
+        with open(f"{self.folder}/cdi/berth.dev-claim-{uid}.json") as file:
+            return json.load(file)
+
+    def test_it_registers_and_publishes_what_the_machine_has(self):
+        devices = self.ready()
+        self.assertEqual((self.kubelet.info.type, self.kubelet.info.name, list(self.kubelet.info.supported_versions)),
+                         ("DRAPlugin", "gpu.berth.dev", ["v1.DRAPlugin"]))
+        self.assertEqual(len(devices), 4)
+        attributes = devices[0]["attributes"]
+        self.assertTrue(attributes["uuid"]["string"].startswith("GPU-"))
+        self.assertIn("3090", attributes["model"]["string"])
+        self.assertEqual(devices[0]["capacity"]["memory"]["value"], f"{self.share_mebibytes(1)}Mi")
+        (published,) = self.api.slices.values()
+        self.assertEqual(published["metadata"]["ownerReferences"][0]["uid"], "uid-of-node")
+        self.end()
+        self.assertEqual(self.process.returncode, 0)
+        # An unchanged restart writes nothing.
+        before = self.api.generation()
+        self.ready()
+        time.sleep(1)
+        self.assertEqual(self.api.generation(), before)
+
+    def test_a_claim_is_prepared_once_survives_a_kill_and_is_unprepared(self):
+        device = self.ready()[0]
+        self.api.allocate("c", FIRST, device["name"])
+        answer = self.kubelet.prepare(("c", FIRST))[FIRST]
+        self.assertEqual(answer.error, "")
+        self.assertEqual((answer.devices[0].device_name, answer.devices[0].pool_name), (device["name"], "node1"))
+        self.assertEqual(list(answer.devices[0].cdi_device_ids), [f"berth.dev/claim={FIRST}"])
+        file = self.cdi(FIRST)
+        self.assertEqual(file["cdiVersion"], "0.5.0")
+        self.assertIn("NVIDIA_VISIBLE_DEVICES=" + device["attributes"]["uuid"]["string"], file["devices"][0]["containerEdits"]["env"])
+        asked = self.api.calls.count(("GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c"))
+        # The claim is deleted on the server: what was prepared is answered from the journal.
+        del self.api.claims["default", "c"]
+        self.end(signal.SIGKILL)
+        self.begin()
+        until(lambda: len(self.events("offers")) == 2, "it starts again")
+        self.kubelet.register()
+        again = self.kubelet.prepare(("c", FIRST))[FIRST]
+        self.assertEqual(again, answer)
+        self.assertEqual(self.api.calls.count(("GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c")), asked)
+        # After a reboot /var/run is empty, so the CDI file is made again.
+        os.unlink(f"{self.folder}/cdi/berth.dev-claim-{FIRST}.json")
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST], answer)
+        self.assertEqual(self.cdi(FIRST), file)
+        for _ in range(2):
+            self.assertEqual(self.kubelet.unprepare(("c", FIRST))[FIRST].error, "")
+        self.assertEqual(os.listdir(self.folder + "/cdi"), [])
+        self.assertEqual(os.listdir(self.folder + "/state/claims"), [])
+        self.assertIn(FIRST, self.kubelet.prepare(("c", FIRST)))
+        self.assertIn("404", self.kubelet.prepare(("c", FIRST))[FIRST].error)
+
+    def test_a_part_of_a_gpu_is_held_to_the_memory_that_the_claim_consumes(self):
+        devices = self.ready("--shares", "4")
+        self.assertEqual(len(devices), 4)
+        self.assertTrue(devices[0]["allowMultipleAllocations"])
+        self.api.allocate("c", FIRST, devices[0]["name"], memory="2Gi")
+        self.api.allocate("d", SECOND, devices[0]["name"], memory="3Gi")
+        answers = self.kubelet.prepare(("c", FIRST), ("d", SECOND))
+        self.assertEqual((answers[FIRST].error, answers[SECOND].error), ("", ""))
+        self.assertEqual(answers[FIRST].devices[0].share_id, "share-0")
+        edits = self.cdi(FIRST)["devices"][0]["containerEdits"]
+        mounts = {mount["containerPath"]: mount for mount in edits["mounts"]}
+        self.assertIn("ro", mounts["/run/berth/guard/limits"]["options"])
+        guard = os.path.dirname(mounts["/run/berth/guard/limits"]["hostPath"])
+        library = mounts["/run/berth/libberth-guard.so"]["hostPath"]
+        # A process with the files of the claim plays its container.
+        done = subprocess.run([BERTH, "sim", "--machine", "lab-4x3090", "--", "env", f"LD_PRELOAD={library}", f"BERTH_GUARD={guard}",
+                               "CUDA_VISIBLE_DEVICES=" + devices[0]["attributes"]["uuid"]["string"], sys.executable, PROGRAM, "quota", str(2 * GIB)],
+                              capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.stdout, f"0 2 0 {2 * GIB} 2\n0\n", done.stderr)
+
+    def test_a_cluster_without_consumable_capacity_gets_a_device_for_each_share(self):
+        self.api.consumable = False
+        self.begin("--shares", "2")
+        self.kubelet.register()
+        devices = until(lambda: len(self.api.devices()) == 8 and self.api.devices(), "eight devices")
+        self.assertEqual(devices[0]["capacity"]["memory"]["value"], f"{self.share_mebibytes(2)}Mi")
+        self.assertEqual(len(self.events("no_consumable_capacity")), 1)
+        self.api.allocate("c", FIRST, devices[1]["name"])
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+        self.assertIn("BERTH_GUARD=/run/berth/guard", self.cdi(FIRST)["devices"][0]["containerEdits"]["env"])
+
+    def test_slices_that_the_kubelet_deletes_come_back(self):
+        self.ready()
+        with self.api.lock:
+            self.api.slices.clear()
+        self.kubelet.register()  # as after its restart
+        until(self.api.devices, "the slices come back")
+
+    def test_a_lost_gpu_leaves_the_slice_and_its_claim_is_refused(self):
+        first = self.ready(faults=("lost:1@6",))
+        self.assertEqual(len(first), 4)
+        until(lambda: len(self.api.devices()) == 3, "the lost GPU leaves")
+        (lost,) = {one["name"] for one in first} - {one["name"] for one in self.api.devices()}
+        self.assertGreater(self.api.generation(), 1)
+        self.api.allocate("c", FIRST, lost)
+        self.assertIn("E1032", self.kubelet.prepare(("c", FIRST))[FIRST].error)
+        self.assertEqual(os.listdir(self.folder + "/cdi"), [])
+
+    def test_an_api_server_that_fails_is_retried_within_bounds_and_named(self):
+        device = self.ready()[0]["name"]
+        self.api.allocate("c", FIRST, device)
+        for faults in ([429, 500], [503], [500, 429]):
+            with self.subTest(faults):
+                self.api.answers = list(faults)
+                self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+                self.kubelet.unprepare(("c", FIRST))
+        self.api.answers = [500] * 100
+        begun = time.monotonic()
+        error = self.kubelet.prepare(("c", FIRST))[FIRST].error
+        self.assertLess(time.monotonic() - begun, 25)
+        self.assertIn("500 status 500 on purpose", error)
+        self.assertIn("E0969", error)
+        self.assertLess(100 - len(self.api.answers), 30, "retries are bounded")
+        self.api.answers = [403] * 100
+        self.assertIn("403", self.kubelet.prepare(("c", FIRST))[FIRST].error)
+        self.api.answers = []
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+
+    def test_an_api_server_that_hangs_does_not_hang_the_driver(self):
+        device = self.ready()[0]["name"]
+        self.api.allocate("c", FIRST, device)
+        self.api.answers = ["hang"] * 20
+        begun = time.monotonic()
+        error = self.kubelet.prepare(("c", FIRST))[FIRST].error
+        self.assertLess(time.monotonic() - begun, 25)
+        self.assertIn("does not answer", error)
+        self.end()
+        self.assertEqual(self.process.returncode, 0)
+
+    def test_conflicts_while_publishing_are_solved(self):
+        self.api.answers = [None, None, 409]
+        self.assertEqual(len(self.ready()), 4)
+        self.assertEqual(self.api.answers, [], "the conflict was met")
+        self.assertGreaterEqual(sum(method == "GET" and path == dra_bed.SLICES for method, path in self.api.calls), 2)
+
+    def test_a_server_with_another_certificate_is_not_believed(self):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=other",
+                        "-keyout", self.folder + "/other.key", "-out", self.api.account + "/ca.crt"], check=True, capture_output=True, timeout=60)
+        self.begin()
+        until(lambda: os.path.exists(self.log) and self.events("not_published"), "it says why", 40)
+        self.assertIn("certificate", self.events("not_published")[0]["error"])
+        self.assertEqual(self.api.calls, [])
+
+    def test_hostile_claims_change_nothing(self):
+        device = self.ready()[0]["name"]
+        self.api.allocate("c", FIRST, device)
+        self.assertIn("impossible uid", self.kubelet.prepare(("c", "../../x"))["../../x"].error)
+        self.assertIn("another one", self.kubelet.prepare(("c", SECOND))[SECOND].error)
+        self.api.allocate("none", SECOND, "gpu-of-nobody")
+        self.assertIn("E1031", self.kubelet.prepare(("none", SECOND))[SECOND].error)
+        self.api.claims["default", "odd"] = {"metadata": {"uid": SECOND, "name": 3}, "status": {"allocation": {"devices": {"results": [7, {"driver": []}]}}}}
+        self.assertIn("E1031", self.kubelet.prepare(("odd", SECOND))[SECOND].error)
+        self.assertEqual(os.listdir(self.folder + "/cdi"), [])
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+
+    def test_a_damaged_journal_is_moved_aside(self):
+        device = self.ready()[0]["name"]
+        self.api.allocate("c", FIRST, device)
+        self.kubelet.prepare(("c", FIRST))
+        self.end()
+        path = f"{self.folder}/state/claims/{FIRST}.json"
+        with open(path, "w") as file:
+            file.write('{"schema":1,"na')
+        self.ready()
+        self.assertEqual(len(self.events("journal_damaged")), 1)
+        self.assertTrue(os.path.exists(path + ".damaged"))
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+
+
+if __name__ == "__main__":
+    unittest.main()
