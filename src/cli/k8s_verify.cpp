@@ -54,10 +54,9 @@ engines::InsideReport look_inside() {
 }
 
 std::string detail_of(const engines::InsideReport& report) {
-  if (!report.failure.empty()) return report.failure;
-  return report.devices.empty()
-             ? text("BERTH_DEVICES is not set, so Berth's plugin gave it nothing")
-             : "";
+  if (report.devices.empty())
+    return text("BERTH_DEVICES is not set, so Berth's plugin gave it nothing");
+  return report.failure;
 }
 
 struct Verdict {
@@ -207,12 +206,11 @@ class Verifier {
     const auto runtime_class = given.value("--runtime-class");
     pod_.runtime_class = runtime_class.value_or("");
     if (!pod_.image.empty() && runtime_class) return Done{};
-    auto found = kubectl({"get", "daemonset", "berth-device-plugin", "-n", "berth", "-o", "json"});
-    if (!found) {
-      if (!pod_.image.empty()) return Done{};
-      return std::move(found).error();
-    }
+    auto found = kubectl({"get", "daemonset", "-n", "berth", "-o", "json", "-l",
+                          "app.kubernetes.io/name in (berth-device-plugin,berth-dra)"});
+    if (!found) return std::move(found).error();
     auto installed = engines::installed_plugin(*found);
+    if (!installed && !pod_.image.empty()) return Done{};
     if (!installed) return std::move(installed).error();
     if (pod_.image.empty()) pod_.image = installed->image;
     if (!runtime_class) pod_.runtime_class = installed->runtime_class;

@@ -72,7 +72,13 @@ std::string verify_pod(const VerifyPod& pod) {
 
 Result<InstalledPlugin> installed_plugin(const std::string& json) {
   const Json all = Json::parse(json, nullptr, false);
-  const Json& spec = member(member(member(all, "spec"), "template"), "spec");
+  const Json& items = member(all, "items");
+  if (!items.is_array()) return unreadable("DaemonSetList");
+  if (items.empty())
+    return Error{ErrorCode::kUnavailable, "E0968",
+                 text("Berth's DaemonSet is not installed in the namespace berth"),
+                 "berth k8s verify --image IMAGE"};
+  const Json& spec = member(member(member(items.front(), "spec"), "template"), "spec");
   const Json& containers = member(spec, "containers");
   if (!containers.is_array() || containers.empty()) return unreadable("DaemonSet");
   return InstalledPlugin{json_text(containers.front(), "image"),

@@ -21,11 +21,12 @@ struct VerifyPod {
 /// The pod as JSON, for `kubectl create`.
 [[nodiscard]] std::string verify_pod(const VerifyPod& pod);
 
-/// The image and the runtime class of the DaemonSet that is installed.
+/// The image and the runtime class of the DaemonSet that is installed: device plugin or driver.
 struct InstalledPlugin {
   std::string image, runtime_class;
 };
-/// From `kubectl get daemonset -o json`. Fails with kUnavailable (E0968).
+/// From `kubectl get daemonset -l … -o json`. Fails with kUnavailable (E0968), also if there is
+/// none.
 [[nodiscard]] Result<InstalledPlugin> installed_plugin(const std::string& json);
 
 struct PodState {

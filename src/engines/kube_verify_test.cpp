@@ -50,7 +50,13 @@ TEST_CASE("hostile answers of kubectl are errors, not values") {
       R"({"spec":[],"status":{"phase":7,"conditions":[3],"containerStatuses":[null,{"state":[]}]}})");
   REQUIRE(odd);
   CHECK(odd->phase.empty());
-  CHECK_FALSE(installed_plugin("{}"));
+  for (const char* wrong : {"{}", R"({"items":3})", R"({"items":[]})", R"({"items":[[]]})"})
+    CHECK_FALSE(installed_plugin(wrong));
+  const auto installed = installed_plugin(
+      R"({"items":[{"spec":{"template":{"spec":{"runtimeClassName":"nvidia","containers":[{"image":"r/b:1"}]}}}}]})");
+  REQUIRE(installed);
+  CHECK(installed->image == "r/b:1");
+  CHECK(installed->runtime_class == "nvidia");
   for (const char* wrong : {R"({"checks":3})", R"({"checks":[],"devices":"x"})",
                             R"({"checks":[{"id":1}],"devices":[],"guard":true,"quota_bytes":null,
                                 "unknown_functions":[]})"}) {

@@ -39,6 +39,12 @@ if [ ! -x "$bin/containerd-shim-runc-v2" ]; then
   done
 fi
 
+if [ ! -x "$folder/helm/bin/python" ]; then
+  echo "installing Helm (helm-python-sdk $HELM_SDK)"
+  python3 -m venv "$folder/helm"
+  "$folder/helm/bin/pip" --quiet install "helm-python-sdk==$HELM_SDK"
+fi
+
 # Unpacked, not installed: the machine's own programs stay as they are.
 if [ ! -x "$bin/containerd-1.6/containerd" ]; then
   packages=$(mktemp -d)

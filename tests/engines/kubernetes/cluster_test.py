@@ -223,6 +223,13 @@ def read(*names):
         return file.read()
 
 
+def install_driver(node):
+    """dra.yaml with two shares of each GPU. Waits until they are published."""
+    text = read("dra.yaml").replace("REGISTRY/berth:TAG", "test.local/berth:1").replace('"--shares", "4"', '"--shares", "2"')
+    node.kubectl("apply", "-f", "-", given=text)
+    until(lambda: node.get("resourceslices")["items"], "the ResourceSlice is published", 60)
+
+
 class Claims(unittest.TestCase):
     """Dynamic resource allocation with the shipped manifest, on a node of its own."""
 
@@ -231,9 +238,7 @@ class Claims(unittest.TestCase):
         made = cluster(install=False)
         cls.node = made.__enter__()
         cls.addClassCleanup(made.__exit__, None, None, None)
-        text = read("dra.yaml").replace("REGISTRY/berth:TAG", "test.local/berth:1").replace('"--shares", "4"', '"--shares", "2"')
-        cls.node.kubectl("apply", "-f", "-", given=text)
-        until(cls.slices, "the ResourceSlice is published", 60)
+        install_driver(cls.node)
 
     @classmethod
     def slices(cls):
@@ -280,6 +285,10 @@ class Claims(unittest.TestCase):
         self.node.apply(pod("old", "1048576", str(23 << 30)))
         self.assertEqual(self.log_of("old"), f"1048576: granted\n{23 << 30}: out of memory\n")
 
+    def test_verify_passes_with_the_driver(self):
+        code, said = verify(self.node)
+        self.assertEqual((code, said["holds"]), (0, True), said)
+
     def test_restarts_of_the_kubelet_and_the_driver_lose_nothing(self):
         self.node.apply(*self.pod_with("stays", "2Gi", "1048576"))
         self.assertEqual(self.log_of("stays"), "1048576: granted\n")
@@ -302,6 +311,40 @@ class Claims(unittest.TestCase):
         self.assertIn("its own node", done.stderr)
 
 
+HELM = """
+import helm_python, json, sys
+config = helm_python.Config(kubeconfig_path=sys.argv[1], namespace="berth")
+action, values = sys.argv[2], json.loads(sys.argv[4])
+if action == "uninstall":
+    config.uninstall("berth")
+else:
+    more = {"create_namespace": True} if action == "install" else {}
+    getattr(config, action)(sys.argv[3], "berth", values, namespace="berth", **more)
+"""
+
+
+class Helm(unittest.TestCase):
+    """The chart with Helm itself, as docs/kubernetes.md says: install, upgrade, uninstall."""
+
+    def test_the_chart_is_installed_upgraded_and_removed(self):
+        python = os.path.join(os.path.dirname(beds.programs()), "helm", "bin", "python")
+        with cluster(install=False) as node:
+            def helm(action, **values):
+                values = {"image": "test.local/berth:1", "imagePullPolicy": "Never", "priorityClassName": "", **values}
+                node.run(python, "-c", HELM, node.path("kubeconfig"), action, os.path.join(INTEGRATION, "chart"), json.dumps(values))
+            helm("install", shares=2)
+            until(lambda: node.allocatable("berth.dev/gpu-share") == 2, "two shares")
+            node.apply(pod("stays", "1048576"))
+            until(lambda: node.pod_state("stays") == "Running", "the pod runs")
+            before = node.get("pod", "stays")["status"]["containerStatuses"][0]["containerID"]
+            helm("upgrade", shares=4)
+            until(lambda: node.allocatable("berth.dev/gpu-share") == 4, "four shares after the upgrade")
+            helm("uninstall")
+            until(lambda: not node.get("namespace", "berth"), "the namespace is removed")
+            self.assertEqual(node.get("pod", "stays")["status"]["containerStatuses"][0]["containerID"], before)
+            self.assertEqual(node.pod_state("stays"), "Running")
+
+
 class OldContainerd(unittest.TestCase):
     """containerd 1.6 starts a container without its CDI device and says nothing. `berth k8s verify` says it."""
 
@@ -310,6 +353,14 @@ class OldContainerd(unittest.TestCase):
             # The chart's own pod has the driver by its runtime class; the pod that verifies gets its GPU by CDI alone.
             code, said = verify(node, "--runtime-class", "")
         self.assertEqual((code, said["problem"]), (1, "no_device"), said)
+        self.assertIn("containerd 2", said["advice"])
+
+    def test_verify_names_it_for_claims(self):
+        with cluster(old_containerd=True, install=False) as node:
+            install_driver(node)
+            code, said = verify(node)
+        self.assertEqual((code, said["problem"]), (1, "no_device"), said)
+        self.assertIn("BERTH_DEVICES is not set", said["detail"])
         self.assertIn("containerd 2", said["advice"])
 
 

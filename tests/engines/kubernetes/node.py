@@ -20,7 +20,7 @@ def programs():
     folder = os.environ.get("BERTH_KUBERNETES") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "berth", "kubernetes")
     path = os.path.join(folder, "bin")
-    return path if all(os.path.exists(os.path.join(path, name)) for name in ("kubebox", "containerd-shim-runc-v2", "containerd-1.6/containerd")) else None
+    return path if all(os.path.exists(os.path.join(path, name)) for name in ("kubebox", "containerd-shim-runc-v2", "containerd-1.6/containerd", "../helm/bin/python")) else None
 
 
 def until(condition, what, seconds=60):
