@@ -1,13 +1,17 @@
-// `berth alerts`: the daemon's current alerts about devices; --test tries the ways to deliver them.
+// `berth alerts`: the daemon's current alerts about devices; --rules shows what is watched; --test
+// tries the ways to deliver alerts.
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
+#include "base/units.hpp"
 #include "cli/verbs.hpp"
 #include "client/lease.hpp"
 #include "output/json_writer.hpp"
@@ -40,6 +44,16 @@ struct Tried {
   std::string problem;  // "": it was delivered
 };
 
+/// The user at the terminal, also behind sudo.
+watch::AlertOwner caller() {
+  watch::AlertOwner owner;
+  const auto behind = env_nonempty("SUDO_UID");
+  const auto uid = ::geteuid() == 0 && behind ? to_number(*behind) : std::nullopt;
+  owner.uid = uid ? static_cast<std::uint32_t>(*uid) : ::geteuid();
+  owner.pids = {::getpid()};
+  return owner;
+}
+
 Result<int> try_targets(const Context& context) {
   const auto file = context.arguments.value("--config");
   const std::string path = file.value_or(serve::kSettingsFile);
@@ -56,6 +70,7 @@ Result<int> try_targets(const Context& context) {
                                 .count();
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) == 0) event.host = host.data();
+  event.alert.owners.push_back(caller());
   std::vector<Tried> all;
   bool is_well = true;
   const std::atomic<bool> goes_on = false;
@@ -64,15 +79,12 @@ Result<int> try_targets(const Context& context) {
     all.push_back({&target, delivered ? "" : delivered.error().message});
     is_well = is_well && delivered;
   }
-  const auto kind = [](const Tried& one) {
-    return one.target->webhook.empty() ? "command" : "webhook";
-  };
   if (context.json) {
     output::JsonWriter json;
     json.open('{');
     json.field("schema", 1);
     json.rows("targets", all, [&](const Tried& one) {
-      json.field("kind", kind(one));
+      json.field("kind", one.target->kind());
       json.field("target", one.target->shown());
       json.field("delivered", one.problem.empty());
       json.text_field("problem", one.problem);
@@ -88,25 +100,73 @@ Result<int> try_targets(const Context& context) {
   return is_well ? 0 : 1;
 }
 
-}  // namespace
-
-Result<int> run_alerts(const Context& context) {
-  if (context.arguments.has("--test")) return try_targets(context);
-  if (context.arguments.has("--config"))
-    return Error{ErrorCode::kInvalidArgument, "E0010", text("{} is for {}", "--config", "--test"),
-                 "berth alerts --test --config berth.toml"};
+/// The broker's document, which has a list of this name.
+Result<Json> ask_broker(const char* path, const char* list) {
   auto broker = client::broker_here(client::IfNone::kGlance);
   if (!broker)
     return Error{ErrorCode::kUnavailable, "E0988", text("no broker runs, so no alerts are checked"),
                  "berth serve"};
-  const auto answer = broker->call("GET", "/v1/alerts");
+  const auto answer = broker->call("GET", path);
   if (!answer) return answer.error();
-  const Json document = Json::parse(answer->body, nullptr, false);
-  const auto alerts = document.is_object() ? document.find("alerts") : document.end();
-  if (answer->status != 200 || alerts == document.end() || !alerts->is_array())
+  Json document = Json::parse(answer->body, nullptr, false);
+  const auto rows = document.is_object() ? document.find(list) : document.end();
+  if (answer->status != 200 || rows == document.end() || !rows->is_array())
     return client::error_in(answer->body)
         .value_or(Error{ErrorCode::kUnavailable, "E0988",
                         text("the running broker does not check alerts"), "berth serve"});
+  return document;
+}
+
+Result<int> show_rules(const Context& context) {
+  std::string answer;
+  if (const auto file = context.arguments.value("--config")) {
+    const auto settings = serve::read_settings(*file, true);
+    if (!settings) return settings.error();
+    answer = serve::alert_rules_json(settings->alert_rules);
+  } else {
+    const auto document = ask_broker("/v1/alerts/rules", "rules");
+    if (!document) return document.error();
+    answer = document->dump() + "\n";
+  }
+  if (context.json) {
+    context.out(answer);
+    return 0;
+  }
+  output::Table table(
+      {{text("rule")}, {text("severity")}, {text("for")}, {text("condition")}, {text("set by")}});
+  const Json document = Json::parse(answer);
+  for (const Json& one : document["rules"]) {
+    const auto severity = one.value("severity", Json());
+    const double seconds = json_value<double>(one.value("for_seconds", Json(0.0)));
+    const bool is_on = json_value<bool>(one.value("enabled", Json(true)));
+    const bool is_set = json_value<bool>(one.value("from_settings", Json(false)));
+    table.add(
+        {text_in(one, "rule"),
+         !is_on ? output::Cell{text("off")}
+         : severity.is_string()
+             ? output::Cell{word_of(text_in(one, "severity")), style_of(text_in(one, "severity"))}
+             : output::Cell{"-"},
+         seconds == 0
+             ? "-"
+             : show_duration(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000))),
+         text_in(one, "condition"), is_set ? "berth.toml" : text("default")});
+  }
+  context.out(table.render(context.out_terminal));
+  return 0;
+}
+
+}  // namespace
+
+Result<int> run_alerts(const Context& context) {
+  if (context.arguments.has("--test")) return try_targets(context);
+  if (context.arguments.has("--rules")) return show_rules(context);
+  if (context.arguments.has("--config"))
+    return Error{ErrorCode::kInvalidArgument, "E0010", text("{} is for {}", "--config", "--test"),
+                 "berth alerts --rules --config berth.toml"};
+  const auto answer = ask_broker("/v1/alerts", "alerts");
+  if (!answer) return answer.error();
+  const Json& document = *answer;
+  const auto alerts = document.find("alerts");
   if (context.json) {
     context.out(document.dump() + "\n");
     return alerts->empty() ? 0 : 1;

@@ -47,10 +47,13 @@ inline constexpr auto kHealthExamples = std::to_array<Example>({
 inline constexpr auto kAlertsOptions = std::to_array<Option>({
     {"--test", nullptr,
      "send a test message to each [[alerts]] of the settings, and say which accepted it"},
-    {"--config", "FILE", "with --test: these settings (default: /etc/berth/berth.toml)"},
+    {"--rules", nullptr, "the rules of the broker: condition, how long it must hold, severity"},
+    {"--config", "FILE", "with --test or --rules: these settings, without asking the broker"},
 });
 inline constexpr auto kAlertsExamples = std::to_array<Example>({
     {"berth alerts", "what is wrong now, and since when"},
+    {"berth alerts --rules", "what is watched, and with which limits"},
+    {"berth alerts --rules --config berth.toml", "check new settings before a restart"},
     {"sudo berth alerts --test", "try the commands and webhooks of /etc/berth/berth.toml"},
 });
 inline constexpr auto kHistoryOptions = std::to_array<Option>({

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/descriptor.hpp"
 #include "base/error_words.hpp"
@@ -17,6 +18,7 @@
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "serve/child_run.hpp"
+#include "system/terminals.hpp"
 
 namespace berth::serve {
 namespace {
@@ -41,15 +43,14 @@ std::string host_name() {
 }
 
 Json json_of(const Alert& alert) {
-  return {{"rule", alert.rule},
-          {"severity", alert.severity},
-          {"device", alert.device},
-          {"place", alert.place},
-          {"index", alert.index},
-          {"user", alert.user},
-          {"message", alert.message},
-          {"hint", alert.hint},
-          {"since", alert.since_unix_milliseconds}};
+  Json owners = Json::array();
+  for (const watch::AlertOwner& one : alert.owners)
+    owners.push_back({{"user", one.user}, {"uid", one.uid}, {"pids", one.pids}});
+  return {{"owners", owners},           {"rule", alert.rule},
+          {"severity", alert.severity}, {"device", alert.device},
+          {"place", alert.place},       {"index", alert.index},
+          {"user", alert.user},         {"message", alert.message},
+          {"hint", alert.hint},         {"since", alert.since_unix_milliseconds}};
 }
 
 Alert alert_in(const Json& json) {
@@ -64,6 +65,11 @@ Alert alert_in(const Json& json) {
     *into = printable(json_value<std::string>(json.at(key)));
   alert.index = json_value<int>(json.at("index"));
   alert.since_unix_milliseconds = json_value<std::int64_t>(json.at("since"));
+  if (!json.contains("owners")) return alert;  // of an older Berth
+  for (const Json& one : json["owners"])
+    alert.owners.push_back({printable(json_value<std::string>(one.at("user"))),
+                            json_value<std::uint32_t>(one.at("uid")),
+                            json_value<std::vector<std::int64_t>>(one.at("pids"))});
   return alert;
 }
 
@@ -139,10 +145,31 @@ std::string failure_of(const AlertTarget& target, const ChildRun& run, const Chi
                                   : text("killed by signal {}", WTERMSIG(result.status));
 }
 
+/// Owners without a terminal get no message, which is no failure.
+Status tell_owners(const AlertEvent& event) {
+  std::set<std::string> told;
+  for (const watch::AlertOwner& owner : event.alert.owners) {
+    std::set<std::string> terminals;
+    for (std::string& one : system::terminals_of({}, system::kUtmp, 0, owner.user))
+      terminals.insert(std::move(one));
+    for (const std::int64_t pid : owner.pids)
+      for (std::string& one : system::terminals_of({}, "", pid, ""))
+        terminals.insert(std::move(one));
+    for (const std::string& one : terminals)
+      if (!told.contains(one) && system::tell_terminal(one, owner.uid, sentence_of(event)))
+        told.insert(one);
+  }
+  if (event.kind == AlertEvent::Kind::kTest && told.empty())
+    return Error{ErrorCode::kUnavailable, "E0960", text("no terminal of yours took the message"),
+                 "tty"};
+  return Done{};
+}
+
 }  // namespace
 
 Status deliver(const AlertTarget& target, const AlertEvent& event,
                const std::atomic<bool>& is_stopped) {
+  if (target.terminals) return tell_owners(event);
   const ChildRun run = run_for(target, event);
   const std::string failure = failure_of(target, run, run_child(run, is_stopped));
   if (failure.empty()) return Done{};

@@ -1,14 +1,21 @@
 #include "serve/alert_delivery.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <mutex>
 
+#include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "system/temporary_tree.hpp"
 
@@ -76,6 +83,48 @@ TEST_CASE("a command gets the begin and the end of an alert, in order") {
   delivery.add({{}, {alert("hot")}}, {}, Bench::now());
   CHECK(comes([&] { return bench.got() == "begun hot\nended hot\n"; }));
   CHECK(slurp(bench.folder.path + "/said")->find("alert over: hot\n") != std::string::npos);
+}
+
+TEST_CASE("an alert reaches the terminal of a process on the device, and nobody without one") {
+  const Descriptor terminal(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(::grantpt(terminal.get()) == 0);
+  REQUIRE(::unlockpt(terminal.get()) == 0);
+  std::array<char, 64> name{};
+  REQUIRE(::ptsname_r(terminal.get(), name.data(), name.size()) == 0);
+  std::array<int, 2> ready{};
+  REQUIRE(::pipe(ready.data()) == 0);
+  const pid_t process = ::fork();
+  if (process == 0) {
+    ::setsid();  // so that the terminal becomes that of this process
+    const bool is_open = ::open(name.data(), O_RDWR) >= 0;
+    if (::write(ready[1], is_open ? "1" : "0", 1) == 1) ::pause();
+    ::_exit(0);
+  }
+  char is_open = '0';
+  REQUIRE(::read(ready[0], &is_open, 1) == 1);
+  REQUIRE(is_open == '1');
+  AlertTarget target;
+  target.terminals = true;
+  AlertEvent event{AlertEvent::Kind::kBegun, alert("hot\x1b[2J"), Bench::now(), "lab1"};
+  const std::atomic<bool> goes_on = false;
+  CHECK(deliver(target, event, goes_on));  // no owners
+  event.alert.owners = {{"nobody-here", ::geteuid() + 1, {process}}};
+  CHECK(deliver(target, event, goes_on));  // the terminal belongs to another user
+  event.kind = AlertEvent::Kind::kTest;
+  CHECK_FALSE(deliver(target, event, goes_on));
+  event.kind = AlertEvent::Kind::kBegun;
+  event.alert.owners[0].uid = ::geteuid();
+  CHECK(deliver(target, event, goes_on));
+  std::array<char, 512> said{};
+  const ssize_t size = ::read(terminal.get(), said.data(), said.size());
+  REQUIRE(size > 0);
+  const std::string line(said.data(), static_cast<std::size_t>(size));
+  CHECK(line.find("\nlab1: alert: hot") != std::string::npos);
+  CHECK(line.find('\x1b') == std::string::npos);
+  ::kill(process, SIGKILL);
+  ::waitpid(process, nullptr, 0);
+  ::close(ready[0]);
+  ::close(ready[1]);
 }
 
 TEST_CASE("what fails is tried again, with one note, and the next waits for it") {

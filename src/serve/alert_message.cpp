@@ -119,7 +119,13 @@ bool AlertTarget::wants(const watch::Alert& alert) const {
   return found - kSeverities.begin() >= least_severity;
 }
 
+const char* AlertTarget::kind() const {
+  if (terminals) return "terminal";
+  return webhook.empty() ? "command" : "webhook";
+}
+
 std::string AlertTarget::shown() const {
+  if (terminals) return text("the terminal of the owner");
   if (webhook.empty()) return command.empty() ? "" : printable(command.front());
   std::string host = webhook.substr(0, webhook.find_first_of("/?#", webhook.find("//") + 2));
   const auto at = host.rfind('@');  // user and password
@@ -128,10 +134,26 @@ std::string AlertTarget::shown() const {
 }
 
 std::string AlertTarget::key() const {
-  std::string all = webhook;
+  std::string all = terminals ? "terminal" : webhook;
   for (const std::string& word : command) all += word + '\0';
   all += std::to_string(least_severity) + '\0' + form.name + '\0' + form.body;
   return hex(sha256(all)).substr(0, 16);
+}
+
+std::string alert_rules_json(const watch::AlertRules& rules) {
+  output::JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.rows("rules", rules, [&](const watch::AlertRule& one) {
+    json.field("rule", one.name);
+    json.text_field("severity", one.severity);
+    json.field("condition", one.condition());
+    json.field("for_seconds", one.seconds);
+    json.field("enabled", one.is_on);
+    json.field("from_settings", one.is_changed);
+  });
+  json.close('}');
+  return json.finish();
 }
 
 AlertTarget read_alert_target(TomlTable& table) {
@@ -139,6 +161,9 @@ AlertTarget read_alert_target(TomlTable& table) {
   table.strings("command", target.command);
   table.string("webhook", target.webhook, false, kMostUrl);
   table.string("secret", target.secret, false, kMostSecret);
+  int terminals = 0;
+  table.choice("terminal", terminals, {"owner"});
+  target.terminals = table.has("terminal");
   table.choice("severity", target.least_severity, {kSeverities.begin(), kSeverities.end()});
   const std::vector<std::string> names = webhook_template_names();
   int form = 0;
@@ -147,8 +172,10 @@ AlertTarget read_alert_target(TomlTable& table) {
   table.string("body", target.form.body, false, kMostBody);
   if (table.has("template") && table.has("body"))
     table.check(text("'template' and 'body' exclude each other"));
-  if (target.webhook.empty() == target.command.empty())
-    table.check(text("an [[alerts]] needs either a 'command' or a 'webhook'"));
+  const int ways = (target.webhook.empty() ? 0 : 1) + (target.command.empty() ? 0 : 1) +
+                   (target.terminals ? 1 : 0);
+  if (ways != 1)
+    table.check(text("an [[alerts]] needs one of 'command', 'webhook' and 'terminal'"));
   if (!target.command.empty() && target.command.front().empty())
     table.check(text("command: its first word is empty"));
   if (target.webhook.empty() && (table.has("secret") || table.has("template") || table.has("body")))

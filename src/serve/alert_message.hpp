@@ -22,20 +22,25 @@ struct WebhookTemplate {
 [[nodiscard]] const WebhookTemplate* webhook_template(std::string_view name);
 [[nodiscard]] std::vector<std::string> webhook_template_names();
 
-/// One [[alerts]] table of the settings: a command or a webhook.
+/// One [[alerts]] table of the settings: a command, a webhook, or terminals.
 struct AlertTarget {
   std::vector<std::string> command;
-  std::string webhook;  // a URL
+  std::string webhook;     // a URL
+  bool terminals = false;  // of the users whose processes are on the device
   WebhookTemplate form;
   std::string secret;      // "": unsigned
   int least_severity = 0;  // 0 info, 1 warning, 2 critical
 
   [[nodiscard]] bool wants(const watch::Alert& alert) const;
+  /// "command", "webhook" or "terminal".
+  [[nodiscard]] const char* kind() const;
   /// For people, without what may be secret in a URL: "https://hooks.example" or "mail".
   [[nodiscard]] std::string shown() const;
   /// The same for the same command or URL, severity and form, and without secrets.
   [[nodiscard]] std::string key() const;
 };
+/// The document of `berth alerts --rules --json`.
+[[nodiscard]] std::string alert_rules_json(const watch::AlertRules& rules);
 /// Reads a table and reports its problems there.
 [[nodiscard]] AlertTarget read_alert_target(TomlTable& table);
 

@@ -148,7 +148,8 @@ TEST_CASE("settings of alerts that cannot work are refused") {
         "webhook = \"ftp://a\"", "webhook = \"https://\"", "webhook = \"https://a b\"",
         "webhook = \"http://a\"\ntemplate = \"irc\"", "command = [\"a\"]\nsecret = \"b\"",
         "webhook = \"http://a\"\ntemplate = \"slack\"\nsecret = \"b\"",
-        "webhook = \"http://a\"\ntemplate = \"slack\"\nbody = \"b\"",
+        "webhook = \"http://a\"\ntemplate = \"slack\"\nbody = \"b\"", "terminal = \"everyone\"",
+        "terminal = \"owner\"\ncommand = [\"a\"]", "terminal = \"owner\"\nsecret = \"b\"",
         "webhook = \"http://a\"\nseverity = \"bad\"", "webhook = \"http://a\"\nurl = \"b\""})
     CHECK_MESSAGE(!parse_settings("[[alerts]]\n" + std::string(wrong), "berth.toml"), wrong);
 }

@@ -259,7 +259,8 @@ class Daemon {
   std::uint64_t ticks_ = 0;
   bool looking_ = false, is_restored_ = false;
   WatchFeed feed_{loop_, options_.sources, options_.version,
-                  [this] { return queue_numbers(execution_.broker().jobs(), execution_.now()); }};
+                  [this] { return queue_numbers(execution_.broker().jobs(), execution_.now()); },
+                  options_.settings.alert_rules};
   Observer observer_;  // last: its thread must end before the members it reports to
 };
 

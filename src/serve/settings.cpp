@@ -74,6 +74,9 @@ Result<Settings> parse_settings(std::string_view document, const std::string& or
     top.size("keep_output", settings.keep_output_bytes);
     top.tables("alerts",
                [&](TomlTable& table) { settings.alerts.push_back(read_alert_target(table)); });
+    top.named_tables("alert_rule", [&](const std::string& name, TomlTable& table) {
+      watch::read_alert_rule(name, table, settings.alert_rules);
+    });
     if (settings.alerts.size() > kMostTargets)
       top.check(text("more than {} tables [[alerts]]", kMostTargets));
   });

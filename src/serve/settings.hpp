@@ -26,6 +26,7 @@ struct Settings {
   policy::UserRules everyone;
   std::map<std::string, policy::UserRules> users;  // by name; replaces `everyone`
   std::vector<AlertTarget> alerts;
+  watch::AlertRules alert_rules = watch::built_in_alert_rules();
 };
 
 inline constexpr const char* kSettingsFile = "/etc/berth/berth.toml";

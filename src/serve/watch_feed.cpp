@@ -71,12 +71,17 @@ watch::XidWords words_of_xid(int code) {
 }
 
 WatchFeed::WatchFeed(boost::asio::io_context& loop, inventory::Sources sources,
-                     const std::string& version, std::function<watch::QueueNumbers()> queue)
-    : loop_(loop), sources_(std::move(sources)), queue_(std::move(queue)), rendered_([&] {
+                     const std::string& version, std::function<watch::QueueNumbers()> queue,
+                     watch::AlertRules rules)
+    : loop_(loop),
+      sources_(std::move(sources)),
+      queue_(std::move(queue)),
+      rendered_([&] {
         watch::MetricsOptions options;
         options.version = version;
         return options;
-      }()) {}
+      }()),
+      alerts_(words_of_xid, std::move(rules)) {}
 
 WatchFeed::~WatchFeed() {
   is_over_ = true;
@@ -158,6 +163,10 @@ bool WatchFeed::act(const Call& call, const Answer& answer) {
   if (call.path == "/v1/alerts") {
     start();
     answer.send({200, alerts_json(alerts_.active())});
+    return true;
+  }
+  if (call.path == "/v1/alerts/rules") {
+    answer.send({200, alert_rules_json(alerts_.rules())});
     return true;
   }
   const bool is_stream = call.path == "/v1/watch";

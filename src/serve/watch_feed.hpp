@@ -33,7 +33,7 @@ class WatchFeed {
  public:
   /// `queue`: the current numbers of the queue.
   WatchFeed(boost::asio::io_context& loop, inventory::Sources sources, const std::string& version,
-            std::function<watch::QueueNumbers()> queue);
+            std::function<watch::QueueNumbers()> queue, watch::AlertRules rules);
   ~WatchFeed();
   WatchFeed(const WatchFeed&) = delete;
   WatchFeed& operator=(const WatchFeed&) = delete;
@@ -69,7 +69,7 @@ class WatchFeed {
   std::function<watch::QueueNumbers()> queue_;
   watch::RenderedMetrics rendered_;
   watch::FramePtr frame_;
-  watch::AlertWatch alerts_{words_of_xid};
+  watch::AlertWatch alerts_;
   std::optional<AlertDelivery> delivery_;
   std::function<void(const std::string&)> note_;
   std::list<Asker> early_;      // asked before the first frame

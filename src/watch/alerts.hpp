@@ -11,9 +11,17 @@
 #include <utility>
 #include <vector>
 
+#include "watch/alert_rules.hpp"
 #include "watch/frame.hpp"
 
 namespace berth::watch {
+
+/// A user to notify on a terminal.
+struct AlertOwner {
+  std::string user;
+  std::uint32_t uid = 0;
+  std::vector<std::int64_t> pids;  // of compute processes on the device
+};
 
 struct Alert {
   std::string rule;      // "device_down", "xid_79"
@@ -25,6 +33,7 @@ struct Alert {
   std::string message;   // translated
   std::string hint;      // a command for details
   std::int64_t since_unix_milliseconds = 0;
+  std::vector<AlertOwner> owners;  // who computed on the device when it began
 };
 
 /// What is known of an Xid.
@@ -35,8 +44,10 @@ struct XidWords {
 
 class AlertWatch {
  public:
-  explicit AlertWatch(std::function<XidWords(int code)> words_of_xid = {})
-      : words_of_xid_(std::move(words_of_xid)) {}
+  explicit AlertWatch(std::function<XidWords(int code)> words_of_xid = {},
+                      AlertRules rules = built_in_alert_rules());
+  AlertWatch(const AlertWatch&) = delete;
+  AlertWatch& operator=(const AlertWatch&) = delete;
   struct Changes {
     std::vector<Alert> begun, ended;
   };
@@ -47,6 +58,7 @@ class AlertWatch {
   void restore(const std::vector<Alert>& alerts);
   /// Sorted by rule, device, user.
   [[nodiscard]] std::vector<Alert> active() const;
+  [[nodiscard]] const AlertRules& rules() const { return rules_; }
 
  private:
   struct State {
@@ -60,6 +72,7 @@ class AlertWatch {
   struct Known {
     std::string key;  // key_of(), with the uuid if it was ever seen
     int index = -1;
+    std::vector<AlertOwner> owners;  // of the last frame in which it answered
   };
   void add_xids(const Frame& frame, Changes& changes);
   /// Ends what none of the seen devices and users has any more.
@@ -67,6 +80,9 @@ class AlertWatch {
   [[nodiscard]] Alert xid_alert(int code, const Known& device) const;
 
   std::function<XidWords(int code)> words_of_xid_;
+  const AlertRules rules_;
+  const AlertRule* down_;
+  const AlertRule* idle_;
   std::map<Key, State> states_;
   std::map<std::string, Known> known_;  // by place
 };

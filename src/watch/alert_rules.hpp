@@ -1,0 +1,55 @@
+// The rules that alerts follow: the built-in ones, changed and extended by the tables
+// [alert_rule.NAME] of the settings (docs/watch.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/toml_table.hpp"
+#include "model/device.hpp"
+
+namespace berth::watch {
+
+struct AlertRule {
+  enum class Kind : unsigned char {
+    kState,    // of a device; `holds` tells
+    kReading,  // a reading above or below a limit
+    kIdle,     // a user holds at least `bytes` without using the device
+    kXid,      // changes the severity of one Xid, or switches it off
+  };
+  using State = std::optional<bool> (*)(const model::Device& device);
+
+  std::string name;
+  Kind kind = Kind::kReading;
+  std::string severity = "warning";
+  double seconds = 0;  // how long the condition must hold
+  State holds = nullptr;
+  std::string reading;    // name_of_reading(); "": the kind has none
+  bool is_below = false;  // the limit is the least value, not the highest
+  double limit = 0, end = 0;
+  std::uint64_t bytes = 0;
+  const char* message = nullptr;  // msgid with {} for the index; nullptr: `words`
+  std::string words;              // of the settings; "": made from the reading and the limit
+  bool is_on = true;
+  bool is_changed = false;  // by the settings
+
+  [[nodiscard]] bool is_of_device() const { return kind == Kind::kState || kind == Kind::kReading; }
+  /// nullopt: not known now, so an alert neither begins nor ends.
+  [[nodiscard]] std::optional<bool> is_broken_by(const model::Device& device, bool is_active) const;
+  [[nodiscard]] std::string sentence(int index) const;
+  /// For people: "temperature_celsius above 90, ends below 85".
+  [[nodiscard]] std::string condition() const;
+};
+
+using AlertRules = std::vector<AlertRule>;
+
+[[nodiscard]] AlertRules built_in_alert_rules();
+/// Reads the table [alert_rule.NAME] and reports its problems there.
+void read_alert_rule(const std::string& name, TomlTable& table, AlertRules& rules);
+[[nodiscard]] const AlertRule* find_rule(const AlertRules& rules, std::string_view name);
+inline constexpr std::string_view kXidRule = "xid_";  // followed by the number
+
+}  // namespace berth::watch
