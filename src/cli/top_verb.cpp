@@ -29,6 +29,7 @@
 #include "top/draw.hpp"
 #include "top/kept.hpp"
 #include "top/replay.hpp"
+#include "top/rows.hpp"
 #include "top/screen.hpp"
 #include "watch/sampler.hpp"
 
@@ -68,6 +69,12 @@ top::Settings settings_of(const Context& context) {
   settings.sort = arguments.value("--sort").value_or(settings.sort);
   settings.filter = arguments.value("--filter").value_or("");
   settings.user = arguments.value("--user").value_or("");
+  settings.theme = arguments.value("--theme").value_or(settings.theme);
+  settings.is_reversed = settings.is_reversed || arguments.has("--reverse");
+  settings.is_tree = settings.is_tree || arguments.has("--tree");
+  settings.by_user = settings.by_user || arguments.has("--by-user");
+  if (arguments.has("--tree")) settings.by_user = false;
+  settings.shows_queue = arguments.has("--queue");
   settings.has_graphs = settings.has_graphs && !arguments.has("--no-graphs");
   settings.utf8 = context.out_terminal.utf8 && !arguments.has("--ascii");
   return settings;
@@ -263,7 +270,8 @@ void send_signal(top::Settings& settings, const Target& target) {
 
 void keep(const std::string& file, const top::Settings& before, const top::Settings& after) {
   const bool is_same = before.sort == after.sort && before.is_reversed == after.is_reversed &&
-                       before.has_graphs == after.has_graphs;
+                       before.has_graphs == after.has_graphs && before.is_tree == after.is_tree &&
+                       before.by_user == after.by_user && before.theme == after.theme;
   if (!is_same && !file.empty()) static_cast<void>(top::keep_changes(file, before, after));
 }
 
@@ -324,8 +332,12 @@ class Player {
   std::size_t place_ = 0;
 };
 
+Result<std::unique_ptr<top::Screen>> open_screen(const Context& context) {
+  return top::Screen::open(context.out_terminal.color, !context.arguments.has("--no-mouse"));
+}
+
 Result<int> play_live(const Context& context, top::Replay replay, top::Settings settings) {
-  auto screen = top::Screen::open(context.out_terminal.color);
+  auto screen = open_screen(context);
   if (!screen) return std::move(screen).error();
   Player player(std::move(replay));
   if (auto chosen = choose_devices(context.arguments, *player.frame(), settings); !chosen)
@@ -336,12 +348,15 @@ Result<int> play_live(const Context& context, top::Replay replay, top::Settings 
       settings.message =
           text("replay {}   space pause   left, right step   q quit", player.position());
     const auto size = (*screen)->size();
+    (*screen)->paint(settings.theme);
     (*screen)->show(top::draw(*player.frame(), player.series(), settings, size.width, size.height));
     settings.message.clear();
     const auto pressed = (*screen)->wait(player.descriptor());
     if ((*screen)->is_over()) return 0;
     for (const top::Pressed& one : pressed) {
       if (!top::press(settings, one.key, one.character)) return 0;
+      if (one.key == top::Key::kClick)
+        top::click(*player.frame(), settings, size.height, one.x, one.y);
       if (std::exchange(settings.wants_signal, false))
         settings.message = text("this is a recording");
     }
@@ -375,12 +390,13 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
   if (!frame) return no_frame();
   if (auto chosen = choose_devices(context.arguments, *frame, settings); !chosen)
     return chosen.error();
-  auto screen = top::Screen::open(context.out_terminal.color);
+  auto screen = open_screen(context);
   if (!screen) return std::move(screen).error();
   top::Series series;
   std::uint64_t seen = 0;
   Target target;
   QueueWatch queue;
+  top::ParentCache parents(inventory::Sources::from_environment().roots.proc);
   for (bool goes_on = true; goes_on;) {
     bell.hush();
     frame = sampler.newest();
@@ -388,12 +404,15 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
     seen = frame->number;
     if (const auto added = recorder->add(*frame); !added) settings.message = added.error().message;
     queue.read(settings);
+    parents.read(*frame, settings);
+    (*screen)->paint(settings.theme);
     const auto size = (*screen)->size();
     (*screen)->show(top::draw(*frame, series, settings, size.width, size.height, queue.queue()));
     const auto pressed = (*screen)->wait(bell.descriptor());
     if ((*screen)->is_over()) break;
     for (const top::Pressed& one : pressed) {
       goes_on = goes_on && top::press(settings, one.key, one.character);
+      if (one.key == top::Key::kClick) top::click(*frame, settings, size.height, one.x, one.y);
       if (std::exchange(settings.wants_signal, false)) ask_for_signal(*frame, settings, target);
       if (settings.signal != 0) send_signal(settings, target);
       queue.change(settings);
@@ -434,6 +453,7 @@ Result<int> run_top(const Context& context) {
   if (auto chosen = choose_devices(context.arguments, *frame, settings); !chosen)
     return chosen.error();
   if (auto added = recorder->add(*frame); !added) return std::move(added).error();
+  top::ParentCache(inventory::Sources::from_environment().roots.proc).read(*frame, settings);
   context.out(painted(top::draw(*frame, {}, settings, context.out_terminal.width, 0),
                       context.out_terminal));
   return 0;

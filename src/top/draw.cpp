@@ -8,6 +8,7 @@
 #include "base/units.hpp"
 #include "output/words.hpp"
 #include "top/graph.hpp"
+#include "top/rows.hpp"
 
 namespace berth::top {
 
@@ -147,54 +148,6 @@ std::vector<Line> graph_lines(const watch::Frame& frame, const Series& series,
   return lines;
 }
 
-std::string lower(std::string_view text) {
-  std::string small(text);
-  for (char& c : small)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return small;
-}
-
-bool matches(const DeviceProcess& process, const Settings& settings) {
-  if (!settings.devices.empty() && !settings.devices.contains(process.device)) return false;
-  if (!settings.user.empty() && process.user != settings.user &&
-      !(process.uid && std::to_string(*process.uid) == settings.user))
-    return false;
-  if (settings.filter.empty()) return true;
-  const std::string all = fmt::format(
-      "{} {} {} {} {}", process.pid.value_or(process.host_pid.value_or(0)), process.user,
-      process.job ? "job " + std::to_string(*process.job) : "", process.container, process.command);
-  return lower(all).find(lower(settings.filter)) != std::string::npos;
-}
-
-/// Whether `a` is sorted before `b`. Numbers are in descending order, unknown ones last; texts are
-/// in ascending order.
-bool comes_before(const DeviceProcess& a, const DeviceProcess& b, const std::string& sort) {
-  const auto by = [](const auto& x, const auto& y) {
-    if (x.has_value() != y.has_value()) return x.has_value();
-    return x && *x > *y;
-  };
-  if (sort == "sm") return by(a.sm_percent.value, b.sm_percent.value);
-  if (sort == "cpu") return by(a.cpu_percent.value, b.cpu_percent.value);
-  if (sort == "rss") return by(a.rss_bytes.value, b.rss_bytes.value);
-  if (sort == "age") return by(a.age_seconds.value, b.age_seconds.value);
-  if (sort == "user") return a.user < b.user;
-  if (sort == "pid") return a.host_pid.value_or(0) < b.host_pid.value_or(0);
-  if (sort == "device") return a.device < b.device;
-  return by(a.memory_bytes.value, b.memory_bytes.value);
-}
-
-std::vector<const DeviceProcess*> shown_processes(const watch::Frame& frame,
-                                                  const Settings& settings) {
-  std::vector<const DeviceProcess*> rows;
-  for (const DeviceProcess& process : frame.snapshot.processes)
-    if (matches(process, settings)) rows.push_back(&process);
-  std::stable_sort(rows.begin(), rows.end(), [&](const auto* a, const auto* b) {
-    return comes_before(*a, *b, settings.sort);
-  });
-  if (settings.is_reversed) std::reverse(rows.begin(), rows.end());
-  return rows;
-}
-
 struct Column {
   const char* key;    // one of kSortKeys; "": cannot be sorted
   const char* title;  // msgid
@@ -213,20 +166,29 @@ constexpr std::array<Column, 9> kColumns = {{
     {"age", msgid("age"), 9, true},
 }};
 
-Line heading(const Settings& settings, int width) {
+template <typename Columns>
+Line heading(const Columns& columns, const Settings& settings, int width) {
   Line line;
-  for (const Column& one : kColumns) {
+  for (const Column& one : columns) {
     const bool is_sorted = settings.sort == one.key;
     std::string title(tr(one.title));
     if (is_sorted) title += settings.utf8 ? (settings.is_reversed ? "▲" : "▼") : "*";
     put(line, width, is_sorted ? Style::kBold : Style::kDim,
         column(title, one.width, one.to_the_right));
   }
-  put(line, width, Style::kDim, std::string(tr(msgid("command"))));
+  if (!settings.by_user) put(line, width, Style::kDim, std::string(tr(msgid("command"))));
   return line;
 }
 
-Line process_line(const DeviceProcess& process, bool is_selected, int width) {
+/// Marks a child in the tree.
+std::string branch(int depth, bool utf8) {
+  if (depth == 0) return "";
+  return std::string(2 * static_cast<std::size_t>(std::min(depth, 8) - 1), ' ') +
+         (utf8 ? "└ " : "`-");
+}
+
+Line process_line(const Row& row, bool is_selected, bool utf8, int width) {
+  const DeviceProcess& process = *row.process;
   const auto size = [](const model::Reading<std::uint64_t>& bytes) {
     return bytes ? show_bytes(*bytes) : std::string("-");
   };
@@ -252,7 +214,8 @@ Line process_line(const DeviceProcess& process, bool is_selected, int width) {
   if (!process.container.empty())
     put(line, width, Style::kDim, output::clip(printable(process.container), 20) + " ");
   put(line, width, is_selected ? Style::kBold : Style::kPlain,
-      process.command.empty() ? "?" : output::short_command(process.command));
+      branch(row.depth, utf8) +
+          (process.command.empty() ? "?" : output::short_command(process.command)));
   return line;
 }
 
@@ -270,24 +233,84 @@ int row_of(const Settings& settings, std::size_t rows) {
   return std::clamp(settings.row, 0, std::max(0, static_cast<int>(rows) - 1));
 }
 
-std::vector<Line> process_lines(const watch::Frame& frame, const Settings& settings, int width,
-                                int most) {
-  const auto rows = shown_processes(frame, settings);
+constexpr std::array<Column, 7> kUserColumns = {{
+    {"user", msgid("user"), 16, false},
+    {"", msgid("processes"), 10, true},
+    {"device", msgid("devices"), 14, true},
+    {"memory", msgid("memory"), 10, true},
+    {"sm", "SM", 7, true},
+    {"cpu", "CPU", 7, true},
+    {"rss", msgid("host"), 10, true},
+}};
+
+/// "+": there is more, because the value of some processes is unknown.
+std::string sum_text(const Sum& sum, bool is_bytes) {
+  if (!sum.is_known) return "-";
+  return (is_bytes ? show_bytes(static_cast<std::uint64_t>(sum.value))
+                   : fmt::format("{:.0f} %", sum.value)) +
+         (sum.is_whole ? "" : "+");
+}
+
+Line user_line(const UserRow& row, bool is_selected, int width) {
+  std::vector<std::string> devices;
+  for (const int one : row.devices) devices.push_back(std::to_string(one));
+  const std::array<std::string, kUserColumns.size()> cells = {
+      (is_selected ? ">" : "") + (row.user.empty() ? std::string("?") : printable(row.user)),
+      std::to_string(row.processes),
+      output::join(devices, ","),
+      sum_text(row.memory_bytes, true),
+      sum_text(row.sm_percent, false),
+      sum_text(row.cpu_percent, false),
+      sum_text(row.rss_bytes, true)};
+  Line line;
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    put(line, width,
+        is_selected ? Style::kBold
+        : i == 0    ? Style::kCyan
+                    : Style::kPlain,
+        column(cells[i], kUserColumns[i].width, kUserColumns[i].to_the_right));
+  return line;
+}
+
+/// The first row shown of a list with room for `room` rows.
+int first_row(const Settings& settings, std::size_t rows, int room) {
+  const int last = std::max(0, static_cast<int>(rows) - room);
+  return std::clamp(row_of(settings, rows) - room / 2, 0, last);
+}
+
+std::vector<Line> list_lines(const watch::Frame& frame, const Settings& settings, int width,
+                             int most) {
+  const auto users = settings.by_user ? users_of(frame, settings) : std::vector<UserRow>{};
+  const auto rows = settings.by_user ? std::vector<Row>{} : rows_of(frame, settings);
+  const std::size_t count = settings.by_user ? users.size() : rows.size();
   std::vector<Line> lines;
-  lines.push_back(heading(settings, width));
-  const int room = most > 0 ? most - 1 : static_cast<int>(rows.size());
-  const int last = std::max(0, static_cast<int>(rows.size()) - room);
-  const int selected = row_of(settings, rows.size());
-  const int first = std::clamp(selected - room / 2, 0, last);
-  for (int i = first; i < static_cast<int>(rows.size()) && i - first < room; ++i)
-    lines.push_back(
-        process_line(*rows[static_cast<std::size_t>(i)], settings.has_row && i == selected, width));
-  if (rows.empty() && (room > 0 || most == 0)) {
+  lines.push_back(settings.by_user ? heading(kUserColumns, settings, width)
+                                   : heading(kColumns, settings, width));
+  const int room = most > 0 ? most - 1 : static_cast<int>(count);
+  const int first = first_row(settings, count, room);
+  for (int i = first; i < static_cast<int>(count) && i - first < room; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const bool is_selected = settings.has_row && i == row_of(settings, count);
+    lines.push_back(settings.by_user ? user_line(users[at], is_selected, width)
+                                     : process_line(rows[at], is_selected, settings.utf8, width));
+  }
+  if (count == 0 && (room > 0 || most == 0)) {
     Line none;
     put(none, width, Style::kDim, nobody(frame.snapshot));
     lines.push_back(std::move(none));
   }
   return lines;
+}
+
+/// The key of the column at this place of the heading; "" if it cannot be sorted.
+template <typename Columns>
+std::string key_at(const Columns& columns, int x) {
+  int begin = 0;
+  for (const Column& one : columns) {
+    if (x >= begin && x <= begin + one.width) return one.key;
+    begin += one.width + 1;
+  }
+  return "";
 }
 
 Line bottom_line(const Settings& settings, int width) {
@@ -308,7 +331,7 @@ Line bottom_line(const Settings& settings, int width) {
     return line;
   }
   put(line, width, Style::kDim,
-      text("q quit   s sort: {}   r reverse   / filter   g graphs   ? help", settings.sort));
+      text("q quit   s sort: {}   / filter   t tree   u users   g graphs   ? help", settings.sort));
   if (!settings.filter.empty())
     put(line, width, Style::kBold, "   " + text("filter: {}", printable(settings.filter)));
   return line;
@@ -320,8 +343,12 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
       text("s            sort by the next column; M memory, P SM, U user"),
       text("r            reverse the order"),
       text("/            show only processes that contain what you type"),
+      text("t            children below their parents; again: a list"),
+      text("u            one row a user; +: more, as some values are unknown"),
       text("g            graphs on or off"),
-      text("up, down     select a process, also j, k, page up, page down, the mouse wheel"),
+      text("T            the next theme: dark, light, mono"),
+      text("up, down     select a process, also j, k, page up, page down, the mouse"),
+      text("click        selects a process; on a column: sorts by it"),
       text("x            send a signal to the selected process, after a question"),
       text("Q            the queue: what runs, what waits and why; c cancels, H holds or releases"),
       text("space        of a replay: pause; left, right: one frame back or on"),
@@ -365,9 +392,29 @@ Shares shares_of(const watch::Frame& frame, const Settings& settings, int height
 }  // namespace
 
 const model::DeviceProcess* selected_process(const watch::Frame& frame, const Settings& settings) {
-  const auto rows = shown_processes(frame, settings);
-  if (!settings.has_row || rows.empty()) return nullptr;
-  return rows[static_cast<std::size_t>(row_of(settings, rows.size()))];
+  if (!settings.has_row || settings.by_user) return nullptr;
+  const auto rows = rows_of(frame, settings);
+  if (rows.empty()) return nullptr;
+  return rows[static_cast<std::size_t>(row_of(settings, rows.size()))].process;
+}
+
+void click(const watch::Frame& frame, Settings& settings, int height, int x, int y) {
+  if (settings.shows_help || settings.shows_queue || !settings.question.empty()) return;
+  const Shares shares = shares_of(frame, settings, height);
+  const int top = 1 + shares.devices + 1 + (shares.graphs > 0 ? shares.graphs + 1 : 0);
+  if (y == top) {
+    const std::string key = settings.by_user ? key_at(kUserColumns, x) : key_at(kColumns, x);
+    if (key.empty()) return;
+    settings.is_reversed = settings.sort == key && !settings.is_reversed;
+    settings.sort = key;
+    return;
+  }
+  const std::size_t count =
+      settings.by_user ? users_of(frame, settings).size() : rows_of(frame, settings).size();
+  const int row = first_row(settings, count, shares.processes - 1) + y - top - 1;
+  if (y <= top || y >= top + shares.processes || row >= static_cast<int>(count)) return;
+  settings.row = row;
+  settings.has_row = true;
 }
 
 std::vector<Line> draw(const watch::Frame& frame, const Series& series, const Settings& settings,
@@ -392,7 +439,7 @@ std::vector<Line> draw(const watch::Frame& frame, const Series& series, const Se
     if (settings.shows_queue)
       add(queue_lines(queue, settings.row, settings.has_row, width, shares.processes));
     else
-      add(process_lines(frame, settings, width, shares.processes));
+      add(list_lines(frame, settings, width, shares.processes));
   }
   if (!is_bounded) return lines;
   lines.resize(static_cast<std::size_t>(std::max(1, height - 1)));

@@ -22,4 +22,7 @@ namespace berth::top {
 [[nodiscard]] const model::DeviceProcess* selected_process(const watch::Frame& frame,
                                                            const Settings& settings);
 
+/// A click of the mouse: on a row selects it, on the heading of a column sorts by it.
+void click(const watch::Frame& frame, Settings& settings, int height, int x, int y);
+
 }  // namespace berth::top

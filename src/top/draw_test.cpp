@@ -136,3 +136,48 @@ TEST_CASE("control characters of a process do not reach the terminal") {
   CHECK(text.find('\x1b') == std::string::npos);
   CHECK(text.find('\x07') == std::string::npos);
 }
+
+TEST_CASE("a click selects the row under it, and a heading sorts by its column") {
+  const watch::Frame frame = busy_frame(2, 40);
+  Settings settings;
+  for (const bool by_user : {false, true})
+    for (const int height : {10, 24, 60}) {
+      settings = {};
+      settings.by_user = by_user;
+      const auto lines = draw(frame, {}, settings, 100, height);
+      int top = 0;
+      while (text_of({lines[static_cast<std::size_t>(top)]}).find("memory▼") == std::string::npos)
+        ++top;
+      click(frame, settings, height, 5, top + 2);
+      REQUIRE(settings.has_row);
+      const auto after = draw(frame, {}, settings, 100, height);
+      CHECK(text_of({after[static_cast<std::size_t>(top + 2)]}).find('>') != std::string::npos);
+      const int column = by_user ? 5 : 18;  // user
+      click(frame, settings, height, column, top);
+      CHECK(settings.sort == "user");
+      CHECK_FALSE(settings.is_reversed);
+      click(frame, settings, height, column, top);
+      CHECK(settings.is_reversed);
+      const Settings before = settings;
+      for (const int y : {0, 1, height - 1, height + 9, -1}) click(frame, settings, height, 5, y);
+      CHECK(settings.row == before.row);
+      CHECK(settings.sort == before.sort);
+    }
+}
+
+TEST_CASE("the list by user and the tree are drawn") {
+  watch::Frame frame = busy_frame(2, 4);
+  frame.snapshot.processes[1].memory_bytes = model::Absence::kNotSupported;
+  Settings settings;
+  settings.by_user = true;
+  const std::string users = text_of(draw(frame, {}, settings, 100, 0));
+  CHECK(users.find("lin                       2") != std::string::npos);
+  CHECK(users.find("4.00 MiB+") != std::string::npos);  // zhao's: one is unknown
+  CHECK(users.find("train_") == std::string::npos);
+  settings.by_user = false;
+  settings.is_tree = true;
+  settings.parents = {{1001, 1000}};
+  CHECK(text_of(draw(frame, {}, settings, 100, 0)).find("└ python3 train_1") != std::string::npos);
+  settings.utf8 = false;
+  CHECK(text_of(draw(frame, {}, settings, 100, 0)).find("`-python3 train_1") != std::string::npos);
+}

@@ -22,14 +22,22 @@ void read_kept(const std::string& file, Settings& settings) {
     orders.emplace_back(one);
   Settings read = settings;
   const auto found = std::find(orders.begin(), orders.end(), settings.sort);
+  std::vector<std::string> themes;
+  for (const std::string_view one : split(std::string_view(kThemes), '|')) themes.emplace_back(one);
+  const auto painted = std::find(themes.begin(), themes.end(), settings.theme);
+  int theme = painted == themes.end() ? 0 : static_cast<int>(painted - themes.begin());
   int order = found == orders.end() ? 0 : static_cast<int>(found - orders.begin());
   const auto done = TomlTable::read(*document, file, "docs/watch.md", [&](TomlTable& top) {
     top.choice("sort", order, orders);
     top.flag("reverse", read.is_reversed);
     top.flag("graphs", read.has_graphs);
+    top.flag("tree", read.is_tree);
+    top.flag("by_user", read.by_user);
+    top.choice("theme", theme, themes);
   });
   if (!done) return;
   read.sort = orders.at(static_cast<std::size_t>(order));
+  read.theme = themes.at(static_cast<std::size_t>(theme));
   settings = read;
 }
 
@@ -39,6 +47,9 @@ bool keep_changes(const std::string& file, const Settings& before, const Setting
   if (after.sort != before.sort) kept.sort = after.sort;
   if (after.is_reversed != before.is_reversed) kept.is_reversed = after.is_reversed;
   if (after.has_graphs != before.has_graphs) kept.has_graphs = after.has_graphs;
+  if (after.is_tree != before.is_tree) kept.is_tree = after.is_tree;
+  if (after.by_user != before.by_user) kept.by_user = after.by_user;
+  if (after.theme != before.theme) kept.theme = after.theme;
   const std::string folder = file.substr(0, file.rfind('/'));
   // The folder above exists in a home folder that is used; if not, nothing is kept.
   ::mkdir(folder.substr(0, folder.rfind('/')).c_str(), 0700);
@@ -46,8 +57,9 @@ bool keep_changes(const std::string& file, const Settings& before, const Setting
   const std::string draft = file + "~";
   {
     std::ofstream out(draft);
-    out << fmt::format("sort = \"{}\"\nreverse = {}\ngraphs = {}\n", kept.sort, kept.is_reversed,
-                       kept.has_graphs);
+    out << fmt::format(
+        "sort = \"{}\"\nreverse = {}\ngraphs = {}\ntree = {}\nby_user = {}\ntheme = \"{}\"\n",
+        kept.sort, kept.is_reversed, kept.has_graphs, kept.is_tree, kept.by_user, kept.theme);
     if (!out.flush()) return false;
   }
   return std::rename(draft.c_str(), file.c_str()) == 0;

@@ -36,18 +36,23 @@ TEST_CASE("what keys changed is kept, and what an option said is not") {
   after = next;
   after.sort = "sm";
   after.is_reversed = true;
+  after.is_tree = after.by_user = true;
+  after.theme = "light";
   CHECK(keep_changes(file, next, after));
   read_kept(file, next);
   CHECK(next.sort == "sm");
   CHECK(next.is_reversed);
+  CHECK(next.is_tree);
+  CHECK(next.by_user);
+  CHECK(next.theme == "light");
   CHECK_FALSE(next.has_graphs);
 }
 
 TEST_CASE("a file that is damaged or made up changes nothing") {
   const KeptFolder folder;
   const std::string file = folder.path + "/top.toml";
-  for (const char* text :
-       {"", "sort = 5", "sort = \"beauty\"", "graphs = \"no\"", "x = 1", "\xff"}) {
+  for (const char* text : {"", "sort = 5", "sort = \"beauty\"", "graphs = \"no\"",
+                           "theme = \"pink\"", "tree = 1", "x = 1", "\xff"}) {
     std::ofstream(file) << text;
     Settings settings;
     settings.sort = "sm";

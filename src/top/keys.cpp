@@ -30,17 +30,17 @@ void type_filter(Settings& settings, Key key, char character) {
   settings.row = 0;
 }
 
-void sort_by_next(Settings& settings) {
-  const auto keys = split(std::string_view(kSortKeys), '|');
-  const auto at = std::find(keys.begin(), keys.end(), settings.sort);
-  settings.sort = at == keys.end() || at + 1 == keys.end() ? keys.front() : *(at + 1);
+std::string next_of(std::string_view words, const std::string& word) {
+  const auto all = split(words, '|');
+  const auto at = std::find(all.begin(), all.end(), word);
+  return std::string(at == all.end() || at + 1 == all.end() ? all.front() : *(at + 1));
 }
 
 /// The keys of the order; false if it is another key.
 bool sort_by(Settings& settings, char character) {
   switch (character) {
     case 's':
-      sort_by_next(settings);
+      settings.sort = next_of(kSortKeys, settings.sort);
       return true;
     case 'M':
       settings.sort = "memory";
@@ -50,6 +50,29 @@ bool sort_by(Settings& settings, char character) {
       return true;
     case 'U':
       settings.sort = "user";
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// The keys of how the list looks; false if it is another key.
+bool change_look(Settings& settings, char character) {
+  switch (character) {
+    case 't':
+      settings.is_tree = !settings.is_tree;
+      settings.by_user = false;
+      return true;
+    case 'u':
+      settings.by_user = !settings.by_user;
+      settings.row = 0;
+      settings.has_row = false;
+      return true;
+    case 'T':
+      settings.theme = next_of(kThemes, settings.theme);
+      return true;
+    case 'g':
+      settings.has_graphs = !settings.has_graphs;
       return true;
     default:
       return false;
@@ -108,11 +131,12 @@ bool press(Settings& settings, Key key, char character) {
     settings.steps += key == Key::kLeft ? -1 : 1;
     return true;
   }
+  if (key == Key::kClick) return true;
   if (key != Key::kCharacter) {
     move(settings, key);
     return true;
   }
-  if (sort_by(settings, character)) return true;
+  if (sort_by(settings, character) || change_look(settings, character)) return true;
   switch (character) {
     case 'q':
       return false;
@@ -136,9 +160,6 @@ bool press(Settings& settings, Key key, char character) {
       break;
     case ' ':
       settings.is_paused = !settings.is_paused;
-      break;
-    case 'g':
-      settings.has_graphs = !settings.has_graphs;
       break;
     case '?':
     case 'h':

@@ -1,12 +1,15 @@
 // The settings of the live view, and how keys change them. Pure.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 
 namespace berth::top {
 
+inline constexpr const char* kThemes = "dark|light|mono";
 inline constexpr const char* kSortKeys = "memory|sm|cpu|rss|age|user|pid|device";
 
 struct Settings {
@@ -16,6 +19,10 @@ struct Settings {
   std::string user;       // only this user's processes; "": all
   std::set<int> devices;  // show only these devices; empty: all
   bool has_graphs = true;
+  bool is_tree = false;                          // children below their parents
+  std::map<std::int64_t, std::int64_t> parents;  // of the tree, by pid
+  bool by_user = false;                          // one row a user
+  std::string theme = "dark";                    // one of kThemes
   bool utf8 = true;
   bool shows_help = false;
   bool types_filter = false;  // typed characters are added to `filter`
@@ -46,6 +53,7 @@ enum class Key : unsigned char {
   kBackspace,
   kLeft,
   kRight,
+  kClick,  // its place is with the key, and click() applies it
 };
 
 /// Applies a key. Returns false if the view should close. `character` is for kCharacter.

@@ -99,3 +99,16 @@ TEST_CASE("a question is answered by the next key, and only y and K say yes") {
   CHECK(press(settings, Key::kEnter));
   CHECK(settings.signal == 0);
 }
+
+TEST_CASE("t and u choose what the list shows, and T goes through the themes") {
+  Settings settings;
+  CHECK(press(settings, Key::kCharacter, 'u'));
+  CHECK(settings.by_user);
+  CHECK(press(settings, Key::kCharacter, 't'));
+  CHECK(settings.is_tree);
+  CHECK_FALSE(settings.by_user);
+  for (const char* theme : {"light", "mono", "dark"}) {
+    CHECK(press(settings, Key::kCharacter, 'T'));
+    CHECK(settings.theme == theme);
+  }
+}

@@ -83,14 +83,20 @@ SCREEN* open_screen() {
   return ::newterm("xterm-256color", stdout, stdin);
 }
 
+/// Yellow and cyan cannot be read on a light background.
+void set_colors(bool is_light) {
+  const std::array<std::pair<Style, short>, 4> colors = {
+      {{Style::kRed, COLOR_RED},
+       {Style::kYellow, is_light ? COLOR_MAGENTA : COLOR_YELLOW},
+       {Style::kGreen, is_light ? COLOR_BLUE : COLOR_GREEN},
+       {Style::kCyan, is_light ? COLOR_BLUE : COLOR_CYAN}}};
+  for (const auto& [style, color] : colors) ::init_pair(static_cast<short>(style), color, -1);
+}
+
 void prepare_colors() {
   ::start_color();
   ::use_default_colors();
-  constexpr std::array<std::pair<Style, short>, 4> kColors = {{{Style::kRed, COLOR_RED},
-                                                               {Style::kYellow, COLOR_YELLOW},
-                                                               {Style::kGreen, COLOR_GREEN},
-                                                               {Style::kCyan, COLOR_CYAN}}};
-  for (const auto& [style, color] : kColors) ::init_pair(static_cast<short>(style), color, -1);
+  set_colors(false);
 }
 
 attr_t attributes_of(Style style, bool color) {
@@ -106,12 +112,14 @@ attr_t attributes_of(Style style, bool color) {
   }
 }
 
-/// The mouse wheel moves through the list; other events of the mouse do nothing.
-Pressed wheel() {
+/// The mouse wheel moves through the list, and the first button clicks.
+Pressed mouse() {
   MEVENT event = {};
   const bool is_known = ::getmouse(&event) == OK;
   if (is_known && (event.bstate & BUTTON4_PRESSED) != 0) return {Key::kUp};
   if (is_known && (event.bstate & BUTTON5_PRESSED) != 0) return {Key::kDown};
+  if (is_known && (event.bstate & (BUTTON1_PRESSED | BUTTON1_CLICKED)) != 0)
+    return {Key::kClick, 0, event.x, event.y};
   return {Key::kCharacter, 0};
 }
 
@@ -130,7 +138,7 @@ Pressed pressed_of(int code) {
     case KEY_RIGHT:
       return {Key::kRight};
     case KEY_MOUSE:
-      return wheel();
+      return mouse();
     case KEY_HOME:
       return {Key::kHome};
     case KEY_END:
@@ -156,7 +164,7 @@ bool is_text(int code) {
 
 }  // namespace
 
-Result<std::unique_ptr<Screen>> Screen::open(bool color) {
+Result<std::unique_ptr<Screen>> Screen::open(bool color, bool mouse) {
   if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0)
     return no_terminal(text("stdin or stdout is not a terminal"));
   std::setlocale(LC_CTYPE, "");  // NOLINT(concurrency-mt-unsafe)
@@ -169,7 +177,9 @@ Result<std::unique_ptr<Screen>> Screen::open(bool color) {
   ::keypad(stdscr, true);
   ::nodelay(stdscr, true);
   ::set_escdelay(50);
-  ::mousemask(BUTTON4_PRESSED | BUTTON5_PRESSED, nullptr);
+  ::mouseinterval(0);  // a press is a click, without waiting for a second one
+  if (mouse)
+    ::mousemask(BUTTON1_PRESSED | BUTTON1_CLICKED | BUTTON4_PRESSED | BUTTON5_PRESSED, nullptr);
   ::curs_set(0);
   const bool has_color = color && ::has_colors();
   if (has_color) prepare_colors();
@@ -186,6 +196,12 @@ Screen::~Screen() {
   ::delscreen(static_cast<SCREEN*>(screen_));
 }
 
+void Screen::paint(const std::string& theme) {
+  if (theme == theme_) return;
+  theme_ = theme;
+  if (color_) set_colors(theme == "light");
+}
+
 Screen::Size Screen::size() const {
   return {::getmaxx(stdscr), ::getmaxy(stdscr)};
 }
@@ -195,7 +211,7 @@ void Screen::show(const std::vector<Line>& lines) {
   for (std::size_t row = 0; row < lines.size(); ++row) {
     ::wmove(stdscr, static_cast<int>(row), 0);
     for (const Span& span : lines[row]) {
-      ::wattrset(stdscr, static_cast<int>(attributes_of(span.style, color_)));
+      ::wattrset(stdscr, static_cast<int>(attributes_of(span.style, color_ && theme_ != "mono")));
       ::waddnstr(stdscr, span.text.c_str(), static_cast<int>(span.text.size()));
     }
   }

@@ -16,6 +16,7 @@ namespace berth::top {
 struct Pressed {
   Key key = Key::kCharacter;
   char character = 0;
+  int x = 0, y = 0;  // of a click
 };
 
 /// Only one per process, because ncurses and signals are global. Restores the terminal at the end,
@@ -24,7 +25,7 @@ class Screen {
  public:
   /// Uses the terminal of stdin and stdout. An unknown TERM is treated as xterm-256color. Fails
   /// with kUnsupported (E0983: not a terminal, or one that cannot draw).
-  [[nodiscard]] static Result<std::unique_ptr<Screen>> open(bool color);
+  [[nodiscard]] static Result<std::unique_ptr<Screen>> open(bool color, bool mouse);
   ~Screen();
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
@@ -33,6 +34,8 @@ class Screen {
     int width = 80, height = 24;
   };
   [[nodiscard]] Size size() const;
+  /// The colours from the next drawing on: one of kThemes.
+  void paint(const std::string& theme);
   void show(const std::vector<Line>& lines);
   /// Waits for a key, a resize, a signal, or data on `also` (not read). Returns the pressed keys.
   [[nodiscard]] std::vector<Pressed> wait(int also);
@@ -42,7 +45,8 @@ class Screen {
  private:
   Screen(void* screen, bool color);
   void* screen_;  // ncurses' SCREEN
-  bool color_;
+  bool color_;    // the terminal has colours, and the user wants them
+  std::string theme_;
   bool is_over_ = false;
 };
 

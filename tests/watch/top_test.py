@@ -231,6 +231,24 @@ class Top(unittest.TestCase):
         terminal.press(b"q")
         self.assertEqual(terminal.status(), 0)
 
+    def test_a_click_sorts_and_the_tree_and_the_users_are_shown(self):
+        self.start("lab-4x3090", "--processes", "4")
+        self.assertRegex(self.top("--once", "--by-user").stdout, rb"user +processes +devices +memory")
+        self.assertRegex(self.top("--once", "--tree").stdout, rb"pid .* command")
+        terminal = Terminal(self.variables, columns=100)
+        terminal.until(b"q quit")
+        terminal.press(b"u")
+        terminal.until(b"processes")
+        terminal.press(b"t")
+        terminal.until(b"command")
+        heading = 1 + 5 + 1  # title, four GPUs and the CPU, a gap
+        graphs = 9
+        terminal.said = b""
+        terminal.press(b"\x1b[<0;15;%dM" % (heading + graphs + 1))
+        terminal.until("user▼".encode())
+        terminal.press(b"q")
+        self.assertEqual(terminal.status(), 0)
+
     def test_the_queue_is_shown_and_a_job_cancelled_after_a_question(self):
         self.start("lab-4x3090")
 
