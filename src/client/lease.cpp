@@ -308,8 +308,15 @@ std::optional<model::Outcome> Lease::outcome_if_told_to_end() const {
   return told ? outcome : std::nullopt;
 }
 
-std::optional<model::Grant> Lease::granted_now() {
-  const auto answer = call("GET", path_of(job_.id, ""));
+std::optional<model::Grant> Lease::granted_now(milliseconds at_most) {
+  if (asking_) forget_connection();
+  if (!client_) {
+    auto again = Client::connect(socket_, at_most);
+    if (!again) return std::nullopt;
+    client_ = *std::move(again);
+  }
+  const auto answer = client_->call("GET", path_of(job_.id, ""), {}, at_most);
+  if (!answer) forget_connection();
   const auto job = answer ? job_in(*answer) : answer.error();
   if (!job || job->grants.empty()) return std::nullopt;
   return job->grants.front();

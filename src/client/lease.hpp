@@ -55,8 +55,9 @@ class Lease {
   /// How access to other devices is prevented, for this process or the one that entered.
   [[nodiscard]] model::Access access() const { return job_.access; }
   /// Its part of a device as the broker has it now, after `berth resize`; nullopt: the broker does
-  /// not say.
-  [[nodiscard]] std::optional<model::Grant> granted_now();
+  /// not say within that time. Neither waits longer nor starts a broker: the caller has a job to
+  /// watch.
+  [[nodiscard]] std::optional<model::Grant> granted_now(std::chrono::milliseconds at_most);
   /// The request as granted: it may have moved to the CPU while it waited.
   [[nodiscard]] model::Request request(const model::Request& asked) const;
   /// The devices of the lease in the current snapshot. Fails as place().

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -94,15 +95,20 @@ void Guard::look(std::optional<client::Lease>& lease, const run::Sampler& sample
     newest = held.unix_milliseconds;
     setup_->reconcile(held.device, held.bytes, held.processes, held.unix_milliseconds);
   }
-  const auto wish = setup_->wish();
-  if (!wish) return;
+  // The job itself can write wishes. With a broker that is stopped, each would delay the watching
+  // of the job, so the broker is not asked again soon.
+  constexpr std::chrono::milliseconds kShort(1000), kPause(5000);
+  if (auto wish = setup_->wish()) wish_ = *wish;
+  if (!wish_ || std::chrono::steady_clock::now() < ask_again_) return;
   std::optional<std::uint64_t> memory_bytes;
   std::optional<int> permille;
-  if (const auto granted = lease ? lease->granted_now() : std::nullopt) {
+  if (const auto granted = lease ? lease->granted_now(kShort) : std::nullopt) {
     if (granted->memory_bytes > 0) memory_bytes = granted->memory_bytes;
     if (granted->share_permille > 0) permille = granted->share_permille;
+  } else if (lease) {
+    ask_again_ = std::chrono::steady_clock::now() + kPause;
   }
-  setup_->grant(*wish, memory_bytes, permille);
+  setup_->grant(*std::exchange(wish_, std::nullopt), memory_bytes, permille);
 }
 
 void Guard::end() {

@@ -36,7 +36,9 @@ class Guard {
   void fill(model::Report& report) const;
 
  private:
-  std::map<int, std::int64_t> sampled_;  // by device: the newest sample that was used
+  std::chrono::steady_clock::time_point ask_again_;  // the broker, for what `berth resize` granted
+  std::optional<guard::Wish> wish_;                  // waits for that time
+  std::map<int, std::int64_t> sampled_;              // by device: the newest sample that was used
   std::optional<guard::Setup> setup_;
   std::optional<model::Guarded> guarded_;
 };

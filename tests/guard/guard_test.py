@@ -295,6 +295,44 @@ job.wait()
         done = simulated(sys.executable, "-c", outer)
         self.assertRegex(done.stdout, r"^[1-9]\d* error: the job did not get the new limits.*E0955.*\n(job 1 now has 3.00 GiB\n)?0\n")
 
+    def test_wishes_of_a_job_do_not_delay_its_berth_run_while_the_broker_is_stopped(self):
+        # The job writes the file of `berth resize` itself. `berth run` takes each, and must not wait for the stopped broker in between.
+        wishes = f"""
+import os, signal, struct, time
+folder, broker = os.environ["BERTH_GUARD"], int(input())
+def wish():
+    begun = time.monotonic()
+    with open(folder + "/new", "wb") as file:
+        file.write(struct.pack("<QIIQQ", 0x544e415754545242, 2, 0, {GIB}, time.monotonic_ns()))
+    os.rename(folder + "/new", folder + "/wanted")
+    while os.path.exists(folder + "/wanted"):
+        time.sleep(0.01)
+    return time.monotonic() - begun
+os.kill(broker, signal.SIGSTOP)
+slowest = max(wish() for _ in range(20))
+os.kill(broker, signal.SIGCONT)
+print(slowest)
+"""
+        outer = f"""
+import os, pathlib, subprocess, sys, time
+job = subprocess.Popen([{BERTH!r}, "run", "--memory", "2GiB", "--", sys.executable, "-c", {wishes!r}],
+                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def brokers():
+    mine = os.environ["BERTH_RUNTIME_DIR"].encode()
+    for one in pathlib.Path("/proc").iterdir():
+        try:
+            if one.name.isdigit() and b"serve" in (one / "cmdline").read_bytes().split(b"\\0") and mine in (one / "environ").read_bytes():
+                yield one.name
+        except OSError:
+            pass
+while not (found := list(brokers())):
+    time.sleep(0.05)
+assert len(found) == 1, found
+print(job.communicate(found[0] + "\\n")[0])
+"""
+        done = simulated(sys.executable, "-c", outer)
+        self.assertLess(float(done.stdout), 4, done.stderr)
+
     def test_a_job_cannot_edit_its_limits(self):
         script = f"""
 import ctypes, mmap, os, re, struct, sys
