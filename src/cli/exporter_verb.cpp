@@ -8,6 +8,7 @@
 #include "cli/version.hpp"
 #include "inventory/observe.hpp"
 #include "serve/exporter.hpp"
+#include "serve/watch_feed.hpp"
 #include "watch/sampler.hpp"
 
 namespace berth::cli {
@@ -34,6 +35,7 @@ Result<serve::ExporterOptions> options_of(const Arguments& arguments) {
   options.address = arguments.value("--listen").value_or(options.address);
   options.metrics.dialect = *watch::dialect_named(arguments.value("--dialect").value_or("berth"));
   options.metrics.version = version_number();
+  options.metrics.severity_of_xid = [](int code) { return serve::words_of_xid(code).severity; };
   if (const auto processes = arguments.value("--processes")) {
     const auto number = parse_integer(*processes, 0, kMostProcesses);
     if (!number) return Error(number.error()).during("--processes");

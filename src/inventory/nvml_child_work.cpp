@@ -248,8 +248,9 @@ Heard listen(const Job& pattern, std::uint32_t devices, nvmlEventSet_t set) {
     Look look{job.api, handle};
     nvml::read_identity(look, identity);
     if (look.lost || !is_wanted(job.task, identity) || identity.pci_address.empty()) continue;
-    if (look(job.api.DeviceRegisterEvents, handle, NVML_EVENT_XID, set) == NVML_SUCCESS)
-      heard.emplace_back(handle, identity.pci_address);
+    if (look(job.api.DeviceRegisterEvents, handle, NVML_EVENT_XID, set) != NVML_SUCCESS) continue;
+    heard.emplace_back(handle, identity.pci_address);
+    job.sink.send(frames::Event{{identity.pci_address, model::kXidsReported, 0}});
   }
   return heard;
 }

@@ -15,6 +15,9 @@ struct XidEvent {
   std::int64_t unix_milliseconds = 0;
 };
 
+/// Not an Xid: from now on the driver reports those of this device.
+inline constexpr int kXidsReported = 0;
+
 inline constexpr std::string_view kXidMark = "NVRM: Xid (";
 inline constexpr std::string_view kSxidMark = "SXid (";  // of an NVSwitch; its lines are alike
 

@@ -41,6 +41,7 @@ class Exporter {
     });
     watch::SamplerOptions sampling;
     sampling.interval = options_.interval;
+    sampling.xids = true;
     sampling.on_frame = [this](const watch::FramePtr& frame) {
       asio::post(loop_, [this, frame] { frame_ = frame; });
     };

@@ -79,6 +79,7 @@ WatchFeed::WatchFeed(boost::asio::io_context& loop, inventory::Sources sources,
       rendered_([&] {
         watch::MetricsOptions options;
         options.version = version;
+        options.severity_of_xid = [](int code) { return words_of_xid(code).severity; };
         return options;
       }()),
       alerts_(words_of_xid, std::move(rules)) {}

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "model/snapshot.hpp"
@@ -18,11 +20,28 @@ struct Cost {
   double wall_seconds = 0;    // since the sampler started
 };
 
+/// The Xids since the sampler started.
+struct XidTotals {
+  struct Seen {
+    std::uint64_t count = 0;
+    std::int64_t last_unix_milliseconds = 0;  // may be before the start
+  };
+  bool has_kernel_log = false;  // which has the Xids of every device
+  /// By PCI address without the function. A device is here if its Xids are reported, or were.
+  std::map<std::string, std::map<int, Seen>> devices;
+
+  /// NVML and the kernel log report the same event: within two seconds it counts once.
+  void add(const model::XidEvent& event, std::int64_t start_unix_milliseconds);
+  /// nullptr: it is not known which Xids the device had.
+  [[nodiscard]] const std::map<int, Seen>* of(const model::Device& device) const;
+};
+
 struct Frame {
   std::uint64_t number = 0;           // 1, 2, …
   double seconds = 0;                 // monotonic: use differences between frames
   model::Snapshot snapshot;           // the newest readings of every kind
   std::vector<model::XidEvent> xids;  // reported since the last frame
+  std::shared_ptr<const XidTotals> xid_totals = {};
   Cost cost;
   bool has_new_processes = false;  // the process lists were read for this frame
 };

@@ -322,6 +322,58 @@ void add_processes(Writer& out, const Frame& frame, std::size_t most) {
       out.sample("berth_process_utilization_ratio", row.labels, row.group.share * 0.01);
 }
 
+/// A counter that begins with the first event hides it from increase(). So Berth's counters begin
+/// with 0, and a gauge has the time of the last event.
+void add_xids(Writer& out, const Frame& frame, const std::vector<Values>& devices,
+              const MetricsOptions& options) {
+  if (!frame.xid_totals) return;
+  const auto severity_of = [&](int code) {
+    return options.severity_of_xid ? options.severity_of_xid(code) : std::string("warning");
+  };
+  const bool is_own = options.dialect == Dialect::kBerth;
+  const std::string prefix = is_own ? "berth_device_" : "nvidia_smi_";
+  const auto each = [&](auto&& visit) {
+    for (const Values& one : devices)
+      if (const auto* codes = frame.xid_totals->of(*one.device);
+          codes != nullptr && one.device->vendor == model::Vendor::kNvidia)
+        visit(labels_of(*one.device, frame, options.dialect), *codes);
+  };
+  if (options.dialect == Dialect::kDcgm) {
+    out.family("DCGM_FI_DEV_XID_ERRORS", "", "gauge", "Value of the last XID error encountered.");
+    each([&](const std::string& labels, const auto& codes) {
+      int last = 0;
+      std::int64_t at = 0;
+      for (const auto& [code, seen] : codes)
+        if (seen.last_unix_milliseconds >= at) {
+          at = seen.last_unix_milliseconds;
+          last = code;
+        }
+      out.sample("DCGM_FI_DEV_XID_ERRORS", labels, last);
+    });
+    return;
+  }
+  const std::string total = prefix + "xid_errors_total";
+  out.family(total, "", "counter", "Xids of the driver since the sampler started.");
+  each([&](const std::string& labels, const auto& codes) {
+    std::map<std::string, std::uint64_t> counts;
+    if (is_own) counts = {{"critical", 0}, {"info", 0}, {"warning", 0}};
+    for (const auto& [code, seen] : codes)
+      counts[is_own ? severity_of(code) : std::to_string(code)] += seen.count;
+    for (const auto& [key, count] : counts)
+      out.sample(total, labels + (is_own ? ",severity=" : ",xid=") + label_value(key),
+                 static_cast<double>(count));
+  });
+  const std::string last = prefix + "xid_last_timestamp_seconds";
+  out.family(last, "seconds", "gauge", "When the driver last reported this Xid.");
+  each([&](const std::string& labels, const auto& codes) {
+    for (const auto& [code, seen] : codes)
+      out.sample(last,
+                 labels + ",xid=" + label_value(std::to_string(code)) +
+                     (is_own ? ",severity=" + label_value(severity_of(code)) : ""),
+                 static_cast<double>(seen.last_unix_milliseconds) / 1000);
+  });
+}
+
 void add_self(Writer& out, const Frame& frame, const MetricsOptions& options) {
   const auto one = [&](std::string_view name, std::string_view unit, std::string_view type,
                        std::string_view help, double value) {
@@ -406,6 +458,7 @@ std::string render_metrics(const Frame& frame, const MetricsOptions& options) {
                  value->second * metric.scale);
     }
   }
+  add_xids(out, frame, devices, options);
   if (options.dialect == Dialect::kBerth) {
     add_states(out, frame, devices);
     add_users(out, frame, devices);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -39,6 +40,8 @@ struct MetricsOptions {
   std::size_t processes = 0;                  // series per device, the largest processes first
   std::string version;                        // Berth's version
   std::optional<QueueNumbers> queue = {};
+  /// "critical", "warning", "info"; empty: all are "warning".
+  std::function<std::string(int code)> severity_of_xid = {};
 };
 
 [[nodiscard]] std::string render_metrics(const Frame& frame, const MetricsOptions& options);

@@ -122,6 +122,9 @@ TEST_CASE("a device has at most forty series") {
 #define BERTH_ROW(type, member) frame.snapshot.devices[0].readings.member = type{1};
   BERTH_DEVICE_READINGS(BERTH_ROW)
 #undef BERTH_ROW
+  auto totals = std::make_shared<XidTotals>();
+  totals->has_kernel_log = true;
+  frame.xid_totals = totals;
   const std::string text = render_metrics(frame, {});
   int series = 0;
   for (std::size_t at = text.find("uuid=\"GPU-abc\""); at != std::string::npos;
@@ -129,6 +132,38 @@ TEST_CASE("a device has at most forty series") {
     ++series;
   CHECK(series <= 40);
   CHECK(series >= 30);
+}
+
+TEST_CASE("Xids are counted from 0, once for both sources, and have the time of the last") {
+  Frame frame = sample_frame();
+  CHECK(render_metrics(frame, {}).find("xid") == std::string::npos);  // nobody reports them
+  auto totals = std::make_shared<XidTotals>();
+  totals->add({"0000:81:00.0", model::kXidsReported, 0}, 1000);
+  frame.xid_totals = totals;
+  MetricsOptions options;
+  options.severity_of_xid = [](int code) { return code == 79 ? "critical" : "info"; };
+  const std::string labels = "device=\"0\",uuid=\"GPU-abc\"";
+  const auto has = [&](const std::string& line) {
+    return render_metrics(frame, options).find(line + "\n") != std::string::npos;
+  };
+  CHECK(has("berth_device_xid_errors_total{" + labels + ",severity=\"critical\"} 0"));
+  totals->add({"0000:81:00.0", 79, 900}, 1000);  // before the start
+  CHECK(has("berth_device_xid_errors_total{" + labels + ",severity=\"critical\"} 0"));
+  CHECK(has("berth_device_xid_last_timestamp_seconds{" + labels +
+            ",xid=\"79\",severity=\"critical\"} 0.9"));
+  totals->add({"0000:81:00.0", 79, 5000}, 1000);
+  totals->add({"0000:81:00", 79, 5500}, 1000);  // the kernel log
+  totals->add({"0000:81:00", 79, 9000}, 1000);
+  totals->add({"0000:99:00", 79, 9000}, 1000);
+  CHECK(has("berth_device_xid_errors_total{" + labels + ",severity=\"critical\"} 2"));
+  CHECK(has("berth_device_xid_errors_total{" + labels + ",severity=\"info\"} 0"));
+  CHECK(has("berth_device_xid_last_timestamp_seconds{" + labels +
+            ",xid=\"79\",severity=\"critical\"} 9"));
+  options.dialect = Dialect::kNvidiaSmi;
+  CHECK(has("nvidia_smi_xid_errors_total{uuid=\"abc\",xid=\"79\"} 2"));
+  options.dialect = Dialect::kDcgm;
+  CHECK(render_metrics(frame, options).find("DCGM_FI_DEV_XID_ERRORS{gpu=\"0\"") !=
+        std::string::npos);
 }
 
 TEST_CASE("every metric names a reading that exists, and its unit") {

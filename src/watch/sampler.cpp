@@ -164,8 +164,14 @@ class Sampler::Work {
   }
 
   void take_xids() {
-    if (driver_) xids_ = driver_->take_xids();
+    xids_ = driver_ ? driver_->take_xids() : std::vector<model::XidEvent>{};
     for (model::XidEvent& one : kernel_log_.take()) xids_.push_back(std::move(one));
+    if (!options_.xids || (xids_.empty() && totals_)) return;
+    auto totals = totals_ ? std::make_shared<XidTotals>(*totals_) : std::make_shared<XidTotals>();
+    totals->has_kernel_log = kernel_log_.is_open();
+    for (const model::XidEvent& one : xids_) totals->add(one, started_at_);
+    totals_ = std::move(totals);
+    std::erase_if(xids_, [](const auto& one) { return one.code == model::kXidsReported; });
   }
 
   void mind_look(Clock::time_point now) {
@@ -243,6 +249,7 @@ class Sampler::Work {
     frame->seconds = seconds_of(now - start_);
     frame->snapshot = snapshot_;
     frame->xids = std::exchange(xids_, {});
+    frame->xid_totals = totals_;
     frame->cost = {thread_seconds(), driver_seconds_, looks_, seconds_of(now - start_)};
     owner_.publish(std::move(frame));
   }
@@ -258,6 +265,8 @@ class Sampler::Work {
   std::unique_ptr<inventory::NvmlSampler> driver_;
   std::optional<inventory::SysfsSampler> sysfs_;
   std::vector<model::XidEvent> xids_;
+  std::shared_ptr<const XidTotals> totals_;
+  const std::int64_t started_at_ = unix_now();
   KernelLog kernel_log_;
   ProcessCache cache_;
   Plausibility plausibility_;

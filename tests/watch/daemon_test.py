@@ -230,6 +230,11 @@ class Xid(Daemon):
         (alert,) = alerts()
         self.assertEqual((alert["rule"], alert["severity"], alert["device"]), ("xid_79", "critical", 3))
         self.assertIn("GPU 3 reported Xid 79: GPU fell off the bus", alert["message"])
+        metrics = self.get("/metrics")[1]
+        self.assertRegex(metrics, r'berth_device_xid_errors_total\{device="3",uuid="[^"]+",severity="critical"\} 1\n')
+        self.assertRegex(metrics, r'berth_device_xid_errors_total\{device="2",uuid="[^"]+",severity="critical"\} 0\n')
+        at = float(re.search(r'berth_device_xid_last_timestamp_seconds\{device="3",[^}]*xid="79",severity="critical"\} (\S+)', metrics)[1])
+        self.assertLess(abs(time.time() - at), 120)
 
 
 class Hook(http.server.BaseHTTPRequestHandler):
