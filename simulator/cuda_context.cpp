@@ -248,6 +248,26 @@ CUDA(cuCtxDestroy_v2)(CUcontext context) {
   return result;
 }
 CUDA_ALIAS(cuCtxDestroy, cuCtxDestroy_v2);
+CUDA(cuCtxAttach)(CUcontext* out, unsigned flags) {
+  NEED_DRIVER();
+  NEED(out != nullptr && flags == 0);
+  if (g_depth == 0 || g_stack[g_depth - 1] == nullptr || g_stack[g_depth - 1]->primary)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  const Locked lock;
+  *out = g_stack[g_depth - 1];
+  ++(*out)->uses;
+  return CUDA_SUCCESS;
+}
+CUDA(cuCtxDetach)(CUcontext context) {
+  NEED_DRIVER();
+  if (context == nullptr || g_depth == 0 || g_stack[g_depth - 1] != context || context->primary)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  {
+    const Locked lock;
+    if (--context->uses > 0) return CUDA_SUCCESS;
+  }
+  return cuCtxDestroy_v2(context);
+}
 CUDA(cuCtxPushCurrent_v2)(CUcontext context) {
   NEED_DRIVER();
   if (!is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;

@@ -561,6 +561,13 @@ CUresult cuCtxDestroy(CUcontext context) {
   if (result == CUDA_SUCCESS) drop_all_of(context);
   return result;
 }
+/// Only the last detach destroys the context, and then it is no longer current.
+CUresult cuCtxDetach(CUcontext context) {
+  NEED_REAL(cuCtxDetach);
+  const CUresult result = real::cuCtxDetach(context);
+  if (result == CUDA_SUCCESS && current_context() != context) drop_all_of(context);
+  return result;
+}
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   NEED_REAL(cuDevicePrimaryCtxRetain);
   const CUresult result = real::cuDevicePrimaryCtxRetain(context, device);

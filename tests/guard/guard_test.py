@@ -333,6 +333,25 @@ print(job.communicate(found[0] + "\\n")[0])
         done = simulated(sys.executable, "-c", outer)
         self.assertLess(float(done.stdout), 4, done.stderr)
 
+    def test_memory_of_a_context_is_free_after_its_last_detach(self):
+        script = f"""
+import ctypes, sys
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+import program
+program.begin()
+cuda, first = program.cuda, ctypes.c_void_p()
+program.check(cuda.cuCtxCreate_v2(ctypes.byref(first), 0, 0))
+program.check(program.allocate({GIB})[0])
+program.check(cuda.cuCtxAttach(ctypes.byref(ctypes.c_void_p()), 0))
+program.check(cuda.cuCtxDetach(first))
+print(program.allocate({GIB} + 512)[0])
+program.check(cuda.cuCtxDetach(first))
+program.check(cuda.cuCtxCreate_v2(ctypes.byref(ctypes.c_void_p()), 0, 0))
+print(program.allocate({GIB} + 512)[0])
+"""
+        done = simulated(BERTH, "run", "--memory", "2GiB", "--", sys.executable, "-c", script)
+        self.assertEqual(done.stdout.split(), ["2", "0"], done.stderr)
+
     def test_a_job_cannot_edit_its_limits(self):
         script = f"""
 import ctypes, mmap, os, re, struct, sys
