@@ -1,31 +1,62 @@
 // `berth report`: what a job used, at its end or so far.
+#include <poll.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "cli/job_calls.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
 #include "output/jobs_text.hpp"
+#include "output/report.hpp"
 
 namespace berth::cli {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+
+/// What a queued job used and what limited it, as output::stored_report; "" if there is nothing. It
+/// is written just after the end of the job, so wait for it a moment.
+std::string stored_report_of(JobCalls& calls, const model::Job& job, std::int64_t now) {
+  constexpr std::int64_t kShortest = 500, kJustEnded = 3000;
+  if (!job.queued || !model::has_ended(job.state) || !job.started_unix_milliseconds) return "";
+  const std::int64_t ended = job.ended_unix_milliseconds.value_or(now);
+  int left =
+      ended - *job.started_unix_milliseconds >= kShortest && now - ended < kJustEnded ? 20 : 1;
+  for (; left > 0; --left) {
+    const auto answer = calls.call("GET", job_path(job.id, "/report"), kAnswerSoon);
+    if (answer && answer->status == 200) return answer->body;
+    if (left > 1) ::poll(nullptr, 0, 50);
+  }
+  return "";
+}
+
+}  // namespace
 
 Result<int> run_report(const Context& context) {
   auto found = find_job(context, "report");
   if (!found) return std::move(found).error();
   const auto job = found->calls.job(found->id);
   if (!job) return job.error();
+  const std::int64_t now = std::chrono::duration_cast<std::chrono::milliseconds>(
+                               std::chrono::system_clock::now().time_since_epoch())
+                               .count();
   if (context.json) {
     const auto answer = found->calls.call("GET", job_path(job->id), kAnswerSoon);
     if (!answer) return answer.error();
-    context.out(answer->body);
+    Ordered document = Ordered::parse(answer->body, nullptr, false);
+    if (!document.is_object()) return context.out(answer->body), 0;
+    const Ordered stored =
+        Ordered::parse(stored_report_of(found->calls, *job, now), nullptr, false);
+    document["report"] = stored.is_object() ? stored.value("report", Ordered()) : Ordered();
+    context.out(document.dump() + "\n");
     return 0;
   }
   output::JobsView view;
   view.own_uid = ::geteuid();
-  view.unix_milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(
-                               std::chrono::system_clock::now().time_since_epoch())
-                               .count();
+  view.unix_milliseconds = now;
   std::optional<model::Snapshot> snapshot;
   if (!job->grants.empty()) {
     auto seen = look(context, Processes::kUsers, false);
@@ -33,7 +64,9 @@ Result<int> run_report(const Context& context) {
     snapshot = *std::move(seen);
     view.snapshot = &*snapshot;
   }
-  context.out(output::job_report_text(*job, view, context.out_terminal));
+  const std::string more = output::stored_report_text(stored_report_of(found->calls, *job, now));
+  context.out(output::job_report_text(*job, view, context.out_terminal) +
+              (more.empty() ? "" : "\n" + context.out_terminal.spell(more)));
   return 0;
 }
 

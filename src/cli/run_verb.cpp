@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <utility>
 
 #include "base/descriptor.hpp"
@@ -23,6 +25,7 @@
 #include "output/error.hpp"
 #include "output/report.hpp"
 #include "output/words.hpp"
+#include "run/queued_watch.hpp"
 
 namespace berth::cli {
 namespace {
@@ -86,6 +89,15 @@ void write_report(const Context& context, const ReportFile& report, std::string_
   }
 }
 
+void write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
 /// The report as JSON. JSON is for programs, so as in all verbs only --lang changes its language.
 std::string json_of(const Context& context, const job::MakeReport& make) {
   const Language people = language();
@@ -114,6 +126,22 @@ void say(const Context& context, const ReportFile& file, const job::MakeReport& 
   for (const std::string& sentence : report.notes) note(context, sentence);
 }
 
+/// A job with ranks that was queued is a `berth run` inside it, to which the job's keeper gives the
+/// file for its report. The program must not inherit it.
+Descriptor take_job_report(run::Inherited& inherited) {
+  const auto given = env_nonempty(run::kReportVariable);
+  ::unsetenv(run::kReportVariable);
+  const auto number = given ? to_number(*given) : std::nullopt;
+  struct stat about = {};
+  if (!number || *number < 3 || *number > INT_MAX ||
+      ::fstat(static_cast<int>(*number), &about) != 0 || !S_ISREG(about.st_mode))
+    return {};
+  Descriptor file(static_cast<int>(*number));
+  ::fcntl(file.get(), F_SETFD, FD_CLOEXEC);
+  std::erase(inherited.descriptors, file.get());
+  return file;
+}
+
 void show_plan(const Context& context, const job::Plan& plan) {
   const std::vector<std::string>& command = context.arguments.command;
   context.out(context.json
@@ -131,7 +159,8 @@ int refuse(const Context& context, const Error& error) {
 }
 
 Result<int> perform(const Context& context, const job::Spec& spec, job::Machine& machine,
-                    const job::Note& tell, run::Inherited& inherited, const AfterRun& after) {
+                    const job::Note& tell, run::Inherited& inherited, const AfterRun& after,
+                    const Descriptor& job_report) {
   ReportFile file;
   job::Caller caller;
   caller.note = tell;
@@ -142,7 +171,10 @@ Result<int> perform(const Context& context, const job::Spec& spec, job::Machine&
     file = *std::move(opened);
     return Done{};
   };
-  caller.report = [&](const job::MakeReport& make) { say(context, file, make); };
+  caller.report = [&](const job::MakeReport& make) {
+    say(context, file, make);
+    if (job_report) write_all(job_report.get(), output::stored_report(make));
+  };
   caller.ended = [&](const model::Outcome& outcome, std::chrono::milliseconds wall) {
     after.act(outcome, wall);
   };
@@ -161,7 +193,9 @@ Result<int> queue_ranks(const Context& context, const model::Request& request,
   const auto whole = job::request_for_ranks(request, wish, machine.look(false));
   inside.arguments.command = command_in_queue(context.arguments, whole);
   inside.arguments.options.erase("--report");
-  return queue_job(inside, whole, variables);
+  Variables with_report = variables;
+  with_report[run::kReportVariable] = "1";
+  return queue_job(inside, whole, with_report);
 }
 
 Result<int> run_or_say_why_not(const Context& context) {
@@ -169,6 +203,7 @@ Result<int> run_or_say_why_not(const Context& context) {
   const bool queued = arguments.has("--queue");
   // A queued job inherits nothing from us but what is sent to the broker.
   run::Inherited inherited = queued ? run::Inherited{} : run::inherit();
+  const Descriptor job_report = take_job_report(inherited);
   if (arguments.command.empty() || arguments.command.front().empty()) {
     return Error{ErrorCode::kInvalidArgument, "E0516", text("there is no command to run"),
                  "berth run -- python train.py"};
@@ -202,7 +237,7 @@ Result<int> run_or_say_why_not(const Context& context) {
   spec.quiet = context.json;
   AfterRun after{std::exchange(spec.job.on_end, ""), std::exchange(spec.job.notify, false),
                  spec.job.name.empty() ? output::join(arguments.command, " ") : spec.job.name};
-  return perform(context, spec, machine, tell, inherited, after);
+  return perform(context, spec, machine, tell, inherited, after, job_report);
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ constexpr auto kJobsOptions = std::to_array<Option>({
     {"--limit", "N", "maximum number of rows; none: all (default: 100; with --json all)"},
 });
 constexpr auto kReportExamples = std::to_array<Example>({
-    {"berth report 7", "how long job 7 waited and ran, and what it used"},
+    {"berth report 7", "how long job 7 waited and ran, what it used, and what limited it"},
     {"berth report", "the same for your last job"},
 });
 constexpr auto kEditOptions = std::to_array<Option>({

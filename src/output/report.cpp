@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
@@ -237,6 +238,26 @@ std::string suggestion_lines(const model::Report& report, const Terminal& termin
   return out;
 }
 
+std::vector<std::string> place_lines(const model::Report& report) {
+  std::vector<std::string> places;
+  for (const model::DeviceUse& use : report.devices) places.push_back(device_words(use));
+  places.push_back(cpu_words(report));
+  return places;
+}
+
+std::string finding_lines(const model::Report& report, const Terminal& terminal) {
+  std::string out;
+  if (report.engine) out += line(engine_sentence(*report.engine), terminal);
+  out += rank_lines(report, terminal);
+  for (const std::string& sentence : left_behind_sentences(report))
+    out += line(sentence, terminal, Style::kYellow);
+  if (const std::string limits = guard_sentence(report); !limits.empty())
+    out += line(limits, terminal);
+  return out + use_lines(report, terminal) + reason_lines(report, terminal) +
+         suggestion_lines(report, terminal) + growth_lines(report, terminal) +
+         bottleneck_lines(report, terminal);
+}
+
 }  // namespace
 
 std::vector<std::string> left_behind_sentences(const model::Report& report) {
@@ -264,9 +285,7 @@ std::vector<std::string> failure_sentences(const model::Report& report) {
 }
 
 std::string report_text(const model::Report& report, const Terminal& terminal, bool verbose) {
-  std::vector<std::string> places;
-  for (const model::DeviceUse& use : report.devices) places.push_back(device_words(use));
-  places.push_back(cpu_words(report));
+  const std::vector<std::string> places = place_lines(report);
   // The terminal has printed ^C at the cursor, so start a new line.
   const bool after_echo = terminal.tty && report.outcome.signal == SIGINT;
   std::string out = after_echo ? "\n" : "";
@@ -277,17 +296,20 @@ std::string report_text(const model::Report& report, const Terminal& terminal, b
   out += head + (fits ? "   " : "\n" + std::string(kIndent, ' ')) + places.front() + "\n";
   for (std::size_t i = 1; i < places.size(); ++i)
     out += std::string(kIndent, ' ') + places[i] + "\n";
-  if (report.engine) out += line(engine_sentence(*report.engine), terminal);
-  out += rank_lines(report, terminal);
-  for (const std::string& sentence : left_behind_sentences(report))
-    out += line(sentence, terminal, Style::kYellow);
-  if (const std::string limits = guard_sentence(report); !limits.empty())
-    out += line(limits, terminal);
-  out += use_lines(report, terminal) + reason_lines(report, terminal) +
-         suggestion_lines(report, terminal) + growth_lines(report, terminal) +
-         bottleneck_lines(report, terminal);
+  out += finding_lines(report, terminal);
   if (verbose) out += setting_lines(report.settings, terminal);
   for (const std::string& note : report.notes) out += labelled(tr("note"), note, terminal);
+  return terminal.spell(out);
+}
+
+std::string finding_text(const model::Report& report, const Terminal& terminal) {
+  std::string out;
+  for (const std::string& place : place_lines(report)) out += place + "\n";
+  std::string rest = finding_lines(report, terminal);
+  for (const std::string& note : report.notes) rest += labelled(tr("note"), note, terminal);
+  const std::string indent(kIndent, ' ');
+  for (const std::string_view one : split(rest, '\n'))
+    if (!one.empty()) out += std::string(one.substr(one.starts_with(indent) ? kIndent : 0)) + "\n";
   return terminal.spell(out);
 }
 

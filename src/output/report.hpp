@@ -2,6 +2,7 @@
 // (docs/json.md).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,16 @@ namespace berth::output {
 [[nodiscard]] std::vector<std::string> failure_sentences(const model::Report& report);
 /// One line.
 [[nodiscard]] std::string report_json(const model::Report& report);
+
+/// The report without its first line, and not indented: where it ran, and what was found.
+[[nodiscard]] std::string finding_text(const model::Report& report, const Terminal& terminal);
+/// The report of a queued job, as it is kept: {"schema", "report": the document, "text":
+/// finding_text, in English and Chinese}. `make` is called in each language.
+[[nodiscard]] std::string stored_report(const std::function<model::Report()>& make);
+/// `stored` if it is such a document, else "". A job's user may have written it.
+[[nodiscard]] std::string sound_report(const std::string& stored);
+/// Its text, in the language that is set; "" if it has none.
+[[nodiscard]] std::string stored_report_text(const std::string& stored);
 
 /// --dry-run: what would be set and started.
 [[nodiscard]] std::string plan_text(const std::vector<std::string>& command,

@@ -253,3 +253,22 @@ TEST_CASE("the longest report of a job that ended well has 25 lines at most") {
   const std::string text = report_text(report, plain());
   CHECK(std::count(text.begin(), text.end(), '\n') <= 25);
 }
+
+TEST_CASE(
+    "the stored report of a queued job has both languages, and a forged one prints no escapes") {
+  const std::string stored = stored_report([] {
+    model::Report report = sample();
+    report.bottlenecks = {{"waiting", "it slept", "wake it"}};
+    return report;
+  });
+  CHECK(sound_report(stored) == stored);
+  CHECK(holds(stored_report_text(stored), "limit it slept\n"));
+  CHECK_FALSE(holds(stored_report_text(stored), "done in"));
+  const std::string forged = stored_report_text(R"({"text":{"en":"a\u001b[31mb"}})");
+  CHECK(forged.ends_with("[31mb\n"));
+  CHECK(forged.find('\x1b') == std::string::npos);
+  for (const char* one : {"", "[", "[]", "null", R"({"report":3})", R"({"text":{"en":1}})"}) {
+    CHECK(sound_report(one).empty());
+    CHECK(stored_report_text(one).empty());
+  }
+}

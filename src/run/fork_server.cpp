@@ -62,10 +62,12 @@ Error cannot(int problem) {
 }
 
 /// Lives as long as the broker, and then until the last keeper ends. It is the keepers' subreaper:
-/// if a keeper is killed by SIGKILL, its processes become our children, and we end them.
+/// if a keeper is killed by SIGKILL, its processes become our children, and we end them. The
+/// watches of other jobs are then ended, too: these jobs have no report.
 class ForkServerLoop {
  public:
-  ForkServerLoop(int channel, sigset_t blocked) : channel_(channel), blocked_(blocked) {
+  ForkServerLoop(int channel, sigset_t blocked, const WriteReport& write)
+      : channel_(channel), blocked_(blocked), write_(write) {
     signals_.reset(::signalfd(-1, &blocked_, SFD_CLOEXEC | SFD_NONBLOCK));
   }
 
@@ -91,18 +93,21 @@ class ForkServerLoop {
     if (child == 0) {
       ::close(channel_);
       signals_.reset();
-      // Two strings that are not part of the journal's launch record come before it, each with a
+      // Three strings that are not part of the journal's launch record come before it, each with a
       // NUL.
       const std::string_view all(message);
       const auto locks = all.find('\0');
-      const auto job = locks == all.npos ? all.npos : all.find('\0', locks + 1);
+      const auto units = locks == all.npos ? all.npos : all.find('\0', locks + 1);
+      const auto job = units == all.npos ? all.npos : all.find('\0', units + 1);
       if (job == all.npos) ::_exit(1);
       auto launch = launch_in(all.substr(job + 1));
       if (!launch) ::_exit(1);
       for (const std::string_view file : split(all.substr(0, locks), '\n'))
         if (!file.empty()) launch->locks.emplace_back(file);
-      launch->job_record = all.substr(locks + 1, job - locks - 1);
-      keep_queued(*launch);
+      for (const std::string_view unit : split(all.substr(locks + 1, units - locks - 1), '\n'))
+        if (!unit.empty()) launch->units.emplace_back(unit);
+      launch->job_record = all.substr(units + 1, job - units - 1);
+      keep_queued(*launch, write_);
     }
     if (child > 0) keepers_.push_back(child);
     const Born born{child, child < 0 ? errno : 0};
@@ -138,12 +143,13 @@ class ForkServerLoop {
 
   int channel_;
   sigset_t blocked_;
+  const WriteReport& write_;
   Descriptor signals_;
   std::vector<pid_t> keepers_;
   int sweeps_ = 0;  // remaining sweeps
 };
 
-[[noreturn]] void serve_forks(int channel, const rlimit& files) {
+[[noreturn]] void serve_forks(int channel, const rlimit& files, const WriteReport& write) {
   ::setsid();  // a Ctrl-C is meant for the broker
   // A `pkill berth` must not also kill the process that cleans up after it.
   set_process_name("job-fork-server");
@@ -161,12 +167,13 @@ class ForkServerLoop {
   redirect_standard_streams(0, 2);
   ::sigemptyset(&blocked);
   ::sigaddset(&blocked, SIGCHLD);
-  ForkServerLoop(channel, blocked).work();
+  ForkServerLoop(channel, blocked, write).work();
   ::_exit(0);
 }
 
-Result<Standby> standby_for(const rlimit& files) {
-  return Standby::start([files](int channel) { serve_forks(channel, files); }, SOCK_STREAM);
+Result<Standby> standby_for(const rlimit& files, const WriteReport& write) {
+  return Standby::start([files, write](int channel) { serve_forks(channel, files, write); },
+                        SOCK_STREAM);
 }
 
 /// {-1, EPIPE}: the fork server has ended.
@@ -178,14 +185,14 @@ Born ask(int channel, const std::string& message) {
 
 }  // namespace
 
-Result<ForkServer> ForkServer::start() {
+Result<ForkServer> ForkServer::start(WriteReport write) {
   rlimit files = {};
   ::getrlimit(RLIMIT_NOFILE, &files);
-  auto standby = standby_for(files);
+  auto standby = standby_for(files, write);
   if (!standby) return std::move(standby).error();
   auto channel = standby->fork();
   if (!channel) return std::move(channel).error();
-  return ForkServer(*std::move(standby), *std::move(channel), files);
+  return ForkServer(*std::move(standby), *std::move(channel), files, std::move(write));
 }
 
 /// Starts a fork server after the last one was killed.
@@ -194,7 +201,7 @@ Result<Descriptor> ForkServer::restart() {
   if (channel) return channel;
   // Both were killed, so we fork the next standby ourselves. We are multi-threaded by now, so it
   // could inherit a locked lock and hang; a timeout detects that.
-  auto standby = standby_for(files_);
+  auto standby = standby_for(files_, write_);
   if (!standby) return std::move(standby).error();
   standby_ = *std::move(standby);
   return standby_.fork();
@@ -203,6 +210,8 @@ Result<Descriptor> ForkServer::restart() {
 Result<model::ProcessId> ForkServer::keep(const Launch& launch) {
   std::string record;
   for (const std::string& file : launch.locks) record += file + '\n';
+  record += '\0';
+  for (const std::string& unit : launch.units) record += unit + '\n';
   record += '\0' + launch.job_record + '\0' + record_of(launch);
   if (record.size() > kLongestMessage) return cannot(EMSGSIZE);
   const auto size = static_cast<std::uint32_t>(record.size());

@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "model/job.hpp"
 #include "run/launch.hpp"
+#include "run/queued_watch.hpp"
 #include "run/standby.hpp"
 
 namespace berth::run {
@@ -19,7 +20,8 @@ namespace berth::run {
 class ForkServer {
  public:
   /// Call it before the first thread starts. Fails with kUnavailable (E0512).
-  [[nodiscard]] static Result<ForkServer> start();
+  /// `write`: makes the reports of the jobs; empty: they get none.
+  [[nodiscard]] static Result<ForkServer> start(WriteReport write);
   ForkServer(ForkServer&&) = default;
   ForkServer& operator=(ForkServer&&) = default;
 
@@ -27,12 +29,16 @@ class ForkServer {
   [[nodiscard]] Result<model::ProcessId> keep(const Launch& launch);
 
  private:
-  ForkServer(Standby standby, Descriptor channel, const rlimit& files)
-      : standby_(std::move(standby)), channel_(std::move(channel)), files_(files) {}
+  ForkServer(Standby standby, Descriptor channel, const rlimit& files, WriteReport write)
+      : standby_(std::move(standby)),
+        channel_(std::move(channel)),
+        files_(files),
+        write_(std::move(write)) {}
   [[nodiscard]] Result<Descriptor> restart();
   Standby standby_;
   Descriptor channel_;
   rlimit files_;  // the jobs' limit of open files, even if we have raised our own
+  WriteReport write_;
 };
 
 }  // namespace berth::run

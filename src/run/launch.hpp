@@ -40,6 +40,7 @@ struct Launch {
   std::string group;                // folder of the control group to enter before that; "": none
   std::string job_files;            // of a queued job: the prefix of its files' names (queued.hpp)
   std::vector<std::string> locks;   // lock files of its devices, which the keeper locks shared
+  std::vector<std::string> units;   // the job's devices (policy::unit_id), to sample them
   std::string job_record;           // of a queued job, stored in its files; contains no NUL
   // Between SIGTERM and SIGKILL, if the job is cancelled or times out.
   std::chrono::milliseconds grace{10'000};

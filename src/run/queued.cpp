@@ -21,6 +21,7 @@
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "run/channel.hpp"
 #include "run/descendants.hpp"
 #include "run/ending.hpp"
 #include "run/job_folder.hpp"
@@ -33,6 +34,7 @@ namespace berth::run {
 namespace {
 
 using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kNotStarted = 125;
@@ -89,8 +91,8 @@ void say(const std::string& sentence) {
 
 class LoneKeeper {
  public:
-  LoneKeeper(const Launch& launch, const Descriptor& status_file)
-      : launch_(launch), status_file_(status_file) {}
+  LoneKeeper(const Launch& launch, const Descriptor& status_file, const WriteReport& write)
+      : launch_(launch), status_file_(status_file), write_(write) {}
 
   void run() {
     sigset_t mine;
@@ -105,7 +107,7 @@ class LoneKeeper {
     }
     while (!ended_ && !told_to_end_) {
       std::array<pollfd, 2> waits{{{signals_.get(), POLLIN, 0}, {trouble_.get(), POLLIN, 0}}};
-      if (::poll(waits.data(), waits.size(), -1) < 0) continue;
+      if (::poll(waits.data(), waits.size(), until_watch()) < 0) continue;
       if (waits[1].revents != 0) hear_of_the_start();
       if (waits[0].revents != 0) take_signals();
     }
@@ -113,8 +115,13 @@ class LoneKeeper {
     EndingPlan plan;
     // Remaining processes get a short time to end; a cancelled job gets its grace period.
     if (told_to_end_) plan.grace = launch_.grace;
+    const auto wall = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
     end_the_rest(std::move(plan));
     tell(workload_, status_, by_itself);
+    if (watch_)
+      send(watch_.get(),
+           WatchEnd{status_, by_itself ? 1 : 0, wall.count(), cpu_microseconds_, peak_rss_kib_});
+    watch_.reset();
     run_on_end();
   }
 
@@ -130,7 +137,35 @@ class LoneKeeper {
   }
 
  private:
-  bool start() { return begin(launch_); }
+  bool start() {
+    started_ = Clock::now();
+    watch_at_ = started_ + kWatchFrom;
+    const std::string variable = kReportVariable + std::string("=");
+    const auto is_asked = [&](const std::string& one) { return one.starts_with(variable); };
+    const auto& all = launch_.environment;
+    const auto asked = std::find_if(all.begin(), all.end(), is_asked);
+    if (asked == all.end()) return begin(launch_);
+    // The `berth run` inside writes the report; two would sample the same processes.
+    watch_at_.reset();
+    its_report_ = open_report_for(launch_);
+    Launch own = launch_;
+    own.environment[static_cast<std::size_t>(asked - all.begin())] =
+        variable + std::to_string(its_report_.get());
+    const bool is_started = begin(own);
+    its_report_.reset();
+    return is_started;
+  }
+
+  /// Starts the watch if it is time. Returns how long to wait for that, in milliseconds; -1: for
+  /// ever.
+  int until_watch() {
+    if (!watch_at_) return -1;
+    const auto left = std::chrono::ceil<milliseconds>(*watch_at_ - Clock::now()).count();
+    if (left > 0) return static_cast<int>(left);
+    watch_at_.reset();
+    watch_ = start_watch(launch_, workload_, write_);
+    return -1;
+  }
 
   bool begin(const Launch& launch) {
     std::array<int, 2> trouble{-1, -1};
@@ -146,6 +181,7 @@ class LoneKeeper {
     for (int signal = 1; signal <= 64; ++signal)
       if ((launch.limits.blocked.value_or(0) >> (signal - 1) & 1) != 0)
         ::sigaddset(&inherited.mask, signal);
+    if (its_report_) inherited.descriptors = {its_report_.get()};
     inherited.on_child = {};
     inherited.on_child.sa_handler = SIG_DFL;
     workload_ = ::fork();
@@ -268,17 +304,20 @@ class LoneKeeper {
 
   const Launch& launch_;
   const Descriptor& status_file_;
-  Descriptor signals_, trouble_;
+  const WriteReport& write_;
+  Descriptor signals_, trouble_, watch_, its_report_;
+  Clock::time_point started_{};
+  std::optional<Clock::time_point> watch_at_;  // nullopt: it has started, or the job gets none
   pid_t workload_ = -1;
   int status_ = SIGKILL;  // if its end is never seen
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
   bool ended_ = false, told_to_end_ = false;
 };
 
-void keep(const Launch& launch) {
+void keep(const Launch& launch, const WriteReport& write) {
   const Descriptor status = claim(launch.job_files, launch.job_record);
   if (!status) return;
-  LoneKeeper keeper(launch, status);
+  LoneKeeper keeper(launch, status, write);
   if (!use_log(launch.job_files, launch.user)) return keeper.tell(0, kNotStarted << 8);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   close_all_but({0, 1, 2, status.get()});
@@ -350,19 +389,21 @@ std::string job_record_in(const std::string& job_files) {
 }
 
 void remove_status(const std::string& job_files) {
+  ::unlink(report_of(job_files).c_str());
   ::unlink(status_file(job_files).c_str());
 }
 
 void remove_files(const std::string& job_files) {
   ::unlink(log_of(job_files).c_str());
+  ::unlink(report_of(job_files).c_str());
   remove_status(job_files);
 }
 
-void keep_queued(const Launch& launch) {
+void keep_queued(const Launch& launch, const WriteReport& write) {
   ::signal(SIGCHLD, SIG_DFL);
   ::setsid();
   set_process_name("job-keeper");
-  keep(launch);
+  keep(launch, write);
   ::_exit(0);
 }
 

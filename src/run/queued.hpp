@@ -3,6 +3,7 @@
 // share one folder, because a folder per job would cost as much as all other writes of a short job.
 //
 // JOBS/N.log     the output; belongs to the job's user
+// JOBS/N.report  what the job used; written after its end, if it ran for half a second
 // JOBS/N.status  first line: "PID START_TICKS" of the keeper, written exclusively before the start.
 //                Second line: how the job ended (job_folder.hpp). Its space is allocated early,
 //                because the disk may be full later. After that: the broker's record of the job,
@@ -17,6 +18,7 @@
 
 #include "model/job.hpp"
 #include "run/launch.hpp"
+#include "run/queued_watch.hpp"
 
 namespace berth::run {
 
@@ -40,7 +42,7 @@ void remove_status(const std::string& job_files);
 void remove_files(const std::string& job_files);
 
 /// Runs in a new process, whose standard streams are /dev/null, until it exits. If several keepers
-/// start for one job, only the first runs it.
-[[noreturn]] void keep_queued(const Launch& launch);
+/// start for one job, only the first runs it. `write`: makes its report; empty: it gets none.
+[[noreturn]] void keep_queued(const Launch& launch, const WriteReport& write);
 
 }  // namespace berth::run

@@ -143,6 +143,7 @@ void Api::act_on(JobId id, std::string_view what, const Call& call, const Answer
   if (is_get && what.empty()) return show(id, call, answer);
   if (is_get && what == "why") return outlook(id, answer);
   if (is_get && what == "log") return log(id, call, answer);
+  if (is_get && what == "report") return report(id, call, answer);
   if (call.method == "POST" && !what.empty()) return change(id, what, call, answer);
   answer.send(refusal(no_such_place(call)));
 }
@@ -330,6 +331,22 @@ void Api::log(JobId id, const Call& call, const Answer& answer) {
         refusal({ErrorCode::kInvalidArgument, "E0919",
                  text("'{}' is not a number of bytes", printable(from->second)), ""}));
   answer.send({200, execution_.output_of(*job, *at, kMost), kAnyBytes});
+}
+
+/// What a queued job used and what limited it.
+void Api::report(JobId id, const Call& call, const Answer& answer) {
+  const Job* job = execution_.broker().job(id);
+  if (job == nullptr) return answer.send(refusal(no_such_job(id)));
+  if (!shown(*job, call).whole) return answer.send(refusal(broker::not_yours(*job)));
+  const std::string found = execution_.report_of(*job);
+  if (found.empty())
+    return answer.send(refusal(
+        {ErrorCode::kNotFound, "E0989",
+         text("job {} has no report: it has not ended, ran for less than half a second, or was not "
+              "queued",
+              id),
+         fmt::format("berth report {}", id)}));
+  answer.send({200, found});
 }
 
 void Api::change(JobId id, std::string_view what, const Call& call, const Answer& answer) {

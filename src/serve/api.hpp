@@ -39,6 +39,7 @@ class Api {
   void keep_waiting(model::JobId id, const Call& call, const Answer& answer);
   void outlook(model::JobId id, const Answer& answer);
   void log(model::JobId id, const Call& call, const Answer& answer);
+  void report(model::JobId id, const Call& call, const Answer& answer);
   void drain(bool drained, const Call& call, const Answer& answer);
   void change(model::JobId id, std::string_view what, const Call& call, const Answer& answer);
   void rerun(model::JobId id, const Call& call, const Answer& answer);

@@ -48,6 +48,10 @@ class Execution {
   [[nodiscard]] std::string log_of(const model::Job& job) const {
     return job.queued ? launcher_.log(job.id) : "";
   }
+  /// A queued job's report; "": there is none.
+  [[nodiscard]] std::string report_of(const model::Job& job) const {
+    return job.queued ? launcher_.report(job.id) : "";
+  }
   /// At most `most` bytes of that log, starting at `from`.
   [[nodiscard]] std::string output_of(const model::Job& job, std::int64_t from,
                                       std::size_t most) const {

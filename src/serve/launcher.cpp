@@ -13,6 +13,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "model/cpu_list.hpp"
+#include "output/report.hpp"
 #include "policy/environment.hpp"
 #include "policy/placement.hpp"
 #include "system/device_locks.hpp"
@@ -76,7 +77,7 @@ Result<Launcher> Launcher::start(const std::string& state_folder, bool for_all,
     return unusable(jobs, errno);
   // Users must be able to reach their logs; the other files have their own modes.
   if (for_all && ::chmod(state_folder.c_str(), 0711) != 0) return unusable(state_folder, errno);
-  auto fork_server = run::ForkServer::start();
+  auto fork_server = run::ForkServer::start(output::stored_report);
   if (!fork_server) return std::move(fork_server).error();
   return Launcher(std::move(jobs), std::move(lock_folder), *std::move(fork_server));
 }
@@ -103,12 +104,26 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   launch.group = job.group;
   launch.cpus = model::parse_cpu_list(environment.cpus).value_or(std::vector<int>{});
   launch.job_files = files(job.id);
+  launch.units = units;
   launch.job_record = broker::record_of(job);
   launch.grace = job.grace.value_or(model::kDefaultGrace);
   launch.on_end = job.on_end;
   if (!locks_.empty())
     for (const std::string& unit : units) launch.locks.push_back(system::lock_file(locks_, unit));
   return fork_server_.keep(launch);
+}
+
+std::string Launcher::report(model::JobId job) const {
+  constexpr std::size_t kMost = 1 << 20;
+  // Its user may have written it, so do not wait for a FIFO and do not follow a link.
+  const Descriptor file(::open(run::report_of(files(job)).c_str(),
+                               O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  struct stat about = {};
+  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return "";
+  std::string bytes(kMost, '\0');
+  const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), 0);
+  bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return output::sound_report(bytes);
 }
 
 std::string Launcher::output(model::JobId job, std::int64_t from, std::size_t most) const {

@@ -3,11 +3,13 @@
 
 usage: change_test.py BERTH
 """
+import contextlib
 import json
 import os
 import pathlib
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -35,6 +37,16 @@ class Change(Machine):
 
     def states(self):
         return {str(job["id"]): job["state"] for job in self.document("jobs", "--all")["jobs"]}
+
+    def processes(self, name):
+        """The numbers of this machine's processes of that name."""
+        mark = f"BERTH_SIM_DIR={self.variables['BERTH_SIM_DIR']}".encode()
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and (entry / "cmdline").read_bytes().startswith(name.encode()) and mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+        return found
 
     def test_jobs_change_places_and_what_they_ask_for(self):
         blocker = self.queue("--gpus", "1", "--", "sleep", "1000")
@@ -103,6 +115,44 @@ class Change(Machine):
         waiting = self.held()[0]
         self.assertIsNone(self.job(waiting)["cpu_seconds"])
         self.assertIn(f"job {waiting}: held", self.berth_ok("report"))
+
+    def test_the_report_of_a_queued_job_says_what_limited_it(self):
+        sleep = "import time; time.sleep(2.6)"
+        job = self.queue("--gpus", "1", "--", sys.executable, "-c", sleep)
+        self.job(job, "ended")
+        report = self.document("report", job)["report"]
+        self.assertEqual(report["job"], int(job))
+        self.assertEqual(report["outcome"]["exit_code"], 0)
+        self.assertGreater(report["wall_seconds"], 2.5)
+        self.assertIn("device_unused", [one["kind"] for one in report["bottlenecks"]])
+        self.assertIn("waiting", [one["kind"] for one in report["bottlenecks"]])
+        self.assertEqual(len(report["devices"]), 1)
+        said = self.berth_ok("report", job)
+        self.assertRegex(said, "(?m)^limit ")
+        self.assertIn("this program never used the GPU", said)
+        self.assertRegex(self.run_berth("report", job, "--lang", "zh").stdout, "(?m)^瓶颈 ")
+        self.assertTrue(wait_until(lambda: not self.processes("job-sampler")))
+
+    def test_a_short_or_a_lost_job_has_no_report(self):
+        job = self.queue("--gpus", "1", "--", "true")
+        self.job(job, "ended")
+        self.assertIsNone(self.document("report", job)["report"])
+        job = self.queue("--gpus", "1", "--", "sleep", "60")
+        self.assertTrue(wait_until(lambda: self.processes("job-sampler")))
+        for keeper in self.processes("job-keeper"):
+            os.kill(keeper, signal.SIGKILL)
+        self.job(job, "ended")
+        self.assertTrue(wait_until(lambda: not self.processes("job-sampler")))
+        self.assertIsNone(self.document("report", job)["report"])
+
+    def test_the_report_of_queued_ranks_is_that_of_the_run_inside(self):
+        job = self.queue("--cpu", "--ranks", "2", "--", "sh", "-c", "sleep 1; test -z $BERTH_JOB_REPORT && ls /proc/self/fd")
+        self.job(job, "ended")
+        report = self.document("report", job)["report"]
+        self.assertEqual([one["part"] for one in report["ranks"]], ["ok", "ok"])
+        self.assertEqual(report["command"][0], "sh")
+        self.assertIn("2 ranks", self.berth_ok("report", job))
+        self.assertNotIn("4", self.berth_ok("logs", job).replace("[rank 0] ", "").replace("[rank 1] ", "").split())
 
     def test_the_last_job_is_meant_where_none_is_named(self):
         self.queue("--gpus", "1", "--", "sh", "-c", "echo first")

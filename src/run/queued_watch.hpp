@@ -1,0 +1,50 @@
+// Samples a queued job, and writes its report to JOBS/N.report. This is a process of its own, not
+// below the keeper, so that it is neither counted nor ended as a process of the job. Jobs that end
+// within half a second never have one: its fork would cost more than they do.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/descriptor.hpp"
+#include "model/run.hpp"
+#include "run/launch.hpp"
+
+namespace berth::run {
+
+/// Makes a report. It is called once in each language.
+using MakeReport = std::function<model::Report()>;
+/// Makes the content of JOBS/N.report.
+using WriteReport = std::function<std::string(const MakeReport&)>;
+
+/// How a queued job ended, from the keeper.
+struct WatchEnd {
+  std::int32_t status = 0;        // wait status of its command
+  std::int32_t by_itself = 1;     // 0: it was told to end
+  std::int64_t milliseconds = 0;  // from its start to its end
+  std::int64_t cpu_microseconds = 0;
+  std::int64_t peak_rss_kib = 0;
+};
+
+/// When a job gets its watch, after its start.
+inline constexpr std::chrono::milliseconds kWatchFrom{500};
+
+/// Starts it for the job of this keeper, as a child of the keeper's parent. Returns a channel for
+/// one WatchEnd; if it is closed without one, nothing is written. -1 if it cannot be started.
+[[nodiscard]] Descriptor start_watch(const Launch& launch, pid_t workload,
+                                     const WriteReport& write);
+
+/// "JOBS/N.report"
+[[nodiscard]] std::string report_of(const std::string& job_files);
+/// Opens the file for the job's user, who writes the report: a job with ranks has a `berth run`
+/// that knows more than we do. -1 if that fails.
+[[nodiscard]] Descriptor open_report_for(const Launch& launch);
+/// The variable that tells this `berth run` the number of the descriptor. Its submitter sets it to
+/// any value.
+inline constexpr const char* kReportVariable = "BERTH_JOB_REPORT";
+
+}  // namespace berth::run
