@@ -361,7 +361,11 @@ void Broker::give_lease_back(const Job& job) {
 
 bool Broker::start(const policy::Start& start, Now now) {
   Job& job = jobs_.at(start.job);
-  auto placement = policy::place(job.request, snapshot_, ledger_);
+  model::Request request = job.request;
+  if (request.gpus_most) request.gpus = static_cast<int>(start.devices.size());
+  auto placement = policy::place(request, snapshot_, ledger_);
+  // The queue compares only numbers: perhaps just the least number of devices can be had.
+  if (!placement && request.gpus_most) placement = policy::place(job.request, snapshot_, ledger_);
   if (!placement) return false;
   job.grants.clear();
   for (std::size_t i = 0; i < placement->devices.size(); ++i)

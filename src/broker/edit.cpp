@@ -114,7 +114,10 @@ Status Broker::change_line(Job& job, const Changes& changes, Caller caller, Now 
     other.priority = std::clamp(*changes.priority, -kMostPriority, kMostPriority);
   if (changes.time_limit)
     other.time_limit = changes.time_limit->count() == 0 ? std::nullopt : changes.time_limit;
-  if (changes.gpus) other.request.gpus = *changes.gpus;
+  if (changes.gpus) {
+    other.request.gpus = *changes.gpus;
+    other.request.gpus_most.reset();
+  }
   if (changes.memory_bytes) other.request.memory_bytes = changes.memory_bytes;
   if (changes.share_permille) other.request.share_permille = changes.share_permille;
   if (changes.after) other.after = *changes.after;

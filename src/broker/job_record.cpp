@@ -37,6 +37,7 @@ constexpr std::array<std::string_view, 2> kDrain{"unit", "lent_to"};
 template <typename Request, typename Visit>
 void for_each_optional(Request& request, Visit visit) {
   visit("gpus", request.gpus);
+  visit("gpus_most", request.gpus_most);
   visit("memory_bytes", request.memory_bytes);
   visit("share_permille", request.share_permille);
   visit("cpus", request.cpus);
@@ -344,6 +345,8 @@ Status check_numbers(const Job& job) {
   const model::Request& request = job.request;
   if (request.gpus && (*request.gpus < 0 || *request.gpus > kMostDevices))
     return not_within("gpus", text("a number from 0 to {}", kMostDevices));
+  if (request.gpus_most && (*request.gpus_most < 0 || *request.gpus_most > kMostDevices))
+    return not_within("gpus_most", text("a number from 0 to {}", kMostDevices));
   if (request.cpus && (*request.cpus < 1 || *request.cpus > kMostCpus))
     return not_within("cpus", text("a number from 1 to {}", kMostCpus));
   if (request.cpu_list) {

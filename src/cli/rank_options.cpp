@@ -100,12 +100,6 @@ Status read_places(const Arguments& arguments, job::SupervisionWish& wish) {
     return Error{ErrorCode::kInvalidArgument, "E0950",
                  text("--ranks MIN:MAX is for one node, and this job has {}", wish.node.count),
                  "berth run --ranks gpu -- python train.py"};
-  if (wish.ranks->least && arguments.has("--queue"))
-    return Error{ErrorCode::kInvalidArgument, "E0950",
-                 text("a queued job waits for a fixed number of GPUs, so --ranks needs one number"),
-                 fmt::format("berth run --queue --ranks {} -- python train.py\n"
-                             "berth run --queue --ranks {} -- python train.py",
-                             *wish.ranks->least, wish.ranks->count)};
   wish.ranks->node = wish.node.rank;
   wish.ranks->nodes = wish.node.count;
   const auto given = arguments.value("--stdin-rank");

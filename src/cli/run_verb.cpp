@@ -190,7 +190,14 @@ Result<int> queue_ranks(const Context& context, const model::Request& request,
                         const job::SupervisionWish& wish, job::Machine& machine,
                         const Variables& variables) {
   Context inside = context;
-  const auto whole = job::request_for_ranks(request, wish, machine.look(false));
+  // For --ranks MIN:MAX it waits for MIN, and starts with as many as are free then.
+  job::SupervisionWish least = wish;
+  if (wish.ranks && wish.ranks->least)
+    least.ranks->count = *std::exchange(least.ranks->least, std::nullopt);
+  auto whole = job::request_for_ranks(request, least, machine.look(false));
+  const bool is_ours = !request.gpus && whole.gpus.value_or(0) > 0;
+  if (is_ours && wish.ranks && wish.ranks->least)
+    whole.gpus_most = wish.ranks->count * wish.ranks->gpus_per_rank.value_or(1);
   inside.arguments.command = command_in_queue(context.arguments, whole);
   inside.arguments.options.erase("--report");
   Variables with_report = variables;

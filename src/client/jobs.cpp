@@ -93,6 +93,7 @@ Job job_of(const Json& json) {
   job.log = value<std::string>(json, "log");
   job.state = model::job_state(value<std::string>(json, "state")).value_or(model::JobState::kLost);
   job.request.gpus = optional<int>(json, "gpus");
+  job.request.gpus_most = optional<int>(json, "gpus_most");
   job.request.memory_bytes = optional<std::uint64_t>(json, "memory_bytes");
   job.request.share_permille = optional<int>(json, "share_permille");
   job.request.cpus = optional<int>(json, "cpus_wanted");

@@ -81,6 +81,7 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.text_field("user", job.user);
   json.field("state", model::name(job.state));
   json.field("gpus", job.request.gpus);
+  json.field("gpus_most", job.request.gpus_most);
   json.field("memory_bytes", job.request.memory_bytes);
   json.field("share_permille", job.request.share_permille);
   json.field("cpus_wanted", job.request.cpus);

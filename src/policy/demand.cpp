@@ -107,6 +107,9 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
   demand.memory_bytes = request.memory_bytes.value_or(0);
   demand.share_permille = request.share_permille.value_or(0);
   demand.beside_strangers = !request.devices.empty();
+  if (const int most = request.gpus_most.value_or(0); most > demand.devices && demand.devices > 0)
+    demand.most_devices = most;
+  const bool are_several = std::max(demand.devices, demand.most_devices) > 1;
   if (demand.devices == 0) {
     demand.memory_bytes = 0;
     demand.share_permille = 0;
@@ -124,13 +127,13 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
   });
   std::map<model::Vendor, std::vector<int>> by_vendor;
   for (const Candidate& candidate : all) {
-    const bool is_part = candidate.partition != nullptr && demand.devices > 1;
+    const bool is_part = candidate.partition != nullptr && are_several;
     const bool is_small =
         with_cards && request.devices.empty() && model::processor_graphics(*candidate.device);
     const int at = position(units, id_of(candidate));
     if (at < 0 || is_part || is_small || !may_be_had(candidate, request, visible, named)) continue;
     // A single device may be of any vendor. Several devices must have the same vendor.
-    const auto vendor = demand.devices > 1 ? candidate.device->vendor : model::Vendor::kOther;
+    const auto vendor = are_several ? candidate.device->vendor : model::Vendor::kOther;
     by_vendor[vendor].push_back(at);
   }
   for (auto& [vendor, positions] : by_vendor)
@@ -142,6 +145,7 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
 
 model::Request on_cpu(model::Request request) {
   request.gpus = 0;
+  request.gpus_most.reset();
   request.devices.clear();
   request.memory_bytes.reset();
   request.share_permille.reset();

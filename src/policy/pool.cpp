@@ -50,7 +50,8 @@ std::optional<std::vector<int>> fit(const Pool& pool, const Demand& demand) {
       const Slot& other = pool.devices[static_cast<std::size_t>(b)];
       return std::tuple(is_used(one), left(other)) < std::tuple(is_used(other), left(one));
     });
-  found.resize(wanted);
+  found.resize(std::clamp(static_cast<std::size_t>(demand.most_devices), wanted,
+                          std::max(wanted, found.size())));
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -18,6 +18,7 @@ struct Demand {
   std::vector<int> allowed =
       {};  // positions in Pool::devices that it may get, ascending; empty: any
   bool beside_strangers = false;  // accepts a device that foreign processes use
+  int most_devices = 0;           // starts with up to this many, if they are free; 0: `devices`
 
   auto operator<=>(const Demand&) const = default;  // NOLINT(modernize-use-nullptr)
 };
@@ -45,8 +46,8 @@ struct Pool {
 };
 
 /// The positions of the devices that the demand would get now, ascending; nullopt if it does not
-/// fit. Whole devices: the first free ones. Memory: like choose(), as far as these numbers allow,
-/// first the unused device with the most free memory, then the others.
+/// fit. Whole devices: the first free ones, up to `most_devices`. Memory: like choose(), as far as
+/// these numbers allow, first the unused device with the most free memory, then the others.
 [[nodiscard]] std::optional<std::vector<int>> fit(const Pool& pool, const Demand& demand);
 /// Whether the demand would fit if all leases and all foreign processes were gone.
 [[nodiscard]] bool could_ever_fit(const Pool& pool, const Demand& demand);

@@ -210,8 +210,10 @@ void Queue::begin(const RunningJob& job) {
 void Queue::started(JobId id, const std::vector<int>& devices, Instant now) {
   const auto entry = waiting_.find(id);
   BERTH_CHECK(entry != waiting_.end());
-  const WaitingJob job = entry->second;
+  WaitingJob job = entry->second;
   remove(id, now);
+  if (job.demand.most_devices > 0) job.demand.devices = static_cast<int>(devices.size());
+  job.demand.most_devices = 0;
   begin({job.id, job.user, job.demand, devices, job.time_limit, now});
 }
 
@@ -244,8 +246,10 @@ std::vector<Queue::Release> Queue::releases(Instant now) const {
   return out;
 }
 
-std::optional<Queue::Reservation> Queue::reserve(const Demand& demand, Instant now) const {
+std::optional<Queue::Reservation> Queue::reserve(const Demand& least, Instant now) const {
   Reservation out{now, pool_};
+  Demand demand = least;
+  demand.most_devices = 0;
   auto devices = fit(out.beside, demand);
   for (const Release& release : releases(now)) {
     if (devices) break;
@@ -276,7 +280,11 @@ Queue::Look Queue::look(const WaitingJob& job, std::optional<Reservation>& first
   if (!allows(owner.rules, owner.use.devices, owner.use.jobs, job.demand))
     return {Obstruction::kUserLimit, {}};
   const bool gone_by_then = first && job.time_limit && *job.time_limit <= first->from - now;
-  auto devices = fit(!first || gone_by_then ? pool_ : common(pool_, first->beside), job.demand);
+  Demand demand = job.demand;
+  if (owner.rules.most_devices)
+    demand.most_devices =
+        std::min(demand.most_devices, *owner.rules.most_devices - owner.use.devices);
+  auto devices = fit(!first || gone_by_then ? pool_ : common(pool_, first->beside), demand);
   if (devices) return {Obstruction::kNothing, *std::move(devices)};
   if (first && fit(pool_, job.demand)) return {Obstruction::kReserved, {}};
   if (!could_ever_fit(machine_, job.demand)) return {Obstruction::kNever, {}};

@@ -161,7 +161,7 @@ class Queue {
   };
   [[nodiscard]] Look look(const WaitingJob& job, std::optional<Reservation>& first,
                           Instant now) const;
-  [[nodiscard]] std::optional<Reservation> reserve(const Demand& demand, Instant now) const;
+  [[nodiscard]] std::optional<Reservation> reserve(const Demand& least, Instant now) const;
   [[nodiscard]] static Place place_of(const WaitingJob& job);
   [[nodiscard]] int tier_now(const WaitingJob& job, Instant now) const;
   void begin(const RunningJob& job);

@@ -53,6 +53,32 @@ TEST_CASE("Jobs of one user start in order of submission, higher priority first"
   CHECK(start_all(queue, seconds(10)) == Ids{1});
 }
 
+TEST_CASE("A job that wants two to four devices waits for two, and takes what no other job needs") {
+  Queue queue(gpus(4));
+  queue.add(job(1, 0, 3));
+  CHECK(start_all(queue, seconds(0)) == Ids{1});
+  WaitingJob flexible = job(2, 0, 2);
+  flexible.demand.most_devices = 4;
+  queue.add(flexible);
+  CHECK_FALSE(queue.next(seconds(1)));
+  queue.ended(1, seconds(2));
+  auto start = queue.next(seconds(2));
+  REQUIRE(start);
+  CHECK(start->devices == std::vector<int>{0, 1, 2, 3});
+  queue.started(2, start->devices, seconds(2));
+  CHECK(queue.running(2)->demand.devices == 4);
+  queue.ended(2, seconds(3));
+  // Three are free. The user may have three in all, and uses one of them.
+  queue.add(job(3, 0, 1));
+  CHECK(start_all(queue, seconds(3)) == Ids{3});
+  queue.set_user(0, {.most_devices = 3});
+  flexible.id = 4;
+  queue.add(flexible);
+  start = queue.next(seconds(4));
+  REQUIRE(start);
+  CHECK(start->devices == std::vector<int>{1, 2});
+}
+
 TEST_CASE("Another user's priority does not put a job before mine") {
   Queue queue(gpus(1));
   queue.add(job(1, 0, 1));

@@ -296,6 +296,27 @@ class Change(Machine):
         self.assertNotEqual(done.returncode, 0)
 
 
+class Flexible(Machine):
+    machine = "lab-4x3090"
+
+    def test_ranks_from_two_to_four_wait_for_two_gpus_and_start_with_all_that_are_free(self):
+        script = "echo world $WORLD_SIZE"
+        blocker = self.run_berth("run", "--queue", "--gpus", "3", "--", "sleep", "1000").stdout.strip()
+        first = self.run_berth("run", "--queue", "--ranks", "2:4", "--tee", "0", "--", "sh", "-c", script)
+        self.assertEqual(first.returncode, 0, first.stderr)
+        first = first.stdout.strip()
+        time.sleep(0.3)
+        self.assertEqual((self.job(first)["state"], self.job(first)["gpus"], self.job(first)["gpus_most"]), ("waiting", 2, 4))
+        self.run_berth("cancel", blocker)
+        self.assertEqual(len(self.job(first, "ended")["devices"]), 4)
+        self.assertIn("world 4", self.run_berth("logs", first).stdout)
+        blocker = self.run_berth("run", "--queue", "--gpus", "1", "--", "sleep", "1000").stdout.strip()
+        second = self.run_berth("run", "--queue", "--ranks", "2:4", "--tee", "0", "--", "sh", "-c", script).stdout.strip()
+        self.assertEqual(len(self.job(second, "ended")["devices"]), 3)
+        self.assertIn("world 3", self.run_berth("logs", second).stdout)
+        self.run_berth("cancel", blocker)
+
+
 if __name__ == "__main__":
     Machine.berth = sys.argv.pop(1)
     unittest.main()

@@ -424,12 +424,6 @@ class Preflight(WithFolder):
 
 
 class Queue(WithFolder):
-    def test_a_queued_job_has_a_fixed_number_of_ranks(self):
-        done = run("true", options=["--queue", "--ranks", "2:4"])
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("E0950", done.stderr)
-        self.assertIn("berth run --queue --ranks 2 ", done.stderr)
-
     def test_a_queued_job_with_ranks(self):
         state = tempfile.TemporaryDirectory()
         self.addCleanup(state.cleanup)
