@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
@@ -12,6 +13,7 @@
 #include "client/lease.hpp"
 #include "client/reach.hpp"
 #include "run/descendants.hpp"
+#include "run/native_stack.hpp"
 #include "run/stacks.hpp"
 
 namespace berth::cli {
@@ -101,13 +103,36 @@ std::vector<Seen> look_at(const std::vector<pid_t>& roots) {
   return all;
 }
 
+Json native_json(const std::vector<run::NativeFrame>& frames) {
+  Json out = Json::array();
+  for (const run::NativeFrame& one : frames)
+    out.push_back(
+        {{"library", printable(one.library)},
+         {"function", one.function.empty() ? Json(nullptr) : Json(printable(one.function))},
+         {"exact", one.is_exact}});
+  return out;
+}
+
+/// The main thread's function that called the kernel, and its probable callers.
+std::string native_text(const Seen& seen) {
+  constexpr std::size_t kMost = 8;
+  auto frames = run::native_stack(seen.pid, seen.threads.front().id);
+  frames.resize(std::min(frames.size(), kMost));
+  if (frames.empty()) return "";
+  std::string out = "  " + text("native; the callers are probable:") + "\n";
+  const std::string lines = run::native_lines(frames);
+  for (const std::string_view one : split(lines, '\n')) out += "    " + printable(one) + "\n";
+  return out;
+}
+
 Json json_of(const Seen& seen) {
   Json threads = Json::array();
   for (const auto& one : seen.threads)
     threads.push_back({{"id", one.id},
                        {"name", printable(one.name)},
                        {"state", std::string(1, one.state)},
-                       {"waits_in", one.waits_in.empty() ? Json(nullptr) : Json(one.waits_in)}});
+                       {"waits_in", one.waits_in.empty() ? Json(nullptr) : Json(one.waits_in)},
+                       {"native", native_json(run::native_stack(seen.pid, one.id))}});
   Json python = nullptr;
   if (!seen.stack.empty()) {
     python = Json::array();
@@ -141,14 +166,15 @@ std::string text_of(const Seen& seen) {
   out += "\n";
   const auto python = run::parse_stacks(seen.stack);
   if (python.empty())
-    return out + "  " + text("no Python stack: it has not registered for that") + "\n";
+    return out + "  " + text("no Python stack: it has not registered for that") + "\n" +
+           native_text(seen);
   for (auto thread = python.rbegin(); thread != python.rend(); ++thread) {
     if (thread != python.rbegin()) out += "  " + text("another thread:") + "\n";
     for (const auto& frame : thread->frames)
       out += fmt::format("    {}:{}  {}\n", printable(frame.file), frame.line,
                          printable(frame.function));
   }
-  return out;
+  return out + native_text(seen);
 }
 
 }  // namespace

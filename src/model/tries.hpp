@@ -59,9 +59,10 @@ struct HangSeen {
     int rank = 0;
     std::string
         waits_in;  // the kernel function or system call in which its main thread waits; "" unknown
-    std::string stack;       // the Python stack, with the most recent call first; "" none
-    std::string where;       // the innermost line of user code: "train.py:12 in step"
-    bool has_ended = false;  // the rank has ended with exit code 0
+    std::string stack;        // the Python stack, with the most recent call first; "" none
+    std::string where;        // the innermost line of user code: "train.py:12 in step"
+    bool has_ended = false;   // the rank has ended with exit code 0
+    std::string native = {};  // native functions, the innermost first, a line each; "" unknown
   };
   std::vector<Rank> ranks;
 };

@@ -127,6 +127,13 @@ Json rank_json(const RankEnd& end) {
           {"log", text_or_null(end.log)}};
 }
 
+std::string printable_lines(const std::string& lines) {
+  std::string out;
+  for (const std::string_view one : split(lines, '\n'))
+    out += (out.empty() ? "" : "\n") + printable(one);
+  return out;
+}
+
 Json hang_json(const model::HangSeen& hang) {
   Json ranks = Json::array();
   for (const auto& one : hang.ranks)
@@ -134,6 +141,7 @@ Json hang_json(const model::HangSeen& hang) {
                      {"ended", one.has_ended},
                      {"where", text_or_null(printable(one.where))},
                      {"waits_in", text_or_null(one.waits_in)},
+                     {"native", text_or_null(printable_lines(one.native))},
                      {"stack", text_or_null(one.stack)}});
   return {{"after_seconds", seconds(hang.after)},
           {"silent_seconds", seconds(hang.silent)},

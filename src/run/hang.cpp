@@ -51,7 +51,7 @@ std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks) {
     const auto threads = parse_stacks(one.stack);
     const PythonThread main_thread = threads.empty() ? PythonThread() : threads.back();
     const std::string where = innermost_user_line(main_thread);
-    hang.ranks.push_back({one.rank, one.waits_in, one.stack, where, one.has_ended});
+    hang.ranks.push_back({one.rank, one.waits_in, one.stack, where, one.has_ended, one.native});
     if (!one.has_ended && is_in_collective(main_thread)) {
       ++waiting;
       ++lines[where];
@@ -76,8 +76,8 @@ std::optional<model::HangSeen> find_slow_ranks(const std::vector<RankState>& ran
   for (const RankState& one : ranks) {
     const auto threads = parse_stacks(one.stack);
     const PythonThread main_thread = threads.empty() ? PythonThread() : threads.back();
-    slow.ranks.push_back(
-        {one.rank, one.waits_in, one.stack, innermost_user_line(main_thread), one.has_ended});
+    slow.ranks.push_back({one.rank, one.waits_in, one.stack, innermost_user_line(main_thread),
+                          one.has_ended, one.native});
     if (one.has_ended) continue;
     const bool waits = is_in_collective(main_thread);
     if (!one.is_busy && !waits) return std::nullopt;

@@ -19,7 +19,8 @@ struct RankState {
   bool has_ended = false;  // with exit code 0; others may wait for it
   std::string stack;       // in faulthandler's format
   std::string waits_in;
-  bool is_busy = false;  // uses the CPU, reads or writes
+  std::string native = {};  // as native_lines
+  bool is_busy = false;     // uses the CPU, reads or writes
 };
 
 /// The odd ranks are those that do not wait for others while others do. If all ranks wait, the odd

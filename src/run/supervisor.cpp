@@ -32,6 +32,7 @@
 #include "run/group_counters.hpp"
 #include "run/hang.hpp"
 #include "run/meeting_point.hpp"
+#include "run/native_stack.hpp"
 #include "run/own_name.hpp"
 #include "run/preflight.hpp"
 #include "run/rank_lines.hpp"
@@ -723,6 +724,7 @@ class Supervisor {
       state.stack = std::move(stacks[rank.pid]);
       const auto threads = threads_of(rank.pid);
       if (!threads.empty()) state.waits_in = threads.front().waits_in;
+      state.native = native_lines(native_stack(rank.pid, rank.pid));
     }
     return states;
   }

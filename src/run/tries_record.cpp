@@ -59,7 +59,8 @@ Json json_of(const model::HangSeen& hang) {
                      {"waits_in", one.waits_in},
                      {"stack", one.stack},
                      {"where", one.where},
-                     {"ended", one.has_ended}});
+                     {"ended", one.has_ended},
+                     {"native", one.native}});
   return {{"after", hang.after.count()},
           {"silent", hang.silent.count()},
           {"odd", hang.odd_ranks},
@@ -76,7 +77,7 @@ model::HangSeen hang_of(const Json& json) {
   for (const Json& one : json.at("ranks"))
     hang.ranks.push_back({one.at("rank").get<int>(), one.at("waits_in").get<std::string>(),
                           one.at("stack").get<std::string>(), one.at("where").get<std::string>(),
-                          one.at("ended").get<bool>()});
+                          one.at("ended").get<bool>(), one.at("native").get<std::string>()});
   return hang;
 }
 

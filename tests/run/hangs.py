@@ -3,6 +3,7 @@ import concurrent.futures
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -113,6 +114,36 @@ class Stacks(unittest.TestCase):
         self.assertEqual(sorted(innermost), ["<module>", "child"])
         job.terminate()
         job.wait(timeout=60)
+
+    def test_native_functions_are_those_of_gdb(self):
+        if not shutil.which("gdb"):
+            self.skipTest("no gdb here")
+        program = subprocess.Popen(["python3", "-c", "import threading; print(flush=True); threading.Event().wait(60)"], stdout=subprocess.PIPE)
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        program.stdout.readline()
+        time.sleep(0.3)
+        native = json.loads(stacks(str(program.pid), "--json").stdout)["processes"][0]["threads"][0]["native"]
+        self.assertTrue(native[0]["exact"])
+        ours = [one["function"] for one in native[1:] if one["function"]]
+        said = subprocess.run(["gdb", "-p", str(program.pid), "-batch", "-ex", "bt"], capture_output=True, text=True, timeout=60).stdout
+        theirs = re.findall(r"^#\d+ .*? in (\w+) \(", said, re.MULTILINE)
+        if not theirs:
+            self.skipTest("gdb may not attach here")
+        self.assertGreaterEqual(len(set(ours) & set(theirs)), 2, (ours, theirs))
+
+    def test_a_killed_look_leaves_no_process_stopped(self):
+        program = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        for turn in range(30):
+            look = subprocess.Popen([BERTH, "stacks", str(program.pid)], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(turn / 3000)
+            look.kill()
+            look.wait()
+            with open(f"/proc/{program.pid}/stat") as file:
+                self.assertEqual(file.read().rpartition(")")[2].split()[0], "S", turn)
 
     def test_no_such_process(self):
         answer = stacks("4194000")
