@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::size_t kMostFrames = 16, kMostCandidates = 64;
 constexpr std::size_t kStackBytes = 64 << 10;
+constexpr std::size_t kMostMapBytes = 16 << 20;
 constexpr std::uint64_t kMostSymbolBytes = 64 << 20;
 constexpr int kMostSections = 4096;
 
@@ -46,7 +47,8 @@ std::optional<std::uint64_t> hexadecimal(std::string_view word) {
 /// The executable mappings of files.
 std::vector<Mapping> code_of(pid_t pid) {
   std::vector<Mapping> found;
-  const std::string all = slurp("/proc/" + std::to_string(pid) + "/maps").value_or("");
+  const std::string path = "/proc/" + std::to_string(pid) + "/maps";
+  const std::string all = slurp(path, kMostMapBytes).value_or("");
   for (const std::string_view line : split(all, '\n')) {
     const auto words = split(line, ' ');
     const auto slash = line.find('/');

@@ -175,6 +175,8 @@ class Hang(unittest.TestCase):
         self.assertEqual(hang["ranks"][1]["where"], "hangs.py:8 in step")
         self.assertEqual(hang["ranks"][0]["where"], "hangs.py:12 in step")
         self.assertIn("all_reduce", hang["ranks"][0]["stack"])
+        self.assertRegex(hang["ranks"][0]["native"], "libtorch.* .*(gloo|c10d)")
+        self.assertNotIn("gloo::", hang["ranks"][1]["native"].split("\n")[0])
         self.assertLess(hang["after_seconds"], 30)
         self.assertIn("rank 1 is at hangs.py:8 in step", done.stderr)
         self.assertNotEqual(done.returncode, 0)
@@ -256,6 +258,9 @@ class Seeded(unittest.TestCase):
                 wrong[seed] = found[seed]
             elif found[seed]["after"] > 60:
                 late[seed] = found[seed]["after"]
+        for seed in seeds:
+            seen = found[seed]
+            print(f"{seed:36} {'WRONG' if seed in wrong else 'right':6} {seen.get('after', 0):6.1f} s  {seen.get('where') or '-'}")
         print(f"{len(seeds) - len(wrong)} of {len(seeds)} seeded hangs named right", flush=True)
         self.assertEqual((wrong, late), ({}, {}))
 
