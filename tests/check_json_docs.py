@@ -25,7 +25,8 @@ CHANGED = {"changes": [{"package": "torch", "before": "2.13.0", "after": "2.14.0
 A_GROWTH = {"device": 0, "bytes_per_minute": 12 << 20, "since_seconds": 180.0}
 A_PREFLIGHT = {"state": "ok", "backend": "gloo", "seconds": 0.5, "step": None, "why": None}
 A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "slow": False, "odd_ranks": [1], "sentence": "no rank has moved",
-          "ranks": [{"rank": 1, "ended": False, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread"}]}
+          "ranks": [{"rank": 1, "ended": False, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread",
+                     "native": "libc.so.6 clock_nanosleep"}]}
 
 A_SPREAD = {"median": 2.0, "least": 1.0, "most": 3.0, "runs": 3}
 
