@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 
 BERTH = ""
 
@@ -57,6 +58,14 @@ class Bench(unittest.TestCase):
         self.assertEqual(done.stderr, "")
         chinese = bench("memory", "--cpu", LC_ALL="zh_CN.UTF-8")
         self.assertRegex(chinese.stdout, "项目.*结果.*波动")
+
+    def test_the_bar_chart_is_xml(self):
+        picture = self.folder / "bench.svg"
+        self.assertEqual(bench("memory", "--cpu", "--svg", str(picture)).returncode, 0)
+        words = [one.text for one in xml.etree.ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
+        self.assertIn("0: memory.triad", words)
+        self.assertEqual(len([one for one in words if one.endswith("B/s")]), 2, words)  # the title of the group, and the figure
+        self.assertIn("(E0547)", bench("memory", "--cpu", "--svg", "/nonexistent/x.svg").stderr)
 
     def test_without_a_blas_the_other_cases_run(self):
         done = bench("--cpu", "--json", BERTH_BLAS_LIBRARY="libc.so.6")

@@ -8,6 +8,7 @@
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "output/json_writer.hpp"
+#include "output/svg.hpp"
 #include "output/table.hpp"
 #include "output/words.hpp"
 
@@ -212,6 +213,44 @@ std::string bench_json(const BenchReport& report) {
   });
   json.close('}');
   return json.finish();
+}
+
+std::string bench_svg(const BenchReport& report) {
+  const char* const titles[] = {msgid("products of matrices, FLOP/s"),
+                                msgid("memory and copies, B/s"),
+                                msgid("launches, time: shorter is better")};
+  std::vector<output::BarGroup> groups(3);
+  for (std::size_t i = 0; i < groups.size(); ++i) groups[i].title = tr(titles[i]);
+  for (const BenchRow& row : report.rows) {
+    output::Bar bar{fmt::format("{}: {}", row.device->index, row.one.key), "", 0};
+    const bool is_time = row.one.kind == bench::Kind::kLaunch;
+    if (row.times) {
+      bar.figure = show_figure(row, row.times->median);
+      bar.length = is_time ? row.times->median : row.work_per_second().value_or(0);
+      if (const auto rate = row.work_per_second(); rate && row.peak_per_second)
+        bar.figure += "  " + text("{:.0f} % of peak", 100 * *rate / *row.peak_per_second);
+      if (!row.is_right().value_or(true)) bar.figure += "  " + std::string(tr("wrong"));
+    } else {
+      bar.figure = fmt::format("{} ({})", row.measured.error().message, row.measured.error().id);
+    }
+    groups[is_time ? 2 : row.one.kind == bench::Kind::kGemm ? 0 : 1].bars.push_back(bar);
+  }
+  std::erase_if(groups, [](const output::BarGroup& group) { return group.bars.empty(); });
+  std::vector<std::string> notes;
+  std::vector<const model::Device*> named;
+  for (const BenchRow& row : report.rows) {
+    if (std::find(named.begin(), named.end(), row.device) != named.end()) continue;
+    named.push_back(row.device);
+    notes.push_back(text("device {0}: {1}", row.device->index, printable(row.device->name)));
+  }
+  for (const SkippedDevice& one : report.skipped)
+    notes.push_back(text("device {0}: {1}, not measured: {2}", one.device->index,
+                         printable(one.device->name), one.reason));
+  return output::bars_svg(
+      "berth bench",
+      text("Medians of {} s for each case; the spread is between the quartiles.", report.seconds) +
+          "  " + output::show_time(report.unix_milliseconds),
+      groups, notes);
 }
 
 std::string bench_text(const BenchReport& report, const output::Terminal& terminal) {

@@ -59,6 +59,8 @@ struct BenchReport {
 [[nodiscard]] Result<EarlierResults> read_results(const std::string& file);
 
 [[nodiscard]] std::string bench_json(const BenchReport& report);
+/// A bar chart, with a group for each unit.
+[[nodiscard]] std::string bench_svg(const BenchReport& report);
 [[nodiscard]] std::string bench_text(const BenchReport& report, const output::Terminal& terminal);
 
 }  // namespace berth::cli

@@ -14,6 +14,7 @@
 #include "bench/child.hpp"
 #include "cli/bench_results.hpp"
 #include "cli/look.hpp"
+#include "cli/picture.hpp"
 #include "cli/verbs.hpp"
 #include "model/device_selector.hpp"
 #include "model/device_use.hpp"
@@ -192,6 +193,8 @@ Result<int> run_bench(const Context& context) {
   const auto saved = arguments.value("--save");
   if (saved)
     if (auto writable = check_folder(*saved); !writable) return std::move(writable).error();
+  const auto picture = open_picture(arguments);
+  if (!picture) return picture.error();
   const auto snapshot = look(context, Processes::kUsers, !arguments.has("--cpu"));
   if (!snapshot) return snapshot.error();
   BenchReport report;
@@ -223,6 +226,9 @@ Result<int> run_bench(const Context& context) {
   const std::string json = bench_json(report);
   if (saved)
     if (auto written = save(*saved, json); !written) return std::move(written).error();
+  if (*picture)
+    if (auto drawn = write_picture(arguments, *picture, bench_svg(report)); !drawn)
+      return std::move(drawn).error();
   context.out(context.json ? json : bench_text(report, context.out_terminal));
   const bool failed = std::any_of(report.rows.begin(), report.rows.end(), has_failed);
   return failed || report.rows.empty() ? 1 : 0;

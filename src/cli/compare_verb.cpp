@@ -1,11 +1,7 @@
 // `berth compare`: runs a program with several settings, one after another in rounds, and says
 // which setting is best.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 
 #include "base/descriptor.hpp"
 #include "base/error_words.hpp"
@@ -15,6 +11,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/picture.hpp"
 #include "cli/verbs.hpp"
 #include "compare/judge.hpp"
 #include "compare/output_difference.hpp"
@@ -256,35 +253,6 @@ class Rounds {
   std::vector<compare::OutputSeries> outputs_;
   std::vector<bool> applied_;
 };
-
-/// Opens the file for the picture. This is done before the first run, so that a wrong name is
-/// reported before hours of work.
-Result<Descriptor> open_picture(const Arguments& arguments) {
-  const auto path = arguments.value("--svg");
-  if (!path) return Descriptor();
-  Descriptor file(::open(path->c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
-  if (file) return file;
-  return Error{
-      ErrorCode::kUnavailable, "E0547",
-      text("the picture cannot be written to {}: {}", printable(*path), error_words(errno)),
-      "ls -ld \"$(dirname " + shell_word(printable(*path)) + ")\""};
-}
-
-Status write_picture(const Arguments& arguments, const Descriptor& file, std::string_view svg) {
-  bool written = ::ftruncate(file.get(), 0) == 0 ||
-                 errno == EINVAL;  // the file may be a pipe, which has no length
-  while (written && !svg.empty()) {
-    const ssize_t n = ::write(file.get(), svg.data(), svg.size());
-    if (n < 0 && errno == EINTR) continue;
-    written = n > 0;
-    if (written) svg.remove_prefix(static_cast<std::size_t>(n));
-  }
-  if (written) return Done{};
-  return Error{ErrorCode::kUnavailable, "E0547",
-               text("the picture cannot be written to {}: {}",
-                    printable(arguments.value("--svg").value_or("")), error_words(errno)),
-               "df -h ."};
-}
 
 /// Finds out what this machine has, by a dry run of `berth run`.
 Result<compare::Machine> machine_for(const Context& context, const compare::Wish& wish,

@@ -7,8 +7,10 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "cli/picture.hpp"
 #include "cli/plan_request.hpp"
 #include "output/json_writer.hpp"
+#include "output/svg.hpp"
 #include "output/table.hpp"
 #include "plan/prices.hpp"
 
@@ -289,6 +291,49 @@ std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
   return out + "\n" + old_price_note();
 }
 
+/// "AWS p5.48xlarge, us-east-1, 2026-07-20 (old)": where a price in the picture is from.
+std::string origin_of(const plan::Rent& rent) {
+  const plan::Instance& instance = *rent.instance;
+  return fmt::format("{}, {}, {}", instance_of(rent), printable(instance.region),
+                     date_of(instance.source));
+}
+
+std::string cost_svg(const Cost& cost) {
+  std::vector<output::CostLine> lines;
+  std::vector<std::string> notes;
+  const plan::Purchase& buy = cost.purchase;
+  if (cost.has_price)
+    lines.push_back({std::string(tr("buy")), buy.price, buy.power_per_month, {}});
+  else
+    notes.push_back(text("{}: {}", tr("buy"), tr("unknown")));
+  for (const RentRow& way : kRentRows) {
+    const auto rent = plan::cheapest(cost.prices, cost.gpu.name, cost.count, way.terms);
+    if (!rent) {
+      notes.push_back(text("{}: {}", tr(way.title), tr("unknown")));
+      continue;
+    }
+    lines.push_back({std::string(tr(way.title)), 0, rent->per_hour * cost.hours_per_month,
+                     break_even(cost, rent)});
+    notes.push_back(text("{}: {}", tr(way.title),
+                         fmt::format("{} {}/h, {}", money(rent->per_hour),
+                                     printable(cost.prices.currency), origin_of(*rent))));
+  }
+  if (cost.has_price)
+    notes.push_back(
+        text("{}: {}", tr("buy"),
+             cost.has_own_price ? std::string(tr("your price")) : date_of(cost.card->source)));
+  notes.emplace_back(
+      cost.has_power ? tr("Buying: cards and their power at full load. Not included: server, "
+                          "space, cooling, work.")
+                     : tr("Buying: cards only (--power-price adds power). Not included: server, "
+                          "space, cooling, work."));
+  return output::cost_lines_svg(
+      text("{} × {}: renting against buying", cost.count, printable(cost.gpu.name)),
+      text("{}, {:.0f} hours of use a month; a dot is the month from which buying costs less",
+           printable(cost.prices.currency), cost.hours_per_month),
+      tr("months"), cost.months, lines, notes);
+}
+
 }  // namespace
 
 Result<int> plan_gpu(const Context& context) {
@@ -362,6 +407,11 @@ Result<int> plan_cost(const Context& context) {
   if (cost.has_power)
     cost.purchase.power_per_month =
         cost.count * *cost.gpu.power_watts / 1000 * cost.hours_per_month * *power_price;
+  const auto picture = open_picture(arguments);
+  if (!picture) return picture.error();
+  if (*picture)
+    if (auto written = write_picture(arguments, *picture, cost_svg(cost)); !written)
+      return std::move(written).error();
   context.out(context.json ? cost_json(cost) : cost_text(cost, context.out_terminal));
   return 0;
 }

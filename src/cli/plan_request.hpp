@@ -16,6 +16,8 @@ namespace berth::cli {
 /// The GPU or partition of this machine with the most memory. Fails with kNoDevice (E0976).
 [[nodiscard]] Result<plan::Gpu> gpu_here(const Context& context);
 
+/// `berth plan measure -- COMMAND…`.
+Result<int> plan_measure(const Context& context);
 /// `berth plan gpu MODEL` and `berth plan cost --gpu NAME`.
 Result<int> plan_gpu(const Context& context);
 Result<int> plan_cost(const Context& context);

@@ -304,9 +304,11 @@ Result<int> run_plan(const Context& context) {
   if (what == "fit") return plan_fit(context);
   if (what == "gpu") return plan_gpu(context);
   if (what == "cost") return plan_cost(context);
-  return Error{
-      ErrorCode::kInvalidArgument, "E0974", text("say what to plan: fit, gpu or cost"),
-      "berth plan fit Llama-3.1-8B\nberth plan gpu Llama-3.1-8B\nberth plan cost --gpu L4"};
+  if (what == "measure") return plan_measure(context);
+  return Error{ErrorCode::kInvalidArgument, "E0974",
+               text("say what to plan: fit, measure, gpu or cost"),
+               "berth plan fit Llama-3.1-8B\nberth plan measure -- python3 train.py\n"
+               "berth plan gpu Llama-3.1-8B\nberth plan cost --gpu L4"};
 }
 
 }  // namespace berth::cli

@@ -14,7 +14,9 @@
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "cli/after_run.hpp"
+#include "cli/measured_estimate.hpp"
 #include "cli/queue.hpp"
 #include "cli/rank_options.hpp"
 #include "cli/request_options.hpp"
@@ -205,6 +207,18 @@ Result<int> queue_ranks(const Context& context, const model::Request& request,
   return queue_job(inside, whole, with_report);
 }
 
+/// Warns if `berth plan measure` found that the command needs more memory than --memory gives it.
+void warn_if_too_small(const Context& context, const model::Request& request) {
+  if (!request.memory_bytes) return;
+  const auto estimate = estimate_for(context.arguments.command);
+  if (!estimate || estimate->reserve_bytes <= *request.memory_bytes) return;
+  constexpr std::uint64_t kMib = std::uint64_t{1} << 20U;
+  note(context,
+       text("this command needs about {} as `berth plan measure` found, and --memory is {}",
+            show_bytes(estimate->reserve_bytes), show_bytes(*request.memory_bytes)),
+       {fmt::format("berth run --memory {}MiB", estimate->reserve_bytes / kMib + 1)});
+}
+
 Result<int> run_or_say_why_not(const Context& context) {
   const Arguments& arguments = context.arguments;
   const bool queued = arguments.has("--queue");
@@ -231,6 +245,7 @@ Result<int> run_or_say_why_not(const Context& context) {
     note(context, sentence, hints);
   };
   job::ThisMachine machine(arguments.has("--devices"), tell);
+  warn_if_too_small(context, *request);
   if (queued && spec.supervision.is_needed())
     return queue_ranks(context, *request, spec.supervision, machine, spec.variables);
   if (queued) return queue_job(context, *request, spec.variables);

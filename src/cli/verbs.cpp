@@ -272,26 +272,33 @@ constexpr auto kPlanOptions = std::to_array<Option>({
     {"--params", "N", "instead of MODEL: a decoder with this many parameters (7B, 350M)"},
     {"--gpu", "NAME|here", "check this GPU (A100-SXM4-80GB), or the one of this machine"},
     {"--task", "inference|train|finetune|lora|qlora", "the task (default: inference)"},
-    {"--batch", "N", "sequences at once (default: 1)"},
-    {"--seq", "N", "tokens of a sequence (default: 2048)"},
+    {"--batch", "N", "sequences at once (default: 1; measure: those of the program)"},
+    {"--seq", "N", "tokens of a sequence (default: 2048; measure: those of the program)"},
     {"--precision", "fp32|amp|bf16|fp16|int8|int4|nf4",
      "precision of the weights (default: bf16; train and finetune amp; qlora nf4)"},
     {"--optimizer", "adamw|adamw-8bit|sgd-momentum|sgd", "optimizer for training (default: adamw)"},
     {"--rank", "N", "rank of lora and qlora (default: 16)"},
     {"--checkpointing", nullptr, "recompute activations instead of keeping them"},
+    {"--cpu", nullptr, "measure: run the program on the CPU"},
+    {"--time-limit", "DURATION", "measure: end a run after this long (default: 10m)"},
     {"--prices", "FILE", "gpu, cost: your prices instead of the known ones (docs/plan.md)"},
     {"--gpus", "N", "cost: how many GPUs (default: 1)"},
     {"--hours", "N", "cost: hours of use a day (default: 24)"},
     {"--months", "N", "cost: how long (default: 36)"},
     {"--card-price", "PRICE", "cost: what one card costs"},
     {"--power-price", "PRICE", "cost: what a kWh costs"},
+    {"--svg", "FILE", "cost: write a picture of renting against buying"},
 });
 constexpr auto kPlanExamples = std::to_array<Example>({
     {"berth plan fit Llama-3.1-8B --gpu 'RTX 4090'", "whether it can be served there"},
     {"berth plan fit Qwen2.5-7B --task qlora --gpu here", "whether it can be tuned on this GPU"},
     {"berth plan fit --params 7B --task train --batch 4", "a model that the catalogue lacks"},
+    {"berth plan measure -- python3 train.py", "a few steps; the peak with other batches"},
+    {"berth plan measure --batch 32 -- python3 train.py -b {batch}",
+     "for a program without DataLoader"},
     {"berth plan gpu Llama-3.1-8B --precision int8", "GPUs that hold it, cheapest first"},
     {"berth plan cost --gpu L4 --hours 8", "renting against buying"},
+    {"berth plan cost --gpu L4 --svg cost.svg", "the same as a picture, with the break-even"},
 });
 
 constexpr auto kCompareOptions = std::to_array<Option>({
@@ -328,6 +335,7 @@ constexpr auto kBenchOptions = std::to_array<Option>({
     {"--precision", "fp32|fp64", "only this precision"},
     {"--seconds", "N", "how long each case is repeated (default: 1)"},
     {"--save", "FILE", "write the results to a file, as --json prints them"},
+    {"--svg", "FILE", "write a bar chart of the results"},
     {"--against", "FILE", "compare with the results of an earlier --save; exit 1 if slower"},
     kOpenCl,
     kNoOpenCl,
@@ -335,6 +343,7 @@ constexpr auto kBenchOptions = std::to_array<Option>({
 constexpr auto kBenchExamples = std::to_array<Example>({
     {"berth bench gemm --cpu", "matrix products per second on the CPU"},
     {"berth bench --save fast.json", "every case on every idle device, kept as a baseline"},
+    {"berth bench --svg bench.svg", "a bar chart to share"},
     {"berth bench --against fast.json", "whether something has become slower since"},
 });
 
@@ -621,7 +630,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      false, kBenchOptions, kBenchExamples, run_bench},
     {"plan", Group::kMeasure,
      "what GPU memory a model takes, which GPUs hold it, and what they cost",
-     "fit|gpu|cost [MODEL]", false, kPlanOptions, kPlanExamples, run_plan},
+     "fit|measure|gpu|cost [MODEL | -- COMMAND…]", false, kPlanOptions, kPlanExamples, run_plan},
     {"compare", Group::kMeasure, "run a program in several settings, and say which is best",
      "-- COMMAND…", true, kCompareOptions, kCompareExamples, run_compare},
     {"setup", Group::kUse, "make a Python environment with frameworks that run here",

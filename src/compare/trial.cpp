@@ -151,10 +151,10 @@ class Run {
     words_.insert(words_.end(), command.begin(), command.end());
     auto variables = whole_environment();
     for (const auto& [name, value] : setting.variables) variables[name] = value;
-    if (folder != nullptr && !setting.statement.empty()) {
+    if (folder != nullptr && (folder->has_own_module() || !setting.statement.empty())) {
       std::string& python = variables["PYTHONPATH"];
       python = folder->path() + (python.empty() ? "" : ":" + python);
-      variables["BERTH_AFTER_TORCH"] = setting.statement;
+      if (!setting.statement.empty()) variables["BERTH_AFTER_TORCH"] = setting.statement;
     }
     for (const auto& [name, value] : variables) environment_.push_back(name + "=" + value);
   }
@@ -286,15 +286,17 @@ HeldSignals::~HeldSignals() {
   ::sigprocmask(SIG_UNBLOCK, &ours, nullptr);
 }
 
-Result<StatementFolder> StatementFolder::make() {
+Result<StatementFolder> StatementFolder::make(std::string_view module) {
   std::error_code problem;
   std::string pattern = std::filesystem::temp_directory_path(problem).string();
   pattern = (problem ? "/tmp" : pattern) + "/berth-compare-XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) return not_started(errno);
   StatementFolder folder;
   folder.path_ = pattern;
+  folder.has_own_module_ = !module.empty();
   std::ofstream file(pattern + "/sitecustomize.py", std::ios::binary);
-  file << std::string_view(berth_compare_after_torch, berth_compare_after_torch_end);
+  if (module.empty()) module = {berth_compare_after_torch, berth_compare_after_torch_end};
+  file << module;
   if (!file.flush()) return not_started(EIO);
   return folder;
 }
@@ -347,11 +349,13 @@ Result<Trial> read_report(std::string_view json) try {
 }
 
 Result<Trial> run_once(const RunSetting& setting, const std::vector<std::string>& command,
-                       const StatementFolder* folder, const HeldSignals& signals) {
+                       const StatementFolder* folder, const HeldSignals& signals,
+                       std::vector<std::string> options) {
   const MemoryFile file;
   if (!file.file) return not_started(errno);
   Trial streams;
-  Run run({"--report", file.path()}, setting, command, folder);
+  options.insert(options.end(), {"--report", file.path()});
+  Run run(std::move(options), setting, command, folder);
   const auto code = run_to_end(run, streams, signals);
   if (!code) return code.error();
   auto trial = read_report(file.content());

@@ -40,9 +40,6 @@ std::string_view word_of(const Words& words, T value) {
   return "";
 }
 
-// Memory of PyTorch's CUDA context with cuBLAS and cuDNN. Published values are 300 MB to 1.3 GB,
-// depending on GPU and CUDA version.
-constexpr double kContext = 0.5 * 1024 * 1024 * 1024;
 // Bytes per logit: in 16 bit, its copy in fp32, its softmax and its gradient, which is 2 + 4 + 4 +
 // 2.
 constexpr double kLogitBytes = 12;
@@ -137,7 +134,7 @@ Memory inference(const Model& m, const Work& w) {
   // A cache that grows by concatenation leaves free blocks that are too small for the copy of the
   // next token.
   out.workspace = 0.5 * out.kv_cache + dequantized_bytes(m, w.precision);
-  out.context = kContext;
+  out.context = kDriverContextBytes;
   return out;
 }
 
@@ -171,7 +168,7 @@ Memory training(const Model& m, const Work& w) {
   } else {
     out.workspace = step;
   }
-  out.context = kContext;
+  out.context = kDriverContextBytes;
   return out;
 }
 

@@ -8,6 +8,10 @@
 
 namespace berth::plan {
 
+/// Memory of PyTorch's CUDA context with cuBLAS and cuDNN. Published values are 300 MB to 1.3 GB,
+/// depending on GPU and CUDA version.
+inline constexpr double kDriverContextBytes = 0.5 * 1024 * 1024 * 1024;
+
 enum class Task { kInference, kTrain, kFinetune, kLora, kQlora };
 /// kAmp has fp32 weights and computes in 16 bit. kInt8 and kNf4 are as in bitsandbytes, kInt4 as in
 /// GPTQ or AWQ.

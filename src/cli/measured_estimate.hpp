@@ -1,0 +1,23 @@
+// The estimates that `berth plan measure` stores, so that `berth run` can warn before a job starts
+// with less memory. One small file for each command and folder.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace berth::cli {
+
+struct MeasuredEstimate {
+  std::uint64_t peak_bytes = 0;     // of the framework's allocator
+  std::uint64_t reserve_bytes = 0;  // what to reserve on a GPU
+};
+
+/// Stores the estimate for this command in the current folder. It is a convenience: nothing fails
+/// if it cannot be written.
+void keep_estimate(const std::vector<std::string>& command, const MeasuredEstimate& estimate);
+/// The stored estimate for exactly this command in the current folder.
+[[nodiscard]] std::optional<MeasuredEstimate> estimate_for(const std::vector<std::string>& command);
+
+}  // namespace berth::cli

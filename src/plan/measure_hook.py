@@ -1,0 +1,332 @@
+# `berth plan measure` writes this file as sitecustomize.py into a folder of PYTHONPATH. After `import torch` it records the memory of a few training
+# steps, some of them with part of a batch or of its sequences, writes them to the file BERTH_MEASURE_TO, and ends the program.
+# BERTH_MEASURE_AS_IS: the batch is not cut, because the program is run again with another one.
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_WARM_UP, _SETTLE = 2, 2  # steps before the first recording; steps of a recording before the one that counts
+_MOST_POINTS = 20000  # of a curve
+_STEP, _FETCH, _FETCHED = "berth: step", "berth: fetch", "berth: fetched"  # marks in the profile
+
+
+def _tensors_in(batch):
+    import torch
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif hasattr(batch, "items"):
+        for one in batch.values():
+            yield from _tensors_in(one)
+    elif isinstance(batch, (list, tuple)):
+        for one in batch:
+            yield from _tensors_in(one)
+
+
+def _changed(batch, change):
+    """The same structure with other tensors."""
+    import torch
+    if isinstance(batch, torch.Tensor):
+        return change(batch)
+    if hasattr(batch, "items"):
+        parts = {key: _changed(one, change) for key, one in batch.items()}
+        try:
+            return type(batch)(parts)
+        except Exception:
+            return parts
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(_changed(one, change) for one in batch))
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(_changed(one, change) for one in batch)
+    return batch
+
+
+def _size_of(batch):
+    """(sequences, tokens) of a batch; None where it has none."""
+    tensors = [one for one in _tensors_in(batch) if one.dim() > 0]
+    if not tensors:
+        return None, None
+    sequences = tensors[0].size(0)
+    tokens = [one.size(1) for one in tensors if one.dim() == 2 and one.size(0) == sequences and not one.is_floating_point()]
+    return sequences, max(tokens) if tokens and max(tokens) >= 8 else None
+
+
+def _cut(batch, old, new):
+    """The batch with new[0] of old[0] sequences of new[1] of old[1] tokens. Always a copy, so that every recording has the same operations."""
+    import torch
+
+    def change(tensor):
+        if tensor.dim() > 0 and tensor.size(0) == old[0]:
+            if new[0] > old[0]:
+                tensor = torch.cat([tensor, tensor[:new[0] - old[0]]])
+            tensor = tensor[:new[0]]
+            if old[1] and tensor.dim() > 1 and tensor.size(1) == old[1]:
+                tensor = tensor[:, :new[1]]
+        return tensor.clone()
+    return _changed(batch, change)
+
+
+def _storage(tensor):
+    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+
+
+def _is_allocators(storage):
+    """Whether the framework's allocator has this memory on the CPU: it aligns it to 64 bytes. Memory of NumPy or of a file cannot be resized."""
+    return storage.data_ptr() % 64 == 0 and (not hasattr(storage, "resizable") or storage.resizable())
+
+
+def _bytes_of(tensors, device, seen):
+    """Memory of these tensors that the framework's allocator has, without the storages in `seen`."""
+    total = 0
+    for tensor in tensors:
+        try:
+            if tensor.device.type != device or tensor.layout != sys.modules["torch"].strided:
+                continue
+            storage = _storage(tensor)
+            key, size = storage.data_ptr(), storage.nbytes()
+            if key in seen or size == 0 or (device == "cpu" and not _is_allocators(storage)):
+                continue
+        except Exception:
+            continue
+        seen.add(key)
+        total += size
+    return total
+
+
+class _Recorder:
+    def __init__(self, torch):
+        self.torch = torch
+        self.optimizers, self.stepping = [], None
+        self.units, self.in_unit = 0, 0  # steps so far; steps of the optimizer since the last one
+        self.has_loader, self.as_is = False, bool(os.environ.get("BERTH_MEASURE_AS_IS"))
+        self.size, self.to_do, self.now = None, [], None
+        self.profile, self.left = None, 0
+        self.answer = {"schema": 1, "framework": "PyTorch " + torch.__version__, "device": None, "batch": None, "seq": None,
+                       "optimizer": False, "parts": None, "recordings": []}
+        self.write()
+
+    def write(self):
+        import json
+        path = os.environ["BERTH_MEASURE_TO"]
+        with open(path + ".part", "w") as file:
+            json.dump(self.answer, file)
+        os.replace(path + ".part", path)
+
+    # Where a step begins: at the optimizer's step, or, with a DataLoader, where the next batch is fetched after one.
+
+    def optimizer_stepped(self, optimizer):
+        self.stepping = self.stepping or optimizer
+        if optimizer is not self.stepping:
+            return
+        self.in_unit += 1
+        if not self.has_loader:
+            self.boundary()
+
+    def fetching(self, iterator):
+        if self.has_loader and (self.in_unit or not self.optimizers):
+            self.boundary()
+
+    def fetched(self, batch):
+        if not self.has_loader and self.units:
+            return batch  # a loader beside the steps, such as one of a validation
+        self.has_loader = True
+        if self.as_is:
+            return batch
+        size = _size_of(batch)
+        if self.size is None:
+            self.size = size
+        if size != self.size or size[0] is None:
+            self.restart()  # the last batch of an epoch, or one of another loader
+            return batch
+        return _cut(batch, self.size, self.now or self.size)
+
+    def boundary(self):
+        self.in_unit = 0
+        self.units += 1
+        if self.units <= _WARM_UP:
+            return
+        if self.profile is None:
+            if self.now is None and not self.to_do:
+                self.to_do = self.sizes()
+            self.begin()
+            return
+        self.left -= 1
+        if self.left == 1:
+            self.mark(_STEP)
+        if self.left == 0:
+            self.end()
+
+    def mark(self, name):
+        if self.profile is not None:
+            with self.torch.autograd.profiler.record_function(name):
+                pass
+
+    def sizes(self):
+        """The sizes to record: (sequences, tokens)."""
+        if self.size is None or self.size[0] is None or self.as_is:
+            return [(None, None)]
+        batch, seq = self.size
+        sizes = [(batch, seq), (batch // 2 if batch >= 4 else batch * 2, seq)]
+        if seq:
+            sizes += [(batch, seq // 2), (batch, seq // 4)]
+        return sizes
+
+    def begin(self):
+        self.now = self.now or self.to_do.pop(0)
+        self.left = _SETTLE + 1
+        profiler = self.torch.profiler
+        self.profile = profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True)
+        self.profile.start()
+
+    def restart(self):
+        if self.profile is not None:
+            self.profile.stop()
+            self.profile = None
+
+    def end(self):
+        self.profile.stop()
+        results = self.profile.profiler.kineto_results.events()
+        self.profile = None
+        self.answer["recordings"].append(self.recording(results))
+        if not self.to_do:
+            self.finish()
+        self.write()
+        self.now = None
+        self.begin()
+
+    def finish(self):
+        self.write()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)  # without the program's own end, which might keep the weights of these steps
+
+    # What a recording holds
+
+    def recording(self, events):
+        import hashlib
+        device = self.answer["device"] or self.device_of(events)
+        signs, curve, now, counts, in_fetch = hashlib.sha256(), [], 0, False, False
+        for event in events:
+            name, size = event.name(), 0
+            if name == "[memory]" and event.device_type().name.lower() == device:
+                size = event.nbytes()
+                now += size
+            if name in (_STEP, _FETCH, _FETCHED):
+                counts, in_fetch = counts or name == _STEP, name == _FETCH
+            elif not size or not counts:
+                continue
+            elif in_fetch:  # fetching makes as many allocations as there are sequences: it is one point
+                curve[-1] = max(curve[-1], now)
+                continue
+            signs.update(b"+" if size > 0 else b"-" if size < 0 else b"|")
+            curve.append(now)
+        self.parts(device)
+        base = self.live(device) - now
+        block = max(1, -(-len(curve) // _MOST_POINTS))
+        points = [max(curve[i:i + block]) for i in range(0, len(curve), block)]
+        recording = {"batch": self.now[0], "seq": self.now[1], "base_bytes": base, "operations": len(curve), "pattern": signs.hexdigest()[:16],
+                     "curve": points, "reserved_bytes": None}
+        if device == "cuda":
+            recording["reserved_bytes"] = self.torch.cuda.max_memory_reserved()
+        return recording
+
+    def device_of(self, events):
+        cuda = any(one.name() == "[memory]" and one.device_type().name == "CUDA" for one in events)
+        self.answer["device"] = "cuda" if cuda else "cpu"
+        self.answer["batch"], self.answer["seq"] = self.size or (None, None)
+        self.answer["optimizer"] = bool(self.optimizers)
+        return self.answer["device"]
+
+    def live(self, device):
+        if device == "cuda":
+            return self.torch.cuda.memory_allocated()
+        return sum(self.parts(device).values())
+
+    def parts(self, device):
+        """Memory that stays between steps, by purpose."""
+        import gc
+        torch, seen = self.torch, set()
+        found = [one for one in gc.get_objects() if isinstance(one, (torch.Tensor, torch.nn.Module))]
+        modules = [one for one in found if isinstance(one, torch.nn.Module)]
+        tensors = [one for one in found if isinstance(one, torch.Tensor)]
+        weights = [one for module in modules for one in [*module.parameters(recurse=False), *module.buffers(recurse=False)]]
+        gradients = [one.grad for one in [*weights, *tensors] if one.is_leaf and one.requires_grad and one.grad is not None]
+        states = [one for optimizer in self.optimizers for state in list(optimizer.state.values()) for one in _tensors_in(state)]
+        parts = {"weights_bytes": _bytes_of(weights, device, seen), "gradients_bytes": _bytes_of(gradients, device, seen),
+                 "optimizer_bytes": _bytes_of(states, device, seen), "other_bytes": _bytes_of(tensors, device, seen)}
+        if self.answer["parts"] is None:
+            self.answer["parts"] = parts
+        return parts
+
+
+def _install(torch):
+    import functools
+    import torch.utils.data.dataloader as loading
+    import torch.optim
+    import torch.profiler
+    recorder = _Recorder(torch)
+    began, fetch = torch.optim.Optimizer.__init__, loading._BaseDataLoaderIter.__next__
+
+    @functools.wraps(began)
+    def begin(self, *arguments, **options):
+        began(self, *arguments, **options)
+        recorder.optimizers.append(self)
+        kind = type(self)
+        if "_berth_counts" in kind.__dict__:
+            return
+        step = kind.step
+
+        @functools.wraps(step)
+        def counted(self, *arguments, **options):
+            answer = step(self, *arguments, **options)
+            recorder.optimizer_stepped(self)
+            return answer
+        kind.step, kind._berth_counts = counted, True
+
+    @functools.wraps(fetch)
+    def fetch_cut(self):
+        recorder.fetching(self)
+        recorder.mark(_FETCH)
+        try:
+            return recorder.fetched(fetch(self))
+        finally:
+            recorder.mark(_FETCHED)
+
+    torch.optim.Optimizer.__init__ = begin
+    loading._BaseDataLoaderIter.__next__ = fetch_cut
+
+
+class _AfterTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        import importlib.util
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or not hasattr(spec.loader, "exec_module"):
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_install(module):
+            execute(module)
+            _install(module)
+
+        spec.loader.exec_module = execute_and_install
+        return spec
+
+
+def _begin():
+    sys.meta_path.insert(0, _AfterTorch())
+    # Load the module of this name that ours hides.
+    sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != _HERE]
+    ours = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as problem:
+        if getattr(problem, "name", None) != "sitecustomize":
+            raise
+    finally:
+        if ours is not None:
+            sys.modules.setdefault("sitecustomize", ours)
+
+
+_begin()

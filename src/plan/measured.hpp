@@ -1,0 +1,58 @@
+// The memory of a program that `berth plan measure` recorded, and its peak with other batches and
+// sequence lengths. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace berth::plan {
+
+/// The memory during one step of the program. Memory that stays between steps is in `base`.
+struct Recording {
+  std::optional<double> batch, seq;
+  double base = 0;
+  std::vector<double> curve;  // the memory after each allocation and each free, without `base`
+  std::string pattern;        // equal for recordings with the same allocations and frees
+  std::optional<double> reserved{};  // what a GPU's allocator had taken from the driver
+
+  [[nodiscard]] double peak() const;
+};
+
+struct Measurement {
+  std::string framework, device;     // "PyTorch 1.13.0"; "cpu" or "cuda"
+  bool is_training = false;          // it has an optimizer
+  std::optional<double> batch, seq;  // of the program itself; nullopt: unknown
+  double weights = 0, gradients = 0, optimizer = 0, other = 0;  // what stays between steps
+  std::vector<Recording> recordings;  // the first one is of the program as it is
+};
+
+/// The Python module that records. It is put into a folder of PYTHONPATH as sitecustomize.py.
+[[nodiscard]] std::string_view measure_hook();
+
+/// Reads what the module wrote. The program could write that file too, so nothing in it is trusted.
+/// Fails with kUnavailable (E0954).
+[[nodiscard]] Result<Measurement> read_measurement(std::string_view json);
+
+struct StepPeak {
+  double bytes = 0;
+  bool is_by_point = true;  // false: the recordings have other allocations, so it is rougher
+};
+/// The peak of a step with this batch, and with this sequence length. nullopt: the recordings do
+/// not say. The memory at each point is a line in the batch and a parabola in the sequence length.
+[[nodiscard]] std::optional<StepPeak> peak_of_step(const Measurement& measurement,
+                                                   std::optional<double> batch,
+                                                   std::optional<double> seq);
+/// The largest batch whose peak is at most `bytes`; nullopt: not even 1, or the recordings do not
+/// say.
+[[nodiscard]] std::optional<double> largest_batch(const Measurement& measurement,
+                                                  std::optional<double> seq, double bytes);
+
+/// What to reserve on a GPU for a peak of the framework's allocator: a tenth more, because its
+/// blocks do not fit exactly, and the driver's context.
+[[nodiscard]] double reserve_for(double peak_bytes);
+
+}  // namespace berth::plan
