@@ -74,7 +74,7 @@ Status Broker::drain(const std::string& unit, bool drained, const std::string& t
     return Error{ErrorCode::kUnavailable, "E1014",
                  text("the device is lent to {}, which may give it to its own jobs at any time",
                       lent->second),
-                 fmt::format("sudo berth {} take-back", lent->second)};
+                 fmt::format("sudo berth {} reclaim", lent->second)};
   if (!drained)
     lent_.erase(unit);
   else if (!to.empty())

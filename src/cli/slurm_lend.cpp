@@ -1,4 +1,4 @@
-// `berth slurm lend` and `take-back`: the GPUs of this machine change between Berth's own queue and
+// `berth slurm lend` and `reclaim`: the GPUs of this machine change between Berth's own queue and
 // Slurm. engines/lending.hpp decides each step.
 #include <unistd.h>
 
@@ -184,7 +184,7 @@ Result<Finished> carry_out(const Context& context, Lending& lending, bool is_len
         return Error{ErrorCode::kUnavailable, "E1016",
                      text("still running after {}: {}; the GPUs get no new jobs until this is done",
                           *context.arguments.value("--timeout"), who),
-                     fmt::format("sudo berth slurm {}", is_lend ? "lend" : "take-back")};
+                     fmt::format("sudo berth slurm {}", is_lend ? "lend" : "reclaim")};
       if (who != told) context.err(text("waits for {}", who) + "\n");
       told = who;
       std::this_thread::sleep_for(poll);

@@ -12,7 +12,7 @@ namespace berth::cli {
 
 /// `berth slurm prolog`, `epilog` and `health`, by the word. Fails with E1002 and E1013.
 [[nodiscard]] Result<int> slurm_node(const Context& context, const std::string& word);
-/// `berth slurm lend` and `take-back`, by the word. Fails with E1002, E1003 and E1013 to E1016.
+/// `berth slurm lend` and `reclaim`, by the word. Fails with E1002, E1003 and E1013 to E1016.
 [[nodiscard]] Result<int> slurm_lend(const Context& context, const std::string& word);
 
 }  // namespace berth::cli

@@ -165,9 +165,9 @@ Result<int> run_slurm(const Context& context) {
   if (words.size() == 1 && words[0] == "task") return slurm_task(context);
   if (words.size() == 1 && (words[0] == "prolog" || words[0] == "epilog" || words[0] == "health"))
     return slurm_node(context, words[0]);
-  if (words.size() == 1 && (words[0] == "lend" || words[0] == "take-back"))
+  if (words.size() == 1 && (words[0] == "lend" || words[0] == "reclaim"))
     return slurm_lend(context, words[0]);
-  constexpr const char* kWords = "gres, check, plugin, prolog, epilog, health, lend, take-back";
+  constexpr const char* kWords = "gres, check, plugin, prolog, epilog, health, lend, reclaim";
   return wrong(words.empty() ? text("which Slurm command? {}", kWords)
                              : text("'{}' is not one of {}", printable(words[0]), kWords),
                "berth slurm gres\nberth slurm check");

@@ -356,7 +356,7 @@ constexpr auto kSlurmOptions = std::to_array<Option>({
     {"--remove", nullptr, "plugin: remove both again"},
     {"--prefix", "DIR", "plugin: the folder to install it in (default: /usr/local/lib/berth)"},
     {"--timeout", "DURATION",
-     "lend, take-back: how long to wait for running jobs (default: as long as they run)"},
+     "lend, reclaim: how long to wait for running jobs (default: as long as they run)"},
     {"--begin", "TASK", "task: called by the plugin when a task begins"},
     {"--end", "TASK", "task: called by the plugin when a task has ended"},
     {"--memory", "SIZE", "task: GPU memory of each task"},
@@ -374,8 +374,7 @@ constexpr auto kSlurmExamples = std::to_array<Example>({
     {"berth slurm health --node n1",
      "drain this node if a GPU fails, and resume it when all GPUs work again"},
     {"sudo berth slurm plugin --install", "srun --berth-memory, --berth-share and --berth-report"},
-    {"sudo berth slurm take-back --node n1",
-     "this machine's GPUs leave Slurm for Berth's own queue"},
+    {"sudo berth slurm reclaim --node n1", "this machine's GPUs leave Slurm for Berth's own queue"},
     {"sudo berth slurm lend --node n1", "and go back to Slurm, when Berth's jobs have ended"},
 });
 
@@ -636,7 +635,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"setup", Group::kUse, "make a Python environment with frameworks that run here",
      "FRAMEWORK [VERSION]…", false, kSetupOptions, kSetupExamples, run_setup},
     {"slurm", Group::kOperate, "print and check the Slurm configuration of this machine's GPUs",
-     "gres|check|plugin|prolog|epilog|health|lend|take-back", false, kSlurmOptions, kSlurmExamples,
+     "gres|check|plugin|prolog|epilog|health|lend|reclaim", false, kSlurmOptions, kSlurmExamples,
      run_slurm},
     {"function", Group::kUse, "serve a Python function by HTTP; it has a GPU only while it is used",
      "serve FILE:FUNCTION", false, kFunctionOptions, kFunctionExamples, run_function},

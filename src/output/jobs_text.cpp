@@ -270,10 +270,10 @@ std::string drained_words(const JobsView& view) {
   if (!drained.grants.empty())
     lines += "\n" + text("drained: {}", has_words(drained, view.snapshot)) + "\n";
   if (!lent.grants.empty())
-    lines += "\n" +
-             text("lent to Slurm: {} (back: sudo berth slurm take-back)",
-                  has_words(lent, view.snapshot)) +
-             "\n";
+    lines +=
+        "\n" +
+        text("lent to Slurm: {} (back: sudo berth slurm reclaim)", has_words(lent, view.snapshot)) +
+        "\n";
   return lines;
 }
 

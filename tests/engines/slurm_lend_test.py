@@ -75,12 +75,12 @@ class Lend(Machine):
 
     def test_they_come_back_when_slurms_jobs_have_ended_and_go_when_berths_have(self):
         (self.fake / "use").write_text("MIXED")
-        late = self.move("take-back", "--timeout", "100ms", code=4)
+        late = self.move("reclaim", "--timeout", "100ms", code=4)
         self.assertIn("waits for Slurm's jobs on n1", late)
         self.assertIn("E1016", late)
         self.assertIn("Reason=berth: in Berth's own queue", self.node()["reason"])
         (self.fake / "use").write_text("IDLE")
-        self.assertIn("has them already", self.move("take-back"), "they were never lent")
+        self.assertIn("has them already", self.move("reclaim"), "they were never lent")
         job = self.queue("--gpus", "1", "--", "sleep", "1000")
         self.assertTrue(wait_until(lambda: "running" in self.says("jobs")))
         late = self.move("lend", "--timeout", "100ms", code=4)
@@ -95,7 +95,7 @@ class Lend(Machine):
         self.assertIn("Slurm has them already: GPU 0, GPU 1, GPU 2, GPU 3", self.move("lend"))
         self.kill_brokers()
         self.assertIn("lent to Slurm: GPU 0, 1, 2, 3", self.says("jobs"), "also after the broker was killed")
-        said = json.loads(self.says("slurm", "take-back", "--node", "n1", "--json"))
+        said = json.loads(self.says("slurm", "reclaim", "--node", "n1", "--json"))
         self.assertEqual((said["queue"], len(said["gpus"]), len(said["steps"])), ("berth", 4, 2))
         self.assertEqual(self.run_berth("wait", waits).returncode, 0)
 
@@ -103,7 +103,7 @@ class Lend(Machine):
         self.move("lend")
         (self.fake / "flags").write_text("+DRAIN")
         (self.fake / "reason").write_text(" Reason=new fans [anna@2026-11-26T12:00:00]")
-        self.move("take-back")
+        self.move("reclaim")
         self.assertIn("Reason=berth: in Berth's own queue; before: new fans", self.node()["reason"])
         self.assertIn("drained in Slurm for another reason: new fans", self.move("lend"))
         self.assertEqual((self.node()["flags"], self.node()["reason"][:15]), ("+DRAIN", "Reason=new fans"))
@@ -111,9 +111,9 @@ class Lend(Machine):
     def test_a_node_that_is_down_or_a_slurm_that_is_away_keeps_them_lent(self):
         self.move("lend")
         (self.fake / "use").write_text("DOWN")
-        self.assertIn("E1015", self.move("take-back", code=4))
+        self.assertIn("E1015", self.move("reclaim", code=4))
         (self.fake / "away").touch()
-        self.assertIn("E1013", self.move("take-back", code=4))
+        self.assertIn("E1013", self.move("reclaim", code=4))
         self.assertIn("lent to Slurm", self.says("jobs"))
 
     def look(self):
@@ -141,11 +141,11 @@ class Lend(Machine):
         self.random = random.Random(11)
         self.move("lend")
         self.socket = pathlib.Path(self.variables["BERTH_RUNTIME_DIR"]) / "berth.sock"
-        moved = {"lend": 0, "take-back": 0}
+        moved = {"lend": 0, "reclaim": 0}
         killed = 0
         for number in range(WALK):
             self.queue("--gpus", "1", "--", "sleep", "0.05")
-            word = self.random.choice(["lend", "take-back"])
+            word = self.random.choice(["lend", "reclaim"])
             process = self.start("slurm", word, "--node", "n1")
             end = time.monotonic() + self.random.choice([0.001, 0.005, 0.01, 0.015, 0.02, 5])
             while process.poll() is None and time.monotonic() < end:
@@ -159,7 +159,7 @@ class Lend(Machine):
             self.assertEqual(self.look(), "", f"after step {number}, {word}")
             if self.random.random() < 0.1:
                 self.kill_brokers()
-        print(f"{WALK} transitions, {killed} killed, {moved['lend']} lent, {moved['take-back']} taken back", file=sys.stderr)
+        print(f"{WALK} transitions, {killed} killed, {moved['lend']} lent, {moved['reclaim']} taken back", file=sys.stderr)
         self.assertTrue(killed and all(moved.values()), (killed, moved))
 
 
@@ -183,13 +183,13 @@ class Real(Machine):
         self.assertEqual(move("lend").returncode, 0, slurm.logs())
         number = slurm.run("sbatch", "--parsable", "-o", "/dev/null", "--gres=gpu:1", "--wrap=sleep 1000").stdout.strip()
         slurm.wait(lambda: "MIXED" in slurm.run("scontrol", "show", "node", "n1").stdout, "running job")
-        late = move("take-back", "--timeout", "1s")
+        late = move("reclaim", "--timeout", "1s")
         self.assertEqual(late.returncode, 4, late.stdout + late.stderr)
         self.assertNotEqual(slurm.run("srun", "--immediate=2", "--gres=gpu:1", "true").returncode, 0, "no new job")
         queued = self.run_berth("run", "--queue", "--gpus", "1", "--", "sleep", "1000").stdout.strip()
         self.assertIn("waiting", self.run_berth("jobs").stdout)
         slurm.run("scancel", number)
-        back = move("take-back")
+        back = move("reclaim")
         self.assertEqual(back.returncode, 0, back.stderr + slurm.logs())
         self.assertTrue(wait_until(lambda: "running" in self.run_berth("jobs").stdout))
         self.assertEqual(move("lend", "--timeout", "1s").returncode, 4)
