@@ -32,7 +32,7 @@ class Measure(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.environment = {**os.environ, "LC_ALL": "C.UTF-8", "BERTH_STATE_DIR": folder.name, "BERTH_RUNTIME_DIR": folder.name}
+        self.environment = {**os.environ, "LC_ALL": "C.UTF-8", "BERTH_STATE_DIR": folder.name, "BERTH_RUNTIME_DIR": folder.name, "TMPDIR": folder.name}
 
     def berth(self, *words):
         return subprocess.run([BERTH, *map(str, words)], capture_output=True, text=True, timeout=110, env=self.environment, cwd=self.folder)
@@ -114,7 +114,7 @@ class Measure(unittest.TestCase):
                                "for i in range(99):\n    m(torch.randn(5, 9)).sum().backward()\n    o.step()\n")
         self.measure(*command)
         self.assertFalse((self.folder / "saved").exists())
-        self.assertEqual([one for one in os.listdir(tempfile.gettempdir()) if one.startswith("berth-compare-")], [])
+        self.assertEqual([one for one in os.listdir(self.folder) if one.startswith("berth-compare-")], [])
 
 
 if __name__ == "__main__":
