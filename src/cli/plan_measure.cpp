@@ -132,11 +132,16 @@ Error no_recording(const compare::Trial& trial, bool has_torch) {
 /// Runs the program once and reads the recording. `as_is`: the batch is not cut.
 Result<plan::Measurement> record(const Wish& wish, const std::vector<std::string>& command,
                                  bool as_is, const compare::HeldSignals& signals) {
-  auto folder = compare::StatementFolder::make(plan::measure_hook());
+  auto folder = compare::StatementFolder::make();
   if (!folder) return std::move(folder).error();
   const std::string file = folder->path() + "/recording.json";
+  if (auto added = folder->add("measure.py", plan::measure_hook()); !added)
+    return std::move(added).error();
   model::RunSetting setting;
   setting.gpus = wish.gpus;
+  setting.statement =
+      "exec(compile(open(folder + '/measure.py').read(), 'berth plan measure', 'exec'),"
+      " {'torch': torch, '__name__': 'berth_measure'})";
   setting.variables = {{"BERTH_MEASURE_TO", file}};
   if (as_is) setting.variables.emplace_back("BERTH_MEASURE_AS_IS", "1");
   const auto trial =

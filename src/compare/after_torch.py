@@ -19,7 +19,7 @@ class _AfterTorch:
 
         def execute_and_set(module):
             execute(module)
-            exec(os.environ["BERTH_AFTER_TORCH"], {"torch": module})
+            exec(os.environ["BERTH_AFTER_TORCH"], {"torch": module, "folder": _HERE})
             open(os.path.join(_HERE, "applied"), "w").close()
 
         spec.loader.exec_module = execute_and_set

@@ -151,10 +151,10 @@ class Run {
     words_.insert(words_.end(), command.begin(), command.end());
     auto variables = whole_environment();
     for (const auto& [name, value] : setting.variables) variables[name] = value;
-    if (folder != nullptr && (folder->has_own_module() || !setting.statement.empty())) {
+    if (folder != nullptr && !setting.statement.empty()) {
       std::string& python = variables["PYTHONPATH"];
       python = folder->path() + (python.empty() ? "" : ":" + python);
-      if (!setting.statement.empty()) variables["BERTH_AFTER_TORCH"] = setting.statement;
+      variables["BERTH_AFTER_TORCH"] = setting.statement;
     }
     for (const auto& [name, value] : variables) environment_.push_back(name + "=" + value);
   }
@@ -286,19 +286,23 @@ HeldSignals::~HeldSignals() {
   ::sigprocmask(SIG_UNBLOCK, &ours, nullptr);
 }
 
-Result<StatementFolder> StatementFolder::make(std::string_view module) {
+Result<StatementFolder> StatementFolder::make() {
   std::error_code problem;
   std::string pattern = std::filesystem::temp_directory_path(problem).string();
   pattern = (problem ? "/tmp" : pattern) + "/berth-compare-XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) return not_started(errno);
   StatementFolder folder;
   folder.path_ = pattern;
-  folder.has_own_module_ = !module.empty();
-  std::ofstream file(pattern + "/sitecustomize.py", std::ios::binary);
-  if (module.empty()) module = {berth_compare_after_torch, berth_compare_after_torch_end};
-  file << module;
-  if (!file.flush()) return not_started(EIO);
+  const std::string_view module(berth_compare_after_torch, berth_compare_after_torch_end);
+  if (auto added = folder.add("sitecustomize.py", module); !added) return std::move(added).error();
   return folder;
+}
+
+Status StatementFolder::add(const std::string& name, std::string_view text) const {
+  std::ofstream file(path_ + "/" + name, std::ios::binary);
+  file << text;
+  if (!file.flush()) return not_started(EIO);
+  return Done{};
 }
 
 StatementFolder::~StatementFolder() {

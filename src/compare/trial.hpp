@@ -43,25 +43,24 @@ class HeldSignals {
   int descriptor_ = -1;
 };
 
-/// A folder for PYTHONPATH. Its module runs a setting's statement after `import torch`, or does
-/// what the caller's own module says.
+/// A folder for PYTHONPATH. Its module runs a setting's statement after `import torch`. In the
+/// statement, `torch` is the module and `folder` is the path of this folder.
 class StatementFolder {
  public:
-  /// `module`: another module than the one that runs a statement. Fails with E0540.
-  [[nodiscard]] static Result<StatementFolder> make(std::string_view module = {});
-  StatementFolder(StatementFolder&& other) noexcept
-      : path_(std::exchange(other.path_, {})), has_own_module_(other.has_own_module_) {}
+  /// Fails with E0540.
+  [[nodiscard]] static Result<StatementFolder> make();
+  StatementFolder(StatementFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   StatementFolder& operator=(StatementFolder&&) = delete;
   ~StatementFolder();
   [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] bool has_own_module() const { return has_own_module_; }
+  /// Writes a file of this name into the folder. Fails with E0540.
+  [[nodiscard]] Status add(const std::string& name, std::string_view text) const;
   /// Whether a statement ran since the last call.
   [[nodiscard]] bool take_applied() const;
 
  private:
   StatementFolder() = default;
   std::string path_;
-  bool has_own_module_ = false;
 };
 
 /// E0544: the output is larger than kMostOutput.
@@ -88,7 +87,7 @@ class ResultFile {
 
 /// Runs the program once, with empty standard input. If this process dies, the run ends too. If a
 /// signal arrives, the run ends and this process dies of the same signal. `folder` is needed for a
-/// setting with a statement, or for its own module. `options`: further ones of `berth run`. Fails
+/// setting with a statement. `options`: further ones of `berth run`. Fails
 /// with E0540 (the run cannot be started) and E0541.
 [[nodiscard]] Result<Trial> run_once(const model::RunSetting& setting,
                                      const std::vector<std::string>& command,

@@ -1,10 +1,9 @@
-# `berth plan measure` writes this file as sitecustomize.py into a folder of PYTHONPATH. After `import torch` it records the memory of a few training
+# `berth plan measure` runs this code after the program's `import torch`, by src/compare/after_torch.py. It records the memory of a few training
 # steps, some of them with part of a batch or of its sequences, writes them to the file BERTH_MEASURE_TO, and ends the program.
 # BERTH_MEASURE_AS_IS: the batch is not cut, because the program is run again with another one.
 import os
 import sys
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
 _WARM_UP, _SETTLE = 2, 2  # steps before the first recording; steps of a recording before the one that counts
 _MOST_POINTS = 20000  # of a curve
 _STEP, _FETCH, _FETCHED = "berth: step", "berth: fetch", "berth: fetched"  # marks in the profile
@@ -295,38 +294,4 @@ def _install(torch):
     loading._BaseDataLoaderIter.__next__ = fetch_cut
 
 
-class _AfterTorch:
-    def find_spec(self, name, path=None, target=None):
-        if name != "torch":
-            return None
-        import importlib.util
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is None or not hasattr(spec.loader, "exec_module"):
-            return None
-        execute = spec.loader.exec_module
-
-        def execute_and_install(module):
-            execute(module)
-            _install(module)
-
-        spec.loader.exec_module = execute_and_install
-        return spec
-
-
-def _begin():
-    sys.meta_path.insert(0, _AfterTorch())
-    # Load the module of this name that ours hides.
-    sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != _HERE]
-    ours = sys.modules.pop("sitecustomize", None)
-    try:
-        import sitecustomize  # noqa: F401
-    except ImportError as problem:
-        if getattr(problem, "name", None) != "sitecustomize":
-            raise
-    finally:
-        if ours is not None:
-            sys.modules.setdefault("sitecustomize", ours)
-
-
-_begin()
+_install(torch)  # noqa: F821: the code is run with this name

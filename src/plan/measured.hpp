@@ -30,7 +30,7 @@ struct Measurement {
   std::vector<Recording> recordings;  // the first one is of the program as it is
 };
 
-/// The Python module that records. It is put into a folder of PYTHONPATH as sitecustomize.py.
+/// The Python code that records. It is run after `import torch`, with `torch` as that module.
 [[nodiscard]] std::string_view measure_hook();
 
 /// Reads what the module wrote. The program could write that file too, so nothing in it is trusted.

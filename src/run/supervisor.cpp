@@ -1,6 +1,6 @@
-// One thread, one poll(). If a signal was sent to our whole process group (the terminal's Ctrl-C),
-// the ranks have received it already; the signal probe shows that. A signal sent only to us is
-// passed on to each rank.
+// Starts the ranks of a job, watches them and ends them. One thread, one poll(). If a signal was
+// sent to our whole process group (the terminal's Ctrl-C), the ranks have received it already; the
+// signal probe shows that. A signal sent only to us is passed on to each rank.
 #include "run/supervisor.hpp"
 
 #include <fcntl.h>
@@ -30,13 +30,12 @@
 #include "run/error_file.hpp"
 #include "run/failure.hpp"
 #include "run/group_counters.hpp"
-#include "run/hang.hpp"
+#include "run/hang_watch.hpp"
 #include "run/meeting_point.hpp"
-#include "run/native_stack.hpp"
 #include "run/own_name.hpp"
 #include "run/preflight.hpp"
-#include "run/rank_lines.hpp"
 #include "run/rank_plan.hpp"
+#include "run/rank_stream.hpp"
 #include "run/signal_probe.hpp"
 #include "run/stacks.hpp"
 #include "run/tries_record.hpp"
@@ -49,14 +48,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using Time = Clock::time_point;
 
-constexpr milliseconds kRestShown(500);  // when a partial line is shown
 constexpr milliseconds kPeerLoss(500);  // how long to look for another cause if a rank lost another
-constexpr milliseconds kErrorEnds(5'000);      // how long a rank takes to end after its error
-constexpr milliseconds kUnkillable(5'000);     // after SIGKILL
-constexpr milliseconds kLook(1'000);           // between two checks of the ranks' activity
-constexpr milliseconds kHangSeen(10'000);      // without any activity: inspect the ranks' stacks
-constexpr std::size_t kMostWaiting = 1 << 20;  // bytes buffered for a terminal that does not read
-constexpr milliseconds kSlowSeen(20'000);  // other ranks are idle this long: a busy rank is slow
+constexpr milliseconds kErrorEnds(5'000);   // how long a rank takes to end after its error
+constexpr milliseconds kUnkillable(5'000);  // after SIGKILL
 constexpr std::size_t kLinesKept = 8;
 constexpr int kNoFlight = 125;  // exit code if the preflight fails
 constexpr std::size_t kErrorBytes = 1 << 20;
@@ -64,44 +58,6 @@ constexpr std::size_t kErrorBytes = 1 << 20;
 milliseconds since(Time then) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - then);
 }
-
-/// Buffers bytes for standard output or error. Their reader may be slow or gone.
-class Sink {
- public:
-  explicit Sink(int fd) : fd_(fd) {}
-  void add(std::string_view bytes) {
-    if (!gone_) waiting_ += bytes;
-  }
-  [[nodiscard]] bool is_full() const { return waiting_.size() >= kMostWaiting; }
-  [[nodiscard]] bool is_gone() const { return gone_; }
-  [[nodiscard]] bool has_bytes() const { return !waiting_.empty(); }
-  [[nodiscard]] pollfd wish() const { return {has_bytes() ? fd_ : -1, POLLOUT, 0}; }
-  /// Call it when poll() reports that the descriptor is writable; so few bytes never block.
-  void write() {
-    const std::size_t size = std::min<std::size_t>(waiting_.size(), PIPE_BUF);
-    const ssize_t n = ::write(fd_, waiting_.data(), size);
-    if (n > 0) waiting_.erase(0, static_cast<std::size_t>(n));
-    if (n >= 0 || errno == EINTR || errno == EAGAIN) return;
-    gone_ = true;
-    waiting_.clear();
-  }
-
- private:
-  int fd_;
-  std::string waiting_;
-  bool gone_ = false;
-};
-
-/// One of a rank's two streams.
-struct Stream {
-  Stream(std::string prefix, std::size_t kept) : lines(std::move(prefix)), tail(kept) {}
-  Descriptor from;
-  Sink* to = nullptr;  // nullptr: not shown
-  bool raw = false;    // passed on unchanged
-  RankLines lines;
-  Tail tail;
-  std::optional<Time> rest_since;
-};
 
 struct Rank {
   explicit Rank(int number_)
@@ -114,15 +70,13 @@ struct Rank {
   std::optional<Time> ended;
   int status = 0;
   rusage used{};
-  Stream out, err;
+  RankStream out, err;
   Descriptor log;
   std::string log_path;
-  Movement movement;
   std::uint64_t written = 0;  // bytes of output
   std::string error_path;     // its TORCHELASTIC_ERROR_FILE
   std::string error_text;     // what it wrote there
   std::optional<ErrorFile> error;
-  Time moved{};  // when it was last active
   bool was_ended_by_us = false, is_unkillable = false;
 
   [[nodiscard]] bool is_running() const { return pid > 0 && !ended && !is_unkillable; }
@@ -230,9 +184,9 @@ class Supervisor {
 
   /// What a rank of the preflight says, or else the last line of what it wrote before it failed.
   static model::Preflight found_by(const Rank& rank) {
-    model::Preflight one = parse_preflight(rank.out.tail.bytes());
+    model::Preflight one = parse_preflight(rank.out.tail());
     if (!one.step.empty() || !rank.has_failed() || rank.was_ended_by_us) return one;
-    const auto last = last_lines(rank.err.tail.bytes(), 1);
+    const auto last = last_lines(rank.err.tail(), 1);
     if (one.state == model::Preflight::State::kFailed && !last.empty()) one.why = last.front();
     return one;
   }
@@ -286,9 +240,7 @@ class Supervisor {
     one.waited = waited;
     one.world_size = tries_.world_size = world_size();
     one.lost_devices = lost_devices_;
-    begun_ = moved_ = looked_ = Clock::now();
-    slow_looked_at_.clear();
-    hang_.reset();
+    begun_ = Clock::now();
     is_hang_ended_ = false;
     first_.reset();
     suspect_until_.reset();
@@ -297,6 +249,7 @@ class Supervisor {
     is_killing_ = false;
     oom_kills_before_ = oom_kills();
     start_ranks(number);
+    hangs_.begin(stack_folder_, begun_);
     if (!is_preflight_) trouble_.reset();
     if (plan_.most_tries ==
         number) {  // our copies would keep pipes open that the ranks have closed
@@ -307,7 +260,7 @@ class Supervisor {
       wait_and_act(next_deadline());
       decide();
       if (is_preflight_ && !end_began_ && Clock::now() >= begun_ + kPreflightLimit) end_others();
-      if (!is_preflight_ && plan_.has_ranks && Clock::now() >= looked_ + kLook) look_for_hang();
+      if (!is_preflight_ && plan_.has_ranks && Clock::now() >= hangs_.next_look()) look_for_hang();
     }
     if (first_) end_what_is_left();
     for (Rank& rank : ranks_) finish_output(rank);
@@ -351,14 +304,6 @@ class Supervisor {
   [[nodiscard]] bool is_shown(int rank) const {
     if (is_preflight_) return false;
     return shown_.empty() || std::find(shown_.begin(), shown_.end(), rank) != shown_.end();
-  }
-
-  static bool open_pipe(Stream& stream, Descriptor& its_end) {
-    std::array<int, 2> ends{-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
-    stream.from.reset(ends[0]);
-    its_end.reset(ends[1]);
-    return ::fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0;
   }
 
   void open_log(Rank& rank, int number) {
@@ -430,16 +375,17 @@ class Supervisor {
   void start(Rank& rank, int number) {
     open_log(rank, number);
     choose_error_file(rank);
-    rank.started = rank.moved = Clock::now();
+    rank.started = Clock::now();
     Descriptor out;
     Descriptor err;
     const bool takes_output = plan_.has_ranks;
-    bool has_pipes = open_pipe(rank.err, err);
-    if (takes_output) has_pipes = open_pipe(rank.out, out) && has_pipes;
-    rank.err.raw = rank.out.raw = !plan_.has_ranks;
+    bool has_pipes = rank.err.open(err);
+    if (takes_output) has_pipes = rank.out.open(out) && has_pipes;
+    rank.out.set_raw(!plan_.has_ranks);
+    rank.err.set_raw(!plan_.has_ranks);
     if (is_shown(rank.number)) {
-      rank.out.to = &out_;
-      rank.err.to = &err_;
+      rank.out.show(out_);
+      rank.err.show(err_);
     }
     const auto variables = variables_of(rank, number);
     const pid_t self = ::getpid();
@@ -512,22 +458,21 @@ class Supervisor {
     if (is_preflight_)
       next = std::min(next, begun_ + kPreflightLimit);
     else if (plan_.has_ranks)
-      next = std::min(next, looked_ + kLook);
+      next = std::min(next, hangs_.next_look());
     if (kill_at_) next = std::min(next, *kill_at_);
     if (suspect_until_) next = std::min(next, *suspect_until_);
     for (const Rank& rank : ranks_)
-      for (const Stream* stream : {&rank.out, &rank.err})
-        if (stream->rest_since) next = std::min(next, *stream->rest_since + kRestShown);
+      for (const RankStream* stream : {&rank.out, &rank.err})
+        if (const auto due = stream->rest_due()) next = std::min(next, *due);
     return next;
   }
 
   void wait_and_act(Time until) {
     std::vector<pollfd> waits{{signals_.get(), POLLIN, 0}, out_.wish(), err_.wish()};
-    std::vector<std::pair<Rank*, Stream*>> streams;
+    std::vector<std::pair<Rank*, RankStream*>> streams;
     for (Rank& rank : ranks_)
-      for (Stream* stream : {&rank.out, &rank.err}) {
-        const bool may_read = stream->from && !(stream->to != nullptr && stream->to->is_full());
-        waits.push_back({may_read ? stream->from.get() : -1, POLLIN, 0});
+      for (RankStream* stream : {&rank.out, &rank.err}) {
+        waits.push_back({stream->wish(), POLLIN, 0});
         streams.emplace_back(&rank, stream);
       }
     const std::size_t relay_at = waits.size();
@@ -547,42 +492,27 @@ class Supervisor {
   }
 
   /// False if nothing more can be read now.
-  bool read_once(Rank& rank, Stream& stream) {
+  bool read_once(Rank& rank, RankStream& stream) {
     std::array<char, 1 << 16> room;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-    const ssize_t n = ::read(stream.from.get(), room.data(), room.size());
+    const ssize_t n = ::read(stream.descriptor(), room.data(), room.size());
     if (n < 0) return errno == EINTR;
     if (n == 0) {
-      stream.from.reset();
+      stream.close();
       return false;
     }
     const std::string_view bytes(room.data(), static_cast<std::size_t>(n));
-    stream.tail.add(bytes);
     rank.written += bytes.size();
     if (rank.log && !write_all(rank.log.get(), bytes)) no_log(rank);
-    pass(stream, bytes);
-    // If the output has no reader any more, the program must notice, as it would without us.
-    if (stream.to != nullptr && stream.to->is_gone()) stream.from.reset();
-    return static_cast<bool>(stream.from);
-  }
-
-  static void pass(Stream& stream, std::string_view bytes) {
-    if (stream.to == nullptr) return;
-    if (stream.raw) return stream.to->add(bytes);
-    stream.to->add(stream.lines.add(bytes));
-    if (!stream.lines.has_rest())
-      stream.rest_since.reset();
-    else if (!stream.rest_since)
-      stream.rest_since = Clock::now();
+    stream.take(bytes);
+    return stream.is_open();
   }
 
   void show_rests() {
     const auto now = Clock::now();
-    for (Rank& rank : ranks_)
-      for (Stream* stream : {&rank.out, &rank.err})
-        if (stream->rest_since && now - *stream->rest_since >= kRestShown) {
-          stream->to->add(stream->lines.take_rest());
-          stream->rest_since.reset();
-        }
+    for (Rank& rank : ranks_) {
+      rank.out.show_rest(now);
+      rank.err.show_rest(now);
+    }
   }
 
   static bool write_all(int fd, std::string_view bytes) {
@@ -596,18 +526,15 @@ class Supervisor {
   }
 
   void drain(Rank& rank) {
-    for (Stream* stream : {&rank.out, &rank.err})
-      for (int times = 0; stream->from && times < 64 && read_once(rank, *stream); ++times) {
+    for (RankStream* stream : {&rank.out, &rank.err})
+      for (int times = 0; stream->is_open() && times < 64 && read_once(rank, *stream); ++times) {
       }
   }
 
   void finish_output(Rank& rank) {
     drain(rank);
-    for (Stream* stream : {&rank.out, &rank.err}) {
-      if (stream->to != nullptr && !stream->raw) stream->to->add(stream->lines.take_rest());
-      stream->rest_since.reset();
-      stream->from.reset();
-    }
+    rank.out.finish();
+    rank.err.finish();
   }
 
   void take_signals() {
@@ -658,83 +585,16 @@ class Supervisor {
 
   void look_for_hang() {
     const auto now = Clock::now();
-    const double passed = std::chrono::duration<double>(now - looked_).count();
-    looked_ = now;
-    bool moved = false;
-    for (Rank& rank : ranks_) {
-      if (!rank.is_running()) continue;
-      const Movement seen = movement_of(rank.pid);
-      if (rank.written > 0 || has_moved(rank.movement, seen, passed)) rank.moved = now;
-      moved = moved || rank.moved == now;
-      rank.movement = seen;
-      rank.written = 0;
-    }
-    if (moved || end_began_ || is_stopped_) {
-      moved_ = now;
-      hang_.reset();
-      if (!end_began_ && !is_stopped_) look_for_slow_rank(now);
-      return;
-    }
-    if (!hang_ && now - moved_ >= kHangSeen) see_hang();
-    if (hang_ && *hang_ && plan_.hang_action != HangAction::kReport &&
-        now - moved_ >= plan_.hang_timeout)
-      end_hang();
-  }
-
-  /// Some ranks are busy, and the others have waited for long. That is no hang, but worth knowing.
-  void look_for_slow_rank(Time now) {
-    std::vector<int> idle;
-    milliseconds shortest = milliseconds::max();
-    for (const Rank& rank : ranks_) {
-      const auto silent = std::chrono::duration_cast<milliseconds>(now - rank.moved);
-      if (!rank.is_running() || silent < kSlowSeen) continue;
-      idle.push_back(rank.number);
-      shortest = std::min(shortest, silent);
-    }
-    if (idle.empty() || idle == slow_looked_at_) {
-      if (idle.empty()) slow_looked_at_.clear();
-      return;
-    }
-    slow_looked_at_ = idle;
-    auto states = states_of_ranks();
-    for (RankState& state : states)
-      state.is_busy = std::find(idle.begin(), idle.end(), state.rank) == idle.end();
-    if (auto slow = find_slow_ranks(states)) add_hang(*std::move(slow), shortest);
-  }
-
-  /// Inspects the stacks only once until a rank is active again, because that costs the ranks some
-  /// time.
-  void see_hang() {
-    auto hang = find_hang(states_of_ranks());
-    hang_ = hang.has_value();
-    if (hang) add_hang(*std::move(hang), since(moved_));
-  }
-
-  [[nodiscard]] std::vector<RankState> states_of_ranks() const {
-    std::vector<pid_t> processes;
+    std::vector<WatchedRank> watched;
     for (const Rank& rank : ranks_)
-      if (rank.is_running()) processes.push_back(rank.pid);
-    auto stacks = ask_for_stacks(stack_folder_, processes);
-    std::vector<RankState> states;
-    for (const Rank& rank : ranks_) {
-      RankState& state = states.emplace_back();
-      state.rank = rank.number;
-      state.has_ended = !rank.is_running();
-      if (state.has_ended) continue;
-      state.stack = std::move(stacks[rank.pid]);
-      const auto threads = threads_of(rank.pid);
-      if (!threads.empty()) state.waits_in = threads.front().waits_in;
-      state.native = native_lines(native_stack(rank.pid, rank.pid));
+      watched.push_back({rank.number, rank.is_running() ? rank.pid : -1, rank.written});
+    if (auto hang = hangs_.look(watched, end_began_ || is_stopped_, now)) {
+      say(model::hang_sentence(*hang));
+      tries_.all.back().hangs.push_back(*std::move(hang));
+      write_record(plan_.record, tries_);
     }
-    return states;
-  }
-
-  void add_hang(model::HangSeen hang, milliseconds silent) {
-    hang.silent = silent;
-    hang.after = since(begun_);
-    say(model::hang_sentence(hang));
-    tries_.all.back().hangs.push_back(std::move(hang));
-    write_record(plan_.record, tries_);
+    if (plan_.hang_action != HangAction::kReport && hangs_.has_hung_for(plan_.hang_timeout, now))
+      end_hang();
   }
 
   void end_hang() {
@@ -757,7 +617,7 @@ class Supervisor {
   static bool only_lost_a_peer(const Rank& rank) {
     return WIFEXITED(rank.status) &&
            ((rank.error && mentions_lost_peer(rank.error->message)) ||
-            mentions_lost_peer(rank.err.tail.bytes()) || mentions_lost_peer(rank.out.tail.bytes()));
+            mentions_lost_peer(rank.err.tail()) || mentions_lost_peer(rank.out.tail()));
   }
 
   /// The rank that failed first, as far as that is known.
@@ -866,11 +726,11 @@ class Supervisor {
     end.threads = spec.threads;
     end.log = rank.log ? rank.log_path : "";
     if (end.part == model::RankPart::kOk) return end;
-    const auto err = rank.err.tail.bytes();
+    const auto err = rank.err.tail();
     end.traceback =
         rank.error && !rank.error->traceback.empty() ? rank.error->traceback : traceback_in(err);
     end.last_lines = last_lines(err, kLinesKept);
-    if (end.last_lines.empty()) end.last_lines = last_lines(rank.out.tail.bytes(), kLinesKept);
+    if (end.last_lines.empty()) end.last_lines = last_lines(rank.out.tail(), kLinesKept);
     return end;
   }
 
@@ -895,8 +755,8 @@ class Supervisor {
     } else if (is_stopped_) {
       one.kind = model::TryClass::kStopped;
     } else if (ended_with != nullptr) {
-      std::string output = std::string(ended_with->out.tail.bytes()) + "\n" +
-                           std::string(ended_with->err.tail.bytes());
+      std::string output =
+          std::string(ended_with->out.tail()) + "\n" + std::string(ended_with->err.tail());
       if (ended_with->error) output += "\n" + ended_with->error->traceback;
       auto classified =
           classify({one.exit_code, one.signal, output, oom_kills() - oom_kills_before_});
@@ -928,10 +788,7 @@ class Supervisor {
   std::optional<int> first_;  // the rank that failed first
   std::uint64_t oom_kills_before_ = 0;
   std::string stack_folder_;
-  Time moved_{}, looked_{};   // time of the ranks' last activity; time of our last check
-  std::optional<bool> hang_;  // whether the stacks show a hang since then; nullopt: not inspected
-  std::vector<int>
-      slow_looked_at_;  // idle ranks whose stacks were inspected while others were busy
+  HangWatch hangs_;
   bool is_hang_ended_ = false, is_preflight_ = false;
   int stop_signal_ = 0;
   std::optional<Time> suspect_until_, end_began_, kill_at_;

@@ -1,0 +1,110 @@
+#include "run/hang_watch.hpp"
+
+#include <algorithm>
+
+#include "run/native_stack.hpp"
+#include "run/stacks.hpp"
+
+namespace berth::run {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLook(1'000);       // between two checks of the ranks' activity
+constexpr milliseconds kHangSeen(10'000);  // without any activity: inspect the ranks' stacks
+constexpr milliseconds kSlowSeen(20'000);  // other ranks are idle this long: a busy rank is slow
+
+}  // namespace
+
+void HangWatch::begin(std::string stack_folder, Time now) {
+  *this = {};
+  stack_folder_ = std::move(stack_folder);
+  begun_ = moved_ = looked_ = now;
+}
+
+HangWatch::Time HangWatch::next_look() const {
+  return looked_ + kLook;
+}
+
+std::optional<model::HangSeen> HangWatch::look(const std::vector<WatchedRank>& ranks,
+                                               bool is_ending, Time now) {
+  const bool moved = has_moved_since_last_look(ranks, now);
+  looked_ = now;
+  std::optional<model::HangSeen> seen;
+  if (moved || is_ending) {
+    moved_ = now;
+    is_hang_.reset();
+    if (!is_ending) seen = slow_rank(ranks, now);
+  } else if (!is_hang_ && now - moved_ >= kHangSeen) {
+    seen = find_hang(states(ranks));
+    is_hang_ = seen.has_value();
+    if (seen) seen->silent = duration_cast<milliseconds>(Clock::now() - moved_);
+  }
+  if (seen) seen->after = duration_cast<milliseconds>(Clock::now() - begun_);
+  return seen;
+}
+
+bool HangWatch::has_hung_for(milliseconds time, Time now) const {
+  return is_hang_ == true && now - moved_ >= time;
+}
+
+bool HangWatch::has_moved_since_last_look(const std::vector<WatchedRank>& ranks, Time now) {
+  const double passed = std::chrono::duration<double>(now - looked_).count();
+  bool moved = false;
+  for (const WatchedRank& rank : ranks) {
+    if (rank.pid < 0) continue;
+    Activity& before = activity_.try_emplace(rank.number, Activity{{}, 0, begun_}).first->second;
+    const Movement seen = movement_of(rank.pid);
+    if (rank.written > before.written || has_moved(before.movement, seen, passed))
+      before.last = now;
+    moved = moved || before.last == now;
+    before.movement = seen;
+    before.written = rank.written;
+  }
+  return moved;
+}
+
+/// Some ranks are busy, and the others have waited for long. That is no hang, but worth knowing.
+std::optional<model::HangSeen> HangWatch::slow_rank(const std::vector<WatchedRank>& ranks,
+                                                    Time now) {
+  std::vector<int> idle;
+  milliseconds shortest = milliseconds::max();
+  for (const WatchedRank& rank : ranks) {
+    if (rank.pid < 0) continue;
+    const auto silent = duration_cast<milliseconds>(now - activity_.at(rank.number).last);
+    if (silent < kSlowSeen) continue;
+    idle.push_back(rank.number);
+    shortest = std::min(shortest, silent);
+  }
+  if (idle == slow_seen_) return std::nullopt;
+  slow_seen_ = idle;
+  if (idle.empty()) return std::nullopt;
+  auto all = states(ranks);
+  for (RankState& state : all)
+    state.is_busy = std::find(idle.begin(), idle.end(), state.rank) == idle.end();
+  auto slow = find_slow_ranks(all);
+  if (slow) slow->silent = shortest;
+  return slow;
+}
+
+std::vector<RankState> HangWatch::states(const std::vector<WatchedRank>& ranks) const {
+  std::vector<pid_t> processes;
+  for (const WatchedRank& rank : ranks)
+    if (rank.pid >= 0) processes.push_back(rank.pid);
+  auto stacks = ask_for_stacks(stack_folder_, processes);
+  std::vector<RankState> all;
+  for (const WatchedRank& rank : ranks) {
+    RankState& state = all.emplace_back();
+    state.rank = rank.number;
+    state.has_ended = rank.pid < 0;
+    if (state.has_ended) continue;
+    state.stack = std::move(stacks[rank.pid]);
+    const auto threads = threads_of(rank.pid);
+    if (!threads.empty()) state.waits_in = threads.front().waits_in;
+    state.native = native_lines(native_stack(rank.pid, rank.pid));
+  }
+  return all;
+}
+
+}  // namespace berth::run

@@ -1,0 +1,60 @@
+// Watches the ranks of a job for hangs: when to inspect their stacks, and what they show.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/tries.hpp"
+#include "run/hang.hpp"
+
+namespace berth::run {
+
+struct WatchedRank {
+  int number = 0;
+  pid_t pid = -1;             // -1: it is not running
+  std::uint64_t written = 0;  // bytes of output since it started
+};
+
+class HangWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Time = Clock::time_point;
+
+  /// A new try of the job begins. `stack_folder`: where the ranks write their Python stacks.
+  void begin(std::string stack_folder, Time now);
+  /// When look() is due.
+  [[nodiscard]] Time next_look() const;
+  /// Checks what the ranks did since the last look. Returns a hang or a slow rank that has not been
+  /// reported yet. The stacks are inspected only once until a rank is active again, because that
+  /// costs the ranks some time. `is_ending`: the ranks have been told to end.
+  [[nodiscard]] std::optional<model::HangSeen> look(const std::vector<WatchedRank>& ranks,
+                                                    bool is_ending, Time now);
+  /// Whether the ranks hang and have been inactive for this long.
+  [[nodiscard]] bool has_hung_for(std::chrono::milliseconds time, Time now) const;
+
+ private:
+  struct Activity {
+    Movement movement;
+    std::uint64_t written = 0;
+    Time last{};
+  };
+  [[nodiscard]] bool has_moved_since_last_look(const std::vector<WatchedRank>& ranks, Time now);
+  [[nodiscard]] std::optional<model::HangSeen> slow_rank(const std::vector<WatchedRank>& ranks,
+                                                         Time now);
+  [[nodiscard]] std::vector<RankState> states(const std::vector<WatchedRank>& ranks) const;
+
+  std::string stack_folder_;
+  Time begun_{}, moved_{}, looked_{};  // moved_: when a rank was last active
+  std::map<int, Activity> activity_;   // of each rank
+  std::optional<bool>
+      is_hang_;  // whether the stacks show a hang since moved_; nullopt: not inspected
+  std::vector<int> slow_seen_;  // idle ranks whose stacks were inspected while others were busy
+};
+
+}  // namespace berth::run

@@ -1,0 +1,78 @@
+// The way of a rank's output: from its pipe to the terminal, in whole lines.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/descriptor.hpp"
+#include "run/rank_lines.hpp"
+
+namespace berth::run {
+
+/// Buffers bytes for standard output or error. Their reader may be slow or gone.
+class Sink {
+ public:
+  explicit Sink(int fd) : fd_(fd) {}
+  void add(std::string_view bytes) {
+    if (!gone_) waiting_ += bytes;
+  }
+  [[nodiscard]] bool is_full() const { return waiting_.size() >= kMostWaiting; }
+  [[nodiscard]] bool is_gone() const { return gone_; }
+  [[nodiscard]] bool has_bytes() const { return !waiting_.empty(); }
+  [[nodiscard]] pollfd wish() const { return {has_bytes() ? fd_ : -1, POLLOUT, 0}; }
+  /// Call it when poll() reports that the descriptor is writable; so few bytes never block.
+  void write();
+
+ private:
+  static constexpr std::size_t kMostWaiting = 1 << 20;  // then the rank's pipe is not read
+
+  int fd_;
+  std::string waiting_;
+  bool gone_ = false;
+};
+
+/// One of a rank's two streams.
+class RankStream {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  RankStream(std::string prefix, std::size_t kept) : lines_(std::move(prefix)), tail_(kept) {}
+
+  /// Makes the pipe. `its_end`: for the rank.
+  [[nodiscard]] bool open(Descriptor& its_end);
+  /// Shows the output. `raw`: unchanged, not in lines with a prefix.
+  void show(Sink& to) { to_ = &to; }
+  void set_raw(bool raw) { raw_ = raw; }
+
+  /// The descriptor to read from; -1: the stream has ended, or its reader is too slow now.
+  [[nodiscard]] int wish() const { return from_ && !(to_ && to_->is_full()) ? from_.get() : -1; }
+  [[nodiscard]] bool is_open() const { return static_cast<bool>(from_); }
+  [[nodiscard]] int descriptor() const { return from_.get(); }
+  void close() { from_.reset(); }
+
+  /// Takes over what was read. Closes the pipe if the output has no reader any more: the program
+  /// must notice that, as it would without us.
+  void take(std::string_view bytes);
+  /// When show_rest() is due: a line that has not ended for a while is shown, for prompts.
+  [[nodiscard]] std::optional<Time> rest_due() const;
+  void show_rest(Time now);
+  /// Shows the rest of the last line, and closes the pipe.
+  void finish();
+
+  [[nodiscard]] std::string_view tail() const { return tail_.bytes(); }
+
+ private:
+  Descriptor from_;
+  Sink* to_ = nullptr;  // nullptr: not shown
+  bool raw_ = false;
+  RankLines lines_;
+  Tail tail_;
+  std::optional<Time> rest_since_;
+};
+
+}  // namespace berth::run

@@ -1,0 +1,63 @@
+#include "serve/retention.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace berth::serve {
+namespace {
+
+constexpr std::size_t kMostLeases = 20'000, kMostQueued = 100'000;  // ended ones, of a user
+
+std::uint64_t bytes_on_disk(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * 512
+                                            : 0;
+}
+
+}  // namespace
+
+std::int64_t Retention::too_much_output_before(const Jobs& jobs) {
+  std::vector<std::pair<std::int64_t, std::uint64_t>> kept;  // end time, bytes of output
+  for (const auto& [id, job] : jobs) {
+    if (!job.queued || !model::has_ended(job.state)) continue;
+    const auto [size, is_new] = ended_bytes_.try_emplace(id, 0);
+    if (is_new) size->second = bytes_on_disk(log_of_(id));
+    kept.emplace_back(job.ended_unix_milliseconds.value_or(0), size->second);
+  }
+  std::sort(kept.rbegin(), kept.rend());
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if ((sum += kept[i].second) > most_bytes_ && i > 0) return kept[i].first + 1;
+  return 0;
+}
+
+std::map<broker::UserJobs, std::int64_t> Retention::too_many_before(const Jobs& jobs) {
+  std::map<broker::UserJobs, std::vector<std::int64_t>> ended;
+  for (const auto& [id, job] : jobs)
+    if (model::has_ended(job.state))
+      ended[{job.uid, job.queued}].push_back(job.ended_unix_milliseconds.value_or(0));
+  std::map<broker::UserJobs, std::int64_t> before;
+  for (auto& [whose, times] : ended) {
+    const std::size_t most = whose.second ? kMostQueued : kMostLeases;
+    if (times.size() <= most) continue;
+    const auto newest = times.end() - static_cast<std::ptrdiff_t>(most);
+    std::nth_element(times.begin(), newest, times.end());
+    before[whose] = *newest;
+  }
+  return before;
+}
+
+std::uint64_t Retention::long_output_of(model::JobId running) {
+  const std::uint64_t bytes = bytes_on_disk(log_of_(running));
+  std::uint64_t& reported = reported_bytes_[running];
+  if (bytes <= std::max(most_bytes_, 2 * reported)) return 0;
+  return reported = bytes;
+}
+
+void Retention::forget(model::JobId id) {
+  ended_bytes_.erase(id);
+  reported_bytes_.erase(id);
+}
+
+}  // namespace berth::serve

@@ -1,0 +1,42 @@
+// Which ended jobs are deleted, so that their number and their output stay within limits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "broker/broker.hpp"
+#include "model/job.hpp"
+
+namespace berth::serve {
+
+class Retention {
+ public:
+  /// `log_of`: the path of a queued job's log. `most_bytes`: of all ended jobs' output together.
+  Retention(std::function<std::string(model::JobId)> log_of, std::uint64_t most_bytes)
+      : log_of_(std::move(log_of)), most_bytes_(most_bytes) {}
+
+  using Jobs = std::map<model::JobId, model::Job>;
+  /// Jobs that ended before this time must be deleted, so that the output of the rest is within
+  /// the limit. The newest one's is always kept.
+  [[nodiscard]] std::int64_t too_much_output_before(const Jobs& jobs);
+  /// For users with too many ended jobs: the time before which these are deleted. Leases count
+  /// separately from queued jobs, because they have no results.
+  [[nodiscard]] static std::map<broker::UserJobs, std::int64_t> too_many_before(const Jobs& jobs);
+  /// How much a running job has written, if that is more than the limit and has at least doubled
+  /// since this was last reported; else 0. Such a log is never truncated, because the job may need
+  /// it, but the disk is shared.
+  [[nodiscard]] std::uint64_t long_output_of(model::JobId running);
+  /// The job is deleted.
+  void forget(model::JobId id);
+
+ private:
+  std::function<std::string(model::JobId)> log_of_;
+  std::uint64_t most_bytes_;
+  std::map<model::JobId, std::uint64_t> ended_bytes_;     // output of jobs that ended
+  std::map<model::JobId, std::uint64_t> reported_bytes_;  // of running jobs
+};
+
+}  // namespace berth::serve
