@@ -66,21 +66,31 @@ void Broker::set_ahead(std::uint32_t uid, double seconds, Now now) {
   queue_.set_ahead(static_cast<int>(uid), seconds, now.steady);
 }
 
-Status Broker::drain(const std::string& unit, bool drained, const std::string& to) {
+Status Broker::known(const std::string& unit) const {
   if (std::find(units_.begin(), units_.end(), unit) == units_.end())
     return Error{ErrorCode::kNotFound, "E0413", text("there is no device {}", unit), "berth ls"};
-  const auto lent = lent_.find(unit);
-  if (lent != lent_.end() && !(drained && to.empty()) && lent->second != to)
+  return Done{};
+}
+
+Status Broker::drain(const std::string& unit, bool drained) {
+  if (auto is_known = known(unit); !is_known) return is_known;
+  if (const auto lent = lent_.find(unit); !drained && lent != lent_.end())
     return Error{ErrorCode::kUnavailable, "E1014",
                  text("the device is lent to {}, which may give it to its own jobs at any time",
                       lent->second),
                  fmt::format("sudo berth {} reclaim", lent->second)};
-  if (!drained)
-    lent_.erase(unit);
-  else if (!to.empty())
-    lent_[unit] = to;
   std::erase(drained_, unit);
   if (drained) drained_.push_back(unit);
+  close_drained();
+  return Done{};
+}
+
+Status Broker::lend(const std::string& unit, const std::string& to) {
+  if (auto is_known = known(unit); !is_known) return is_known;
+  if (to.empty())
+    lent_.erase(unit);
+  else
+    lent_[unit] = to;
   close_drained();
   return Done{};
 }
@@ -92,6 +102,23 @@ void Broker::restore_drained(std::vector<std::string> units,
   close_drained();
 }
 
+/// In the order of the machine, each once.
+std::vector<std::string> Broker::drained_or_lent() const {
+  std::vector<std::string> all;
+  for (const std::string& unit : units_)
+    if (lent_.contains(unit) || std::find(drained_.begin(), drained_.end(), unit) != drained_.end())
+      all.push_back(unit);
+  return all;
+}
+
+model::ClosedUnits Broker::closed() const {
+  model::ClosedUnits all{elsewhere_, drained_, {}};
+  for (const std::string& unit : units_)
+    if (const auto lent = lent_.find(unit); lent != lent_.end())
+      all.lent.push_back({unit, lent->second});
+  return all;
+}
+
 void Broker::close_drained() {
   const auto place = [&](const std::string& unit) {
     return std::find(units_.begin(), units_.end(), unit) - units_.begin();
@@ -101,7 +128,7 @@ void Broker::close_drained() {
   std::erase_if(ledger_.holdings,
                 [&](const model::Holding& one) { return one.job == 0 && one.user.empty(); });
   // Job 0 stands for no job: place() then gives the unit to nobody.
-  for (const std::string& unit : drained_) ledger_.holdings.push_back({0, "", unit, 0});
+  for (const std::string& unit : drained_or_lent()) ledger_.holdings.push_back({0, "", unit, 0});
   reckon_machine();
   reconsider();
 }
@@ -120,7 +147,7 @@ void Broker::set_elsewhere(std::vector<std::string> units) {
 }
 
 void Broker::reckon_machine() {
-  queue_.set_machine(policy::pool_of(snapshot_, ledger_, units_, drained_, elsewhere_));
+  queue_.set_machine(policy::pool_of(snapshot_, ledger_, units_, drained_or_lent(), elsewhere_));
 }
 
 // Entering and leaving the queue.

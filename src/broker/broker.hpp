@@ -76,11 +76,13 @@ class Broker {
   /// weight.
   [[nodiscard]] double ahead(std::uint32_t uid, Now now) const;
   void set_ahead(std::uint32_t uid, double seconds, Now now);
-  /// Stops giving this unit to new jobs, or resumes. `to`: it is lent to this scheduler ("slurm"),
-  /// or comes back from it; a lent unit resumes only so. Fails with kNotFound (E0413) or
-  /// kUnavailable (E1014: lent).
-  [[nodiscard]] Status drain(const std::string& unit, bool drained, const std::string& to = "");
-  /// Restores the drained units from the journal; they may no longer exist. `lent`: to whom.
+  /// Stops giving this unit to new jobs, or resumes. Fails with kNotFound (E0413), and with
+  /// kUnavailable (E1014: a lent unit cannot resume).
+  [[nodiscard]] Status drain(const std::string& unit, bool drained);
+  /// The unit goes to this scheduler ("slurm"); "": it comes back. A drained unit stays drained.
+  /// Fails with kNotFound (E0413).
+  [[nodiscard]] Status lend(const std::string& unit, const std::string& to);
+  /// Restores the drained and lent units from the journal; they may no longer exist.
   void restore_drained(std::vector<std::string> units, std::map<std::string, std::string> lent);
 
   /// Replaces the list of units that other brokers on this machine use.
@@ -146,9 +148,10 @@ class Broker {
   [[nodiscard]] const policy::Queue& queue() const { return queue_; }
   [[nodiscard]] const std::vector<std::string>& units() const { return units_; }
   [[nodiscard]] const std::vector<std::string>& drained() const { return drained_; }
-  /// The drained units that are lent, each with the scheduler that has it.
+  /// The lent units, each with the scheduler that has it.
   [[nodiscard]] const std::map<std::string, std::string>& lent() const { return lent_; }
   [[nodiscard]] const std::vector<std::string>& elsewhere() const { return elsewhere_; }
+  [[nodiscard]] model::ClosedUnits closed() const;
   /// Jobs that changed since the last call. Write them to the journal before answering anyone.
   [[nodiscard]] std::set<JobId> changed();
   /// The jobs of an array; empty if there is no such array.
@@ -190,6 +193,8 @@ class Broker {
   void reckon_machine();
   void reconsider();
   void close_drained();
+  [[nodiscard]] Status known(const std::string& unit) const;
+  [[nodiscard]] std::vector<std::string> drained_or_lent() const;
 
   model::Snapshot snapshot_;
   model::Ledger ledger_;

@@ -121,16 +121,19 @@ TEST_CASE("a drained device gets no new job, and says so") {
 
 TEST_CASE("a device that is lent comes back only from the scheduler that has it") {
   Broker broker = on(gpus(1));
-  REQUIRE(broker.drain("GPU-0", true, "slurm"));
+  REQUIRE(broker.lend("GPU-0", "slurm"));
   CHECK(broker.drain("GPU-0", false).error().id == "E1014");
   REQUIRE(broker.drain("GPU-0", true));
   CHECK_MESSAGE(broker.drain("GPU-0", false).error().id == "E1014", "it is still lent");
   broker.restore_drained(broker.drained(), broker.lent());
   const JobId one = submit(broker, wants(1));
   CHECK(broker.start_what_fits(at(0)).empty());
-  REQUIRE(broker.drain("GPU-0", false, "slurm"));
+  REQUIRE(broker.lend("GPU-0", ""));
   CHECK(broker.lent().empty());
-  CHECK(broker.start_what_fits(at(1)) == std::vector{one});
+  CHECK_MESSAGE(broker.start_what_fits(at(1)).empty(), "a person's drain outlives the loan");
+  REQUIRE(broker.drain("GPU-0", false));
+  CHECK(broker.start_what_fits(at(2)) == std::vector{one});
+  CHECK(broker.lend("GPU-7", "slurm").error().id == "E0413");
 }
 
 TEST_CASE("restored jobs are unchanged: running jobs keep their devices, waiting jobs wait") {

@@ -114,11 +114,9 @@ Result<int> run_jobs(const Context& context) {
   say_notices(context, *answer);
   output::JobsView view;
   view.own_uid = ::geteuid();
-  client::Closed closed = client::closed_in(*answer);
-  view.drained = std::move(closed.drained);
-  view.lent = std::move(closed.lent);
+  view.closed = client::closed_in(*answer);
   std::optional<model::Snapshot> snapshot;
-  if (!view.drained.empty() ||
+  if (!view.closed.drained.empty() || !view.closed.lent.empty() ||
       std::any_of(jobs->begin(), jobs->end(), [](const Job& job) { return !job.grants.empty(); })) {
     auto seen = look(context, Processes::kUsers, false);
     if (!seen) return std::move(seen).error();

@@ -47,7 +47,10 @@ Result<int> run_report(const Context& context) {
     const auto answer = found->calls.call("GET", job_path(job->id), kAnswerSoon);
     if (!answer) return answer.error();
     Ordered document = Ordered::parse(answer->body, nullptr, false);
-    if (!document.is_object()) return context.out(answer->body), 0;
+    if (!document.is_object()) {
+      context.out(answer->body);
+      return 0;
+    }
     const Ordered stored =
         Ordered::parse(stored_report_of(found->calls, *job, now), nullptr, false);
     document["report"] = stored.is_object() ? stored.value("report", Ordered()) : Ordered();

@@ -1,24 +1,17 @@
 #include "cli/scontrol.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
-#include <cerrno>
-#include <chrono>
 
-#include "base/descriptor.hpp"
 #include "base/text.hpp"
-#include "system/spawn.hpp"
+#include "base/text_parts.hpp"
+#include "serve/child_run.hpp"
 
 namespace berth::cli {
 namespace {
-
-using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kScontrol{8};
 
@@ -32,33 +25,12 @@ bool is_node_name(const std::string& text) {
 }
 
 std::optional<std::string> said_by(std::vector<std::string> words) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  const Descriptor out(ends[0]);
-  Descriptor in(ends[1]);
-  words.insert(words.begin(), "env");
-  const auto started = system::spawn({"/usr/bin/env", words, in.get(), 2, false});
-  in.reset();
-  if (started.pid < 0) return std::nullopt;
-  std::string text;
-  const auto deadline = steady_clock::now() + kScontrol;
-  for (bool open = true; open;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - steady_clock::now());
-    pollfd one{out.get(), POLLIN, 0};
-    const int ready = left.count() > 0 ? ::poll(&one, 1, static_cast<int>(left.count())) : 0;
-    if (ready < 0 && errno == EINTR) continue;
-    char buffer[4096];
-    const ssize_t n = ready > 0 ? ::read(out.get(), buffer, sizeof buffer) : 0;
-    if (ready <= 0) ::kill(started.pid, SIGKILL);
-    open = n > 0 && text.size() < 1 << 20;
-    if (n > 0) text.append(buffer, static_cast<std::size_t>(n));
-  }
-  int status = 0;
-  while (::waitpid(started.pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
-  return text;
+  const std::atomic<bool> never{false};
+  const std::string program = words.front();
+  auto result = serve::run_child({program, std::move(words), "", kScontrol, 1 << 20}, never);
+  const bool is_good = result.problem == 0 && result.is_over && WIFEXITED(result.status) &&
+                       WEXITSTATUS(result.status) == 0;
+  return is_good ? std::optional(std::move(result.output)) : std::nullopt;
 }
 
 Error no_scontrol(const std::string& node) {

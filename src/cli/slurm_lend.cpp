@@ -69,12 +69,12 @@ class Lending {
     if (!answer) return answer.error();
     const auto jobs = client::jobs_in(*answer);
     if (!jobs) return jobs.error();
-    const client::Closed closed = client::closed_in(*answer);
+    const model::ClosedUnits closed = client::closed_in(*answer);
     auto node = slurm_node_state(node_);
     if (!node) return std::move(node).error();
-    Ledgers now{true, 0, *std::move(node)};
+    Ledgers now{static_cast<int>(gpus_.size()), 0, 0, *std::move(node)};
     waits_for_.clear();
-    for (const Gpu& gpu : gpus_) now.lent = now.lent && closed.lent.contains(gpu.unit);
+    for (const auto& one : closed.lent) now.lent += is_one_of_them(one.unit) ? 1 : 0;
     for (const model::Job& job : *jobs)
       if (job.state == model::JobState::kRunning && has_gpu(job)) {
         ++now.leases;
@@ -107,10 +107,12 @@ class Lending {
 
  private:
   [[nodiscard]] bool has_gpu(const model::Job& job) const {
-    return std::any_of(job.grants.begin(), job.grants.end(), [&](const model::Grant& grant) {
-      return std::any_of(gpus_.begin(), gpus_.end(),
-                         [&](const Gpu& gpu) { return gpu.unit == grant.unit; });
-    });
+    return std::any_of(job.grants.begin(), job.grants.end(),
+                       [&](const model::Grant& grant) { return is_one_of_them(grant.unit); });
+  }
+  [[nodiscard]] bool is_one_of_them(const std::string& unit) const {
+    return std::any_of(gpus_.begin(), gpus_.end(),
+                       [&](const Gpu& gpu) { return gpu.unit == unit; });
   }
 
   Status mark(const std::string& path) {
@@ -181,10 +183,11 @@ Result<Finished> carry_out(const Context& context, Lending& lending, bool is_len
                                   ? output::join(lending.waits_for(), ", ")
                                   : text("Slurm's jobs on {}", printable(node));
       if (timeout && steady_clock::now() >= deadline)
-        return Error{ErrorCode::kUnavailable, "E1016",
-                     text("still running after {}: {}; the GPUs get no new jobs until this is done",
-                          *context.arguments.value("--timeout"), who),
-                     fmt::format("sudo berth slurm {}", is_lend ? "lend" : "reclaim")};
+        return Error{
+            ErrorCode::kUnavailable, "E1016",
+            text("still running after {}: {}; the GPUs get no new jobs until this is done",
+                 *context.arguments.value("--timeout"), who),
+            fmt::format("sudo berth slurm {} --node {}", is_lend ? "lend" : "reclaim", node)};
       if (who != told) context.err(text("waits for {}", who) + "\n");
       told = who;
       std::this_thread::sleep_for(poll);

@@ -218,16 +218,16 @@ std::uint64_t not_shown_in(const Response& response) {
   return number ? *number : 0;
 }
 
-Closed closed_in(const Response& response) {
+model::ClosedUnits closed_in(const Response& response) {
   auto closed = read(response, [](const Json& json) {
-    Closed all{value<std::vector<std::string>>(json, "elsewhere"),
-               value<std::vector<std::string>>(json, "drained"),
-               {}};
+    model::ClosedUnits all{value<std::vector<std::string>>(json, "elsewhere"),
+                           value<std::vector<std::string>>(json, "drained"),
+                           {}};
     for (const Json& one : json.value("lent", Json::array()))
-      all.lent[value<std::string>(one, "unit")] = value<std::string>(one, "to");
+      all.lent.push_back({value<std::string>(one, "unit"), value<std::string>(one, "to")});
     return all;
   });
-  return closed ? *std::move(closed) : Closed();
+  return closed ? *std::move(closed) : model::ClosedUnits();
 }
 
 std::vector<Error> notices_in(const Response& response) {

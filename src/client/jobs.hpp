@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "client/client.hpp"
 #include "model/job.hpp"
+#include "model/ledger.hpp"
 
 namespace berth::client {
 
@@ -27,13 +28,8 @@ namespace berth::client {
 [[nodiscard]] Result<model::Job> job_in(const Response& response);
 /// The jobs of a list or of an array, or a single job.
 [[nodiscard]] Result<std::vector<model::Job>> jobs_in(const Response& response);
-/// Units that no job of this broker can get, from an answer with jobs.
-struct Closed {
-  std::vector<std::string> elsewhere;  // leased by another broker of this machine
-  std::vector<std::string> drained;
-  std::map<std::string, std::string> lent;  // of the drained ones: the scheduler that has it
-};
-[[nodiscard]] Closed closed_in(const Response& response);
+/// From an answer with jobs.
+[[nodiscard]] model::ClosedUnits closed_in(const Response& response);
 /// The broker's notices to users in an answer with jobs, for example that its journal cannot be
 /// written.
 [[nodiscard]] std::vector<Error> notices_in(const Response& response);

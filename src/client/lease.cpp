@@ -64,12 +64,15 @@ std::string who_has_elsewhere(const std::string& unit) {
               *pid);
 }
 
-model::Ledger ledger_of(const std::vector<Job>& jobs, const Closed& closed) {
+model::Ledger ledger_of(const std::vector<Job>& jobs, const model::ClosedUnits& closed) {
   model::Ledger ledger;
   ledger.kept = true;
   for (const std::string& unit : closed.elsewhere)
     ledger.holdings.push_back({0, std::string(model::kAnotherBroker), unit, 0});
   for (const std::string& unit : closed.drained) ledger.holdings.push_back({0, "", unit, 0});
+  for (const auto& [unit, to] : closed.lent)
+    if (std::find(closed.drained.begin(), closed.drained.end(), unit) == closed.drained.end())
+      ledger.holdings.push_back({0, "", unit, 0});
   for (const Job& job : jobs) {
     if (job.state != JobState::kRunning) continue;
     for (const model::Grant& grant : job.grants)

@@ -103,7 +103,8 @@ class Lease {
 /// reach(), if this machine is the one that a broker sees.
 [[nodiscard]] Result<Client> broker_here(IfNone if_none, const std::string& program = kThisProgram);
 /// The leases of running jobs, and the units that no job can get.
-[[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs, const Closed& closed);
+[[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs,
+                                      const model::ClosedUnits& closed);
 /// The ledger of the running broker; empty if there is none. Fails with kUnavailable if the broker
 /// does not answer, because then nobody knows what is leased.
 [[nodiscard]] Result<model::Ledger> ledger_now();

@@ -12,7 +12,7 @@ bool is_closed_for_berth(const NodeState& node) {
 }  // namespace
 
 LendStep step_to_lend(const Ledgers& now) {
-  if (!now.lent) return LendStep::kCloseBerth;
+  if (now.lent < now.gpus) return LendStep::kCloseBerth;
   if (now.leases > 0) return LendStep::kWaitForBerth;
   return is_closed_for_berth(now.node) ? LendStep::kOpenSlurm : LendStep::kDone;
 }
@@ -21,13 +21,13 @@ LendStep step_to_take_back(const Ledgers& now) {
   if (!is_closed_for_berth(now.node)) return LendStep::kCloseSlurm;
   if (now.node.use == NodeUse::kUnknown) return LendStep::kSlurmUnknown;
   if (now.node.use == NodeUse::kJobs) return LendStep::kWaitForSlurm;
-  return now.lent ? LendStep::kOpenBerth : LendStep::kDone;
+  return now.lent > 0 ? LendStep::kOpenBerth : LendStep::kDone;
 }
 
 std::string own_queue_reason(const NodeState& node) {
+  if (is_closed_for_berth(node)) return node.reason;
   std::string reason(kOwnQueueMark);
-  if (node.drained && !node.reason.empty() && !node.reason.starts_with(kReasonMark))
-    reason += std::string(kBefore) + node.reason;
+  if (node.drained && !node.reason.empty()) reason += std::string(kBefore) + node.reason;
   return reason;
 }
 

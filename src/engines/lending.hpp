@@ -17,9 +17,9 @@ inline constexpr std::string_view kOwnQueueMark = "berth: in Berth's own queue";
 
 /// The state of both queues.
 struct Ledgers {
-  bool lent = false;    // Berth gives none of the GPUs to new jobs
-  int leases = 0;       // jobs of Berth's queue that still have one
-  NodeState node = {};  // in Slurm
+  int gpus = 0, lent = 0;  // Berth gives a lent GPU to no new job
+  int leases = 0;          // jobs of Berth's queue that still have one
+  NodeState node = {};     // in Slurm
 };
 
 enum class LendStep : unsigned char {
@@ -38,9 +38,9 @@ enum class LendStep : unsigned char {
 /// The next step, so that Berth's queue gets them back.
 [[nodiscard]] LendStep step_to_take_back(const Ledgers& now);
 
-/// The reason for Slurm when the node is drained for Berth's queue. Keeps a person's own reason.
+/// The reason for Slurm when the node is drained for Berth's queue. Keeps the reason that it has.
 [[nodiscard]] std::string own_queue_reason(const NodeState& node);
-/// The reason that a person gave before; "": none, so the node may be resumed.
+/// The reason that it had before; "": none, so the node may be resumed.
 [[nodiscard]] std::string reason_before(const NodeState& node);
 
 }  // namespace berth::engines

@@ -31,6 +31,16 @@ struct JobProcess {
   std::uint64_t job = 0;
 };
 
+/// Units that no job of a broker can get, each list in the order of the machine.
+struct ClosedUnits {
+  struct Lent {
+    std::string unit, to;  // the scheduler that has it: "slurm"
+  };
+  std::vector<std::string> elsewhere;  // leased by another broker of this machine
+  std::vector<std::string> drained;
+  std::vector<Lent> lent;
+};
+
 struct Ledger {
   bool kept = false;  // a broker keeps this ledger; otherwise it is empty
   std::vector<Holding> holdings;

@@ -160,7 +160,7 @@ std::string array_json(model::JobId array, const std::vector<ShownJob>& shown) {
   return json.finish();
 }
 
-std::string jobs_json(const std::vector<ShownJob>& shown, const ClosedUnits& closed,
+std::string jobs_json(const std::vector<ShownJob>& shown, const model::ClosedUnits& closed,
                       std::size_t not_shown, const std::vector<Error>& notices) {
   JsonWriter json;
   json.open('{');
@@ -169,8 +169,8 @@ std::string jobs_json(const std::vector<ShownJob>& shown, const ClosedUnits& clo
   json.field("elsewhere", closed.elsewhere);
   json.field("drained", closed.drained);
   json.rows("lent", closed.lent, [&](const auto& one) {
-    json.field("unit", one.first);
-    json.field("to", one.second);
+    json.field("unit", one.unit);
+    json.field("to", one.to);
   });
   json.rows("notices", notices, [&](const Error& one) {
     json.field("id", one.id);

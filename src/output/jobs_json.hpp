@@ -7,6 +7,7 @@
 
 #include "base/result.hpp"
 #include "model/job.hpp"
+#include "model/ledger.hpp"
 
 namespace berth::output {
 
@@ -26,16 +27,10 @@ using model::JobOutlook;
 [[nodiscard]] std::string job_json(const ShownJob& shown);
 /// An array together with its jobs.
 [[nodiscard]] std::string array_json(model::JobId array, const std::vector<ShownJob>& shown);
-/// Units that no job of this broker can get.
-struct ClosedUnits {
-  std::vector<std::string> elsewhere;       // assigned by other brokers of this machine
-  std::vector<std::string> drained;         // get no jobs
-  std::map<std::string, std::string> lent;  // of the drained ones: the scheduler that has it
-};
 /// `not_shown`: jobs omitted because of a limit; `notices`: warnings about the broker for every
 /// reader.
-[[nodiscard]] std::string jobs_json(const std::vector<ShownJob>& shown, const ClosedUnits& closed,
-                                    std::size_t not_shown = 0,
+[[nodiscard]] std::string jobs_json(const std::vector<ShownJob>& shown,
+                                    const model::ClosedUnits& closed, std::size_t not_shown = 0,
                                     const std::vector<Error>& notices = {});
 
 }  // namespace berth::output

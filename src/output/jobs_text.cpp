@@ -264,8 +264,8 @@ std::string wish_words(const model::Request& request) {
 
 std::string drained_words(const JobsView& view) {
   Job drained, lent;
-  for (const std::string& unit : view.drained)
-    (view.lent.contains(unit) ? lent : drained).grants.push_back({unit, 0});
+  for (const std::string& unit : view.closed.drained) drained.grants.push_back({unit, 0});
+  for (const auto& [unit, to] : view.closed.lent) lent.grants.push_back({unit, 0});
   std::string lines;
   if (!drained.grants.empty())
     lines += "\n" + text("drained: {}", has_words(drained, view.snapshot)) + "\n";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/job.hpp"
+#include "model/ledger.hpp"
 #include "model/snapshot.hpp"
 #include "output/terminal.hpp"
 
@@ -17,9 +18,7 @@ struct JobsView {
   std::int64_t unix_milliseconds = 0;
   std::uint32_t own_uid = 0;
   const model::Snapshot* snapshot = nullptr;  // nullptr: not read, because no job has a device
-  std::vector<std::string> drained = {};      // units that get no new jobs
-  std::map<std::string, std::string> lent =
-      {};  // of these: the scheduler that a unit is lent to, "slurm"
+  model::ClosedUnits closed = {};
   std::map<model::JobId, std::uint64_t> output_bytes =
       {};  // size of the output, for some running jobs
 };

@@ -18,6 +18,19 @@ struct Spoken {
 constexpr std::array<Spoken, 2> kLanguages{
     {{"en", Language::kEnglish}, {"zh_CN", Language::kChinese}}};
 
+/// The job's user can write the stored report. Printing it recurses once a level, so nothing that
+/// is deeper than a report is accepted: null then, as for any text that is no JSON object.
+Json parsed(const std::string& stored) {
+  constexpr int kMostDepth = 32;
+  bool is_shallow = true;
+  const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
+    is_shallow = is_shallow && depth <= kMostDepth;
+    return is_shallow;
+  };
+  Json json = Json::parse(stored, shallow, false);
+  return is_shallow && json.is_object() ? json : Json();
+}
+
 }  // namespace
 
 std::string stored_report(const std::function<model::Report()>& make) {
@@ -34,13 +47,13 @@ std::string stored_report(const std::function<model::Report()>& make) {
 }
 
 std::string sound_report(const std::string& stored) {
-  const Json json = Json::parse(stored, nullptr, false);
+  const Json json = parsed(stored);
   if (!json.is_object() || !json.contains("report") || !json["report"].is_object()) return "";
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string stored_report_text(const std::string& stored) {
-  const Json json = Json::parse(stored, nullptr, false);
+  const Json json = parsed(stored);
   if (!json.is_object()) return "";
   for (const Spoken& one : kLanguages) {
     if (one.language != language()) continue;

@@ -212,8 +212,8 @@ void Api::list(const Call& call, const Answer& answer) {
       all.back().alike = alike->second;
   }
   const broker::Broker& broker = execution_.broker();
-  answer.send({200, output::jobs_json(all, {broker.elsewhere(), broker.drained(), broker.lent()},
-                                      selected->not_shown, execution_.notices())});
+  answer.send(
+      {200, output::jobs_json(all, broker.closed(), selected->not_shown, execution_.notices())});
 }
 
 /// Sends all jobs first, then each change, as this caller may see them.

@@ -1,7 +1,5 @@
 #include "serve/execution.hpp"
 
-#include <sys/stat.h>
-
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <nlohmann/json.hpp>
@@ -24,6 +22,7 @@
 
 namespace berth::serve {
 
+using Json = nlohmann::json;
 using broker::Caller;
 using model::Job;
 using model::JobId;
@@ -297,14 +296,11 @@ Status Execution::enter(JobId id, const std::vector<model::ProcessId>& processes
 }
 
 Status Execution::drain(const broker::UnitCall& device, bool drained) {
-  if (auto done = broker_.drain(device.unit, drained, device.lent_to); !done) return done;
-  Json units = Json::array();
-  for (const std::string& unit : broker_.drained()) {
-    const auto lent = broker_.lent().find(unit);
-    units.push_back(lent == broker_.lent().end() ? Json(unit)
-                                                 : Json{{"unit", unit}, {"lent_to", lent->second}});
-  }
-  auto written = journal_.set_value(kDrained, units.dump());
+  auto done = device.lent_to.empty() ? broker_.drain(device.unit, drained)
+                                     : broker_.lend(device.unit, drained ? device.lent_to : "");
+  if (!done) return done;
+  auto written = journal_.write(
+      {}, {}, {{kDrained, Json(broker_.drained()).dump()}, {kLent, Json(broker_.lent()).dump()}});
   if (!written) fail(written.error());
   is_dirty_ = true;
   return written;
@@ -497,8 +493,6 @@ void Execution::leave() const {
 
 namespace {
 
-using Json = nlohmann::json;
-
 /// Puts a job back into the queue, as if it had never started.
 void take_back(Job& job, JobState state) {
   job.state = state;
@@ -510,12 +504,6 @@ void take_back(Job& job, JobState state) {
   job.group.clear();
   job.access = model::Access::kVariable;
   job.refusals = 0;
-}
-
-std::uint64_t bytes_on_disk(const std::string& path) {
-  struct stat status = {};
-  return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * 512
-                                            : 0;
 }
 
 }  // namespace
@@ -557,7 +545,7 @@ void Execution::restore() {
 /// Rebuilds jobs whose files exist but which a lost or damaged journal does not know.
 void Execution::adopt_unknown(std::vector<Job>& jobs, const std::vector<JobId>& unreadable) {
   std::set<JobId> changed;
-  notices_ = journal_.value(kNotices).value_or("[]");
+  notices_.resume(journal_.value(kNotices).value_or("[]"));
   if (!std::exchange(has_told_of_salvage_, true) && journal_.salvaged())
     changed = mend_stale(jobs, *journal_.salvaged());
   std::set<JobId> known;
@@ -587,8 +575,8 @@ void Execution::adopt_unknown(std::vector<Job>& jobs, const std::vector<JobId>& 
   for (const Job& job : jobs)
     if (changed.contains(job.id)) rows.push_back(&job);
   // If this fails, the next broker finds the files again.
-  if (auto written =
-          journal_.write(rows, {}, {{kHighest, std::to_string(highest_)}, {kNotices, notices_}});
+  if (auto written = journal_.write(
+          rows, {}, {{kHighest, std::to_string(highest_)}, {kNotices, notices_.record()}});
       !written)
     fail(written.error());
   jobs.insert(jobs.end(), found.jobs.begin(), found.jobs.end());
@@ -709,15 +697,14 @@ void Execution::find_what_others_gave() {
 }
 
 void Execution::restore_drained() {
-  const Json drained = Json::parse(journal_.value(kDrained).value_or("[]"), nullptr, false);
   std::vector<std::string> units;
   std::map<std::string, std::string> lent;
-  for (const Json& one : drained) {
-    if (one.is_string()) units.push_back(one.get<std::string>());
-    if (!one.is_object()) continue;
-    units.push_back(json_text(one, "unit"));
-    lent[units.back()] = json_text(one, "lent_to");
-  }
+  for (const Json& unit : Json::parse(journal_.value(kDrained).value_or("[]"), nullptr, false))
+    if (unit.is_string()) units.push_back(unit.get<std::string>());
+  const Json loans = Json::parse(journal_.value(kLent).value_or("{}"), nullptr, false);
+  if (loans.is_object())
+    for (const auto& [unit, to] : loans.items())
+      if (to.is_string()) lent[unit] = to.get<std::string>();
   broker_.restore_drained(std::move(units), std::move(lent));
 }
 
@@ -769,37 +756,17 @@ std::string words_of_fault(const Error& fault) {
 
 }  // namespace
 
-/// [{"at":UNIX_MILLISECONDS,"id","message","hint"}]: shown for a day, also by the next broker.
 std::vector<Error> Execution::notices() const {
-  constexpr std::int64_t kDay = 24LL * 3600 * 1000;
-  std::vector<Error> all;
-  if (fault_) all.push_back({fault_->code, fault_->id, words_of_fault(*fault_), fault_->hint});
-  const Json kept = Json::parse(notices_, nullptr, false);
-  for (const Json& one : kept) try {
-      if (one.at("at").get<std::int64_t>() < now().unix_milliseconds - kDay) continue;
-      all.push_back({ErrorCode::kUnavailable, one.at("id").get<std::string>(),
-                     one.at("message").get<std::string>(), one.at("hint").get<std::string>()});
-    } catch (const Json::exception&) {
-      continue;
-    }
+  std::vector<Error> all = notices_.of_last_day(now().unix_milliseconds);
+  if (fault_)
+    all.insert(all.begin(), {fault_->code, fault_->id, words_of_fault(*fault_), fault_->hint});
   return all;
 }
 
 /// For the broker's log and for everyone who lists jobs.
 void Execution::notice(std::string id, std::string sentence, std::string hint) {
-  constexpr std::size_t kMost = 10;
   notes_.push_back(sentence);
-  Json kept = Json::parse(notices_, nullptr, false);
-  if (!kept.is_array()) kept = Json::array();
-  std::erase_if(kept.get_ref<Json::array_t&>(), [&](const Json& one) {
-    return one.is_object() && one.contains("message") && one["message"] == sentence;
-  });
-  kept.push_back({{"at", now().unix_milliseconds},
-                  {"id", std::move(id)},
-                  {"message", std::move(sentence)},
-                  {"hint", std::move(hint)}});
-  if (kept.size() > kMost) kept.erase(kept.begin());
-  notices_ = kept.dump(-1, ' ', false, Json::error_handler_t::replace);
+  notices_.add(now().unix_milliseconds, std::move(id), std::move(sentence), std::move(hint));
 }
 
 void Execution::fail(Error error) {
@@ -854,37 +821,14 @@ void Execution::keep_shares() {
   is_dirty_ = true;
 }
 
-/// Jobs that ended before this time must be deleted, so that the rest is within the limit.
-std::int64_t Execution::too_much_output_before() {
-  std::vector<std::pair<std::int64_t, std::uint64_t>> kept;  // end time, bytes of output
-  for (const auto& [id, job] : broker_.jobs()) {
-    if (!job.queued || !model::has_ended(job.state)) continue;
-    const auto [size, is_new] = output_bytes_.try_emplace(id, 0);
-    if (is_new) size->second = bytes_on_disk(launcher_.log(id));
-    kept.emplace_back(job.ended_unix_milliseconds.value_or(0), size->second);
-  }
-  std::sort(kept.rbegin(), kept.rend());
-  std::uint64_t sum = 0;
-  // Always keep the newest one's result and output.
-  for (std::size_t i = 0; i < kept.size(); ++i)
-    if ((sum += kept[i].second) > options_.settings.keep_output_bytes && i > 0)
-      return kept[i].first + 1;
-  return 0;
-}
-
-/// Reports very long logs of running jobs. They are never truncated, because the job may need them,
-/// but the disk is shared.
 void Execution::note_long_output() {
   for (const JobRoot& root : watches_.roots()) {
     const Job* job = broker_.job(root.job);
     if (job == nullptr || !job->queued) continue;
-    const std::uint64_t bytes = bytes_on_disk(launcher_.log(root.job));
-    std::uint64_t& noted = noted_bytes_[root.job];
-    if (bytes <= std::max(options_.settings.keep_output_bytes, 2 * noted)) continue;
-    noted = bytes;
-    notes_.push_back(
-        text("running job {} has written {}, more than the limit for the output of all ended jobs",
-             root.job, show_bytes(bytes)));
+    if (const std::uint64_t bytes = retention_.long_output_of(root.job); bytes > 0)
+      notes_.push_back(text(
+          "running job {} has written {}, more than the limit for the output of all ended jobs",
+          root.job, show_bytes(bytes)));
   }
 }
 
@@ -919,37 +863,16 @@ void Execution::mind_clock() {
   changed_(changed);
 }
 
-/// For users with too many ended jobs: the time before which these are deleted. Leases count
-/// separately from queued jobs, because they have no results.
-std::map<broker::UserJobs, std::int64_t> Execution::too_many_before() const {
-  constexpr std::size_t kMostLeases = 20'000, kMostQueued = 100'000;
-  std::map<broker::UserJobs, std::vector<std::int64_t>> ended;
-  for (const auto& [id, job] : broker_.jobs())
-    if (model::has_ended(job.state))
-      ended[{job.uid, job.queued}].push_back(job.ended_unix_milliseconds.value_or(0));
-  std::map<broker::UserJobs, std::int64_t> before;
-  for (auto& [whose, times] : ended) {
-    const std::size_t most = whose.second ? kMostQueued : kMostLeases;
-    if (times.size() <= most) continue;
-    const auto newest = times.end() - static_cast<std::ptrdiff_t>(most);
-    std::nth_element(times.begin(), newest, times.end());
-    before[whose] = *newest;
-  }
-  return before;
-}
-
 void Execution::forget_old() {
   note_long_output();
   // The clock was just set, so the age may be wrong.
   const std::int64_t too_old =
       clock_.was_set_lately() ? 0 : now().unix_milliseconds - options_.settings.keep.count();
-  const auto gone =
-      broker_.forget_ended_before(std::max(too_old, too_much_output_before()), too_many_before());
+  const auto gone = broker_.forget_ended_before(
+      std::max(too_old, retention_.too_much_output_before(broker_.jobs())),
+      Retention::too_many_before(broker_.jobs()));
   if (gone.empty()) return;
-  for (const JobId id : gone) {
-    output_bytes_.erase(id);
-    noted_bytes_.erase(id);
-  }
+  for (const JobId id : gone) retention_.forget(id);
   // If the broker dies before it deletes the files, the next one does it.
   if (auto written = journal_.write({}, gone, {{kForgotten, Json(gone).dump()}}); !written) {
     fail(written.error());

@@ -20,7 +20,9 @@
 #include "serve/daemon.hpp"
 #include "serve/fence.hpp"
 #include "serve/launcher.hpp"
+#include "serve/notices.hpp"
 #include "serve/observer.hpp"
+#include "serve/retention.hpp"
 #include "serve/server.hpp"
 #include "serve/wall_clock.hpp"
 #include "serve/watches.hpp"
@@ -94,8 +96,8 @@ class Execution {
   /// Fails as Fence::admit, and with kUnsupported (E0941) if the job has no group.
   [[nodiscard]] Status enter(model::JobId id, const std::vector<model::ProcessId>& processes,
                              std::uint32_t user);
-  /// Stops or resumes giving new jobs to a unit, and saves that at once. Fails as Broker::drain,
-  /// Journal::set_value.
+  /// Stops or resumes giving new jobs to a unit, or lends it or takes it back, and saves that at
+  /// once. Fails as Broker::drain, Broker::lend, Journal::write.
   [[nodiscard]] Status drain(const broker::UnitCall& device, bool drained);
   /// Returns the errors of Broker::edit.
   [[nodiscard]] Status edit(model::JobId id, const broker::Changes& changes,
@@ -149,8 +151,6 @@ class Execution {
   void find_what_others_gave();
   void restore_shares();
   void know_user(const model::Job& job);
-  [[nodiscard]] std::int64_t too_much_output_before();
-  [[nodiscard]] std::map<broker::UserJobs, std::int64_t> too_many_before() const;
   [[nodiscard]] Status keep_launch(const broker::Submission& asked, const Peer& peer);
   [[nodiscard]] Result<run::Launch> launch_of(const model::Job& job);
   void note_long_output();
@@ -178,9 +178,9 @@ class Execution {
   void warn_before_limit(const model::Job& job, policy::Instant limit_at);
 
   // Keys of values in the journal.
-  static constexpr const char *kDrained = "drained", *kShares = "shares", *kClock = "clock",
-                              *kTried = "tried", *kForgotten = "forgotten", *kHighest = "highest",
-                              *kNotices = "notices";
+  static constexpr const char *kDrained = "drained", *kLent = "lent", *kShares = "shares",
+                              *kClock = "clock", *kTried = "tried", *kForgotten = "forgotten",
+                              *kHighest = "highest", *kNotices = "notices";
 
   boost::asio::io_context& loop_;
   const DaemonOptions& options_;
@@ -210,13 +210,13 @@ class Execution {
   bool is_ahead_ = false;  // the state contains changes that the journal refused
   bool is_dirty_ = false;
   std::set<std::uint32_t> known_users_;
-  std::map<model::JobId, std::uint64_t> output_bytes_;  // of jobs that ended
-  std::map<model::JobId, std::uint64_t> noted_bytes_;   // of running jobs, when last reported
-  std::string shares_;                                  // as last saved
+  Retention retention_{[this](model::JobId id) { return launcher_.log(id); },
+                       options_.settings.keep_output_bytes};
+  std::string shares_;  // as last saved
   WallClock clock_;
   bool has_told_of_salvage_ = false;
-  std::string notices_ = "[]";  // as saved
-  model::JobId highest_ = 0;    // the highest number known to be used
+  Notices notices_;
+  model::JobId highest_ = 0;  // the highest number known to be used
 };
 
 }  // namespace berth::serve

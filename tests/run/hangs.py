@@ -143,7 +143,7 @@ class Stacks(unittest.TestCase):
             look.kill()
             look.wait()
             with open(f"/proc/{program.pid}/stat") as file:
-                self.assertEqual(file.read().rpartition(")")[2].split()[0], "S", turn)
+                self.assertNotIn(file.read().rpartition(")")[2].split()[0], ("T", "t"), turn)
 
     def test_no_such_process(self):
         answer = stacks("4194000")

@@ -48,5 +48,5 @@ touch "$folder/prepared"
 trap 'exit 0' TERM INT
 while :; do
   sleep 3600 &
-  wait $! || true
+  wait $!
 done
