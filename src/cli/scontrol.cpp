@@ -46,4 +46,14 @@ Result<engines::NodeState> slurm_node_state(const std::string& node) {
   return *std::move(state);
 }
 
+Result<std::string> slurm_jobs_on(const std::string& node) {
+  const auto said = said_by(
+      {"squeue", "--noheader", "--nodelist=" + node, "--states=CF,R,CG,S,ST,SI,SO", "--format=%i"});
+  if (!said) return no_scontrol(node);
+  std::string jobs;
+  for (const std::string_view line : split(*said, '\n'))
+    if (!trim(line).empty()) jobs += (jobs.empty() ? "" : ", ") + printable(trim(line));
+  return jobs;
+}
+
 }  // namespace berth::cli

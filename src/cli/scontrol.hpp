@@ -1,4 +1,4 @@
-// Calls Slurm's scontrol and reads what it prints.
+// Calls Slurm's scontrol and squeue and reads what they print.
 #pragma once
 
 #include <optional>
@@ -18,5 +18,9 @@ namespace berth::cli {
 [[nodiscard]] Error no_scontrol(const std::string& node);
 /// The state of the node. Fails with kUnavailable (E1013).
 [[nodiscard]] Result<engines::NodeState> slurm_node_state(const std::string& node);
+/// The numbers of the jobs that have started on the node and not ended: "7, 9_1". A suspended job
+/// is among them: it keeps its GPU memory, though scontrol calls its node idle. Fails with
+/// kUnavailable (E1013).
+[[nodiscard]] Result<std::string> slurm_jobs_on(const std::string& node);
 
 }  // namespace berth::cli

@@ -72,7 +72,12 @@ class Lending {
     const model::ClosedUnits closed = client::closed_in(*answer);
     auto node = slurm_node_state(node_);
     if (!node) return std::move(node).error();
+    auto slurm_jobs = slurm_jobs_on(node_);
+    if (!slurm_jobs) return std::move(slurm_jobs).error();
+    slurm_jobs_ = *std::move(slurm_jobs);
     Ledgers now{static_cast<int>(gpus_.size()), 0, 0, *std::move(node)};
+    if (now.node.use == engines::NodeUse::kNone && !slurm_jobs_.empty())
+      now.node.use = engines::NodeUse::kJobs;
     waits_for_.clear();
     for (const auto& one : closed.lent) now.lent += is_one_of_them(one.unit) ? 1 : 0;
     for (const model::Job& job : *jobs)
@@ -104,6 +109,7 @@ class Lending {
 
   /// The jobs of Berth that still have one of the GPUs.
   [[nodiscard]] const std::vector<std::string>& waits_for() const { return waits_for_; }
+  [[nodiscard]] const std::string& slurm_jobs() const { return slurm_jobs_; }
 
  private:
   [[nodiscard]] bool has_gpu(const model::Job& job) const {
@@ -136,6 +142,7 @@ class Lending {
   std::vector<Gpu> gpus_;
   std::string node_;
   std::vector<std::string> waits_for_;
+  std::string slurm_jobs_;
 };
 
 std::string done_words(LendStep step) {
@@ -179,9 +186,11 @@ Result<Finished> carry_out(const Context& context, Lending& lending, bool is_len
                         printable(node)),
                    "scontrol show node " + node + "\nsystemctl status slurmd"};
     if (step == LendStep::kWaitForBerth || step == LendStep::kWaitForSlurm) {
-      const std::string who = step == LendStep::kWaitForBerth
-                                  ? output::join(lending.waits_for(), ", ")
-                                  : text("Slurm's jobs on {}", printable(node));
+      const std::string who =
+          step == LendStep::kWaitForBerth ? output::join(lending.waits_for(), ", ")
+          : lending.slurm_jobs().empty()
+              ? text("Slurm's jobs on {}", printable(node))
+              : text("Slurm's jobs on {}: {}", printable(node), lending.slurm_jobs());
       if (timeout && steady_clock::now() >= deadline)
         return Error{
             ErrorCode::kUnavailable, "E1016",

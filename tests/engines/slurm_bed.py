@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "scontrol", "munged", "mungekey")
+PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "scontrol", "squeue", "munged", "mungekey")
 
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 

@@ -38,6 +38,11 @@ for word; do
 done
 """
 
+SQUEUE = """#!/bin/sh
+exec 9>>"$FAKE/lock"; flock 9
+[ "$(cat "$FAKE/use")" = IDLE ] && [ ! -e "$FAKE/suspended" ] || echo 812
+"""
+
 
 @unittest.skipIf(os.geteuid() != 0, "only root may move the GPUs of all users")
 class Lend(Machine):
@@ -45,9 +50,9 @@ class Lend(Machine):
         super().setUp()
         self.fake = self.folder / "slurm"
         self.fake.mkdir()
-        program = self.fake / "scontrol"
-        program.write_text(SCONTROL)
-        program.chmod(0o755)
+        for name, text in (("scontrol", SCONTROL), ("squeue", SQUEUE)):
+            (self.fake / name).write_text(text)
+            (self.fake / name).chmod(0o755)
         for name, text in (("use", "IDLE"), ("flags", ""), ("reason", ""), ("lock", "")):
             (self.fake / name).write_text(text)
         self.variables |= {"PATH": f"{self.fake}:{self.variables['PATH']}", "FAKE": str(self.fake)}
@@ -76,7 +81,7 @@ class Lend(Machine):
     def test_they_come_back_when_slurms_jobs_have_ended_and_go_when_berths_have(self):
         (self.fake / "use").write_text("MIXED")
         late = self.move("reclaim", "--timeout", "100ms", code=4)
-        self.assertIn("waits for Slurm's jobs on n1", late)
+        self.assertIn("Slurm's jobs on n1: 812", late)
         self.assertIn("E1016", late)
         self.assertIn("Reason=berth: in Berth's own queue", self.node()["reason"])
         (self.fake / "use").write_text("IDLE")
@@ -84,7 +89,7 @@ class Lend(Machine):
         job = self.queue("--gpus", "1", "--", "sleep", "1000")
         self.assertTrue(wait_until(lambda: "running" in self.says("jobs")))
         late = self.move("lend", "--timeout", "100ms", code=4)
-        self.assertIn(f"waits for job {job} of root", late)
+        self.assertIn(f"job {job} of root", late)
         self.assertEqual(self.node()["flags"], "+DRAIN", "Slurm has nothing yet")
         waits = self.queue("--gpus", "1", "--", "true")
         self.says("cancel", job)
@@ -115,6 +120,28 @@ class Lend(Machine):
         (self.fake / "away").touch()
         self.assertIn("E1013", self.move("reclaim", code=4))
         self.assertIn("lent to Slurm", self.says("jobs"))
+
+    def test_a_suspended_job_keeps_its_gpu(self):
+        self.move("lend")
+        (self.fake / "suspended").touch()
+        self.assertIn("E1016", self.move("reclaim", "--timeout", "100ms", code=4))
+        (self.fake / "suspended").unlink()
+        self.move("reclaim")
+
+    def test_a_reclaim_that_was_killed_between_two_gpus_goes_on(self):
+        self.move("lend")
+        self.move("reclaim")
+        for unit in [gpu["uuid"] for gpu in json.loads(self.says("ls", "--json"))["devices"] if gpu["kind"] == "gpu"][1:]:
+            self.call("POST", "/v1/devices/drain", {"unit": unit, "lent_to": "slurm"})
+        self.assertIn("lent to Slurm: GPU 1, 2, 3", self.says("jobs"))
+        self.assertIn("Berth's queue gives them to jobs", self.move("reclaim"))
+        self.assertNotIn("lent", self.says("jobs"))
+
+    def test_a_gpu_that_a_person_drained_stays_so_after_the_loan(self):
+        self.says("drain", "2")
+        self.move("lend")
+        self.move("reclaim")
+        self.assertIn("drained: GPU 2", self.says("jobs"))
 
     def look(self):
         """Reads both states at one moment. Returns an error, or ""."""
@@ -147,7 +174,7 @@ class Lend(Machine):
             self.queue("--gpus", "1", "--", "sleep", "0.05")
             word = self.random.choice(["lend", "reclaim"])
             process = self.start("slurm", word, "--node", "n1")
-            end = time.monotonic() + self.random.choice([0.001, 0.005, 0.01, 0.015, 0.02, 5])
+            end = time.monotonic() + self.random.choice([0.005, 0.02, 0.05, 0.1, 5, 5])
             while process.poll() is None and time.monotonic() < end:
                 self.assertEqual(self.look(), "", f"step {number}, {word}")
             if process.poll() is None:
@@ -188,6 +215,9 @@ class Real(Machine):
         self.assertNotEqual(slurm.run("srun", "--immediate=2", "--gres=gpu:1", "true").returncode, 0, "no new job")
         queued = self.run_berth("run", "--queue", "--gpus", "1", "--", "sleep", "1000").stdout.strip()
         self.assertIn("waiting", self.run_berth("jobs").stdout)
+        slurm.run("scontrol", "suspend", number)
+        suspended = move("reclaim", "--timeout", "1s")
+        self.assertIn(f"Slurm's jobs on n1: {number}", suspended.stderr, "Slurm calls the node idle then")
         slurm.run("scancel", number)
         back = move("reclaim")
         self.assertEqual(back.returncode, 0, back.stderr + slurm.logs())
