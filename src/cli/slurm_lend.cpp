@@ -148,13 +148,13 @@ class Lending {
 std::string done_words(LendStep step) {
   switch (step) {
     case LendStep::kCloseBerth:
-      return text("Berth's queue gives them to no new jobs");
+      return text("Berth's queue gives the GPUs to no new jobs");
     case LendStep::kOpenSlurm:
-      return text("Slurm may give them to its jobs");
+      return text("Slurm may give the GPUs to its jobs");
     case LendStep::kCloseSlurm:
-      return text("Slurm gives them to no new jobs");
+      return text("Slurm gives the GPUs to no new jobs");
     case LendStep::kOpenBerth:
-      return text("Berth's queue gives them to jobs");
+      return text("Berth's queue gives the GPUs to jobs");
     default:
       return "";
   }
@@ -232,8 +232,8 @@ void say_end(const Context& context, const Finished& finished, const std::vector
   for (const Gpu& gpu : gpus) labels.push_back(gpu.label);
   const std::string all = output::join(labels, ", ");
   if (finished.steps.empty())
-    context.out((is_lend ? text("Slurm has them already: {}", all)
-                         : text("Berth's queue has them already: {}", all)) +
+    context.out((is_lend ? text("Slurm already has these GPUs: {}", all)
+                         : text("Berth's queue already has these GPUs: {}", all)) +
                 "\n");
   if (is_lend && state.drained)
     context.err(text("note: {}", text("the node {} is drained in Slurm for another reason: {}",

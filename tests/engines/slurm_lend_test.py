@@ -85,7 +85,7 @@ class Lend(Machine):
         self.assertIn("E1016", late)
         self.assertIn("Reason=berth: in Berth's own queue", self.node()["reason"])
         (self.fake / "use").write_text("IDLE")
-        self.assertIn("has them already", self.move("reclaim"), "they were never lent")
+        self.assertIn("already has these GPUs", self.move("reclaim"), "they were never lent")
         job = self.queue("--gpus", "1", "--", "sleep", "1000")
         self.assertTrue(wait_until(lambda: "running" in self.says("jobs")))
         late = self.move("lend", "--timeout", "100ms", code=4)
@@ -93,11 +93,11 @@ class Lend(Machine):
         self.assertEqual(self.node()["flags"], "+DRAIN", "Slurm has nothing yet")
         waits = self.queue("--gpus", "1", "--", "true")
         self.says("cancel", job)
-        self.assertIn("Slurm may give them to its jobs", self.move("lend"))
+        self.assertIn("Slurm may give the GPUs to its jobs", self.move("lend"))
         self.assertEqual(self.node()["flags"], "")
         self.assertIn("lent to Slurm: GPU 0, 1, 2, 3", self.says("jobs"))
         self.assertIn("E1014", self.says("undrain", "0", code=4))
-        self.assertIn("Slurm has them already: GPU 0, GPU 1, GPU 2, GPU 3", self.move("lend"))
+        self.assertIn("Slurm already has these GPUs: GPU 0, GPU 1, GPU 2, GPU 3", self.move("lend"))
         self.kill_brokers()
         self.assertIn("lent to Slurm: GPU 0, 1, 2, 3", self.says("jobs"), "also after the broker was killed")
         said = json.loads(self.says("slurm", "reclaim", "--node", "n1", "--json"))
@@ -134,7 +134,7 @@ class Lend(Machine):
         for unit in [gpu["uuid"] for gpu in json.loads(self.says("ls", "--json"))["devices"] if gpu["kind"] == "gpu"][1:]:
             self.call("POST", "/v1/devices/drain", {"unit": unit, "lent_to": "slurm"})
         self.assertIn("lent to Slurm: GPU 1, 2, 3", self.says("jobs"))
-        self.assertIn("Berth's queue gives them to jobs", self.move("reclaim"))
+        self.assertIn("Berth's queue gives the GPUs to jobs", self.move("reclaim"))
         self.assertNotIn("lent", self.says("jobs"))
 
     def test_a_gpu_that_a_person_drained_stays_so_after_the_loan(self):
