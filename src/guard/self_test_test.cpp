@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string>
 
+#include "guard/container.hpp"
 #include "guard/context_cost.hpp"
 #include "guard/limits_page.hpp"
 
@@ -108,4 +109,24 @@ TEST_CASE("limits change for who has them mapped, and nobody else can write them
   ::close(other);
   ::munmap(where, kSize);
   ::close(file);
+}
+
+TEST_CASE("a container whose limits the guard cannot hold gets no files") {
+  char made[] = "/tmp/berth-container-XXXXXX";
+  REQUIRE(::mkdtemp(made) != nullptr);
+  const std::string folder = made;
+  const auto files_for = [&](const std::map<std::string, std::uint64_t>& limits) {
+    return berth::guard::files_for_container(folder + "/files", folder + "/lib", limits);
+  };
+  std::map<std::string, std::uint64_t> limits;
+  for (int i = 0; i < berth::wire::guard::kMaxDevices; ++i)
+    limits["GPU-00000000-0000-4000-8000-0000000000" + std::to_string(10 + i)] = 1U << 30U;
+  CHECK(files_for(limits));
+  auto odd = limits;
+  odd.erase(odd.begin());
+  odd["GPU-of-nobody"] = 1;
+  CHECK(files_for(odd).error().id == std::string("E1032"));
+  limits["GPU-00000000-0000-4000-8000-0000000000ff"] = 1;
+  CHECK(files_for(limits).error().id == std::string("E1032"));
+  std::filesystem::remove_all(folder);
 }

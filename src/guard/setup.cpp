@@ -173,6 +173,11 @@ Status link_turns(const std::string& runtime, const std::string& folder, const s
   return failed(shared);
 }
 
+Error unguarded(const std::string& uuid, const std::string& why) {
+  return {ErrorCode::kUnavailable, "E1032",
+          text("{} cannot be used for a job: {}", printable(uuid), why), "berth k8s devices"};
+}
+
 const model::Device* nvidia_gpu(const model::Snapshot& snapshot, int index) {
   for (const model::Device& device : snapshot.devices)
     if (device.index == index && device.kind == model::DeviceKind::kGpu &&
@@ -201,8 +206,12 @@ Result<ContainerFiles> files_for_container(const std::string& folder,
   held.magic = wire::kLimitsMagic;
   held.version = wire::kVersion;
   for (const auto& [uuid, bytes] : limits) {
-    if (held.devices == wire::kMaxDevices || !bytes_of(uuid, held.device[held.devices].uuid))
-      continue;
+    // A limit that is left out would let the container use the whole GPU.
+    if (held.devices == wire::kMaxDevices)
+      return unguarded(uuid, text("the guard limits at most {} GPUs of a container",
+                                  std::uint32_t{wire::kMaxDevices}));
+    if (!bytes_of(uuid, held.device[held.devices].uuid))
+      return unguarded(uuid, text("the guard does not know this form of a uuid"));
     held.device[held.devices++].memory_bytes = bytes;
   }
   if (auto put = put_file(files.limits, {reinterpret_cast<const char*>(&held), sizeof held}, 0444);
