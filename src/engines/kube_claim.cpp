@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/digest.hpp"
 #include "base/json_value.hpp"
@@ -19,6 +18,7 @@ constexpr std::size_t kMostDevices = 64;  // of one slice; the API server's limi
 constexpr std::uint64_t kMebibyte = 1U << 20U;
 constexpr const char* kDigest = "berth.dev/devices";
 constexpr const char* kShareMark = "-share-";
+constexpr std::int64_t kMostShares = 64;  // of one GPU, as `--shares` allows
 
 Error unreadable(const char* what) {
   return {ErrorCode::kUnavailable, "E0969",
@@ -66,8 +66,7 @@ Json attributes_of(const KubeUnit& unit) {
 }
 
 /// Capacity that claims consume in parts. Without a request, a claim consumes one share.
-Json divided(std::uint64_t mebibytes, int shares) {
-  const auto part = std::max<std::uint64_t>(1, mebibytes / static_cast<std::uint64_t>(shares));
+Json divided(std::uint64_t mebibytes, std::uint64_t part, int shares) {
   return {{"memory",
            {{"value", amount(mebibytes)},
             {"requestPolicy",
@@ -77,20 +76,25 @@ Json divided(std::uint64_t mebibytes, int shares) {
             {"requestPolicy", {{"default", "1"}, {"validRange", {{"min", "1"}, {"step", "1"}}}}}}}};
 }
 
+/// Whether claims share the unit: a quota on unknown memory is none, and MIG divides by itself.
+bool is_shared(const KubeUnit& unit, int shares) {
+  return unit.profile.empty() && share_of(unit, shares).value_or(0) > 0;
+}
+
 void add_devices(const KubeUnit& unit, const SliceSettings& settings, Json& out) {
   Json device{{"name", device_name(unit.uuid)}, {"attributes", attributes_of(unit)}};
   const std::uint64_t mebibytes = unit.memory_bytes.value_or(0) / kMebibyte;
-  const bool shared = settings.shares > 0 && unit.profile.empty() && mebibytes > 0;
-  if (!shared) {
+  if (!is_shared(unit, settings.shares)) {
     device["capacity"] = {{"shares", {{"value", "1"}}}};
     if (unit.memory_bytes) device["capacity"]["memory"] = {{"value", amount(mebibytes)}};
     out.push_back(device);
   } else if (settings.consumable) {
     device["allowMultipleAllocations"] = true;
-    device["capacity"] = divided(mebibytes, settings.shares);
+    device["capacity"] =
+        divided(mebibytes, *share_of(unit, settings.shares) / kMebibyte, settings.shares);
     out.push_back(device);
   } else {
-    const auto part = mebibytes / static_cast<std::uint64_t>(settings.shares);
+    const auto part = *share_of(unit, settings.shares) / kMebibyte;
     device["capacity"] = {{"memory", {{"value", amount(part)}}}, {"shares", {{"value", "1"}}}};
     for (int i = 0; i < settings.shares; ++i) {
       device["name"] = device_name(unit.uuid) + kShareMark + std::to_string(i);
@@ -99,12 +103,51 @@ void add_devices(const KubeUnit& unit, const SliceSettings& settings, Json& out)
   }
 }
 
-/// The unit that a device name of a slice means.
-const KubeUnit* unit_named(const std::vector<KubeUnit>& units, std::string name) {
-  if (const auto mark = name.find(kShareMark); mark != std::string::npos) name.resize(mark);
+/// A device name of a slice: "gpu-6e4a…-share-3" is share 3 of a unit.
+struct DeviceName {
+  std::string unit;
+  std::optional<int> share;
+};
+/// nullopt: no slice has such a name.
+std::optional<DeviceName> name_parts(const std::string& name) {
+  const auto mark = name.find(kShareMark);
+  if (mark == std::string::npos) return DeviceName{name, std::nullopt};
+  const std::string written = name.substr(mark + std::string_view(kShareMark).size());
+  const auto number = to_number(written);
+  if (!number || *number < 0 || *number >= kMostShares || std::to_string(*number) != written)
+    return std::nullopt;
+  return DeviceName{name.substr(0, mark), static_cast<int>(*number)};
+}
+
+const KubeUnit* unit_named(const std::vector<KubeUnit>& units, const std::string& name) {
+  const auto parts = name_parts(name);
   for (const KubeUnit& unit : units)
-    if (device_name(unit.uuid) == name) return &unit;
+    if (parts && device_name(unit.uuid) == parts->unit) return &unit;
   return nullptr;
+}
+
+Error not_there(const std::string& device) {
+  return {ErrorCode::kNotFound, "E1031", text("there is no device {} to give", printable(device)),
+          "berth k8s devices"};
+}
+
+Error without_size(const std::string& device) {
+  // Without a figure, the guard could not hold it.
+  return {ErrorCode::kUnavailable, "E1032",
+          text("{} cannot be used for a job: {}", printable(device),
+               text("the memory of this share is not known")),
+          "berth k8s devices"};
+}
+
+/// Whether a claim's device has the name and size that the unit would be published with.
+bool is_same_naming(const ClaimDevice& held, const KubeUnit& unit, const SliceSettings& settings) {
+  const auto parts = name_parts(held.device);
+  if (!is_shared(unit, settings.shares))
+    return !parts->share && held.share.empty() && !held.memory_bytes;
+  // The server counts how much memory of a divided GPU is left, whatever the number of claims.
+  if (settings.consumable) return !parts->share && held.memory_bytes;
+  return parts->share && *parts->share < settings.shares &&
+         held.memory_bytes == share_of(unit, settings.shares);
 }
 
 Error lost_claim(const std::string& name) {
@@ -217,30 +260,73 @@ Result<Claim> claim_in(const std::string& json, const std::string& uid, const st
   return claim;
 }
 
+bool has_divided(const std::vector<Slice>& slices) {
+  return std::any_of(slices.begin(), slices.end(), [](const Slice& slice) {
+    return keeps_divided(slice.json(1, 1, "")).value_or(false);
+  });
+}
+
+std::string trial_slice(const Slice& slice) {
+  Slice trial = slice;
+  // A name of its own, because the server refuses to create a slice that exists.
+  trial.name += "-trial";
+  return trial.json(1, 1, "");
+}
+
+std::optional<bool> keeps_divided(const std::string& json) {
+  const Json all = Json::parse(json, nullptr, false);
+  const Json& devices = member(member(all, "spec"), "devices");
+  if (!devices.is_array()) return std::nullopt;
+  return std::any_of(devices.begin(), devices.end(), [](const Json& device) {
+    return member(device, "allowMultipleAllocations") == Json(true);
+  });
+}
+
+std::vector<KubeUnit> publishable(const std::vector<KubeUnit>& units, const SliceSettings& settings,
+                                  const std::vector<ClaimDevice>& held,
+                                  std::vector<std::string>& withheld) {
+  std::vector<KubeUnit> out;
+  for (const KubeUnit& unit : units) {
+    const bool is_free = std::all_of(held.begin(), held.end(), [&](const ClaimDevice& one) {
+      const auto parts = name_parts(one.device);
+      return !parts || parts->unit != device_name(unit.uuid) || is_same_naming(one, unit, settings);
+    });
+    if (is_free)
+      out.push_back(unit);
+    else
+      withheld.push_back(device_name(unit.uuid));
+  }
+  return out;
+}
+
+Result<Claim> sized_claim(Claim claim, const std::vector<KubeUnit>& units,
+                          const KubeConfig& config) {
+  for (ClaimDevice& device : claim.devices) {
+    const KubeUnit* unit = unit_named(units, device.device);
+    if (unit == nullptr) return not_there(device.device);
+    const bool shared = is_shared(*unit, config.shares);
+    if (const auto share = name_parts(device.device)->share) {
+      if (!shared || *share >= config.shares) return not_there(device.device);
+      device.memory_bytes = share_of(*unit, config.shares);
+    }
+    if (!device.memory_bytes && (shared || !device.share.empty()))
+      return without_size(device.device);
+  }
+  return claim;
+}
+
 Result<KubeAnswer> claim_answer(const Claim& claim, const std::vector<KubeUnit>& units,
                                 const KubeConfig& config) {
   std::vector<std::string> uuids;
   std::map<std::string, std::uint64_t> limits;
   for (const ClaimDevice& device : claim.devices) {
     const KubeUnit* unit = unit_named(units, device.device);
-    if (unit == nullptr)
-      return Error{ErrorCode::kNotFound, "E1031",
-                   text("there is no device {} to give", printable(device.device)),
-                   "berth k8s devices"};
+    if (unit == nullptr) return not_there(device.device);
     uuids.push_back(unit->uuid);
-    const bool is_share = device.device.find(kShareMark) != std::string::npos;
-    if (device.memory_bytes) {
+    if (device.memory_bytes)
       limits[unit->uuid] += *device.memory_bytes;
-    } else if (is_share && unit->memory_bytes && config.shares > 0) {
-      limits[unit->uuid] +=
-          *unit->memory_bytes / kMebibyte / static_cast<std::uint64_t>(config.shares) * kMebibyte;
-    } else if (is_share || !device.share.empty()) {
-      // Without a figure, the guard could not hold it.
-      return Error{ErrorCode::kUnavailable, "E1032",
-                   text("{} cannot be used for a job: {}", printable(device.device),
-                        text("the memory of this share is not known")),
-                   "berth k8s devices"};
-    }
+    else if (name_parts(device.device)->share || !device.share.empty())
+      return without_size(device.device);
   }
   KubeConfig whole = config;
   whole.shares = 0;

@@ -47,10 +47,26 @@ struct PublishedSlice {
 [[nodiscard]] bool is_current(const std::vector<Slice>& wanted,
                               const std::vector<PublishedSlice>& published);
 
+/// Whether a device of these slices is divided among claims.
+[[nodiscard]] bool has_divided(const std::vector<Slice>& slices);
+/// A ResourceSlice to create with dryRun=All. The API server's answer shows whether it keeps
+/// allowMultipleAllocations; without that field, a divided GPU would be given away whole.
+[[nodiscard]] std::string trial_slice(const Slice& slice);
+/// From the API server's answer to a slice that it was sent. nullopt: it cannot be read.
+[[nodiscard]] std::optional<bool> keeps_divided(const std::string& json);
+
 struct ClaimDevice {
   std::string request, pool, device, share;   // share: the id of a part of a device, or ""
-  std::optional<std::uint64_t> memory_bytes;  // consumed capacity
+  std::optional<std::uint64_t> memory_bytes;  // consumed capacity, or the size of a share
 };
+/// Units without those that claims hold under another naming than the one of `settings`, or in
+/// shares of another size: the scheduler does not know that both names mean the same memory.
+/// `withheld`: the names of what was left out.
+[[nodiscard]] std::vector<KubeUnit> publishable(const std::vector<KubeUnit>& units,
+                                                const SliceSettings& settings,
+                                                const std::vector<ClaimDevice>& held,
+                                                std::vector<std::string>& withheld);
+
 struct Claim {
   std::string space, name, uid;
   std::vector<ClaimDevice> devices;  // of this driver and pool
@@ -60,7 +76,12 @@ struct Claim {
 [[nodiscard]] Result<Claim> claim_in(const std::string& json, const std::string& uid,
                                      const std::string& pool);
 
-/// What the containers of the claim get. Fails as kube_answer() does.
+/// A new claim with the memory of each share, which holds even if `--shares` changes later. Fails
+/// with kNotFound (E1031) if a device is not offered, and with kUnavailable (E1032) if a part of a
+/// GPU has no size, or a GPU that is shared was given away whole.
+[[nodiscard]] Result<Claim> sized_claim(Claim claim, const std::vector<KubeUnit>& units,
+                                        const KubeConfig& config);
+/// What the containers of a claim with known sizes get. Fails as kube_answer() does.
 [[nodiscard]] Result<KubeAnswer> claim_answer(const Claim& claim,
                                               const std::vector<KubeUnit>& units,
                                               const KubeConfig& config);

@@ -163,6 +163,72 @@ TEST_CASE("a claim's containers get its GPU and the limit that it consumed") {
   CHECK(claim_answer(lost, units, config).error().id == std::string("E1031"));
 }
 
+TEST_CASE("the answer to a trial shows whether the API server divides GPUs") {
+  const auto slices = resource_slices(two_gpus(), settings(4, true));
+  CHECK(has_divided(slices));
+  CHECK_FALSE(has_divided(resource_slices(two_gpus(), settings(4, false))));
+  CHECK_FALSE(has_divided(resource_slices(two_gpus(), settings(0, true))));
+  Json trial = Json::parse(trial_slice(slices[0]));
+  CHECK(trial["metadata"]["name"] != slices[0].name);  // it may exist
+  CHECK(trial["spec"]["nodeName"] == "node1");
+  CHECK(keeps_divided(trial.dump()) == true);
+  trial["spec"]["devices"][0].erase("allowMultipleAllocations");
+  CHECK(keeps_divided(trial.dump()) == false);
+  for (const char* wrong : {"", "[]", "{}", R"({"spec":{"devices":3}})"})
+    CHECK_FALSE(keeps_divided(wrong).has_value());
+}
+
+TEST_CASE("a new claim gets only what is offered now, with the size of each share") {
+  const auto units = two_gpus();
+  const auto sized = [&](const std::string& device, int shares,
+                         std::optional<std::uint64_t> memory = std::nullopt) {
+    return sized_claim({"a", "c", "u", {{"r", "node1", device, "", memory}}}, units,
+                       {shares, KubePass::kEnv});
+  };
+  const std::string gpu = "gpu-6e4a0f0e-1111-2222-3333-444455556666";
+  CHECK(sized(gpu + "-share-3", 4)->devices[0].memory_bytes == 6 * kGiB);
+  CHECK(sized(gpu + "-share-0", 4, 24 * kGiB)->devices[0].memory_bytes == 6 * kGiB);
+  for (const char* odd :
+       {"-share-4", "-share-99", "-share-junk", "-share-", "-share--1", "-share-03"})
+    CHECK(sized(gpu + odd, 4).error().id == std::string("E1031"));
+  CHECK(sized(gpu + "-share-0", 0).error().id == std::string("E1031"));
+  // The scheduler took a GPU that is shared for a whole one.
+  CHECK(sized(gpu, 4).error().id == std::string("E1032"));
+  CHECK(sized(gpu, 4, kGiB)->devices[0].memory_bytes == kGiB);
+  CHECK_FALSE(sized(gpu, 0)->devices[0].memory_bytes.has_value());
+  // Nobody can share a GPU whose memory is not known, so it is given whole.
+  CHECK(sized("gpu-00000000-1111-2222-3333-444455556666", 4));
+  // What was sized once stays so, whatever `--shares` is now.
+  const auto kept = claim_answer(*sized(gpu + "-share-3", 4), units, {2, KubePass::kEnv});
+  CHECK(kept->limits.at(units[0].uuid) == 6 * kGiB);
+}
+
+TEST_CASE("a GPU that claims hold under another naming is not published") {
+  const auto units = two_gpus();
+  const std::string gpu = "gpu-6e4a0f0e-1111-2222-3333-444455556666";
+  const ClaimDevice whole{"r", "node1", gpu, "", std::nullopt};
+  const ClaimDevice divided{"r", "node1", gpu, "share-id", 2 * kGiB};
+  const ClaimDevice quarter{"r", "node1", gpu + "-share-1", "", 6 * kGiB};
+  const auto withheld = [&](const ClaimDevice& held, int shares, bool consumable) {
+    std::vector<std::string> names;
+    const auto left = publishable(units, settings(shares, consumable), {held}, names);
+    CHECK(left.size() + names.size() == 2);
+    return names == std::vector<std::string>{gpu};
+  };
+  CHECK_FALSE(withheld(whole, 0, true));
+  CHECK(withheld(whole, 4, true));
+  CHECK(withheld(whole, 4, false));
+  CHECK(withheld(divided, 0, true));
+  CHECK_FALSE(withheld(divided, 4, true));
+  CHECK_FALSE(withheld(divided, 2, true));  // the scheduler counts the memory
+  CHECK(withheld(divided, 4, false));
+  CHECK(withheld(quarter, 0, false));
+  CHECK(withheld(quarter, 4, true));
+  CHECK_FALSE(withheld(quarter, 4, false));
+  CHECK(withheld(quarter, 2, false));
+  CHECK(withheld(quarter, 8, false));
+}
+
 TEST_CASE("the CDI file of a claim is of version 0.5.0 and has the guard") {
   const auto units = two_gpus();
   auto answer = kube_answer({units[0].uuid}, units, {0, KubePass::kNodes});

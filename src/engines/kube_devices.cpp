@@ -48,11 +48,6 @@ const KubeUnit* unit_of(const std::vector<KubeUnit>& units, std::string_view id)
   return nullptr;
 }
 
-std::optional<std::uint64_t> share_of(const KubeUnit& unit, int shares) {
-  if (!unit.memory_bytes || shares < 1) return std::nullopt;
-  return *unit.memory_bytes / static_cast<std::uint64_t>(shares) >> 20U << 20U;
-}
-
 bool is_offered(std::string_view id, const KubeUnit& unit, const KubeConfig& config) {
   const bool shared = config.shares > 0 && unit.profile.empty();
   const auto mark = id.find(kShareMark);
@@ -104,6 +99,11 @@ std::vector<std::string> packed(const std::vector<std::string>& available,
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> share_of(const KubeUnit& unit, int shares) {
+  if (!unit.memory_bytes || shares < 1) return std::nullopt;
+  return *unit.memory_bytes / static_cast<std::uint64_t>(shares) >> 20U << 20U;
+}
 
 std::vector<KubeUnit> kube_units(const model::Snapshot& snapshot) {
   std::vector<KubeUnit> units;

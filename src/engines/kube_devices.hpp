@@ -66,6 +66,9 @@ struct KubeResource {
                                                  const std::vector<std::string>& required,
                                                  std::size_t size);
 
+/// The memory of one of `shares` shares, in whole MiB; nullopt: not shared, or not known.
+[[nodiscard]] std::optional<std::uint64_t> share_of(const KubeUnit& unit, int shares);
+
 struct KubeMount {
   std::string container, host;
   bool read_only = true;

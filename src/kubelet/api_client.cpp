@@ -30,6 +30,7 @@ namespace http = beast::http;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMostBody = 16U << 20U;
+constexpr milliseconds kTick{50};
 
 Error unreachable(std::string message, std::string hint = "kubectl get --raw /readyz") {
   return {ErrorCode::kUnavailable, "E0969", std::move(message), std::move(hint)};
@@ -125,7 +126,8 @@ Result<ApiAnswer> ApiClient::try_once(const std::string& method, const std::stri
   exchange.request.prepare_payload();
   asio::io_context io(1);
   asio::co_spawn(io, perform(tls, exchange), asio::detached);
-  // A name that does not resolve has no deadline of its own.
+  // Bounds all steps but one: if the host is a name that is being resolved, the end of `io` waits
+  // for the resolver, which has its own limit (resolv.conf).
   io.run_for(settings_.call + milliseconds(500));
   if (!exchange.problem.empty() || exchange.answer.status == 0)
     return unreachable(
@@ -133,6 +135,16 @@ Result<ApiAnswer> ApiClient::try_once(const std::string& method, const std::stri
              exchange.problem.empty() ? text("no answer within {} ms", settings_.call.count())
                                       : exchange.problem));
   return exchange.answer;
+}
+
+/// Waits this long. Returns false as soon as the calls shall end.
+bool ApiClient::rest(milliseconds pause) const {
+  const auto end = std::chrono::steady_clock::now() + pause;
+  while (!is_ending_()) {
+    if (std::chrono::steady_clock::now() >= end) return true;
+    std::this_thread::sleep_for(std::min(pause, kTick));
+  }
+  return false;
 }
 
 Result<ApiAnswer> ApiClient::call(const std::string& method, const std::string& path,
@@ -143,9 +155,9 @@ Result<ApiAnswer> ApiClient::call(const std::string& method, const std::string& 
     const int status = answer ? answer->status : 0;
     if (!is_worth_a_retry(status) && status != 401 && status != 403) return answer;
     const auto pause = wait_before(retry, answer ? answer->retry_after : std::nullopt);
-    const bool is_last = status == 401 || status == 403 || is_ending_() ||
-                         std::chrono::steady_clock::now() + pause > end;
-    if (is_last) {
+    const bool is_last =
+        status == 401 || status == 403 || std::chrono::steady_clock::now() + pause > end;
+    if (is_last || !rest(pause)) {
       if (!answer) return answer;
       return unreachable(
           text("the API server refuses {} {}: {} {}", method, path, status, words_of(*answer)),
@@ -153,7 +165,6 @@ Result<ApiAnswer> ApiClient::call(const std::string& method, const std::string& 
                                            "--as=system:serviceaccount:berth:berth-dra"
                                          : "kubectl get --raw /readyz");
     }
-    std::this_thread::sleep_for(pause);
   }
 }
 

@@ -1,5 +1,6 @@
 // Calls Kubernetes' API server over HTTPS as the pod's ServiceAccount. Every call has a deadline
-// and a bounded number of retries.
+// and a bounded number of retries. Only the resolution of a host name has no deadline of its own;
+// Kubernetes gives pods an address.
 #pragma once
 
 #include <chrono>
@@ -25,7 +26,7 @@ struct ApiAnswer {
   std::optional<std::chrono::seconds> retry_after;
 };
 
-/// What is to be done after an answer: nothing, or another try.
+/// Whether a call with this status should be retried (0: no answer).
 [[nodiscard]] bool is_worth_a_retry(int status);
 /// How long to wait before this retry (from 0): doubles from 200 ms to 3 s, unless the server said
 /// how long. Even then at most 5 s.
@@ -34,7 +35,7 @@ struct ApiAnswer {
 
 class ApiClient {
  public:
-  /// `is_ending`: stops retries.
+  /// `is_ending`: no further try starts, and a pause before one ends.
   ApiClient(ApiSettings settings, std::function<bool()> is_ending);
 
   /// Retries on 429, on 5xx and when there is no answer. Fails with kUnavailable (E0969) if there
@@ -45,6 +46,7 @@ class ApiClient {
  private:
   [[nodiscard]] Result<ApiAnswer> try_once(const std::string& method, const std::string& path,
                                            const std::string& body) const;
+  [[nodiscard]] bool rest(std::chrono::milliseconds pause) const;
   ApiSettings settings_;
   std::function<bool()> is_ending_;
 };

@@ -108,7 +108,8 @@ Status Claims::write_files(const engines::Claim& claim, const std::vector<engine
 
 Result<engines::JournalledClaim> Claims::prepare(
     const std::string& uid, const std::vector<engines::KubeUnit>& units,
-    const std::function<Result<engines::Claim>()>& fetch) {
+    const std::function<Result<engines::Claim>()>& fetch,
+    const std::function<bool()>& is_given_up) {
   if (!engines::is_safe_uid(uid))
     return Error{ErrorCode::kUnavailable, "E0969", text("a claim has an impossible uid"), ""};
   {
@@ -121,9 +122,17 @@ Result<engines::JournalledClaim> Claims::prepare(
       return known->second;
     }
   }
-  auto claim = fetch();
+  auto fetched = fetch();
+  if (!fetched) return std::move(fetched).error();
+  auto claim = engines::sized_claim(*std::move(fetched), units, config_);
   if (!claim) return std::move(claim).error();
   const std::scoped_lock hold(lock_);
+  // The kubelet may have unprepared the claim meanwhile, and nothing would remove the files.
+  if (is_given_up())
+    return Error{ErrorCode::kUnavailable, "E0969",
+                 text("the kubelet stopped waiting for the claim"), "journalctl -u kubelet"};
+  // Another call of the kubelet may have prepared it meanwhile.
+  if (const auto known = prepared_.find(uid); known != prepared_.end()) return known->second;
   if (auto done = write_files(*claim, units, true); !done) return std::move(done).error();
   const auto line = read_file(journal(uid));
   if (!line) return line.error();
@@ -147,6 +156,14 @@ Status Claims::unprepare(const std::string& uid) {
     return cannot_write(journal(uid), errno);
   prepared_.erase(uid);
   return Done{};
+}
+
+std::vector<engines::ClaimDevice> Claims::devices() const {
+  const std::scoped_lock hold(lock_);
+  std::vector<engines::ClaimDevice> all;
+  for (const auto& [uid, entry] : prepared_)
+    all.insert(all.end(), entry.claim.devices.begin(), entry.claim.devices.end());
+  return all;
 }
 
 std::size_t Claims::count() const {

@@ -26,12 +26,17 @@ class Claims {
   /// entry is moved aside, and its claim is prepared again.
   [[nodiscard]] Status open();
   /// `fetch`: the ResourceClaim from the API server; not called for a claim that is prepared.
+  /// `is_given_up`: the caller no longer waits, and may unprepare the claim. Then nothing is
+  /// written, and it fails with kUnavailable (E0969).
   [[nodiscard]] Result<engines::JournalledClaim> prepare(
       const std::string& uid, const std::vector<engines::KubeUnit>& units,
-      const std::function<Result<engines::Claim>()>& fetch);
+      const std::function<Result<engines::Claim>()>& fetch,
+      const std::function<bool()>& is_given_up);
   /// Succeeds for a claim that is not prepared.
   [[nodiscard]] Status unprepare(const std::string& uid);
   [[nodiscard]] std::size_t count() const;
+  /// What the prepared claims hold.
+  [[nodiscard]] std::vector<engines::ClaimDevice> devices() const;
 
  private:
   [[nodiscard]] std::string journal(const std::string& uid) const;

@@ -71,11 +71,14 @@ class DraDriver::Service final : public wire::DRAPlugin::Service {
   grpc::Status NodePrepareResources(grpc::ServerContext* context,
                                     const wire::NodePrepareResourcesRequest* request,
                                     wire::NodePrepareResourcesResponse* response) override {
-    const ApiClient api(settings_.api, [context] { return context->IsCancelled(); });
+    const auto is_given_up = [context] { return context->IsCancelled(); };
+    const ApiClient api(settings_.api, is_given_up);
     const auto units = devices_.units();
     for (const wire::Claim& one : request->claims()) {
+      if (is_given_up()) return grpc::Status::CANCELLED;
       auto& out = (*response->mutable_claims())[one.uid()];
-      const auto entry = claims_.prepare(one.uid(), units, [&] { return fetch(api, one); });
+      const auto entry = claims_.prepare(
+          one.uid(), units, [&] { return fetch(api, one); }, is_given_up);
       if (!entry) {
         log("not_prepared", {{"claim", one.namespace_() + "/" + one.name()},
                              {"error", entry.error().message},
@@ -184,7 +187,7 @@ Status DraDriver::start() {
     if (auto opened = claims_.open(); !opened) return opened;
     if (claims_.count() > 0) log("claims_kept", {{"count", std::to_string(claims_.count())}});
     publisher_ = std::make_unique<Publisher>(settings_.api, settings_.node, settings_.config.shares,
-                                             devices_);
+                                             devices_, claims_);
   }
   return listen();
 }

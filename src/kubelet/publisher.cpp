@@ -29,10 +29,12 @@ Error refused(const char* what, const ApiAnswer& answer) {
 
 }  // namespace
 
-Publisher::Publisher(ApiSettings api, std::string node, int shares, const Devices& devices)
+Publisher::Publisher(ApiSettings api, std::string node, int shares, const Devices& devices,
+                     const Claims& claims)
     : node_(std::move(node)),
       shares_(shares),
       devices_(devices),
+      claims_(claims),
       api_(std::move(api),
            [this] {
              const std::scoped_lock hold(lock_);
@@ -55,10 +57,10 @@ void Publisher::look_again() {
   changed_.notify_all();
 }
 
-/// Returns false if the publisher shall end.
-bool Publisher::wait(milliseconds at_most) {
+/// `known`: the version of the devices that were published. Returns false if the publisher shall
+/// end.
+bool Publisher::wait(milliseconds at_most, std::uint64_t known) {
   const auto end = std::chrono::steady_clock::now() + at_most;
-  const auto known = devices_.version();
   std::unique_lock hold(lock_);
   const int looks = looks_;
   // The devices have a lock of their own, so they are looked at between short waits.
@@ -70,6 +72,7 @@ bool Publisher::wait(milliseconds at_most) {
 
 void Publisher::run() {
   for (;;) {
+    const auto known = devices_.version();  // before publish(), so that no change is missed
     const bool good = publish();
     milliseconds pause = good ? kUsual : kQuick;
     {
@@ -79,7 +82,7 @@ void Publisher::run() {
         pause = kQuick;
       }
     }
-    if (!wait(pause)) return;
+    if (!wait(pause, known)) return;
   }
 }
 
@@ -106,18 +109,68 @@ Status Publisher::write(const engines::Slice& slice, std::uint64_t generation, s
   is_stale = answer->status == 409 || answer->status == 404;
   if (is_stale) return Done{};
   if (answer->status >= 300) return refused("ResourceSlice", *answer);
+  // A server of another version answered the trial: the slice is replaced at once.
+  if (engines::has_divided({slice}) && engines::keeps_divided(answer->body) == false) {
+    use_single_shares();
+    is_stale = true;
+  }
+  return Done{};
+}
+
+void Publisher::use_single_shares() {
+  consumable_ = false;
+  log("no_consumable_capacity", {{"instead", text("each share is a device")}});
+}
+
+/// Decided before anything is written: a server without the feature drops the field, and then the
+/// scheduler would give away a divided GPU whole.
+Status Publisher::find_naming(const std::vector<engines::KubeUnit>& units) {
+  const auto divided = engines::resource_slices(units, {node_, "", shares_, true});
+  if (consumable_ || !engines::has_divided(divided)) return Done{};
+  for (const engines::Slice& slice : divided) {
+    if (!engines::has_divided({slice})) continue;
+    const auto answer =
+        api_.call("POST", std::string(kSlices) + "?dryRun=All", engines::trial_slice(slice));
+    if (!answer) return answer.error();
+    if (answer->status >= 300) return refused("ResourceSlice?dryRun=All", *answer);
+    const auto keeps = engines::keeps_divided(answer->body);
+    if (!keeps) return refused("ResourceSlice?dryRun=All", *answer);
+    if (*keeps)
+      consumable_ = true;
+    else
+      use_single_shares();
+    break;
+  }
+  return Done{};
+}
+
+Result<std::vector<engines::Slice>> Publisher::wanted() {
+  const auto units = devices_.units();
+  if (auto found = find_naming(units); !found) return std::move(found).error();
+  const engines::SliceSettings settings{node_, node_uid_, shares_, consumable_.value_or(false)};
+  std::vector<std::string> withheld;
+  const auto offered = engines::publishable(units, settings, claims_.devices(), withheld);
+  if (withheld.empty() && !withheld_.empty()) log("none_withheld");
+  if (!withheld.empty() && withheld != withheld_)
+    log("withheld", {{"devices", fmt::format("{}", fmt::join(withheld, ","))},
+                     {"why", text("claims that run hold them by another --shares")},
+                     {"hint", "kubectl drain " + node_}});
+  withheld_ = std::move(withheld);
+  return engines::resource_slices(offered, settings);
+}
+
+Status Publisher::read_node() {
+  if (!node_uid_.empty()) return Done{};
+  const auto node = api_.call("GET", "/api/v1/nodes/" + percent_encoded(node_));
+  if (!node) return node.error();
+  if (node->status != 200) return refused("Node", *node);
+  const auto json = nlohmann::json::parse(node->body, nullptr, false);
+  if (json.is_object() && json.contains("metadata")) node_uid_ = json_text(json["metadata"], "uid");
   return Done{};
 }
 
 Status Publisher::put_all() {
-  if (node_uid_.empty()) {
-    const auto node = api_.call("GET", "/api/v1/nodes/" + percent_encoded(node_));
-    if (!node) return node.error();
-    if (node->status != 200) return refused("Node", *node);
-    const auto json = nlohmann::json::parse(node->body, nullptr, false);
-    if (json.is_object() && json.contains("metadata"))
-      node_uid_ = json_text(json["metadata"], "uid");
-  }
+  if (auto read = read_node(); !read) return read;
   const std::string query =
       std::string(kSlices) + "?fieldSelector=" +
       percent_encoded("spec.nodeName=" + node_ + ",spec.driver=" + engines::kDraDriver);
@@ -127,33 +180,25 @@ Status Publisher::put_all() {
     if (listed->status != 200) return refused("ResourceSliceList", *listed);
     const auto published = engines::published_slices(listed->body);
     if (!published) return published.error();
-    const auto wanted =
-        engines::resource_slices(devices_.units(), {node_, node_uid_, shares_, consumable_});
-    if (engines::is_current(wanted, *published)) {
-      const bool should_divide =
-          consumable_ &&
-          wanted.front().devices.find("allowMultipleAllocations") != std::string::npos;
-      const bool divides = std::any_of(published->begin(), published->end(),
-                                       [](const auto& one) { return one.is_consumable; });
-      if (!should_divide || divides) return Done{};
-      // A server without the feature drops the field.
-      log("no_consumable_capacity", {{"instead", text("each share is a device")}});
-      consumable_ = false;
-      continue;
-    }
+    const auto wanted = this->wanted();
+    if (!wanted) return wanted.error();
+    const bool divides = std::any_of(published->begin(), published->end(),
+                                     [](const auto& one) { return one.is_consumable; });
+    if (engines::is_current(*wanted, *published) && divides == engines::has_divided(*wanted))
+      return Done{};
     std::uint64_t generation = 0;
     for (const auto& one : *published) generation = std::max(generation, one.generation);
     bool is_stale = false;
-    for (const engines::Slice& slice : wanted) {
+    for (const engines::Slice& slice : *wanted) {
       std::string version;
       for (const auto& one : *published)
         if (one.name == slice.name) version = one.version;
-      if (auto done = write(slice, generation + 1, wanted.size(), version, is_stale); !done)
+      if (auto done = write(slice, generation + 1, wanted->size(), version, is_stale); !done)
         return done;
       if (is_stale) break;
     }
     for (const auto& one : *published) {
-      const bool is_wanted = std::any_of(wanted.begin(), wanted.end(),
+      const bool is_wanted = std::any_of(wanted->begin(), wanted->end(),
                                          [&](const auto& slice) { return slice.name == one.name; });
       if (is_wanted || is_stale) continue;
       const auto gone = api_.call("DELETE", std::string(kSlices) + "/" + percent_encoded(one.name));
@@ -162,7 +207,7 @@ Status Publisher::put_all() {
     }
     if (!is_stale)
       log("published", {{"generation", std::to_string(generation + 1)},
-                        {"slices", std::to_string(wanted.size())}});
+                        {"slices", std::to_string(wanted->size())}});
   }
   return Error{
       ErrorCode::kUnavailable, "E0969",

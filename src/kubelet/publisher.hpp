@@ -1,22 +1,26 @@
-// Keeps this node's ResourceSlices as they should be. The kubelet deletes them when it starts, and
-// half a minute after the driver's socket has closed; so they are compared again and again.
+// Publishes this node's GPUs as ResourceSlices and repairs them. The kubelet deletes them when it
+// starts, and half a minute after the driver's socket has closed, so they are compared regularly.
 #pragma once
 
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "engines/kube_claim.hpp"
 #include "kubelet/api_client.hpp"
+#include "kubelet/claims.hpp"
 #include "kubelet/devices.hpp"
 
 namespace berth::kubelet {
 
 class Publisher {
  public:
-  Publisher(ApiSettings api, std::string node, int shares, const Devices& devices);
+  Publisher(ApiSettings api, std::string node, int shares, const Devices& devices,
+            const Claims& claims);
   ~Publisher();
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
@@ -28,19 +32,27 @@ class Publisher {
   /// Whether the API server has what it should have. `said_`: the last failure that was reported.
   bool publish();
   [[nodiscard]] Status put_all();
+  [[nodiscard]] Status read_node();
+  /// The slices that there should be. Asks the API server once whether it divides devices.
+  [[nodiscard]] Result<std::vector<engines::Slice>> wanted();
+  [[nodiscard]] Status find_naming(const std::vector<engines::KubeUnit>& units);
+  void use_single_shares();
   [[nodiscard]] Status write(const engines::Slice& slice, std::uint64_t generation,
                              std::size_t count, const std::string& version, bool& is_stale);
-  bool wait(std::chrono::milliseconds at_most);
+  bool wait(std::chrono::milliseconds at_most, std::uint64_t known);
 
   const std::string node_;
   const int shares_;
   const Devices& devices_;
+  const Claims& claims_;
   mutable std::mutex lock_;
   std::condition_variable changed_;
   bool ending_ = false;
-  int looks_ = 0;           // quick comparisons that are left
-  bool consumable_ = true;  // until the API server drops allowMultipleAllocations
+  int looks_ = 0;  // quick comparisons that are left
+  /// Whether the API server keeps allowMultipleAllocations; nullopt: not asked yet.
+  std::optional<bool> consumable_;
   std::string node_uid_, said_;
+  std::vector<std::string> withheld_;  // as reported last
   ApiClient api_;
   std::thread thread_;
 };

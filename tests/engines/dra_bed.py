@@ -30,11 +30,13 @@ def messages(folder):
 
 
 class ApiServer:
-    """`answers`: statuses that the next calls get, in place of the real answer; "hang" is none. `calls`: (method, path) of each."""
+    """`answers`: statuses that the next calls get, in place of the real answer; "hang" is none. `calls`: (method, path) of each. `bodies`: each
+    ResourceSlice that it stored, with what it dropped. `slow`: seconds before the answer, by path. `retry_after`: what it says with 429."""
 
     def __init__(self, folder, node="node1", consumable=True):
         self.node, self.consumable = node, consumable
         self.slices, self.claims, self.answers, self.calls = {}, {}, [], []
+        self.bodies, self.slow, self.retry_after = [], {}, 1
         self.version = 1
         self.lock = threading.Lock()
         self.account = os.path.join(folder, "account")
@@ -72,6 +74,7 @@ class ApiServer:
             fault = self.answers.pop(0) if self.answers else None
             if fault is None:
                 status, answer = self.result(request, path, urllib.parse.unquote(query), json.loads(body) if body else None)
+        time.sleep(self.slow.get(path, 0))
         if fault == "hang":
             time.sleep(30)
             return
@@ -80,7 +83,7 @@ class ApiServer:
         data = json.dumps(answer).encode()
         request.send_response(status)
         if status == 429:
-            request.send_header("Retry-After", "1")
+            request.send_header("Retry-After", str(self.retry_after))
         request.send_header("Content-Length", str(len(data)))
         request.end_headers()
         request.wfile.write(data)
@@ -101,6 +104,8 @@ class ApiServer:
         if method == "GET":
             assert query == f"fieldSelector=spec.nodeName={self.node},spec.driver=gpu.berth.dev", query
             return 200, {"items": list(self.slices.values())}
+        is_dry = query == "dryRun=All"
+        assert not query or is_dry, query
         if method == "DELETE":
             return (200, {}) if self.slices.pop(name, None) else (404, {})
         self.version += 1
@@ -111,10 +116,13 @@ class ApiServer:
         if method == "PUT" and not old:
             return 404, {"message": "not found"}
         body["metadata"]["resourceVersion"] = str(self.version)
+        if not is_dry:
+            self.bodies.append(json.loads(json.dumps(body)))
         if not self.consumable:
             for device in body["spec"]["devices"]:
                 device.pop("allowMultipleAllocations", None)
-        self.slices[name] = body
+        if not is_dry:
+            self.slices[name] = body
         return 200 if method == "PUT" else 201, body
 
     def devices(self):

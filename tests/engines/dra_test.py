@@ -169,6 +169,85 @@ class Dra(unittest.TestCase):
         self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
         self.assertIn("BERTH_GUARD=/run/berth/guard", self.cdi(FIRST)["devices"][0]["containerEdits"]["env"])
 
+    def offered(self):
+        """The name of each device that the API server was ever given."""
+        with self.api.lock:
+            return {device["name"] for body in self.api.bodies for device in body["spec"]["devices"]}
+
+    def test_a_server_without_consumable_capacity_is_never_given_a_divided_gpu_whole(self):
+        self.api.consumable = False
+        for _ in range(2):  # also when the driver starts again beside pods that hold shares
+            self.begin("--shares", "2")
+            self.kubelet.register()
+            until(lambda: len(self.api.devices()) == 8, "eight devices")
+            self.end()
+        self.assertEqual({name.rpartition("-share-")[2] for name in self.offered()}, {"0", "1"})
+        self.assertEqual(len(self.offered()), 8)
+
+    def test_a_shared_gpu_that_was_given_away_whole_is_refused(self):
+        device = self.ready("--shares", "2")[0]["name"]
+        self.api.allocate("c", FIRST, device)
+        self.assertIn("E1032", self.kubelet.prepare(("c", FIRST))[FIRST].error)
+        for odd in ("-share-0", "-share-99", "-share-junk", "-share-"):
+            self.api.allocate("c", FIRST, device + odd)
+            error = self.kubelet.prepare(("c", FIRST))[FIRST].error
+            self.assertEqual("E1031" in error, odd != "-share-0", error)
+            self.kubelet.unprepare(("c", FIRST))
+
+    def test_another_number_of_shares_does_not_give_a_held_gpu_away_twice(self):
+        self.api.consumable = False
+        self.begin("--shares", "2")
+        self.kubelet.register()
+        held = until(lambda: len(self.api.devices()) == 8 and self.api.devices(), "eight devices")[1]["name"]
+        self.api.allocate("c", FIRST, held)
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+        with open(f"{self.folder}/state/claims/{FIRST}/limits", "rb") as file:
+            limit = file.read()
+        self.end()
+        self.api.bodies.clear()
+        self.begin("--shares", "4")
+        self.kubelet.register()
+        until(lambda: len(self.api.devices()) == 12, "the other three GPUs have four shares each")
+        gpu = held.rpartition("-share-")[0]
+        self.assertFalse([name for name in self.offered() if name.startswith(gpu)])
+        self.assertEqual([one["devices"] for one in self.events("withheld")], [gpu])
+        # After a reboot, the claim gets what it had.
+        os.unlink(f"{self.folder}/cdi/berth.dev-claim-{FIRST}.json")
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+        with open(f"{self.folder}/state/claims/{FIRST}/limits", "rb") as file:
+            self.assertEqual(file.read(), limit)
+        # A claim that was allocated before the change is refused if its share is offered no more.
+        self.api.allocate("d", SECOND, gpu + "-share-4")
+        self.assertIn("E1031", self.kubelet.prepare(("d", SECOND))[SECOND].error)
+        self.assertEqual(self.kubelet.unprepare(("c", FIRST))[FIRST].error, "")
+        until(lambda: len(self.api.devices()) == 16, "it is offered again")
+
+    def test_what_the_kubelet_no_longer_waits_for_leaves_nothing(self):
+        device = self.ready()[0]["name"]
+        self.api.allocate("c", FIRST, device)
+        path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c"
+        self.api.slow[path] = 3
+        request = self.kubelet.dra.NodePrepareResourcesRequest()
+        request.claims.add(namespace="default", name="c", uid=FIRST)
+        with self.assertRaises(dra_bed.grpc.RpcError):
+            self.kubelet.call("NodePrepareResources", request, self.kubelet.dra.NodePrepareResourcesResponse, seconds=1)
+        self.assertEqual(self.kubelet.unprepare(("c", FIRST))[FIRST].error, "")
+        until(lambda: self.events("not_prepared") or self.events("prepared"), "the late call ends")
+        self.assertEqual(os.listdir(self.folder + "/cdi"), [])
+        self.assertEqual(os.listdir(self.folder + "/state/claims"), [])
+
+    def test_the_driver_ends_while_it_waits_for_the_api_server(self):
+        self.api.retry_after = 5
+        self.api.answers = [429] * 100
+        self.begin()
+        until(lambda: self.api.calls, "it has asked")
+        time.sleep(0.5)
+        asked = len(self.api.calls)
+        begun = time.monotonic()
+        self.end()
+        self.assertLess(time.monotonic() - begun, 3)
+        self.assertEqual(len(self.api.calls), asked)
+
     def test_slices_that_the_kubelet_deletes_come_back(self):
         self.ready()
         with self.api.lock:
