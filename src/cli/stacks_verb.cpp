@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
@@ -25,6 +26,7 @@ struct Seen {
   pid_t pid = 0;
   std::string command, rank, stack;
   std::vector<run::ThreadState> threads;
+  std::vector<std::vector<run::NativeFrame>> native;  // of each thread, or of the first one only
 };
 
 Error no_process(const std::string& word) {
@@ -82,14 +84,28 @@ bool is_ours(const std::string& command) {
          command.find("/berth run ") != std::string::npos;
 }
 
-std::vector<Seen> look_at(const std::vector<pid_t>& roots) {
+void add_native(std::vector<Seen>& all, bool of_all_threads) {
+  constexpr std::chrono::milliseconds kPatience(3'000);
+  std::vector<run::NativeThread> threads;
+  for (Seen& one : all) {
+    one.native.resize(of_all_threads ? one.threads.size() : 1);
+    for (std::size_t i = 0; i < one.native.size(); ++i)
+      threads.push_back({one.pid, one.threads[i].id});
+  }
+  auto found = run::native_stacks(threads, kPatience);
+  auto next = found.begin();
+  for (Seen& one : all)
+    for (auto& frames : one.native) frames = std::move(*next++);
+}
+
+std::vector<Seen> look_at(const std::vector<pid_t>& roots, bool of_all_threads) {
   std::vector<Seen> all;
   std::map<std::string, std::vector<pid_t>> by_folder;
   for (const pid_t root : roots) {
     std::vector<pid_t> processes{root};
     for (const run::Relative& one : run::descendants(root)) processes.push_back(one.pid);
     for (const pid_t pid : processes) {
-      Seen seen{pid, run::command_of(pid), variable_of(pid, "RANK"), "", run::threads_of(pid)};
+      Seen seen{pid, run::command_of(pid), variable_of(pid, "RANK"), "", run::threads_of(pid), {}};
       if (seen.threads.empty() || (is_ours(seen.command) && processes.size() > 1)) continue;
       by_folder[run::stack_folder_of(pid)].push_back(pid);
       all.push_back(std::move(seen));
@@ -100,6 +116,7 @@ std::vector<Seen> look_at(const std::vector<pid_t>& roots) {
     for (Seen& one : all)
       if (const auto found = stacks.find(one.pid); found != stacks.end()) one.stack = found->second;
   }
+  add_native(all, of_all_threads);
   return all;
 }
 
@@ -116,10 +133,10 @@ Json native_json(const std::vector<run::NativeFrame>& frames) {
 /// The main thread's function that called the kernel, and its probable callers.
 std::string native_text(const Seen& seen) {
   constexpr std::size_t kMost = 8;
-  auto frames = run::native_stack(seen.pid, seen.threads.front().id);
+  auto frames = seen.native.front();
   frames.resize(std::min(frames.size(), kMost));
   if (frames.empty()) return "";
-  std::string out = "  " + text("native; the callers are probable:") + "\n";
+  std::string out = "  " + text("native stack (callers are guesses):") + "\n";
   const std::string lines = run::native_lines(frames);
   for (const std::string_view one : split(lines, '\n')) out += "    " + printable(one) + "\n";
   return out;
@@ -127,12 +144,14 @@ std::string native_text(const Seen& seen) {
 
 Json json_of(const Seen& seen) {
   Json threads = Json::array();
-  for (const auto& one : seen.threads)
+  for (std::size_t i = 0; i < seen.threads.size(); ++i) {
+    const auto& one = seen.threads[i];
     threads.push_back({{"id", one.id},
                        {"name", printable(one.name)},
                        {"state", std::string(1, one.state)},
                        {"waits_in", one.waits_in.empty() ? Json(nullptr) : Json(one.waits_in)},
-                       {"native", native_json(run::native_stack(seen.pid, one.id))}});
+                       {"native", native_json(seen.native[i])}});
+  }
   Json python = nullptr;
   if (!seen.stack.empty()) {
     python = Json::array();
@@ -188,7 +207,7 @@ Result<int> run_stacks(const Context& context) {
         about.st_uid != ::geteuid())
       return not_yours(pid);
   }
-  const auto all = look_at(*roots);
+  const auto all = look_at(*roots, context.json);
   if (context.json) {
     Json processes = Json::array();
     for (const Seen& one : all) processes.push_back(json_of(one));

@@ -1,11 +1,13 @@
 # `berth plan measure` runs this code after the program's `import torch`, by src/compare/after_torch.py. It records the memory of a few training
 # steps, some of them with part of a batch or of its sequences, writes them to the file BERTH_MEASURE_TO, and ends the program.
+# A program may start others that import torch: the file belongs to the one that made it, and after the first recording its children get no variables.
 # BERTH_MEASURE_AS_IS: the batch is not cut, because the program is run again with another one.
 import os
 import sys
 
 _WARM_UP, _SETTLE = 2, 2  # steps before the first recording; steps of a recording before the one that counts
 _MOST_POINTS = 20000  # of a curve
+_MOST_RESTARTS = 20  # because of batches of other sizes
 _STEP, _FETCH, _FETCHED = "berth: step", "berth: fetch", "berth: fetched"  # marks in the profile
 
 
@@ -98,17 +100,29 @@ class _Recorder:
         self.units, self.in_unit = 0, 0  # steps so far; steps of the optimizer since the last one
         self.has_loader, self.as_is = False, bool(os.environ.get("BERTH_MEASURE_AS_IS"))
         self.size, self.to_do, self.now = None, [], None
-        self.profile, self.left = None, 0
+        self.profile, self.left, self.restarts = None, 0, 0
+        self.path = os.environ["BERTH_MEASURE_TO"]
         self.answer = {"schema": 1, "framework": "PyTorch " + torch.__version__, "device": None, "batch": None, "seq": None,
-                       "optimizer": False, "parts": None, "recordings": []}
-        self.write()
+                       "optimizer": False, "parts": None, "problem": None, "recordings": []}
+        self.owner = os.getpid()
+        try:
+            self.put(os.link)
+        except FileExistsError:
+            self.owner = None
+
+    def put(self, into_place):
+        import json
+        part = f"{self.path}.{os.getpid()}"
+        try:
+            with open(part, "w") as file:
+                json.dump(self.answer, file)
+            into_place(part, self.path)
+        finally:
+            if os.path.exists(part):
+                os.remove(part)
 
     def write(self):
-        import json
-        path = os.environ["BERTH_MEASURE_TO"]
-        with open(path + ".part", "w") as file:
-            json.dump(self.answer, file)
-        os.replace(path + ".part", path)
+        self.put(os.replace)
 
     # Where a step begins: at the optimizer's step, or, with a DataLoader, where the next batch is fetched after one.
 

@@ -11,8 +11,9 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLook(1'000);       // between two checks of the ranks' activity
-constexpr milliseconds kHangSeen(10'000);  // without any activity: inspect the ranks' stacks
+constexpr milliseconds kNativePatience(2'000);  // of all ranks together
+constexpr milliseconds kLook(1'000);            // between two checks of the ranks' activity
+constexpr milliseconds kHangSeen(10'000);       // without any activity: inspect the ranks' stacks
 constexpr milliseconds kSlowSeen(20'000);  // other ranks are idle this long: a busy rank is slow
 
 }  // namespace
@@ -93,6 +94,10 @@ std::vector<RankState> HangWatch::states(const std::vector<WatchedRank>& ranks) 
   for (const WatchedRank& rank : ranks)
     if (rank.pid >= 0) processes.push_back(rank.pid);
   auto stacks = ask_for_stacks(stack_folder_, processes);
+  std::vector<NativeThread> first_threads;
+  for (const pid_t pid : processes) first_threads.push_back({pid, pid});
+  const auto natives = native_stacks(first_threads, kNativePatience);
+  std::size_t next = 0;
   std::vector<RankState> all;
   for (const WatchedRank& rank : ranks) {
     RankState& state = all.emplace_back();
@@ -102,7 +107,7 @@ std::vector<RankState> HangWatch::states(const std::vector<WatchedRank>& ranks) 
     state.stack = std::move(stacks[rank.pid]);
     const auto threads = threads_of(rank.pid);
     if (!threads.empty()) state.waits_in = threads.front().waits_in;
-    state.native = native_lines(native_stack(rank.pid, rank.pid));
+    state.native = native_lines(natives[next++]);
   }
   return all;
 }

@@ -1,34 +1,40 @@
 #include "run/native_stack.hpp"
 
-#include <cxxabi.h>
-#include <elf.h>
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <cstring>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
+#include "run/elf_functions.hpp"
+#include "run/launch.hpp"
 
 namespace berth::run {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
 constexpr std::size_t kMostFrames = 16, kMostCandidates = 64;
 constexpr std::size_t kStackBytes = 64 << 10;
 constexpr std::size_t kMostMapBytes = 16 << 20;
-constexpr std::uint64_t kMostSymbolBytes = 64 << 20;
-constexpr int kMostSections = 4096;
+constexpr std::size_t kMostAnswerBytes = 16 << 20;
 
 struct Mapping {
   std::uint64_t begin = 0, end = 0, offset = 0;
+  std::string file;  // "08:01 1234": its device and inode
   std::string path;
 };
 
@@ -44,7 +50,7 @@ std::optional<std::uint64_t> hexadecimal(std::string_view word) {
   return value;
 }
 
-/// The executable mappings of files.
+/// The executable mappings of files, by address.
 std::vector<Mapping> code_of(pid_t pid) {
   std::vector<Mapping> found;
   const std::string path = "/proc/" + std::to_string(pid) + "/maps";
@@ -59,15 +65,19 @@ std::vector<Mapping> code_of(pid_t pid) {
     const auto end = dash == words[0].npos ? begin : hexadecimal(words[0].substr(dash + 1));
     const auto offset = hexadecimal(words[2]);
     if (begin && end && offset)
-      found.push_back({*begin, *end, *offset, std::string(line.substr(slash))});
+      found.push_back({*begin, *end, *offset, std::string(words[3]) + " " + std::string(words[4]),
+                       std::string(line.substr(slash))});
   }
   return found;
 }
 
 const Mapping* mapping_of(const std::vector<Mapping>& code, std::uint64_t address) {
-  for (const Mapping& one : code)
-    if (address >= one.begin && address < one.end) return &one;
-  return nullptr;
+  const auto next =
+      std::upper_bound(code.begin(), code.end(), address,
+                       [](std::uint64_t value, const Mapping& one) { return value < one.begin; });
+  if (next == code.begin()) return nullptr;
+  const Mapping& found = *std::prev(next);
+  return address < found.end ? &found : nullptr;
 }
 
 bool read_at(int fd, std::uint64_t at, void* into, std::size_t size) {
@@ -90,91 +100,26 @@ bool is_after_call([[maybe_unused]] int memory, [[maybe_unused]] std::uint64_t a
   return false;
 }
 
-std::string demangled(const std::string& name) {
-  int status = -1;
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  if (status != 0 || !text) return name;
-  // Without arguments: "c10d::ProcessGroupGloo::allreduce"
-  const std::string_view whole(text.get());
-  return std::string(whole.substr(0, whole.find('(')));
-}
+struct Place {
+  const Mapping* in;
+  std::uint64_t address;
+  bool is_exact;
+};
 
-/// Reads a section or program header table of `count` entries; false if the file is damaged.
-template <typename Header>
-bool read_table(int file, std::uint64_t at, std::size_t count, std::vector<Header>& into) {
-  if (count > kMostSections) return false;
-  into.resize(count);
-  return count == 0 || read_at(file, at, into.data(), count * sizeof(Header));
-}
-
-std::string name_at(int file, const Elf64_Shdr& strings, std::uint32_t at) {
-  std::array<char, 1024> room{};
-  if (at >= strings.sh_size) return "";
-  const auto size = std::min<std::uint64_t>(room.size() - 1, strings.sh_size - at);
-  if (!read_at(file, strings.sh_offset + at, room.data(), static_cast<std::size_t>(size)))
-    return "";
-  return room.data();
-}
-
-}  // namespace
-
-std::vector<std::string> functions_at(const std::string& path,
-                                      const std::vector<std::uint64_t>& offsets) {
-  std::vector<std::string> names(offsets.size());
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat about = {};
-  Elf64_Ehdr head = {};
-  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode) ||
-      !read_at(file.get(), 0, &head, sizeof head) ||
-      std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64)
-    return names;
-  std::vector<Elf64_Phdr> segments;
-  std::vector<Elf64_Shdr> sections;
-  if (!read_table(file.get(), head.e_phoff, head.e_phnum, segments) ||
-      !read_table(file.get(), head.e_shoff, head.e_shnum, sections))
-    return names;
-  std::vector<std::optional<std::uint64_t>> addresses(offsets.size());
-  for (std::size_t i = 0; i < offsets.size(); ++i)
-    for (const Elf64_Phdr& one : segments)
-      if (one.p_type == PT_LOAD && offsets[i] >= one.p_offset &&
-          offsets[i] - one.p_offset < one.p_filesz)
-        addresses[i] = offsets[i] - one.p_offset + one.p_vaddr;
-  for (const Elf64_Shdr& section : sections) {
-    const bool has_names = section.sh_type == SHT_SYMTAB || section.sh_type == SHT_DYNSYM;
-    if (!has_names || section.sh_size > kMostSymbolBytes || section.sh_link >= sections.size())
-      continue;
-    std::vector<Elf64_Sym> symbols(static_cast<std::size_t>(section.sh_size / sizeof(Elf64_Sym)));
-    if (!read_at(file.get(), section.sh_offset, symbols.data(), symbols.size() * sizeof(Elf64_Sym)))
-      continue;
-    for (std::size_t i = 0; i < offsets.size(); ++i)
-      for (const Elf64_Sym& one : symbols) {
-        if (!names[i].empty()) break;
-        if (addresses[i] && ELF64_ST_TYPE(one.st_info) == STT_FUNC &&
-            *addresses[i] >= one.st_value && *addresses[i] - one.st_value < one.st_size)
-          names[i] = demangled(name_at(file.get(), sections[section.sh_link], one.st_name));
-      }
-  }
-  return names;
-}
-
-std::vector<NativeFrame> native_stack(pid_t pid, pid_t thread) {
-  const std::string folder = "/proc/" + std::to_string(pid);
-  const auto said = slurp(folder + "/task/" + std::to_string(thread) + "/syscall").value_or("");
+/// Where a thread waits, and the return addresses on its stack.
+std::vector<Place> places_of(const NativeThread& thread, const std::vector<Mapping>& code) {
+  const std::string folder = "/proc/" + std::to_string(thread.pid);
+  const auto said =
+      slurp(folder + "/task/" + std::to_string(thread.thread) + "/syscall").value_or("");
   const auto words = split(std::string_view(said).substr(0, said.find('\n')), ' ');
   if (words.size() < 3) return {};  // it runs, or is another user's
   const auto stack = hexadecimal(words[words.size() - 2]);
   const auto instruction = hexadecimal(words.back());
-  const Descriptor memory(::open((folder + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
   if (!stack || !instruction) return {};
-  const auto code = code_of(pid);
-  struct Place {
-    const Mapping* in;
-    std::uint64_t address;
-  };
   std::vector<Place> places;
-  if (const Mapping* in = mapping_of(code, *instruction)) places.push_back({in, *instruction});
-  const bool is_exact = !places.empty();
+  if (const Mapping* in = mapping_of(code, *instruction))
+    places.push_back({in, *instruction, true});
+  const Descriptor memory(::open((folder + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
   std::vector<std::uint64_t> values(kStackBytes / sizeof(std::uint64_t));
   const ssize_t got = memory && *stack <= static_cast<std::uint64_t>(INT64_MAX)
                           ? ::pread(memory.get(), values.data(), kStackBytes,
@@ -185,28 +130,136 @@ std::vector<NativeFrame> native_stack(pid_t pid, pid_t thread) {
     if (places.size() >= kMostCandidates) break;
     const Mapping* in = mapping_of(code, value);
     // The return address belongs to the instruction before it.
-    if (in != nullptr && is_after_call(memory.get(), value)) places.push_back({in, value - 1});
+    if (in != nullptr && is_after_call(memory.get(), value))
+      places.push_back({in, value - 1, false});
   }
-  std::map<std::string, std::vector<std::size_t>> by_file;
-  for (std::size_t i = 0; i < places.size(); ++i) by_file[places[i].in->path].push_back(i);
-  std::vector<std::string> names(places.size());
-  for (const auto& [path, all] : by_file) {
+  return places;
+}
+
+/// A line of the child's answer. Names come from hostile files: they must not add lines.
+bool write_line(int to, std::string line) {
+  std::replace(line.begin(), line.end(), '\n', '?');
+  line += '\n';
+  for (std::string_view left = line; !left.empty();) {
+    const ssize_t n = ::write(to, left.data(), left.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    left.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+/// What the child does. It first says all places: "p THREAD EXACT LIBRARY", numbered from 0; and
+/// then the functions that it finds: "f PLACE FUNCTION".
+void look(const std::vector<NativeThread>& threads, int to) noexcept {
+  struct Wanted {
+    std::string path;
     std::vector<std::uint64_t> offsets;
-    for (const std::size_t i : all)
-      offsets.push_back(places[i].address - places[i].in->begin + places[i].in->offset);
-    auto found = functions_at(folder + "/root" + path, offsets);
-    for (std::size_t i = 0; i < all.size(); ++i) names[all[i]] = std::move(found[i]);
+    std::vector<std::size_t> places;
+  };
+  std::map<pid_t, std::vector<Mapping>> code;
+  std::map<std::string, Wanted> files;
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    const pid_t pid = threads[i].pid;
+    if (!code.contains(pid)) code[pid] = code_of(pid);
+    for (const Place& place : places_of(threads[i], code[pid])) {
+      const std::string& path = place.in->path;
+      if (!write_line(to, "p " + std::to_string(i) + (place.is_exact ? " 1 " : " 0 ") +
+                              path.substr(path.rfind('/') + 1)))
+        return;
+      Wanted& file = files[place.in->file];
+      if (file.path.empty()) file.path = "/proc/" + std::to_string(pid) + "/root" + path;
+      file.offsets.push_back(place.address - place.in->begin + place.in->offset);
+      file.places.push_back(number++);
+    }
   }
-  std::vector<NativeFrame> frames;
-  for (std::size_t i = 0; i < places.size() && frames.size() < kMostFrames; ++i) {
-    const bool is_first = i == 0 && is_exact;
-    if (names[i].empty() && !is_first) continue;
-    const std::string& path = places[i].in->path;
-    NativeFrame frame{path.substr(path.rfind('/') + 1), names[i], is_first};
-    if (!frames.empty() && frames.back().function == frame.function) continue;
-    frames.push_back(std::move(frame));
+  for (const auto& [key, file] : files) {
+    const auto names = functions_at(file.path, file.offsets);
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (!names[i].empty() &&
+          !write_line(to, "f " + std::to_string(file.places[i]) + " " + names[i]))
+        return;
   }
-  return frames;
+}
+
+/// What the child has said when it ends or the time is over.
+std::string answer_of_child(const std::vector<NativeThread>& threads, milliseconds patience) {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  const Descriptor from(ends[0]);
+  Descriptor to(ends[1]);
+  const auto deadline = Clock::now() + patience;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close_all_but({to.get()});
+    look(threads, to.get());
+    ::_exit(0);
+  }
+  to.reset();
+  if (child < 0) return {};
+  std::string answer;
+  std::array<char, 4096> room{};
+  while (answer.size() < kMostAnswerBytes) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
+    pollfd wait{from.get(), POLLIN, 0};
+    if (left <= 0) break;
+    const int ready = ::poll(&wait, 1, static_cast<int>(left));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) break;
+    const ssize_t n = ::read(from.get(), room.data(), room.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    answer.append(room.data(), static_cast<std::size_t>(n));
+  }
+  ::kill(child, SIGKILL);
+  // A read through FUSE may not end even then; the child is then nobody's to wait for.
+  constexpr int kMostWaits = 100;
+  for (int i = 0; i < kMostWaits && ::waitpid(child, nullptr, WNOHANG) == 0; ++i)
+    ::poll(nullptr, 0, 1);
+  return answer;
+}
+
+struct Found {
+  std::size_t thread = 0;
+  NativeFrame frame;
+};
+
+/// Without a last line that is cut.
+std::vector<Found> found_in(std::string_view answer) {
+  std::vector<Found> found;
+  answer = answer.substr(0, answer.rfind('\n') == answer.npos ? 0 : answer.rfind('\n'));
+  for (const std::string_view line : split(answer, '\n')) {
+    const auto space = line.find(' ', 2);
+    if (line.size() < 2 || space == line.npos) continue;
+    const auto number = to_number(line.substr(2, space - 2));
+    if (!number || *number < 0) continue;
+    const auto at = static_cast<std::size_t>(*number);
+    std::string_view words = line.substr(space + 1);
+    if (line[0] == 'p' && words.size() >= 2)
+      found.push_back({at, {std::string(words.substr(2)), "", words[0] == '1'}});
+    else if (line[0] == 'f' && at < found.size())
+      found[at].frame.function = words;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::vector<NativeFrame>> native_stacks(const std::vector<NativeThread>& threads,
+                                                    milliseconds patience) {
+  std::vector<std::vector<NativeFrame>> all(threads.size());
+  if (threads.empty()) return all;
+  for (Found& one : found_in(answer_of_child(threads, patience))) {
+    if (one.thread >= all.size()) continue;
+    std::vector<NativeFrame>& frames = all[one.thread];
+    if (frames.size() >= kMostFrames || (one.frame.function.empty() && !one.frame.is_exact))
+      continue;
+    if (!frames.empty() && frames.back().function == one.frame.function) continue;
+    frames.push_back(std::move(one.frame));
+  }
+  return all;
 }
 
 std::string native_lines(const std::vector<NativeFrame>& frames) {
