@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "model/snapshot.hpp"
 #include "model/xid_event.hpp"
+#include "watch/xid_totals.hpp"
 
 namespace berth::watch {
 
@@ -18,22 +18,6 @@ struct Cost {
   double driver_seconds = 0;  // elapsed time in vendors' drivers, all devices together
   std::uint64_t looks = 0;    // full snapshots
   double wall_seconds = 0;    // since the sampler started
-};
-
-/// The Xids since the sampler started.
-struct XidTotals {
-  struct Seen {
-    std::uint64_t count = 0;
-    std::int64_t last_unix_milliseconds = 0;  // may be before the start
-  };
-  bool has_kernel_log = false;  // which has the Xids of every device
-  /// By PCI address without the function. A device is here if its Xids are reported, or were.
-  std::map<std::string, std::map<int, Seen>> devices;
-
-  /// NVML and the kernel log report the same event: within two seconds it counts once.
-  void add(const model::XidEvent& event, std::int64_t start_unix_milliseconds);
-  /// nullptr: it is not known which Xids the device had.
-  [[nodiscard]] const std::map<int, Seen>* of(const model::Device& device) const;
 };
 
 struct Frame {

@@ -322,8 +322,8 @@ void add_processes(Writer& out, const Frame& frame, std::size_t most) {
       out.sample("berth_process_utilization_ratio", row.labels, row.group.share * 0.01);
 }
 
-/// A counter that begins with the first event hides it from increase(). So Berth's counters begin
-/// with 0, and a gauge has the time of the last event.
+/// increase() misses the first event if the series appears with it. So the counters are exported
+/// from 0, and a gauge has the time of the last event.
 void add_xids(Writer& out, const Frame& frame, const std::vector<Values>& devices,
               const MetricsOptions& options) {
   if (!frame.xid_totals) return;
@@ -358,7 +358,7 @@ void add_xids(Writer& out, const Frame& frame, const std::vector<Values>& device
     std::map<std::string, std::uint64_t> counts;
     if (is_own) counts = {{"critical", 0}, {"info", 0}, {"warning", 0}};
     for (const auto& [code, seen] : codes)
-      counts[is_own ? severity_of(code) : std::to_string(code)] += seen.count;
+      counts[is_own ? severity_of(code) : std::to_string(code)] += seen.count();
     for (const auto& [key, count] : counts)
       out.sample(total, labels + (is_own ? ",severity=" : ",xid=") + label_value(key),
                  static_cast<double>(count));

@@ -166,6 +166,19 @@ TEST_CASE("Xids are counted from 0, once for both sources, and have the time of 
         std::string::npos);
 }
 
+TEST_CASE("each event of a source counts, whatever its time, and the larger count is exported") {
+  XidTotals totals;
+  const auto count = [&] { return totals.devices.at("0000:81:00").at(79).count(); };
+  for (const std::int64_t at : {5000, 5500, 6000}) totals.add({"0000:81:00.0", 79, at}, 1000);
+  CHECK(count() == 3);
+  totals.add({"0000:81:00", 79, 15'500}, 1000);  // the kernel's clock is 10 s off
+  CHECK(count() == 3);
+  totals.add({"0000:81:00.0", 79, 2000}, 1000);  // the clock was set back
+  CHECK(count() == 4);
+  for (int i = 0; i < 4; ++i) totals.add({"0000:81:00", 79, 16'000}, 1000);
+  CHECK(count() == 5);
+}
+
 TEST_CASE("every metric names a reading that exists, and its unit") {
   std::set<std::string_view> readings{"memory_free_bytes"};
   model::DeviceReadings none;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -169,7 +170,10 @@ class Sampler::Work {
     if (!options_.xids || (xids_.empty() && totals_)) return;
     auto totals = totals_ ? std::make_shared<XidTotals>(*totals_) : std::make_shared<XidTotals>();
     totals->has_kernel_log = kernel_log_.is_open();
-    for (const model::XidEvent& one : xids_) totals->add(one, started_at_);
+    // Only the first reading of the kernel log has older records. Later ones are new, even if the
+    // clock was set back or differs from the kernel's.
+    const std::int64_t start = totals_ ? std::numeric_limits<std::int64_t>::min() : started_at_;
+    for (const model::XidEvent& one : xids_) totals->add(one, start);
     totals_ = std::move(totals);
     std::erase_if(xids_, [](const auto& one) { return one.code == model::kXidsReported; });
   }

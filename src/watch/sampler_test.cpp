@@ -4,6 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <ctime>
+#include <fstream>
+
+#include "system/temporary_tree.hpp"
 
 using namespace berth;
 using namespace berth::watch;
@@ -63,6 +67,37 @@ TEST_CASE(
   REQUIRE(frame);
   CHECK(frame->snapshot.devices[0].processes_unknown == model::Absence::kNoPermission);
   CHECK(frame->snapshot.processes.empty());
+}
+
+TEST_CASE("an Xid that the kernel logs later counts, even if its time is before the start") {
+  const system::TemporaryTree folder;
+  std::ofstream log(folder.path + "/kmsg");
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const auto write = [&](int code) {
+    log << "3,1," << (now.tv_sec - 600) * 1'000'000 << ",-;NVRM: Xid (PCI:0000:03:00): " << code
+        << "\n"
+        << std::flush;
+  };
+  write(31);
+  inventory::Sources sources;
+  sources.nvml_library = "";
+  sources.roots.sys = "/nonexistent";
+  sources.roots.dev = folder.path;
+  SamplerOptions options;
+  options.interval = 20ms;
+  options.xids = true;
+  Sampler sampler(sources, options);
+  FramePtr frame = sampler.wait(0, 60s);
+  REQUIRE(frame);
+  REQUIRE(frame->xid_totals);
+  CHECK(frame->xid_totals->devices.at("0000:03:00").at(31).count() == 0);
+  write(79);
+  for (int i = 0; i < 500 && frame && !frame->xid_totals->devices.at("0000:03:00").contains(79);
+       ++i)
+    frame = sampler.wait(frame->number + 1, 60s);
+  REQUIRE(frame);
+  CHECK(frame->xid_totals->devices.at("0000:03:00").at(79).count() == 1);
 }
 
 TEST_CASE("without a driver there are frames with the CPU only") {

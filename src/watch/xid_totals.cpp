@@ -1,6 +1,4 @@
-#include <algorithm>
-
-#include "watch/frame.hpp"
+#include "watch/xid_totals.hpp"
 
 namespace berth::watch {
 namespace {
@@ -13,7 +11,6 @@ std::string place_of(const std::string& address) {
 }  // namespace
 
 void XidTotals::add(const model::XidEvent& event, std::int64_t start_unix_milliseconds) {
-  constexpr std::int64_t kSameMilliseconds = 2000;
   constexpr std::size_t kMostDevices = 256, kMostCodes = 256;
   const std::string place = place_of(event.device);
   if (place.empty() || (devices.size() >= kMostDevices && !devices.contains(place))) return;
@@ -22,9 +19,8 @@ void XidTotals::add(const model::XidEvent& event, std::int64_t start_unix_millis
       (codes.size() >= kMostCodes && !codes.contains(event.code)))
     return;
   Seen& seen = codes[event.code];
-  const bool is_same =
-      seen.count > 0 && event.unix_milliseconds - seen.last_unix_milliseconds < kSameMilliseconds;
-  if (!is_same && event.unix_milliseconds >= start_unix_milliseconds) ++seen.count;
+  const std::size_t source = event.device == place ? 1 : 0;  // the kernel log has no function
+  if (event.unix_milliseconds >= start_unix_milliseconds) ++seen.counts.at(source);
   seen.last_unix_milliseconds = std::max(seen.last_unix_milliseconds, event.unix_milliseconds);
 }
 
