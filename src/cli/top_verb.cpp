@@ -355,9 +355,9 @@ Result<int> play_live(const Context& context, top::Replay replay, top::Settings 
     if ((*screen)->is_over()) return 0;
     for (const top::Pressed& one : pressed) {
       if (!top::press(settings, one.key, one.character)) return 0;
-      if (one.key == top::Key::kClick)
+      if (std::exchange(settings.is_clicked, false))
         top::click(*player.frame(), settings, size.height, one.x, one.y);
-      if (std::exchange(settings.wants_signal, false))
+      if (std::exchange(settings.wants_signal, false) || std::exchange(settings.shows_queue, false))
         settings.message = text("this is a recording");
     }
   }
@@ -396,7 +396,6 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
   std::uint64_t seen = 0;
   Target target;
   QueueWatch queue;
-  top::ParentCache parents(inventory::Sources::from_environment().roots.proc);
   for (bool goes_on = true; goes_on;) {
     bell.hush();
     frame = sampler.newest();
@@ -404,7 +403,6 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
     seen = frame->number;
     if (const auto added = recorder->add(*frame); !added) settings.message = added.error().message;
     queue.read(settings);
-    parents.read(*frame, settings);
     (*screen)->paint(settings.theme);
     const auto size = (*screen)->size();
     (*screen)->show(top::draw(*frame, series, settings, size.width, size.height, queue.queue()));
@@ -412,7 +410,8 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
     if ((*screen)->is_over()) break;
     for (const top::Pressed& one : pressed) {
       goes_on = goes_on && top::press(settings, one.key, one.character);
-      if (one.key == top::Key::kClick) top::click(*frame, settings, size.height, one.x, one.y);
+      if (std::exchange(settings.is_clicked, false))
+        top::click(*frame, settings, size.height, one.x, one.y);
       if (std::exchange(settings.wants_signal, false)) ask_for_signal(*frame, settings, target);
       if (settings.signal != 0) send_signal(settings, target);
       queue.change(settings);
@@ -439,7 +438,8 @@ Result<int> run_top(const Context& context) {
   if (!sampling) return std::move(sampling).error();
   top::Settings settings = settings_of(context);
   if (context.arguments.has("--replay")) {
-    if (context.arguments.has("--record")) return contradiction("--record", "--replay");
+    for (const char* const other : {"--record", "--queue"})
+      if (context.arguments.has(other)) return contradiction(other, "--replay");
     return play(context, std::move(settings));
   }
   const bool once = context.arguments.has("--once");
@@ -453,8 +453,9 @@ Result<int> run_top(const Context& context) {
   if (auto chosen = choose_devices(context.arguments, *frame, settings); !chosen)
     return chosen.error();
   if (auto added = recorder->add(*frame); !added) return std::move(added).error();
-  top::ParentCache(inventory::Sources::from_environment().roots.proc).read(*frame, settings);
-  context.out(painted(top::draw(*frame, {}, settings, context.out_terminal.width, 0),
+  QueueWatch queue;
+  queue.read(settings);
+  context.out(painted(top::draw(*frame, {}, settings, context.out_terminal.width, 0, queue.queue()),
                       context.out_terminal));
   return 0;
 }

@@ -34,7 +34,9 @@ struct DeviceProcess {
   std::string user;   // "" unknown
   std::string state;  // "R", "S", "D", "Z", …; "" unknown
   std::optional<std::uint64_t>
-      start_ticks;              // field 22 of stat; together with the pid it identifies a process
+      start_ticks;  // field 22 of stat; together with the pid it identifies a process
+  std::optional<std::int64_t>
+      parent;  // pid of the nearest ancestor in the list; nullopt: none, or not known
   Reading<double> cpu_percent;  // mean since the process started; 100 is one core
   Reading<std::uint64_t> rss_bytes;
   Reading<double> age_seconds;

@@ -198,12 +198,14 @@ std::string_view uuid_of(const Snapshot& snapshot, int device) {
   return found == nullptr ? std::string_view() : std::string_view(found->uuid);
 }
 
-void add_process(JsonWriter& json, const Snapshot& snapshot, const model::DeviceProcess& process) {
+void add_process(JsonWriter& json, const Snapshot& snapshot, const model::DeviceProcess& process,
+                 bool is_frame) {
   json.field("device", process.device);
   json.text_field("device_uuid", uuid_of(snapshot, process.device));
   json.text_field("partition_uuid", process.partition_uuid);
   json.field("pid", process.pid);
   json.field("host_pid", process.host_pid);
+  if (is_frame) json.field("parent", process.parent);
   json.text_field("user", process.user);
   json.field("uid", process.uid);
   add_kinds(json, process.kind);
@@ -290,8 +292,9 @@ std::string ps_json(const Snapshot& snapshot) {
   JsonWriter json;
   begin(json, snapshot);
   json.field("leases_kept", snapshot.leases.has_value());
-  json.rows("processes", snapshot.processes,
-            [&](const model::DeviceProcess& process) { add_process(json, snapshot, process); });
+  json.rows("processes", snapshot.processes, [&](const model::DeviceProcess& process) {
+    add_process(json, snapshot, process, false);
+  });
   json.rows("unattributed", snapshot.unattributed,
             [&](const model::Unattributed& memory) { add_unattributed(json, snapshot, memory); });
   json.field("notes", ps_notes(snapshot));
@@ -309,8 +312,9 @@ std::string frame_json(const Snapshot& snapshot, const FrameFacts& facts) {
   json.rows("devices", snapshot.devices,
             [&](const model::Device& device) { add_device(json, device, snapshot, uses); });
   const std::size_t shown = std::min(facts.most_processes, snapshot.processes.size());
-  json.rows("processes", std::span(snapshot.processes).first(shown),
-            [&](const model::DeviceProcess& process) { add_process(json, snapshot, process); });
+  json.rows(
+      "processes", std::span(snapshot.processes).first(shown),
+      [&](const model::DeviceProcess& process) { add_process(json, snapshot, process, true); });
   json.field("processes_not_listed", snapshot.processes.size() - shown);
   json.key("sampler");
   json.open('{');

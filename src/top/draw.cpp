@@ -399,7 +399,6 @@ const model::DeviceProcess* selected_process(const watch::Frame& frame, const Se
 }
 
 void click(const watch::Frame& frame, Settings& settings, int height, int x, int y) {
-  if (settings.shows_help || settings.shows_queue || !settings.question.empty()) return;
   const Shares shares = shares_of(frame, settings, height);
   const int top = 1 + shares.devices + 1 + (shares.graphs > 0 ? shares.graphs + 1 : 0);
   if (y == top) {

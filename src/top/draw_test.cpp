@@ -176,7 +176,7 @@ TEST_CASE("the list by user and the tree are drawn") {
   CHECK(users.find("train_") == std::string::npos);
   settings.by_user = false;
   settings.is_tree = true;
-  settings.parents = {{1001, 1000}};
+  frame.snapshot.processes[1].parent = 1000;
   CHECK(text_of(draw(frame, {}, settings, 100, 0)).find("└ python3 train_1") != std::string::npos);
   settings.utf8 = false;
   CHECK(text_of(draw(frame, {}, settings, 100, 0)).find("`-python3 train_1") != std::string::npos);

@@ -114,7 +114,7 @@ bool press(Settings& settings, Key key, char character) {
     answer(settings, key, character);
     return true;
   }
-  if (settings.types_filter) {
+  if (settings.types_filter && key != Key::kClick) {
     type_filter(settings, key, character);
     return true;
   }
@@ -131,7 +131,7 @@ bool press(Settings& settings, Key key, char character) {
     settings.steps += key == Key::kLeft ? -1 : 1;
     return true;
   }
-  if (key == Key::kClick) return true;
+  if (key == Key::kClick) settings.is_clicked = !settings.shows_queue;
   if (key != Key::kCharacter) {
     move(settings, key);
     return true;

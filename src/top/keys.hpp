@@ -1,8 +1,6 @@
 // The settings of the live view, and how keys change them. Pure.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -19,15 +17,15 @@ struct Settings {
   std::string user;       // only this user's processes; "": all
   std::set<int> devices;  // show only these devices; empty: all
   bool has_graphs = true;
-  bool is_tree = false;                          // children below their parents
-  std::map<std::int64_t, std::int64_t> parents;  // of the tree, by pid
-  bool by_user = false;                          // one row a user
-  std::string theme = "dark";                    // one of kThemes
+  bool is_tree = false;        // children below their parents
+  bool by_user = false;        // one row a user
+  std::string theme = "dark";  // one of kThemes
   bool utf8 = true;
   bool shows_help = false;
   bool types_filter = false;  // typed characters are added to `filter`
   int row = 0;                // the selected row of the process list
   bool has_row = false;       // whether one is selected
+  bool is_clicked = false;    // the last key was a click for the list
   bool wants_signal = false;  // for the process of that row
   std::string question;       // the next key answers it
   int signal = 0;             // the answer: SIGTERM, SIGKILL; 0: none
@@ -53,7 +51,7 @@ enum class Key : unsigned char {
   kBackspace,
   kLeft,
   kRight,
-  kClick,  // its place is with the key, and click() applies it
+  kClick,  // Pressed has its position; click() handles it
 };
 
 /// Applies a key. Returns false if the view should close. `character` is for kCharacter.

@@ -73,6 +73,28 @@ TEST_CASE("any key closes the help") {
   CHECK(settings.sort == "memory");
 }
 
+TEST_CASE("a click that closes the help or answers a question does nothing else") {
+  Settings settings;
+  const auto clicks = [&] {
+    settings.is_clicked = false;
+    CHECK(press(settings, Key::kClick));
+    return settings.is_clicked;
+  };
+  CHECK(clicks());
+  type(settings, "?");
+  CHECK_FALSE(clicks());
+  CHECK_FALSE(settings.shows_help);
+  settings.question = "sure?";
+  CHECK_FALSE(clicks());
+  CHECK(settings.question.empty());
+  CHECK(settings.signal == 0);
+  type(settings, "Q");
+  CHECK_FALSE(clicks());  // the queue has no click
+  type(settings, "Q/a");
+  CHECK(clicks());
+  CHECK(settings.types_filter);
+}
+
 TEST_CASE("Esc gives up the selected row, and Enter selects none") {
   Settings settings;
   CHECK(press(settings, Key::kEnter));

@@ -117,7 +117,7 @@ std::vector<Line> queue_lines(const Queue& queue, int row, bool has_row, int wid
     lines.push_back({{Style::kDim, output::clip(queue.has_broker ? text("no job runs or waits")
                                                                  : text("no broker runs"),
                                                 width)}});
-  const int count = static_cast<int>(queue.jobs.size()), room = std::max(0, most - 1);
+  const int count = static_cast<int>(queue.jobs.size()), room = most > 0 ? most - 1 : count;
   const int selected = std::clamp(row, 0, std::max(0, count - 1));
   const int first = std::clamp(selected - room / 2, 0, std::max(0, count - room));
   for (int i = first; i < count && i - first < room; ++i)

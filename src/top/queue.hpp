@@ -27,7 +27,7 @@ struct Queue {
 /// The obstruction in a document of `GET /v1/jobs/N/why`; "" if there is none.
 [[nodiscard]] std::string why_in(const std::string& document);
 
-/// At most `most` lines; the row is marked if `has_row`.
+/// At most `most` lines, 0: no limit; the row is marked if `has_row`.
 [[nodiscard]] std::vector<Line> queue_lines(const Queue& queue, int row, bool has_row, int width,
                                             int most);
 

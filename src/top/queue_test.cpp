@@ -57,4 +57,5 @@ TEST_CASE("a long queue scrolls with the selected row") {
   CHECK(shown_queue(queue, 99, true, 10).find(">100") != std::string::npos);
   CHECK(queue_lines(queue, 50, true, 120, 10).size() == 10);
   CHECK(queue_lines(queue, 50, true, 120, 1).size() == 1);
+  CHECK(queue_lines(queue, 0, false, 120, 0).size() == 101);  // no limit
 }

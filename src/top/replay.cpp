@@ -94,6 +94,7 @@ DeviceProcess process_in(const Json& json) {
   process.device = json_value<int>(json.at("device"));
   process.pid = number_in<std::int64_t>(json, "pid");
   process.host_pid = number_in<std::int64_t>(json, "host_pid");
+  process.parent = number_in<std::int64_t>(json, "parent");
   process.uid = number_in<std::uint32_t>(json, "uid");
   process.job = number_in<std::uint64_t>(json, "job");
   process.user = text_in(json, "user");

@@ -50,6 +50,7 @@ watch::Frame recorded_frame() {
   model::DeviceProcess process;
   process.device = 3;
   process.pid = 4121;
+  process.parent = 4000;
   process.user = "lin";
   process.kind.compute = true;
   process.memory_bytes = std::uint64_t{1} << 30U;
@@ -78,6 +79,8 @@ TEST_CASE("a recorded frame looks as it did live") {
   const auto read = frame_in(document_of(frame));
   REQUIRE(read);
   CHECK(text_of(*read) == text_of(frame));
+  REQUIRE_FALSE(read->snapshot.processes.empty());
+  CHECK(read->snapshot.processes[0].parent == 4000);
   CHECK(read->number == 7);
   CHECK(read->seconds == doctest::Approx(frame.seconds));
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 
@@ -48,57 +48,56 @@ bool comes_before(const DeviceProcess& a, const DeviceProcess& b, const std::str
   return by(a.memory_bytes.value, b.memory_bytes.value);
 }
 
-/// The parent in field 4 of /proc/PID/stat; 0: none, or not readable.
-std::int64_t parent_of(const std::string& proc, std::int64_t pid) {
-  const auto stat = slurp(proc + "/" + std::to_string(pid) + "/stat", 4096).value_or("");
-  const auto close = stat.rfind(')');
-  if (close == std::string::npos) return 0;
-  const auto fields = split(trim(std::string_view(stat).substr(close + 1)), ' ');
-  return fields.size() > 1 ? to_number(fields[1]).value_or(0) : 0;
-}
-
 /// Puts the rows of each process below those of its parent, and keeps the order otherwise.
 class Tree {
  public:
-  Tree(const std::vector<Row>& rows, const std::map<std::int64_t, std::int64_t>& parents)
-      : rows_(rows) {
-    for (const Row& row : rows)
-      if (row.process->pid) pids_.insert(*row.process->pid);
-    std::set<std::int64_t> seen;
+  explicit Tree(const std::vector<Row>& rows) : rows_(rows) {
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (rows[i].process->pid) of_pid_[*rows[i].process->pid].push_back(i);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const auto pid = rows[i].process->pid;
-      if (!pid) {
+      const DeviceProcess& one = *rows[i].process;
+      if (one.pid && of_pid_[*one.pid].front() != i) continue;
+      const bool is_child = one.pid && one.parent && of_pid_.contains(*one.parent);
+      if (is_child)
+        children_[*one.parent].push_back(i);
+      else
         roots_.push_back(i);
-        continue;
-      }
-      const bool is_first = seen.insert(*pid).second;
-      of_pid_[*pid].push_back(i);
-      if (!is_first) continue;
-      const auto parent = parents.find(*pid);
-      const bool is_child = parent != parents.end() && pids_.contains(parent->second);
-      (is_child ? children_[parent->second] : roots_).push_back(i);
     }
   }
   [[nodiscard]] std::vector<Row> in_order() {
-    for (const std::size_t root : roots_) visit(root, 0);
+    for (const std::size_t root : roots_) visit(root);
+    // Parents that form a circle, because a recording is wrong.
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      if (const auto pid = rows_[i].process->pid; pid && !done_pids_.contains(*pid)) visit(i);
     return std::move(done_);
   }
 
  private:
-  void visit(std::size_t row, int depth) {
-    const auto pid = rows_[row].process->pid;
-    if (!pid) return done_.push_back(rows_[row]);
-    for (const std::size_t one : of_pid_[*pid]) {
-      done_.push_back(rows_[one]);
-      done_.back().depth = depth;
+  /// Not recursive: a recording could have a long line of descendants.
+  void visit(std::size_t root) {
+    std::vector<std::pair<std::size_t, int>> next = {{root, 0}};
+    while (!next.empty()) {
+      const auto [row, depth] = next.back();
+      next.pop_back();
+      const auto pid = rows_[row].process->pid;
+      if (!pid) {
+        done_.push_back(rows_[row]);
+        continue;
+      }
+      if (!done_pids_.insert(*pid).second) continue;
+      for (const std::size_t one : of_pid_[*pid]) {
+        done_.push_back(rows_[one]);
+        done_.back().depth = depth;
+      }
+      const auto& children = children_[*pid];
+      for (auto child = children.rbegin(); child != children.rend(); ++child)
+        next.emplace_back(*child, depth + 1);
     }
-    // A pid that was reused could make a circle.
-    for (const std::size_t child : std::exchange(children_[*pid], {})) visit(child, depth + 1);
   }
 
   const std::vector<Row>& rows_;
-  std::set<std::int64_t> pids_;
   std::map<std::int64_t, std::vector<std::size_t>> of_pid_, children_;
+  std::set<std::int64_t> done_pids_;
   std::vector<std::size_t> roots_;
   std::vector<Row> done_;
 };
@@ -136,7 +135,7 @@ std::vector<Row> rows_of(const watch::Frame& frame, const Settings& settings) {
     return comes_before(*a.process, *b.process, settings.sort);
   });
   if (settings.is_reversed) std::reverse(rows.begin(), rows.end());
-  if (settings.is_tree) return Tree(rows, settings.parents).in_order();
+  if (settings.is_tree) return Tree(rows).in_order();
   return rows;
 }
 
@@ -164,32 +163,6 @@ std::vector<UserRow> users_of(const watch::Frame& frame, const Settings& setting
   });
   if (settings.is_reversed) std::reverse(rows.begin(), rows.end());
   return rows;
-}
-
-void ParentCache::read(const watch::Frame& frame, Settings& settings) {
-  constexpr int kDeepest = 64;
-  if (!settings.is_tree) return;
-  std::set<std::int64_t> pids;
-  for (const DeviceProcess& process : frame.snapshot.processes)
-    if (process.pid) pids.insert(*process.pid);
-  std::map<Known, std::int64_t> kept;
-  settings.parents.clear();
-  for (const DeviceProcess& process : frame.snapshot.processes) {
-    if (!process.pid) continue;
-    const Known key(*process.pid, process.start_ticks.value_or(0));
-    const auto known = known_.find(key);
-    std::int64_t parent = known == known_.end() ? 0 : known->second;
-    // Its known parent may have left the list, so that another ancestor takes its place.
-    if (known == known_.end() || (parent != 0 && !pids.contains(parent))) {
-      parent = parent_of(proc_, *process.pid);
-      for (int i = 0; i < kDeepest && parent > 1 && !pids.contains(parent); ++i)
-        parent = parent_of(proc_, parent);
-      if (!pids.contains(parent)) parent = 0;
-    }
-    kept[key] = parent;
-    if (parent != 0) settings.parents[*process.pid] = parent;
-  }
-  known_ = std::move(kept);
 }
 
 }  // namespace berth::top

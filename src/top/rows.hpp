@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "model/process.hpp"
@@ -18,7 +16,7 @@ struct Row {
   const model::DeviceProcess* process = nullptr;
   int depth = 0;  // in the tree
 };
-/// Filtered, sorted, and with `is_tree` children below their parents (Settings::parents).
+/// Filtered, sorted, and with `is_tree` children below their parents.
 [[nodiscard]] std::vector<Row> rows_of(const watch::Frame& frame, const Settings& settings);
 
 struct Sum {
@@ -33,19 +31,5 @@ struct UserRow {
   Sum memory_bytes, sm_percent, cpu_percent, rss_bytes;
 };
 [[nodiscard]] std::vector<UserRow> users_of(const watch::Frame& frame, const Settings& settings);
-
-/// Finds the nearest ancestor of each process that is itself in the list. Remembers it, because
-/// each step is a file in /proc.
-class ParentCache {
- public:
-  explicit ParentCache(std::string proc = "/proc") : proc_(std::move(proc)) {}
-  /// Only for the tree.
-  void read(const watch::Frame& frame, Settings& settings);
-
- private:
-  using Known = std::pair<std::int64_t, std::uint64_t>;  // pid, start ticks
-  std::string proc_;
-  std::map<Known, std::int64_t> known_;  // 0: no ancestor is in the list
-};
 
 }  // namespace berth::top

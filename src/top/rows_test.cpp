@@ -2,10 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 using namespace berth;
 using namespace berth::top;
 
@@ -40,13 +36,14 @@ std::string shape(const std::vector<Row>& rows) {
 }  // namespace
 
 TEST_CASE("the tree has children below their parent, and all rows once") {
-  const auto frame =
+  auto frame =
       frame_of({process(0, 10, "lin", 1), process(0, 11, "lin", 9), process(1, 11, "lin", 2),
                 process(0, 12, "lin", 5), process(0, 13, "zhao", 8)});
+  frame.snapshot.processes[1].parent = frame.snapshot.processes[2].parent = 10;
+  frame.snapshot.processes[3].parent = 11;
   Settings settings;
   CHECK(shape(rows_of(frame, settings)) == "11@0 13@0 12@0 11@1 10@0 ");
   settings.is_tree = true;
-  settings.parents = {{11, 10}, {12, 11}};
   CHECK(shape(rows_of(frame, settings)) == "13@0 10@0 .11@0 .11@1 ..12@0 ");
   settings.filter = "zhao";
   CHECK(shape(rows_of(frame, settings)) == "13@0 ");
@@ -55,36 +52,30 @@ TEST_CASE("the tree has children below their parent, and all rows once") {
 TEST_CASE("a child whose parent is filtered out stands by itself") {
   Settings settings;
   settings.is_tree = true;
-  settings.parents = {{11, 10}};
   settings.devices = {1};
-  CHECK(shape(rows_of(frame_of({process(0, 10, "lin", 1), process(1, 11, "lin", 1)}), settings)) ==
-        "11@1 ");
+  auto frame = frame_of({process(0, 10, "lin", 1), process(1, 11, "lin", 1)});
+  frame.snapshot.processes[1].parent = 10;
+  CHECK(shape(rows_of(frame, settings)) == "11@1 ");
 }
 
-TEST_CASE("ancestors are found through processes that use no device, and remembered") {
-  std::string proc = "/tmp/berth-rows-XXXXXX";
-  REQUIRE(::mkdtemp(proc.data()) != nullptr);
-  const auto put = [&](const std::string& pid, const char* stat) {
-    std::filesystem::create_directories(proc + "/" + pid);
-    std::ofstream(proc + "/" + pid + "/stat") << stat;
-  };
-  put("12", "12 (a) b) S 11 1 1");
-  put("11", "11 (sh) S 10 1 1");
-  put("10", "10 (python) S 1 1 1");
-  ParentCache cache(proc);
+TEST_CASE("processes whose parents form a circle are listed, and a long line of them too") {
+  auto frame =
+      frame_of({process(0, 10, "lin", 3), process(0, 11, "lin", 2), process(0, 12, "lin", 1)});
+  frame.snapshot.processes[0].parent = 11;
+  frame.snapshot.processes[1].parent = 10;
+  frame.snapshot.processes[2].parent = 12;
   Settings settings;
-  const auto frame = frame_of({process(0, 10, "lin", 1), process(0, 12, "lin", 1)});
-  cache.read(frame, settings);
-  CHECK(settings.parents.empty());  // nobody asked for a tree
   settings.is_tree = true;
-  cache.read(frame, settings);
-  CHECK(settings.parents == std::map<std::int64_t, std::int64_t>{{12, 10}});
-  put("12", "12 (a) S 1 1 1");
-  cache.read(frame, settings);
-  CHECK(settings.parents.size() == 1);
-  cache.read(frame_of({process(0, 12, "lin", 1)}), settings);
-  CHECK(settings.parents.empty());
-  std::filesystem::remove_all(proc);
+  CHECK(shape(rows_of(frame, settings)) == "10@0 .11@0 12@0 ");
+  std::vector<model::DeviceProcess> line;
+  for (std::int64_t pid = 1; pid <= 200'000; ++pid) {
+    line.push_back(process(0, pid, "lin", 1));
+    line.back().parent = pid + 1;
+  }
+  const watch::Frame deep = frame_of(std::move(line));
+  const auto rows = rows_of(deep, settings);
+  CHECK(rows.size() == 200'000);
+  CHECK(rows.back().depth == 199'999);
 }
 
 TEST_CASE("users have the sum of their processes, and unknown values are marked") {

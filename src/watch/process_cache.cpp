@@ -26,13 +26,19 @@ ProcessCache::ProcessCache(Roots roots, bool simulated)
       translator_(simulated ? system::PidTranslator(roots_, system::PidView::kHost)
                             : system::PidTranslator(roots_)) {}
 
+std::optional<system::StatLine> ProcessCache::stat_of(std::int64_t pid) const {
+  const auto text = slurp(roots_.proc + "/" + std::to_string(pid) + "/stat", 4096);
+  auto stat = text ? system::parse_stat(*text) : std::nullopt;
+  if (stat) stat->name = {};  // it points into the text
+  return stat;
+}
+
 /// False if the pid now belongs to another process.
 bool ProcessCache::refresh(Known& known, Clock::time_point now) const {
   // The folder's name is our own pid only if /proc shows our namespace.
   if (!known.row.pid || !known.row.start_ticks || translator_.view() == system::PidView::kHostProc)
     return false;
-  const auto text = slurp(roots_.proc + "/" + std::to_string(*known.row.pid) + "/stat", 4096);
-  const auto stat = text ? system::parse_stat(*text) : std::nullopt;
+  const auto stat = stat_of(*known.row.pid);
   if (!stat || stat->start_ticks != known.row.start_ticks) return false;
   const std::chrono::duration<double> passed = now - known.read_at;
   constexpr double kShortest = 0.2;  // seconds; a kernel tick is 10 ms
@@ -78,6 +84,43 @@ void ProcessCache::fill(std::vector<DeviceProcess>& rows, Clock::time_point now)
         if (const auto found = known_.find(*key); found != known_.end())
           copy_local_half(found->second.row, row);
   std::erase_if(known_, [](const auto& one) { return !one.second.is_used; });
+  fill_parents(rows);
+}
+
+void ProcessCache::fill_parents(std::vector<DeviceProcess>& rows) {
+  // Only then are the pids those of the folders in /proc.
+  if (translator_.view() == system::PidView::kHostProc) return;
+  std::set<Identity> listed;
+  for (const DeviceProcess& row : rows)
+    if (row.pid && row.start_ticks) listed.emplace(*row.pid, *row.start_ticks);
+  if (listed != listed_) {
+    listed_ = std::move(listed);
+    parents_ = find_parents();
+  }
+  for (DeviceProcess& row : rows) {
+    const auto parent = row.pid ? parents_.find(*row.pid) : parents_.end();
+    row.parent = parent == parents_.end() ? std::nullopt : std::optional(parent->second);
+  }
+}
+
+std::map<std::int64_t, std::int64_t> ProcessCache::find_parents() const {
+  constexpr int kDeepest = 64;
+  std::map<std::int64_t, std::int64_t> parents;
+  for (const auto& [pid, start] : listed_) {
+    auto stat = stat_of(pid);
+    if (!stat || stat->start_ticks != start) continue;
+    for (int depth = 0; depth < kDeepest && stat->parent > 1; ++depth) {
+      const std::int64_t ancestor = stat->parent;
+      const std::uint64_t child_start = stat->start_ticks;
+      stat = stat_of(ancestor);
+      // A pid that was reused since belongs to a process that is younger than its child.
+      if (!stat || stat->start_ticks > child_start) break;
+      if (!listed_.contains({ancestor, stat->start_ticks})) continue;
+      parents[pid] = ancestor;
+      break;
+    }
+  }
+  return parents;
 }
 
 }  // namespace berth::watch

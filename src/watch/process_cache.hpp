@@ -5,11 +5,15 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/file.hpp"
 #include "model/process.hpp"
 #include "system/pid_namespace.hpp"
+#include "system/process_text.hpp"
 
 namespace berth::watch {
 
@@ -20,6 +24,7 @@ class ProcessCache {
 
   /// Fills user, command, container, state, CPU and memory of every row; forgets processes that are
   /// not in `rows`. CPU is the mean since the last call; for a new process, since its start.
+  /// Parents are read again only when other processes are in `rows`.
   void fill(std::vector<model::DeviceProcess>& rows, Clock::time_point now);
 
  private:
@@ -29,11 +34,17 @@ class ProcessCache {
     Clock::time_point read_at;
     bool has_ticks = false, is_used = false;
   };
+  using Identity = std::pair<std::int64_t, std::uint64_t>;  // pid, start ticks
   bool refresh(Known& known, Clock::time_point now) const;
+  [[nodiscard]] std::optional<system::StatLine> stat_of(std::int64_t pid) const;
+  void fill_parents(std::vector<model::DeviceProcess>& rows);
+  [[nodiscard]] std::map<std::int64_t, std::int64_t> find_parents() const;
 
   Roots roots_;
   system::PidTranslator translator_;
   std::map<std::int64_t, Known> known_;  // by the driver's pid if there is one, else ours
+  std::set<Identity> listed_;
+  std::map<std::int64_t, std::int64_t> parents_;  // by pid: of those in listed_
 };
 
 }  // namespace berth::watch

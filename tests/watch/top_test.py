@@ -206,6 +206,7 @@ class Top(unittest.TestCase):
             terminal.until(b"replay 3/3")
             terminal.press(b"q")
             self.assertEqual(terminal.status(), 0)
+            self.assertIn(b"E0010", self.top("--once", "--queue", "--replay", str(file)).stderr)
             file.write_text("nothing\n")
             self.assertIn(b"E0966", self.top("--once", "--replay", str(file)).stderr)
 
@@ -266,6 +267,9 @@ class Top(unittest.TestCase):
                 subprocess.run([BERTH, "run", "--queue", *words], env=self.variables, check=True, capture_output=True, timeout=100)
             terminal.until_drawn(b"sleep 600")
             terminal.until_drawn(b"echo later")
+            once = self.top("--once", "--queue").stdout
+            self.assertIn(b"sleep 600", once)
+            self.assertIn(b"echo later", once)
             terminal.press(b"jj")
             terminal.until_drawn(b"no suitable device is free")
             terminal.press(b"H")
