@@ -2,6 +2,7 @@
 // tries the ways to deliver alerts.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 #include "output/table.hpp"
 #include "serve/alert_delivery.hpp"
 #include "serve/settings.hpp"
+#include "system/process.hpp"
 
 namespace berth::cli {
 namespace {
@@ -50,6 +52,7 @@ watch::AlertOwner caller() {
   const auto behind = env_nonempty("SUDO_UID");
   const auto uid = ::geteuid() == 0 && behind ? to_number(*behind) : std::nullopt;
   owner.uid = uid ? static_cast<std::uint32_t>(*uid) : ::geteuid();
+  owner.user = system::UserNames("/etc").of(owner.uid);
   owner.pids = {::getpid()};
   return owner;
 }
@@ -117,6 +120,28 @@ Result<Json> ask_broker(const char* path, const char* list) {
   return document;
 }
 
+/// Throws Json::exception.
+output::Table rules_table(const Json& rules) {
+  constexpr double kLongest = 1e9;  // seconds
+  output::Table table(
+      {{text("rule")}, {text("severity")}, {text("for")}, {text("condition")}, {text("set by")}});
+  for (const Json& one : rules) {
+    if (!one.is_object()) continue;
+    const std::string severity = text_in(one, "severity");
+    const double seconds = json_value<double>(one.value("for_seconds", Json(0.0)));
+    const bool is_on = json_value<bool>(one.value("enabled", Json(true)));
+    const bool is_set = json_value<bool>(one.value("from_settings", Json(false)));
+    const auto least = static_cast<std::int64_t>(std::clamp(seconds, 0.0, kLongest) * 1000);
+    table.add({text_in(one, "rule"),
+               !is_on             ? output::Cell{text("off")}
+               : severity.empty() ? output::Cell{"-"}
+                                  : output::Cell{word_of(severity), style_of(severity)},
+               least == 0 ? "-" : show_duration(std::chrono::milliseconds(least)),
+               text_in(one, "condition"), is_set ? "berth.toml" : text("default")});
+  }
+  return table;
+}
+
 Result<int> show_rules(const Context& context) {
   std::string answer;
   if (const auto file = context.arguments.value("--config")) {
@@ -132,26 +157,12 @@ Result<int> show_rules(const Context& context) {
     context.out(answer);
     return 0;
   }
-  output::Table table(
-      {{text("rule")}, {text("severity")}, {text("for")}, {text("condition")}, {text("set by")}});
-  const Json document = Json::parse(answer);
-  for (const Json& one : document["rules"]) {
-    const auto severity = one.value("severity", Json());
-    const double seconds = json_value<double>(one.value("for_seconds", Json(0.0)));
-    const bool is_on = json_value<bool>(one.value("enabled", Json(true)));
-    const bool is_set = json_value<bool>(one.value("from_settings", Json(false)));
-    table.add(
-        {text_in(one, "rule"),
-         !is_on ? output::Cell{text("off")}
-         : severity.is_string()
-             ? output::Cell{word_of(text_in(one, "severity")), style_of(text_in(one, "severity"))}
-             : output::Cell{"-"},
-         seconds == 0
-             ? "-"
-             : show_duration(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000))),
-         text_in(one, "condition"), is_set ? "berth.toml" : text("default")});
+  try {
+    context.out(rules_table(Json::parse(answer).at("rules")).render(context.out_terminal));
+  } catch (const Json::exception&) {
+    return Error{ErrorCode::kUnavailable, "E0988",
+                 text("the running broker answered with rules that cannot be read"), "berth serve"};
   }
-  context.out(table.render(context.out_terminal));
   return 0;
 }
 
@@ -161,7 +172,8 @@ Result<int> run_alerts(const Context& context) {
   if (context.arguments.has("--test")) return try_targets(context);
   if (context.arguments.has("--rules")) return show_rules(context);
   if (context.arguments.has("--config"))
-    return Error{ErrorCode::kInvalidArgument, "E0010", text("{} is for {}", "--config", "--test"),
+    return Error{ErrorCode::kInvalidArgument, "E0010",
+                 text("{} is for {}", "--config", "--test, --rules"),
                  "berth alerts --rules --config berth.toml"};
   const auto answer = ask_broker("/v1/alerts", "alerts");
   if (!answer) return answer.error();
@@ -180,6 +192,7 @@ Result<int> run_alerts(const Context& context) {
                        {text("what")},
                        {text("command to look further")}});
   for (const Json& one : *alerts) {
+    if (!one.is_object()) continue;
     const std::string severity = text_in(one, "severity");
     std::string since = text_in(one, "since");
     since = since.size() >= 19 ? since.substr(0, 10) + " " + since.substr(11, 8) : "-";

@@ -79,7 +79,7 @@ WatchFeed::WatchFeed(boost::asio::io_context& loop, inventory::Sources sources,
       rendered_([&] {
         watch::MetricsOptions options;
         options.version = version;
-        options.severity_of_xid = [](int code) { return words_of_xid(code).severity; };
+        options.severity_of_xid = [this](int code) { return alerts_.severity_of_xid(code); };
         return options;
       }()),
       alerts_(words_of_xid, std::move(rules)) {}

@@ -21,6 +21,7 @@ constexpr auto kSeverities = std::to_array<const char*>({"info", "warning", "cri
 constexpr std::string_view kMemoryPercent = "memory_used_percent";  // of two readings
 constexpr std::size_t kMostRules = 64, kMostName = 40, kMostWords = 200;
 constexpr double kHighest = 1e18;
+constexpr double kOwnSeconds = 10;  // a reading near the limit would alert with every frame
 
 bool answers(const Device& device) {
   return device.health != Health::kLost && device.health != Health::kNoAnswer;
@@ -99,18 +100,19 @@ bool is_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), is_sound);
 }
 
-void read_limit(TomlTable& table, AlertRule& rule) {
+void read_limit(TomlTable& table, AlertRule& rule, bool is_new) {
   const bool is_above = table.has("above"), is_below = table.has("below");
   if (is_above && is_below) table.check(text("'above' and 'below' exclude each other"));
-  if (rule.is_changed && !is_above && !is_below && rule.message == nullptr)
-    table.check(text("'above' or 'below' is missing"));
+  if (is_new && !is_above && !is_below) table.check(text("'above' or 'below' is missing"));
   const double gap = rule.end - rule.limit;
   const bool was_below = rule.is_below;
   table.real("above", rule.limit, -kHighest, kHighest);
   table.real("below", rule.limit, -kHighest, kHighest);
   if (is_above || is_below) {
     rule.is_below = is_below;
-    rule.end = rule.limit + (rule.is_below == was_below ? gap : 0);
+    const bool is_turned = rule.is_below != was_below;
+    rule.end = rule.limit + (is_turned ? 0 : gap);
+    if (is_turned) rule.message = nullptr;  // "too hot" is about the other direction
   }
   table.real("ends", rule.end, -kHighest, kHighest);
   if (rule.is_below ? rule.end < rule.limit : rule.end > rule.limit)
@@ -200,6 +202,7 @@ void read_alert_rule(const std::string& name, TomlTable& table, AlertRules& rule
   rule.name = printable(name);
   rule.is_changed = true;
   if (known == nullptr && name.starts_with(kXidRule)) rule.kind = Kind::kXid;
+  if (known == nullptr && rule.kind != Kind::kXid) rule.seconds = kOwnSeconds;
   if (!is_name(name) || (rule.kind == Kind::kXid && !is_xid(name)))
     table.check(text("the name '{}' must be lower-case letters, digits and _, or xid_ and a number",
                      rule.name));
@@ -227,7 +230,7 @@ void read_alert_rule(const std::string& name, TomlTable& table, AlertRules& rule
                          fmt::format("{}", fmt::join(names, ", "))));
       table.string("message", rule.words, false, kMostWords);
     }
-    read_limit(table, rule);
+    read_limit(table, rule, known == nullptr);
   }
   if (rules.size() >= kMostRules) table.check(text("more than {} alert rules", kMostRules));
   if (!table.is_sound()) return;

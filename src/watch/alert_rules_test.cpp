@@ -66,8 +66,8 @@ TEST_CASE("settings change a built-in rule and keep its gap") {
 
 TEST_CASE("a rule of one's own watches any reading, in both directions") {
   const auto rules = rules_of(
-      "[alert_rule.thirsty]\nreading = \"power_milliwatts\"\nabove = 300e3\n"
-      "[alert_rule.cold]\nreading = \"temperature_celsius\"\nbelow = 20\nends = 25\n"
+      "[alert_rule.thirsty]\nreading = \"power_milliwatts\"\nabove = 300e3\nfor = \"0s\"\n"
+      "[alert_rule.cold]\nreading = \"temperature_celsius\"\nbelow = 20\nends = 25\nfor = \"0s\"\n"
       "message = \"the room is cold\"");
   REQUIRE(rules);
   AlertWatch watch({}, *rules);
@@ -79,6 +79,34 @@ TEST_CASE("a rule of one's own watches any reading, in both directions") {
   REQUIRE(ended.size() == 1);
   CHECK(ended[0].rule == "thirsty");
   CHECK(watch.add(frame_at(2, 26, 0)).ended.size() == 1);
+}
+
+TEST_CASE("a built-in rule that is turned around says what it watches now") {
+  const auto rules = rules_of("[alert_rule.hot]\nbelow = 20\nfor = \"0s\"");
+  REQUIRE(rules);
+  AlertWatch watch({}, *rules);
+  const auto begun = watch.add(frame_at(0, 15, 0)).begun;
+  REQUIRE(begun.size() == 1);
+  CHECK(begun[0].message == "GPU 0: temperature_celsius is below 20");
+}
+
+TEST_CASE("a rule of one's own must hold for ten seconds unless it says otherwise") {
+  const auto rules = rules_of("[alert_rule.warm]\nreading = \"temperature_celsius\"\nabove = 60");
+  REQUIRE(rules);
+  AlertWatch watch({}, *rules);
+  CHECK(watch.add(frame_at(0, 61, 0)).begun.empty());
+  CHECK(watch.add(frame_at(9, 61, 0)).begun.empty());
+  CHECK(watch.add(frame_at(10, 61, 0)).begun.size() == 1);
+}
+
+TEST_CASE("metrics have the severity that the settings give to an Xid") {
+  const auto rules =
+      rules_of("[alert_rule.xid_43]\nseverity = \"critical\"\n[alert_rule.xid_79]\n");
+  REQUIRE(rules);
+  const AlertWatch watch([](int) { return XidWords{"info", ""}; }, *rules);
+  CHECK(watch.severity_of_xid(43) == "critical");
+  CHECK(watch.severity_of_xid(79) == "info");
+  CHECK(watch.severity_of_xid(31) == "info");
 }
 
 TEST_CASE("a rule that is switched off reports nothing, and an Xid can be one") {

@@ -22,7 +22,7 @@ constexpr std::int64_t kXidMilliseconds = std::int64_t{3600} * 1000;
 struct Part {
   double bytes = 0, share = 0;
   bool is_known = true;
-  AlertOwner owner;
+  AlertOwner owner;  // no user: the uid is not known
 };
 
 std::map<int, std::map<std::string, Part>> parts_of(const model::Snapshot& snapshot) {
@@ -30,9 +30,11 @@ std::map<int, std::map<std::string, Part>> parts_of(const model::Snapshot& snaps
   for (const model::DeviceProcess& process : snapshot.processes) {
     if (process.user.empty() || !process.kind.compute) continue;
     Part& part = parts[process.device][process.user];
-    part.owner.user = process.user;
-    if (process.uid) part.owner.uid = *process.uid;
-    if (process.pid) part.owner.pids.push_back(*process.pid);
+    if (process.uid) {
+      part.owner.user = process.user;
+      part.owner.uid = *process.uid;
+      if (process.pid) part.owner.pids.push_back(*process.pid);
+    }
     part.bytes += static_cast<double>(process.memory_bytes.value_or(0));
     part.share += process.sm_percent.value_or(0);
     part.is_known = part.is_known && process.sm_percent;
@@ -48,7 +50,8 @@ bool answers(const Device& device) {
 std::vector<AlertOwner> owners_in(const std::map<std::string, Part>* parts) {
   std::vector<AlertOwner> owners;
   if (parts != nullptr)
-    for (const auto& [user, part] : *parts) owners.push_back(part.owner);
+    for (const auto& [user, part] : *parts)
+      if (!part.owner.user.empty()) owners.push_back(part.owner);
   return owners;
 }
 
@@ -97,12 +100,17 @@ AlertWatch::AlertWatch(std::function<XidWords(int code)> words_of_xid, AlertRule
   BERTH_CHECK(down_ != nullptr && idle_ != nullptr);
 }
 
+std::string AlertWatch::severity_of_xid(int code) const {
+  const AlertRule* rule = find_rule(rules_, fmt::format("{}{}", kXidRule, code));
+  if (rule != nullptr && !rule->severity.empty()) return rule->severity;
+  return (words_of_xid_ ? words_of_xid_(code) : XidWords{}).severity;
+}
+
 Alert AlertWatch::xid_alert(int code, const Known& device) const {
   const XidWords words = words_of_xid_ ? words_of_xid_(code) : XidWords{};
   Alert alert;
   alert.rule = fmt::format("{}{}", kXidRule, code);
-  const AlertRule* rule = find_rule(rules_, alert.rule);
-  alert.severity = rule == nullptr || rule->severity.empty() ? words.severity : rule->severity;
+  alert.severity = severity_of_xid(code);
   alert.device = device.key;
   alert.index = device.index;
   alert.message = words.what.empty()

@@ -59,6 +59,7 @@ class AlertWatch {
   /// Sorted by rule, device, user.
   [[nodiscard]] std::vector<Alert> active() const;
   [[nodiscard]] const AlertRules& rules() const { return rules_; }
+  [[nodiscard]] std::string severity_of_xid(int code) const;
 
  private:
   struct State {

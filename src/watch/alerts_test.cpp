@@ -97,6 +97,25 @@ TEST_CASE("a user who holds memory and is known to be idle is reported after an 
   CHECK(after(9000).begun.empty());
 }
 
+TEST_CASE("a process whose uid is not known has no owner to notify, least of all root") {
+  AlertWatch watch;
+  Frame frame = frame_at(0, gpu());
+  for (const char* user : {"lin", "zhao"}) {
+    model::DeviceProcess& process = frame.snapshot.processes.emplace_back();
+    process.device = 3;
+    process.pid = 77;
+    process.user = user;
+    process.kind.compute = true;
+  }
+  frame.snapshot.processes[1].uid = 1002;
+  frame.snapshot.devices[0].readings.remap_failed = std::uint64_t{1};
+  const auto begun = watch.add(frame).begun;
+  REQUIRE(begun.size() == 1);
+  REQUIRE(begun[0].owners.size() == 1);
+  CHECK(begun[0].owners[0].user == "zhao");
+  CHECK(begun[0].owners[0].uid == 1002);
+}
+
 TEST_CASE("a lost device that no longer tells its uuid keeps its one alert") {
   AlertWatch watch;
   model::Device device = gpu();

@@ -237,6 +237,24 @@ class Xid(Daemon):
         self.assertLess(abs(time.time() - at), 120)
 
 
+class XidWithRule(Daemon):
+    MACHINE = Xid.MACHINE
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        file = pathlib.Path(folder.name) / "berth.toml"
+        file.write_text('[alert_rule.xid_79]\nseverity = "info"\n')
+        self.OPTIONS = ("--config", str(file))
+        super().setUp()
+
+    def test_metrics_have_the_severity_of_the_settings(self):
+        def metrics():
+            return re.findall(r'berth_device_xid_last_timestamp_seconds\{device="3",[^}]*xid="79",severity="(\w+)"\}', self.get("/metrics")[1])
+        self.assertTrue(wait_until(metrics, 60))
+        self.assertEqual(metrics(), ["info"])
+
+
 class Hook(http.server.BaseHTTPRequestHandler):
     """Fails once, then takes what comes. At /slow it answers nothing."""
 
