@@ -3,6 +3,7 @@
 # Debian's containerd 1.6 (which has no CDI), runc and busybox. All sources come from the Go module proxy and from apt.
 #   build.sh FOLDER
 # To change the version: edit versions.env, replace the versions in kubebox/go.mod (v1.37.2 and v0.37.2), delete go.sum, run this.
+# FOLDER/stamp says what was built; if versions.env or kubebox/ differ from it, all of it is built again.
 set -euo pipefail
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 folder=${1:?a folder for the programs}
@@ -15,6 +16,11 @@ if ! go version >/dev/null 2>&1; then
   exit 3
 fi
 export GOMODCACHE=$folder/modcache GOCACHE=$folder/gocache CGO_ENABLED=0 GOFLAGS=-buildvcs=false
+
+stamp=$(cd "$here" && cat versions.env kubebox/* | sha256sum | cut -d' ' -f1)
+if [ "$(cat "$folder/stamp" 2>/dev/null)" != "$stamp" ]; then
+  rm -rf "$bin/kubebox" "$bin/containerd-shim-runc-v2" "$folder/helm" "$folder/src"
+fi
 
 if [ ! -x "$bin/kubebox" ]; then
   echo "building Kubernetes $KUBERNETES: about 16 minutes of CPU time and 6 GB of disk, once"
@@ -54,4 +60,5 @@ if [ ! -x "$bin/containerd-1.6/containerd" ]; then
   cp "$packages"/root/usr/bin/{containerd,ctr,containerd-shim-runc-v2} "$bin/containerd-1.6"
   rm -r "$packages"
 fi
+echo "$stamp" >"$folder/stamp"
 echo "the programs are in $bin; $folder/modcache and $folder/gocache may be deleted"

@@ -16,6 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, "..", "..", ".."))
 INTEGRATION = os.path.join(ROOT, "integrations", "kubernetes")
 MIB = 1 << 20
+with open(os.path.join(HERE, "versions.env")) as opened:
+    VERSIONS = dict(line.split()[0].split("=") for line in opened if "=" in line and not line.startswith("#"))
 sys.path.insert(0, HERE)
 import image  # noqa: E402
 import node as beds  # noqa: E402
@@ -195,7 +197,7 @@ class Verify(Cluster):
         self.assertTrue(said["devices"][0].startswith("GPU-"))
         self.assertGreater(said["quota_bytes"], 1 << 30)
         self.assertIn({"id": "over", "holds": True, "words": "one byte more than the quota is refused"}, said["checks"])
-        self.assertEqual(said["runtime"], "containerd://2.3.7")
+        self.assertEqual(said["runtime"], f"containerd://{VERSIONS['CONTAINERD']}")
         until(lambda: not self.node.get("pods")["items"], "the pod is removed")
 
     def test_it_fails_where_no_runtime_gives_a_device(self):
