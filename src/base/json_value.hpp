@@ -34,6 +34,15 @@ template <typename Json>
   return found != json.end() && found->is_string() ? found->template get<std::string>() : "";
 }
 
+/// The value at `key`; null if `json` is no object, or has no such key.
+template <typename Json>
+[[nodiscard]] const Json& json_member(const Json& json, const char* key) {
+  static const Json nothing;
+  if (!json.is_object()) return nothing;
+  const auto found = json.find(key);
+  return found != json.end() ? *found : nothing;
+}
+
 template <typename T, typename Json>
 void read_json(const Json& json, T& into) {
   into = json_value<T>(json);

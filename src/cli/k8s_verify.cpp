@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
@@ -27,36 +29,73 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kPatience{60'000}, kLook{500};
+constexpr milliseconds kTest{70'000};  // the self-test in the pod has 60 s
+
+/// Reads the limits of all devices into the report. Returns them; empty: nothing is held.
+std::vector<guard::ContainerLimit> read_limits(const std::string& folder,
+                                               engines::InsideReport& report) {
+  auto limits = guard::limits_in_container(folder);
+  if (!limits) {
+    report.limits_failure = limits.error().message;
+    return {};
+  }
+  for (const guard::ContainerLimit& one : *limits) {
+    if (!one.memory_bytes) {
+      report.quota_bytes.reset();
+      return {};
+    }
+    report.quota_bytes =
+        std::min(report.quota_bytes.value_or(*one.memory_bytes), *one.memory_bytes);
+  }
+  return *std::move(limits);
+}
+
+/// Adds the checks of one device. What does not hold on one device does not hold.
+void add_checks(const guard::SelfTest& test, engines::InsideReport& report) {
+  for (const auto& check : test.checks) {
+    const auto known = std::find_if(report.checks.begin(), report.checks.end(),
+                                    [&](const auto& one) { return one.id == check.id; });
+    if (known == report.checks.end())
+      report.checks.push_back({check.id, check.holds});
+    else if (known->holds != false && check.holds)
+      known->holds = check.holds;
+  }
+  report.unknown = test.unknown;
+}
 
 engines::InsideReport look_inside() {
   engines::InsideReport report;
   if (const auto given = env_nonempty("BERTH_DEVICES"))
     for (const std::string_view uuid : split(*given, ',')) report.devices.emplace_back(uuid);
-  if (const auto folder = env_nonempty("BERTH_GUARD"))
-    report.quota_bytes = guard::limit_in_container(*folder);
-  // Without a quota, the test takes no memory and only shows whether the driver answers.
-  const auto test = self_test_in_child(
-      report.quota_bytes ? std::map<std::string, std::string>{}
-                         : std::map<std::string, std::string>{{"BERTH_GUARD", "/nonexistent"}},
-      report.quota_bytes.value_or(0));
-  if (!test) {
-    report.failure = test.error().message;
+  std::vector<guard::ContainerLimit> limits;
+  if (const auto folder = env_nonempty("BERTH_GUARD")) limits = read_limits(*folder, report);
+  if (limits.empty()) {
+    // The test takes no memory and only shows whether the driver answers.
+    const auto test = self_test_in_child({{"BERTH_GUARD", "/nonexistent"}}, 0);
+    if (!test) report.failure = test.error().message;
     return report;
   }
-  // Without a quota there is no guard, and nothing that it could hold.
-  if (!report.quota_bytes) return report;
-  for (const auto& check : test->checks) {
-    if (check.id == "path linked") report.has_guard = check.holds.value_or(false);
-    report.checks.push_back({check.id, check.holds});
+  for (const guard::ContainerLimit& one : limits) {
+    // The test is of the first device that the program sees.
+    std::map<std::string, std::string> variables;
+    if (limits.size() > 1) variables["CUDA_VISIBLE_DEVICES"] = one.uuid;
+    const auto test = self_test_in_child(variables, one.memory_bytes.value_or(0));
+    if (!test) {
+      report.failure = test.error().message;
+      return report;
+    }
+    add_checks(*test, report);
   }
-  report.unknown = test->unknown;
+  report.has_guard = std::any_of(report.checks.begin(), report.checks.end(), [](const auto& check) {
+    return check.id == "path linked" && check.holds == true;
+  });
   return report;
 }
 
 std::string detail_of(const engines::InsideReport& report) {
   if (report.devices.empty())
     return text("BERTH_DEVICES is not set, so Berth's plugin gave it nothing");
-  return report.failure;
+  return report.failure.empty() ? report.limits_failure : report.failure;
 }
 
 struct Verdict {
@@ -183,7 +222,15 @@ class Verifier {
     auto created = kubectl(words({"create", "-f", "-"}), engines::verify_pod(pod_));
     if (!created) return std::move(created).error();
     const auto verdict = follow();
-    static_cast<void>(kubectl(words({"delete", "pod", pod_.name, "--wait=false"})));
+    if (const auto gone = kubectl(words({"delete", "pod", pod_.name, "--wait=false"})); !gone) {
+      context_.err(
+          text("note: {}", text("the pod {} is still there: {}", pod_.name, gone.error().message)) +
+          "\n");
+      context_.err(
+          text("hint: {}", fmt::format("kubectl{} delete pod {}",
+                                       pod_.space.empty() ? "" : " -n " + pod_.space, pod_.name)) +
+          "\n");
+    }
     if (!verdict) return verdict.error();
     print(context_, *verdict);
     return verdict->problem == engines::VerifyProblem::kNone ? 0 : 1;
@@ -218,7 +265,8 @@ class Verifier {
   }
 
   Result<Verdict> follow() {
-    const auto end = Clock::now() + patience_;
+    auto end = Clock::now() + patience_;
+    bool has_run = false;
     engines::PodState state;
     for (;;) {
       auto seen = kubectl(words({"get", "pod", pod_.name, "-o", "json"}));
@@ -226,7 +274,11 @@ class Verifier {
       auto read = engines::pod_state(*seen);
       if (!read) return std::move(read).error();
       state = *std::move(read);
-      if (state.is_over || state.is_hopeless || Clock::now() > end) break;
+      if (state.is_over() || state.is_hopeless) break;
+      // The limit is for the start; the test inside has as much again.
+      if (state.phase == "Running" && !std::exchange(has_run, true))
+        end = Clock::now() + std::max(patience_, kTest);
+      if (Clock::now() > end) break;
       std::this_thread::sleep_for(kLook);
     }
     return judge(state);
@@ -237,7 +289,7 @@ class Verifier {
     Verdict verdict;
     verdict.node = state.node;
     verdict.detail = state.waiting;
-    if (!state.is_scheduled) {
+    if (!state.is_scheduled()) {
       verdict.problem = VerifyProblem::kNotScheduled;
       return verdict;
     }
@@ -246,6 +298,9 @@ class Verifier {
         runtime)
       verdict.runtime = *std::move(runtime);
     auto log = kubectl(words({"logs", pod_.name}));
+    if (state.phase == "Running" && (!log || log->empty()))
+      return cannot(text("the pod runs, but its test did not end"),
+                    "kubectl exec POD -- nvidia-smi");
     if (!log || log->empty()) {
       verdict.problem = VerifyProblem::kNotStarted;
       if (verdict.detail.empty()) verdict.detail = events();
@@ -261,9 +316,9 @@ class Verifier {
 
   /// The newest message about the pod, for a container that did not start.
   std::string events() {
-    const auto found =
-        kubectl(words({"get", "events", "--field-selector", "involvedObject.name=" + pod_.name,
-                       "-o", "jsonpath={range .items[*]}{.message}{\"\\n\"}{end}"}));
+    const auto found = kubectl(words({"get", "events", "--sort-by=.metadata.creationTimestamp",
+                                      "--field-selector", "involvedObject.name=" + pod_.name, "-o",
+                                      "jsonpath={range .items[*]}{.message}{\"\\n\"}{end}"}));
     if (!found) return "";
     std::string last;
     for (const std::string_view line : split(*found, '\n'))
@@ -280,6 +335,8 @@ class Verifier {
 
 Result<int> run_k8s_verify(const Context& context) {
   if (!context.arguments.has("--inside")) return Verifier(context).run();
+  // Only a share has the guard; whether its limits can be read is another question.
+  const bool is_share = env_nonempty("BERTH_GUARD").has_value();
   const auto report = look_inside();
   if (context.json) {
     context.out(engines::inside_line(report));
@@ -287,7 +344,7 @@ Result<int> run_k8s_verify(const Context& context) {
   }
   Verdict verdict;
   verdict.inside = report;
-  verdict.problem = engines::problem_of(report, report.quota_bytes.has_value());
+  verdict.problem = engines::problem_of(report, is_share);
   verdict.detail = detail_of(report);
   print(context, verdict);
   return verdict.problem == engines::VerifyProblem::kNone ? 0 : 1;

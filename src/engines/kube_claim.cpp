@@ -25,15 +25,8 @@ Error unreadable(const char* what) {
           text("the API server's answer cannot be read: {}", what), ""};
 }
 
-const Json& member(const Json& object, const char* key) {
-  static const Json nothing;
-  if (!object.is_object()) return nothing;
-  const auto found = object.find(key);
-  return found != object.end() ? *found : nothing;
-}
-
 std::uint64_t number_at(const Json& object, const char* key) {
-  const Json& value = member(object, key);
+  const Json& value = json_member(object, key);
   return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
 }
 
@@ -201,22 +194,22 @@ std::vector<Slice> resource_slices(const std::vector<KubeUnit>& units,
 
 Result<std::vector<PublishedSlice>> published_slices(const std::string& json) {
   const Json all = Json::parse(json, nullptr, false);
-  const Json& items = member(all, "items");
+  const Json& items = json_member(all, "items");
   if (!items.is_array()) return unreadable("ResourceSliceList");
   std::vector<PublishedSlice> out;
   for (const Json& one : items) {
-    const Json& metadata = member(one, "metadata");
-    const Json& spec = member(one, "spec");
+    const Json& metadata = json_member(one, "metadata");
+    const Json& spec = json_member(one, "spec");
     PublishedSlice slice;
     slice.name = json_text(metadata, "name");
     slice.version = json_text(metadata, "resourceVersion");
-    slice.digest = json_text(member(metadata, "annotations"), kDigest);
-    slice.generation = number_at(member(spec, "pool"), "generation");
-    slice.slices = number_at(member(spec, "pool"), "resourceSliceCount");
-    if (const Json& devices = member(spec, "devices"); devices.is_array())
+    slice.digest = json_text(json_member(metadata, "annotations"), kDigest);
+    slice.generation = number_at(json_member(spec, "pool"), "generation");
+    slice.slices = number_at(json_member(spec, "pool"), "resourceSliceCount");
+    if (const Json& devices = json_member(spec, "devices"); devices.is_array())
       for (const Json& device : devices)
         slice.is_consumable =
-            slice.is_consumable || member(device, "allowMultipleAllocations") == Json(true);
+            slice.is_consumable || json_member(device, "allowMultipleAllocations") == Json(true);
     if (!slice.name.empty()) out.push_back(std::move(slice));
   }
   return out;
@@ -234,18 +227,18 @@ bool is_current(const std::vector<Slice>& wanted, const std::vector<PublishedSli
 
 Result<Claim> claim_in(const std::string& json, const std::string& uid, const std::string& pool) {
   const Json all = Json::parse(json, nullptr, false);
-  const Json& metadata = member(all, "metadata");
+  const Json& metadata = json_member(all, "metadata");
   if (!metadata.is_object()) return unreadable("ResourceClaim");
   Claim claim{json_text(metadata, "namespace"), json_text(metadata, "name"), uid, {}};
   if (json_text(metadata, "uid") != uid) return lost_claim(printable(claim.name));
-  const Json& results =
-      member(member(member(member(all, "status"), "allocation"), "devices"), "results");
+  const Json& results = json_member(
+      json_member(json_member(json_member(all, "status"), "allocation"), "devices"), "results");
   if (results.is_array())
     for (const Json& one : results) {
       if (json_text(one, "driver") != kDraDriver || json_text(one, "pool") != pool) continue;
       ClaimDevice device{json_text(one, "request"), pool, json_text(one, "device"),
                          json_text(one, "shareID"), std::nullopt};
-      if (const std::string memory = json_text(member(one, "consumedCapacity"), "memory");
+      if (const std::string memory = json_text(json_member(one, "consumedCapacity"), "memory");
           !memory.empty()) {
         device.memory_bytes = quantity_bytes(memory);
         if (!device.memory_bytes) return unreadable("consumedCapacity.memory");
@@ -275,10 +268,10 @@ std::string trial_slice(const Slice& slice) {
 
 std::optional<bool> keeps_divided(const std::string& json) {
   const Json all = Json::parse(json, nullptr, false);
-  const Json& devices = member(member(all, "spec"), "devices");
+  const Json& devices = json_member(json_member(all, "spec"), "devices");
   if (!devices.is_array()) return std::nullopt;
   return std::any_of(devices.begin(), devices.end(), [](const Json& device) {
-    return member(device, "allowMultipleAllocations") == Json(true);
+    return json_member(device, "allowMultipleAllocations") == Json(true);
   });
 }
 

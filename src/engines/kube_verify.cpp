@@ -17,13 +17,6 @@ Error unreadable(const char* what) {
           "kubectl version"};
 }
 
-const Json& member(const Json& object, const char* key) {
-  static const Json nothing;
-  if (!object.is_object()) return nothing;
-  const auto found = object.find(key);
-  return found != object.end() ? *found : nothing;
-}
-
 std::string joined(const std::string& reason, const std::string& message) {
   return message.empty() ? reason : reason + ": " + message;
 }
@@ -72,14 +65,15 @@ std::string verify_pod(const VerifyPod& pod) {
 
 Result<InstalledPlugin> installed_plugin(const std::string& json) {
   const Json all = Json::parse(json, nullptr, false);
-  const Json& items = member(all, "items");
+  const Json& items = json_member(all, "items");
   if (!items.is_array()) return unreadable("DaemonSetList");
   if (items.empty())
     return Error{ErrorCode::kUnavailable, "E0968",
                  text("Berth's DaemonSet is not installed in the namespace berth"),
                  "berth k8s verify --image IMAGE"};
-  const Json& spec = member(member(member(items.front(), "spec"), "template"), "spec");
-  const Json& containers = member(spec, "containers");
+  const Json& spec =
+      json_member(json_member(json_member(items.front(), "spec"), "template"), "spec");
+  const Json& containers = json_member(spec, "containers");
   if (!containers.is_array() || containers.empty()) return unreadable("DaemonSet");
   return InstalledPlugin{json_text(containers.front(), "image"),
                          json_text(spec, "runtimeClassName")};
@@ -87,20 +81,18 @@ Result<InstalledPlugin> installed_plugin(const std::string& json) {
 
 Result<PodState> pod_state(const std::string& json) {
   const Json all = Json::parse(json, nullptr, false);
-  const Json& status = member(all, "status");
+  const Json& status = json_member(all, "status");
   if (!status.is_object()) return unreadable("Pod");
   PodState state;
   state.phase = json_text(status, "phase");
-  state.node = json_text(member(all, "spec"), "nodeName");
-  state.is_scheduled = !state.node.empty();
-  state.is_over = state.phase == "Succeeded" || state.phase == "Failed";
-  if (const Json& conditions = member(status, "conditions"); conditions.is_array())
+  state.node = json_text(json_member(all, "spec"), "nodeName");
+  if (const Json& conditions = json_member(status, "conditions"); conditions.is_array())
     for (const Json& one : conditions)
       if (json_text(one, "type") == "PodScheduled" && json_text(one, "status") == "False")
         state.waiting = joined(json_text(one, "reason"), json_text(one, "message"));
-  if (const Json& containers = member(status, "containerStatuses"); containers.is_array())
+  if (const Json& containers = json_member(status, "containerStatuses"); containers.is_array())
     for (const Json& one : containers) {
-      const Json& waiting = member(member(one, "state"), "waiting");
+      const Json& waiting = json_member(json_member(one, "state"), "waiting");
       if (!waiting.is_object()) continue;
       const std::string reason = json_text(waiting, "reason");
       if (reason == "ContainerCreating") continue;
@@ -122,6 +114,8 @@ std::string inside_line(const InsideReport& report) {
                  {"devices", report.devices},
                  {"guard", report.has_guard},
                  {"quota_bytes", report.quota_bytes ? Json(*report.quota_bytes) : Json(nullptr)},
+                 {"limits_failure",
+                  report.limits_failure.empty() ? Json(nullptr) : Json(report.limits_failure)},
                  {"failure", report.failure.empty() ? Json(nullptr) : Json(report.failure)},
                  {"checks", checks},
                  {"unknown_functions", report.unknown}};
@@ -139,6 +133,7 @@ Result<InsideReport> inside_report(const std::string& log) {
       report.has_guard = all.at("guard").get<bool>();
       if (!all.at("quota_bytes").is_null())
         report.quota_bytes = json_value<std::uint64_t>(all.at("quota_bytes"));
+      report.limits_failure = json_text(all, "limits_failure");
       report.failure = json_text(all, "failure");
       read_json(all.at("unknown_functions"), report.unknown);
       for (const Json& one : all.at("checks"))

@@ -30,12 +30,13 @@ struct InstalledPlugin {
 [[nodiscard]] Result<InstalledPlugin> installed_plugin(const std::string& json);
 
 struct PodState {
-  std::string phase;    // "Pending", "Running", "Succeeded", "Failed"
-  std::string node;     // "" until it is scheduled
-  std::string waiting;  // why it has not started, in Kubernetes' words; "" if not known
-  bool is_scheduled = false;
-  bool is_over = false;
+  std::string phase;         // "Pending", "Running", "Succeeded", "Failed"
+  std::string node;          // "" until it is scheduled
+  std::string waiting;       // why it has not started, in Kubernetes' words; "" if not known
   bool is_hopeless = false;  // it waits for something that will not change, such as an image
+
+  [[nodiscard]] bool is_scheduled() const { return !node.empty(); }
+  [[nodiscard]] bool is_over() const { return phase == "Succeeded" || phase == "Failed"; }
 };
 /// From `kubectl get pod -o json`. Fails with kUnavailable (E0968).
 [[nodiscard]] Result<PodState> pod_state(const std::string& json);
@@ -46,10 +47,12 @@ struct InsideReport {
     std::string id;
     std::optional<bool> holds;
   };
-  std::vector<std::string> devices;          // what Berth's plugin gave; empty: nothing
-  bool has_guard = false;                    // the guard is loaded into the program
-  std::optional<std::uint64_t> quota_bytes;  // nullopt: no limit, or it cannot be read
-  std::string failure;                       // why the driver could not be used; "" if it could
+  std::vector<std::string> devices;  // what Berth's plugin gave; empty: nothing
+  bool has_guard = false;            // the guard is loaded into the program
+  /// The smallest limit. nullopt: a device has none, or `limits_failure`.
+  std::optional<std::uint64_t> quota_bytes;
+  std::string limits_failure;  // why the limits cannot be read; "" if they can
+  std::string failure;         // why the driver could not be used; "" if it could
   std::vector<Check> checks;
   std::vector<std::string> unknown;
 };

@@ -29,17 +29,17 @@ TEST_CASE("the state of a pod says why it waits") {
       R"({"spec":{},"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False",
           "reason":"Unschedulable","message":"0/1 nodes are available"}]}})");
   REQUIRE(pending);
-  CHECK_FALSE(pending->is_scheduled);
+  CHECK_FALSE(pending->is_scheduled());
   CHECK(pending->waiting == "Unschedulable: 0/1 nodes are available");
   const auto no_image = pod_state(
       R"({"spec":{"nodeName":"n"},"status":{"phase":"Pending","containerStatuses":[{"state":{"waiting":
           {"reason":"ErrImageNeverPull","message":"not present"}}}]}})");
   REQUIRE(no_image);
   CHECK(no_image->is_hopeless);
-  CHECK(no_image->is_scheduled);
+  CHECK(no_image->is_scheduled());
   const auto done = pod_state(R"({"spec":{"nodeName":"n"},"status":{"phase":"Succeeded"}})");
   REQUIRE(done);
-  CHECK(done->is_over);
+  CHECK(done->is_over());
   CHECK(done->waiting.empty());
 }
 
@@ -95,6 +95,9 @@ TEST_CASE("what a container reports is read back, and judged") {
   other.quota_bytes.reset();
   CHECK(problem_of(other, true) == VerifyProblem::kNoQuota);
   CHECK(problem_of(other, false) == VerifyProblem::kNone);
+  other.limits_failure = "the guard cannot use /run/berth/guard/limits";
+  CHECK(inside_report(inside_line(other))->limits_failure == other.limits_failure);
+  CHECK(problem_of(other, true) == VerifyProblem::kNoQuota);
   other.failure = "the driver's library cannot be loaded";
   CHECK(problem_of(other, false) == VerifyProblem::kNoDevice);
   other.failure.clear();

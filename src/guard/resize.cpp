@@ -43,10 +43,26 @@ std::optional<wire::Limits> read_limits(const std::string& folder) {
 
 }  // namespace
 
-std::optional<std::uint64_t> limit_in_container(const std::string& folder) {
-  const auto limits = read_limits(folder);
-  if (!limits || limits->device[0].memory_bytes == wire::kNoLimit) return std::nullopt;
-  return limits->device[0].memory_bytes;
+Result<std::vector<ContainerLimit>> limits_in_container(const std::string& folder) {
+  const std::string path = folder + "/limits";
+  wire::Limits limits{};
+  errno = 0;
+  if (!read_whole(path, &limits, sizeof limits) || !wire::valid(limits))
+    return Error{ErrorCode::kUnavailable, "E0520",
+                 text("the guard cannot use {}: {}", printable(path),
+                      errno != 0 ? error_words(errno) : text("it is damaged")),
+                 "ls -l " + printable(folder)};
+  std::vector<ContainerLimit> out;
+  for (std::uint32_t i = 0; i < limits.devices; ++i) {
+    const wire::DeviceLimit& one = limits.device[i];
+    ContainerLimit limit{"GPU-", std::nullopt};
+    for (int byte = 0; byte < 16; ++byte)
+      limit.uuid += fmt::format(
+          "{}{:02x}", byte == 4 || byte == 6 || byte == 8 || byte == 10 ? "-" : "", one.uuid[byte]);
+    if (one.memory_bytes != wire::kNoLimit) limit.memory_bytes = one.memory_bytes;
+    out.push_back(std::move(limit));
+  }
+  return out;
 }
 
 Result<LiveLimits> limits_of(std::uint64_t job) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -21,9 +22,13 @@ struct NewLimits {
 
 /// Fails with kNotFound (E0522) if no running job of this user with that number has the guard.
 [[nodiscard]] Result<LiveLimits> limits_of(std::uint64_t job);
-/// The memory limit of the first device in a container that has the guard's files in this folder;
-/// nullopt: it has none, or they cannot be read.
-[[nodiscard]] std::optional<std::uint64_t> limit_in_container(const std::string& folder);
+struct ContainerLimit {
+  std::string uuid;                           // "GPU-6e4a0f0e-…"
+  std::optional<std::uint64_t> memory_bytes;  // nullopt: no limit
+};
+/// The limits in a container that has the guard's files in this folder. Fails with kUnavailable
+/// (E0520) if they cannot be read, because then the guard holds nothing.
+[[nodiscard]] Result<std::vector<ContainerLimit>> limits_in_container(const std::string& folder);
 /// Asks the job's `berth run` for new limits, and waits until its processes see them. It gives at
 /// most what the broker has granted. Fails with kUnavailable (E0520; E0955: it does not answer, or
 /// gives less).

@@ -236,6 +236,33 @@ class Dra(unittest.TestCase):
         self.assertEqual(os.listdir(self.folder + "/cdi"), [])
         self.assertEqual(os.listdir(self.folder + "/state/claims"), [])
 
+    def inside(self, uid, devices, **variables):
+        """`berth k8s verify --inside --json` in a process that plays the claim's container. Returns the exit code without --json, and the document."""
+        edits = self.cdi(uid)["devices"][0]["containerEdits"]
+        mounts = {mount["containerPath"]: mount["hostPath"] for mount in edits["mounts"]}
+        own = {"LD_PRELOAD": mounts["/run/berth/libberth-guard.so"], "BERTH_GUARD": os.path.dirname(mounts["/run/berth/guard/limits"]),
+               "BERTH_DEVICES": ",".join(devices), "CUDA_VISIBLE_DEVICES": ",".join(devices), **variables}
+        words = [BERTH, "sim", "--machine", "lab-4x3090", "--", "env", *(f"{key}={value}" for key, value in own.items()), BERTH, "k8s", "verify", "--inside"]
+        done = [subprocess.run([*words, *more], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL) for more in ((), ("--json",))]
+        return done[0].returncode, json.loads(done[1].stdout), done[0].stdout
+
+    def test_verify_inside_checks_every_device_and_reports_a_missing_limit(self):
+        devices = self.ready("--shares", "4")
+        self.api.allocate("c", FIRST, devices[0]["name"], devices[1]["name"], memory="2Gi")
+        results = self.api.claims["default", "c"]["status"]["allocation"]["devices"]["results"]
+        results[1]["consumedCapacity"]["memory"] = "3Gi"
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+        uuids = [one["attributes"]["uuid"]["string"] for one in devices[:2]]
+        code, said, shown = self.inside(FIRST, uuids)
+        self.assertEqual((code, said["quota_bytes"], said["failure"]), (0, 2 * GIB, None), shown)
+        self.assertNotIn(False, [check["holds"] for check in said["checks"]], said)
+        # The test is of both devices: with the limit of one for both, the other would not hold.
+        self.assertIn("the quota held", shown)
+        code, said, shown = self.inside(FIRST, uuids, BERTH_GUARD="/nonexistent")
+        self.assertEqual((code, said["quota_bytes"]), (1, None), shown)
+        self.assertIn("/nonexistent/limits", said["limits_failure"])
+        self.assertIn("without a memory limit", shown)
+
     def test_the_driver_ends_while_it_waits_for_the_api_server(self):
         self.api.retry_after = 5
         self.api.answers = [429] * 100
