@@ -36,11 +36,16 @@ Error unreachable(std::string message, std::string hint = "kubectl get --raw /re
   return {ErrorCode::kUnavailable, "E0969", std::move(message), std::move(hint)};
 }
 
-/// The message of a `Status` object, or the beginning of the answer.
-std::string words_of(const ApiAnswer& answer) {
-  const auto json = nlohmann::json::parse(answer.body, nullptr, false);
-  const std::string message = json_text(json, "message");
-  return printable(message.empty() ? answer.body.substr(0, 200) : message.substr(0, 400));
+/// Whether a call with this status should be retried (0: no answer).
+bool is_worth_a_retry(int status) {
+  return status == 0 || status == 429 || status >= 500;
+}
+
+/// How long to wait before this retry (from 0): doubles from 200 ms to 3 s, unless the server said
+/// how long. Even then at most 5 s.
+milliseconds wait_before(int retry, std::optional<std::chrono::seconds> said) {
+  if (said) return std::clamp<milliseconds>(*said, milliseconds(100), milliseconds(5'000));
+  return std::min(milliseconds(200) * (1 << std::min(retry, 8)), milliseconds(3'000));
 }
 
 struct Exchange {
@@ -87,13 +92,10 @@ asio::awaitable<void> perform(asio::ssl::context& tls, Exchange& exchange) {
 
 }  // namespace
 
-bool is_worth_a_retry(int status) {
-  return status == 0 || status == 429 || status >= 500;
-}
-
-milliseconds wait_before(int retry, std::optional<std::chrono::seconds> said) {
-  if (said) return std::clamp<milliseconds>(*said, milliseconds(100), milliseconds(5'000));
-  return std::min(milliseconds(200) * (1 << std::min(retry, 8)), milliseconds(3'000));
+std::string words_of(const ApiAnswer& answer) {
+  const auto json = nlohmann::json::parse(answer.body, nullptr, false);
+  const std::string message = json_text(json, "message");
+  return printable(message.empty() ? answer.body.substr(0, 200) : message.substr(0, 400));
 }
 
 ApiClient::ApiClient(ApiSettings settings, std::function<bool()> is_ending)

@@ -26,12 +26,8 @@ struct ApiAnswer {
   std::optional<std::chrono::seconds> retry_after;
 };
 
-/// Whether a call with this status should be retried (0: no answer).
-[[nodiscard]] bool is_worth_a_retry(int status);
-/// How long to wait before this retry (from 0): doubles from 200 ms to 3 s, unless the server said
-/// how long. Even then at most 5 s.
-[[nodiscard]] std::chrono::milliseconds wait_before(int retry,
-                                                    std::optional<std::chrono::seconds> said);
+/// The server's own words: the message of a `Status` object, or the beginning of the answer.
+[[nodiscard]] std::string words_of(const ApiAnswer& answer);
 
 class ApiClient {
  public:

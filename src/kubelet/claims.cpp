@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 
 #include "base/descriptor.hpp"
 #include "base/error_words.hpp"
@@ -23,6 +24,17 @@ Error cannot_write(const std::string& path, int number) {
           text("{} cannot be written: {}", path, error_words(number)), "df -h " + path};
 }
 
+Status write_whole(int file, const std::string& path, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return cannot_write(path, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  if (::fsync(file) != 0) return cannot_write(path, errno);
+  return Done{};
+}
+
 /// The whole file or nothing, also after a loss of power.
 Status replace_file(const std::string& path, const std::string& bytes, mode_t mode) {
   const std::string fresh = path + ".new";
@@ -30,19 +42,21 @@ Status replace_file(const std::string& path, const std::string& bytes, mode_t mo
   Descriptor file(
       ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
   if (!file) return cannot_write(fresh, errno);
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t n = ::write(file.get(), bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return cannot_write(fresh, errno);
-    done += static_cast<std::size_t>(n);
-  }
-  if (::fsync(file.get()) != 0) return cannot_write(fresh, errno);
+  Status done = write_whole(file.get(), fresh, bytes);
   file.reset();
-  if (::rename(fresh.c_str(), path.c_str()) != 0) return cannot_write(path, errno);
+  if (done && ::rename(fresh.c_str(), path.c_str()) != 0) done = cannot_write(path, errno);
+  if (!done) {
+    ::unlink(fresh.c_str());
+    return done;
+  }
   const std::string folder = path.substr(0, path.rfind('/'));
   const Descriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent) static_cast<void>(::fsync(parent.get()));
   return Done{};
+}
+
+Error impossible_uid() {
+  return {ErrorCode::kNotFound, "E1031", text("a claim has an impossible uid"), ""};
 }
 
 bool exists(const std::string& path) {
@@ -86,8 +100,8 @@ Status Claims::open() {
   return Done{};
 }
 
-Status Claims::write_files(const engines::Claim& claim, const std::vector<engines::KubeUnit>& units,
-                           bool is_new) const {
+Result<engines::JournalledClaim> Claims::write_files(
+    const engines::Claim& claim, const std::vector<engines::KubeUnit>& units) const {
   auto answer = engines::claim_answer(claim, units, config_);
   if (!answer) return std::move(answer).error();
   if (!answer->limits.empty()) {
@@ -99,25 +113,23 @@ Status Claims::write_files(const engines::Claim& claim, const std::vector<engine
   if (auto put =
           replace_file(cdi_file(claim.uid), engines::claim_cdi_file(claim.uid, *answer), 0644);
       !put)
-    return put;
-  if (!is_new) return Done{};
-  std::vector<std::string> cdi{engines::claim_cdi_name(claim.uid)};
-  cdi.insert(cdi.end(), answer->cdi.begin(), answer->cdi.end());
-  return replace_file(journal(claim.uid), engines::claim_line(claim, cdi), 0600);
+    return std::move(put).error();
+  engines::JournalledClaim entry{claim, {engines::claim_cdi_name(claim.uid)}};
+  entry.cdi.insert(entry.cdi.end(), answer->cdi.begin(), answer->cdi.end());
+  return entry;
 }
 
 Result<engines::JournalledClaim> Claims::prepare(
     const std::string& uid, const std::vector<engines::KubeUnit>& units,
     const std::function<Result<engines::Claim>()>& fetch,
     const std::function<bool()>& is_given_up) {
-  if (!engines::is_safe_uid(uid))
-    return Error{ErrorCode::kUnavailable, "E0969", text("a claim has an impossible uid"), ""};
+  if (!engines::is_safe_uid(uid)) return impossible_uid();
   {
     const std::scoped_lock hold(lock_);
     if (const auto known = prepared_.find(uid); known != prepared_.end()) {
       // After a reboot the CDI files are gone, and no container of the claim runs.
       if (!exists(cdi_file(uid)))
-        if (auto done = write_files(known->second.claim, units, false); !done)
+        if (auto done = write_files(known->second.claim, units); !done)
           return std::move(done).error();
       return known->second;
     }
@@ -133,22 +145,21 @@ Result<engines::JournalledClaim> Claims::prepare(
                  text("the kubelet stopped waiting for the claim"), "journalctl -u kubelet"};
   // Another call of the kubelet may have prepared it meanwhile.
   if (const auto known = prepared_.find(uid); known != prepared_.end()) return known->second;
-  if (auto done = write_files(*claim, units, true); !done) return std::move(done).error();
-  const auto line = read_file(journal(uid));
-  if (!line) return line.error();
-  auto entry = engines::journalled_claim(*line);
+  auto entry = write_files(*claim, units);
   if (!entry) return std::move(entry).error();
+  if (auto put = replace_file(journal(uid), engines::claim_line(entry->claim, entry->cdi), 0600);
+      !put)
+    return std::move(put).error();
   prepared_[uid] = *entry;
   return *std::move(entry);
 }
 
 Status Claims::unprepare(const std::string& uid) {
-  if (!engines::is_safe_uid(uid))
-    return Error{ErrorCode::kUnavailable, "E0969", text("a claim has an impossible uid"), ""};
+  if (!engines::is_safe_uid(uid)) return impossible_uid();
   const std::scoped_lock hold(lock_);
   // The journal goes last, so that an interrupted removal is repeated.
-  for (const std::string& path : {cdi_file(uid)})
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) return cannot_write(path, errno);
+  if (::unlink(cdi_file(uid).c_str()) != 0 && errno != ENOENT)
+    return cannot_write(cdi_file(uid), errno);
   std::error_code problem;
   std::filesystem::remove_all(folders_.state + "/claims/" + uid, problem);
   if (problem) return cannot_write(folders_.state + "/claims/" + uid, problem.value());

@@ -41,8 +41,9 @@ class Claims {
  private:
   [[nodiscard]] std::string journal(const std::string& uid) const;
   [[nodiscard]] std::string cdi_file(const std::string& uid) const;
-  [[nodiscard]] Status write_files(const engines::Claim& claim,
-                                   const std::vector<engines::KubeUnit>& units, bool is_new) const;
+  /// The guard's files and the CDI file. Returns what the journal keeps.
+  [[nodiscard]] Result<engines::JournalledClaim> write_files(
+      const engines::Claim& claim, const std::vector<engines::KubeUnit>& units) const;
 
   const ClaimFolders folders_;
   const engines::KubeConfig config_;

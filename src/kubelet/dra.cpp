@@ -1,8 +1,6 @@
 #include "kubelet/dra.hpp"
 
 #include <grpcpp/grpcpp.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <set>
@@ -12,12 +10,12 @@
 #include "kubelet/dra.grpc.pb.h"
 #include "kubelet/log.hpp"
 #include "kubelet/pluginregistration.grpc.pb.h"
+#include "kubelet/socket_server.hpp"
 
 namespace berth::kubelet {
 namespace {
 
 namespace wire = k8s::io::kubelet::pkg::apis::dra::v1;
-using std::chrono::milliseconds;
 
 std::string socket_of(const DraSettings& settings) {
   return settings.plugins + "/" + engines::kDraDriver + "/dra.sock";
@@ -26,35 +24,10 @@ std::string registration_of(const DraSettings& settings) {
   return settings.registry + "/" + engines::kDraDriver + "-reg.sock";
 }
 
-bool is_socket(const std::string& path) {
-  struct stat status = {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
-}
-
 Result<std::unique_ptr<grpc::Server>> serve(const std::string& path, grpc::Service& service) {
-  const std::string folder = path.substr(0, path.rfind('/'));
   std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  ::unlink(path.c_str());
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
-  builder.RegisterService(&service);
-  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
-  auto server = builder.BuildAndStart();
-  if (!server || !is_socket(path))
-    return Error{ErrorCode::kUnavailable, "E1034", text("cannot listen on {}", path),
-                 "ls -ld " + folder};
-  ::chmod(path.c_str(), 0600);
-  return server;
-}
-
-void end(std::unique_ptr<grpc::Server>& server, const std::string& path) {
-  if (!server) return;
-  server->Shutdown(std::chrono::system_clock::now() + milliseconds(500));
-  server->Wait();
-  server.reset();
-  ::unlink(path.c_str());
+  std::filesystem::create_directories(path.substr(0, path.rfind('/')), problem);
+  return serve_on(path, service);
 }
 
 std::string words_of(const Error& error) {
@@ -178,8 +151,8 @@ DraDriver::DraDriver(const DraSettings& settings, const Devices& devices)
     : settings_(settings), devices_(devices), claims_(settings.folders, settings.config) {}
 
 DraDriver::~DraDriver() {
-  if (registration_) end(registration_->server, registration_of(settings_));
-  if (service_) end(service_->server, socket_of(settings_));
+  if (registration_) end_server(registration_->server, registration_of(settings_));
+  if (service_) end_server(service_->server, socket_of(settings_));
 }
 
 Status DraDriver::start() {
@@ -193,8 +166,8 @@ Status DraDriver::start() {
 }
 
 Status DraDriver::listen() {
-  if (registration_) end(registration_->server, registration_of(settings_));
-  if (service_) end(service_->server, socket_of(settings_));
+  if (registration_) end_server(registration_->server, registration_of(settings_));
+  if (service_) end_server(service_->server, socket_of(settings_));
   service_ = std::make_unique<Service>(settings_, devices_, claims_);
   auto server = serve(socket_of(settings_), *service_);
   if (!server) return std::move(server).error();

@@ -1,8 +1,6 @@
 #include "kubelet/plugin.hpp"
 
 #include <grpcpp/grpcpp.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -10,6 +8,7 @@
 #include "guard/container.hpp"
 #include "kubelet/deviceplugin.grpc.pb.h"
 #include "kubelet/log.hpp"
+#include "kubelet/socket_server.hpp"
 
 namespace berth::kubelet {
 namespace {
@@ -164,19 +163,10 @@ Plugin::~Plugin() {
 
 Status Plugin::serve() {
   stop();
-  const std::string path = settings_.folder + "/" + socket_;
-  ::unlink(path.c_str());
   auto service = std::make_unique<Service>(settings_, resource_, devices_);
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
-  builder.RegisterService(service.get());
-  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
-  service->server = builder.BuildAndStart();
-  if (!service->server || !has_socket())
-    return Error{ErrorCode::kUnavailable, "E1034", text("cannot listen on {}", path),
-                 "ls -ld " + settings_.folder};
-  ::chmod(path.c_str(), 0600);
+  auto server = serve_on(settings_.folder + "/" + socket_, *service);
+  if (!server) return std::move(server).error();
+  service->server = *std::move(server);
   service_ = std::move(service);
   return Done{};
 }
@@ -207,18 +197,14 @@ Status Plugin::register_here(milliseconds at_most) {
 }
 
 bool Plugin::has_socket() const {
-  struct stat status = {};
-  return ::stat((settings_.folder + "/" + socket_).c_str(), &status) == 0 &&
-         S_ISSOCK(status.st_mode);
+  return is_socket(settings_.folder + "/" + socket_);
 }
 
 void Plugin::stop() {
   if (!service_) return;
   service_->end();
-  service_->server->Shutdown(std::chrono::system_clock::now() + milliseconds(500));
-  service_->server->Wait();
+  end_server(service_->server, settings_.folder + "/" + socket_);
   service_.reset();
-  ::unlink((settings_.folder + "/" + socket_).c_str());
 }
 
 }  // namespace berth::kubelet

@@ -20,10 +20,8 @@ constexpr int kQuickLooks = 12;
 constexpr int kMostConflicts = 5;
 
 Error refused(const char* what, const ApiAnswer& answer) {
-  const auto json = nlohmann::json::parse(answer.body, nullptr, false);
   return {ErrorCode::kUnavailable, "E0969",
-          text("the API server refuses {}: {} {}", what, answer.status,
-               printable(json_text(json, "message").substr(0, 400))),
+          text("the API server refuses {}: {} {}", what, answer.status, words_of(answer)),
           "kubectl get resourceslices"};
 }
 

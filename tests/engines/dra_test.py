@@ -349,6 +349,16 @@ class Dra(unittest.TestCase):
         self.assertEqual(os.listdir(self.folder + "/cdi"), [])
         self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
 
+    def test_a_journal_that_cannot_be_written_leaves_no_draft(self):
+        device = self.ready()[0]["name"]
+        self.api.allocate("c", FIRST, device)
+        claims = self.folder + "/state/claims"
+        os.mkdir(f"{claims}/{FIRST}.json")
+        self.assertIn("E0520", self.kubelet.prepare(("c", FIRST))[FIRST].error)
+        self.assertEqual(os.listdir(claims), [FIRST + ".json"])
+        os.rmdir(f"{claims}/{FIRST}.json")
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+
     def test_a_damaged_journal_is_moved_aside(self):
         device = self.ready()[0]["name"]
         self.api.allocate("c", FIRST, device)
