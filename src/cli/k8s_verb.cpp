@@ -2,6 +2,7 @@
 // offers it.
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 
@@ -12,6 +13,7 @@
 #include "cli/k8s_verify.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
+#include "engines/kube_claim.hpp"
 #include "engines/kube_devices.hpp"
 #include "output/json_writer.hpp"
 #include "output/table.hpp"
@@ -25,25 +27,64 @@ Error wrong(std::string message, std::string hint) {
   return {ErrorCode::kInvalidArgument, "E1036", std::move(message), std::move(hint)};
 }
 
-Result<engines::KubeConfig> config_of(const Arguments& given) {
+/// Which options a part of `berth k8s` does not have.
+Status refuse_foreign(const Arguments& given, const std::string& part) {
+  struct Foreign {
+    const char *option, *parts;
+  };
+  constexpr const char* kDra = "dra";
+  constexpr const char* kVerify = "verify";
+  constexpr const char* kServers = "devices, device-plugin, dra";
+  static constexpr auto kOptions = std::to_array<Foreign>({{"--node", kDra},
+                                                           {"--cdi", kDra},
+                                                           {"--api", kDra},
+                                                           {"--account", kDra},
+                                                           {"--image", kVerify},
+                                                           {"--namespace", kVerify},
+                                                           {"--resource", kVerify},
+                                                           {"--runtime-class", kVerify},
+                                                           {"--timeout", kVerify},
+                                                           {"--inside", kVerify},
+                                                           {"--shares", kServers},
+                                                           {"--pass", kServers},
+                                                           {"--kubelet", kServers},
+                                                           {"--state", kServers},
+                                                           {"--interval", kServers}});
+  for (const Foreign& one : kOptions)
+    if (given.has(one.option) && std::string_view(one.parts).find(part) == std::string_view::npos)
+      return wrong(
+          text("{} is an option of berth k8s {}, not of berth k8s {}", one.option, one.parts, part),
+          "berth k8s --help");
+  return Done{};
+}
+
+Result<engines::KubeConfig> config_of(const Arguments& given, const std::string& part) {
+  if (auto own = refuse_foreign(given, part); !own) return std::move(own).error();
+  const std::string verb = "berth k8s " + part;
   engines::KubeConfig config;
   if (const auto shares = given.value("--shares")) {
     const auto number = to_number(*shares);
     if (!number || *number < 1 || *number > kMostShares)
       return wrong(
           text("--shares: '{}' is not a number from 1 to {}", printable(*shares), kMostShares),
-          "berth k8s device-plugin --shares 4");
+          verb + " --shares 4");
     config.shares = static_cast<int>(*number);
   }
   if (const auto interval = given.value("--interval"))
     if (const auto parsed = parse_duration(*interval);
         !parsed || *parsed < std::chrono::milliseconds(100))
       return wrong(text("--interval: '{}' is not a time of at least 100 ms", printable(*interval)),
-                   "berth k8s device-plugin --interval 5s");
+                   verb + " --interval 5s");
   for (const char* option : {"--kubelet", "--state", "--cdi", "--account"})
     if (const auto folder = given.value(option); folder && !folder->starts_with('/'))
       return wrong(text("{}: '{}' is not an absolute path", option, printable(*folder)),
-                   "berth k8s device-plugin --kubelet /var/lib/kubelet/device-plugins");
+                   verb + " " + option + " /absolute/path");
+  if (const auto node = given.value("--node"); node && !engines::is_node_name(*node))
+    return wrong(text("--node: '{}' is not the name of a node", printable(*node)),
+                 "kubectl get nodes");
+  if (const auto api = given.value("--api"); api && !engines::api_address(*api))
+    return wrong(text("--api: '{}' is not an address like https://10.96.0.1:443", printable(*api)),
+                 "kubectl cluster-info");
   return config;
 }
 
@@ -66,7 +107,7 @@ std::string json_of(const std::vector<engines::KubeResource>& resources) {
 }
 
 Result<int> print_devices(const Context& context) {
-  const auto config = config_of(context.arguments);
+  const auto config = config_of(context.arguments, "devices");
   if (!config) return config.error();
   const auto seen = look(context, Processes::kUsers, false);
   if (!seen) return seen.error();
@@ -92,7 +133,7 @@ Result<int> print_devices(const Context& context) {
 /// Executes berth-k8s, which is in the same folder as this program if it was built.
 Result<int> become_plugin(const Context& context, const char* part) {
   const Arguments& given = context.arguments;
-  const auto config = config_of(given);
+  const auto config = config_of(given, part);
   if (!config) return config.error();
   std::error_code ignored;
   const std::string program =
@@ -123,7 +164,10 @@ Result<int> run_k8s(const Context& context) {
   if (words.size() == 1 && words[0] == "device-plugin")
     return become_plugin(context, "device-plugin");
   if (words.size() == 1 && words[0] == "dra") return become_plugin(context, "dra");
-  if (words.size() == 1 && words[0] == "verify") return run_k8s_verify(context);
+  if (words.size() == 1 && words[0] == "verify") {
+    if (auto own = refuse_foreign(context.arguments, "verify"); !own) return std::move(own).error();
+    return run_k8s_verify(context);
+  }
   constexpr const char* kWords = "devices, device-plugin, dra, verify";
   return wrong(words.empty() ? text("which Kubernetes command? {}", kWords)
                              : text("'{}' is not one of {}", printable(words[0]), kWords),

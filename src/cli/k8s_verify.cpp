@@ -299,8 +299,7 @@ class Verifier {
       verdict.runtime = *std::move(runtime);
     auto log = kubectl(words({"logs", pod_.name}));
     if (state.phase == "Running" && (!log || log->empty()))
-      return cannot(text("the pod runs, but its test did not end"),
-                    "kubectl exec POD -- nvidia-smi");
+      return cannot(text("the pod runs, but its test did not end"), "berth guard check");
     if (!log || log->empty()) {
       verdict.problem = VerifyProblem::kNotStarted;
       if (verdict.detail.empty()) verdict.detail = events();

@@ -1,4 +1,4 @@
-// `berth k8s verify`: a pod tries to break its quota, and this says what held.
+// `berth k8s verify`: a pod tries to break its quota, and this reports whether it held.
 #pragma once
 
 #include "cli/verb.hpp"

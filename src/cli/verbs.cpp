@@ -403,7 +403,7 @@ constexpr auto kK8sOptions = std::to_array<Option>({
      "how a container gets a GPU: by NVIDIA's runtime, CDI, or device nodes (default: env)"},
     {"--kubelet", "DIR",
      "device-plugin: the kubelet's folder (default: /var/lib/kubelet/device-plugins); dra: "
-     "(default: /var/lib/kubelet)"},
+     "the kubelet's root folder (default: /var/lib/kubelet)"},
     {"--state", "DIR", "the guard's files and the journal (default: /var/lib/berth/kubernetes)"},
     {"--interval", "DURATION", "how often to check the GPUs (default: 5s)"},
     {"--node", "NAME", "dra: this node (default: the variable NODE_NAME)"},
@@ -425,7 +425,7 @@ constexpr auto kK8sExamples = std::to_array<Example>({
     {"sudo berth k8s device-plugin --shares 4 --pass cdi",
      "a quarter each, as berth.dev/gpu-share"},
     {"berth k8s dra --shares 4", "offer GPUs by dynamic resource allocation (Kubernetes 1.34)"},
-    {"berth k8s verify", "run a pod that tries to break its quota, and say what held"},
+    {"berth k8s verify", "run a pod that tries to break its quota, and report whether it held"},
     {"kubectl exec POD -- berth k8s verify --inside", "the same in a pod that runs"},
 });
 

@@ -14,7 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostDevices = 64;  // of one slice; the API server's limit with capacities
+// Of one slice. The API server allows 128, or 64 with taints, consumed counters or list attributes.
+constexpr std::size_t kMostDevices = 64;
 constexpr std::uint64_t kMebibyte = 1U << 20U;
 constexpr const char* kDigest = "berth.dev/devices";
 constexpr const char* kShareMark = "-share-";
@@ -241,7 +242,11 @@ Result<Claim> claim_in(const std::string& json, const std::string& uid, const st
       if (const std::string memory = json_text(json_member(one, "consumedCapacity"), "memory");
           !memory.empty()) {
         device.memory_bytes = quantity_bytes(memory);
-        if (!device.memory_bytes) return unreadable("consumedCapacity.memory");
+        if (!device.memory_bytes)
+          return Error{ErrorCode::kUnavailable, "E0969",
+                       text("the memory of the claim {} is '{}', not a whole number of bytes",
+                            printable(claim.name), printable(memory.substr(0, 40))),
+                       "kubectl get resourceclaim -o yaml"};
       }
       claim.devices.push_back(std::move(device));
     }
@@ -387,6 +392,49 @@ Result<JournalledClaim> journalled_claim(const std::string& line) {
   return out;
 }
 
+namespace {
+
+/// "e9" or "E9": 1'000'000'000.
+std::optional<std::uint64_t> power_of_ten(const std::string& suffix) {
+  constexpr std::int64_t kMost = 19;  // of 64 bits
+  if (suffix.size() < 2 || (suffix[0] != 'e' && suffix[0] != 'E')) return std::nullopt;
+  const auto exponent = to_number(suffix.substr(1));
+  if (!exponent || *exponent < 0 || *exponent > kMost) return std::nullopt;
+  std::uint64_t power = 1;
+  for (std::int64_t i = 0; i < *exponent; ++i) power *= 10;
+  return power;
+}
+
+}  // namespace
+
+std::optional<ApiAddress> api_address(std::string_view url) {
+  constexpr std::string_view kScheme = "https://";
+  if (!url.starts_with(kScheme)) return std::nullopt;
+  url.remove_prefix(kScheme.size());
+  while (url.ends_with('/')) url.remove_suffix(1);
+  const auto colon = url.rfind(':');
+  const bool has_port =
+      colon != std::string_view::npos && url.find(']', colon) == std::string_view::npos;
+  ApiAddress out{std::string(url.substr(0, has_port ? colon : url.size())),
+                 has_port ? std::string(url.substr(colon + 1)) : "443"};
+  const bool is_v6 = out.host.starts_with('[') && out.host.ends_with(']');
+  if (is_v6) out.host = out.host.substr(1, out.host.size() - 2);
+  const auto port = to_number(out.port);
+  const bool is_host =
+      !out.host.empty() && std::all_of(out.host.begin(), out.host.end(), [&](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' ||
+               (is_v6 && c == ':');
+      });
+  if (!is_host || !port || *port < 1 || *port > 65535) return std::nullopt;
+  return out;
+}
+
+bool is_node_name(const std::string& name) {
+  return !name.empty() && name.size() <= 253 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  });
+}
+
 std::optional<std::uint64_t> quantity_bytes(const std::string& text) {
   std::size_t digits = 0;
   while (digits < text.size() && std::isdigit(static_cast<unsigned char>(text[digits])) != 0)
@@ -401,12 +449,17 @@ std::optional<std::uint64_t> quantity_bytes(const std::string& text) {
                                                            {"Ki", 1ULL << 10U},
                                                            {"Mi", 1ULL << 20U},
                                                            {"Gi", 1ULL << 30U},
-                                                           {"Ti", 1ULL << 40U}};
-  const auto unit = kUnits.find(text.substr(digits));
-  std::uint64_t bytes = 0;
-  if (unit == kUnits.end() ||
-      __builtin_mul_overflow(static_cast<std::uint64_t>(*number), unit->second, &bytes))
-    return std::nullopt;
+                                                           {"Ti", 1ULL << 40U},
+                                                           {"P", 1'000'000'000'000'000},
+                                                           {"E", 1'000'000'000'000'000'000},
+                                                           {"Pi", 1ULL << 50U},
+                                                           {"Ei", 1ULL << 60U}};
+  const std::string suffix = text.substr(digits);
+  auto bytes = static_cast<std::uint64_t>(*number);
+  if (suffix == "m") return bytes % 1000 == 0 ? std::optional(bytes / 1000) : std::nullopt;
+  const auto unit = kUnits.find(suffix);
+  const auto factor = unit != kUnits.end() ? std::optional(unit->second) : power_of_ten(suffix);
+  if (!factor || __builtin_mul_overflow(bytes, *factor, &bytes)) return std::nullopt;
   return bytes;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -99,8 +100,16 @@ struct JournalledClaim {
 };
 [[nodiscard]] Result<JournalledClaim> journalled_claim(const std::string& line);
 
-/// A quantity of Kubernetes in bytes: "6Gi", "1500M", "7". nullopt if it is none, or no whole
-/// number of bytes.
+struct ApiAddress {
+  std::string host, port;
+};
+/// "https://10.96.0.1:443", "https://[fd00::1]". nullopt if it is no such address.
+[[nodiscard]] std::optional<ApiAddress> api_address(std::string_view url);
+/// Whether Kubernetes allows it as the name of a node.
+[[nodiscard]] bool is_node_name(const std::string& name);
+
+/// A quantity of Kubernetes in bytes: "6Gi", "1500M", "2e9", "7". nullopt if it is none, or no
+/// whole number of bytes.
 [[nodiscard]] std::optional<std::uint64_t> quantity_bytes(const std::string& text);
 /// Whether a uid may be a file name.
 [[nodiscard]] bool is_safe_uid(const std::string& uid);

@@ -262,8 +262,32 @@ TEST_CASE("quantities of Kubernetes are bytes, or nothing") {
   CHECK(quantity_bytes("6Gi") == 6 * kGiB);
   CHECK(quantity_bytes("1500M") == 1'500'000'000U);
   CHECK(quantity_bytes("7") == 7U);
-  for (const char* wrong : {"", "Gi", "-1", "1.5Gi", "1e9", "99999999999Ti", "6gi", "6 Gi"})
+  for (const char* wrong : {"", "Gi", "-1", "1.5Gi", "99999999999Ti", "6gi", "6 Gi", "1e", "1e-3",
+                            "2e19", "1e20", "1500m", "16Ei"})
     CHECK_FALSE(quantity_bytes(wrong));
+  CHECK(quantity_bytes("1e9") == 1'000'000'000U);
+  CHECK(quantity_bytes("2E3") == 2000U);
+  CHECK(quantity_bytes("2E") == 2'000'000'000'000'000'000U);
+  CHECK(quantity_bytes("3Pi") == 3ULL << 50U);
+  CHECK(quantity_bytes("5P") == 5'000'000'000'000'000U);
+  CHECK(quantity_bytes("15Ei") == 15ULL << 60U);
+  CHECK(quantity_bytes("7000m") == 7U);
+  const auto error =
+      claim_in(claim_json(result(R"(,"consumedCapacity":{"memory":"1500m"})")), "u-1", "node1")
+          .error();
+  CHECK(error.message.find("1500m") != std::string::npos);
+}
+
+TEST_CASE("an API server's address is https with a host and a port") {
+  CHECK(api_address("https://10.96.0.1:6443/")->port == "6443");
+  CHECK(api_address("https://[fd00::1]")->host == "fd00::1");
+  CHECK(api_address("https://api.example.com")->port == "443");
+  for (const char* wrong :
+       {"", "http://10.0.0.1", "https://", "https://:443", "https://a:0", "https://a:99999",
+        "https://a:x", "https://a b", "https://a/b", "https://u@a"})
+    CHECK_FALSE(api_address(wrong).has_value());
+  CHECK(is_node_name("node-1.example.com"));
+  for (const char* wrong : {"", "Node", "a b", "a/b", "a,b"}) CHECK_FALSE(is_node_name(wrong));
 }
 
 TEST_CASE("a uid that could leave the folder is refused") {

@@ -37,22 +37,7 @@ struct Options {
   DraSettings driver;
 };
 
-/// "https://10.96.0.1:443" → host and port; false if it is no such address.
-bool read_address(std::string_view url, ApiSettings& api) {
-  constexpr std::string_view kScheme = "https://";
-  if (!url.starts_with(kScheme)) return false;
-  url.remove_prefix(kScheme.size());
-  while (url.ends_with('/')) url.remove_suffix(1);
-  const auto colon = url.rfind(':');
-  const bool has_port = colon != std::string_view::npos && url.find(']', colon) == url.npos;
-  api.port = has_port ? std::string(url.substr(colon + 1)) : "443";
-  std::string_view host = url.substr(0, has_port ? colon : url.size());
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  api.host = std::string(host);
-  return !api.host.empty() && to_number(api.port).has_value();
-}
-
-/// The option of the driver for dynamic resource allocation. Returns false if it is none.
+/// Reads an option of `dra`. Returns false if the word or its value is unknown.
 bool read_driver_option(const std::string& word, const std::string& value, Options& options) {
   DraSettings& driver = options.driver;
   if (word == "--node")
@@ -61,9 +46,14 @@ bool read_driver_option(const std::string& word, const std::string& value, Optio
     driver.folders.cdi = value;
   else if (word == "--account")
     driver.api.account = value;
-  else if (word == "--api")
-    return read_address(value, driver.api);
-  else
+  else if (word == "--api") {
+    if (const auto address = engines::api_address(value)) {
+      driver.api.host = address->host;
+      driver.api.port = address->port;
+    } else {
+      return false;
+    }
+  } else
     return false;
   return true;
 }

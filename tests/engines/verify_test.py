@@ -76,6 +76,19 @@ class Verify(unittest.TestCase):
         self.assertIn(f"kubectl delete pod {gone[2]}", done.stderr)
         self.assertIn("no right to delete", done.stderr)
 
+    def test_options_are_checked_and_those_of_another_part_refused(self):
+        for part, words, named in (("dra", ("--api", "http://10.0.0.1"), "https://"), ("dra", ("--api", "https://a:0"), "https://"),
+                                   ("dra", ("--node", "A B"), "name of a node"), ("dra", ("--shares", "0"), "berth k8s dra --shares"),
+                                   ("dra", ("--image", "i"), "option of berth k8s verify"), ("device-plugin", ("--node", "n"), "option of berth k8s dra"),
+                                   ("device-plugin", ("--cdi", "/x"), "option of berth k8s dra"), ("verify", ("--shares", "2"), "berth k8s devices"),
+                                   ("devices", ("--inside",), "option of berth k8s verify")):
+            with self.subTest(part=part, words=words):
+                done = subprocess.run([BERTH, "k8s", part, *words], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+                                      env={**os.environ, "LANG": "C"})
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn("E1036", done.stderr)
+                self.assertIn(named, done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
