@@ -122,4 +122,9 @@ struct Device {
   std::string note;                   // one translated sentence for people; usually ""
 };
 
+/// False if the device is lost, or has not answered for a while.
+[[nodiscard]] inline bool answers(const Device& device) {
+  return device.health != Health::kLost && device.health != Health::kNoAnswer;
+}
+
 }  // namespace berth::model

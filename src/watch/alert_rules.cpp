@@ -14,7 +14,6 @@ namespace berth::watch {
 namespace {
 
 using model::Device;
-using model::Health;
 using Kind = AlertRule::Kind;
 
 constexpr auto kSeverities = std::to_array<const char*>({"info", "warning", "critical"});
@@ -22,10 +21,6 @@ constexpr std::string_view kMemoryPercent = "memory_used_percent";  // of two re
 constexpr std::size_t kMostRules = 64, kMostName = 40, kMostWords = 200;
 constexpr double kHighest = 1e18;
 constexpr double kOwnSeconds = 10;  // a reading near the limit would alert with every frame
-
-bool answers(const Device& device) {
-  return device.health != Health::kLost && device.health != Health::kNoAnswer;
-}
 
 std::optional<bool> is_slowed_by(const Device& device,
                                  std::initializer_list<std::string_view> reasons) {
@@ -232,7 +227,8 @@ void read_alert_rule(const std::string& name, TomlTable& table, AlertRules& rule
     }
     read_limit(table, rule, known == nullptr);
   }
-  if (rules.size() >= kMostRules) table.check(text("more than {} alert rules", kMostRules));
+  if (known == nullptr && rules.size() >= kMostRules)
+    table.check(text("more than {} alert rules", kMostRules));
   if (!table.is_sound()) return;
   if (known == nullptr)
     rules.push_back(std::move(rule));

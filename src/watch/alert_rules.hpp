@@ -15,7 +15,7 @@ namespace berth::watch {
 
 struct AlertRule {
   enum class Kind : unsigned char {
-    kState,    // of a device; `holds` tells
+    kState,    // of a device: `holds` is called with it
     kReading,  // a reading above or below a limit
     kIdle,     // a user holds at least `bytes` without using the device
     kXid,      // changes the severity of one Xid, or switches it off
@@ -27,7 +27,7 @@ struct AlertRule {
   std::string severity = "warning";
   double seconds = 0;  // how long the condition must hold
   State holds = nullptr;
-  std::string reading;    // name_of_reading(); "": the kind has none
+  std::string reading;    // a name of for_each_reading(), or memory_used_percent
   bool is_below = false;  // the limit is the least value, not the highest
   double limit = 0, end = 0;
   std::uint64_t bytes = 0;
@@ -40,7 +40,7 @@ struct AlertRule {
   /// nullopt: not known now, so an alert neither begins nor ends.
   [[nodiscard]] std::optional<bool> is_broken_by(const model::Device& device, bool is_active) const;
   [[nodiscard]] std::string sentence(int index) const;
-  /// For people: "temperature_celsius above 90, ends below 85".
+  /// For people: "temperature_celsius above 90, ends at 85".
   [[nodiscard]] std::string condition() const;
 };
 

@@ -1,6 +1,7 @@
 #include "watch/alert_rules.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/toml_table.hpp"
 #include "watch/alerts.hpp"
@@ -129,6 +130,21 @@ TEST_CASE("a rule that is switched off reports nothing, and an Xid can be one") 
   CHECK(active[0].severity == "critical");
   CHECK(active[1].rule == "xid_79");
   CHECK(active[1].severity == "info");
+}
+
+TEST_CASE("as many rules as may be leave the built-in ones to be changed") {
+  const auto many = [](std::size_t count) {
+    std::string document;
+    for (std::size_t i = 0; i < count; ++i)
+      document += fmt::format("[alert_rule.a{:02}]\nreading = \"fan_percent\"\nabove = 1\n", i);
+    return document + "[alert_rule.hot]\nabove = 80\n";
+  };
+  const std::size_t room = 64 - built_in_alert_rules().size();
+  const auto rules = rules_of(many(room));
+  REQUIRE(rules);
+  CHECK(rules->size() == 64);
+  CHECK(find_rule(*rules, "hot")->limit == 80);
+  CHECK(rules_of(many(room + 1)).error().id == "E0605");
 }
 
 TEST_CASE("what cannot be meant is refused, with the line") {

@@ -42,11 +42,6 @@ std::map<int, std::map<std::string, Part>> parts_of(const model::Snapshot& snaps
   return parts;
 }
 
-/// A device that does not answer has no processes: its last users are the ones to notify.
-bool answers(const Device& device) {
-  return device.health != model::Health::kLost && device.health != model::Health::kNoAnswer;
-}
-
 std::vector<AlertOwner> owners_in(const std::map<std::string, Part>* parts) {
   std::vector<AlertOwner> owners;
   if (parts != nullptr)
@@ -228,10 +223,19 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
 
 void AlertWatch::restore(const std::vector<Alert>& alerts) {
   for (const Alert& one : alerts) {
-    known_[one.place] = {one.device, one.index, one.owners};
+    Known& known = known_[one.place];
+    known.key = one.device;
+    known.index = one.index;
+    // An alert about one user has only that owner of the device.
+    for (const AlertOwner& owner : one.owners)
+      if (std::none_of(known.owners.begin(), known.owners.end(),
+                       [&](const AlertOwner& other) { return other.uid == owner.uid; }))
+        known.owners.push_back(owner);
     State& state = states_[{one.rule, one.place, one.user}];
     state.active = one;
-    state.last_unix_milliseconds = one.since_unix_milliseconds;
+    // An Xid whose rule was switched off since ends with the next frame.
+    const AlertRule* const rule = find_rule(rules_, one.rule);
+    state.last_unix_milliseconds = rule == nullptr || rule->is_on ? one.since_unix_milliseconds : 0;
   }
 }
 

@@ -73,7 +73,8 @@ class AlertWatch {
   struct Known {
     std::string key;  // key_of(), with the uuid if it was ever seen
     int index = -1;
-    std::vector<AlertOwner> owners;  // of the last frame in which it answered
+    std::vector<AlertOwner>
+        owners;  // of the last frame in which it answered: otherwise it has none
   };
   void add_xids(const Frame& frame, Changes& changes);
   /// Ends what none of the seen devices and users has any more.

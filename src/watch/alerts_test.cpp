@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 using namespace berth;
 using namespace berth::watch;
 using model::Health;
@@ -209,6 +211,40 @@ TEST_CASE("an alert that an earlier program reported is not told again, but its 
   without.seconds = 200;
   CHECK(third.add(without).ended.empty());
   CHECK(third.active().size() == 1);
+}
+
+TEST_CASE("all owners of a device are known again, and an Xid that is switched off ends") {
+  Alert lost;
+  lost.rule = "hot";
+  lost.device = "GPU-1";
+  lost.place = "0000:c3:00.0";
+  lost.index = 3;
+  lost.owners = {{"lin", 1001, {77}}, {"zhao", 1002, {78}}};
+  Alert idle = lost;
+  idle.rule = "idle_while_holding_memory";
+  idle.user = "zhao";
+  idle.owners.erase(idle.owners.begin());
+  Alert xid = lost;
+  xid.rule = "xid_43";
+  xid.since_unix_milliseconds = 1'700'000'000'000;
+  AlertRules rules = built_in_alert_rules();
+  AlertRule& off = rules.emplace_back();
+  off.name = "xid_43";
+  off.kind = AlertRule::Kind::kXid;
+  off.is_on = false;
+  AlertWatch watch({}, rules);
+  watch.restore({lost, xid, idle});
+  Frame without;
+  without.snapshot.unix_milliseconds = xid.since_unix_milliseconds + 1000;
+  without.seconds = 1;
+  const auto ended = watch.add(without).ended;
+  CHECK(std::count_if(ended.begin(), ended.end(),
+                      [](const Alert& one) { return one.rule == "xid_43"; }) == 1);
+  without.seconds = 3;
+  const auto begun = watch.add(without).begun;
+  REQUIRE(begun.size() == 1);
+  CHECK(begun[0].rule == "device_down");
+  CHECK(begun[0].owners.size() == 2);
 }
 
 TEST_CASE("an Xid is one alert, from whichever source, until an hour after the last one") {

@@ -15,7 +15,7 @@ namespace {
 using model::Device;
 using model::Health;
 
-HealthCheck answers(const Device& device) {
+HealthCheck whether_it_answers(const Device& device) {
   switch (device.health) {
     case Health::kLost:
       return {"answers", Verdict::kFailed, text("the device fell off the bus")};
@@ -87,7 +87,7 @@ std::string_view name(Verdict verdict) {
 }
 
 std::vector<HealthCheck> health_of(const Device& device) {
-  return {answers(device), memory_errors(device), row_remap(device), throttling(device),
+  return {whether_it_answers(device), memory_errors(device), row_remap(device), throttling(device),
           temperature(device)};
 }
 

@@ -197,10 +197,6 @@ void add_info(Writer& out, const Frame& frame, const std::vector<Values>& device
 constexpr std::array<std::string_view, 5> kSlowing = {"sw_power_cap", "hw_slowdown", "sw_thermal",
                                                       "hw_thermal", "hw_power_brake"};
 
-bool answers(const Device& device) {
-  return device.health != model::Health::kLost && device.health != model::Health::kNoAnswer;
-}
-
 void add_states(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
   const auto labels = [&](const Values& one) {
     return labels_of(*one.device, frame, Dialect::kBerth);

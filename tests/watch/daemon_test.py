@@ -8,10 +8,15 @@ import hmac
 import http.client
 import http.server
 import json
+import os
 import pathlib
+import pty
 import re
+import select
 import shutil
 import signal
+import socketserver
+import struct
 import subprocess
 import sys
 import tempfile
@@ -255,6 +260,44 @@ class XidWithRule(Daemon):
         self.assertEqual(metrics(), ["info"])
 
 
+class Odd(http.server.BaseHTTPRequestHandler):
+    """A broker whose answers are not what a broker sends."""
+
+    def do_GET(self):
+        body = json.dumps(self.server.document).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def address_string(self):
+        return "a client"
+
+    def log_message(self, *_):
+        pass
+
+
+class OddAnswers(unittest.TestCase):
+    def test_an_answer_of_another_shape_is_an_error_and_ends_nothing(self):
+        with tempfile.TemporaryDirectory() as folder, socketserver.ThreadingUnixStreamServer(f"{folder}/berth.sock", Odd) as broker:
+            threading.Thread(target=broker.serve_forever, daemon=True).start()
+            self.addCleanup(broker.shutdown)
+
+            def ask(document, *words):
+                broker.document = document
+                return subprocess.run([BERTH, "alerts", *words], env=os.environ | {"BERTH_RUNTIME_DIR": folder, "LC_ALL": "C.UTF-8"}, capture_output=True,
+                                      text=True, timeout=100)
+
+            done = ask({"rules": [5, None, {"rule": "hot", "for_seconds": 1e300}]}, "--rules")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, "(?m)^hot ")
+            for wrong in ({"for_seconds": "x"}, {"enabled": 7}, {"from_settings": []}):
+                done = ask({"rules": [{"rule": "hot", **wrong}]}, "--rules")
+                self.assertIn("E0988", done.stderr)
+                self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertNotIn("info", ask({"alerts": [5]}).stdout)
+
+
 class Hook(http.server.BaseHTTPRequestHandler):
     """Fails once, then takes what comes. At /slow it answers nothing."""
 
@@ -269,6 +312,31 @@ class Hook(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *words):
         pass
+
+
+def has_namespaces():
+    return shutil.which("unshare") and subprocess.run(["unshare", "-r", "-m", "true"], capture_output=True).returncode == 0
+
+
+@unittest.skipUnless(has_namespaces(), "no user namespaces here")
+class Terminals(unittest.TestCase):
+    def test_a_test_message_reaches_the_terminal_where_the_caller_is_logged_in(self):
+        end, terminal = pty.openpty()
+        self.addCleanup(os.close, end)
+        self.addCleanup(os.close, terminal)
+        line = os.ttyname(terminal).removeprefix("/dev/")
+        with tempfile.TemporaryDirectory() as folder:
+            utmp, settings = pathlib.Path(folder) / "utmp", pathlib.Path(folder) / "berth.toml"
+            user_process = 7
+            utmp.write_bytes(struct.pack("hxxi32s4s32s256s52x", user_process, os.getpid(), line.encode(), b"", b"root", b""))
+            settings.write_text('[[alerts]]\nterminal = "owner"\n')
+            variables = {name: value for name, value in os.environ.items() if name != "SUDO_UID"} | {"LC_ALL": "C.UTF-8"}
+            done = subprocess.run(["unshare", "-r", "-m", "sh", "-c", 'mount -t tmpfs none /run && cp "$0" /run/utmp && exec "$@"', str(utmp),
+                                   BERTH, "alerts", "--test", "--config", str(settings)],
+                                  env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, start_new_session=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertTrue(select.select([end], [], [], 10)[0])
+        self.assertIn(b"test", os.read(end, 4096))
 
 
 @unittest.skipUnless(shutil.which("curl"), "curl is not installed")

@@ -2,6 +2,7 @@
 """The shipped files for Prometheus and Grafana use only existing metrics, and promtool accepts the rules.
 
 usage: rules_test.py BERTH"""
+import contextlib
 import json
 import pathlib
 import re
@@ -13,22 +14,36 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests/broker"))
-from machine import switch_off, switch_on  # noqa: E402
+from machine import Client, switch_off, switch_on, wait_until  # noqa: E402
 
 BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
 RULES = ROOT / "integrations/prometheus/rules.yml"
 SUMMARY = ROOT / "integrations/prometheus/node-summary.yml"
 NAME = re.compile(r"\b(?:berth|DCGM)_\w+")
-# What `berth exporter --once` cannot have.
-NOT_ONCE = {"berth_jobs", "berth_jobs_longest_wait_seconds", "berth_device_xid_errors_total", "berth_device_xid_last_timestamp_seconds"}
 
 
 class Shipped(unittest.TestCase):
     def exported(self):
-        shell, variables = switch_on(BERTH, "dgx-h100-8", "--processes", "8")
+        """The names of `berth exporter --once`, and those of a broker, which has a queue and Xids too."""
+        shell, variables = switch_on(BERTH, "dgx-h100-8", "--processes", "8", "--fault", "xid:3@2=79")
         self.addCleanup(switch_off, shell)
-        text = subprocess.run([BERTH, "exporter", "--once"], env=variables, capture_output=True, text=True, check=True).stdout
-        return {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")} | NOT_ONCE
+        once = subprocess.run([BERTH, "exporter", "--once"], env=variables, capture_output=True, text=True, check=True).stdout
+        served = ""
+
+        def has_xid():
+            nonlocal served
+            with contextlib.closing(Client(pathlib.Path(variables["BERTH_RUNTIME_DIR"]) / "berth.sock")) as client:
+                client.request("GET", "/metrics")
+                served = client.getresponse().read().decode()
+            return 'xid="79"' in served
+
+        with subprocess.Popen([BERTH, "serve"], env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as broker:
+            try:
+                self.assertIn("serving at", broker.stdout.readline())
+                self.assertTrue(wait_until(has_xid, 60), served)
+            finally:
+                broker.terminate()
+        return {re.split("[{ ]", line)[0] for line in (once + served).splitlines() if line and not line.startswith("#")}
 
     def test_rules_and_dashboard_ask_for_metrics_that_exist(self):
         exported = self.exported()
@@ -43,7 +58,7 @@ class Shipped(unittest.TestCase):
     def test_the_page_about_metrics_names_all_of_them(self):
         page = (ROOT / "docs/watch.md").read_text()
         # The page's tables omit the common prefix of the names.
-        missing = [name for name in sorted(self.exported() - NOT_ONCE)
+        missing = [name for name in sorted(self.exported())
                    if name not in page and not any(f"`{part}" in page for part in (name.removeprefix("berth_device_"),))
                    and name.removesuffix("_max").removeprefix("berth_device_") not in page and not name.startswith("berth_sampler_")]
         self.assertEqual(missing, [])
