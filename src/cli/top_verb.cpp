@@ -235,6 +235,10 @@ struct Target {
 
 /// Asks before a signal, or says why there is none.
 void ask_for_signal(const watch::Frame& frame, top::Settings& settings, Target& target) {
+  if (settings.by_user) {
+    settings.message = text("select a process: u shows them");
+    return;
+  }
   const model::DeviceProcess* const process = top::selected_process(frame, settings);
   if (process == nullptr) {
     settings.message = text("no process is selected: up and down select one");
@@ -268,11 +272,8 @@ void send_signal(top::Settings& settings, const Target& target) {
               : text("no signal was sent: {}", error_words(errno));
 }
 
-void keep(const std::string& file, const top::Settings& before, const top::Settings& after) {
-  const bool is_same = before.sort == after.sort && before.is_reversed == after.is_reversed &&
-                       before.has_graphs == after.has_graphs && before.is_tree == after.is_tree &&
-                       before.by_user == after.by_user && before.theme == after.theme;
-  if (!is_same && !file.empty()) static_cast<void>(top::keep_changes(file, before, after));
+void keep(const std::string& file, const top::Kept& before, const top::Kept& after) {
+  if (before != after && !file.empty()) static_cast<void>(top::keep_changes(file, before, after));
 }
 
 /// Plays a recording at its own pace.
@@ -382,7 +383,7 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
   auto recorder = Recorder::open(context.arguments);
   if (!recorder) return std::move(recorder).error();
   const std::string kept = kept_file();
-  const top::Settings begun = settings;
+  const top::Kept begun = settings;
   const Bell bell;
   sampling.on_frame = [&bell](const watch::FramePtr&) { bell.ring(); };
   watch::Sampler sampler(inventory::Sources::from_environment(), std::move(sampling));
@@ -432,6 +433,8 @@ Result<int> run_top(const Context& context) {
       if (context.arguments.has(file)) return contradiction("--host", file);
     return on_hosts(context, "top");
   }
+  if (context.arguments.has("--tree") && context.arguments.has("--by-user"))
+    return contradiction("--tree", "--by-user");
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
   auto sampling = sampling_of(context.arguments);

@@ -170,7 +170,7 @@ template <typename Columns>
 Line heading(const Columns& columns, const Settings& settings, int width) {
   Line line;
   for (const Column& one : columns) {
-    const bool is_sorted = settings.sort == one.key;
+    const bool is_sorted = order_of(settings) == one.key;
     std::string title(tr(one.title));
     if (is_sorted) title += settings.utf8 ? (settings.is_reversed ? "▲" : "▼") : "*";
     put(line, width, is_sorted ? Style::kBold : Style::kDim,
@@ -287,10 +287,10 @@ std::vector<Line> list_lines(const watch::Frame& frame, const Settings& settings
   lines.push_back(settings.by_user ? heading(kUserColumns, settings, width)
                                    : heading(kColumns, settings, width));
   const int room = most > 0 ? most - 1 : static_cast<int>(count);
-  const int first = first_row(settings, count, room);
+  const int first = first_row(settings, count, room), selected = row_of(settings, count);
   for (int i = first; i < static_cast<int>(count) && i - first < room; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    const bool is_selected = settings.has_row && i == row_of(settings, count);
+    const bool is_selected = settings.has_row && i == selected;
     lines.push_back(settings.by_user ? user_line(users[at], is_selected, width)
                                      : process_line(rows[at], is_selected, settings.utf8, width));
   }
@@ -331,7 +331,8 @@ Line bottom_line(const Settings& settings, int width) {
     return line;
   }
   put(line, width, Style::kDim,
-      text("q quit   s sort: {}   / filter   t tree   u users   g graphs   ? help", settings.sort));
+      text("q quit   s sort: {}   / filter   t tree   u users   g graphs   ? help",
+           order_of(settings)));
   if (!settings.filter.empty())
     put(line, width, Style::kBold, "   " + text("filter: {}", printable(settings.filter)));
   return line;
@@ -370,6 +371,7 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
 /// The number of lines of each part.
 struct Shares {
   int devices = 0, graphs = 0, processes = 0;  // 0: no limit
+  int list_top = 0;                            // the line of the list's heading
 };
 
 Shares shares_of(const watch::Frame& frame, const Settings& settings, int height) {
@@ -386,6 +388,7 @@ Shares shares_of(const watch::Frame& frame, const Settings& settings, int height
     left -= shares.graphs + 1;
   }
   shares.processes = std::max(1, left);
+  shares.list_top = 1 + shares.devices + 1 + (shares.graphs > 0 ? shares.graphs + 1 : 0);
   return shares;
 }
 
@@ -400,11 +403,11 @@ const model::DeviceProcess* selected_process(const watch::Frame& frame, const Se
 
 void click(const watch::Frame& frame, Settings& settings, int height, int x, int y) {
   const Shares shares = shares_of(frame, settings, height);
-  const int top = 1 + shares.devices + 1 + (shares.graphs > 0 ? shares.graphs + 1 : 0);
+  const int top = shares.list_top;
   if (y == top) {
     const std::string key = settings.by_user ? key_at(kUserColumns, x) : key_at(kColumns, x);
     if (key.empty()) return;
-    settings.is_reversed = settings.sort == key && !settings.is_reversed;
+    settings.is_reversed = order_of(settings) == key && !settings.is_reversed;
     settings.sort = key;
     return;
   }

@@ -174,6 +174,8 @@ TEST_CASE("the list by user and the tree are drawn") {
   CHECK(users.find("lin                       2") != std::string::npos);
   CHECK(users.find("4.00 MiB+") != std::string::npos);  // zhao's: one is unknown
   CHECK(users.find("train_") == std::string::npos);
+  settings.sort = "pid";
+  CHECK(text_of(draw(frame, {}, settings, 100, 0)).find("memory▼") != std::string::npos);
   settings.by_user = false;
   settings.is_tree = true;
   frame.snapshot.processes[1].parent = 1000;

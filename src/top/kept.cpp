@@ -14,13 +14,13 @@
 
 namespace berth::top {
 
-void read_kept(const std::string& file, Settings& settings) {
+void read_kept(const std::string& file, Kept& settings) {
   const auto document = slurp(file);
   if (!document) return;
   std::vector<std::string> orders;
   for (const std::string_view one : split(std::string_view(kSortKeys), '|'))
     orders.emplace_back(one);
-  Settings read = settings;
+  Kept read = settings;
   const auto found = std::find(orders.begin(), orders.end(), settings.sort);
   std::vector<std::string> themes;
   for (const std::string_view one : split(std::string_view(kThemes), '|')) themes.emplace_back(one);
@@ -41,8 +41,8 @@ void read_kept(const std::string& file, Settings& settings) {
   settings = read;
 }
 
-bool keep_changes(const std::string& file, const Settings& before, const Settings& after) {
-  Settings kept;
+bool keep_changes(const std::string& file, const Kept& before, const Kept& after) {
+  Kept kept;
   read_kept(file, kept);
   if (after.sort != before.sort) kept.sort = after.sort;
   if (after.is_reversed != before.is_reversed) kept.is_reversed = after.is_reversed;

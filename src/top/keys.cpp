@@ -40,7 +40,8 @@ std::string next_of(std::string_view words, const std::string& word) {
 bool sort_by(Settings& settings, char character) {
   switch (character) {
     case 's':
-      settings.sort = next_of(kSortKeys, settings.sort);
+      do settings.sort = next_of(kSortKeys, settings.sort);
+      while (order_of(settings) != settings.sort);
       return true;
     case 'M':
       settings.sort = "memory";
@@ -60,7 +61,7 @@ bool sort_by(Settings& settings, char character) {
 bool change_look(Settings& settings, char character) {
   switch (character) {
     case 't':
-      settings.is_tree = !settings.is_tree;
+      settings.is_tree = settings.by_user || !settings.is_tree;
       settings.by_user = false;
       return true;
     case 'u':
@@ -107,6 +108,11 @@ void answer(Settings& settings, Key key, char character) {
 }
 
 }  // namespace
+
+std::string_view order_of(const Settings& settings) {
+  const bool is_of_users = settings.sort != "age" && settings.sort != "pid";
+  return settings.by_user && !is_of_users ? std::string_view("memory") : settings.sort;
+}
 
 bool press(Settings& settings, Key key, char character) {
   settings.message.clear();

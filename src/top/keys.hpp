@@ -10,16 +10,21 @@ namespace berth::top {
 inline constexpr const char* kThemes = "dark|light|mono";
 inline constexpr const char* kSortKeys = "memory|sm|cpu|rss|age|user|pid|device";
 
-struct Settings {
+/// What is kept from one time to the next (top/kept.hpp).
+struct Kept {
   std::string sort = "memory";  // one of kSortKeys
   bool is_reversed = false;
-  std::string filter;     // show only processes that contain this text, ignoring case
-  std::string user;       // only this user's processes; "": all
-  std::set<int> devices;  // show only these devices; empty: all
   bool has_graphs = true;
   bool is_tree = false;        // children below their parents
   bool by_user = false;        // one row a user
   std::string theme = "dark";  // one of kThemes
+  [[nodiscard]] bool operator==(const Kept&) const = default;
+};
+
+struct Settings : Kept {
+  std::string filter;     // show only processes that contain this text, ignoring case
+  std::string user;       // only this user's processes; "": all
+  std::set<int> devices;  // show only these devices; empty: all
   bool utf8 = true;
   bool shows_help = false;
   bool types_filter = false;  // typed characters are added to `filter`
@@ -53,6 +58,9 @@ enum class Key : unsigned char {
   kRight,
   kClick,  // Pressed has its position; click() handles it
 };
+
+/// The order of the list: `sort`, but users have no age and no pid.
+[[nodiscard]] std::string_view order_of(const Settings& settings);
 
 /// Applies a key. Returns false if the view should close. `character` is for kCharacter.
 [[nodiscard]] bool press(Settings& settings, Key key, char character = 0);

@@ -48,6 +48,19 @@ TEST_CASE("s goes through all orders and back to the first") {
   CHECK(steps == 8);
 }
 
+TEST_CASE("users are in no order that they do not have") {
+  Settings settings;
+  settings.sort = "age";
+  CHECK(order_of(settings) == "age");
+  settings.by_user = true;
+  CHECK(order_of(settings) == "memory");
+  for (int i = 0; i < 20; ++i) {
+    type(settings, "s");
+    CHECK(settings.sort != "age");
+    CHECK(settings.sort != "pid");
+  }
+}
+
 TEST_CASE("the list is moved through within bounds") {
   Settings settings;
   CHECK_FALSE(settings.has_row);
@@ -129,6 +142,10 @@ TEST_CASE("t and u choose what the list shows, and T goes through the themes") {
   CHECK(press(settings, Key::kCharacter, 't'));
   CHECK(settings.is_tree);
   CHECK_FALSE(settings.by_user);
+  type(settings, "ut");  // from the users to the tree
+  CHECK(settings.is_tree);
+  type(settings, "t");
+  CHECK_FALSE(settings.is_tree);
   for (const char* theme : {"light", "mono", "dark"}) {
     CHECK(press(settings, Key::kCharacter, 'T'));
     CHECK(settings.theme == theme);

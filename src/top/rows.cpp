@@ -112,7 +112,7 @@ void add(Sum& sum, const model::Reading<T>& reading) {
   }
 }
 
-bool comes_before(const UserRow& a, const UserRow& b, const std::string& sort) {
+bool comes_before(const UserRow& a, const UserRow& b, std::string_view sort) {
   const auto by = [&](const Sum& x, const Sum& y) {
     if (x.is_known != y.is_known) return x.is_known;
     return x.value != y.value ? x.value > y.value : a.user < b.user;
@@ -159,7 +159,7 @@ std::vector<UserRow> users_of(const watch::Frame& frame, const Settings& setting
   std::vector<UserRow> rows;
   for (auto& [name, row] : users) rows.push_back(std::move(row));
   std::stable_sort(rows.begin(), rows.end(), [&](const UserRow& a, const UserRow& b) {
-    return comes_before(a, b, settings.sort);
+    return comes_before(a, b, order_of(settings));
   });
   if (settings.is_reversed) std::reverse(rows.begin(), rows.end());
   return rows;

@@ -236,10 +236,13 @@ class Top(unittest.TestCase):
         self.start("lab-4x3090", "--processes", "4")
         self.assertRegex(self.top("--once", "--by-user").stdout, rb"user +processes +devices +memory")
         self.assertRegex(self.top("--once", "--tree").stdout, rb"pid .* command")
+        self.assertIn(b"E0010", self.top("--once", "--tree", "--by-user").stderr)
         terminal = Terminal(self.variables, columns=100)
         terminal.until(b"q quit")
         terminal.press(b"u")
         terminal.until(b"processes")
+        terminal.press(b"jx")
+        terminal.until(b"select a process")
         terminal.press(b"t")
         terminal.until(b"command")
         heading = 1 + 5 + 1  # title, four GPUs and the CPU, a gap
