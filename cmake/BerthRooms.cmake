@@ -4,8 +4,9 @@
 #   because a name in their anonymous namespace is also in another source (see BERTH_UNITY); SEPARATE: no source of the room is.
 # berth_test(NAME [UNSANITIZED] SOURCES a_test.cpp ... [USES rooms...] [PACKAGES ...] [LABELS ...])
 #   One doctest program for the room; every TEST_CASE becomes a separate ctest. LABELS threads: also built and run with the
-#   thread sanitizer. The targets unit_tests and thread_tests build all of them. UNSANITIZED: takes minutes with sanitizers, so
-#   only builds without them have it. The preset `test` has no others (BERTH_UNIT_TESTS): ./dev test runs them with sanitizers.
+#   thread sanitizer. The targets unit_tests and thread_tests build all of them. UNSANITIZED: takes minutes with sanitizers, so it
+#   is built only without sanitizers. The preset `test` builds only these unit tests (BERTH_UNIT_TESTS): ./dev test runs the others
+#   with sanitizers.
 
 # berth_precompile(TARGET HEADERS)
 #   TARGET uses the headers that HEADERS (berth_headers, berth_test_headers) compiles once for all targets; otherwise the

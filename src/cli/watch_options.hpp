@@ -60,7 +60,8 @@ inline constexpr auto kAlertsExamples = std::to_array<Example>({
     {"berth alerts", "what is wrong now, and since when"},
     {"berth alerts --rules", "what is watched, and with which limits"},
     {"berth alerts --rules --config berth.toml", "check new settings before a restart"},
-    {"sudo berth alerts --test", "try the commands and webhooks of /etc/berth/berth.toml"},
+    {"sudo berth alerts --test",
+     "try the commands, webhooks and terminals of /etc/berth/berth.toml"},
 });
 inline constexpr auto kHistoryOptions = std::to_array<Option>({
     {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},

@@ -15,7 +15,7 @@ struct XidEvent {
   std::int64_t unix_milliseconds = 0;
 };
 
-/// Not an Xid: from now on the driver reports those of this device.
+/// A marker, not an Xid: the driver now reports Xids of this device.
 inline constexpr int kXidsReported = 0;
 
 inline constexpr std::string_view kXidMark = "NVRM: Xid (";

@@ -66,10 +66,12 @@ Alert alert_in(const Json& json) {
   alert.index = json_value<int>(json.at("index"));
   alert.since_unix_milliseconds = json_value<std::int64_t>(json.at("since"));
   if (!json.contains("owners")) return alert;  // of an older Berth
-  for (const Json& one : json["owners"])
-    alert.owners.push_back({printable(json_value<std::string>(one.at("user"))),
-                            json_value<std::uint32_t>(one.at("uid")),
-                            json_value<std::vector<std::int64_t>>(one.at("pids"))});
+  for (const Json& one : json["owners"]) {
+    watch::AlertOwner& owner = alert.owners.emplace_back();
+    owner.user = printable(json_value<std::string>(one.at("user")));
+    read_json(one.at("uid"), owner.uid);
+    read_json(one.at("pids"), owner.pids);
+  }
   return alert;
 }
 
@@ -149,15 +151,13 @@ std::string failure_of(const AlertTarget& target, const ChildRun& run, const Chi
 Status tell_owners(const AlertEvent& event) {
   std::set<std::string> told;
   for (const watch::AlertOwner& owner : event.alert.owners) {
-    std::set<std::string> terminals;
-    for (std::string& one : system::terminals_of({}, system::kUtmp, 0, owner.user))
-      terminals.insert(std::move(one));
-    for (const std::int64_t pid : owner.pids)
-      for (std::string& one : system::terminals_of({}, "", pid, ""))
-        terminals.insert(std::move(one));
-    for (const std::string& one : terminals)
-      if (!told.contains(one) && system::tell_terminal(one, owner.uid, sentence_of(event)))
-        told.insert(one);
+    const auto tell = [&](const std::vector<std::string>& terminals) {
+      for (const std::string& one : terminals)
+        if (!told.contains(one) && system::tell_terminal(one, owner.uid, sentence_of(event)))
+          told.insert(one);
+    };
+    tell(system::terminals_of({}, system::kUtmp, 0, owner.user));
+    for (const std::int64_t pid : owner.pids) tell(system::terminals_of({}, "", pid, ""));
   }
   if (event.kind == AlertEvent::Kind::kTest && told.empty())
     return Error{ErrorCode::kUnavailable, "E0960", text("no terminal of yours took the message"),

@@ -140,6 +140,24 @@ std::string AlertTarget::key() const {
   return hex(sha256(all)).substr(0, 16);
 }
 
+std::string alerts_json(const std::vector<watch::Alert>& alerts) {
+  output::JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.rows("alerts", alerts, [&](const watch::Alert& one) {
+    json.field("rule", one.rule);
+    json.field("severity", one.severity);
+    json.field("device", one.index);
+    json.field("uuid", one.device);
+    json.text_field("user", one.user);
+    json.field("since", output::show_time(one.since_unix_milliseconds));
+    json.field("message", one.message);
+    json.field("hint", one.hint);
+  });
+  json.close('}');
+  return json.finish();
+}
+
 std::string alert_rules_json(const watch::AlertRules& rules) {
   output::JsonWriter json;
   json.open('{');

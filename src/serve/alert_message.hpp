@@ -39,6 +39,8 @@ struct AlertTarget {
   /// The same for the same command or URL, severity and form, and without secrets.
   [[nodiscard]] std::string key() const;
 };
+/// The document of `berth alerts --json`.
+[[nodiscard]] std::string alerts_json(const std::vector<watch::Alert>& alerts);
 /// The document of `berth alerts --rules --json`.
 [[nodiscard]] std::string alert_rules_json(const watch::AlertRules& rules);
 /// Reads a table and reports its problems there.

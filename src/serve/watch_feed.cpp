@@ -11,8 +11,6 @@
 #include "base/text.hpp"
 #include "doctor/knowledge/knowledge.hpp"
 #include "output/json.hpp"
-#include "output/json_writer.hpp"
-#include "output/words.hpp"
 #include "serve/doctor_call.hpp"
 #include "serve/history_calls.hpp"
 #include "serve/page_files.hpp"
@@ -28,24 +26,6 @@ constexpr std::size_t kMostProcesses = 200;
 /// Readings of the history that wait for their turn.
 constexpr int kMostLookups = 64;
 constexpr std::chrono::minutes kDoctorKept(1);
-
-std::string alerts_json(const std::vector<watch::Alert>& alerts) {
-  output::JsonWriter json;
-  json.open('{');
-  json.field("schema", 1);
-  json.rows("alerts", alerts, [&](const watch::Alert& one) {
-    json.field("rule", one.rule);
-    json.field("severity", one.severity);
-    json.field("device", one.index);
-    json.field("uuid", one.device);
-    json.text_field("user", one.user);
-    json.field("since", output::show_time(one.since_unix_milliseconds));
-    json.field("message", one.message);
-    json.field("hint", one.hint);
-  });
-  json.close('}');
-  return json.finish();
-}
 
 std::string alerts_event(const std::vector<watch::Alert>& alerts) {
   return "event: alerts\ndata: " + alerts_json(alerts) + "\n";

@@ -15,17 +15,11 @@
 namespace berth::doctor {
 namespace {
 
-template <typename Words>
-bool begins_with_any(std::string_view text, const Words& words) {
-  return std::any_of(words.begin(), words.end(),
-                     [&](std::string_view word) { return text.starts_with(word); });
-}
-
 bool is_shareable(std::string_view name) {
   if (contains_any(name, share::secret_parts())) return false;
   if (share::has(share::variables(), name)) return true;
   return name.ends_with("IFNAME") || name == "OLLAMA_ORIGINS" || name == "OLLAMA_REMOTES" ||
-         ((name.ends_with("_DEVICE") || begins_with_any(name, share::variable_prefixes())) &&
+         ((name.ends_with("_DEVICE") || share::begins_with_any(name, share::variable_prefixes())) &&
           !contains_any(name, share::machine_parts()));
 }
 
@@ -163,8 +157,8 @@ std::string without_ended_name(std::string_view line) {
     at = end == ')' ? redacted.find('(', at) + 1 : at + std::string_view(begin).size();
     const auto stop = redacted.find(end, at);
     if (at == 0 || stop == std::string::npos) continue;
-    if (!begins_with_any(std::string_view(redacted).substr(at), share::programs()) &&
-        !begins_with_any(std::string_view(redacted).substr(at), share::compilers()))
+    if (!share::begins_with_any(std::string_view(redacted).substr(at), share::programs()) &&
+        !share::begins_with_any(std::string_view(redacted).substr(at), share::compilers()))
       redacted.replace(at, stop - at, "…");
   }
   return redacted;

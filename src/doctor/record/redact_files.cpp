@@ -125,9 +125,7 @@ std::string package_metadata(std::string_view text) {
   for (std::string_view line : split(text, '\n')) {
     if (trim(line).empty()) break;  // the description follows
     const std::string_view key = line.substr(0, std::min(line.find(':'), line.size()));
-    if (std::find(share::metadata_keys().begin(), share::metadata_keys().end(), key) ==
-        share::metadata_keys().end())
-      continue;
+    if (!share::has(share::metadata_keys(), key)) continue;
     redacted += without_address(line) + "\n";
   }
   return redacted;

@@ -32,4 +32,9 @@ inline bool has(Words words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+inline bool begins_with_any(std::string_view text, Words words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return text.starts_with(word); });
+}
+
 }  // namespace berth::doctor::share

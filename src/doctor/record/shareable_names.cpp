@@ -17,14 +17,9 @@ bool is_path_word(std::string_view word) {
   return all.contains(word);
 }
 
-template <typename Words>
-bool begins_with_any(std::string_view text, const Words& all) {
-  return std::any_of(all.begin(), all.end(),
-                     [&](std::string_view word) { return text.starts_with(word); });
-}
-
 bool is_library(std::string_view name) {
-  return name.find(".so") != std::string_view::npos && begins_with_any(name, share::libraries());
+  return name.find(".so") != std::string_view::npos &&
+         share::begins_with_any(name, share::libraries());
 }
 
 /// Whether it is a name from Python package metadata or one of the packages' own files.
@@ -41,7 +36,7 @@ bool is_below_packages(std::string_view folder) {
 
 /// Whether the names in this folder are given by the kernel or by vendors, so that all may be kept.
 bool tells_all(std::string_view folder) {
-  return begins_with_any(folder, share::open_folders()) ||
+  return share::begins_with_any(folder, share::open_folders()) ||
          folder.find("/Cellar/ggml") != std::string_view::npos;
 }
 
@@ -94,7 +89,7 @@ std::string plain_name(std::string_view name) {
 /// Whether the name contains an address that is replaced everywhere: "enx001122334455".
 bool has_address(std::string_view name) {
   return name.size() == 15 &&
-         begins_with_any(name, std::to_array<std::string_view>({"enx", "wlx", "wwx"}));
+         share::begins_with_any(name, std::to_array<std::string_view>({"enx", "wlx", "wwx"}));
 }
 
 std::map<std::string, std::string> redacted_interfaces(const std::vector<std::string>& names,
@@ -151,8 +146,8 @@ std::map<std::string, std::string> shareable_names(const std::string& folder,
   const bool all = tells_all(folder), is_below = is_below_packages(folder);
   const bool versions =
       folder.ends_with("/versions") || folder == "/lib/modules" ||
-      begins_with_any(folder, std::to_array<std::string_view>(
-                                  {"/var/lib/dkms/nvidia", "/var/cache/akmods/nvidia"}));
+      share::begins_with_any(folder, std::to_array<std::string_view>(
+                                         {"/var/lib/dkms/nvidia", "/var/cache/akmods/nvidia"}));
   for (const std::string& name : names)
     if (all || packages.contains(plain_name(name)) || (!is_below && is_common(name)) ||
         is_library(name) || is_of_package(name) ||
@@ -160,8 +155,8 @@ std::map<std::string, std::string> shareable_names(const std::string& folder,
         (is_below && (name.ends_with(".so") || name.find(".so.") != std::string::npos) &&
          (name[0] == '_' || name.starts_with("lib"))) ||
         (folder == "/var/lib/dpkg/info" &&
-         begins_with_any(name, std::to_array<std::string_view>(
-                                   {"nvidia-driver-", "libnvidia-compute-", "libcuda1"}))) ||
+         share::begins_with_any(name, std::to_array<std::string_view>(
+                                          {"nvidia-driver-", "libnvidia-compute-", "libcuda1"}))) ||
         (folder == "/var/lib/pacman/local" && name.starts_with("linux-firmware")) ||
         (folder.ends_with("/conda-meta") && name.ends_with(".json")) ||
         (folder.ends_with("/rocblas/library") && name.find("gfx") != std::string::npos) ||
