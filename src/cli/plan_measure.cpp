@@ -45,7 +45,9 @@ struct Answer {
   std::vector<Row> rows;
   std::optional<plan::Gpu> gpu;
   std::optional<double> largest_batch;
-  std::string note;  // what could not be modelled; "" nothing
+  bool is_too_small = false;    // not even a batch of 1 fits the GPU
+  bool any_batch_fits = false;  // the memory hardly grows with the batch
+  std::string note;             // what could not be modelled; "" nothing
 };
 
 bool has_mark(const std::vector<std::string>& command, std::string_view mark) {
@@ -107,10 +109,15 @@ Result<Wish> wish_of(const Context& context) {
 }
 
 /// Why a run recorded nothing.
-Error no_recording(const compare::Trial& trial, bool has_torch) {
+Error no_recording(const compare::Trial& trial, bool has_torch, bool sizes_differ) {
   Error error{ErrorCode::kUnavailable, "E0954", "", ""};
   if (trial.refusal) return *trial.refusal;
-  if (!has_torch) {
+  if (sizes_differ) {
+    error.message = text("the program's memory was not recorded: its batches have different sizes");
+    error.hint = text(
+        "pad them to one length, or write {{batch}} and {{seq}} in the command, with --batch and "
+        "--seq");
+  } else if (!has_torch) {
     error.message = text("the program's memory was not recorded: it did not import torch");
     error.hint = "berth plan measure -- python3 train.py";
   } else if (trial.exit_code != 0) {
@@ -123,7 +130,7 @@ Error no_recording(const compare::Trial& trial, bool has_torch) {
     error.message = text(
         "the program's memory was not recorded: it ended before {} steps of an optimizer or a "
         "DataLoader",
-        5);
+        6);
     error.hint = text("let it train on more batches");
   }
   return error;
@@ -148,9 +155,10 @@ Result<plan::Measurement> record(const Wish& wish, const std::vector<std::string
       compare::run_once(setting, command, &*folder, signals, {"--time-limit", wish.time_limit});
   if (!trial) return trial.error();
   const auto bytes = slurp(file, kMostRecording);
-  if (!bytes) return no_recording(*trial, false);
+  if (!bytes) return no_recording(*trial, false, false);
   auto measurement = plan::read_measurement(*bytes);
-  if (measurement && measurement->recordings.empty()) return no_recording(*trial, true);
+  if (measurement && measurement->recordings.empty())
+    return no_recording(*trial, true, measurement->sizes_differ);
   return measurement;
 }
 
@@ -172,12 +180,17 @@ std::vector<std::string> command_with(const Wish& wish, const Size& size) {
   return filled(filled(wish.command, kBatchMark, size.batch), kSeqMark, size.seq);
 }
 
-Result<plan::Measurement> measure(const Wish& wish) {
+/// `later_problem`: why another size than the first was not recorded.
+Result<plan::Measurement> measure(const Wish& wish, std::string& later_problem) {
   const compare::HeldSignals signals;
   if (!wish.has_batch_mark && !wish.has_seq_mark) return record(wish, wish.command, false, signals);
   std::optional<plan::Measurement> all;
   for (const Size& size : sizes_of(wish)) {
     auto one = record(wish, command_with(wish, size), true, signals);
+    if (!one && all && one.error().id == "E0954") {
+      later_problem = one.error().message;
+      continue;
+    }
     if (!one) return one;
     plan::Recording& recording = one->recordings.front();
     recording.batch = size.batch, recording.seq = size.seq;
@@ -205,6 +218,10 @@ void add_row(Answer& answer, const Size& size) {
 
 std::string what_is_missing(const Answer& answer) {
   const plan::Measurement& m = answer.measurement;
+  if (m.sizes_differ)
+    return text(
+        "Not all sizes were recorded, because the batches have different sizes. Pad them to one "
+        "length, or write {{batch}} and {{seq}} in the command.");
   if (!plan::peak_of_step(m, m.batch.value_or(1) * 2, m.seq))
     return text(
         "Other batches are not modelled: the program has no DataLoader whose batches can be cut, "
@@ -217,7 +234,7 @@ std::string what_is_missing(const Answer& answer) {
 }
 
 Answer answer_for(plan::Measurement measurement, const Wish& wish) {
-  Answer answer{std::move(measurement), {}, {}, {}, {}};
+  Answer answer{std::move(measurement), {}, {}, {}, false, false, {}};
   const Size own{answer.measurement.batch, answer.measurement.seq};
   add_row(answer, own);
   if (own.batch)
@@ -233,8 +250,9 @@ Answer answer_for(plan::Measurement measurement, const Wish& wish) {
   return answer;
 }
 
+/// 0 for what is no number.
 std::uint64_t whole(double bytes) {
-  return static_cast<std::uint64_t>(std::clamp(bytes, 0.0, 1e18));
+  return bytes > 0 ? static_cast<std::uint64_t>(std::min(bytes, 1e18)) : 0;
 }
 
 std::string shown(double bytes) {
@@ -319,7 +337,12 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
   const std::string name = printable(answer.gpu->name), has = shown(answer.gpu->memory_bytes);
   if (answer.largest_batch)
     out += text("The largest batch for {} ({}): {:.0f}.", name, has, *answer.largest_batch) + "\n";
-  else if (plan::peak_of_step(m, 1, m.seq))
+  else if (answer.any_batch_fits)
+    out +=
+        text("The largest batch for {} ({}) is not known: the memory hardly grows with the batch.",
+             name, has) +
+        "\n";
+  else if (answer.is_too_small)
     out += text("Not even a batch of 1 fits {} ({}).", name, has) + "\n";
   return out;
 }
@@ -335,15 +358,22 @@ Result<int> plan_measure(const Context& context) {
     if (!found) return std::move(found).error();
     gpu = *std::move(found);
   }
-  auto measurement = measure(*wish);
+  std::string later_problem;
+  auto measurement = measure(*wish, later_problem);
   if (!measurement) return std::move(measurement).error();
   Answer answer = answer_for(*std::move(measurement), *wish);
+  if (!later_problem.empty())
+    answer.note = text("Not all sizes were recorded. With another size: {}.", later_problem);
   if (gpu) {
     const double usable = gpu->memory_bytes;
     // reserve_for() is a line, so the largest peak that it allows is known.
     const double most =
         (usable - plan::reserve_for(0)) / (plan::reserve_for(1) - plan::reserve_for(0));
-    answer.largest_batch = plan::largest_batch(answer.measurement, answer.measurement.seq, most);
+    const auto seq = wish->size.seq ? wish->size.seq : answer.measurement.seq;
+    answer.largest_batch = plan::largest_batch(answer.measurement, seq, most);
+    const auto least = plan::peak_of_step(answer.measurement, 1, seq);
+    answer.any_batch_fits = !answer.largest_batch && least && least->bytes <= most;
+    answer.is_too_small = !answer.largest_batch && least && least->bytes > most;
     answer.gpu = std::move(gpu);
   }
   if (!answer.rows.empty()) {

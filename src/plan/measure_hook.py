@@ -1,7 +1,8 @@
 # `berth plan measure` runs this code after the program's `import torch`, by src/compare/after_torch.py. It records the memory of a few training
 # steps, some of them with part of a batch or of its sequences, writes them to the file BERTH_MEASURE_TO, and ends the program.
-# A program may start others that import torch: the file belongs to the one that made it, and after the first recording its children get no variables.
+# Other processes of the program may import torch, too: the file belongs to the one that records.
 # BERTH_MEASURE_AS_IS: the batch is not cut, because the program is run again with another one.
+import json
 import os
 import sys
 
@@ -104,25 +105,17 @@ class _Recorder:
         self.path = os.environ["BERTH_MEASURE_TO"]
         self.answer = {"schema": 1, "framework": "PyTorch " + torch.__version__, "device": None, "batch": None, "seq": None,
                        "optimizer": False, "parts": None, "problem": None, "recordings": []}
-        self.owner = os.getpid()
         try:
-            self.put(os.link)
-        except FileExistsError:
-            self.owner = None
-
-    def put(self, into_place):
-        import json
-        part = f"{self.path}.{os.getpid()}"
-        try:
-            with open(part, "w") as file:
+            with open(self.path, "x") as file:
                 json.dump(self.answer, file)
-            into_place(part, self.path)
-        finally:
-            if os.path.exists(part):
-                os.remove(part)
+        except FileExistsError:
+            pass  # another process of the program has imported torch, too
 
     def write(self):
-        self.put(os.replace)
+        part = f"{self.path}.{os.getpid()}"
+        with open(part, "w") as file:
+            json.dump(self.answer, file)
+        os.replace(part, self.path)
 
     # Where a step begins: at the optimizer's step, or, with a DataLoader, where the next batch is fetched after one.
 
@@ -184,6 +177,7 @@ class _Recorder:
         return sizes
 
     def begin(self):
+        os.environ.pop("BERTH_MEASURE_TO", None)  # processes that start from now on need not record
         self.now = self.now or self.to_do.pop(0)
         self.left = _SETTLE + 1
         profiler = self.torch.profiler
@@ -191,14 +185,19 @@ class _Recorder:
         self.profile.start()
 
     def restart(self):
-        if self.profile is not None:
-            self.profile.stop()
-            self.profile = None
+        if self.profile is None:
+            return
+        self.profile.stop()
+        self.profile = None
+        self.restarts += 1
+        if self.restarts > _MOST_RESTARTS:
+            self.answer["problem"] = "sizes"
+            self.finish()
 
     def end(self):
         self.profile.stop()
         results = self.profile.profiler.kineto_results.events()
-        self.profile = None
+        self.profile, self.restarts = None, 0
         self.answer["recordings"].append(self.recording(results))
         if not self.to_do:
             self.finish()
@@ -308,4 +307,5 @@ def _install(torch):
     loading._BaseDataLoaderIter.__next__ = fetch_cut
 
 
-_install(torch)  # noqa: F821: the code is run with this name
+if os.environ.get("BERTH_MEASURE_TO"):
+    _install(torch)  # noqa: F821: the code is run with this name

@@ -38,18 +38,18 @@ double number(const Json& json, double least, double most) {
   throw Json::other_error::create(0, "out of range", nullptr);
 }
 
-std::optional<double> maybe(const Json& object, const char* key, double most) {
+std::optional<double> maybe(const Json& object, const char* key, double least, double most) {
   const Json& value = object.at(key);
-  return value.is_null() ? std::nullopt : std::optional(number(value, 0, most));
+  return value.is_null() ? std::nullopt : std::optional(number(value, least, most));
 }
 
 Recording recording_of(const Json& json) {
   Recording one;
-  one.batch = maybe(json, "batch", kMostSize);
-  one.seq = maybe(json, "seq", kMostSize);
+  one.batch = maybe(json, "batch", 1, kMostSize);
+  one.seq = maybe(json, "seq", 1, kMostSize);
   one.base = number(json.at("base_bytes"), -kMostBytes, kMostBytes);
   one.pattern = json_value<std::string>(json.at("pattern"));
-  one.reserved = maybe(json, "reserved_bytes", kMostBytes);
+  one.reserved = maybe(json, "reserved_bytes", 0, kMostBytes);
   const auto& curve = json.at("curve").get_ref<const Json::array_t&>();
   if (curve.empty() || curve.size() > kMostPoints)
     throw Json::other_error::create(0, "out of range", nullptr);
@@ -142,8 +142,8 @@ Result<Measurement> read_measurement(std::string_view json) try {
   out.framework = json_text(document, "framework");
   out.device = json_text(document, "device");
   out.is_training = json_value<bool>(document.at("optimizer"));
-  out.batch = maybe(document, "batch", kMostSize);
-  out.seq = maybe(document, "seq", kMostSize);
+  out.batch = maybe(document, "batch", 1, kMostSize);
+  out.seq = maybe(document, "seq", 1, kMostSize);
   if (const Json& parts = document.at("parts"); !parts.is_null()) {
     out.weights = number(parts.at("weights_bytes"), 0, kMostBytes);
     out.gradients = number(parts.at("gradients_bytes"), 0, kMostBytes);
@@ -152,7 +152,15 @@ Result<Measurement> read_measurement(std::string_view json) try {
   }
   const auto& recordings = document.at("recordings").get_ref<const Json::array_t&>();
   if (recordings.size() > kMostRecordings) return unreadable();
-  for (const Json& one : recordings) out.recordings.push_back(recording_of(one));
+  for (const Json& one : recordings) {
+    Recording next = recording_of(one);
+    // Two recordings of one size say nothing about others.
+    for (const Recording& other : out.recordings)
+      if (other.batch == next.batch && other.seq == next.seq) return unreadable();
+    out.recordings.push_back(std::move(next));
+  }
+  if (const Json& problem = document.at("problem"); !problem.is_null())
+    out.sizes_differ = json_value<std::string>(problem) == "sizes";
   return out;
 } catch (const Json::exception&) {
   return unreadable();
@@ -197,7 +205,7 @@ std::optional<double> largest_batch(const Measurement& measurement, std::optiona
   while (most < kLargestBatch && fits(most * 2)) most *= 2;
   for (double step = most / 2; step >= 1; step /= 2)
     if (fits(most + step)) most += step;
-  return most;
+  return most < kLargestBatch ? std::optional(most) : std::nullopt;
 }
 
 double reserve_for(double peak_bytes) {

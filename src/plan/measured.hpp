@@ -28,6 +28,7 @@ struct Measurement {
   std::optional<double> batch, seq;  // of the program itself; nullopt: unknown
   double weights = 0, gradients = 0, optimizer = 0, other = 0;  // what stays between steps
   std::vector<Recording> recordings;  // the first one is of the program as it is
+  bool sizes_differ = false;          // it ended early, because batches have different sizes
 };
 
 /// The Python code that records. It is run after `import torch`, with `torch` as that module.
@@ -46,8 +47,8 @@ struct StepPeak {
 [[nodiscard]] std::optional<StepPeak> peak_of_step(const Measurement& measurement,
                                                    std::optional<double> batch,
                                                    std::optional<double> seq);
-/// The largest batch whose peak is at most `bytes`; nullopt: not even 1, or the recordings do not
-/// say.
+/// The largest batch whose peak is at most `bytes`; nullopt: not even 1, the recordings do not say,
+/// or the memory grows so little that any batch would fit.
 [[nodiscard]] std::optional<double> largest_batch(const Measurement& measurement,
                                                   std::optional<double> seq, double bytes);
 

@@ -64,11 +64,15 @@ TEST_CASE("the largest batch is the last one that fits") {
   CHECK(largest_batch(m, {}, 1109) == 100);
   CHECK(largest_batch(m, {}, 1099) == 99);
   CHECK_FALSE(largest_batch(m, {}, 200));
+  // Without growth, no batch is the largest.
+  Recording same = step(10);
+  same.batch = 5;
+  CHECK_FALSE(largest_batch(measured({step(10), same}), {}, 1e9));
 }
 
 TEST_CASE("a recording that the program made up is refused") {
   const std::string good =
-      R"({"schema":1,"framework":"PyTorch 1.13","device":"cpu","batch":4,"seq":null,"optimizer":true,)"
+      R"({"schema":1,"framework":"PyTorch 1.13","device":"cpu","batch":4,"seq":null,"optimizer":true,"problem":null,)"
       R"("parts":{"weights_bytes":1,"gradients_bytes":2,"optimizer_bytes":3,"other_bytes":4},)"
       R"("recordings":[{"batch":4,"seq":null,"base_bytes":10,"pattern":"x","curve":[1,5,2],"reserved_bytes":null}]})";
   const auto read = read_measurement(good);
@@ -83,12 +87,28 @@ TEST_CASE("a recording that the program made up is refused") {
         {"[1,5,2]", R"(["1"])"},
         {"\"schema\":1", "\"schema\":1e300"},
         {"\"batch\":4,\"seq\":null,\"base", "\"batch\":-4,\"seq\":null,\"base"},
+        {"\"batch\":4,\"seq\":null,\"base", "\"batch\":0,\"seq\":null,\"base"},
+        {"\"batch\":4,\"seq\":null,\"base", "\"batch\":4,\"seq\":0,\"base"},
+        {"\"seq\":null,\"optimizer", "\"seq\":0,\"optimizer"},
+        {"\"problem\":null", "\"problem\":1"},
         {"\"weights_bytes\":1", "\"weights_bytes\":-1"}}) {
     std::string bad = good;
     bad.replace(bad.find(from), from.size(), to);
     INFO(bad);
     CHECK(read_measurement(bad).error().id == "E0954");
   }
+}
+
+TEST_CASE("two recordings of one size are refused") {
+  const std::string recording =
+      R"({"batch":4,"seq":8,"base_bytes":10,"pattern":"x","curve":[1],"reserved_bytes":null})";
+  const std::string start =
+      R"({"schema":1,"framework":"","device":"cpu","batch":4,"seq":8,"optimizer":true,)"
+      R"("problem":"sizes","parts":null,"recordings":[)";
+  CHECK(read_measurement(start + recording + "]}")->sizes_differ);
+  const auto twice = read_measurement(start + recording + "," + recording + "]}");
+  REQUIRE_FALSE(twice);
+  CHECK(twice.error().id == "E0954");
 }
 
 TEST_CASE("what to reserve is more than the peak") {

@@ -21,6 +21,11 @@ MODELS = {"lenet": (32,), "vgg": (16,), "resnet": (16,), "mobilenet": (16,), "de
 if not os.environ.get("BERTH_SOAK"):
     MODELS = {name: MODELS[name] for name in ("lenet", "mobilenet", "lstm")}
 MOST_ERROR = 0.05
+STEPS = ("import torch\nm = torch.nn.Linear(9, 9)\no = torch.optim.SGD(m.parameters(), 0.1)\n"
+         "for i in range({}):\n    m(torch.randn(5, 9)).sum().backward()\n    o.step()\n")
+OTHER_SIZES = ("import torch\nm = torch.nn.Linear(9, 9)\no = torch.optim.SGD(m.parameters(), 0.1)\n"
+               "data = [torch.randn(1 + i % 5, 9) for i in range(500)]\nfor one in torch.utils.data.DataLoader(data, batch_size=None):\n"
+               "    m(one).sum().backward()\n    o.step()\n")
 
 
 def torch_is_here():
@@ -32,7 +37,8 @@ class Measure(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.environment = {**os.environ, "LC_ALL": "C.UTF-8", "BERTH_STATE_DIR": folder.name, "BERTH_RUNTIME_DIR": folder.name, "TMPDIR": folder.name}
+        self.environment = {**os.environ, "LC_ALL": "C.UTF-8", "BERTH_STATE_DIR": folder.name,
+                            "BERTH_RUNTIME_DIR": os.path.join(folder.name, "run"), "TMPDIR": folder.name}
 
     def berth(self, *words):
         return subprocess.run([BERTH, *map(str, words)], capture_output=True, text=True, timeout=110, env=self.environment, cwd=self.folder)
@@ -92,13 +98,36 @@ class Measure(unittest.TestCase):
 
     def test_a_program_that_cannot_be_recorded_says_why(self):
         for code, why in (("print(1)", "did not import torch"), ("import torch\nraise SystemExit(7)", "exit code 7"),
-                          ("import torch", "ended before 5 steps")):
+                          ("import torch", "ended before 6 steps"), (STEPS.format(5), "ended before 6 steps"),
+                          (OTHER_SIZES, "its batches have different sizes")):
             done = self.berth("plan", "measure", "--cpu", "--", *self.program(code))
             self.assertIn(why, done.stderr)
             self.assertIn("E0954", done.stderr)
             self.assertNotEqual(done.returncode, 0)
         done = self.berth("plan", "measure", "--", "train", "{seq}")
         self.assertIn("E0961", done.stderr)
+
+    def test_six_steps_are_enough(self):
+        self.assertEqual(len(self.measure(*self.program(STEPS.format(6)))["peaks"]), 1)
+
+    def test_other_processes_that_import_torch_do_not_overwrite_the_recording(self):
+        other = "import subprocess, sys\nif len(sys.argv) < 2:\n    child = subprocess.Popen([sys.executable, sys.argv[0], 'late'])\n"
+        late = "if len(sys.argv) > 1:\n    import time; time.sleep(1); import torch; raise SystemExit\n"
+        wait = "    if i == 5:\n        child.wait()\n"
+        self.assertEqual(len(self.measure(*self.program(other + late + STEPS.format(6)))["peaks"]), 1)
+        self.assertEqual(len(self.measure(*self.program(other + late + STEPS.format(7) + wait))["peaks"]), 1)
+
+    def test_a_size_that_fails_leaves_the_others(self):
+        fails = "import sys, torch\nif int(sys.argv[1]) < 32:\n    raise SystemExit(3)\n" + STEPS.format(9)
+        found = self.measure(*self.program(fails), "{seq}", options=("--seq", 64))
+        self.assertEqual([(one["seq"], one["measured"]) for one in found["peaks"] if one["measured"]], [(64, True), (32, True)])
+        self.assertIn("exit code 3", found["note"])
+
+    def test_the_largest_batch_is_for_the_length_that_is_asked_for(self):
+        ask = ("--gpu", "RTX 4090")
+        own, long = (self.measure(PYTHON, HERE / "small_models.py", "lstm", 16, 32, options=(*ask, *more))["gpu"]["largest_batch"]
+                     for more in ((), ("--seq", 320)))
+        self.assertLess(long, own / 4)
 
     def test_the_picture_of_costs_is_xml_with_the_break_even(self):
         picture = self.folder / "cost.svg"
