@@ -43,8 +43,7 @@ inline constexpr std::chrono::milliseconds kWatchFrom{500};
 /// Opens the file for the job's user, who writes the report: a job with ranks has a `berth run`
 /// that knows more than we do. -1 if that fails.
 [[nodiscard]] Descriptor open_report_for(const Launch& launch);
-/// The variable that tells this `berth run` the number of the descriptor. Its submitter sets it to
-/// any value.
+/// `berth run --queue --ranks` sets it; the keeper replaces the value with the descriptor number.
 inline constexpr const char* kReportVariable = "BERTH_JOB_REPORT";
 
 }  // namespace berth::run
