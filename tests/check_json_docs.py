@@ -119,6 +119,13 @@ def check_guard(berth, rows):
     return problems_of("berth guard --json", rows, [json.loads(done.stdout)])
 
 
+def busy_top(berth):
+    """What it prints on a machine with processes."""
+    done = subprocess.run([berth, "sim", "--machine", "lab-4x3090", "--processes", "2", "--", berth, "top", "--once", "--json"], capture_output=True,
+                          text=True, timeout=60, check=True)
+    return json.loads(done.stdout)
+
+
 def check(arguments):
     rows = sections((arguments.root / "docs/json.md").read_text())
     recorded = arguments.root / "tests/data/json"
@@ -133,9 +140,7 @@ def check(arguments):
     both = rows["berth ls --json"] | {key: row for key, row in rows["berth ps --json"].items() if key.startswith("processes")}
     # This machine may have no partitions and no processes. The recorded documents show those keys.
     parts = [{key: one[key] for key in ("devices", "processes") if key in one} for one in documents("ls") + documents("ps")]
-    busy = subprocess.run([berth, "sim", "--machine", "lab-4x3090", "--processes", "2", "--", berth, "top", "--once", "--json"], capture_output=True,
-                          text=True, timeout=60, check=True).stdout
-    yield from problems_of("berth top --json", rows["berth top --json"] | both, [printed(berth, "top", "--once"), json.loads(busy), *parts])
+    yield from problems_of("berth top --json", rows["berth top --json"] | both, [printed(berth, "top", "--once"), busy_top(berth), *parts])
     machines = [{}, *({"BERTH_ROOT": str(arguments.root / "tests/data/machines" / name), "CUDA_VISIBLE_DEVICES": "0"}
                       for name in ("amd-7900xtx", "grace-hopper"))]
     environments = [printed(berth, "env", **variables) for variables in machines]
