@@ -29,8 +29,10 @@ namespace berth::output {
 /// The report of a queued job, as it is kept: {"schema", "report": the document, "text":
 /// finding_text, in English and Chinese}. `make` is called in each language.
 [[nodiscard]] std::string stored_report(const std::function<model::Report()>& make);
-/// `stored` if it is such a document, else "". A job's user may have written it.
-[[nodiscard]] std::string sound_report(const std::string& stored);
+/// `stored` if it is such a document, else "". A job's user may have written it. `outcome`: how the
+/// job ended, by the broker, which alone knows of time limits.
+[[nodiscard]] std::string sound_report(const std::string& stored,
+                                       const std::optional<model::Outcome>& outcome = {});
 /// Its text, in the language that is set; "" if it has none.
 [[nodiscard]] std::string stored_report_text(const std::string& stored);
 

@@ -5,6 +5,7 @@
 #include "base/text_parts.hpp"
 #include "model/tries.hpp"
 #include "output/environment_text.hpp"
+#include "output/outcome_json.hpp"
 #include "output/report.hpp"
 #include "output/tries_text.hpp"
 #include "output/words.hpp"
@@ -158,10 +159,7 @@ std::string report_json(const model::Report& report) {
       {"engine", engine_json(report.engine)},
       {"started_at", text_or_null(show_time(report.started_unix_milliseconds))},
       {"devices", std::move(devices)},
-      {"outcome",
-       {{"class", model::name(report.outcome.kind)},
-        {"exit_code", report.outcome.exit_code},
-        {"signal", value_or_null(report.outcome.signal)}}},
+      {"outcome", outcome_json(report.outcome)},
       {"wall_seconds", wall},
       {"cpu_seconds", report.cpu_known ? Json(seconds(report.cpu)) : Json(nullptr)},
       {"cores_used", value_or_null(cores)},

@@ -262,6 +262,8 @@ TEST_CASE(
     return report;
   });
   CHECK(sound_report(stored) == stored);
+  const model::Outcome late{model::OutcomeClass::kTimeLimit, 143, std::nullopt};
+  CHECK(holds(sound_report(stored, late), R"("outcome":{"class":"time limit")"));
   CHECK(holds(stored_report_text(stored), "limit it slept\n"));
   CHECK_FALSE(holds(stored_report_text(stored), "done in"));
   const std::string forged = stored_report_text(R"({"text":{"en":"a\u001b[31mb"}})");

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "output/outcome_json.hpp"
 #include "output/report.hpp"
 
 namespace berth::output {
@@ -46,9 +47,10 @@ std::string stored_report(const std::function<model::Report()>& make) {
   return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string sound_report(const std::string& stored) {
-  const Json json = parsed(stored);
+std::string sound_report(const std::string& stored, const std::optional<model::Outcome>& outcome) {
+  Json json = parsed(stored);
   if (!json.is_object() || !json.contains("report") || !json["report"].is_object()) return "";
+  if (outcome) json["report"]["outcome"] = outcome_json(*outcome);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -63,12 +63,17 @@ Error cannot(int problem) {
 
 /// Lives as long as the broker, and then until the last keeper ends. It is the keepers' subreaper:
 /// if a keeper is killed by SIGKILL, its processes become our children, and we end them. The
-/// watches of other jobs are then ended, too: these jobs have no report.
+/// watches of other jobs are our children as well; they announce themselves and are spared.
 class ForkServerLoop {
  public:
   ForkServerLoop(int channel, sigset_t blocked, const WriteReport& write)
       : channel_(channel), blocked_(blocked), write_(write) {
     signals_.reset(::signalfd(-1, &blocked_, SFD_CLOEXEC | SFD_NONBLOCK));
+    std::array<int, 2> ends{-1, -1};
+    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0) {
+      announced_.reset(ends[0]);
+      announce_.reset(ends[1]);
+    }
   }
 
   void work() {
@@ -93,6 +98,7 @@ class ForkServerLoop {
     if (child == 0) {
       ::close(channel_);
       signals_.reset();
+      announced_.reset();
       // Three strings that are not part of the journal's launch record come before it, each with a
       // NUL.
       const std::string_view all(message);
@@ -107,7 +113,7 @@ class ForkServerLoop {
       for (const std::string_view unit : split(all.substr(locks + 1, units - locks - 1), '\n'))
         if (!unit.empty()) launch->units.emplace_back(unit);
       launch->job_record = all.substr(units + 1, job - units - 1);
-      keep_queued(*launch, write_);
+      keep_queued(*launch, write_, announce_.get());
     }
     if (child > 0) keepers_.push_back(child);
     const Born born{child, child < 0 ? errno : 0};
@@ -125,7 +131,9 @@ class ForkServerLoop {
     while (::read(signals_.get(), &ignored, sizeof ignored) > 0) {
     }
     int status = 0;
+    take_announced();
     for (pid_t pid = -1; (pid = ::waitpid(-1, &status, WNOHANG | __WALL)) > 0;) {
+      std::erase(watches_, pid);
       const bool in_order = std::erase(keepers_, pid) == 0 || (WIFEXITED(status) != 0);
       constexpr int kMostSweeps =
           500;  // processes that remain after so many are stuck in the kernel
@@ -135,17 +143,27 @@ class ForkServerLoop {
 
   /// Ends all processes that have no keeper. Their job is lost, so they get no grace period.
   void sweep() {
-    const auto strays = descendants_except(keepers_);
+    take_announced();
+    std::vector<pid_t> spared = keepers_;
+    spared.insert(spared.end(), watches_.begin(), watches_.end());
+    const auto strays = descendants_except(spared);
     --sweeps_;
     if (strays.empty()) sweeps_ = 0;
     signal_all(strays, SIGKILL);
+  }
+
+  void take_announced() {
+    pid_t watch = -1;
+    while (::read(announced_.get(), &watch, sizeof watch) == sizeof watch)
+      watches_.push_back(watch);
   }
 
   int channel_;
   sigset_t blocked_;
   const WriteReport& write_;
   Descriptor signals_;
-  std::vector<pid_t> keepers_;
+  Descriptor announced_, announce_;
+  std::vector<pid_t> keepers_, watches_;
   int sweeps_ = 0;  // remaining sweeps
 };
 

@@ -91,8 +91,9 @@ void say(const std::string& sentence) {
 
 class LoneKeeper {
  public:
-  LoneKeeper(const Launch& launch, const Descriptor& status_file, const WriteReport& write)
-      : launch_(launch), status_file_(status_file), write_(write) {}
+  LoneKeeper(const Launch& launch, const Descriptor& status_file, const WriteReport& write,
+             int announce)
+      : launch_(launch), status_file_(status_file), write_(write), announce_(announce) {}
 
   void run() {
     sigset_t mine;
@@ -163,7 +164,7 @@ class LoneKeeper {
     const auto left = std::chrono::ceil<milliseconds>(*watch_at_ - Clock::now()).count();
     if (left > 0) return static_cast<int>(left);
     watch_at_.reset();
-    watch_ = start_watch(launch_, workload_, write_);
+    watch_ = start_watch(launch_, workload_, write_, announce_);
     return -1;
   }
 
@@ -305,6 +306,7 @@ class LoneKeeper {
   const Launch& launch_;
   const Descriptor& status_file_;
   const WriteReport& write_;
+  int announce_;
   Descriptor signals_, trouble_, watch_, its_report_;
   Clock::time_point started_{};
   std::optional<Clock::time_point> watch_at_;  // nullopt: it has started, or the job gets none
@@ -314,13 +316,13 @@ class LoneKeeper {
   bool ended_ = false, told_to_end_ = false;
 };
 
-void keep(const Launch& launch, const WriteReport& write) {
+void keep(const Launch& launch, const WriteReport& write, int announce) {
   const Descriptor status = claim(launch.job_files, launch.job_record);
   if (!status) return;
-  LoneKeeper keeper(launch, status, write);
+  LoneKeeper keeper(launch, status, write, announce);
   if (!use_log(launch.job_files, launch.user)) return keeper.tell(0, kNotStarted << 8);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  close_all_but({0, 1, 2, status.get()});
+  close_all_but({0, 1, 2, status.get(), announce});
   const auto locks = system::share_locks(launch.locks);
   keeper.run();
 }
@@ -399,11 +401,11 @@ void remove_files(const std::string& job_files) {
   remove_status(job_files);
 }
 
-void keep_queued(const Launch& launch, const WriteReport& write) {
+void keep_queued(const Launch& launch, const WriteReport& write, int announce) {
   ::signal(SIGCHLD, SIG_DFL);
   ::setsid();
   set_process_name("job-keeper");
-  keep(launch, write);
+  keep(launch, write, announce);
   ::_exit(0);
 }
 

@@ -103,7 +103,8 @@ std::string report_of(const std::string& job_files) {
   return job_files + ".report";
 }
 
-Descriptor start_watch(const Launch& launch, pid_t workload, const WriteReport& write) {
+Descriptor start_watch(const Launch& launch, pid_t workload, const WriteReport& write,
+                       int announce) {
   std::array<int, 2> ends{-1, -1};
   if (!write ||
       ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
@@ -118,6 +119,8 @@ Descriptor start_watch(const Launch& launch, pid_t workload, const WriteReport& 
   if (between < 0) return {};
   if (between > 0) return ours;
   if (::fork() != 0) ::_exit(0);
+  const pid_t own = ::getpid();
+  if (::write(announce, &own, sizeof own) != sizeof own) ::_exit(1);
   ::setsid();
   set_process_name("job-sampler");
   sigset_t none;

@@ -35,8 +35,10 @@ inline constexpr std::chrono::milliseconds kWatchFrom{500};
 
 /// Starts it for the job of this keeper, as a child of the keeper's parent. Returns a channel for
 /// one WatchEnd; if it is closed without one, nothing is written. -1 if it cannot be started.
-[[nodiscard]] Descriptor start_watch(const Launch& launch, pid_t workload,
-                                     const WriteReport& write);
+/// `announce`: the watch writes its pid there, so that its parent does not take it for a process
+/// that a killed keeper left.
+[[nodiscard]] Descriptor start_watch(const Launch& launch, pid_t workload, const WriteReport& write,
+                                     int announce);
 
 /// "JOBS/N.report"
 [[nodiscard]] std::string report_of(const std::string& job_files);

@@ -52,7 +52,7 @@ class Execution {
   }
   /// A queued job's report; "": there is none.
   [[nodiscard]] std::string report_of(const model::Job& job) const {
-    return job.queued ? launcher_.report(job.id) : "";
+    return job.queued ? launcher_.report(job.id, job.outcome) : "";
   }
   /// At most `most` bytes of that log, starting at `from`.
   [[nodiscard]] std::string output_of(const model::Job& job, std::int64_t from,

@@ -113,7 +113,7 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   return fork_server_.keep(launch);
 }
 
-std::string Launcher::report(model::JobId job) const {
+std::string Launcher::report(model::JobId job, const std::optional<model::Outcome>& outcome) const {
   constexpr std::size_t kMost = 1 << 20;
   // Its user may have written it, so do not wait for a FIFO and do not follow a link.
   const Descriptor file(::open(run::report_of(files(job)).c_str(),
@@ -123,7 +123,7 @@ std::string Launcher::report(model::JobId job) const {
   std::string bytes(kMost, '\0');
   const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), 0);
   bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  return output::sound_report(bytes);
+  return output::sound_report(bytes, outcome);
 }
 
 std::string Launcher::output(model::JobId job, std::int64_t from, std::size_t most) const {

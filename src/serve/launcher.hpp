@@ -46,7 +46,8 @@ class Launcher {
   /// Part of the job's output from a byte on; "": no more yet.
   [[nodiscard]] std::string output(model::JobId job, std::int64_t from, std::size_t most) const;
   /// What it used and what limited it, as output::stored_report; "": there is none.
-  [[nodiscard]] std::string report(model::JobId job) const;
+  [[nodiscard]] std::string report(model::JobId job,
+                                   const std::optional<model::Outcome>& outcome) const;
   /// Deletes the record that the job was started; keeps its output.
   void forget_start(model::JobId job) const { run::remove_status(files(job)); }
   void forget(model::JobId job) const { run::remove_files(files(job)); }

@@ -145,6 +145,23 @@ class Change(Machine):
         self.assertTrue(wait_until(lambda: not self.processes("job-sampler")))
         self.assertIsNone(self.document("report", job)["report"])
 
+    def test_the_report_of_a_job_over_its_time_limit_says_so(self):
+        job = self.queue("--gpus", "1", "--time-limit", "2s", "--", "sleep", "60")
+        self.job(job, "ended")
+        self.assertEqual(self.document("report", job)["report"]["outcome"]["class"], "time limit")
+
+    def test_a_killed_keeper_costs_no_other_job_its_report(self):
+        kept = self.queue("--gpus", "1", "--", "sleep", "4")
+        self.assertTrue(wait_until(lambda: len(self.processes("job-sampler")) == 1))
+        before = self.processes("job-keeper")
+        lost = self.queue("--cpu", "--", "sleep", "60")
+        self.assertTrue(wait_until(lambda: len(self.processes("job-sampler")) == 2))
+        for keeper in set(self.processes("job-keeper")) - set(before):
+            os.kill(keeper, signal.SIGKILL)
+        self.job(lost, "ended")
+        self.job(kept, "ended")
+        self.assertIsNotNone(self.document("report", kept)["report"])
+
     def test_the_report_of_queued_ranks_is_that_of_the_run_inside(self):
         job = self.queue("--cpu", "--ranks", "2", "--", "sh", "-c", "sleep 1; test -z $BERTH_JOB_REPORT && ls /proc/self/fd")
         self.job(job, "ended")
