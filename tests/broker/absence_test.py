@@ -91,6 +91,16 @@ class OwnBroker(Machine):
         self.assertEqual(len(self.brokers()), 1)
         self.run_berth("cancel", "1", "2", "3")
 
+    def test_journal_and_socket_may_share_a_folder(self):
+        one = str(self.folder / "one")
+        os.mkdir(one, 0o700)
+        both = {"BERTH_STATE_DIR": one, "BERTH_RUNTIME_DIR": one}
+        begun = time.monotonic()
+        self.assertEqual(self.queue("--cpu", "--", "sleep", "1000", **both), 1)
+        self.assertEqual(self.states(**both), ["running"])
+        self.assertLess(time.monotonic() - begun, 15)
+        self.run_berth("cancel", "1", **both)
+
     def test_a_journal_may_lie_deep(self):
         deep = {"BERTH_STATE_DIR": f"{self.folder}/{'d' * 120}"}
         shutil.rmtree(self.variables["BERTH_RUNTIME_DIR"], ignore_errors=True)
