@@ -26,6 +26,8 @@ namespace berth::output {
 
 /// The report without its first line, and not indented: where it ran, and what was found.
 [[nodiscard]] std::string finding_text(const model::Report& report, const Terminal& terminal);
+/// {"class", "exit_code", "signal"}, as in the document.
+[[nodiscard]] std::string outcome_json(const model::Outcome& outcome);
 /// The report of a queued job, as it is kept: {"schema", "report": the document, "text":
 /// finding_text, in English and Chinese}. `make` is called in each language.
 [[nodiscard]] std::string stored_report(const std::function<model::Report()>& make);

@@ -5,7 +5,6 @@
 #include "base/text_parts.hpp"
 #include "model/tries.hpp"
 #include "output/environment_text.hpp"
-#include "output/outcome_json.hpp"
 #include "output/report.hpp"
 #include "output/tries_text.hpp"
 #include "output/words.hpp"
@@ -28,6 +27,12 @@ Json text_or_null(const std::string& text) {
 /// The strings may be invalid UTF-8, but a JSON document must be UTF-8.
 std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json outcome_document(const model::Outcome& outcome) {
+  return {{"class", model::name(outcome.kind)},
+          {"exit_code", outcome.exit_code},
+          {"signal", value_or_null(outcome.signal)}};
 }
 
 Json words(const std::vector<std::string>& list) {
@@ -140,6 +145,10 @@ Json bottlenecks_json(const std::vector<model::Bottleneck>& all) {
 
 }  // namespace
 
+std::string outcome_json(const model::Outcome& outcome) {
+  return outcome_document(outcome).dump();
+}
+
 std::string report_json(const model::Report& report) {
   Json devices = Json::array();
   for (const model::DeviceUse& use : report.devices) devices.push_back(device_json(use));
@@ -159,7 +168,7 @@ std::string report_json(const model::Report& report) {
       {"engine", engine_json(report.engine)},
       {"started_at", text_or_null(show_time(report.started_unix_milliseconds))},
       {"devices", std::move(devices)},
-      {"outcome", outcome_json(report.outcome)},
+      {"outcome", outcome_document(report.outcome)},
       {"wall_seconds", wall},
       {"cpu_seconds", report.cpu_known ? Json(seconds(report.cpu)) : Json(nullptr)},
       {"cores_used", value_or_null(cores)},

@@ -4,7 +4,6 @@
 
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
-#include "output/outcome_json.hpp"
 #include "output/report.hpp"
 
 namespace berth::output {
@@ -50,7 +49,7 @@ std::string stored_report(const std::function<model::Report()>& make) {
 std::string sound_report(const std::string& stored, const std::optional<model::Outcome>& outcome) {
   Json json = parsed(stored);
   if (!json.is_object() || !json.contains("report") || !json["report"].is_object()) return "";
-  if (outcome) json["report"]["outcome"] = outcome_json(*outcome);
+  if (outcome) json["report"]["outcome"] = Json::parse(outcome_json(*outcome));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
