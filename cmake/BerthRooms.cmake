@@ -4,7 +4,7 @@
 #   because a name in their anonymous namespace is also in another source (see BERTH_UNITY); SEPARATE: no source of the room is.
 # berth_test(NAME [UNSANITIZED] SOURCES a_test.cpp ... [USES rooms...] [PACKAGES ...] [LABELS ...])
 #   One doctest program for the room; every TEST_CASE becomes a separate ctest. LABELS threads: also built and run with the
-#   thread sanitizer. The targets unit_tests and thread_tests build all of them. UNSANITIZED: takes minutes with sanitizers, so it
+#   thread sanitizer, which is for these only. The target unit_tests builds all tests. UNSANITIZED: takes minutes with sanitizers, so it
 #   is built only without sanitizers. The preset `test` builds only these unit tests (BERTH_UNIT_TESTS): ./dev test runs the others
 #   with sanitizers.
 
@@ -79,6 +79,9 @@ function(berth_test name)
   if(NOT BERTH_BUILD_TESTS OR (ARG_UNSANITIZED AND BERTH_SANITIZE) OR NOT (BERTH_UNIT_TESTS OR ARG_UNSANITIZED))
     return()
   endif()
+  if("thread" IN_LIST BERTH_SANITIZE AND NOT "threads" IN_LIST ARG_LABELS)
+    return()
+  endif()
   if(NOT TARGET berth_doctest_main)
     add_library(berth_doctest_main OBJECT "${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp")
     target_link_libraries(berth_doctest_main PUBLIC berth_options doctest::doctest)
@@ -95,15 +98,10 @@ function(berth_test name)
   foreach(used IN LISTS ARG_USES)
     target_link_libraries(test_${name} PRIVATE berth_${used})
   endforeach()
-  foreach(group IN ITEMS unit_tests thread_tests)
-    if(NOT TARGET ${group})
-      add_custom_target(${group})
-    endif()
-  endforeach()
-  add_dependencies(unit_tests test_${name})
-  if("threads" IN_LIST ARG_LABELS)
-    add_dependencies(thread_tests test_${name})
+  if(NOT TARGET unit_tests)
+    add_custom_target(unit_tests)
   endif()
+  add_dependencies(unit_tests test_${name})
   # One word, because doctest's script would split a list; `ctest -L threads` matches "unit+threads".
   list(JOIN ARG_LABELS "+" more_labels)
   string(REGEX REPLACE "[+]$" "" labels "unit+${more_labels}")
