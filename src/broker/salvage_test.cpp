@@ -128,7 +128,7 @@ TEST_CASE("a sound journal is not touched") {
 TEST_CASE("a flipped bit in the WAL loses at most the record that contains it") {
   const Killed killed;
   std::mt19937 random(7);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 15; ++round) {
     killed.restore();
     std::string wal = killed.wal;
     const std::size_t at = random() % (wal.size() - 1100);
@@ -142,7 +142,7 @@ TEST_CASE("a flipped bit in the WAL loses at most the record that contains it") 
 TEST_CASE("a damaged page, header or end of the database is repaired from the other records") {
   const Killed killed;
   std::mt19937 random(8);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 15; ++round) {
     killed.restore();
     std::string database = killed.database;
     const std::size_t at = round < 4 ? static_cast<std::size_t>(round) : random() % database.size();

@@ -379,7 +379,7 @@ std::string call_with(const model::Request& request, std::string_view options) {
 
 std::vector<Candidate> choose(const std::vector<Candidate>& pool, int count,
                               std::optional<std::uint64_t> need_bytes) {
-  if (count < 1 || pool.empty()) return {};
+  if (count < 1 || pool.size() < static_cast<std::size_t>(count)) return {};
   if (count == 1)
     return {
         *std::min_element(pool.begin(), pool.end(), [&](const Candidate& a, const Candidate& b) {
