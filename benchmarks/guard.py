@@ -19,6 +19,12 @@ MACHINE = "workstation-4090"
 SHARES = {"30:70": [(30, "k_1ms", 10), (70, "k_1ms", 10)], "1:1, 5 ms against 0.1 ms": [(50, "k_5ms", 1), (50, "k_100us", 50)],
           "1:1": [(50, "k_1ms", 10), (50, "k_1ms", 10)], "1:2": [(33, "k_1ms", 10), (66, "k_1ms", 10)], "1:9": [(10, "k_1ms", 10), (90, "k_1ms", 10)],
           "three ways": [(33, "k_1ms", 10), (33, "k_10ms", 2), (33, "k_100us", 30)], "alone, 30 %": [(30, "k_1ms", 10)]}
+# With caps, each job gets its cap, whatever the others do.
+CAPS = {"cap 30 % alone": [(30, "k_1ms", 10)], "cap 50 % alone": [(50, "k_1ms", 10)], "cap 50 % alone, 0.1 ms kernels": [(50, "k_100us", 50)],
+        "caps 30 % and 50 %": [(30, "k_1ms", 10), (50, "k_1ms", 10)]}
+# Options of a job that serves requests of ten kernels of 1 ms, and of its neighbour, which always works.
+NEIGHBOURS = {"alone": ("--latency", None), "beside --best-effort": ("--latency", "--best-effort"), "beside --share 50%": ("--latency", "--share 50%"),
+              "no options, beside the same": ("", "")}
 
 
 def simulated(berth, *command):
@@ -65,6 +71,29 @@ def shares(berth, work, seconds):
     return out
 
 
+def caps(berth, work, seconds):
+    out = {}
+    for name, jobs in CAPS.items():
+        at = time.time() + 3
+        starts = [f"{berth} run --memory 1GiB --cap {cap}% --report none -- {work} share {kernel} {batch} {at} {seconds} > $BERTH_SIM_DIR/{i} &"
+                  for i, (cap, kernel, batch) in enumerate(jobs)]
+        whole = " ".join(starts) + " wait; cat " + " ".join(f"$BERTH_SIM_DIR/{i}" for i in range(len(jobs)))
+        got = [row["percent"] for row in simulated(berth, "sh", "-c", whole)]
+        out[name] = {"percent": got, "error_points": round(max(abs(mine - job[0]) for mine, job in zip(got, jobs)), 2)}
+    return out
+
+
+def neighbours(berth, work, seconds):
+    """What a neighbour costs the requests of a job."""
+    out = {}
+    for name, (options, other) in NEIGHBOURS.items():
+        at = time.time() + 3
+        beside = "" if other is None else f"{berth} run --memory 1GiB {other} --report none -- {work} share k_1ms 10 {at} {seconds} >/dev/null & "
+        got = simulated(berth, "sh", "-c", f"{beside}{berth} run --memory 1GiB {options} --report none -- {work} requests k_1ms 10 {at} {seconds}; wait")
+        out[name] = got[0]
+    return out
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--berth", default=str(BUILD / "berth"))
@@ -74,11 +103,19 @@ def main():
     given = options.parse_args()
     found = {"date": time.strftime("%Y-%m-%d"), "machine": platform.processor() or platform.machine(), "cpus": os.cpu_count(),
              "load": os.getloadavg()[0], "driver": "simulated", "calls": calls(given.berth, given.work),
-             "shares": shares(given.berth, given.work, given.seconds)}
+             "shares": shares(given.berth, given.work, given.seconds), "caps": caps(given.berth, given.work, given.seconds),
+             "neighbours": neighbours(given.berth, given.work, given.seconds)}
     print("| call | without | with the guard | added | ratio |", "|---|---|---|---|---|", *call_lines(found["calls"]), "", sep="\n")
     print("| shares | percent of the device | busy | off by |", "|---|---|---|---|", sep="\n")
     for name, row in found["shares"].items():
         print(f"| {name} | {' / '.join(map(str, row['percent']))} | {row['busy']} % | {row['error_points']} points |")
+    print("", "| caps | percent of the device | off by |", "|---|---|---|", sep="\n")
+    for name, row in found["caps"].items():
+        print(f"| {name} | {' / '.join(map(str, row['percent']))} | {row['error_points']} points |")
+    print("", "| ten kernels of 1 ms | p50 | p99 | p99 above alone |", "|---|---|---|---|", sep="\n")
+    for name, row in found["neighbours"].items():
+        more = row["p99_ms"] / found["neighbours"]["alone"]["p99_ms"] - 1
+        print(f"| {name} | {row['p50_ms']} ms | {row['p99_ms']} ms | {100 * more:+.0f} % |")
     if given.json:
         with open(given.json, "w") as file:
             file.write(json.dumps(found, indent=1) + "\n")

@@ -2,6 +2,9 @@
 // - guard_work calls: nanoseconds per call, as JSON
 // - guard_work share KERNEL BATCH AT SECONDS: percent of the device's time from AT (seconds since
 //   1970), as JSON
+// - guard_work requests KERNEL COUNT AT SECONDS: milliseconds until COUNT kernels are done, again
+// and
+//   again with pauses of 20 ms, as JSON
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -126,11 +129,32 @@ int measure_share(const char* kernel, int batch, double at, double length) {
   return 0;
 }
 
+int measure_requests(const char* kernel, int count, double at, double length) {
+  const Cuda cuda(kernel);
+  auto* wait = find<CUresult()>(cuda.library, "cuCtxSynchronize");
+  while (seconds(CLOCK_REALTIME) < at) usleep(1000);
+  std::vector<double> took;
+  while (seconds(CLOCK_REALTIME) < at + length) {
+    const double begun = seconds(CLOCK_MONOTONIC);
+    for (int i = 0; i < count; ++i) cuda.send();
+    wait();
+    took.push_back((seconds(CLOCK_MONOTONIC) - begun) * 1e3);
+    usleep(20'000);
+  }
+  std::sort(took.begin(), took.end());
+  std::printf("{\"p50_ms\": %.2f, \"p99_ms\": %.2f, \"requests\": %zu}\n", took[took.size() / 2],
+              took[took.size() * 99 / 100], took.size());
+  return 0;
+}
+
 }  // namespace
 
 int main(int count, char** words) {
   if (count == 2 && std::strcmp(words[1], "calls") == 0) return measure_calls();
   if (count == 6 && std::strcmp(words[1], "share") == 0)
     return measure_share(words[2], std::atoi(words[3]), std::atof(words[4]), std::atof(words[5]));
+  if (count == 6 && std::strcmp(words[1], "requests") == 0)
+    return measure_requests(words[2], std::atoi(words[3]), std::atof(words[4]),
+                            std::atof(words[5]));
   return 2;
 }

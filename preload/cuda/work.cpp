@@ -23,7 +23,10 @@ namespace turns = berth::wire::turns;
 
 constexpr std::uint64_t kMillisecond = 1'000'000, kQuantum = 20 * kMillisecond,
                         kInFlight = 2 * kMillisecond, kIdle = kMillisecond,
-                        kBorrowed = 2 * kMillisecond, kAway = 100 * kMillisecond, kWhole = 1000;
+                        kBorrowed = 2 * kMillisecond, kAway = 100 * kMillisecond, kWhole = 1000,
+                        kOverCap = 10 * kMillisecond;
+// Of a job that takes turns without a share.
+constexpr std::uint32_t kSmallWeight = 100;
 
 /// This process on one device. Everything except `left` is written with the lock held.
 struct Gate {
@@ -34,6 +37,9 @@ struct Gate {
   std::int64_t left;        // calls until the next look at the clock
   std::uint64_t batch;      // initial value of `left`
   std::uint64_t turn_ends;  // 0: not our turn
+  std::uint64_t quantum;
+  std::uint64_t cap;                  // permille; 0: none
+  std::uint64_t cap_since, cap_used;  // device time since then
   std::uint64_t each;       // estimated duration of a call in nanoseconds; 0: unknown
   std::uint64_t in_batch;   // calls between base and mark
   CUevent base, mark,
@@ -109,22 +115,23 @@ void bury(turns::Turns& shared) {
   }
 }
 
-/// The least time that any active process has had. A new or returning one starts there, so that
-/// idle time earns no credit.
+/// The least time that any active process of the class has had. A new or returning one starts
+/// there, so that idle time earns no credit.
 std::uint64_t least_had(const turns::Turns& shared, const turns::Place* own) {
   std::uint64_t least = ~std::uint64_t{0};
   for (std::uint32_t i = 0; i < places_of(shared); ++i) {
     const turns::Place& place = shared.place[i];
     const bool active = __atomic_load_n(&place.waiting, __ATOMIC_RELAXED) != 0 ||
                         __atomic_load_n(&shared.holder, __ATOMIC_RELAXED) == i + 1;
-    if (&place == own || state_of(place) != turns::kLives || !active) continue;
+    if (&place == own || place.rank != own->rank || state_of(place) != turns::kLives || !active)
+      continue;
     const std::uint64_t had = __atomic_load_n(&place.had, __ATOMIC_RELAXED);
     least = had < least ? had : least;
   }
   return least == ~std::uint64_t{0} ? 0 : least;
 }
 
-void join(Gate& gate, std::uint64_t weight) {
+void join(Gate& gate, const wire::DeviceLimit& limit) {
   turns::Turns& shared = *gate.shared;
   bury(shared);
   for (std::uint32_t i = 0; i < turns::kPlaces; ++i) {
@@ -137,7 +144,12 @@ void join(Gate& gate, std::uint64_t weight) {
       continue;
     place.pid = getpid();
     place.start = berth::wire::stat_of(place.pid).start;
-    place.weight = weight;
+    place.weight = limit.permille > 0 ? limit.permille : kSmallWeight;
+    place.rank = (limit.flags & wire::kLatency) != 0      ? turns::kLatency
+                 : (limit.flags & wire::kBestEffort) != 0 ? turns::kBestEffort
+                                                          : turns::kNormal;
+    place.job = static_cast<std::uint32_t>(region()->limits->job);
+    place.idle = (limit.flags & wire::kKeepsTurn) != 0 ? 1000 : 1;
     place.waiting = 0;
     place.busy_until = 0;
     place.had = least_had(shared, &place);
@@ -163,9 +175,13 @@ bool begin_gate(Gate& gate, int at) {
   if (gate.state != 0) return gate.state > 0;
   const wire::DeviceLimit& limit = region()->limits->device[at];
   int state = -1;
-  if (limit.permille > 0 && limit.permille < kWhole) {
+  const bool ruled = limit.flags != 0 || limit.cap != 0 || limit.slice != 0;
+  if ((limit.permille > 0 && limit.permille < kWhole) || ruled) {
     gate.shared = map_turns(limit);
-    if (gate.shared != nullptr) join(gate, limit.permille);
+    if (gate.shared != nullptr) join(gate, limit);
+    gate.quantum = limit.slice == 0 ? kQuantum : limit.slice * kMillisecond;
+    gate.cap = limit.cap < kWhole ? limit.cap : 0;
+    gate.cap_since = clock_now();
     if (gate.own != nullptr && make_events(gate)) state = 1;
     if (state < 0)
       say_once(4, "berth: the job's share of the device is not enforced: it cannot take turns");
@@ -187,6 +203,7 @@ std::uint64_t count_until(Gate& gate, int at, CUevent event) {
   const auto took = static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6);
   __atomic_fetch_add(&region()->process->device[at].busy, took, __ATOMIC_RELAXED);
   __atomic_fetch_add(&gate.own->had, took * kWhole / gate.own->weight, __ATOMIC_RELAXED);
+  gate.cap_used += took;
   return took;
 }
 
@@ -214,23 +231,27 @@ void settle(Gate& gate, int at) {
   learn(gate, count_until(gate, at, tailed ? gate.tail : gate.spare), sent);
 }
 
-/// The waiting process with the least time; nullptr if none waits.
+/// Whether `a` goes before `b`.
+bool is_before(const turns::Place& a, const turns::Place& b) {
+  if (a.rank != b.rank) return a.rank < b.rank;
+  return __atomic_load_n(&a.had, __ATOMIC_RELAXED) < __atomic_load_n(&b.had, __ATOMIC_RELAXED);
+}
+
+/// The waiting process that goes first; nullptr if none waits.
 turns::Place* next_one(turns::Turns& shared, std::uint32_t& number) {
   turns::Place* best = nullptr;
   for (std::uint32_t i = 0; i < places_of(shared); ++i) {
     turns::Place& place = shared.place[i];
     if (state_of(place) != turns::kLives || __atomic_load_n(&place.waiting, __ATOMIC_ACQUIRE) == 0)
       continue;
-    if (best != nullptr && __atomic_load_n(&place.had, __ATOMIC_RELAXED) >=
-                               __atomic_load_n(&best->had, __ATOMIC_RELAXED))
-      continue;
+    if (best != nullptr && !is_before(place, *best)) continue;
     best = &place;
     number = i + 1;
   }
   return best;
 }
 
-/// Ends our turn: gives it to the waiting process with the least time, if any.
+/// Ends our turn: gives it to the waiting process that goes first, if any.
 void hand_on(Gate& gate) {
   gate.turn_ends = 0;
   std::uint32_t next = 0, own = gate.number;
@@ -246,9 +267,10 @@ struct Watched {
   std::uint64_t sent, since;
 };
 
-/// The holder is dead, or has sent nothing for a while.
-bool may_be_taken(const turns::Turns& shared, std::uint32_t holder, std::uint64_t now,
-                  Watched& seen) {
+/// The holder is dead, or has sent nothing for a while: a millisecond, or as long as its own work
+/// takes if `own` is of an earlier class.
+bool may_be_taken(const turns::Turns& shared, const turns::Place& own, std::uint32_t holder,
+                  std::uint64_t now, Watched& seen) {
   if (holder > turns::kPlaces) return true;
   const turns::Place& place = shared.place[holder - 1];
   if (state_of(place) != turns::kLives) return true;
@@ -257,14 +279,16 @@ bool may_be_taken(const turns::Turns& shared, std::uint32_t holder, std::uint64_
     seen = {holder, sent, now};
     return false;
   }
-  return now >= __atomic_load_n(&place.busy_until, __ATOMIC_RELAXED) + kIdle &&
-         now >= seen.since + kIdle;
+  const std::uint64_t busy_until = __atomic_load_n(&place.busy_until, __ATOMIC_RELAXED);
+  if (own.rank < place.rank) return now >= busy_until;
+  const std::uint64_t idle = place.idle > 1 ? place.idle * kMillisecond : kIdle;
+  return now >= busy_until + idle && now >= seen.since + idle;
 }
 
 /// Waits, then returns the length of the turn. It is short if the turn was taken from a holder that
 /// only paused, which may want the device back.
 std::uint64_t wait_for_turn(Gate& gate) {
-  std::uint64_t quantum = kQuantum;
+  std::uint64_t quantum = gate.quantum;
   turns::Turns& shared = *gate.shared;
   // Idle time earns no credit.
   if (clock_now() > gate.own->busy_until + kAway) {
@@ -281,12 +305,12 @@ std::uint64_t wait_for_turn(Gate& gate) {
     if (holder == gate.number) break;
     std::uint32_t next = 0;
     static_cast<void>(next_one(shared, next));
-    if ((holder == 0 || may_be_taken(shared, holder, now, seen)) && next == gate.number) {
+    if ((holder == 0 || may_be_taken(shared, *gate.own, holder, now, seen)) && next == gate.number) {
       if (holder != 0) quantum = kBorrowed;
       if (__atomic_compare_exchange_n(&shared.holder, &holder, gate.number, false, __ATOMIC_SEQ_CST,
                                       __ATOMIC_RELAXED))
         break;
-      quantum = kQuantum;
+      quantum = gate.quantum;
       continue;
     }
     if (now - looked > 20 * kMillisecond) {
@@ -346,6 +370,51 @@ void close_pause(Gate& gate, int at, CUstream stream) {
   begin_counting(gate, stream);
 }
 
+/// Living processes of our job on the device; they share its cap.
+std::uint64_t processes_of_job(const Gate& gate) {
+  if (gate.own->job == 0) return 1;
+  std::uint64_t count = 0;
+  for (std::uint32_t i = 0; i < places_of(*gate.shared); ++i) {
+    const turns::Place& place = gate.shared->place[i];
+    count += place.job == gate.own->job && state_of(place) == turns::kLives ? 1 : 0;
+  }
+  return count > 0 ? count : 1;
+}
+
+/// Nanoseconds for which the job must send nothing, because it had more than its cap allows; 0: it
+/// may go on. An idle job saves no more than a few milliseconds for later.
+std::uint64_t over_cap(Gate& gate, std::uint64_t now) {
+  if (gate.cap == 0) return 0;
+  const std::uint64_t part = gate.cap / processes_of_job(gate) + 1;
+  const std::uint64_t allowed = (now - gate.cap_since) * part / kWhole;
+  if (allowed > gate.cap_used + kOverCap) {
+    gate.cap_since = now - kOverCap * kWhole / part;
+    gate.cap_used = 0;
+    return 0;
+  }
+  if (gate.cap_used < allowed + kOverCap) return 0;
+  return (gate.cap_used - allowed) * kWhole / part;
+}
+
+/// Gives the device to others until the job may have more of it.
+void pause_for_cap(Gate& gate, int at) {
+  settle(gate, at);
+  if (holds(gate)) hand_on(gate);
+  bury(*gate.shared);
+  const std::uint64_t rest = over_cap(gate, clock_now());
+  timespec pause = {static_cast<time_t>(rest / (1000 * kMillisecond)),
+                    static_cast<long>(rest % (1000 * kMillisecond))};
+  while (nanosleep(&pause, &pause) != 0 && errno == EINTR) {
+  }
+}
+
+/// A process of an earlier class waits.
+bool is_urgent(const Gate& gate) {
+  std::uint32_t number = 0;
+  const turns::Place* next = next_one(*gate.shared, number);
+  return next != nullptr && next->rank < gate.own->rank;
+}
+
 /// Reads the clock. Decides whether our turn continues, and how many calls may be sent until the
 /// next check.
 void pass_slowly(Gate& gate, int at, CUstream stream) {
@@ -356,9 +425,11 @@ void pass_slowly(Gate& gate, int at, CUstream stream) {
       __atomic_load_n(&region()->limits->device[at].permille, __ATOMIC_RELAXED);
   if (share > 0 && share <= kWhole) gate.own->weight = share;
   std::uint32_t other = 0;
-  const bool ours = gate.turn_ends != 0 && holds(gate);
-  std::uint64_t now = clock_now(), quantum = kQuantum;
-  if (ours && now < gate.turn_ends) {
+  const bool capped = over_cap(gate, clock_now()) > 0;
+  if (capped) pause_for_cap(gate, at);
+  const bool ours = !capped && gate.turn_ends != 0 && holds(gate);
+  std::uint64_t now = clock_now(), quantum = gate.quantum;
+  if (ours && now < gate.turn_ends && !is_urgent(gate)) {
     if (gate.tailed)
       close_pause(gate, at, stream);
     else

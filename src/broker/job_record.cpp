@@ -40,6 +40,11 @@ void for_each_optional(Request& request, Visit visit) {
   visit("gpus_most", request.gpus_most);
   visit("memory_bytes", request.memory_bytes);
   visit("share_permille", request.share_permille);
+  visit("cap_permille", request.turns.cap_permille);
+  visit("latency", request.turns.latency);
+  visit("best_effort", request.turns.best_effort);
+  visit("slice_milliseconds", request.turns.slice_milliseconds);
+  visit("keeps_turn", request.turns.keeps_turn);
   visit("cpus", request.cpus);
   visit("cpu_list", request.cpu_list);
   visit("all_gpus", request.all_gpus);

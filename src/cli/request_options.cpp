@@ -67,6 +67,56 @@ Status check_cpu(const Arguments& arguments, model::Request& request) {
   return Done{};
 }
 
+Result<int> read_share(const Arguments& arguments, const char* option) {
+  const auto share = parse_share(*arguments.value(option));
+  if (!share) return about(option, share.error());
+  return std::max(1, static_cast<int>(std::lround(*share * model::kWholePermille)));
+}
+
+Error unclear_turns(std::string message, const char* hint) {
+  return {ErrorCode::kInvalidArgument, "E0963", std::move(message), hint};
+}
+
+Status read_turn_length(const Arguments& arguments, model::TurnRules& turns) {
+  using namespace std::chrono_literals;
+  if (arguments.has("--slice") && arguments.has("--turn"))
+    return contradiction("--slice", "--turn");
+  const char* option = arguments.has("--turn") ? "--turn" : "--slice";
+  const auto given = arguments.value(option);
+  if (!given) return Done{};
+  const auto length = parse_duration(*given);
+  if (!length) return about(option, length.error());
+  if (*length < 1ms || *length > 24h)
+    return unclear_turns(text("{}: a turn takes from {} to {}", option, "1ms", "24h"),
+                         "--slice 100ms");
+  turns.slice_milliseconds = static_cast<int>(length->count());
+  if (arguments.has("--turn")) turns.keeps_turn = true;
+  return Done{};
+}
+
+/// Call it after the share was read.
+Status read_turns(const Arguments& arguments, model::Request& request) {
+  model::TurnRules& turns = request.turns;
+  if (arguments.has("--latency") && arguments.has("--best-effort"))
+    return contradiction("--latency", "--best-effort");
+  if (arguments.has("--latency")) turns.latency = true;
+  if (arguments.has("--best-effort")) turns.best_effort = true;
+  if (auto length = read_turn_length(arguments, turns); !length) return length;
+  if (arguments.value("--cap")) {
+    const auto cap = read_share(arguments, "--cap");
+    if (!cap) return cap.error();
+    if (request.share_permille.value_or(0) > *cap)
+      return unclear_turns(text("{} is more than {}", "--share", "--cap"), "--share 30% --cap 50%");
+    turns.cap_permille = *cap;
+    // What a job can never exceed is also what it counts on, if it says nothing else.
+    if (!request.share_permille && !turns.best_effort) request.share_permille = *cap;
+  }
+  if (turns.any() && !request.memory_bytes)
+    return Error{ErrorCode::kInvalidArgument, "E0013",
+                 text("turns are taken on a shared GPU: add {}", "--memory"), "--memory 8GiB"};
+  return Done{};
+}
+
 Status read_numbers(const Arguments& arguments, model::Request& request) {
   const auto gpus = parse_gpus(arguments);
   if (!gpus) return gpus.error();
@@ -80,11 +130,10 @@ Status read_numbers(const Arguments& arguments, model::Request& request) {
                    text("to run on the CPU: {}", "--cpu")};
     request.memory_bytes = *size;
   }
-  if (const auto given = arguments.value("--share")) {
-    const auto share = parse_share(*given);
-    if (!share) return about("--share", share.error());
-    request.share_permille =
-        std::max(1, static_cast<int>(std::lround(*share * model::kWholePermille)));
+  if (arguments.value("--share")) {
+    const auto share = read_share(arguments, "--share");
+    if (!share) return share.error();
+    request.share_permille = *share;
   }
   if (const auto given = arguments.value("--cpus")) {
     if (auto cpus = read_cpus(*given, request); !cpus) return cpus;
@@ -102,6 +151,7 @@ Result<model::Request> parse_request(const Arguments& arguments,
   request.devices = arguments.values("--devices");
   const auto sound = check_cpu(arguments, request);
   if (!sound) return sound.error();
+  if (auto turns = read_turns(arguments, request); !turns) return turns.error();
   policy::inherit_visibility(request, environment);
   return request;
 }

@@ -14,7 +14,7 @@
 
 namespace berth::cli {
 
-inline constexpr std::array<Option, 8> kRequestOptions{{
+inline constexpr std::array<Option, 13> kRequestOptions{{
     {"--gpus", "N|all|none",
      "N free GPUs for this job alone; all: all of them; 0 or none: the CPU"},
     {"--cpu", nullptr, "run on the CPU, all GPUs hidden: the same as --gpus none"},
@@ -23,6 +23,11 @@ inline constexpr std::array<Option, 8> kRequestOptions{{
     {"--memory", "SIZE", "part of a GPU, which others may share: a free one, else the least used"},
     {"--share", "PART",
      "with --memory: share of the GPU's time that is reserved for the job (30%)"},
+    {"--cap", "PART", "at most this part of the GPU's time, even if no other job uses it"},
+    {"--latency", nullptr, "the job's work on a shared GPU goes before that of other jobs"},
+    {"--best-effort", nullptr, "the job gets only the time that other jobs leave"},
+    {"--slice", "TIME", "length of the job's turns on a shared GPU (100ms; default: 20ms)"},
+    {"--turn", "TIME", "the same, and a pause of up to a second does not end the turn (10m)"},
     {"--cpus", "N|LIST", "N cores, near the GPU if there is one; or a list of cores (0-3)"},
     {"--override", nullptr, "replace thread variables that are already set"},
     {"--quiet", nullptr, "fewer messages from frameworks: sets TF_CPP_MIN_LOG_LEVEL=1"},
@@ -39,7 +44,7 @@ template <std::size_t N, std::size_t M>
 }
 
 /// Reads the options. `environment` is that of the caller, which may already limit the visible
-/// devices. Fails with kInvalidArgument (E0010, E0011, E0101, E0104).
+/// devices. Fails with kInvalidArgument (E0010, E0011, E0101, E0104, E0963).
 [[nodiscard]] Result<model::Request> parse_request(
     const Arguments& arguments, const std::map<std::string, std::string>& environment);
 [[nodiscard]] policy::EnvironmentOptions environment_options(const Arguments& arguments);

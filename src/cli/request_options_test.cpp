@@ -62,6 +62,30 @@ TEST_CASE("numbers, sizes and lists of devices are read") {
   CHECK(error_of({{"--cpu", ""}, {"--share", "30%"}}) == "E0010");
 }
 
+TEST_CASE("a cap without a share reserves as much, and turns need memory") {
+  const auto capped = parse_request(given({{"--memory", "8GiB"}, {"--cap", "50%"}}), {});
+  REQUIRE(capped);
+  CHECK(capped->turns.cap_permille == 500);
+  CHECK(capped->share_permille == 500);
+  const auto both = parse_request(
+      given({{"--memory", "8GiB"}, {"--cap", "50%"}, {"--share", "20%"}, {"--turn", "10m"}}), {});
+  REQUIRE(both);
+  CHECK(both->share_permille == 200);
+  CHECK(both->turns.slice_milliseconds == 600'000);
+  CHECK(both->turns.keeps_turn == true);
+  const auto rest =
+      parse_request(given({{"--memory", "8GiB"}, {"--best-effort", ""}, {"--cap", "50%"}}), {});
+  REQUIRE(rest);
+  CHECK(rest->turns.best_effort == true);
+  CHECK_FALSE(rest->share_permille);
+  CHECK(error_of({{"--latency", ""}}) == "E0013");
+  CHECK(error_of({{"--memory", "1GiB"}, {"--latency", ""}, {"--best-effort", ""}}) == "E0010");
+  CHECK(error_of({{"--memory", "1GiB"}, {"--slice", "1s"}, {"--turn", "1s"}}) == "E0010");
+  CHECK(error_of({{"--memory", "1GiB"}, {"--slice", "0s"}}) == "E0963");
+  CHECK(error_of({{"--memory", "1GiB"}, {"--slice", "2d"}}) == "E0963");
+  CHECK(error_of({{"--memory", "1GiB"}, {"--share", "60%"}, {"--cap", "50%"}}) == "E0963");
+}
+
 TEST_CASE("all GPUs and a list of cores are read, and an error names every accepted word") {
   const auto all = parse_request(given({{"--gpus", "all"}}), {});
   REQUIRE(all);

@@ -145,6 +145,8 @@ bool add_if_it_fits(JobStory& story, const Scene& scene, const model::Request& r
         (options.empty() ? "" : " ") + fmt::format("--memory {}", size_word(*request.memory_bytes));
   if (request.share_permille)
     options += fmt::format(" --share {}%", *request.share_permille / 10.0);
+  if (request.turns.cap_permille)
+    options += fmt::format(" --cap {}%", *request.turns.cap_permille / 10.0);
   if (request.cpus) options += fmt::format(" --cpus {}", *request.cpus);
   std::vector<std::string> where;
   for (const Candidate& c : policy::candidates_of(scene.snapshot, scene.ledger))

@@ -96,6 +96,11 @@ Job job_of(const Json& json) {
   job.request.gpus_most = optional<int>(json, "gpus_most");
   job.request.memory_bytes = optional<std::uint64_t>(json, "memory_bytes");
   job.request.share_permille = optional<int>(json, "share_permille");
+  job.request.turns.cap_permille = optional<int>(json, "cap_permille");
+  job.request.turns.slice_milliseconds = optional<int>(json, "slice_milliseconds");
+  const auto turns = value<std::string>(json, "turns");
+  if (turns == "latency") job.request.turns.latency = true;
+  if (turns == "best_effort") job.request.turns.best_effort = true;
   job.request.cpus = optional<int>(json, "cpus_wanted");
   job.request.devices = value<std::vector<std::string>>(json, "devices_wanted");
   if (const auto visible = json.find("visible"); visible != json.end() && visible->is_object())

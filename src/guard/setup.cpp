@@ -285,7 +285,12 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
     if (!bytes_of(part.empty() ? device->uuid : part, limit.uuid)) continue;
     limit.memory_bytes = request.memory_bytes.value_or(wire::kNoLimit);
     limit.permille = static_cast<std::uint32_t>(request.share_permille.value_or(0));
-    if (request.share_permille)
+    limit.cap = static_cast<std::uint32_t>(request.turns.cap_permille.value_or(0));
+    limit.slice = static_cast<std::uint32_t>(request.turns.slice_milliseconds.value_or(0));
+    limit.flags = (request.turns.latency.value_or(false) ? wire::kLatency : 0U) |
+                  (request.turns.best_effort.value_or(false) ? wire::kBestEffort : 0U) |
+                  (request.turns.keeps_turn.value_or(false) ? wire::kKeepsTurn : 0U);
+    if (request.share_permille || request.turns.any())
       if (auto linked = link_turns(*runtime, setup.folder_, "turns-" + hex_of(limit.uuid)); !linked)
         return give_up(std::move(linked).error());
     setup.ledgers_.push_back({0, 0, 0, 0, device->uuid});
@@ -294,6 +299,7 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
     held.device = device->index;
     held.memory_limit_bytes = request.memory_bytes;
     held.share_permille = request.share_permille;
+    held.turns = request.turns;
     setup.devices_.push_back(std::move(held));
   }
   if (keep == Keep::kInMemory) {

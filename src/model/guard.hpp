@@ -8,11 +8,29 @@
 
 namespace berth::model {
 
+/// How a job takes turns on a shared device, beyond its share.
+struct TurnRules {
+  std::optional<int> cap_permille;        // the most of the device's time, also if others idle
+  std::optional<bool> latency;            // its work goes before that of other jobs
+  std::optional<bool> best_effort;        // it gets only the time that other jobs leave
+  std::optional<int> slice_milliseconds;  // the length of its turns
+  std::optional<bool> keeps_turn;         // a pause of up to a second does not end its turn
+  [[nodiscard]] bool any() const {
+    return cap_permille || latency || best_effort || slice_milliseconds || keeps_turn;
+  }
+};
+
+/// For documents: "latency", "best_effort", or "" for neither.
+inline const char* word_of(const TurnRules& turns) {
+  return turns.latency ? "latency" : turns.best_effort ? "best_effort" : "";
+}
+
 struct GuardedDevice {
   int device = -1;    // Device::index
   std::string words;  // for people
   std::optional<std::uint64_t> memory_limit_bytes;
   std::optional<int> share_permille;
+  TurnRules turns;
   std::uint64_t memory_peak_bytes = 0, allocations = 0, frees = 0, refusals = 0, launches = 0,
                 copies = 0, fills = 0;
   std::optional<std::uint64_t> hidden_peak_bytes;  // contexts and modules, if NVML showed them

@@ -1,9 +1,12 @@
 #include "output/guard_text.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <vector>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "output/words.hpp"
 
 namespace berth::output {
 namespace {
@@ -15,10 +18,23 @@ std::string limits_of(const model::GuardedDevice& device) {
     if (!out.empty()) out += ", ";
     out += text("{} % of the time when other jobs use the device", *device.share_permille / 10.0);
   }
-  return out;
+  const std::string turns = turns_of(device.turns);
+  return turns.empty() ? out : out + (out.empty() ? "" : ", ") + turns;
 }
 
 }  // namespace
+
+std::string turns_of(const model::TurnRules& turns) {
+  std::vector<std::string> parts;
+  if (turns.cap_permille)
+    parts.push_back(text("at most {} % of the time", *turns.cap_permille / 10.0));
+  if (turns.latency) parts.push_back(text("before other jobs"));
+  if (turns.best_effort) parts.push_back(text("only time that other jobs leave"));
+  if (turns.slice_milliseconds)
+    parts.push_back(
+        text("turns of {}", show_duration(std::chrono::milliseconds(*turns.slice_milliseconds))));
+  return join(parts, ", ");
+}
 
 std::string guard_sentence(const model::Report& report) {
   if (!report.guarded) return "";

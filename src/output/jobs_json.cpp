@@ -84,6 +84,9 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.field("gpus_most", job.request.gpus_most);
   json.field("memory_bytes", job.request.memory_bytes);
   json.field("share_permille", job.request.share_permille);
+  json.field("cap_permille", job.request.turns.cap_permille);
+  json.text_field("turns", word_of(job.request.turns));
+  json.field("slice_milliseconds", job.request.turns.slice_milliseconds);
   json.field("cpus_wanted", job.request.cpus);
   json.field("queued", job.queued);
   json.field("priority", job.priority);

@@ -14,6 +14,7 @@
 #include "model/array_range.hpp"
 #include "model/cpu_list.hpp"
 #include "model/device_selector.hpp"
+#include "output/guard_text.hpp"
 #include "output/table.hpp"
 #include "output/words.hpp"
 
@@ -255,6 +256,8 @@ std::string wish_words(const model::Request& request) {
     out = text_n("{} GPU", "{} GPUs", gpus, gpus);
   if (request.share_permille)
     out += std::string(tr(", ")) + text("{} of the time", show_share(*request.share_permille));
+  if (const std::string turns = turns_of(request.turns); !turns.empty())
+    out += std::string(tr(", ")) + turns;
   if (!request.devices.empty() && (request.gpus || request.memory_bytes))
     out = text("{} ({})", out, printable(join(request.devices, ",")));
   if (!request.cpus) return out;

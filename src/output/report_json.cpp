@@ -79,25 +79,29 @@ Json isolation_json(const std::optional<model::Guarded>& guarded) {
   if (!guarded) return nullptr;
   Json devices = Json::array();
   for (const model::GuardedDevice& one : guarded->devices)
-    devices.push_back({{"index", one.device},
-                       {"memory_limit_bytes", value_or_null(one.memory_limit_bytes)},
-                       {"share_permille", value_or_null(one.share_permille)},
-                       {"memory_peak_bytes", one.memory_peak_bytes},
-                       {"hidden_peak_bytes", value_or_null(one.hidden_peak_bytes)},
-                       {"allocations", one.allocations},
-                       {"frees", one.frees},
-                       {"refusals", one.refusals},
-                       {"launches", one.launches},
-                       {"copies", one.copies},
-                       {"copied_to_bytes", one.copied_to_bytes},
-                       {"copied_from_bytes", one.copied_from_bytes},
-                       {"copied_on_bytes", one.copied_on_bytes},
-                       {"copied_other_bytes", one.copied_other_bytes},
-                       {"fills", one.fills},
-                       {"filled_bytes", one.filled_bytes},
-                       {"device_seconds",
-                        one.share_permille ? Json(static_cast<double>(one.device_nanoseconds) / 1e9)
-                                           : Json(nullptr)}});
+    devices.push_back(
+        {{"index", one.device},
+         {"memory_limit_bytes", value_or_null(one.memory_limit_bytes)},
+         {"share_permille", value_or_null(one.share_permille)},
+         {"cap_permille", value_or_null(one.turns.cap_permille)},
+         {"turns", text_or_null(word_of(one.turns))},
+         {"slice_milliseconds", value_or_null(one.turns.slice_milliseconds)},
+         {"memory_peak_bytes", one.memory_peak_bytes},
+         {"hidden_peak_bytes", value_or_null(one.hidden_peak_bytes)},
+         {"allocations", one.allocations},
+         {"frees", one.frees},
+         {"refusals", one.refusals},
+         {"launches", one.launches},
+         {"copies", one.copies},
+         {"copied_to_bytes", one.copied_to_bytes},
+         {"copied_from_bytes", one.copied_from_bytes},
+         {"copied_on_bytes", one.copied_on_bytes},
+         {"copied_other_bytes", one.copied_other_bytes},
+         {"fills", one.fills},
+         {"filled_bytes", one.filled_bytes},
+         {"device_seconds", one.share_permille || one.turns.any()
+                                ? Json(static_cast<double>(one.device_nanoseconds) / 1e9)
+                                : Json(nullptr)}});
   const bool held = guarded->not_enforced.empty() && guarded->programs > 0;
   return {{"by", held ? Json("guard") : Json(nullptr)},
           {"why_not", text_or_null(guarded->not_enforced)},

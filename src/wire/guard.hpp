@@ -23,9 +23,15 @@ struct DeviceLimit {
   unsigned char uuid[16];      // as cuDeviceGetUuid returns it
   std::uint64_t memory_bytes;  // kNoLimit: none
   std::uint32_t permille;      // of the device's time; 0: no share requested
-  std::uint32_t flags;
+  std::uint32_t flags;         // Flag
   std::uint64_t hidden_bytes;  // what the job has beyond its counters: contexts, modules
-  std::uint64_t unused;
+  std::uint32_t cap;           // permille: the most of the device's time; 0: no such limit
+  std::uint32_t slice;         // milliseconds of a turn; 0: as usual
+};
+enum Flag : std::uint32_t {
+  kLatency = 1,     // before other jobs
+  kBestEffort = 2,  // only what other jobs leave
+  kKeepsTurn = 4,   // a short pause does not end its turn
 };
 static_assert(offsetof(DeviceLimit, memory_bytes) == 16 && sizeof(DeviceLimit) == 48);
 

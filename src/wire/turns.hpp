@@ -1,6 +1,8 @@
 // Processes take turns on one device, through a file that a user's guarded jobs share. A process
-// holds the device for a quantum. Then it waits until its work is done, and hands over to the
-// process with the least time per weight. A holder that dies or idles loses its turn.
+// holds the device for a quantum. Then it waits until its work is done, and hands over: to a
+// process of the first class before others, in a class to the process with the least time per
+// weight. A holder that dies or idles loses its turn. It also ends its turn early if a process of
+// an earlier class waits.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +13,24 @@
 namespace berth::wire::turns {
 
 inline constexpr std::uint64_t kMagic = 0x534e525554545242;  // "BRTTURNS"
-inline constexpr std::uint32_t kVersion = 1, kPlaces = 256;
+inline constexpr std::uint32_t kVersion = 2, kPlaces = 256;
 
 enum State : std::uint32_t { kFree = 0, kTaken = 1, kLives = 2 };
+
+enum Class : std::uint32_t { kLatency = 0, kNormal = 1, kBestEffort = 2 };
 
 struct Place {
   std::uint64_t start;
   std::int64_t pid;
   std::uint32_t state;
   std::uint32_t waiting;     // 1: waits for the device
-  std::uint64_t weight;      // permille
+  std::uint32_t weight;      // permille
+  std::uint32_t rank;        // Class
   std::uint64_t had;         // nanoseconds of device time, times 1000 / weight
   std::uint64_t busy_until;  // when the work it sent will probably be done
   std::uint64_t sent;        // counts calls; a process whose count changes is not idle
-  std::uint64_t unused;
+  std::uint32_t job;
+  std::uint32_t idle;  // milliseconds without work after which it loses its turn
 };
 static_assert(sizeof(Place) == 64);
 

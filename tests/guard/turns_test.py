@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Jobs take turns on a simulated device: shares, caps, and who goes first. Only what also holds on a busy machine is tested;
+benchmarks/guard.py measures the rest."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BERTH = os.path.abspath(sys.argv.pop(1))
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "program.py")
+
+
+def simulated(*command):
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_"))}
+    return subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--", *command], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, env={**env, "LANG": "C"}, timeout=100)
+
+
+class Turns(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def report(self, name):
+        with open(os.path.join(self.folder, name)) as file:
+            return json.load(file)
+
+    def test_two_jobs_get_their_shares_of_one_device(self):
+        self.share_out("work")
+
+    def test_and_where_the_one_launches_graphs(self):
+        self.share_out("graphs")
+
+    def test_a_job_alone_gets_no_more_than_its_cap(self):
+        done = simulated(BERTH, "run", "--memory", "1GiB", "--cap", "30%", "--report", f"{self.folder}/cap.json", "--",
+                         sys.executable, PROGRAM, "work", "k_1ms", "4")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = self.report("cap.json")
+        device = report["isolation"]["devices"][0]
+        self.assertEqual(device["cap_permille"], 300)
+        # A busy machine makes it less, never more.
+        self.assertTrue(0.5 < device["device_seconds"] < 0.33 * report["wall_seconds"] + 0.05, (device, report["wall_seconds"]))
+
+    def test_a_latency_job_goes_first_and_a_best_effort_one_gets_the_rest(self):
+        one = f"{BERTH} run --memory 1GiB {{}} --report {self.folder}/{{}}.json -- {sys.executable} {PROGRAM} work k_1ms 4"
+        done = simulated("sh", "-c", f"{one.format('--best-effort', 'b')} & {one.format('--latency', 'a')}; wait")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        a, b = (self.report(name)["isolation"]["devices"][0] for name in ("a.json", "b.json"))
+        self.assertEqual((a["turns"], b["turns"]), ("latency", "best_effort"))
+        # They do not start and end at the same time.
+        self.assertGreater(a["device_seconds"], 3 * b["device_seconds"])
+
+    def share_out(self, first):
+        one = f"{BERTH} run --memory 1GiB --share {{}}% --report {self.folder}/{{}}.json -- {sys.executable} {PROGRAM} {{}} k_1ms 5"
+        done = simulated("sh", "-c", f"{one.format(30, 'a', first)} & {one.format(70, 'b', 'work')}; wait")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        a, b = (self.report(name)["isolation"]["devices"][0]["device_seconds"] for name in ("a.json", "b.json"))
+        # The two jobs do not start and end at the same time, and this machine may be busy.
+        self.assertGreater(a + b, 2)
+        self.assertTrue(0.18 < a / (a + b) < 0.42, (a, b))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
