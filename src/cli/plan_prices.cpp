@@ -344,7 +344,12 @@ Result<int> plan_gpu(const Context& context) {
                  "berth help plan"};
   const auto model = planned_model(arguments);
   if (!model) return model.error();
-  const auto work = planned_work(arguments);
+  if (!model->has_layers())
+    return Error{ErrorCode::kNotFound, "E0971",
+                 text("{}: its layers are not known, so its activations are not known either",
+                      printable(model->name)),
+                 "berth help plan"};
+  const auto work = planned_work(arguments, *model);
   if (!work) return work.error();
   const auto prices = prices_for(arguments);
   if (!prices) return prices.error();

@@ -8,11 +8,11 @@
 
 namespace berth::cli {
 
-/// The model that is named after `fit` or `gpu`, or by --params. Fails with kInvalidArgument
-/// (E0974) or as find_model().
+/// The model that is named after `fit` or `gpu`, or by --params; or that a file contains. Fails
+/// with kInvalidArgument (E0974), as find_model(), or as model_in_file().
 [[nodiscard]] Result<plan::Model> planned_model(const Arguments& arguments);
 /// Fails with kInvalidArgument (E0975 and those of parse_integer()).
-[[nodiscard]] Result<plan::Work> planned_work(const Arguments& arguments);
+[[nodiscard]] Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& model);
 /// The GPU or partition of this machine with the most memory. Fails with kNoDevice (E0976).
 [[nodiscard]] Result<plan::Gpu> gpu_here(const Context& context);
 

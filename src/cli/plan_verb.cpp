@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/look.hpp"
+#include "cli/plan_file.hpp"
 #include "cli/plan_request.hpp"
 #include "cli/verbs.hpp"
 #include "output/json_writer.hpp"
@@ -22,16 +23,19 @@ constexpr std::int64_t kMostBatch = 1'000'000, kMostSeq = 100'000'000, kMostRank
 struct Part {
   const char* key;
   const char* title;
-  double bytes;
+  std::optional<double> bytes;  // absent: not known
 };
 
 std::vector<Part> parts_of(const plan::Memory& m) {
+  const auto known = [&](double bytes) {
+    return m.is_partial ? std::nullopt : std::optional(bytes);
+  };
   return {{"weights_bytes", msgid("weights"), m.weights},
           {"gradients_bytes", msgid("gradients"), m.gradients},
           {"optimizer_bytes", msgid("optimizer"), m.optimizer},
-          {"activations_bytes", msgid("activations"), m.activations},
-          {"kv_cache_bytes", msgid("KV cache"), m.kv_cache},
-          {"workspace_bytes", msgid("workspace"), m.workspace},
+          {"activations_bytes", msgid("activations"), known(m.activations)},
+          {"kv_cache_bytes", msgid("KV cache"), known(m.kv_cache)},
+          {"workspace_bytes", msgid("workspace"), known(m.workspace)},
           {"context_bytes", msgid("driver context"), m.context}};
 }
 
@@ -39,8 +43,19 @@ std::uint64_t whole(double bytes) {
   return static_cast<std::uint64_t>(std::min(bytes, 1e18));
 }
 
+std::optional<std::uint64_t> whole_if(bool is_known, double bytes) {
+  return is_known ? std::optional(whole(bytes)) : std::nullopt;
+}
+
 std::string shown(double bytes) {
   return show_bytes(whole(bytes));
+}
+
+/// 8.03 B, 352 M.
+std::string count_of(double params) {
+  return params >= 1e9   ? fmt::format("{:.2f} B", params / 1e9)
+         : params >= 1e6 ? fmt::format("{:.0f} M", params / 1e6)
+                         : fmt::format("{:.0f}", params);
 }
 
 /// A change that could be made, and how much memory to reserve with it.
@@ -55,7 +70,7 @@ struct Answer {
   plan::Memory memory;
   double safe_bytes = 0;
   std::optional<plan::Gpu> gpu;
-  bool fits = false;
+  std::optional<bool> fits;             // absent: not known
   std::vector<Way> ways;                // changes with which the model fits, smallest first
   std::optional<plan::Gpu> larger_gpu;  // the smallest GPU in the catalogue that is large enough
 };
@@ -119,26 +134,36 @@ void find_ways(Answer& answer) {
       answer.larger_gpu = std::move(gpu);
 }
 
+/// The precision of the weights: that of most weights of a file, unless one was asked for.
+std::string precision_of(const Answer& answer) {
+  return answer.work.as_stored ? answer.model.stored_type
+                               : std::string(plan::name(answer.work.precision));
+}
+
 std::string json_of(const Answer& answer) {
   output::JsonWriter json;
   const plan::Accuracy accuracy = plan::accuracy_of(answer.work.task);
   json.open('{');
   json.field("schema", 1);
   json.text_field("model", answer.model.name);
+  json.text_field("format", answer.model.format);
   json.text_field("shape_from", answer.model.shape_from);
   json.field("params", whole(answer.model.params));
   json.field("task", plan::name(answer.work.task));
-  json.field("precision", plan::name(answer.work.precision));
+  json.field("precision", precision_of(answer));
   json.field("batch", whole(answer.work.batch));
   json.field("seq", whole(answer.work.seq));
   json.field("checkpointing", answer.work.checkpointing);
   json.key("parts");
   json.open('{');
-  for (const Part& part : parts_of(answer.memory)) json.field(part.key, whole(part.bytes));
+  for (const Part& part : parts_of(answer.memory))
+    json.field(part.key, whole_if(part.bytes.has_value(), part.bytes.value_or(0)));
   json.close('}');
-  json.field("allocated_bytes", whole(answer.memory.allocated()));
-  json.field("peak_bytes", whole(answer.memory.peak()));
-  json.field("safe_bytes", whole(answer.safe_bytes));
+  const bool is_whole = !answer.memory.is_partial;
+  json.field("allocated_bytes", whole_if(is_whole, answer.memory.allocated()));
+  json.field("peak_bytes", whole_if(is_whole, answer.memory.peak()));
+  json.field("safe_bytes", whole_if(is_whole, answer.safe_bytes));
+  json.field("least_bytes", whole(answer.memory.peak()));
   json.key("accuracy");
   json.open('{');
   json.field("cases", accuracy.cases);
@@ -166,7 +191,9 @@ std::string json_of(const Answer& answer) {
 
 std::string verdict_of(const Answer& answer) {
   const std::string name = printable(answer.gpu->name), has = shown(answer.gpu->memory_bytes);
-  if (answer.fits) return text("It fits {} ({}).", name, has) + "\n";
+  if (!answer.fits.has_value())
+    return text("Whether it fits {} ({}) is not known.", name, has) + "\n";
+  if (*answer.fits) return text("It fits {} ({}).", name, has) + "\n";
   std::string out =
       answer.memory.peak() <= answer.gpu->memory_bytes
           ? text("It may not fit {} ({}): the estimate does, the safe bound does not.", name, has)
@@ -175,6 +202,7 @@ std::string verdict_of(const Answer& answer) {
   if (!answer.ways.empty()) out += tr("What would fit, with its safe bound:"), out += "\n";
   for (const Way& way : answer.ways)
     out += "  " + way.options + "  " + shown(way.safe_bytes) + "\n";
+  if (answer.memory.is_partial) return out;
   if (answer.larger_gpu)
     out += text("The smallest GPU of the catalogue that holds it: {} ({}).",
                 answer.larger_gpu->name, shown(answer.larger_gpu->memory_bytes)) +
@@ -187,13 +215,31 @@ std::string verdict_of(const Answer& answer) {
 std::string text_of(const Answer& answer, const output::Terminal& terminal) {
   const plan::Accuracy accuracy = plan::accuracy_of(answer.work.task);
   std::string out;
+  if (!answer.model.format.empty())
+    out += text("{}: {}, {} parameters, {}", printable(answer.model.name), answer.model.format,
+                count_of(answer.model.params), precision_of(answer)) +
+           "\n";
   if (!answer.model.shape_from.empty())
     out += text("The shape is the scaled shape of {}: the true model may differ.",
                 answer.model.shape_from) +
            "\n";
   output::Table table({{std::string(tr("part"))}, {std::string(tr("memory")), true}});
-  for (const Part& part : parts_of(answer.memory))
-    if (part.bytes > 0) table.add({std::string(tr(part.title)), shown(part.bytes)});
+  for (const Part& part : parts_of(answer.memory)) {
+    if (!part.bytes)
+      table.add({std::string(tr(part.title)), std::string(tr("not known"))});
+    else if (*part.bytes > 0)
+      table.add({std::string(tr(part.title)), shown(*part.bytes)});
+  }
+  if (answer.memory.is_partial) {
+    table.add({std::string(tr("peak, at least")), shown(answer.memory.peak())});
+    out += table.render(terminal);
+    out +=
+        tr("The layers of this model are not known, so its activations are not either: berth "
+           "plan measure -- python3 train.py");
+    out += "\n";
+    if (answer.gpu) out += verdict_of(answer);
+    return out;
+  }
   table.add({std::string(tr("peak, as the driver counts")), shown(answer.memory.peak())});
   table.add({std::string(tr("safe bound")), shown(answer.safe_bytes)});
   out += table.render(terminal);
@@ -208,7 +254,20 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
 
 }  // namespace
 
-Result<plan::Work> planned_work(const Arguments& arguments) {
+namespace {
+
+/// A model file is served as it is, unless another precision is asked for.
+void use_stored_weights(const plan::Model& model, plan::Work& work) {
+  using plan::Precision;
+  work.as_stored = true;
+  const std::string_view type = model.stored_type;
+  const bool is_wide = type == "f32" || type == "f64";
+  work.precision = is_wide ? Precision::kFp32 : type == "f16" ? Precision::kFp16 : Precision::kBf16;
+}
+
+}  // namespace
+
+Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& model) {
   plan::Work work;
   work.task = *plan::task_of(arguments.value("--task").value_or("inference"));
   const bool full = work.task == plan::Task::kTrain || work.task == plan::Task::kFinetune;
@@ -235,17 +294,35 @@ Result<plan::Work> planned_work(const Arguments& arguments) {
   const auto rank = number_of(arguments, "--rank", 16, kMostRank);
   if (!rank) return rank.error();
   work.batch = *batch, work.seq = *seq, work.lora_rank = *rank;
+  if (work.task == plan::Task::kInference && model.stored_bytes > 0 &&
+      !arguments.has("--precision"))
+    use_stored_weights(model, work);
   return work;
 }
+
+namespace {
+
+Result<plan::Model> model_of_word(const std::string& word) {
+  auto known = plan::find_model(word);
+  if (known && !word.starts_with(".") && !word.starts_with("/")) return known;
+  const auto path = model_path(word);
+  if (!path) return known;
+  const auto file = open_model_file(*path);
+  if (!file) return file.error();
+  return plan::model_in_file(*file);
+}
+
+}  // namespace
 
 Result<plan::Model> planned_model(const Arguments& arguments) {
   const auto& words = arguments.positional;
   const auto params = arguments.value("--params");
   if (words.empty() || words.size() > 2 || (words.size() == 2) == params.has_value())
     return Error{ErrorCode::kInvalidArgument, "E0974",
-                 text("say 'fit' or 'gpu' and one model: its name, or --params"),
-                 "berth plan fit Llama-3.1-8B\nberth plan fit --params 7B"};
-  if (!params) return plan::find_model(words[1]);
+                 text("say 'fit' or 'gpu' and one model: its name, its file, or --params"),
+                 "berth plan fit Llama-3.1-8B\nberth plan fit model.safetensors\n"
+                 "berth plan fit --params 7B"};
+  if (!params) return model_of_word(words[1]);
   const auto number = plan::parse_params(*params);
   if (!number) return number.error();
   return plan::model_of_size(*number);
@@ -280,17 +357,22 @@ Result<int> plan_fit(const Context& context) {
   const Arguments& arguments = context.arguments;
   auto model = planned_model(arguments);
   if (!model) return std::move(model).error();
-  const auto work = planned_work(arguments);
+  const auto work = planned_work(arguments, *model);
   if (!work) return work.error();
-  Answer answer{std::move(*model), *work, {}, 0, {}, false, {}, {}};
+  Answer answer{std::move(*model), *work, {}, 0, {}, {}, {}, {}};
   answer.memory = plan::memory_of(answer.model, answer.work);
   answer.safe_bytes = plan::safe_bytes(answer.memory, work->task);
   if (const auto named = arguments.value("--gpu")) {
     auto gpu = *named == "here" ? gpu_here(context) : plan::find_gpu(*named);
     if (!gpu) return std::move(gpu).error();
     answer.gpu = std::move(*gpu);
-    answer.fits = answer.safe_bytes <= answer.gpu->memory_bytes;
-    if (!answer.fits) find_ways(answer);
+    // What is known may already be too much.
+    if (answer.memory.is_partial)
+      answer.fits =
+          answer.memory.peak() > answer.gpu->memory_bytes ? std::optional(false) : std::nullopt;
+    else
+      answer.fits = answer.safe_bytes <= answer.gpu->memory_bytes;
+    if (answer.fits == false && !answer.memory.is_partial) find_ways(answer);
   }
   context.out(context.json ? json_of(answer) : text_of(answer, context.out_terminal));
   return 0;

@@ -292,6 +292,8 @@ constexpr auto kPlanOptions = std::to_array<Option>({
 constexpr auto kPlanExamples = std::to_array<Example>({
     {"berth plan fit Llama-3.1-8B --gpu 'RTX 4090'", "whether it can be served there"},
     {"berth plan fit Qwen2.5-7B --task qlora --gpu here", "whether it can be tuned on this GPU"},
+    {"berth plan fit ./model.safetensors --gpu L4",
+     "a model file, or a folder with one; only its header is read"},
     {"berth plan fit --params 7B --task train --batch 4", "a model that the catalogue lacks"},
     {"berth plan measure -- python3 train.py", "a few steps; the peak with other batches"},
     {"berth plan measure --batch 32 -- python3 train.py -b {batch}",

@@ -116,12 +116,7 @@ Result<Model> find_model(std::string_view name) {
                        plain(without_owner(row.value("hf_id", known))) == bare ||
                        (known.ends_with("-hf") && plain(known) == bare + "hf");
     if (!is_it || wanted.empty()) continue;
-    Model model = model_in(row);
-    if (model.layers > 0 && model.hidden > 0) return model;
-    return Error{ErrorCode::kNotFound, "E0971",
-                 text("{}: its layers are not in the catalogue, so its activations are not known",
-                      model.name),
-                 "berth help plan"};
+    return model_in(row);
   }
   const std::string near = near_names(name, names);
   return Error{ErrorCode::kNotFound, "E0970",

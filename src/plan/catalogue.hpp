@@ -23,6 +23,12 @@ struct Model {
   bool rms_norm = false;  // usual implementations compute RMSNorm in fp32
   bool tied = false;      // embedding and head share one matrix
   bool decoder = true;    // keeps a KV cache
+  // Of a model file: its format, the type of most of its weights, and the bytes of all of them.
+  std::string format, stored_type;
+  double stored_bytes = 0;
+
+  /// Whether the layers are known. Without them, only weights, gradients and optimizer are.
+  [[nodiscard]] bool has_layers() const { return layers > 0 && hidden > 0; }
 };
 
 struct Gpu {
@@ -35,8 +41,8 @@ struct Gpu {
   std::optional<double> power_watts;
 };
 
-/// Finds a model by name. Ignores case, "nvidia", and an owner before a slash. Fails with kNotFound
-/// (E0970: unknown; E0971: known, but not its layers).
+/// Finds a model by name. Ignores case, "nvidia", and an owner before a slash. The layers of some
+/// are not known. Fails with kNotFound (E0970).
 [[nodiscard]] Result<Model> find_model(std::string_view name);
 /// A decoder with this number of parameters. Its shape is the nearest one in the catalogue, scaled.
 [[nodiscard]] Model model_of_size(double params);

@@ -72,7 +72,9 @@ double layer_bytes(Precision p) {
   return 4;
 }
 
-double weight_bytes(const Model& m, Precision p) {
+double weight_bytes(const Model& m, const Work& w) {
+  const Precision p = w.precision;
+  if (w.as_stored) return m.stored_bytes;
   if (!is_quantized(p)) return m.params * layer_bytes(p);
   // Embeddings stay in 16 bit. With GPTQ and AWQ, so does the head.
   const double matrix = m.vocab * m.hidden;
@@ -123,7 +125,9 @@ double optimizer_bytes(Optimizer o, double trained, double element) {
 
 Memory inference(const Model& m, const Work& w) {
   Memory out;
-  out.weights = weight_bytes(m, w.precision);
+  out.weights = weight_bytes(m, w);
+  out.context = kDriverContextBytes;
+  if (!m.has_layers()) return out.is_partial = true, out;
   const double element = keeps_fp32(w.precision) ? 4 : 2;
   const double tokens = w.batch * w.seq;
   if (m.decoder) out.kv_cache = 2 * m.layers * m.kv_width * tokens * element;
@@ -134,14 +138,13 @@ Memory inference(const Model& m, const Work& w) {
   // A cache that grows by concatenation leaves free blocks that are too small for the copy of the
   // next token.
   out.workspace = 0.5 * out.kv_cache + dequantized_bytes(m, w.precision);
-  out.context = kDriverContextBytes;
   return out;
 }
 
 Memory training(const Model& m, const Work& w) {
   Memory out;
   const bool adapters = w.task == Task::kLora || w.task == Task::kQlora;
-  out.weights = weight_bytes(m, w.precision);
+  out.weights = weight_bytes(m, w);
   const double tokens = w.batch * w.seq;
   // Adapters are trained in fp32.
   const double trained = adapters ? lora_params(m, w.lora_rank) : m.params;
@@ -149,6 +152,8 @@ Memory training(const Model& m, const Work& w) {
   if (adapters) out.weights += trained * element;
   out.gradients = trained * element;
   out.optimizer = optimizer_bytes(w.optimizer, trained, element);
+  out.context = kDriverContextBytes;
+  if (!m.has_layers()) return out.is_partial = true, out;
 
   const double layer = layer_activation_bytes(m, w.precision);
   const double element_kept = w.precision == Precision::kFp32 ? 4 : 2;
@@ -168,7 +173,6 @@ Memory training(const Model& m, const Work& w) {
   } else {
     out.workspace = step;
   }
-  out.context = kDriverContextBytes;
   return out;
 }
 

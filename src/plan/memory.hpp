@@ -32,13 +32,15 @@ struct Work {
   double batch = 1, seq = 2048;
   double lora_rank = 16;
   bool checkpointing = false;
+  bool as_stored = false;  // the weights have the types of the model file
 };
 
 /// Bytes on one GPU at the peak.
 struct Memory {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0, kv_cache = 0;
-  double workspace = 0;  // temporary memory for kernels and for the optimizer's step
-  double context = 0;    // memory of the driver itself, which frameworks do not count
+  double workspace = 0;     // temporary memory for kernels and for the optimizer's step
+  double context = 0;       // memory of the driver itself, which frameworks do not count
+  bool is_partial = false;  // activations, KV cache and workspace are not known
 
   [[nodiscard]] double allocated() const {
     return weights + gradients + optimizer + activations + kv_cache + workspace;

@@ -1,0 +1,60 @@
+// Model files of every format, and config.json. The other parts of a sharded model are the same
+// bytes again.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "plan/checkpoint.hpp"
+#include "plan/memory.hpp"
+
+using namespace berth::plan;
+
+namespace {
+
+FileBytes file_of(std::string_view bytes, const std::string& name, int depth) {
+  FileBytes file;
+  file.name = name;
+  file.size = bytes.size();
+  file.read = [bytes](std::uint64_t offset, char* into, std::size_t length) {
+    BERTH_CHECK(offset <= bytes.size() && length <= bytes.size() - offset);
+    std::memcpy(into, bytes.data() + offset, length);
+    return true;
+  };
+  file.beside = [bytes, depth](const std::string& other) -> berth::Result<FileBytes> {
+    BERTH_CHECK(other.find('/') == std::string::npos);
+    // A part of a part would be read again and again.
+    if (depth > 0 || bytes.size() < 2)
+      return berth::Error{berth::ErrorCode::kNotFound, "E1042", other};
+    return file_of(bytes.substr(bytes.size() / 2), other, depth + 1);
+  };
+  return file;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  for (const char* name : {"model", "model.onnx", "m-00001-of-00002.gguf"}) {
+    const auto found = read_checkpoint(file_of(bytes, name, 0));
+    if (found)
+      for (const Tensor& tensor : found->tensors) {
+        BERTH_CHECK(tensor.elements >= 0 && std::isfinite(tensor.elements));
+        BERTH_CHECK(tensor.stored_bytes >= 0 && std::isfinite(tensor.stored_bytes));
+      }
+    const auto model = model_in_file(file_of(bytes, name, 0));
+    if (!model) {
+      BERTH_CHECK(!model.error().message.empty());
+      continue;
+    }
+    BERTH_CHECK(model->params > 0 && std::isfinite(model->params));
+    for (const Task task : {Task::kInference, Task::kTrain, Task::kLora}) {
+      Work work;
+      work.task = task;
+      const double peak = memory_of(*model, work).peak();
+      BERTH_CHECK(std::isfinite(peak) && peak > 0);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,47 @@
+// The tensors of a model file: safetensors, GGUF, ONNX and PyTorch. Only headers are read, never
+// the weights. A pickle is parsed but never executed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "plan/catalogue.hpp"
+#include "plan/file_bytes.hpp"
+
+namespace berth::plan {
+
+struct Tensor {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+  std::string type;         // in lower case: "bf16", "f32", "q4_k"
+  double elements = 0;      // the product of `shape`
+  double stored_bytes = 0;  // 0 if it shares its storage with an earlier tensor
+};
+
+struct Checkpoint {
+  std::string format;  // "safetensors", "GGUF", "ONNX", "PyTorch", "config.json"
+  std::vector<Tensor> tensors;
+  std::map<std::string, double, std::less<>> numbers;  // GGUF's metadata that are numbers
+  int files = 1;
+};
+
+/// Reads the header of a model file, and those of its other parts if it is sharded. Fails with
+/// kInvalidArgument (E1040: not a model file; E1041: damaged or impossible; E1042: a part is
+/// missing) or kRefused (E1043: the header is too large).
+[[nodiscard]] Result<Checkpoint> read_checkpoint(const FileBytes& file);
+
+/// The architecture, from the names and shapes of the tensors. `layers` is 0 if they do not
+/// show it. Fails with kInvalidArgument (E1044) if there is no tensor of weights.
+[[nodiscard]] Result<Model> model_of(const Checkpoint& checkpoint);
+/// The architecture from a transformers config.json. Fails with kInvalidArgument (E1041 or E1044).
+[[nodiscard]] Result<Model> model_of_config(std::string_view document, std::string_view name);
+/// Whether the document is a config.json, and not the index of a sharded checkpoint.
+[[nodiscard]] bool is_config(std::string_view document);
+
+/// The model in a file: read_checkpoint() and model_of(), or model_of_config().
+[[nodiscard]] Result<Model> model_in_file(const FileBytes& file);
+
+}  // namespace berth::plan

@@ -1,0 +1,90 @@
+// A file that is read in parts, so that the readers of model files neither load the weights nor do
+// any I/O themselves. The contents are untrusted.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace berth::plan {
+
+struct FileBytes {
+  std::string name;  // for messages
+  std::uint64_t size = 0;
+  /// Copies `length` bytes from `offset`; false if they cannot be read.
+  std::function<bool(std::uint64_t offset, char* into, std::size_t length)> read;
+  /// Opens another file in the same folder. Fails if there is none.
+  std::function<Result<FileBytes>(const std::string& name)> beside;
+};
+
+/// Reads a part of a file from front to back. After the first failed read, ok() is false and every
+/// value is 0 or "".
+class Cursor {
+ public:
+  Cursor(const FileBytes& file, std::uint64_t begin, std::uint64_t end)
+      : file_(&file), at_(begin), end_(std::min(end, file.size)) {
+    if (begin > end_) fail();
+  }
+
+  [[nodiscard]] bool ok() const { return ok_; }
+  [[nodiscard]] std::uint64_t at() const { return at_; }
+  [[nodiscard]] std::uint64_t left() const { return ok_ ? end_ - at_ : 0; }
+  void fail() { ok_ = false; }
+
+  /// A cursor for the next `length` bytes. This one does not move.
+  [[nodiscard]] Cursor part(std::uint64_t length) const {
+    Cursor out = *this;
+    if (length > left())
+      out.fail();
+    else
+      out.end_ = at_ + length;
+    return out;
+  }
+  void skip(std::uint64_t length) {
+    if (length > left()) return fail();
+    at_ += length;
+  }
+  std::uint8_t byte() { return static_cast<std::uint8_t>(number(1)); }
+  /// An unsigned little-endian number of up to 8 bytes.
+  std::uint64_t number(std::size_t bytes) {
+    if (bytes > left() || !fill(bytes)) return fail(), 0;
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < bytes; ++i)
+      value |= std::uint64_t{static_cast<std::uint8_t>(buffer_[at_ - first_ + i])} << (8 * i);
+    at_ += bytes;
+    return value;
+  }
+  /// `length` bytes; fails if there are more than `most`.
+  std::string bytes(std::uint64_t length, std::size_t most) {
+    if (length > most || length > left()) return fail(), std::string();
+    std::string out(static_cast<std::size_t>(length), '\0');
+    if (length <= kBuffer) {
+      if (!fill(out.size())) return fail(), std::string();
+      out.assign(buffer_, static_cast<std::size_t>(at_ - first_), out.size());
+    } else if (!file_->read(at_, out.data(), out.size())) {
+      return fail(), std::string();
+    }
+    at_ += length;
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t kBuffer = 1 << 12;
+
+  bool fill(std::size_t length) {
+    if (at_ >= first_ && at_ + length <= first_ + buffer_.size()) return true;
+    buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kBuffer, end_ - at_)));
+    first_ = at_;
+    return length <= buffer_.size() && file_->read(at_, buffer_.data(), buffer_.size());
+  }
+
+  const FileBytes* file_;
+  std::uint64_t at_, end_, first_ = 0;
+  std::string buffer_;
+  bool ok_ = true;
+};
+
+}  // namespace berth::plan
