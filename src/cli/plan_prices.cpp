@@ -75,7 +75,7 @@ std::optional<double> most_tokens_per_second(const plan::Gpu& gpu, const plan::M
   // Forward 2, backward 4 operations per parameter and token; LoRA needs no gradients of weights.
   const bool is_full = work.task == plan::Task::kTrain || work.task == plan::Task::kFinetune;
   const double operations = (is_full ? 6.0 : 4.0) + (work.checkpointing ? 2.0 : 0.0);
-  return *speed / (operations * model.params);
+  return work.gpus * *speed / (operations * model.params);
 }
 
 struct Candidate {
@@ -354,12 +354,12 @@ Result<int> plan_gpu(const Context& context) {
   const auto prices = prices_for(arguments);
   if (!prices) return prices.error();
   const plan::Memory memory = plan::memory_of(*model, *work);
-  const double safe = plan::safe_bytes(memory, work->task);
+  const double safe = plan::safe_bytes(memory, *work);
   std::vector<Candidate> candidates;
   for (plan::Gpu& gpu : plan::gpus()) {
     if (gpu.memory_bytes < safe) continue;
     Candidate& one = candidates.emplace_back();
-    one.rent = plan::cheapest(*prices, gpu.name, 1, Terms::kOnDemand);
+    one.rent = plan::cheapest(*prices, gpu.name, work->gpus, Terms::kOnDemand);
     one.card = plan::card_of(*prices, gpu.name);
     one.tokens_per_second = most_tokens_per_second(gpu, *model, *work, memory);
     one.gpu = std::move(gpu);

@@ -18,7 +18,8 @@
 namespace berth::cli {
 namespace {
 
-constexpr std::int64_t kMostBatch = 1'000'000, kMostSeq = 100'000'000, kMostRank = 65'536;
+constexpr std::int64_t kMostBatch = 1'000'000, kMostSeq = 100'000'000, kMostRank = 65'536,
+                       kMostGpusOfModel = 4096;
 
 struct Part {
   const char* key;
@@ -62,6 +63,7 @@ std::string count_of(double params) {
 struct Way {
   std::string options;
   double safe_bytes;
+  double accumulate = 1;  // steps with this batch for one step of the optimizer, as before
 };
 
 struct Answer {
@@ -84,55 +86,104 @@ Result<double> number_of(const Arguments& arguments, const char* option, double 
   return static_cast<double>(*number);
 }
 
-void find_ways(Answer& answer) {
-  const auto consider = [&](const plan::Work& work, std::string options) {
-    const double safe = plan::safe_bytes(plan::memory_of(answer.model, work), work.task);
-    if (safe <= answer.gpu->memory_bytes) answer.ways.push_back({std::move(options), safe});
-  };
-  plan::Work work = answer.work;
-  const bool full = work.task == plan::Task::kTrain || work.task == plan::Task::kFinetune;
-  for (work.batch = std::floor(work.batch / 2); work.batch >= 1 && answer.ways.empty();
-       work.batch = std::floor(work.batch / 2))
-    consider(work, fmt::format("--batch {:.0f}", work.batch));
-  work = answer.work;
-  if (work.task == plan::Task::kInference) {
+/// Looks for changes of the work with which the model fits.
+class Ways {
+ public:
+  explicit Ways(Answer& answer)
+      : answer_(answer),
+        is_full_(answer.work.task == plan::Task::kTrain ||
+                 answer.work.task == plan::Task::kFinetune) {}
+
+  void find() {
+    smaller_batch("", answer_.work);
+    if (answer_.work.task == plan::Task::kInference)
+      for_inference();
+    else
+      for_training();
+    more_gpus();
+    plan::Work work = answer_.work;
+    while (work.seq >= 256 && answer_.ways.empty()) {
+      work.seq = std::floor(work.seq / 2);
+      consider(work, fmt::format("--seq {:.0f}", work.seq));
+    }
+    for (plan::Gpu& gpu : plan::gpus())
+      if (!answer_.larger_gpu && gpu.memory_bytes >= answer_.safe_bytes)
+        answer_.larger_gpu = std::move(gpu);
+  }
+
+ private:
+  bool consider(const plan::Work& work, std::string options) {
+    const double safe = plan::safe_bytes(plan::memory_of(answer_.model, work), work);
+    if (safe > answer_.gpu->memory_bytes) return false;
+    const bool trains = work.task != plan::Task::kInference;
+    answer_.ways.push_back(
+        {std::move(options), safe, trains ? std::ceil(answer_.work.batch / work.batch) : 1});
+    return true;
+  }
+
+  void smaller_batch(const std::string& options, plan::Work work) {
+    for (work.batch = std::floor(work.batch / 2); work.batch >= 1;
+         work.batch = std::floor(work.batch / 2))
+      if (consider(work, fmt::format("{}--batch {:.0f}", options, work.batch))) return;
+  }
+
+  void for_inference() {
+    plan::Work work = answer_.work;
+    work.as_stored = false;
     for (const auto precision :
          {plan::Precision::kBf16, plan::Precision::kInt8, plan::Precision::kInt4}) {
       work.precision = precision;
-      if (plan::memory_of(answer.model, work).peak() < answer.memory.peak())
+      if (plan::memory_of(answer_.model, work).peak() < answer_.memory.peak())
         consider(work, fmt::format("--precision {}", plan::name(precision)));
     }
-  } else {
+    work = answer_.work;
+    if (work.kv) return;
+    for (const auto kv : {plan::KvPrecision::kFp8, plan::KvPrecision::kInt4}) {
+      work.kv = kv;
+      if (consider(work, fmt::format("--kv {}", plan::name(kv)))) return;
+    }
+  }
+
+  void for_training() {
+    plan::Work work = answer_.work;
     work.checkpointing = true;
-    if (!answer.work.checkpointing) consider(work, "--checkpointing");
-    for (work.batch = std::floor(work.batch / 2); work.batch >= 1 && answer.ways.empty();
-         work.batch = std::floor(work.batch / 2))
-      consider(work, fmt::format("--checkpointing --batch {:.0f}", work.batch));
-    work.batch = answer.work.batch;
-    if (full) {
+    if (!answer_.work.checkpointing && !consider(work, "--checkpointing"))
+      smaller_batch("--checkpointing ", work);
+    if (is_full_) {
       work.optimizer = plan::Optimizer::kAdamW8bit;
-      if (answer.work.optimizer == plan::Optimizer::kAdamW)
+      if (answer_.work.optimizer == plan::Optimizer::kAdamW)
         consider(work, "--checkpointing --optimizer adamw-8bit");
-      work = answer.work;
+      work = answer_.work;
       work.checkpointing = true;
       work.task = plan::Task::kLora;
       work.precision = plan::Precision::kBf16;
       consider(work, "--task lora --checkpointing");
     }
-    if (answer.work.task != plan::Task::kQlora) {
-      work.task = plan::Task::kQlora;
-      work.precision = plan::Precision::kNf4;
-      consider(work, "--task qlora --checkpointing");
-    }
+    if (answer_.work.task == plan::Task::kQlora) return;
+    work = answer_.work;
+    work.checkpointing = true;
+    work.task = plan::Task::kQlora;
+    work.precision = plan::Precision::kNf4;
+    consider(work, "--task qlora --checkpointing");
   }
-  for (work = answer.work; work.seq >= 256 && answer.ways.empty();) {
-    work.seq = std::floor(work.seq / 2);
-    consider(work, fmt::format("--seq {:.0f}", work.seq));
+
+  /// The next stages of ZeRO with these GPUs, else the fewest GPUs.
+  void more_gpus() {
+    plan::Work work = answer_.work;
+    const bool trains = work.task != plan::Task::kInference;
+    if (trains && work.gpus > 1)
+      for (++work.zero; work.zero <= 3; ++work.zero)
+        if (consider(work, fmt::format("--gpus {:.0f} --zero {}", work.gpus, work.zero))) return;
+    work.zero = trains ? 3 : 0;
+    constexpr double kMost = 64;  // more GPUs than this are no simple change
+    for (work.gpus = std::max(2.0, 2 * answer_.work.gpus); work.gpus <= kMost; work.gpus *= 2)
+      if (consider(work, fmt::format("--gpus {:.0f}{}", work.gpus, trains ? " --zero 3" : "")))
+        return;
   }
-  for (plan::Gpu& gpu : plan::gpus())
-    if (!answer.larger_gpu && gpu.memory_bytes >= answer.safe_bytes)
-      answer.larger_gpu = std::move(gpu);
-}
+
+  Answer& answer_;
+  bool is_full_;
+};
 
 /// The precision of the weights: that of most weights of a file, unless one was asked for.
 std::string precision_of(const Answer& answer) {
@@ -142,7 +193,7 @@ std::string precision_of(const Answer& answer) {
 
 std::string json_of(const Answer& answer) {
   output::JsonWriter json;
-  const plan::Accuracy accuracy = plan::accuracy_of(answer.work.task);
+  const plan::Accuracy accuracy = plan::accuracy_of(answer.work);
   json.open('{');
   json.field("schema", 1);
   json.text_field("model", answer.model.name);
@@ -154,6 +205,11 @@ std::string json_of(const Answer& answer) {
   json.field("batch", whole(answer.work.batch));
   json.field("seq", whole(answer.work.seq));
   json.field("checkpointing", answer.work.checkpointing);
+  json.field("gpus", whole(answer.work.gpus));
+  json.field("zero", answer.work.gpus > 1 && answer.work.task != plan::Task::kInference
+                         ? std::optional(answer.work.zero)
+                         : std::nullopt);
+  json.text_field("kv", answer.work.kv ? plan::name(*answer.work.kv) : "");
   json.key("parts");
   json.open('{');
   for (const Part& part : parts_of(answer.memory))
@@ -167,8 +223,11 @@ std::string json_of(const Answer& answer) {
   json.key("accuracy");
   json.open('{');
   json.field("cases", accuracy.cases);
-  json.field("median_percent", accuracy.median_percent);
-  json.field("p95_percent", accuracy.p95_percent);
+  const auto measured = [&](double value) {
+    return accuracy.cases > 0 ? std::optional(value) : std::nullopt;
+  };
+  json.field("median_percent", measured(accuracy.median_percent));
+  json.field("p95_percent", measured(accuracy.p95_percent));
   json.close('}');
   json.key("gpu");
   if (answer.gpu) {
@@ -179,6 +238,7 @@ std::string json_of(const Answer& answer) {
     json.rows("ways", answer.ways, [&](const Way& way) {
       json.field("options", way.options);
       json.field("safe_bytes", whole(way.safe_bytes));
+      json.field("accumulate", whole(way.accumulate));
     });
     json.text_field("larger_gpu", answer.larger_gpu ? answer.larger_gpu->name : "");
     json.close('}');
@@ -201,7 +261,8 @@ std::string verdict_of(const Answer& answer) {
   out += "\n";
   if (!answer.ways.empty()) out += tr("What would fit, with its safe bound:"), out += "\n";
   for (const Way& way : answer.ways)
-    out += "  " + way.options + "  " + shown(way.safe_bytes) + "\n";
+    out += "  " + way.options + "  " + shown(way.safe_bytes) +
+           (way.accumulate > 1 ? "  " + text("{:.0f} accumulated", way.accumulate) : "") + "\n";
   if (answer.memory.is_partial) return out;
   if (answer.larger_gpu)
     out += text("The smallest GPU of the catalogue that holds it: {} ({}).",
@@ -213,7 +274,7 @@ std::string verdict_of(const Answer& answer) {
 }
 
 std::string text_of(const Answer& answer, const output::Terminal& terminal) {
-  const plan::Accuracy accuracy = plan::accuracy_of(answer.work.task);
+  const plan::Accuracy accuracy = plan::accuracy_of(answer.work);
   std::string out;
   if (!answer.model.format.empty())
     out += text("{}: {}, {} parameters, {}", printable(answer.model.name), answer.model.format,
@@ -243,11 +304,15 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
   table.add({std::string(tr("peak, as the driver counts")), shown(answer.memory.peak())});
   table.add({std::string(tr("safe bound")), shown(answer.safe_bytes)});
   out += table.render(terminal);
-  out += text(
-             "Estimated. On {} published cases of this kind the error was {:.0f} % in the median, "
-             "{:.0f} % at p95.",
-             accuracy.cases, accuracy.median_percent, accuracy.p95_percent) +
-         "\n";
+  if (answer.work.gpus > 1) out += text("On each of {:.0f} GPUs.", answer.work.gpus) + "\n";
+  if (accuracy.cases == 0)
+    out += tr("Estimated. No case of this kind is published, so the error is not known.");
+  else
+    out += text(
+        "Estimated. On {} published cases of this kind the error was {:.0f} % in the median, "
+        "{:.0f} % at p95.",
+        accuracy.cases, accuracy.median_percent, accuracy.p95_percent);
+  out += "\n";
   if (answer.gpu) out += verdict_of(answer);
   return out;
 }
@@ -293,7 +358,19 @@ Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& m
   if (!seq) return seq.error();
   const auto rank = number_of(arguments, "--rank", 16, kMostRank);
   if (!rank) return rank.error();
-  work.batch = *batch, work.seq = *seq, work.lora_rank = *rank;
+  const auto gpus = number_of(arguments, "--gpus", 1, kMostGpusOfModel);
+  if (!gpus) return gpus.error();
+  work.batch = *batch, work.seq = *seq, work.lora_rank = *rank, work.gpus = *gpus;
+  if (const auto kv = arguments.value("--kv")) work.kv = plan::kv_precision_of(*kv);
+  if (const auto zero = arguments.value("--zero")) work.zero = zero->front() - '0';
+  if (work.zero > 0 && (work.gpus < 2 || work.task == plan::Task::kInference))
+    return Error{ErrorCode::kInvalidArgument, "E1045",
+                 text("--zero shards training over several GPUs"),
+                 "berth plan fit Llama-3.1-8B --task train --gpus 8 --zero 3"};
+  if (work.kv && work.task != plan::Task::kInference)
+    return Error{ErrorCode::kInvalidArgument, "E1045",
+                 text("--kv is for inference: training keeps no KV cache"),
+                 "berth plan fit Llama-3.1-8B --kv fp8"};
   if (work.task == plan::Task::kInference && model.stored_bytes > 0 &&
       !arguments.has("--precision"))
     use_stored_weights(model, work);
@@ -361,7 +438,7 @@ Result<int> plan_fit(const Context& context) {
   if (!work) return work.error();
   Answer answer{std::move(*model), *work, {}, 0, {}, {}, {}, {}};
   answer.memory = plan::memory_of(answer.model, answer.work);
-  answer.safe_bytes = plan::safe_bytes(answer.memory, work->task);
+  answer.safe_bytes = plan::safe_bytes(answer.memory, *work);
   if (const auto named = arguments.value("--gpu")) {
     auto gpu = *named == "here" ? gpu_here(context) : plan::find_gpu(*named);
     if (!gpu) return std::move(gpu).error();
@@ -372,7 +449,7 @@ Result<int> plan_fit(const Context& context) {
           answer.memory.peak() > answer.gpu->memory_bytes ? std::optional(false) : std::nullopt;
     else
       answer.fits = answer.safe_bytes <= answer.gpu->memory_bytes;
-    if (answer.fits == false && !answer.memory.is_partial) find_ways(answer);
+    if (answer.fits == false && !answer.memory.is_partial) Ways(answer).find();
   }
   context.out(context.json ? json_of(answer) : text_of(answer, context.out_terminal));
   return 0;

@@ -26,6 +26,11 @@ constexpr std::array kOptimizers{Word<Optimizer>{"adamw", Optimizer::kAdamW},
                                  Word<Optimizer>{"sgd-momentum", Optimizer::kSgdMomentum},
                                  Word<Optimizer>{"sgd", Optimizer::kSgd}};
 
+constexpr std::array kKvPrecisions{
+    Word<KvPrecision>{"fp32", KvPrecision::kFp32}, Word<KvPrecision>{"fp16", KvPrecision::kFp16},
+    Word<KvPrecision>{"bf16", KvPrecision::kFp16}, Word<KvPrecision>{"fp8", KvPrecision::kFp8},
+    Word<KvPrecision>{"int8", KvPrecision::kInt8}, Word<KvPrecision>{"int4", KvPrecision::kInt4}};
+
 template <typename Words>
 auto find(const Words& words, std::string_view word) {
   using Value = decltype(words.front().value);
@@ -123,21 +128,54 @@ double optimizer_bytes(Optimizer o, double trained, double element) {
   return 0;
 }
 
+double kv_element_bytes(const Work& w) {
+  if (!w.kv) return keeps_fp32(w.precision) ? 4 : 2;
+  switch (*w.kv) {
+    case KvPrecision::kFp32:
+      return 4;
+    case KvPrecision::kFp16:
+      return 2;
+    case KvPrecision::kFp8:
+      return 1;
+    case KvPrecision::kInt8:
+      return 34.0 / 32;
+    case KvPrecision::kInt4:
+      return 18.0 / 32;
+  }
+  return 2;
+}
+
+/// Memory for the traffic of training on several GPUs.
+double traffic_bytes(const Model& m, const Work& w, double trained, double element) {
+  if (w.gpus <= 1) return 0;
+  // PyTorch's DistributedDataParallel copies all gradients into buckets.
+  if (w.zero == 0) return trained * element;
+  constexpr double kBucketElements = 5e8;  // DeepSpeed's reduce_bucket_size
+  if (w.zero < 3) return 2 * std::min(trained, kBucketElements);
+  // Stage 3 collects the weights of a layer in 16 bit while it computes with the one before, and
+  // its gradients until they are reduced.
+  const double embedding = m.vocab * m.hidden;
+  const double layer = std::max(0.0, m.params - (m.tied ? 1 : 2) * embedding) / m.layers;
+  const double unit = std::max(layer, embedding);
+  return (2 + (trained >= m.params ? 1 : 0)) * 2 * unit;
+}
+
 Memory inference(const Model& m, const Work& w) {
   Memory out;
-  out.weights = weight_bytes(m, w);
+  out.weights = weight_bytes(m, w) / w.gpus;
   out.context = kDriverContextBytes;
   if (!m.has_layers()) return out.is_partial = true, out;
   const double element = keeps_fp32(w.precision) ? 4 : 2;
   const double tokens = w.batch * w.seq;
-  if (m.decoder) out.kv_cache = 2 * m.layers * m.kv_width * tokens * element;
+  if (m.decoder) out.kv_cache = 2 * m.layers * m.kv_width * tokens * kv_element_bytes(w) / w.gpus;
   // Activations of the prompt, for one layer at a time. Logits exist only for the last token.
   out.activations = std::min(tokens, 2048.0 * w.batch) *
-                        (2 * m.intermediate * m.experts_per_token + 4 * m.hidden) * element +
+                        (2 * m.intermediate * m.experts_per_token / w.gpus + 4 * m.hidden) *
+                        element +
                     w.batch * m.vocab * 4;
   // A cache that grows by concatenation leaves free blocks that are too small for the copy of the
   // next token.
-  out.workspace = 0.5 * out.kv_cache + dequantized_bytes(m, w.precision);
+  out.workspace = 0.5 * out.kv_cache + dequantized_bytes(m, w.precision) / w.gpus;
   return out;
 }
 
@@ -150,8 +188,10 @@ Memory training(const Model& m, const Work& w) {
   const double trained = adapters ? lora_params(m, w.lora_rank) : m.params;
   const double element = adapters || keeps_fp32(w.precision) ? 4 : 2;
   if (adapters) out.weights += trained * element;
-  out.gradients = trained * element;
-  out.optimizer = optimizer_bytes(w.optimizer, trained, element);
+  const auto shards_from = [&](int stage) { return w.zero >= stage ? w.gpus : 1; };
+  out.weights /= shards_from(3);
+  out.gradients = trained * element / shards_from(2);
+  out.optimizer = optimizer_bytes(w.optimizer, trained, element) / shards_from(1);
   out.context = kDriverContextBytes;
   if (!m.has_layers()) return out.is_partial = true, out;
 
@@ -162,11 +202,14 @@ Memory training(const Model& m, const Work& w) {
   const double kept =
       w.checkpointing ? m.layers * element_kept * m.hidden + layer : m.layers * layer;
   const double activations = tokens * (kept + head);
-  const double casts = w.precision == Precision::kAmp && !adapters ? 2 * m.params : 0;
-  const double on_the_way = activations + casts + dequantized_bytes(m, w.precision);
+  // Stage 3 converts a layer when it collects its weights.
+  const bool keeps_casts = w.precision == Precision::kAmp && !adapters && shards_from(3) == 1;
+  const double on_the_way = activations + (keeps_casts ? 2 * m.params : 0) +
+                            dequantized_bytes(m, w.precision) +
+                            traffic_bytes(m, w, trained, element);
   // The step of the optimizer works on all tensors at the same time, when activations are already
   // freed.
-  const double step = w.optimizer == Optimizer::kSgd ? 0 : trained * element;
+  const double step = w.optimizer == Optimizer::kSgd ? 0 : trained * element / shards_from(1);
   if (on_the_way >= step) {
     out.activations = activations;
     out.workspace = on_the_way - activations;
@@ -187,6 +230,12 @@ std::optional<Precision> precision_of(std::string_view word) {
 std::optional<Optimizer> optimizer_of(std::string_view word) {
   return find(kOptimizers, word);
 }
+std::optional<KvPrecision> kv_precision_of(std::string_view word) {
+  return find(kKvPrecisions, word);
+}
+std::string_view name(KvPrecision precision) {
+  return word_of(kKvPrecisions, precision);
+}
 std::string_view name(Task task) {
   return word_of(kTasks, task);
 }
@@ -202,8 +251,12 @@ Memory memory_of(const Model& model, const Work& work) {
 }
 
 // These figures are measured and checked by accuracy_test.cpp.
-Accuracy accuracy_of(Task task) {
-  switch (task) {
+Accuracy accuracy_of(const Work& work) {
+  if (work.gpus > 1) {
+    if (work.task == Task::kInference || work.zero < 3) return {0, 0, 0, 1.3};
+    return {6, 12, 14, 1.2};
+  }
+  switch (work.task) {
     case Task::kInference:
       return {21, 4, 18, 1.25};
     case Task::kTrain:
@@ -217,8 +270,8 @@ Accuracy accuracy_of(Task task) {
   return {};
 }
 
-double safe_bytes(const Memory& memory, Task task) {
-  return memory.peak() * accuracy_of(task).safe_factor;
+double safe_bytes(const Memory& memory, const Work& work) {
+  return memory.peak() * accuracy_of(work).safe_factor;
 }
 
 }  // namespace berth::plan

@@ -16,14 +16,18 @@ enum class Task { kInference, kTrain, kFinetune, kLora, kQlora };
 /// kAmp has fp32 weights and computes in 16 bit. kInt8 and kNf4 are as in bitsandbytes, kInt4 as in
 /// GPTQ or AWQ.
 enum class Precision { kFp32, kAmp, kBf16, kFp16, kInt8, kInt4, kNf4 };
+/// Precision of the KV cache. kInt8 and kInt4 as llama.cpp's q8_0 and q4_0, with a scale for 32.
+enum class KvPrecision { kFp32, kFp16, kFp8, kInt8, kInt4 };
 enum class Optimizer { kAdamW, kAdamW8bit, kSgdMomentum, kSgd };
 
 [[nodiscard]] std::optional<Task> task_of(std::string_view word);
 [[nodiscard]] std::optional<Precision> precision_of(std::string_view word);
 [[nodiscard]] std::optional<Optimizer> optimizer_of(std::string_view word);
+[[nodiscard]] std::optional<KvPrecision> kv_precision_of(std::string_view word);
 [[nodiscard]] std::string_view name(Task task);
 [[nodiscard]] std::string_view name(Precision precision);
 [[nodiscard]] std::string_view name(Optimizer optimizer);
+[[nodiscard]] std::string_view name(KvPrecision precision);
 
 struct Work {
   Task task = Task::kInference;
@@ -32,10 +36,15 @@ struct Work {
   double batch = 1, seq = 2048;
   double lora_rank = 16;
   bool checkpointing = false;
-  bool as_stored = false;  // the weights have the types of the model file
+  bool as_stored = false;         // the weights have the types of the model file
+  std::optional<KvPrecision> kv;  // absent: that of the computation
+  // GPUs that work on one model. Inference splits every layer among them. Training has a copy of
+  // the model on each, and `zero` shards the optimizer (1), gradients (2) and weights (3).
+  double gpus = 1;
+  int zero = 0;
 };
 
-/// Bytes on one GPU at the peak.
+/// Bytes on each GPU at the peak.
 struct Memory {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0, kv_cache = 0;
   double workspace = 0;     // temporary memory for kernels and for the optimizer's step
@@ -56,8 +65,9 @@ struct Accuracy {
   double median_percent, p95_percent;
   double safe_factor;  // in at least 95 % of the cases, the estimate times this was enough
 };
-[[nodiscard]] Accuracy accuracy_of(Task task);
-/// How much to reserve: the peak times the task's safety margin.
-[[nodiscard]] double safe_bytes(const Memory& memory, Task task);
+/// 0 cases: none is published, and the safe factor is an assumption.
+[[nodiscard]] Accuracy accuracy_of(const Work& work);
+/// How much to reserve on each GPU: the peak times the safety margin of this kind of work.
+[[nodiscard]] double safe_bytes(const Memory& memory, const Work& work);
 
 }  // namespace berth::plan

@@ -36,13 +36,55 @@ TEST_CASE("a larger model or batch never needs less memory") {
     for (work.batch = 1; work.batch < 100; work.batch *= 2) {
       const double peak = memory_of(*model, work).peak();
       CHECK(peak >= before);
-      CHECK(safe_bytes(memory_of(*model, work), task) >= peak);
+      CHECK(safe_bytes(memory_of(*model, work), work) >= peak);
       Work saving = work;
       saving.checkpointing = true;
       CHECK(memory_of(*model, saving).peak() <= peak);
       before = peak;
     }
   }
+}
+
+TEST_CASE("each stage of ZeRO shards one more part among the GPUs") {
+  const auto model = find_model("Llama-3.1-8B");
+  REQUIRE(model);
+  Work work;
+  work.task = Task::kTrain;
+  work.precision = Precision::kAmp;
+  const Memory one = memory_of(*model, work);
+  work.gpus = 8;
+  const auto at = [&](int stage) {
+    work.zero = stage;
+    return memory_of(*model, work);
+  };
+  CHECK(at(0).optimizer == one.optimizer);
+  // The buckets of DistributedDataParallel: copies on several GPUs take more on each.
+  CHECK(at(0).peak() == doctest::Approx(one.peak() + 4 * model->params));
+  CHECK(at(1).optimizer == one.optimizer / 8);
+  CHECK(at(1).gradients == one.gradients);
+  CHECK(at(2).gradients == one.gradients / 8);
+  CHECK(at(2).weights == one.weights);
+  CHECK(at(3).weights == one.weights / 8);
+  CHECK(at(3).activations == one.activations);
+  for (int stage = 1; stage <= 3; ++stage) CHECK(at(stage).peak() < at(stage - 1).peak());
+}
+
+TEST_CASE("inference on several GPUs splits weights and cache, and a KV precision the cache") {
+  const auto model = find_model("Llama-3.1-70B");
+  REQUIRE(model);
+  Work work;
+  const Memory one = memory_of(*model, work);
+  work.gpus = 4;
+  const Memory four = memory_of(*model, work);
+  CHECK(four.weights == one.weights / 4);
+  CHECK(four.kv_cache == one.kv_cache / 4);
+  CHECK(four.context == one.context);
+  work.kv = kv_precision_of("int8");
+  REQUIRE(work.kv);
+  CHECK(memory_of(*model, work).kv_cache == doctest::Approx(four.kv_cache * 34 / 64));
+  work.kv = kv_precision_of("fp8");
+  CHECK(memory_of(*model, work).kv_cache == four.kv_cache / 2);
+  CHECK_FALSE(kv_precision_of("int3"));
 }
 
 TEST_CASE("an unknown model or GPU is an error that names near ones") {
