@@ -354,7 +354,7 @@ Result<int> plan_measure(const Context& context) {
   if (!wish) return wish.error();
   std::optional<plan::Gpu> gpu;
   if (const auto named = context.arguments.value("--gpu")) {
-    auto found = *named == "here" ? gpu_here(context) : plan::find_gpu(*named);
+    auto found = planned_gpu(context, *named);
     if (!found) return std::move(found).error();
     gpu = *std::move(found);
   }

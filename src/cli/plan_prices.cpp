@@ -156,6 +156,7 @@ std::string candidates_json(const plan::Model& model, const plan::Prices& prices
     json.field("name", one.gpu.name);
     json.field("memory_bytes", static_cast<std::uint64_t>(one.gpu.memory_bytes));
     json.field("power_watts", one.gpu.power_watts);
+    json.field("least_power_watts", one.gpu.least_power_watts);
     json.field("most_tokens_per_second", one.tokens_per_second);
     json.key("rent");
     write_rent(json, one.rent);
@@ -164,6 +165,13 @@ std::string candidates_json(const plan::Model& model, const plan::Prices& prices
   });
   json.close('}');
   return json.finish();
+}
+
+/// "450 W"; for a laptop's GPU the range, "80–150 W".
+std::string power_of(const plan::Gpu& gpu) {
+  if (!gpu.power_watts) return "-";
+  if (!gpu.least_power_watts) return fmt::format("{:.0f} W", *gpu.power_watts);
+  return fmt::format("{:.0f}–{:.0f} W", *gpu.least_power_watts, *gpu.power_watts);
 }
 
 std::string candidates_text(const plan::Prices& prices, double safe,
@@ -184,7 +192,7 @@ std::string candidates_text(const plan::Prices& prices, double safe,
   for (std::size_t i = 0; i < candidates.size() && i < kMostRows; ++i) {
     const Candidate& one = candidates[i];
     table.add({one.gpu.name, show_bytes(static_cast<std::uint64_t>(one.gpu.memory_bytes)),
-               one.gpu.power_watts ? fmt::format("{:.0f} W", *one.gpu.power_watts) : "-",
+               power_of(one.gpu),
                one.tokens_per_second ? fmt::format("{:.0f}", *one.tokens_per_second) : "-",
                one.rent ? money(one.rent->per_hour) : "-", one.rent ? instance_of(*one.rent) : "-",
                one.rent ? date_of(one.rent->instance->source) : "-",
@@ -378,8 +386,12 @@ Result<int> plan_cost(const Context& context) {
                  "berth plan cost --gpu L4"};
   auto gpu = *named == "here" ? gpu_here(context) : plan::find_gpu(*named);
   if (!gpu) return std::move(gpu).error();
-  if (*named == "here")
-    if (auto known = plan::find_gpu(gpu->name)) gpu = std::move(known);
+  if (*named == "here") {
+    auto known = gpu->pci_ids.empty()
+                     ? plan::find_gpu(gpu->name)
+                     : plan::find_gpu(plan::GpuIds{gpu->pci_ids.front(), {}, gpu->memory_bytes});
+    if (known) gpu = std::move(known);
+  }
   auto prices = prices_for(arguments);
   if (!prices) return prices.error();
   const auto gpus = amount(arguments, "--gpus", 1, 1024);

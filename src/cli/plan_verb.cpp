@@ -116,8 +116,9 @@ class Ways {
     const double safe = plan::safe_bytes(plan::memory_of(answer_.model, work), work);
     if (safe > answer_.gpu->memory_bytes) return false;
     const bool trains = work.task != plan::Task::kInference;
+    const double all = answer_.work.batch * answer_.work.gpus;
     answer_.ways.push_back(
-        {std::move(options), safe, trains ? std::ceil(answer_.work.batch / work.batch) : 1});
+        {std::move(options), safe, trains ? std::ceil(all / (work.batch * work.gpus)) : 1});
     return true;
   }
 
@@ -176,9 +177,16 @@ class Ways {
         if (consider(work, fmt::format("--gpus {:.0f} --zero {}", work.gpus, work.zero))) return;
     work.zero = trains ? 3 : 0;
     constexpr double kMost = 64;  // more GPUs than this are no simple change
-    for (work.gpus = std::max(2.0, 2 * answer_.work.gpus); work.gpus <= kMost; work.gpus *= 2)
-      if (consider(work, fmt::format("--gpus {:.0f}{}", work.gpus, trains ? " --zero 3" : "")))
-        return;
+    for (work.gpus = std::max(2.0, 2 * answer_.work.gpus); work.gpus <= kMost; work.gpus *= 2) {
+      std::string options = fmt::format("--gpus {:.0f}", work.gpus);
+      if (trains) {
+        // The same batch for all GPUs together.
+        work.batch = std::ceil(answer_.work.batch * answer_.work.gpus / work.gpus);
+        options += " --zero 3";
+        if (work.batch != answer_.work.batch) options += fmt::format(" --batch {:.0f}", work.batch);
+      }
+      if (consider(work, std::move(options))) return;
+    }
   }
 
   Answer& answer_;
@@ -409,23 +417,33 @@ Result<plan::Gpu> gpu_here(const Context& context) {
   const auto snapshot = look(context, Processes::kUsers, false);
   if (!snapshot) return snapshot.error();
   plan::Gpu best;
-  const auto consider = [&](const std::string& name, const model::Reading<std::uint64_t>& memory) {
-    if (const auto bytes = static_cast<double>(memory.value_or(0)); bytes > best.memory_bytes) {
-      best.name = name;
-      best.memory_bytes = bytes;
-    }
+  const auto consider = [&](const std::string& name, const model::Reading<std::uint64_t>& memory,
+                            std::optional<std::uint32_t> pci_id) {
+    const auto bytes = static_cast<double>(memory.value_or(0));
+    if (bytes <= best.memory_bytes) return;
+    best = {};
+    best.name = name;
+    best.memory_bytes = bytes;
+    if (pci_id) best.pci_ids = {fmt::format("{:04x}:{:04x}", *pci_id >> 16U, *pci_id & 0xFFFFU)};
   };
   for (const model::Device& device : snapshot->devices) {
     if (device.kind != model::DeviceKind::kGpu || !device.managed) continue;
     // A GPU with MIG enabled runs nothing as a whole.
     for (const model::Partition& one : device.partitions)
-      consider(device.name + " " + one.name, one.memory_total_bytes);
+      consider(device.name + " " + one.name, one.memory_total_bytes, std::nullopt);
     if (!device.mig_enabled.value_or(false))
-      consider(device.name, device.readings.memory_total_bytes);
+      consider(device.name, device.readings.memory_total_bytes, device.pci_id);
   }
   if (best.memory_bytes > 0) return best;
   return Error{ErrorCode::kNoDevice, "E0976", text("this machine has no GPU whose memory is known"),
                "berth ls\nberth plan fit Llama-3.1-8B --gpu 'RTX 4090'"};
+}
+
+Result<plan::Gpu> planned_gpu(const Context& context, const std::string& named) {
+  auto gpu = named == "here" ? gpu_here(context) : plan::find_gpu(named);
+  if (!gpu || gpu->memory_bytes > 0) return gpu;
+  return Error{ErrorCode::kNotFound, "E1046",
+               text("the catalogue does not know the memory of {}", gpu->name), "berth help plan"};
 }
 
 namespace {
@@ -440,7 +458,7 @@ Result<int> plan_fit(const Context& context) {
   answer.memory = plan::memory_of(answer.model, answer.work);
   answer.safe_bytes = plan::safe_bytes(answer.memory, *work);
   if (const auto named = arguments.value("--gpu")) {
-    auto gpu = *named == "here" ? gpu_here(context) : plan::find_gpu(*named);
+    auto gpu = planned_gpu(context, *named);
     if (!gpu) return std::move(gpu).error();
     answer.gpu = std::move(*gpu);
     // What is known may already be too much.

@@ -8,26 +8,27 @@
 #include "base/spelling.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "plan/names.hpp"
 
 // The symbol names that berth_embed() in CMake generates.
 extern "C" {
-extern const char berth_plan_catalogue[];
-extern const char berth_plan_catalogue_end[];
+extern const char berth_plan_models[];
+extern const char berth_plan_models_end[];
 }
 
 namespace berth::plan {
 namespace {
 
 using Json = nlohmann::json;
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double kMostParams = 1e14;
 
-const Json& catalogue() {
-  static const Json document = Json::parse(berth_plan_catalogue, berth_plan_catalogue_end);
-  return document;
+const Json& models() {
+  static const Json document = Json::parse(berth_plan_models, berth_plan_models_end);
+  return document.at("model_zoo").at("model");
 }
 
-/// The name without case and separators: "a100sxm4" for "NVIDIA A100-SXM4".
+}  // namespace
+
 std::string plain(std::string_view name) {
   std::string out;
   for (const char c : name) {
@@ -38,6 +39,8 @@ std::string plain(std::string_view name) {
     if (out.size() > maker.size() && out.starts_with(maker)) out.erase(0, maker.size());
   return out;
 }
+
+namespace {
 
 std::string without_owner(std::string_view name) {
   return std::string(name.substr(name.rfind('/') + 1));
@@ -63,8 +66,8 @@ Model model_in(const Json& row) {
   return model;
 }
 
-/// Up to three similar names: those that contain the word, and those that are spelled most
-/// similarly.
+}  // namespace
+
 std::string near_names(std::string_view word, const std::vector<std::string>& names) {
   std::vector<std::string> found;
   const std::string wanted = plain(word);
@@ -87,29 +90,10 @@ std::string near_names(std::string_view word, const std::vector<std::string>& na
   return out;
 }
 
-Gpu gpu_in(const Json& row) {
-  Gpu gpu;
-  gpu.name = row.at("name").get<std::string>();
-  if (row.contains("nvml_names"))
-    gpu.other_names = row.at("nvml_names").get<std::vector<std::string>>();
-  gpu.memory_bytes = row.value("memory_gb", 0.0) * kGiB;
-  const auto peak = [&](const char* key, double unit) {
-    return row.contains(key) ? std::optional(row.at(key).get<double>() * unit) : std::nullopt;
-  };
-  gpu.fp16_flop_per_second = peak("fp16_tflops", 1e12);
-  gpu.power_watts = peak("tdp_w", 1);
-  gpu.fp32_flop_per_second = peak("fp32_tflops", 1e12);
-  gpu.fp64_flop_per_second = peak("fp64_tflops", 1e12);
-  gpu.memory_bytes_per_second = peak("bandwidth_gb_s", 1e9);
-  return gpu;
-}
-
-}  // namespace
-
 Result<Model> find_model(std::string_view name) {
   const std::string wanted = plain(name), bare = plain(without_owner(name));
   std::vector<std::string> names;
-  for (const Json& row : catalogue().at("model_zoo").at("model")) {
+  for (const Json& row : models()) {
     names.push_back(row.at("name").get<std::string>());
     const std::string& known = names.back();
     const bool is_it = plain(known) == wanted || plain(without_owner(known)) == bare ||
@@ -127,7 +111,7 @@ Result<Model> find_model(std::string_view name) {
 Model model_of_size(double params) {
   Model nearest_model;
   double least = INFINITY;
-  for (const Json& row : catalogue().at("model_zoo").at("model")) {
+  for (const Json& row : models()) {
     Model model = model_in(row);
     // A mixture of experts has another shape than a dense model of its size.
     if (!model.decoder || model.layers <= 0 || row.contains("experts")) continue;
@@ -168,40 +152,6 @@ Result<double> parse_params(std::string_view given) {
     return bad();
   if (!(number >= 1e5 && number <= kMostParams)) return bad();
   return number;
-}
-
-Result<Gpu> find_gpu(std::string_view name) {
-  const std::string wanted = plain(name);
-  std::vector<std::string> names;
-  std::vector<Gpu> alike;
-  static const std::vector<Gpu> known = gpus();  // a price file looks up 140 names
-  for (const Gpu& gpu : known) {
-    names.push_back(gpu.name);
-    bool is_it = plain(gpu.name) == wanted;
-    for (const std::string& other : gpu.other_names) is_it = is_it || plain(other) == wanted;
-    if (is_it && !wanted.empty()) return gpu;
-    if (wanted.size() >= 3 && plain(gpu.name).find(wanted) != std::string::npos)
-      alike.push_back(gpu);
-  }
-  // A part of the name is enough if all GPUs that match have the same memory.
-  const bool same = !alike.empty() && std::all_of(alike.begin(), alike.end(), [&](const Gpu& gpu) {
-    return gpu.memory_bytes == alike.front().memory_bytes;
-  });
-  if (same) return alike.front();
-  const std::string near = near_names(name, names);
-  return Error{
-      ErrorCode::kNotFound, "E0972",
-      text("'{}' is not exactly one GPU of the catalogue; similar: {}", printable(name), near),
-      "berth plan fit Llama-3.1-8B --gpu '" + near.substr(0, near.find(',')) + "'"};
-}
-
-std::vector<Gpu> gpus() {
-  std::vector<Gpu> out;
-  for (const Json& row : catalogue().at("gpus").at("gpu"))
-    if (Gpu gpu = gpu_in(row); gpu.memory_bytes > 0) out.push_back(std::move(gpu));
-  std::stable_sort(out.begin(), out.end(),
-                   [](const Gpu& a, const Gpu& b) { return a.memory_bytes < b.memory_bytes; });
-  return out;
 }
 
 }  // namespace berth::plan

@@ -33,12 +33,21 @@ struct Model {
 
 struct Gpu {
   std::string name;
-  std::vector<std::string> other_names;  // other names for it, as NVML writes them
+  std::vector<std::string> other_names;    // as NVML, shops and guides write it
+  std::vector<std::string> pci_ids;        // "10de:2684"; several GPUs may share one
+  std::vector<std::string> subsystem_ids;  // of a shared PCI id
   double memory_bytes = 0;
   // Peak rates that the vendor publishes; absent if the catalogue has none.
   std::optional<double> fp16_flop_per_second;  // matrix units, dense
   std::optional<double> fp32_flop_per_second, fp64_flop_per_second, memory_bytes_per_second;
-  std::optional<double> power_watts;
+  std::optional<double> power_watts;        // a laptop's GPU: the most that a laptop allows
+  std::optional<double> least_power_watts;  // of a laptop's GPU: the least that a laptop allows
+};
+
+/// What a machine knows of its GPU. Empty or absent: not known.
+struct GpuIds {
+  std::string pci_id, subsystem_id;  // "10de:25b6", "10de:157e"
+  std::optional<double> memory_bytes;
 };
 
 /// Finds a model by name. Ignores case, "nvidia", and an owner before a slash. The layers of some
@@ -49,8 +58,13 @@ struct Gpu {
 /// Parses a number of parameters: 7e9 for "7B"; also "350M", "6.7e9". Fails with kInvalidArgument
 /// (E0973).
 [[nodiscard]] Result<double> parse_params(std::string_view given);
-/// Finds a GPU by name. Fails with kNotFound: E0972.
+/// Finds a GPU by any of its names, by some words of them, or by its PCI id, followed by that of
+/// the subsystem or by the memory if several share it: "10de:25b6:10de:157e", "10de:2d04 16GB".
+/// Fails with kNotFound: E0972, which names the GPUs that match if there are several.
 [[nodiscard]] Result<Gpu> find_gpu(std::string_view name);
+/// Finds a GPU by its PCI id, and the subsystem or memory if several share it. Fails like
+/// find_gpu().
+[[nodiscard]] Result<Gpu> find_gpu(const GpuIds& ids);
 /// The GPUs whose memory is known, smallest first.
 [[nodiscard]] std::vector<Gpu> gpus();
 

@@ -106,7 +106,7 @@ TEST_CASE("an unknown model or GPU is an error that names near ones") {
   // Several GPUs with this name have different memory, so the name is rejected.
   const auto several = find_gpu("A100");
   REQUIRE_FALSE(several);
-  CHECK(several.error().message.find("similar: A100") != std::string::npos);
+  CHECK(several.error().message.find("A100 PCIe 40GB, A100 PCIe 80GB") != std::string::npos);
 }
 
 TEST_CASE("a GPU is found in any case, with or without its maker") {

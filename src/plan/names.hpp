@@ -1,0 +1,16 @@
+// How names of models and GPUs are compared.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace berth::plan {
+
+/// The name without case and separators: "a100sxm4" for "NVIDIA A100-SXM4".
+[[nodiscard]] std::string plain(std::string_view name);
+/// Up to three similar names: those that contain the word, and those that are spelled most
+/// similarly.
+[[nodiscard]] std::string near_names(std::string_view word, const std::vector<std::string>& names);
+
+}  // namespace berth::plan
