@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # only for type checkers; at run time, names are looked up wh
         Array as Array, DeviceOutOfMemory as DeviceOutOfMemory, Event as Event, Kernel as Kernel, KernelCompileError as KernelCompileError,
         asarray as asarray, empty as empty, kernel as kernel)
     from .diagnosis import doctor as doctor, Diagnosis as Diagnosis, Finding as Finding
+    from .planning import Estimate as Estimate, plan as plan
 
 _WHERE = {
     "errors": ("BerthError", "InvalidRequest", "NoDevice", "NotFound", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported",
@@ -73,6 +74,7 @@ _WHERE = {
     "oom": ("is_oom", "is_sticky"),
     "kernels": ("Array", "DeviceOutOfMemory", "Event", "Kernel", "KernelCompileError", "asarray", "empty", "kernel"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
+    "planning": ("Estimate", "plan"),
 }
 _MODULES = ("dask", "joblib", "keras", "ray", "torch")  # modules of Berth itself; dask, joblib and torch load the package of this name
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}

@@ -1,0 +1,143 @@
+"""`berth plan fit` for programs: the memory of a model by name, by file, or as a torch.nn.Module, also on the meta device."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+
+from . import _library
+from .errors import InvalidRequest
+from .language import text
+from .machine import _size, _table
+
+__all__ = ["Estimate", "plan"]
+
+# safetensors' names of PyTorch's types, and their bytes
+_TYPES = {"float64": ("F64", 8), "float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2), "float8_e4m3fn": ("F8_E4M3", 1),
+          "float8_e5m2": ("F8_E5M2", 1), "complex64": ("C64", 8), "int64": ("I64", 8), "int32": ("I32", 4), "int16": ("I16", 2),
+          "int8": ("I8", 1), "uint8": ("U8", 1), "bool": ("BOOL", 1)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """The memory of a model on each GPU. What is not known is None.
+
+    `parts` has the bytes of weights, gradients, optimizer, activations, kv_cache, workspace and context. `least_bytes` is the sum of the known
+    ones. `fits` is None without `gpu=`, or if it is not known. `ways` are options that make it fit, with the bytes to reserve. `data` is the
+    whole document.
+    """
+
+    params: int
+    parts: Mapping[str, Optional[int]]
+    peak_bytes: Optional[int]
+    safe_bytes: Optional[int]
+    least_bytes: int
+    gpu: Optional[str]
+    fits: Optional[bool]
+    ways: Tuple[Tuple[str, int], ...]
+    data: Mapping[str, Any] = dataclasses.field(repr=False, compare=False, default_factory=dict)
+
+    def __repr__(self) -> str:
+        rows: List[Tuple[str, str]] = [(name, _size(count)) for name, count in self.parts.items() if count != 0]
+        rows += [("peak", _size(self.peak_bytes)), ("to reserve", _size(self.safe_bytes))]
+        lines = [_table(rows, ("part", "memory"))]
+        if self.gpu is not None:
+            lines.append(f"{self.gpu}: " + text({True: "it fits", False: "it does not fit", None: "whether it fits is not known"}[self.fits]))
+            lines += [f"    {options}  {_size(count)}" for options, count in self.ways]
+        return "\n".join(lines)
+
+
+def _is_module(model: Any) -> bool:
+    torch = sys.modules.get("torch")  # without PyTorch loaded, no object is its module
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def _tensors(module: Any) -> Dict[str, Any]:
+    """Parameters and buffers, each once: tied ones have one name."""
+    found = dict(module.named_parameters())
+    found.update(module.named_buffers())
+    return found
+
+
+def _write_shapes(module: Any, folder: str) -> str:
+    """A safetensors file with the module's shapes and no data: a hole in the file stands for them."""
+    header: Dict[str, Any] = {}
+    end = 0
+    for name, tensor in _tensors(module).items():
+        kind = str(tensor.dtype).rpartition(".")[2]
+        if kind not in _TYPES:
+            raise InvalidRequest(text("plan: {} has the type {}, which is not known", name, tensor.dtype), "E1047", "berth.plan('Llama-3.1-8B')")
+        word, size = _TYPES[kind]
+        begin, end = end, end + size * tensor.numel()
+        header[name] = {"dtype": word, "shape": list(tensor.shape), "data_offsets": [begin, end]}
+    if not header:
+        raise InvalidRequest(text("plan: the module has no parameters"), "E1047", "berth.plan('Llama-3.1-8B')")
+    path = os.path.join(folder, f"{type(module).__name__}.safetensors")
+    said = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(len(said).to_bytes(8, "little") + said)
+        file.truncate(8 + len(said) + end)
+    # transformers keeps there how many experts a token uses.
+    config = getattr(module, "config", None)
+    if hasattr(config, "to_json_string"):
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+            file.write(config.to_json_string())
+    return path
+
+
+def plan(model: Union[str, "os.PathLike[str]", Any], *, task: str = "inference", batch: int = 1, seq: int = 2048, gpu: Optional[str] = None,
+         precision: Optional[str] = None, optimizer: Optional[str] = None, rank: Optional[int] = None, checkpointing: bool = False, gpus: int = 1,
+         zero: Optional[int] = None, kv: Optional[str] = None) -> Estimate:
+    """Estimates the GPU memory of a model, as `berth plan fit`. Nothing is loaded or run.
+
+    Parameters
+    ----------
+    model : str, path or torch.nn.Module
+        A name of the catalogue, a model file, a number of parameters such as "7B", or a module. The module may be on the meta device.
+    task : str
+        "inference", "train", "finetune", "lora" or "qlora".
+    gpu : str, optional
+        A GPU's name or PCI id, or "here": whether it fits.
+    precision, optimizer, rank, checkpointing, gpus, zero, kv
+        As the options of `berth plan fit`. Inference keeps the types of a file or module unless `precision` says otherwise.
+
+    Raises
+    ------
+    InvalidRequest
+        An option does not exist, or the module has no parameters.
+    NotFound
+        The catalogue has no such model or GPU.
+
+    Examples
+    --------
+    >>> berth.plan("Llama-3.1-8B", gpu="RTX 4090").fits                                 # doctest: +SKIP
+    True
+    >>> with torch.device("meta"): model = MyModel()                                    # doctest: +SKIP
+    >>> berth.plan(model, task="train", batch=32, seq=512).peak_bytes                   # doctest: +SKIP
+    """
+    words: List[str] = ["--task", task, "--batch", str(batch), "--seq", str(seq), "--gpus", str(gpus)]
+    for option, value in (("--gpu", gpu), ("--precision", precision), ("--optimizer", optimizer), ("--rank", rank), ("--zero", zero), ("--kv", kv)):
+        if value is not None:
+            words += [option, str(value)]
+    if checkpointing:
+        words.append("--checkpointing")
+    if _is_module(model):
+        with tempfile.TemporaryDirectory(prefix="berth-plan-") as folder:
+            said = _library.document("plan", "fit", _write_shapes(model, folder), *words)
+        return _estimate(said)
+    if not isinstance(model, (str, os.PathLike)):
+        raise InvalidRequest(text("plan: {!r} is not a name, a file or a torch.nn.Module", type(model)), "E1047", "berth.plan('Llama-3.1-8B')")
+    name = os.fspath(model)
+    is_size = name[:1].isdigit() and name[-1:] in "KMBT" and name[:-1].replace(".", "", 1).isdigit()
+    return _estimate(_library.document("plan", "fit", *(["--params", name] if is_size else [name]), *words))
+
+
+def _estimate(said: Mapping[str, Any]) -> Estimate:
+    card = said["gpu"] or {}
+    return Estimate(said["params"], {key[:-len("_bytes")]: count for key, count in said["parts"].items()}, said["peak_bytes"], said["safe_bytes"],
+                    said["least_bytes"], card.get("name"), card.get("fits"),
+                    tuple((one["options"], one["safe_bytes"]) for one in card.get("ways", ())), said)
