@@ -20,6 +20,7 @@ __all__ = ["Estimate", "plan"]
 _TYPES = {"float64": ("F64", 8), "float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2), "float8_e4m3fn": ("F8_E4M3", 1),
           "float8_e5m2": ("F8_E5M2", 1), "complex64": ("C64", 8), "int64": ("I64", 8), "int32": ("I32", 4), "int16": ("I16", 2),
           "int8": ("I8", 1), "uint8": ("U8", 1), "bool": ("BOOL", 1)}
+_PART_TITLES = ("part", "memory")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +45,10 @@ class Estimate:
     def __repr__(self) -> str:
         rows: List[Tuple[str, str]] = [(name, _size(count)) for name, count in self.parts.items() if count != 0]
         rows += [("peak", _size(self.peak_bytes)), ("to reserve", _size(self.safe_bytes))]
-        lines = [_table(rows, ("part", "memory"))]
+        lines = [_table(rows, _PART_TITLES)]
         if self.gpu is not None:
-            lines.append(f"{self.gpu}: " + text({True: "it fits", False: "it does not fit", None: "whether it fits is not known"}[self.fits]))
+            verdict = text("whether it fits is not known") if self.fits is None else text("it fits") if self.fits else text("it does not fit")
+            lines.append(f"{self.gpu}: {verdict}")
             lines += [f"    {options}  {_size(count)}" for options, count in self.ways]
         return "\n".join(lines)
 
