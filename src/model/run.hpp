@@ -164,6 +164,9 @@ struct Report {
   std::optional<Guarded> guarded;  // nullopt: no memory or share was requested
   GpuUse gpu_use = GpuUse::kNotChecked;
   std::string gpu_use_method;  // what was checked, and how often; translated
+  /// What a job without a GPU touched all the same: "GPU 0 (NVIDIA H100)", "/dev/nvidia0".
+  /// nullopt: it had a GPU, or this was not checked.
+  std::optional<std::vector<std::string>> gpus_touched;
   std::vector<std::string>
       libraries;  // compute libraries seen loaded: "torch (CPU build)", "numpy", …
   std::vector<std::string> suggestions;  // sentences for people, translated

@@ -109,11 +109,14 @@ bool is_broken(const model::Report& report) {
 std::string use_lines(const model::Report& report, const Terminal& terminal) {
   const std::string how = how_we_know(report);
   const bool on_gpu = !report.devices.empty();
+  const std::string touched =
+      report.gpus_touched ? printable(join(*report.gpus_touched, ", ")) : std::string();
   switch (report.gpu_use) {
     case GpuUse::kSeen:
-      return on_gpu ? ""
-                    : line(text("it used a GPU although none was given to it"), terminal,
-                           Style::kYellow);
+      if (on_gpu) return "";
+      return line(touched.empty() ? text("it used a GPU although none was given to it")
+                                  : text("it went round the variables: {}", touched),
+                  terminal, Style::kYellow);
     case GpuUse::kDeniedByKernel:
       return line(text("the kernel denied it access to a GPU that it was not given"), terminal);
     case GpuUse::kNotChecked:
@@ -132,7 +135,12 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
       said += text("; libraries: {}", printable(join(report.libraries, ", ")));
     return line(said, terminal);
   }
-  return line(text("no GPU use seen ({})", how), terminal);
+  if (!touched.empty())
+    return line(
+        text("it opened {}, as monitoring and checks for a GPU do; no work there was seen ({})",
+             touched, how),
+        terminal, Style::kYellow);
+  return line(text("no GPU touched ({})", how), terminal);
 }
 
 /// The lines that say why the job ran on the CPU, although there is a GPU and the user did not ask

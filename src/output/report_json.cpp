@@ -189,6 +189,7 @@ std::string report_json(const model::Report& report) {
       {"isolation", isolation_json(report.guarded)},
       {"gpu_use", model::name(report.gpu_use)},
       {"gpu_use_method", text_or_null(report.gpu_use_method)},
+      {"gpus_touched", report.gpus_touched ? words(*report.gpus_touched) : Json(nullptr)},
       {"looks", report.looks},
       {"libraries", words(report.libraries)},
       {"suggestions", words(report.suggestions)},

@@ -29,11 +29,22 @@ bool is_library(std::string_view path) {
   return rest.empty() || rest[0] == '.' || rest[0] == ' ';
 }
 
+/// The driver's libraries for CUDA, OpenCL and graphics; not NVML, which only monitors.
+bool is_nvidia_driver(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  constexpr std::array<std::string_view, 4> kNames{"libcuda.so", "libnvidia-opencl.so",
+                                                   "libnvidia-glcore.so", "libnvidia-eglcore.so"};
+  return std::any_of(kNames.begin(), kNames.end(),
+                     [&](std::string_view known) { return starts_with(name, known); });
+}
+
 void add_path(std::string_view path, GpuFiles& gpu_files) {
   if (starts_with(path, "/dev/")) {
     if (is_work_node(path)) insert(gpu_files.nodes, path);
+    if (number_follows(path, "/dev/nvidia")) insert(gpu_files.gpu_nodes, path);
   } else if (is_library(path)) {
     insert(gpu_files.files, path);
+    gpu_files.has_driver = gpu_files.has_driver || is_nvidia_driver(path);
   }
 }
 

@@ -11,7 +11,10 @@ namespace berth::run {
 
 struct GpuFiles {
   std::set<std::string, std::less<>> files;  // shared libraries, with the paths in /proc/PID/maps
-  std::set<std::string, std::less<>> nodes;  // device nodes of a GPU or TPU
+  std::set<std::string, std::less<>> nodes;  // device nodes of a GPU or TPU that only work needs
+  std::set<std::string, std::less<>>
+      gpu_nodes;            // "/dev/nvidia0": work needs it, and monitoring opens it too
+  bool has_driver = false;  // a library through which programs use NVIDIA's GPUs is loaded
   static constexpr std::size_t kMost =
       8192;  // of each kind, so that a hostile program cannot fill our memory
 };

@@ -40,6 +40,21 @@ TEST_CASE("nodes that monitoring opens are not work") {
   }
 }
 
+TEST_CASE("a GPU's own node and the driver's libraries are told from monitoring") {
+  GpuFiles gpu_files;
+  for (const char* node : {"/dev/nvidiactl", "/dev/nvidia-modeset", "/dev/nvidia0x", "/dev/nvidia"})
+    add_descriptor(node, gpu_files);
+  add_maps("0-1 r 0 0 0 /usr/lib/libnvidia-ml.so.1\n0-1 r 0 0 0 /usr/lib/libOpenCL.so.1\n",
+           gpu_files);
+  CHECK(gpu_files.gpu_nodes.empty());
+  CHECK_FALSE(gpu_files.has_driver);
+  add_descriptor("/dev/nvidia12", gpu_files);
+  CHECK(gpu_files.gpu_nodes.count("/dev/nvidia12") == 1);
+  CHECK(gpu_files.nodes.empty());
+  add_maps("0-1 r 0 0 0 /usr/lib/libcuda.so.1\n", gpu_files);
+  CHECK(gpu_files.has_driver);
+}
+
 TEST_CASE("a descriptor that is no device is ignored") {
   GpuFiles gpu_files;
   for (const char* target : {"pipe:[123]", "/home/x/dev/kfd", "socket:[1]", "/tmp/libcuda.so"})

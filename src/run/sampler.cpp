@@ -69,6 +69,7 @@ Sampler::Sampler(const inventory::Sources& sources, const model::Snapshot& snaps
     if (const auto& energy = device->readings.energy_millijoules)
       series_.back().read_before(*energy, snapshot.unix_milliseconds);
   }
+  if (series_.empty()) hidden_.emplace(sources, snapshot);
   take_sysfs_samples(Clock::now());
 }
 
@@ -94,6 +95,7 @@ void Sampler::look() {
   activity_->add(processes_->seen(), now);
   if (processes_->memory_bytes() > 0)
     memory_.add(std::chrono::duration<double>(now - start_).count(), processes_->memory_bytes());
+  if (hidden_) hidden_->look(processes_->gpu_files());
   const auto& nodes = processes_->gpu_files().nodes;
   if (!nodes_seen_ && std::any_of(nodes.begin(), nodes.end(), is_nvidia_node)) {
     nodes_seen_ = true;
@@ -143,6 +145,8 @@ void Sampler::take_sysfs_samples(Clock::time_point now) {
 }
 
 void Sampler::take_driver_samples() {
+  if (hidden_ && processes_)
+    hidden_->take([this](std::int64_t pid) { return processes_->contains(pid); });
   const auto ours = [this](const model::DeviceProcess& process) {
     if (process.pid) return processes_->contains(*process.pid);
     if (!process.host_pid || !translator_) return false;
@@ -176,6 +180,7 @@ model::GpuUse Sampler::decide() const {
   if (std::any_of(series_.begin(), series_.end(),
                   [](const DeviceSeries& one) { return one.listed(); }))
     return GpuUse::kSeen;
+  if (hidden_ && hidden_->is_listed()) return GpuUse::kSeen;
   if (!processes_ || processes_->looks() == 0) return GpuUse::kNotChecked;
   const auto& nodes = processes_->gpu_files().nodes;
   if (std::any_of(nodes.begin(), nodes.end(),
@@ -183,8 +188,10 @@ model::GpuUse Sampler::decide() const {
     return GpuUse::kSeen;
   // A CUDA program opens NVIDIA's nodes even if it only checks for GPUs. The driver lists it once
   // it has work there. If that list can identify our processes and had time to update, it decides.
-  const bool list_decides = translator_ && translator_->view() != system::PidView::kForeign &&
-                            driver_samples_ - samples_before_nodes_ >= 2;
+  const bool list_decides = hidden_
+                                ? hidden_->list_says_no()
+                                : translator_ && translator_->view() != system::PidView::kForeign &&
+                                      driver_samples_ - samples_before_nodes_ >= 2;
   if (nodes_seen_ && !list_decides) return GpuUse::kSeen;
   return processes_->unreadable() ? GpuUse::kNotChecked : GpuUse::kNotSeen;
 }
@@ -218,7 +225,7 @@ void Sampler::say_how(model::Report& report) const {
                             "checked {0} times; not observed for up to {1} ms in between",
                             report.looks, report.looks, gap);
   report.gpu_use_method = text("open device nodes and loaded libraries: {}", report.how_often);
-  if (driver_samples_ > 0)
+  if (driver_samples_ > 0 || (hidden_ && hidden_->descriptor() >= 0))
     report.gpu_use_method +=
         text("; the driver's list of processes: every {} ms", kDeviceInterval.count());
 }
@@ -252,6 +259,8 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
   report.looks = processes_ ? processes_->looks() : 0;
   say_how(report);
   if (!processes_) return;
+  if (hidden_ && report.gpu_use != model::GpuUse::kNotChecked)
+    report.gpus_touched = hidden_->touched(processes_->gpu_files());
   if (processes_->peak_memory_bytes() > report.peak_rss_bytes) {
     report.peak_rss_bytes = processes_->peak_memory_bytes();
     report.peak_is_pss = processes_->peak_is_pss();

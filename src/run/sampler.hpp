@@ -17,6 +17,7 @@
 #include "run/device_series.hpp"
 #include "run/front.hpp"
 #include "run/group_counters.hpp"
+#include "run/hidden_gpus.hpp"
 #include "run/job_processes.hpp"
 #include "run/memory_growth.hpp"
 #include "system/pid_namespace.hpp"
@@ -34,7 +35,9 @@ class Sampler : public Watcher {
   [[nodiscard]] std::chrono::steady_clock::time_point due() const override { return due_; }
   void look() override;
   void ended() override;
-  [[nodiscard]] int descriptor() const override { return driver_.descriptor(); }
+  [[nodiscard]] int descriptor() const override {
+    return hidden_ ? hidden_->descriptor() : driver_.descriptor();
+  }
 
   /// What the driver's newest samples say that the job's processes have.
   struct Held {
@@ -68,6 +71,7 @@ class Sampler : public Watcher {
 
   inventory::NvmlSampler driver_;
   inventory::SysfsSampler sysfs_;
+  std::optional<HiddenGpus> hidden_;  // for a job without a device
   std::optional<system::PidTranslator> translator_;
   std::vector<DeviceSeries> series_;
   std::optional<JobProcesses> processes_;

@@ -8,10 +8,10 @@ import tempfile
 import time
 import unittest
 
-from support import BERTH, HERE, PYTHON, environment, main, run, wait_until
+from support import BERTH, HERE, PATIENCE, PYTHON, environment, main, run, wait_until
 
 KEYS = ["schema", "command", "name", "job", "engine", "started_at", "devices", "outcome", "wall_seconds", "cpu_seconds", "cores_used",
-        "peak_rss_bytes", "peak_memory_method", "cpus", "threads", "reasons", "environment", "gpus_here", "access", "isolation", "gpu_use", "gpu_use_method", "looks",
+        "peak_rss_bytes", "peak_memory_method", "cpus", "threads", "reasons", "environment", "gpus_here", "access", "isolation", "gpu_use", "gpu_use_method", "gpus_touched", "looks",
         "libraries", "suggestions", "left_behind", "memory_growth", "bottlenecks", "bottlenecks_unknown", "preflight", "tries", "ranks", "notes"]
 WAITS = (1.5, 5, 15, 40)  # on a busy machine, the samples of a short job may miss its peak; they are at most 2 % of a core
 SHOW = "import os, json; print(json.dumps(dict(os.environ)))"
@@ -255,6 +255,85 @@ class OnRecordedMachines(WithFile):
         run("true", options=["--report", self.file], env=environment(BERTH_ROOT=root))
         self.assertEqual(set(self.read()["devices"][0]["absent"].values()), {"too short"})
         self.assertEqual(len(self.read()["devices"][0]["absent"]), 4)
+
+
+USE_CUDA = """
+import ctypes, os, time
+os.environ.pop("CUDA_VISIBLE_DEVICES")
+cuda, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 1) == 0
+assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device) == 0
+time.sleep(%s)
+"""
+USE_OPENCL = """
+import ctypes, sys, time
+cl, count, platform, device, problem = ctypes.CDLL("libOpenCL.so.1"), ctypes.c_uint(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+cl.clCreateContext.restype = ctypes.c_void_p
+if cl.clGetPlatformIDs(1, ctypes.byref(platform), ctypes.byref(count)) or cl.clGetDeviceIDs(platform, ctypes.c_ulong(2), 1, ctypes.byref(device), None):
+    sys.exit(77)
+assert cl.clCreateContext(None, 1, ctypes.byref(device), None, None, ctypes.byref(problem)) and problem.value == 0
+time.sleep(1)
+"""
+# A /dev of its own with files in place of NVIDIA's nodes.
+WITH_NODES = """
+mount -t tmpfs none "$0" && for node in null zero full random urandom tty; do : > "$0/$node" && mount --bind /dev/$node "$0/$node"; done &&
+mkdir "$0/shm" && : > "$0/nvidia0" && : > "$0/nvidia1" && : > "$0/kfd" && mount --rbind "$0" /dev && exec "$@"
+"""
+
+
+class NoGpuIsTouched(WithFile):
+    """A job without a GPU, on a machine that has GPUs."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not has_simulator():
+            raise unittest.SkipTest("no simulator in this build")
+
+    def job(self, *command, before=()):
+        done = subprocess.run([*before, BERTH, "sim", "--machine", "lab-4x3090", "--", BERTH, "run", "--gpus", "none", "--report", "-", "--", *command],
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment(), timeout=PATIENCE)
+        return done.returncode, " ".join(done.stderr.split())  # lines are wrapped
+
+    def with_nodes(self, program):
+        dev = os.path.join(self.folder, "dev")
+        os.mkdir(dev)
+        private = ["unshare", "--mount", "sh", "-c", WITH_NODES, dev]
+        if subprocess.run([*private, "true"], capture_output=True).returncode != 0:
+            self.skipTest("needs root, to mount files in place of device nodes")
+        return self.job(PYTHON, "-c", program, before=private)
+
+    def test_by_an_ordinary_program(self):
+        code, said = self.job(PYTHON, "-c", "import time; time.sleep(0.5)")
+        self.assertEqual(code, 0, said)
+        self.assertRegex(said, r"no GPU touched \(checked \d+ times; not observed for up to \d+ ms in between\)")
+
+    def test_by_opencl_on_the_processor(self):
+        code, said = self.job(PYTHON, "-c", USE_OPENCL)
+        if code == 77 or "cannot open shared object" in said:
+            self.skipTest("no OpenCL for the processor here")
+        self.assertEqual(code, 0, said)
+        self.assertIn("no GPU touched (checked", said)
+
+    def test_a_program_that_unsets_the_variable_is_named_with_its_gpu(self):
+        for seconds in WAITS:
+            code, said = self.job(PYTHON, "-c", USE_CUDA % (seconds + 1))
+            self.assertEqual(code, 0, said)
+            if "no GPU touched" not in said:  # on a busy machine the driver may answer late
+                break
+        self.assertIn("it went round the variables: GPU 1 (", said)
+
+    def test_a_program_that_only_looks_at_a_node_is_not_blamed(self):
+        code, said = self.with_nodes("import os, time; [(os.stat('/dev/nvidia0'), time.sleep(0.1)) for i in range(5)]")
+        self.assertEqual(code, 0, said)
+        self.assertIn("no GPU touched (checked", said)
+
+    def test_a_program_that_opens_nodes_is_named_with_them(self):
+        code, said = self.with_nodes("import time; a = open('/dev/nvidia0'); b = open('/dev/kfd'); time.sleep(0.6)")
+        self.assertEqual(code, 0, said)
+        self.assertIn("it went round the variables: /dev/nvidia0, /dev/kfd", said)
+        os.rmdir(os.path.join(self.folder, "dev"))
+        code, said = self.with_nodes("import time; a = open('/dev/nvidia1'); time.sleep(0.6)")
+        self.assertIn("it opened /dev/nvidia1, as monitoring and checks for a GPU do; no work there was seen (checked", said)
 
 
 class OnSimulatedMachines(WithFile):

@@ -1,0 +1,54 @@
+// HiddenGpus: whether a job that got no GPU touches one all the same. The variables hide GPUs only
+// from programs that read them. Evidence: the device nodes that its processes hold, and the
+// driver's own list of processes. The driver is asked only once a process of the job has loaded a
+// library of the driver or opened a node, so an ordinary program on the CPU costs nothing.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inventory/nvml_reader.hpp"
+#include "model/snapshot.hpp"
+#include "run/device_series.hpp"
+#include "run/gpu_files.hpp"
+#include "system/pid_namespace.hpp"
+
+namespace berth::run {
+
+class HiddenGpus {
+ public:
+  /// All GPUs of the snapshot are hidden from the job.
+  HiddenGpus(inventory::Sources sources, const model::Snapshot& snapshot);
+
+  /// Starts to ask the driver if these files of the job are a reason for it.
+  void look(const GpuFiles& files);
+  /// Readable when the driver has answered; -1: it is not asked.
+  [[nodiscard]] int descriptor() const { return driver_ ? driver_->descriptor() : -1; }
+  /// Reads the driver's answers. `is_ours`: whether this process belongs to the job.
+  void take(const std::function<bool(std::int64_t pid)>& is_ours);
+
+  /// Whether the driver has listed a process of the job.
+  [[nodiscard]] bool is_listed() const;
+  /// The driver's lists can show the job's processes, and have not done so since it opened a node.
+  [[nodiscard]] bool list_says_no() const;
+  /// What the job touched: "GPU 0 (NVIDIA H100)" if the driver listed it there, and the nodes that
+  /// it held: "/dev/nvidia0".
+  [[nodiscard]] std::vector<std::string> touched(const GpuFiles& files) const;
+
+ private:
+  struct Watched {
+    DeviceSeries series;
+    std::string words;
+    int lists = 0;  // lists of its processes since the job opened a node
+  };
+  inventory::Sources sources_;
+  std::vector<std::string> names_;  // as the driver knows them
+  std::vector<Watched> watched_;
+  std::optional<inventory::NvmlSampler> driver_;
+  std::optional<system::PidTranslator> translator_;
+  bool has_node_ = false;
+};
+
+}  // namespace berth::run
