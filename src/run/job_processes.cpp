@@ -113,9 +113,12 @@ void JobProcesses::look(Clock::time_point now) {
     seen_.push_back({pid, stat->parent, stat->name, stat->state, time_of(stat->cpu_ticks)});
     if (stat->state == 'D') read_disk_bytes(pid, member);
     if (stat->rss_pages > 0) residents.push_back({pid, &member, stat->rss_pages * page});
+    if (member.inspected)
+      longest_uninspected_ = std::max(longest_uninspected_, now - *member.inspected);
     const bool changed = stat->virtual_bytes != member.virtual_bytes;
     if (now < (changed ? member.soonest : member.latest)) continue;
     member.virtual_bytes = stat->virtual_bytes;
+    member.inspected = now;
     const auto begin = processor_time();
     inspect(pid);
     // Spend at most 1 % of our time on reading maps, however large they are.

@@ -39,6 +39,9 @@ class JobProcesses {
   /// As of the last look.
   [[nodiscard]] std::vector<std::int64_t> pids() const;
   [[nodiscard]] int looks() const { return looks_; }
+  /// How long the files and nodes of a process were not looked at, at most: if its size does not
+  /// change, that is done only once a second.
+  [[nodiscard]] Clock::duration longest_uninspected() const { return longest_uninspected_; }
   /// The largest sum of one look. If there are several processes, shared pages are divided among
   /// the processes that share them (PSS).
   [[nodiscard]] std::uint64_t peak_memory_bytes() const { return peak_memory_bytes_; }
@@ -59,7 +62,8 @@ class JobProcesses {
 
  private:
   struct Member {
-    std::uint64_t virtual_bytes = 0;        // at the last inspection
+    std::uint64_t virtual_bytes = 0;  // at the last inspection
+    std::optional<Clock::time_point> inspected;
     Clock::time_point soonest{}, latest{};  // next inspection, if its size has changed or not
     std::optional<double> own_part;         // PSS divided by RSS, at the last PSS measurement
     Clock::time_point weigh_at{};
@@ -82,6 +86,7 @@ class JobProcesses {
   std::uint64_t peak_memory_bytes_ = 0, memory_bytes_ = 0;
   bool peak_is_pss_ = false;
   std::size_t residents_ = 0;  // processes that use memory, at the last look
+  Clock::duration longest_uninspected_{0};
   int looks_ = 0;
   bool unreadable_ = false;
 };

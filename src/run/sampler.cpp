@@ -219,7 +219,9 @@ void Sampler::say_how(model::Report& report) const {
     return;
   }
   // Nothing after the last sample was seen either.
-  const auto unseen = std::max<Clock::duration>(longest_gap_, start_ + report.wall - last_look_);
+  auto unseen = std::max<Clock::duration>(longest_gap_, start_ + report.wall - last_look_);
+  // Without the driver's list, only the files and nodes of its processes show the use of a GPU.
+  if (hidden_) unseen = std::max(unseen, processes_->longest_uninspected());
   const auto gap = std::chrono::ceil<milliseconds>(unseen).count();
   report.how_often = text_n("checked once; not observed for up to {1} ms",
                             "checked {0} times; not observed for up to {1} ms in between",

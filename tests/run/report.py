@@ -328,11 +328,11 @@ class NoGpuIsTouched(WithFile):
         self.assertIn("no GPU touched (checked", said)
 
     def test_a_program_that_opens_nodes_is_named_with_them(self):
-        code, said = self.with_nodes("import time; a = open('/dev/nvidia0'); b = open('/dev/kfd'); time.sleep(0.6)")
+        code, said = self.with_nodes("import time; a = open('/dev/nvidia0'); b = open('/dev/kfd'); time.sleep(3)")
         self.assertEqual(code, 0, said)
         self.assertIn("it went round the variables: /dev/nvidia0, /dev/kfd", said)
         os.rmdir(os.path.join(self.folder, "dev"))
-        code, said = self.with_nodes("import time; a = open('/dev/nvidia1'); time.sleep(0.6)")
+        code, said = self.with_nodes("import time; a = open('/dev/nvidia1'); time.sleep(3)")
         self.assertIn("it opened /dev/nvidia1, as monitoring and checks for a GPU do; no work there was seen (checked", said)
 
 
