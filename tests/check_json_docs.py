@@ -24,6 +24,9 @@ CHANGED = {"changes": [{"package": "torch", "before": "2.13.0", "after": "2.14.0
                        {"package": "new", "before": None, "after": "1"}]}
 A_GROWTH = {"device": 0, "bytes_per_minute": 12 << 20, "since_seconds": 180.0}
 A_PREFLIGHT = {"state": "ok", "backend": "gloo", "seconds": 0.5, "step": None, "why": None}
+LIKE_NCCL = ('echo "h:1:2 [0] NCCL INFO NCCL version 2.27.5+cuda12.9\nh:1:2 [0] NCCL INFO Using network Socket\n'
+             'h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\nh:1:2 [0] x.cc:1 NCCL WARN closed" '
+             '> "$(echo "$NCCL_DEBUG_FILE" | sed s/%p/$$/)"')
 A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "slow": False, "odd_ranks": [1], "sentence": "no rank has moved",
           "ranks": [{"rank": 1, "ended": False, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread",
                      "native": "libc.so.6 clock_nanosleep"}]}
@@ -164,7 +167,10 @@ def check(arguments):
         ranks = subprocess.run([berth, "run", "--json", "--cpu", "--cpus", "2", "--log-dir", folder, "--ranks", "2", "--", "sh", "-c", fails],
                                capture_output=True, text=True, timeout=60)
     runs.append(json.loads(ranks.stderr.splitlines()[-1]))
-    runs[-1]["tries"][0]["hangs"] = [A_HANG]  # detecting a hang takes 10 s: tests/run/hangs.py has a real one
+    with_nccl = subprocess.run([berth, "run", "--json", "--cpu", "--ranks", "2", "--nccl-debug", "--", "sh", "-c", LIKE_NCCL], capture_output=True,
+                               text=True, timeout=60)
+    runs.append(json.loads(with_nccl.stderr.splitlines()[-1]))
+    runs[-2]["tries"][0]["hangs"] = [A_HANG]  # detecting a hang takes 10 s: tests/run/hangs.py has a real one
     with subprocess.Popen([berth, "run", "--json", "--cpu", "--ranks", "1", "--", sys.executable, "-c", "import time; print(1); time.sleep(60)"],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as job:
         job.stdout.readline()

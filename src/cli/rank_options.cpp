@@ -144,7 +144,7 @@ Result<job::SupervisionWish> parse_supervision(const Arguments& arguments) {
   job::SupervisionWish wish;
   const auto ranks = arguments.value("--ranks");
   for (const char* option : {"--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir",
-                             "--hang-action", "--hang-timeout", "--preflight"})
+                             "--hang-action", "--hang-timeout", "--preflight", "--nccl-debug"})
     if (!ranks && arguments.has(option))
       return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", option, "--ranks"),
                    fmt::format("berth run --ranks 2 {} {} -- python train.py", option,
@@ -158,6 +158,7 @@ Result<job::SupervisionWish> parse_supervision(const Arguments& arguments) {
   if (auto read = read_places(arguments, wish); !read) return std::move(read).error();
   if (auto read = read_hang_action(arguments, wish); !read) return std::move(read).error();
   wish.preflight = arguments.has("--preflight");
+  wish.nccl_debug = arguments.has("--nccl-debug");
   wish.log_folder = arguments.value("--log-dir").value_or("");
   const auto shown = arguments.value("--tee");
   if (!shown || *shown == "all") return wish;
@@ -182,7 +183,8 @@ std::vector<std::string> command_in_queue(const Arguments& arguments,
        {"--cpus", "--ranks", "--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir",
         "--retries", "--backoff", "--hang-action", "--hang-timeout", "--report", "--grace"})
     if (const auto value = arguments.value(option)) command.insert(command.end(), {option, *value});
-  if (arguments.has("--preflight")) command.emplace_back("--preflight");
+  for (const char* option : {"--preflight", "--nccl-debug"})
+    if (arguments.has(option)) command.emplace_back(option);
   command.emplace_back("--");
   command.insert(command.end(), arguments.command.begin(), arguments.command.end());
   return command;

@@ -12,7 +12,7 @@
 
 namespace berth::cli {
 
-inline constexpr std::array<Option, 11> kRankOptions{{
+inline constexpr std::array<Option, 12> kRankOptions{{
     {"--ranks", "N|MIN:MAX|gpu",
      "start it N times, as often as GPUs are free (not with --queue), or once for each GPU, with "
      "RANK and the other variables of torchrun"},
@@ -25,6 +25,8 @@ inline constexpr std::array<Option, 11> kRankOptions{{
     {"--stdin-rank", "N", "with --ranks: this rank has standard input (default: 0)"},
     {"--preflight", nullptr,
      "with --ranks: before the program, the ranks meet and add numbers with its PyTorch"},
+    {"--nccl-debug", nullptr,
+     "with --ranks: the report says how NCCL connects the ranks; with --log-dir, its log stays"},
     {"--retries", "N", "start it again, up to N times, unless the program itself is wrong"},
     {"--backoff", "TIME..MOST",
      "with --retries: wait before a retry, doubled each time (default: 1s..60s)"},

@@ -26,6 +26,7 @@ struct SupervisionWish {
   std::vector<int> shown;
   int input_rank = 0;
   std::string log_folder;
+  bool nccl_debug = false;
   bool preflight = false;  // the ranks meet before the program starts
   int retries = 0;
   std::chrono::milliseconds hang_timeout{600'000};

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "model/nccl.hpp"
+
 namespace berth::model {
 
 /// Why a try ended, as far as there is evidence.
@@ -78,8 +80,9 @@ struct Try {
   std::vector<int> lost_devices;  // Device::index; left out, after one of them had failed
   std::vector<RankEnd> ranks;     // one per rank; a job without --ranks has one
   std::vector<HangSeen> hangs;
-  std::vector<int> left_early;  // ranks that ended with 0, after which another rank failed because
-                                // they were gone
+  std::optional<NcclSeen> nccl;  // with --nccl-debug, if NCCL was used
+  std::vector<int> left_early;   // ranks that ended with 0, after which another rank failed because
+                                 // they were gone
 };
 
 /// What --preflight found before the first try.

@@ -191,6 +191,7 @@ std::string rank_lines(const model::Report& report, const Terminal& terminal) {
     out += std::string(kIndent, ' ') + row + "\n";
   if (const std::string all = tries_sentence(*report.tries); !all.empty())
     out += line(all, terminal);
+  for (const std::string& one : nccl_sentences(*report.tries)) out += line(one, terminal);
   if (sentences.empty()) return out;
   const auto words = failure_lines(*report.tries, kMostLines);
   for (const std::string& one : sentences)

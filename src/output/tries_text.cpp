@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
@@ -151,6 +152,22 @@ Json hang_json(const model::HangSeen& hang) {
           {"ranks", std::move(ranks)}};
 }
 
+Json nccl_json(const std::optional<model::NcclSeen>& nccl) {
+  if (!nccl) return nullptr;
+  Json links = Json::array();
+  for (const model::NcclLink& one : nccl->links)
+    links.push_back({{"from", one.from},
+                     {"to", one.to},
+                     {"transport", one.transport},
+                     {"channels", one.channels}});
+  return {{"version", text_or_null(nccl->version)},
+          {"network", text_or_null(nccl->network)},
+          {"communicators", nccl->communicators},
+          {"links", std::move(links)},
+          {"warnings", nccl->warnings},
+          {"more_warnings", nccl->more_warnings}};
+}
+
 }  // namespace
 
 std::string class_words(model::TryClass one) {
@@ -229,6 +246,37 @@ std::vector<std::string> rank_table(const model::Tries& tries, std::size_t most)
   return lines;
 }
 
+std::vector<std::string> nccl_sentences(const model::Tries& tries) {
+  if (tries.all.empty() || !tries.all.back().nccl) return {};
+  const model::NcclSeen& nccl = *tries.all.back().nccl;
+  constexpr std::size_t kMostPairs = 4;
+  std::map<std::string, std::vector<std::string>> by;  // transport → pairs
+  bool has_network = false;
+  for (const model::NcclLink& one : nccl.links) {
+    by[one.transport].push_back(fmt::format("{}>{}", one.from, one.to));
+    has_network = has_network || one.transport.starts_with("NET/");
+  }
+  std::vector<std::string> parts;
+  for (const auto& [transport, pairs] : by) {
+    parts.push_back(text_n("{} pair of ranks by {}", "{} pairs of ranks by {}",
+                           static_cast<long long>(pairs.size()), pairs.size(), transport));
+    if (by.size() > 1 && pairs.size() <= kMostPairs) parts.back() += ": " + join(pairs, ", ");
+  }
+  std::vector<std::string> out;
+  const std::string name = nccl.version.empty() ? "NCCL" : "NCCL " + nccl.version;
+  out.push_back(name + ": " + (parts.empty() ? text("no pair of ranks") : join(parts, "; ")));
+  const bool is_one_node =
+      static_cast<int>(tries.all.back().ranks.size()) == tries.all.back().world_size;
+  if (has_network && is_one_node)
+    out.push_back(text("ranks of this machine talk through the network: look at {}, {} and {}",
+                       "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "df -h /dev/shm"));
+  for (const std::string& one : nccl.warnings) out.push_back(text("NCCL warned: {}", one));
+  if (nccl.more_warnings > 0)
+    out.push_back(text_n("{} more warning of NCCL", "{} more warnings of NCCL", nccl.more_warnings,
+                         nccl.more_warnings));
+  return out;
+}
+
 std::string ranks_json(const model::Tries* tries) {
   if (tries == nullptr || !tries->has_ranks) return "null";
   Json out = Json::array();
@@ -255,6 +303,7 @@ std::string tries_json(const model::Tries* tries) {
                    {"world_size", one.world_size},
                    {"lost_devices", one.lost_devices},
                    {"left_early", one.left_early},
+                   {"nccl", nccl_json(one.nccl)},
                    {"hangs", std::move(hangs)}});
   }
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -18,6 +18,8 @@ namespace berth::output {
 /// the one that failed first included. Empty for a single rank.
 [[nodiscard]] std::vector<std::string> rank_table(const model::Tries& tries, std::size_t most);
 /// "ranks" as JSON, of the last try; null for a job without ranks.
+/// How NCCL connects the ranks, and what it warned of: sentences.
+[[nodiscard]] std::vector<std::string> nccl_sentences(const model::Tries& tries);
 [[nodiscard]] std::string ranks_json(const model::Tries* tries);
 
 /// The value of "tries" in JSON; null for a job without ranks and retries.

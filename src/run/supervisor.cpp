@@ -32,6 +32,7 @@
 #include "run/group_counters.hpp"
 #include "run/hang_watch.hpp"
 #include "run/meeting_point.hpp"
+#include "run/nccl_log.hpp"
 #include "run/own_name.hpp"
 #include "run/preflight.hpp"
 #include "run/rank_plan.hpp"
@@ -76,6 +77,7 @@ struct Rank {
   std::uint64_t written = 0;  // bytes of output
   std::string error_path;     // its TORCHELASTIC_ERROR_FILE
   std::string error_text;     // what it wrote there
+  std::string nccl_stem;      // of the files of NCCL's log; "": not asked for
   std::optional<ErrorFile> error;
   bool was_ended_by_us = false, is_unkillable = false;
 
@@ -330,6 +332,26 @@ class Supervisor {
     ::unlink(rank.error_path.c_str());
   }
 
+  /// Beside the logs of the ranks, NCCL's own logs stay; else they are removed after the try.
+  void choose_nccl_log(Rank& rank, int number) {
+    const std::string& folder = plan_.log_folder.empty() ? stack_folder_ : plan_.log_folder;
+    if (!plan_.nccl_debug || is_preflight_ || folder.empty()) return;
+    const std::string try_words = number == 1 ? "" : fmt::format(".try-{}", number);
+    const std::string job = plan_.log_folder.empty() ? fmt::format("{}-", ::getpid()) : "";
+    rank.nccl_stem = fmt::format("{}/{}rank-{}{}.nccl", folder, job, rank.number, try_words);
+    NcclLogs old;  // of an earlier run with the same folder
+    read_nccl_files(rank.nccl_stem, rank.number, true, old);
+  }
+
+  void read_nccl_logs(model::Try& one) const {
+    if (!plan_.nccl_debug || is_preflight_) return;
+    NcclLogs logs;
+    for (const Rank& rank : ranks_)
+      if (!rank.nccl_stem.empty())
+        read_nccl_files(rank.nccl_stem, rank.number, plan_.log_folder.empty(), logs);
+    one.nccl = logs.result();
+  }
+
   void read_error_file(Rank& rank) {
     if (rank.error_path.empty()) return;
     rank.error_text = error_text_of(rank);
@@ -375,6 +397,7 @@ class Supervisor {
   void start(Rank& rank, int number) {
     open_log(rank, number);
     choose_error_file(rank);
+    choose_nccl_log(rank, number);
     rank.started = Clock::now();
     Descriptor out;
     Descriptor err;
@@ -406,6 +429,10 @@ class Supervisor {
       own["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(plan_.most_tries - 1);
       own["TORCHELASTIC_RUN_ID"] = fmt::format("berth-{}", ::getpid());
       if (!rank.error_path.empty()) own["TORCHELASTIC_ERROR_FILE"] = rank.error_path;
+    }
+    if (!rank.nccl_stem.empty()) {
+      own["NCCL_DEBUG"] = "INFO";
+      own["NCCL_DEBUG_FILE"] = nccl_debug_file(rank.nccl_stem);
     }
     std::string python_path;
     for (const std::string& one : launch_.environment)
@@ -742,6 +769,7 @@ class Supervisor {
       if (counts && ended_with == nullptr) ended_with = &rank;
     }
     one.wall = since(begun_);
+    read_nccl_logs(one);
     const int status = ended_with == nullptr ? 0 : ended_with->status;
     if (ended_with != nullptr && only_lost_a_peer(*ended_with))
       for (const Rank& rank : ranks_)

@@ -35,6 +35,7 @@ struct Supervision {
   std::vector<int> shown;              // ranks whose output is shown; empty: all
   int input_rank = 0;                  // it has standard input
   std::string log_folder;              // folder for one log file per rank; "": none
+  bool nccl_debug = false;             // reads NCCL's log of each rank
   std::vector<std::string> preflight;  // a command for each rank, before the program; empty: none
   int most_tries = 1;
   std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};

@@ -81,6 +81,31 @@ model::HangSeen hang_of(const Json& json) {
   return hang;
 }
 
+Json json_of(const model::NcclSeen& nccl) {
+  Json links = Json::array();
+  for (const auto& one : nccl.links)
+    links.push_back({one.from, one.to, one.transport, one.channels});
+  return {{"version", nccl.version},
+          {"network", nccl.network},
+          {"communicators", nccl.communicators},
+          {"links", std::move(links)},
+          {"warnings", nccl.warnings},
+          {"more", nccl.more_warnings}};
+}
+
+model::NcclSeen nccl_of(const Json& json) {
+  model::NcclSeen nccl;
+  json.at("version").get_to(nccl.version);
+  json.at("network").get_to(nccl.network);
+  json.at("communicators").get_to(nccl.communicators);
+  for (const Json& one : json.at("links"))
+    nccl.links.push_back({one.at(0).get<int>(), one.at(1).get<int>(), one.at(2).get<std::string>(),
+                          one.at(3).get<int>()});
+  json.at("warnings").get_to(nccl.warnings);
+  json.at("more").get_to(nccl.more_warnings);
+  return nccl;
+}
+
 Json json_of(const model::Try& one) {
   Json ranks = Json::array();
   for (const auto& rank : one.ranks) ranks.push_back(json_of(rank));
@@ -97,6 +122,7 @@ Json json_of(const model::Try& one) {
           {"lost_devices", one.lost_devices},
           {"ranks", std::move(ranks)},
           {"hangs", std::move(hangs)},
+          {"nccl", one.nccl ? json_of(*one.nccl) : Json(nullptr)},
           {"left_early", one.left_early}};
 }
 
@@ -113,6 +139,7 @@ model::Try try_of(const Json& json) {
   json.at("lost_devices").get_to(one.lost_devices);
   for (const Json& rank : json.at("ranks")) one.ranks.push_back(rank_of(rank));
   for (const Json& hang : json.at("hangs")) one.hangs.push_back(hang_of(hang));
+  if (const Json& nccl = json.at("nccl"); !nccl.is_null()) one.nccl = nccl_of(nccl);
   json.at("left_early").get_to(one.left_early);
   return one;
 }

@@ -373,6 +373,51 @@ distributed.is_available = distributed.is_nccl_available = lambda: True
 """
 
 
+# What NCCL writes with NCCL_DEBUG=INFO, as far as it matters here.
+LIKE_NCCL = r"""
+import os
+assert os.environ["NCCL_DEBUG"] == "INFO"
+rank, to = int(os.environ["RANK"]), (int(os.environ["RANK"]) + 1) % int(os.environ["WORLD_SIZE"])
+name = os.environ["NCCL_DEBUG_FILE"].replace("%%", "<>").replace("%p", str(os.getpid())).replace("<>", "%")
+with open(name, "w") as file:
+    begin = f"host:{os.getpid()}:7 [{rank}] NCCL INFO "
+    file.write(begin + "NCCL version 2.27.5+cuda12.9" + os.linesep)
+    for channel in range(2):
+        way = "NET/Socket/0" if rank == 2 else "P2P/CUMEM"
+        file.write(begin + f"Channel {channel:02}/0 : {rank}[{rank}] -> {to}[{to}] {'[send] ' if rank == 2 else ''}via {way}\n")
+    if rank == 1:
+        file.write(f"host:1:7 [1] misc/socket.cc:58 NCCL WARN Connection closed by remote peer\n")
+"""
+
+
+class NcclLog(WithFolder):
+    def test_the_report_says_how_the_ranks_are_connected(self):
+        done = self.ranks(3, "python3", "-c", LIKE_NCCL, options=["--cpu", "--nccl-debug"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        nccl = self.report()["tries"][0]["nccl"]
+        self.assertEqual((nccl["version"], nccl["more_warnings"]), ("2.27.5+cuda12.9", 0))
+        self.assertEqual(nccl["links"], [{"from": 0, "to": 1, "transport": "P2P/CUMEM", "channels": 2},
+                                         {"from": 1, "to": 2, "transport": "P2P/CUMEM", "channels": 2},
+                                         {"from": 2, "to": 0, "transport": "NET/Socket", "channels": 2}])
+        self.assertEqual(nccl["warnings"], ["rank 1: Connection closed by remote peer"])
+
+    def test_as_text_and_with_its_logs_kept(self):
+        logs = os.path.join(self.folder, "logs %p")  # NCCL must not replace this one
+        done = run("python3", "-c", LIKE_NCCL, options=["--ranks", "3", "--cpu", "--nccl-debug", "--log-dir", logs, "--report", "-"])
+        said = " ".join(done.stderr.split())
+        self.assertIn("NCCL 2.27.5+cuda12.9: 1 pair of ranks by NET/Socket: 2>0; 2 pairs of ranks by P2P/CUMEM: 0>1, 1>2", said)
+        self.assertIn("ranks of this machine talk through the network", said)
+        self.assertIn("NCCL warned: rank 1: Connection closed by remote peer", said)
+        self.assertEqual(len([name for name in os.listdir(logs) if re.fullmatch(r"rank-[012]\.nccl\.\d+\.log", name)]), 3, os.listdir(logs))
+
+    def test_without_nccl_there_is_nothing_to_say(self):
+        done = self.ranks(2, "true", options=["--cpu", "--nccl-debug"])
+        self.assertEqual((done.returncode, self.report()["tries"][0]["nccl"]), (0, None), done.stderr)
+        done = run("true", options=["--nccl-debug"])
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--nccl-debug needs --ranks", done.stderr)
+
+
 class Preflight(WithFolder):
     def test_without_pytorch_it_is_skipped_and_says_why(self):
         done = self.ranks(2, "sh", "-c", "echo ran", options=["--cpu", "--preflight"])
