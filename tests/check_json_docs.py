@@ -28,7 +28,7 @@ LIKE_NCCL = ('echo "h:1:2 [0] NCCL INFO NCCL version 2.27.5+cuda12.9\nh:1:2 [0] 
              'h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\nh:1:2 [0] x.cc:1 NCCL WARN closed" '
              '> "$(echo "$NCCL_DEBUG_FILE" | sed s/%p/$$/)"')
 A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "slow": False, "odd_ranks": [1], "sentence": "no rank has moved",
-          "ranks": [{"rank": 1, "ended": False, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread",
+          "ranks": [{"rank": 1, "ended": False, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread", "collective": {"name": "all_reduce", "group": "default_pg", "number": 41, "state": "started"},
                      "native": "libc.so.6 clock_nanosleep"}]}
 
 A_SPREAD = {"median": 2.0, "least": 1.0, "most": 3.0, "runs": 3}
@@ -153,8 +153,8 @@ def check(arguments):
     recipes = [printed(berth, *words, "pip", "--cpu"),
                printed(berth, *words, "dockerfile", "--driver", "550.54", "--gpu", "H100")]
     yield from problems_of(recipe, rows[recipe], recipes)
-    software = [printed(berth, "ls", "--details"), *(printed(berth, "doctor", "--from", str(arguments.root / "tests/machines" / f"{name}.machine"))
-                                                     for name in SOFTWARE)]
+    recorded = [str(arguments.root / "tests/machines" / f"{name}.machine") for name in SOFTWARE]
+    software = [printed(berth, "ls", "--details"), *(printed(berth, "doctor", "--from", path) for path in recorded)]
     yield from problems_of("inventory", rows["inventory"], [{"inventory": one["inventory"]} for one in software])
     setups = [printed(berth, "setup", *words, "--dry-run") for words in (["torch", "--cpu"], ["jax", "--driver", "580.95", "--gpu", "H100"])]
     yield from problems_of("berth setup --json", rows["berth setup --json"], [*setups, CHANGED])
@@ -164,12 +164,9 @@ def check(arguments):
     runs[-1] |= {"memory_growth": [A_GROWTH], "preflight": A_PREFLIGHT}  # take minutes, or need PyTorch
     fails = "[ $RANK = 1 ] && exec sleep 60; printf 'Traceback (most recent call last):\\n  File\\nE: no\\n' >&2; exit 3"
     with tempfile.TemporaryDirectory() as folder:
-        ranks = subprocess.run([berth, "run", "--json", "--cpu", "--cpus", "2", "--log-dir", folder, "--ranks", "2", "--", "sh", "-c", fails],
-                               capture_output=True, text=True, timeout=60)
-    runs.append(json.loads(ranks.stderr.splitlines()[-1]))
-    with_nccl = subprocess.run([berth, "run", "--json", "--cpu", "--ranks", "2", "--nccl-debug", "--", "sh", "-c", LIKE_NCCL], capture_output=True,
-                               text=True, timeout=60)
-    runs.append(json.loads(with_nccl.stderr.splitlines()[-1]))
+        for options in (["--cpus", "2", "--log-dir", folder, "--ranks", "2", "--", "sh", "-c", fails], ["--ranks", "2", "--nccl-debug", "--", "sh", "-c", LIKE_NCCL]):
+            ranks = subprocess.run([berth, "run", "--json", "--cpu", *options], capture_output=True, text=True, timeout=60)
+            runs.append(json.loads(ranks.stderr.splitlines()[-1]))
     runs[-2]["tries"][0]["hangs"] = [A_HANG]  # detecting a hang takes 10 s: tests/run/hangs.py has a real one
     with subprocess.Popen([berth, "run", "--json", "--cpu", "--ranks", "1", "--", sys.executable, "-c", "import time; print(1); time.sleep(60)"],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as job:

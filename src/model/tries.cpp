@@ -62,6 +62,29 @@ std::string hang_sentence(const HangSeen& hang) {
   return text("no rank has moved for {}: {}; the others wait for it", silent, odd);
 }
 
+std::string collectives_sentence(const HangSeen& hang) {
+  std::vector<std::pair<std::string, std::vector<int>>> groups;  // what → ranks
+  for (const HangSeen::Rank& one : hang.ranks) {
+    if (!one.collective) continue;
+    std::string what = one.collective->name;
+    if (one.collective->number >= 0) what += " " + std::to_string(one.collective->number);
+    if (!one.collective->group.empty()) what += " (" + one.collective->group + ")";
+    if (!one.collective->state.empty()) what += ", " + one.collective->state;
+    const auto same = std::find_if(groups.begin(), groups.end(),
+                                   [&](const auto& group) { return group.first == what; });
+    if (same == groups.end())
+      groups.push_back({what, {one.rank}});
+    else
+      same->second.push_back(one.rank);
+  }
+  std::string all;
+  for (const auto& [what, ranks] : groups)
+    all += (all.empty() ? "" : "; ") + text_n("rank {}: {}", "ranks {}: {}",
+                                              static_cast<long long>(ranks.size()),
+                                              show_cpu_list(ranks), printable(what));
+  return all.empty() ? all : text("last collectives: {}", all);
+}
+
 const RankEnd* first_failed(const Try& one) {
   const auto found = std::find_if(one.ranks.begin(), one.ranks.end(), [](const RankEnd& rank) {
     return rank.part == RankPart::kFailedFirst;

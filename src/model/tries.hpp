@@ -51,6 +51,14 @@ struct RankEnd {
   std::string log;                      // the file that contains its output; "" none
 };
 
+/// A collective operation, as PyTorch's flight recorder has it.
+struct Collective {
+  std::string name;          // "all_reduce"
+  std::string group;         // "default_pg"; "" not known
+  std::int64_t number = -1;  // in its group; -1 not known
+  std::string state;         // "scheduled", "started", "completed"; "" not known
+};
+
 /// What was seen when no rank made progress, or when ranks waited for a long time for busy ones.
 struct HangSeen {
   std::chrono::milliseconds after{0};   // time since the try began
@@ -65,6 +73,7 @@ struct HangSeen {
     std::string where;        // the innermost line of user code: "train.py:12 in step"
     bool has_ended = false;   // the rank has ended with exit code 0
     std::string native = {};  // native functions, the innermost first, a line each; "" unknown
+    std::optional<Collective> collective = {};  // the last one that it started
   };
   std::vector<Rank> ranks;
 };
@@ -105,6 +114,8 @@ struct Tries {
 
 /// A sentence about what was seen: which rank is odd, and where it is.
 [[nodiscard]] std::string hang_sentence(const HangSeen& hang);
+/// The last collectives of the ranks: "ranks 0,2: all_reduce 42, started"; "" if none is known.
+[[nodiscard]] std::string collectives_sentence(const HangSeen& hang);
 /// The rank whose exit code is the job's; nullptr if no rank failed.
 [[nodiscard]] const RankEnd* first_failed(const Try& one);
 

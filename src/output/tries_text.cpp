@@ -135,6 +135,14 @@ std::string printable_lines(const std::string& lines) {
   return out;
 }
 
+Json collective_json(const std::optional<model::Collective>& one) {
+  if (!one) return nullptr;
+  return {{"name", one->name},
+          {"group", text_or_null(one->group)},
+          {"number", one->number < 0 ? Json(nullptr) : Json(one->number)},
+          {"state", text_or_null(one->state)}};
+}
+
 Json hang_json(const model::HangSeen& hang) {
   Json ranks = Json::array();
   for (const auto& one : hang.ranks)
@@ -143,7 +151,8 @@ Json hang_json(const model::HangSeen& hang) {
                      {"where", text_or_null(printable(one.where))},
                      {"waits_in", text_or_null(one.waits_in)},
                      {"native", text_or_null(printable_lines(one.native))},
-                     {"stack", text_or_null(one.stack)}});
+                     {"stack", text_or_null(one.stack)},
+                     {"collective", collective_json(one.collective)}});
   return {{"after_seconds", seconds(hang.after)},
           {"silent_seconds", seconds(hang.silent)},
           {"slow", hang.is_slow},
@@ -194,8 +203,11 @@ std::vector<std::string> failure_sentences(const model::Tries& tries) {
   if (!tries.has_ranks || tries.all.empty()) return {};
   const model::Try& last = tries.all.back();
   std::vector<std::string> out;
-  for (const model::HangSeen& hang : last.hangs)
+  for (const model::HangSeen& hang : last.hangs) {
     out.push_back(text("after {}: {}", show_duration(hang.after), model::hang_sentence(hang)));
+    if (const auto collectives = model::collectives_sentence(hang); !collectives.empty())
+      out.push_back(collectives);
+  }
   if (const RankEnd* first = model::first_failed(last)) {
     const std::vector<int> victims = with_part(last, RankPart::kVictim);
     out.push_back(text("rank {} failed first, {}, after {}", first->rank, how(*first),

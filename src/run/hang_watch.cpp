@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "run/flight_recorder.hpp"
 #include "run/native_stack.hpp"
 #include "run/stacks.hpp"
 
@@ -12,15 +13,17 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kNativePatience(2'000);  // of all ranks together
+constexpr milliseconds kFlightPatience(3'000);  // of all ranks together
 constexpr milliseconds kLook(1'000);            // between two checks of the ranks' activity
 constexpr milliseconds kHangSeen(10'000);       // without any activity: inspect the ranks' stacks
 constexpr milliseconds kSlowSeen(20'000);  // other ranks are idle this long: a busy rank is slow
 
 }  // namespace
 
-void HangWatch::begin(std::string stack_folder, Time now) {
+void HangWatch::begin(std::string stack_folder, std::string flight_stem, Time now) {
   *this = {};
   stack_folder_ = std::move(stack_folder);
+  flight_stem_ = std::move(flight_stem);
   begun_ = moved_ = looked_ = now;
 }
 
@@ -43,7 +46,18 @@ std::optional<model::HangSeen> HangWatch::look(const std::vector<WatchedRank>& r
     if (seen) seen->silent = duration_cast<milliseconds>(Clock::now() - moved_);
   }
   if (seen) seen->after = duration_cast<milliseconds>(Clock::now() - begun_);
+  if (seen) add_collectives(*seen);
   return seen;
+}
+
+void HangWatch::add_collectives(model::HangSeen& seen) const {
+  if (flight_stem_.empty()) return;
+  std::vector<int> running;
+  for (const auto& rank : seen.ranks)
+    if (!rank.has_ended) running.push_back(rank.rank);
+  const auto found = ask_for_collectives(flight_stem_, running, kFlightPatience);
+  for (auto& rank : seen.ranks)
+    if (const auto at = found.find(rank.rank); at != found.end()) rank.collective = at->second;
 }
 
 bool HangWatch::has_hung_for(milliseconds time, Time now) const {

@@ -27,7 +27,8 @@ class HangWatch {
   using Time = Clock::time_point;
 
   /// A new try of the job begins. `stack_folder`: where the ranks write their Python stacks.
-  void begin(std::string stack_folder, Time now);
+  /// `flight_stem`: of the files of PyTorch's flight recorder; "": it is not on.
+  void begin(std::string stack_folder, std::string flight_stem, Time now);
   /// When look() is due.
   [[nodiscard]] Time next_look() const;
   /// Checks what the ranks did since the last look. Returns a hang or a slow rank that has not been
@@ -49,7 +50,9 @@ class HangWatch {
                                                          Time now);
   [[nodiscard]] std::vector<RankState> states(const std::vector<WatchedRank>& ranks) const;
 
-  std::string stack_folder_;
+  void add_collectives(model::HangSeen& seen) const;
+
+  std::string stack_folder_, flight_stem_;
   Time begun_{}, moved_{}, looked_{};  // moved_: when a rank was last active
   std::map<int, Activity> activity_;   // of each rank
   std::optional<bool>

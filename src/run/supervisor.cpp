@@ -29,6 +29,7 @@
 #include "run/ending.hpp"
 #include "run/error_file.hpp"
 #include "run/failure.hpp"
+#include "run/flight_recorder.hpp"
 #include "run/group_counters.hpp"
 #include "run/hang_watch.hpp"
 #include "run/meeting_point.hpp"
@@ -251,7 +252,7 @@ class Supervisor {
     is_killing_ = false;
     oom_kills_before_ = oom_kills();
     start_ranks(number);
-    hangs_.begin(stack_folder_, begun_);
+    hangs_.begin(stack_folder_, flight_stem_, begun_);
     if (!is_preflight_) trouble_.reset();
     if (plan_.most_tries ==
         number) {  // our copies would keep pipes open that the ranks have closed
@@ -267,6 +268,7 @@ class Supervisor {
     if (first_) end_what_is_left();
     for (Rank& rank : ranks_) finish_output(rank);
     meeting_point_.close();
+    end_flight();
     return fill(one);
   }
 
@@ -275,6 +277,7 @@ class Supervisor {
   void start_ranks(int number) {
     ranks_.clear();
     if (stack_folder_.empty()) stack_folder_ = make_stack_folder();
+    choose_flight_stem();
     if (plan_.has_ranks) {
       meet();
       tries_.master = fmt::format("{}:{}", meeting_.address, meeting_.port);
@@ -330,6 +333,22 @@ class Supervisor {
                           ? fmt::format("{}/{}-{}.json", stack_folder_, ::getpid(), rank.number)
                           : fmt::format("{}/rank-{}.error.json", plan_.log_folder, rank.number);
     ::unlink(rank.error_path.c_str());
+  }
+
+  /// PyTorch's flight recorder is of NCCL, so only ranks with devices have one.
+  void choose_flight_stem() {
+    flight_stem_.clear();
+    if (!plan_.has_ranks || is_preflight_ || specs_.front().devices.empty()) return;
+    if (!plan_.log_folder.empty())
+      flight_stem_ = plan_.log_folder + "/flight-recorder-";
+    else if (!stack_folder_.empty())
+      flight_stem_ = fmt::format("{}/{}-flight-", stack_folder_, ::getpid());
+  }
+
+  void end_flight() const {
+    std::vector<int> all;
+    for (const Rank& rank : ranks_) all.push_back(rank.number);
+    if (!flight_stem_.empty()) remove_flight_files(flight_stem_, all, !plan_.log_folder.empty());
   }
 
   /// Beside the logs of the ranks, NCCL's own logs stay; else they are removed after the try.
@@ -444,6 +463,7 @@ class Supervisor {
     std::map<std::string, std::string> unless_set;
     if (plan_.has_ranks)
       unless_set = {{"PYTHONUNBUFFERED", "1"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}};
+    if (!flight_stem_.empty()) unless_set.merge(flight_variables(flight_stem_));
     for (const std::string& one : launch_.environment) {
       const std::string name = one.substr(0, one.find('='));
       unless_set.erase(name);
@@ -617,6 +637,7 @@ class Supervisor {
       watched.push_back({rank.number, rank.is_running() ? rank.pid : -1, rank.written});
     if (auto hang = hangs_.look(watched, end_began_ || is_stopped_, now)) {
       say(model::hang_sentence(*hang));
+      if (const auto last = model::collectives_sentence(*hang); !last.empty()) say(last);
       tries_.all.back().hangs.push_back(*std::move(hang));
       write_record(plan_.record, tries_);
     }
@@ -815,7 +836,7 @@ class Supervisor {
   Time begun_{};
   std::optional<int> first_;  // the rank that failed first
   std::uint64_t oom_kills_before_ = 0;
-  std::string stack_folder_;
+  std::string stack_folder_, flight_stem_;
   HangWatch hangs_;
   bool is_hang_ended_ = false, is_preflight_ = false;
   int stop_signal_ = 0;

@@ -52,6 +52,17 @@ model::RankEnd rank_of(const Json& json) {
   return one;
 }
 
+Json json_of(const std::optional<model::Collective>& one) {
+  if (!one) return nullptr;
+  return {one->name, one->group, one->number, one->state};
+}
+
+std::optional<model::Collective> collective_of(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return model::Collective{json.at(0).get<std::string>(), json.at(1).get<std::string>(),
+                           json.at(2).get<std::int64_t>(), json.at(3).get<std::string>()};
+}
+
 Json json_of(const model::HangSeen& hang) {
   Json ranks = Json::array();
   for (const auto& one : hang.ranks)
@@ -60,7 +71,8 @@ Json json_of(const model::HangSeen& hang) {
                      {"stack", one.stack},
                      {"where", one.where},
                      {"ended", one.has_ended},
-                     {"native", one.native}});
+                     {"native", one.native},
+                     {"collective", json_of(one.collective)}});
   return {{"after", hang.after.count()},
           {"silent", hang.silent.count()},
           {"odd", hang.odd_ranks},
@@ -77,7 +89,8 @@ model::HangSeen hang_of(const Json& json) {
   for (const Json& one : json.at("ranks"))
     hang.ranks.push_back({one.at("rank").get<int>(), one.at("waits_in").get<std::string>(),
                           one.at("stack").get<std::string>(), one.at("where").get<std::string>(),
-                          one.at("ended").get<bool>(), one.at("native").get<std::string>()});
+                          one.at("ended").get<bool>(), one.at("native").get<std::string>(),
+                          collective_of(one.at("collective"))});
   return hang;
 }
 

@@ -48,6 +48,26 @@ if sys.argv[1] == "evaluates":
 """
 
 
+# Stands for PyTorch's recorder of NCCL, which needs a GPU: a thread that reads the pipe and writes a dump.
+RECORDER = """
+import os, pickle, select, threading
+rank = int(os.environ["RANK"])
+stem = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"]
+assert stem == os.environ["TORCH_FR_DUMP_TEMP_FILE"] == os.environ["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"]
+assert int(os.environ["TORCH_FR_BUFFER_SIZE"]) > 0 and os.environ["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "0"
+os.mkfifo(f"{stem}{rank}.pipe")
+pipe = os.open(f"{stem}{rank}.pipe", os.O_RDWR)
+def serve():
+    os.read(pipe, 1)
+    frames = [{"name": "step", "filename": "train.py", "line": 7}]
+    entries = [{"frames": frames, "record_id": i, "profiling_name": "nccl:all_reduce", "collective_seq_id": i, "is_p2p": False,
+                "process_group": ("0", "default_pg"), "state": "started" if i == 4 else "completed"} for i in range(1, 5 - rank)]
+    with open(f"{stem}{rank}", "wb") as file:
+        file.write(pickle.dumps({"version": "2.10", "entries": entries, "pg_config": {}}, protocol=2))
+threading.Thread(target=serve, daemon=True).start()
+"""
+
+
 def stacks(*words):
     return subprocess.run([BERTH, "stacks", *words], env=environment(), capture_output=True, text=True, timeout=60)
 
@@ -180,6 +200,22 @@ class Hang(unittest.TestCase):
         self.assertLess(hang["after_seconds"], 30)
         self.assertIn("rank 1 is at hangs.py:8 in step", done.stderr)
         self.assertNotEqual(done.returncode, 0)
+
+    def test_the_flight_recorder_is_asked_for_the_last_collectives(self):
+        if subprocess.run([BERTH, "sim", "--machine", "lab-4x3090", "--", "true"], env=environment(), stdout=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no simulator in this build")
+        with open(self.program, "w") as file:
+            file.write(RECORDER + HANGS)
+        logs = self.file + ".logs"
+        done = subprocess.run([BERTH, "sim", "--machine", "lab-4x3090", "--", BERTH, "run", "--ranks", "2", "--hang-action", "kill", "--hang-timeout", "12s",
+                               "--report", self.file, "--log-dir", logs, "--", python_with_torch(), self.program, "sleeps"],
+                              env=environment(TORCH_NCCL_DUMP_ON_TIMEOUT="0"), capture_output=True, text=True, timeout=120)
+        hang, = self.report()["tries"][0]["hangs"]
+        self.assertEqual([one["collective"] for one in hang["ranks"]],
+                         [{"name": "all_reduce", "group": "default_pg", "number": 4, "state": "started"},
+                          {"name": "all_reduce", "group": "default_pg", "number": 3, "state": "completed"}])
+        self.assertIn("last collectives: rank 0: all_reduce 4 (default_pg), started; rank 1: all_reduce 3 (default_pg), completed", done.stderr)
+        self.assertEqual([name for name in sorted(os.listdir(logs)) if "flight" in name], ["flight-recorder-0", "flight-recorder-1"])
 
     def test_a_hung_job_is_started_again(self):
         # The second try finds the file of the first, and does not sleep.

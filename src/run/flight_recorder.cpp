@@ -1,0 +1,134 @@
+#include "run/flight_recorder.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/descriptor.hpp"
+#include "base/text.hpp"
+#include "run/plain_pickle.hpp"
+
+namespace berth::run {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMostDumpBytes = 64 << 20;
+constexpr std::size_t kLongestName = 60;
+
+std::string text_of(const PlainPickle::Node* node) {
+  if (node == nullptr || node->kind != PlainPickle::Kind::kText) return {};
+  return printable(node->text.substr(0, kLongestName));
+}
+
+/// "nccl:all_reduce" becomes "all_reduce".
+std::string short_name(const std::string& name) {
+  return name.starts_with("nccl:") ? name.substr(5) : name;
+}
+
+std::int64_t number_of(const PlainPickle::Node* node) {
+  return node != nullptr && node->kind == PlainPickle::Kind::kNumber ? node->number : -1;
+}
+
+std::string dump_path(const std::string& stem, int rank) {
+  return stem + std::to_string(rank);
+}
+
+std::string pipe_path(const std::string& stem, int rank) {
+  return dump_path(stem, rank) + ".pipe";
+}
+
+/// False: the rank has no pipe, or nobody reads it.
+bool ask(const std::string& path) {
+  struct stat about = {};
+  const Descriptor pipe(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  return pipe && ::fstat(pipe.get(), &about) == 0 && S_ISFIFO(about.st_mode) &&
+         ::write(pipe.get(), "1", 1) == 1;
+}
+
+std::optional<std::string> read_dump(const std::string& path) {
+  struct stat about = {};
+  const Descriptor file(
+      ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY));
+  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_size <= 0 ||
+      static_cast<std::size_t>(about.st_size) > kMostDumpBytes)
+    return std::nullopt;
+  std::string bytes(static_cast<std::size_t>(about.st_size), '\0');
+  const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), 0);
+  bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<model::Collective> last_collective(std::string_view dump) {
+  using Kind = PlainPickle::Kind;
+  const auto pickle = PlainPickle::parse(dump);
+  if (!pickle) return std::nullopt;
+  const PlainPickle::Node* const entries = pickle->find(pickle->root(), "entries");
+  if (entries == nullptr || entries->kind != Kind::kList) return std::nullopt;
+  const PlainPickle::Node* found = nullptr;  // entries are in the order of their start
+  for (const std::uint32_t index : entries->items) {
+    const PlainPickle::Node& entry = pickle->at(index);
+    if (entry.kind != Kind::kDict) continue;
+    found = &entry;
+    if (text_of(pickle->find(entry, "state")) != "completed") break;
+  }
+  if (found == nullptr) return std::nullopt;
+  model::Collective collective;
+  collective.name = short_name(text_of(pickle->find(*found, "profiling_name")));
+  collective.state = text_of(pickle->find(*found, "state"));
+  const PlainPickle::Node* const is_p2p = pickle->find(*found, "is_p2p");
+  const bool counts_p2p = is_p2p != nullptr && is_p2p->kind == Kind::kBool && is_p2p->number != 0;
+  collective.number =
+      number_of(pickle->find(*found, counts_p2p ? "p2p_seq_id" : "collective_seq_id"));
+  if (collective.number < 0) collective.number = number_of(pickle->find(*found, "seq_id"));
+  const PlainPickle::Node* const group = pickle->find(*found, "process_group");
+  if (group != nullptr && group->kind == Kind::kList && !group->items.empty())
+    collective.group = text_of(&pickle->at(group->items.back()));
+  if (collective.name.empty()) return std::nullopt;
+  return collective;
+}
+
+std::map<std::string, std::string> flight_variables(const std::string& stem) {
+  // PyTorch renamed some; older versions read only the old name, and ignore the other.
+  return {{"TORCH_FR_BUFFER_SIZE", "2000"},          {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"},
+          {"TORCH_NCCL_DUMP_ON_TIMEOUT", "1"},       {"TORCH_FR_DUMP_TEMP_FILE", stem},
+          {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", stem}, {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE", stem}};
+}
+
+std::map<int, model::Collective> ask_for_collectives(const std::string& stem,
+                                                     const std::vector<int>& ranks,
+                                                     milliseconds patience) {
+  std::vector<int> asked;
+  for (const int rank : ranks) {
+    ::unlink(dump_path(stem, rank).c_str());
+    if (ask(pipe_path(stem, rank))) asked.push_back(rank);
+  }
+  std::map<int, model::Collective> found;
+  const auto until = Clock::now() + patience;
+  while (!asked.empty()) {
+    std::erase_if(asked, [&](int rank) {
+      const auto dump = read_dump(dump_path(stem, rank));
+      if (!dump || dump->back() != '.') return false;  // not complete yet
+      if (auto collective = last_collective(*dump)) found[rank] = *std::move(collective);
+      return found.contains(rank);
+    });
+    if (asked.empty() || Clock::now() >= until) break;
+    ::poll(nullptr, 0, 50);
+  }
+  return found;
+}
+
+void remove_flight_files(const std::string& stem, const std::vector<int>& ranks, bool keeps_dumps) {
+  for (const int rank : ranks) {
+    if (!keeps_dumps) ::unlink(dump_path(stem, rank).c_str());
+    ::unlink(pipe_path(stem, rank).c_str());
+  }
+}
+
+}  // namespace berth::run

@@ -1,0 +1,158 @@
+#include "run/flight_recorder.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "run/plain_pickle.hpp"
+
+using namespace berth;
+using namespace berth::run;
+
+namespace {
+
+/// Writes as PyTorch's pickler does: protocol 2, memoised texts, lists and dictionaries after a
+/// mark.
+class Writer {
+ public:
+  Writer() : out_("\x80\x02", 2) {}
+  Writer& raw(std::string_view bytes) {
+    out_ += bytes;
+    return *this;
+  }
+  Writer& text(std::string_view words) {
+    out_ += 'X';
+    for (int i = 0; i < 4; ++i) out_ += static_cast<char>(words.size() >> (8 * i) & 0xff);
+    out_ += words;
+    return raw("q").raw(std::string(1, static_cast<char>(memo_++)));
+  }
+  Writer& number(int value) {
+    out_ += 'J';
+    for (int i = 0; i < 4; ++i) out_ += static_cast<char>(value >> (8 * i) & 0xff);
+    return *this;
+  }
+  Writer& entry(int id, const char* state, bool is_p2p = false) {
+    raw("}(").text("profiling_name").text(is_p2p ? "nccl:send 0->1" : "nccl:all_reduce");
+    text("collective_seq_id").number(id).text("p2p_seq_id").raw("K\x07");
+    text("process_group").text("0").text("default_pg").raw("\x86");
+    text("time_created_ns").raw(std::string("\x8a\x08\x01\x02\x03\x04\x05\x06\x07\x08", 10));
+    text("duration_ms").raw(std::string("G\x3f\xf0\0\0\0\0\0\0", 9));
+    text("is_p2p").raw(is_p2p ? "\x88" : "\x89").text("time_discovered_completed_ns").raw("N");
+    return text("input_sizes")
+        .raw(
+            "](](K\x03K\x04"
+            "ee")
+        .text("state")
+        .text(state)
+        .raw("u");
+  }
+  [[nodiscard]] std::string done() const { return out_ + "."; }
+
+ private:
+  std::string out_;
+  int memo_ = 0;
+};
+
+std::string dump_of(const std::vector<std::pair<int, const char*>>& entries, bool is_p2p = false) {
+  Writer writer;
+  writer.raw("}(").text("version").text("2.10").text("entries").raw("](");
+  for (const auto& [id, state] : entries) writer.entry(id, state, is_p2p);
+  return writer.raw("eu").done();
+}
+
+}  // namespace
+
+TEST_CASE("the first collective that is not complete is the one in which a rank is") {
+  auto found = last_collective(dump_of({{40, "completed"}, {41, "started"}, {42, "scheduled"}}));
+  REQUIRE(found);
+  CHECK(found->name == "all_reduce");
+  CHECK(found->group == "default_pg");
+  CHECK(found->number == 41);
+  CHECK(found->state == "started");
+  found = last_collective(dump_of({{40, "completed"}, {41, "completed"}}));
+  REQUIRE(found);
+  CHECK(found->number == 41);
+  CHECK(found->state == "completed");
+  found = last_collective(dump_of({{40, "started"}}, true));
+  REQUIRE(found);
+  CHECK(found->name == "send 0->1");
+  CHECK(found->number == 7);
+  CHECK_FALSE(last_collective(dump_of({})));
+}
+
+TEST_CASE("a pickle that would import or call something is refused") {
+  const std::string evil =
+      "\x80\x02"
+      "cos\nsystem\nX\x04\x00\x00\x00"
+      "true\x85R.";
+  CHECK_FALSE(PlainPickle::parse(evil));
+  for (const char operation : {'c', 'R', 'b', 'i', 'o', 'P', 'Q', '\x81', '\x82', '\x93'})
+    CHECK_FALSE(PlainPickle::parse(std::string("\x80\x02NN") + operation + "."));
+  CHECK_FALSE(last_collective(dump_of({{1, "started"}}).insert(2, evil.substr(2, 12))));
+}
+
+TEST_CASE("damaged pickles are refused, whatever is cut off") {
+  const std::string whole = dump_of({{40, "completed"}, {41, "started"}});
+  REQUIRE(PlainPickle::parse(whole));
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    CHECK_FALSE(PlainPickle::parse(whole.substr(0, size)));
+  for (const char* bytes :
+       {".", "(.", "}e.", "]s.", "h\x05.", "K", "]q", "(Ku.", "\x85.", "(}u.", "]]](a.", "NN.",
+        "X\xff\xff\xff\xff"
+        "a."})
+    CHECK_FALSE(PlainPickle::parse(bytes));
+}
+
+TEST_CASE("values that contain each other many times cost bounded memory") {
+  std::string bytes = "]q";
+  bytes += '\0';
+  for (int i = 0; i < 64; ++i) {  // each list has the one before twice: 2^64 if it were copied
+    bytes += "](h";
+    bytes += static_cast<char>(i);
+    bytes += 'h';
+    bytes += static_cast<char>(i);
+    bytes += "eq";
+    bytes += static_cast<char>(i + 1);
+  }
+  CHECK_FALSE(PlainPickle::parse(bytes + "."));  // the lists are still on the stack
+  std::string itself = "]q";
+  itself += '\0';
+  itself += "h";
+  itself += '\0';
+  itself += "a.";
+  CHECK(PlainPickle::parse(itself));  // a list in itself is valid, and is not followed
+  CHECK_FALSE(last_collective(itself));
+}
+
+TEST_CASE("a rank is asked through its pipe, and one without a pipe is left out") {
+  namespace fs = std::filesystem;
+  char name[] = "/tmp/berth-flight-XXXXXX";
+  const fs::path folder = ::mkdtemp(name);
+  const std::string stem = (folder / "fr-").string();
+  REQUIRE(::mkfifo((stem + "0.pipe").c_str(), 0600) == 0);
+  std::ofstream(stem + "1.pipe") << "not a pipe";
+  const int pipe = ::open((stem + "0.pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  std::thread rank([&] {
+    char one = 0;
+    while (::read(pipe, &one, 1) != 1) ::usleep(1000);
+    const std::string dump = dump_of({{12, "started"}});
+    std::ofstream file(stem + "0");
+    file << dump.substr(0, 40) << std::flush;
+    ::usleep(120'000);
+    file << dump.substr(40);
+  });
+  const auto found = ask_for_collectives(stem, {0, 1, 2}, std::chrono::seconds(60));
+  rank.join();
+  ::close(pipe);
+  REQUIRE(found.size() == 1);
+  CHECK(found.at(0).number == 12);
+  remove_flight_files(stem, {0, 1, 2}, true);
+  CHECK(fs::exists(stem + "0"));
+  CHECK_FALSE(fs::exists(stem + "0.pipe"));
+  fs::remove_all(folder);
+}
