@@ -27,6 +27,8 @@ A_PREFLIGHT = {"state": "ok", "backend": "gloo", "seconds": 0.5, "step": None, "
 LIKE_NCCL = ('echo "h:1:2 [0] NCCL INFO NCCL version 2.27.5+cuda12.9\nh:1:2 [0] NCCL INFO Using network Socket\n'
              'h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\nh:1:2 [0] x.cc:1 NCCL WARN closed" '
              '> "$(echo "$NCCL_DEBUG_FILE" | sed s/%p/$$/)"')
+# The command here uses no PyTorch and no device memory: tests/run/compare.py has real values.
+AN_OPERATOR = {"name": "aten::mm", "calls": 4, "cpu_seconds": 0.2, "device_seconds": 0.0}
 A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "slow": False, "odd_ranks": [1], "sentence": "no rank has moved",
           "ranks": [{"rank": 1, "ended": False, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread", "collective": {"name": "all_reduce", "group": "default_pg", "number": 41, "state": "started"},
                      "native": "libc.so.6 clock_nanosleep"}]}
@@ -180,7 +182,7 @@ def check(arguments):
                                "1", "--gpus", "1", "--set", "FAIL=1", "--set", "X=2", "--compare-output", "-", "--", "sh", "-c", fails], capture_output=True, text=True, timeout=60)
     without = printed(berth, "compare", "--json", "--runs", "1", "--warmup", "0", "--cpu", "--gpus", "1024", "--", "true")
     with_gpu = json.loads(compared.stdout)
-    with_gpu["settings"][1]["device_memory_bytes"] = A_SPREAD  # sleep uses no device memory: tests/run/compare.py has a real value
+    with_gpu["settings"][1] |= {"device_memory_bytes": A_SPREAD, "operators": [AN_OPERATOR]}
     yield from problems_of("berth compare --json", rows["berth compare --json"], [with_gpu, without])
     # A guarded job on a simulated machine, for the keys that report limits.
     guarded = subprocess.run([berth, "sim", "--machine", "workstation-4090", "--", berth, "run", "--memory", "2GiB", "--share", "30%", "--json", "--",

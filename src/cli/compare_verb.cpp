@@ -14,6 +14,7 @@
 #include "cli/picture.hpp"
 #include "cli/verbs.hpp"
 #include "compare/judge.hpp"
+#include "compare/operators.hpp"
 #include "compare/output_difference.hpp"
 #include "compare/presets.hpp"
 #include "compare/settings.hpp"
@@ -158,12 +159,26 @@ class Rounds {
         result.out_of_race = text("it had no effect, because the program did not import torch");
     }
     check_outputs();
-    return Done{};
+    return comparison_.profiled ? profile() : Status(Done{});
   }
 
  private:
+  /// One further run of each setting. A profiler takes time, so the times of these do not count.
+  Status profile() {
+    for (SettingResult& result : comparison_.settings) {
+      if (!result.out_of_race.empty()) continue;
+      model::RunSetting setting = result.setting;
+      setting.statement += "\n" + compare::profile_statement();
+      const auto trial = compare::run_once(setting, comparison_.command, &*folder_, signals_);
+      if (!trial) return trial.error();
+      result.operators = compare::take_operators(folder_->path());
+    }
+    return Done{};
+  }
+
   Status make_folder() {
     const bool needed =
+        comparison_.profiled ||
         std::any_of(comparison_.settings.begin(), comparison_.settings.end(),
                     [](const SettingResult& one) { return !one.setting.statement.empty(); });
     if (!needed) return Done{};
@@ -301,6 +316,7 @@ Result<int> run_compare(const Context& context) {
   for (model::RunSetting& setting : compare::settings_of(*wish, *machine))
     comparison.settings.emplace_back().setting = std::move(setting);
   comparison.compared_output = output->what;
+  comparison.profiled = context.arguments.has("--profile");
   if (auto done = Rounds(context, comparison, *output, signals).run(); !done)
     return std::move(done).error();
   compare::judge(comparison);

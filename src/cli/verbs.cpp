@@ -324,6 +324,8 @@ constexpr auto kCompareOptions = std::to_array<Option>({
     {"--output-lines", "TEXT", "of that output, only lines with this text (loss)", true},
     {"--tolerance", "NUMBER|TYPE",
      "largest relative difference of numbers: 1e-3, float32, tf32, bfloat16 (default: 1e-4)"},
+    {"--profile", nullptr,
+     "run each setting once more with PyTorch's profiler, and show the slowest operators"},
     {"--svg", "FILE", "write a picture of the times"},
 });
 constexpr auto kCompareExamples = std::to_array<Example>({
@@ -333,6 +335,7 @@ constexpr auto kCompareExamples = std::to_array<Example>({
     {"berth compare --gpus 1 --preset tf32 -- python train.py", "what a PyTorch setting gains"},
     {"berth compare --compare-output - --output-lines loss -- python train.py",
      "and whether the losses are the same"},
+    {"berth compare --profile -- python train.py", "which operators take the time"},
     {"berth compare --svg times.svg -- python train.py", "a picture to share"},
 });
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -60,6 +61,13 @@ struct OutputCheck {
       0;  // count of numbers that differ between runs of the same setting; these are not compared
 };
 
+/// One operator of a framework, in one run.
+struct Operator {
+  std::string name;  // "aten::addmm"
+  std::int64_t calls = 0;
+  double cpu_seconds = 0, device_seconds = 0;  // its own, without the operators that it calls
+};
+
 struct SettingResult {
   RunSetting setting;
   std::vector<RunFigures> runs;  // without the warm-up
@@ -67,6 +75,7 @@ struct SettingResult {
   std::string hint;              // what to do about it; "" nothing
   std::optional<int> exit_code;  // exit code of a run that failed
   std::optional<OutputCheck> output;  // nullopt: not compared
+  std::vector<Operator> operators;    // the slowest first; empty: not profiled, or none seen
   std::string last_words;  // the last lines that this run wrote to standard error, untrusted
   // Filled by compare::judge().
   std::optional<Spread> wall_seconds, cpu_seconds, memory_bytes, device_memory_bytes,
@@ -85,6 +94,7 @@ struct Comparison {
   std::vector<std::string> command;
   int runs = 0, warmups = 0;
   std::vector<SettingResult> settings;
+  bool profiled = false;        // each setting had one further run with a profiler
   std::string compared_output;  // the output that was compared: "-" for stdout, or a file; "" none
   std::string no_gpu;  // why no setting with a GPU was run, translated; "" if there was one
   // Filled by compare::judge().

@@ -93,6 +93,21 @@ void add_setting(JsonWriter& json, const SettingResult& one, const Comparison& c
   add_spread(json, "peak_memory_bytes", one.memory_bytes);
   add_spread(json, "device_memory_bytes", one.device_memory_bytes);
   add_spread(json, "energy_millijoules", one.energy_millijoules);
+  json.key("operators");
+  if (comparison.profiled && one.out_of_race.empty()) {
+    json.open('[');
+    for (const model::Operator& row : one.operators) {
+      json.open('{');
+      json.field("name", row.name);
+      json.field("calls", row.calls);
+      json.field("cpu_seconds", row.cpu_seconds);
+      json.field("device_seconds", row.device_seconds);
+      json.close('}');
+    }
+    json.close(']');
+  } else {
+    json.value(nullptr);
+  }
   json.rows("runs", one.runs, [&](const RunFigures& run) { add_run(json, run); });
 }
 

@@ -59,6 +59,52 @@ std::string table_of(const Comparison& comparison, const Terminal& terminal) {
   return table.render(terminal);
 }
 
+/// "1.20 s", "12.0 ms + 90.0 ms GPU"
+std::string operator_cell(const SettingResult& setting, const std::string& name) {
+  const auto found = std::find_if(setting.operators.begin(), setting.operators.end(),
+                                  [&](const model::Operator& one) { return one.name == name; });
+  if (found == setting.operators.end()) return kUnknown;
+  std::string cell = show_seconds(found->cpu_seconds);
+  if (found->device_seconds > 0) cell += " + " + show_seconds(found->device_seconds) + " GPU";
+  return cell;
+}
+
+/// The operators that take the most time, side by side.
+std::string profile_of(const Comparison& comparison, const Terminal& terminal) {
+  constexpr std::size_t kOfEach = 5, kMostRows = 10, kMostColumns = 4;
+  std::vector<const SettingResult*> settings;
+  std::vector<std::pair<double, std::string>> names;  // with the longest time
+  for (const SettingResult& one : comparison.settings) {
+    if (one.operators.empty() || settings.size() == kMostColumns) continue;
+    settings.push_back(&one);
+    for (std::size_t i = 0; i < std::min(kOfEach, one.operators.size()); ++i) {
+      const model::Operator& row = one.operators[i];
+      const double time = row.cpu_seconds + row.device_seconds;
+      const auto same = std::find_if(names.begin(), names.end(),
+                                     [&](const auto& name) { return name.second == row.name; });
+      if (same == names.end())
+        names.emplace_back(time, row.name);
+      else
+        same->first = std::max(same->first, time);
+    }
+  }
+  if (settings.empty())
+    return text(
+               "No operator was seen: the program imported no PyTorch, or did not end by itself.") +
+           "\n";
+  std::sort(names.rbegin(), names.rend());
+  std::vector<Column> columns{{std::string(tr("operator")), false, kLeastText}};
+  for (const SettingResult* one : settings) columns.push_back({setting_words(one->setting), true});
+  Table table(std::move(columns));
+  for (std::size_t i = 0; i < std::min(kMostRows, names.size()); ++i) {
+    std::vector<Cell> cells{names[i].second};
+    for (const SettingResult* one : settings)
+      cells.emplace_back(operator_cell(*one, names[i].second));
+    table.add(std::move(cells));
+  }
+  return table.render(terminal);
+}
+
 /// The other settings that are as fast as the winner: "CPU, 2 threads and CPU, 4 threads".
 std::string names_of_alike(const Comparison& comparison) {
   std::string names;
@@ -269,6 +315,7 @@ std::string comparison_text(const Comparison& comparison, const Terminal& termin
     out += last_lines(one.last_words);
     if (!one.hint.empty()) out += text("hint: {}", one.hint) + "\n";
   }
+  if (comparison.profiled) out += profile_of(comparison, terminal) + "\n";
   std::vector<std::string> sentences = output_sentences(comparison);
   for (std::string& sentence : verdict_sentences(comparison))
     sentences.push_back(std::move(sentence));

@@ -155,6 +155,25 @@ class Presets(unittest.TestCase):
         self.assertEqual(found["settings"][1]["statement"], "torch.backends.cudnn.benchmark = True")
         self.assertEqual(left, [])
 
+    @unittest.skipUnless(os.path.isdir(TORCH), "Debian's python3-torch is not installed")
+    def test_a_profile_has_the_slowest_operators_side_by_side(self):
+        program = ("import os, torch\na = torch.ones(300, 300)\nassert len(os.environ['SIZE']) > 0\n"
+                   "for i in range(int(os.environ['SIZE'])): a = a @ a / 300\nprint(a.sum())")
+        words = ["--cpu", "--set", "SIZE=4", "--runs", "1", "--warmup", "0", "--profile"]
+        found = compared(*words, "--", "/usr/bin/python3", "-c", program, env=environment(SIZE="40"))
+        for one, size in zip(found["settings"], (40, 4)):
+            rows = {row["name"]: row for row in one["operators"]}
+            self.assertEqual((rows["aten::mm"]["calls"], len(one["runs"])), (size, 1), found)
+            self.assertGreater(rows["aten::mm"]["cpu_seconds"], 0)
+        done = compare(*words, "--", "/usr/bin/python3", "-c", program, env=environment(SIZE="40"))
+        self.assertRegex(done.stdout, r"operator +CPU +CPU, SIZE=4\n")
+        self.assertRegex(done.stdout, r"aten::mm +[\d.]+ m?s +[\d.]+ m?s\n")
+
+    def test_a_profile_without_torch_says_so(self):
+        done = compare("--cpu", "--set", "X=1", "--runs", "1", "--warmup", "0", "--profile", "--", PYTHON, "-c", "pass")
+        self.assertIn("No operator was seen", done.stdout)
+        self.assertEqual(done.returncode, 0)
+
     def test_without_torch_it_has_no_effect(self):
         found = compared("--cpu", "--preset", "cudnn-benchmark", "--runs", "1", "--warmup", "0", "--", PYTHON, "-c", "pass")
         self.assertEqual([one["in_race"] for one in found["settings"]], [True, False], found)
