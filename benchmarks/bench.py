@@ -173,13 +173,13 @@ def watch_rows(seconds):
     for machine, processes, size, cpu_goal in (("dgx-h100-8", 200, "8 GPUs / 200 processes", 0.15), ("hgx-h200-16", 500, "16 GPUs / 500 processes", 0.3)):
         others = live_views()
         command = [BERTH, "sim", "--machine", machine, "--processes", str(processes), "--", sys.executable, ROOT / "benchmarks/watch_inside.py", BERTH,
-                   str(seconds), f"top={BERTH} top --defaults", *(f"{name}={one}" for name, one in others.items())]
+                   str(seconds), "H200" if "h200" in machine else "H100", f"top={BERTH} top --defaults", *(f"{name}={one}" for name, one in others.items())]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"error: benchmarks/watch_inside.py ended with {done.returncode}:\n{done.stderr}")
         found = json.loads(done.stdout)
         top, exporter = found["top"], found["exporter"]
-        for what, key, unit, goal in (("first bytes", "first_ms", "ms", 10.0), ("CPU of one core at 1 Hz", "cpu_percent", "%", cpu_goal),
+        for what, key, unit, goal in (("first frame", "first_ms", "ms", 10.0), ("CPU of one core at 1 Hz", "cpu_percent", "%", cpu_goal),
                                       ("memory", "mib", "MiB", 8.0), ("to the terminal", "kib_s", "KiB/s", 5.0)):
             yield row(f"top {size}, {what}", top[key], "goal", goal, unit)
             for name in others:

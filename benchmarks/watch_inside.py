@@ -1,10 +1,11 @@
 """Measures live views and exporters inside a simulated machine: first frame, CPU and memory at one frame a second, bytes to the terminal,
 scrape times, series. Prints one JSON document.
 
-usage: watch_inside.py BERTH SECONDS NAME=COMMAND…     (bench.py calls it)
+usage: watch_inside.py BERTH SECONDS DEVICE NAME=COMMAND…     (bench.py calls it; DEVICE is a part of the name of the GPUs)
 """
 import fcntl
 import json
+import math
 import os
 import pathlib
 import pty
@@ -12,6 +13,7 @@ import select
 import shlex
 import signal
 import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -57,15 +59,15 @@ def peak_mib(pid):
     return total / 1024
 
 
-def live(command, seconds):
-    """A view in a terminal of 220 x 70."""
+def live(command, seconds, device):
+    """A view in a terminal of 220 x 70. The first frame is the one that names a device."""
     begun = time.monotonic()
     pid, end = pty.fork()
     if pid == 0:
         os.environ.update(TERM="xterm-256color", LC_ALL="C.UTF-8", COLUMNS="220", LINES="70")
         os.execvp(command[0], command)
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 70, 220, 0, 0))
-    first, sent, cpu, measured_at = None, 0, None, None
+    first, sent, cpu, measured_at, begin = None, 0, None, None, b""
     warm = begun + 3
     while time.monotonic() < warm + seconds:
         ready, _, _ = select.select([end], [], [], 0.05)
@@ -77,7 +79,8 @@ def live(command, seconds):
             got = len(data)
             # gpustat asks the terminal before it draws, and waits for the answers.
             os.write(end, b"\x1b[1;1R" * data.count(b"\x1b[6n") + b"\x1bP0+r\x1b\\" * data.count(b"\x1bP+q"))
-            if first is None:
+            begin = (begin + data) if first is None else begin
+            if first is None and device.encode() in begin:
                 first = time.monotonic() - begun
             if measured_at:
                 sent += got
@@ -117,9 +120,10 @@ def exporter(berth, seconds):
 def main():
     berth, seconds = sys.argv[1], int(sys.argv[2])
     found = {"exporter": exporter(berth, seconds)}
-    for pair in sys.argv[3:]:
+    for pair in sys.argv[4:]:
         name, command = pair.split("=", 1)
-        found[name] = live(shlex.split(command), seconds)
+        views = [live(shlex.split(command), 0, sys.argv[3]) for _ in range(4)] + [live(shlex.split(command), seconds, sys.argv[3])]
+        found[name] = views[-1] | {"first_ms": statistics.median(one["first_ms"] or math.inf for one in views)}
     print(json.dumps(found))
 
 

@@ -50,9 +50,9 @@ Result<Period> asked_of(const Arguments& arguments, std::chrono::milliseconds us
 
 /// The time step at which the table has about thirty rows.
 std::int64_t table_step(const Period& asked) {
-  constexpr std::int64_t kRows = 30;
+  constexpr std::int64_t kMostRows = 30;
   for (const std::int64_t step : {1, 10, 30, 60, 300, 600, 1800, 3600, 10'800, 21'600, 86'400})
-    if ((asked.to - asked.from) / step <= kRows) return step;
+    if ((asked.to - asked.from) / step <= kMostRows) return step;
   return 7 * watch::kDay;
 }
 
@@ -108,7 +108,7 @@ std::string history_csv(const std::vector<DeviceHistory>& devices, const Period&
 
 std::string history_plot(const std::vector<DeviceHistory>& devices, const Period& asked,
                          const output::Terminal& terminal) {
-  constexpr int kRows = 4, kMargin = 6;
+  constexpr int kHeight = 4, kMargin = 6;
   const int columns = std::max(10, terminal.width - kMargin);
   const auto slots = static_cast<std::size_t>(columns) * (terminal.utf8 ? 2 : 1);
   std::string plot;
@@ -123,7 +123,7 @@ std::string history_plot(const std::vector<DeviceHistory>& devices, const Period
     for (watch::Mean& mean : means) values.push_back(value_of(mean.take(), Series::kUtilization));
     plot += fmt::format("{} {}\n", device.key == "cpu" ? "CPU" : std::to_string(device.index),
                         device.name);
-    const auto lines = top::draw_graph(values, columns, kRows, terminal.utf8);
+    const auto lines = top::draw_graph(values, columns, kHeight, terminal.utf8);
     for (std::size_t row = 0; row < lines.size(); ++row)
       plot += (row == 0                  ? "100 % "
                : row + 1 == lines.size() ? "  0 % "

@@ -26,6 +26,7 @@
 #include "output/json.hpp"
 #include "output/words.hpp"
 #include "serve/watches.hpp"
+#include "system/own_memory.hpp"
 #include "top/draw.hpp"
 #include "top/kept.hpp"
 #include "top/replay.hpp"
@@ -182,7 +183,7 @@ class Recorder {
   }
   /// Fails with kUnavailable (E0966), if the disk is full.
   Status add(const watch::Frame& frame) {
-    if (!file_ || frame.number == last_) return Done{};
+    if (!file_ || frame.number == last_ || frame.is_early) return Done{};
     last_ = frame.number;
     const std::string line = json_of(frame);
     const ssize_t count = ::write(file_.get(), line.data(), line.size());
@@ -385,6 +386,7 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
   const std::string kept = kept_file();
   const top::Kept begun = settings;
   const Bell bell;
+  sampling.early_frame = true;
   sampling.on_frame = [&bell](const watch::FramePtr&) { bell.ring(); };
   watch::Sampler sampler(inventory::Sources::from_environment(), std::move(sampling));
   watch::FramePtr frame = sampler.wait(0, kFirstFrame);
@@ -397,10 +399,13 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
   std::uint64_t seen = 0;
   Target target;
   QueueWatch queue;
-  for (bool goes_on = true; goes_on;) {
+  constexpr std::uint64_t kStarted = 4;  // everything that a frame needs has run
+  for (bool goes_on = true, is_small = false; goes_on;) {
     bell.hush();
     frame = sampler.newest();
-    if (frame->number != seen) series.add(*frame);
+    if (frame->number >= kStarted && !std::exchange(is_small, true))
+      system::release_startup_memory();
+    if (frame->number != seen && !frame->is_early) series.add(*frame);
     seen = frame->number;
     if (const auto added = recorder->add(*frame); !added) settings.message = added.error().message;
     queue.read(settings);
@@ -445,6 +450,7 @@ Result<int> run_top(const Context& context) {
       if (context.arguments.has(other)) return contradiction(other, "--replay");
     return play(context, std::move(settings));
   }
+  system::use_one_heap();
   const bool once = context.arguments.has("--once");
   if (!context.json && !once) return show_live(context, *std::move(sampling), std::move(settings));
   auto recorder = Recorder::open(context.arguments);

@@ -226,8 +226,9 @@ class Look {
       snapshot_.notes.push_back(
           text("the driver reports the host's process ids, which cannot be matched to processes of "
                "this container"));
-    fill_local(snapshot_.processes, roots, translator,
-               options_.process_details ? system::Depth::kAll : system::Depth::kUser);
+    if (options_.process_details || options_.process_users)
+      fill_local(snapshot_.processes, roots, translator,
+                 options_.process_details ? system::Depth::kAll : system::Depth::kUser);
   }
 
   /// The processes of a simulated machine use memory of the simulated host.

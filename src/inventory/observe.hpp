@@ -36,6 +36,7 @@ struct Options {
   bool processes = true;        // whether to read the process lists and /proc
   bool process_details = true;  // whether to read command, times, memory and home of each process;
                                 // false: only its user
+  bool process_users = true;    // false: neither, only what the driver says
   bool holders =
       true;  // whether to search /proc for holders of a device if its memory is unaccounted for
   bool pcie_throughput = false;  // whether to measure PCIe throughput, which blocks in the driver

@@ -92,8 +92,9 @@ std::vector<Descriptor> share_locks(const std::vector<std::string>& files) {
 /// EOF".
 std::optional<pid_t> holder_of(const std::string& lock_file) {
   struct stat status = {};
+  if (::stat(lock_file.c_str(), &status) != 0) return std::nullopt;
   const auto locks = slurp("/proc/locks", 1U << 22U);
-  if (!locks || ::stat(lock_file.c_str(), &status) != 0) return std::nullopt;
+  if (!locks) return std::nullopt;
   const std::string place = fmt::format(" {:02x}:{:02x}:{} ", ::major(status.st_dev),
                                         ::minor(status.st_dev), status.st_ino);
   for (const std::string_view line : split(*locks, '\n')) {

@@ -220,7 +220,9 @@ Line process_line(const Row& row, bool is_selected, bool utf8, int width) {
 }
 
 /// An empty list means "no process" only if every device answered.
-std::string nobody(const model::Snapshot& snapshot) {
+std::string nobody(const watch::Frame& frame) {
+  const model::Snapshot& snapshot = frame.snapshot;
+  if (frame.is_early) return text("reading the processes ...");
   if (!snapshot.processes.empty()) return text("no process matches");
   const auto& devices = snapshot.devices;
   return std::any_of(devices.begin(), devices.end(), model::users_unknown)
@@ -296,7 +298,7 @@ std::vector<Line> list_lines(const watch::Frame& frame, const Settings& settings
   }
   if (count == 0 && (room > 0 || most == 0)) {
     Line none;
-    put(none, width, Style::kDim, nobody(frame.snapshot));
+    put(none, width, Style::kDim, nobody(frame));
     lines.push_back(std::move(none));
   }
   return lines;

@@ -47,6 +47,16 @@ std::string text_of(const std::vector<Line>& lines) {
 
 }  // namespace
 
+TEST_CASE("before the processes are read, the list does not say that there are none") {
+  watch::Frame frame = busy_frame(2, 0);
+  CHECK(text_of(draw(frame, {}, {}, 80, 24)).find("no process is on a device") !=
+        std::string::npos);
+  frame.is_early = true;
+  const std::string early = text_of(draw(frame, {}, {}, 80, 24));
+  CHECK(early.find("reading the processes") != std::string::npos);
+  CHECK(early.find("no process") == std::string::npos);
+}
+
 TEST_CASE("the screen fits every size of terminal") {
   for (const int devices : {0, 1, 8, 16})
     for (const int processes : {0, 3, 500}) {

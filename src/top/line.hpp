@@ -11,6 +11,7 @@ namespace berth::top {
 struct Span {
   output::Style style = output::Style::kPlain;
   std::string text;
+  bool operator==(const Span&) const = default;
 };
 using Line = std::vector<Span>;
 

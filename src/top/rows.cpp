@@ -31,21 +31,29 @@ bool matches(const DeviceProcess& process, const Settings& settings) {
   return lower(all).find(lower(settings.filter)) != std::string::npos;
 }
 
-/// Whether `a` is sorted before `b`. Numbers are in descending order, unknown ones last; texts are
-/// in ascending order.
-bool comes_before(const DeviceProcess& a, const DeviceProcess& b, const std::string& sort) {
-  const auto by = [](const auto& x, const auto& y) {
-    if (x.has_value() != y.has_value()) return x.has_value();
-    return x && *x > *y;
-  };
-  if (sort == "sm") return by(a.sm_percent.value, b.sm_percent.value);
-  if (sort == "cpu") return by(a.cpu_percent.value, b.cpu_percent.value);
-  if (sort == "rss") return by(a.rss_bytes.value, b.rss_bytes.value);
-  if (sort == "age") return by(a.age_seconds.value, b.age_seconds.value);
-  if (sort == "user") return a.user < b.user;
-  if (sort == "pid") return a.host_pid.value_or(0) < b.host_pid.value_or(0);
-  if (sort == "device") return a.device < b.device;
-  return by(a.memory_bytes.value, b.memory_bytes.value);
+/// Whether the first is sorted before the second.
+using Order = bool (*)(const DeviceProcess&, const DeviceProcess&);
+
+/// Descending, unknown values last.
+template <auto member>
+bool has_more(const DeviceProcess& a, const DeviceProcess& b) {
+  const auto& x = (a.*member).value;
+  const auto& y = (b.*member).value;
+  return x.has_value() != y.has_value() ? x.has_value() : x && *x > *y;
+}
+
+Order order_named(std::string_view sort) {
+  if (sort == "sm") return has_more<&DeviceProcess::sm_percent>;
+  if (sort == "cpu") return has_more<&DeviceProcess::cpu_percent>;
+  if (sort == "rss") return has_more<&DeviceProcess::rss_bytes>;
+  if (sort == "age") return has_more<&DeviceProcess::age_seconds>;
+  if (sort == "user") return [](const auto& a, const auto& b) { return a.user < b.user; };
+  if (sort == "pid")
+    return [](const auto& a, const auto& b) {
+      return a.host_pid.value_or(0) < b.host_pid.value_or(0);
+    };
+  if (sort == "device") return [](const auto& a, const auto& b) { return a.device < b.device; };
+  return has_more<&DeviceProcess::memory_bytes>;
 }
 
 /// Puts the rows of each process below those of its parent, and keeps the order otherwise.
@@ -131,9 +139,10 @@ std::vector<Row> rows_of(const watch::Frame& frame, const Settings& settings) {
   std::vector<Row> rows;
   for (const DeviceProcess& process : frame.snapshot.processes)
     if (matches(process, settings)) rows.push_back({&process, 0});
-  std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
-    return comes_before(*a.process, *b.process, settings.sort);
-  });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [comes_before = order_named(settings.sort)](const Row& a, const Row& b) {
+                     return comes_before(*a.process, *b.process);
+                   });
   if (settings.is_reversed) std::reverse(rows.begin(), rows.end());
   if (settings.is_tree) return Tree(rows).in_order();
   return rows;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <clocale>
@@ -207,9 +208,17 @@ Screen::Size Screen::size() const {
 }
 
 void Screen::show(const std::vector<Line>& lines) {
-  ::werase(stdscr);
-  for (std::size_t row = 0; row < lines.size(); ++row) {
-    ::wmove(stdscr, static_cast<int>(row), 0);
+  // Most lines are the same as a second ago.
+  const Size now = size();
+  const bool is_whole = now != shown_size_ || theme_ != shown_theme_;
+  if (is_whole) ::werase(stdscr);
+  for (std::size_t row = 0; row < std::max(lines.size(), shown_.size()); ++row) {
+    const bool is_left = row < lines.size();
+    if (!is_whole && is_left && row < shown_.size() && lines[row] == shown_[row]) continue;
+    if (::wmove(stdscr, static_cast<int>(row), 0) != OK) break;
+    ::wattrset(stdscr, A_NORMAL);
+    ::wclrtoeol(stdscr);
+    if (!is_left) continue;
     for (const Span& span : lines[row]) {
       ::wattrset(stdscr, static_cast<int>(attributes_of(span.style, color_ && theme_ != "mono")));
       ::waddnstr(stdscr, span.text.c_str(), static_cast<int>(span.text.size()));
@@ -217,6 +226,9 @@ void Screen::show(const std::vector<Line>& lines) {
   }
   ::wattrset(stdscr, A_NORMAL);
   ::wrefresh(stdscr);
+  shown_ = lines;
+  shown_size_ = now;
+  shown_theme_ = theme_;
 }
 
 bool Screen::is_over() const {

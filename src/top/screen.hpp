@@ -32,6 +32,7 @@ class Screen {
 
   struct Size {
     int width = 80, height = 24;
+    bool operator==(const Size&) const = default;
   };
   [[nodiscard]] Size size() const;
   /// The colours from the next drawing on: one of kThemes.
@@ -47,6 +48,9 @@ class Screen {
   void* screen_;  // ncurses' SCREEN
   bool color_;    // the terminal has colours, and the user wants them
   std::string theme_;
+  std::vector<Line> shown_;  // with this size and theme
+  Size shown_size_;
+  std::string shown_theme_;
   bool is_over_ = false;
 };
 

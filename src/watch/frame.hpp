@@ -28,6 +28,7 @@ struct Frame {
   std::shared_ptr<const XidTotals> xid_totals = {};
   Cost cost;
   bool has_new_processes = false;  // the process lists were read for this frame
+  bool is_early = false;           // the processes are not read yet, and the list is empty
 };
 using FramePtr = std::shared_ptr<const Frame>;
 

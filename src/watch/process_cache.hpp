@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "model/process.hpp"
 #include "system/pid_namespace.hpp"
@@ -30,18 +31,21 @@ class ProcessCache {
  private:
   struct Known {
     model::DeviceProcess row;  // the /proc half
+    Descriptor stat_file;      // kept open, if there are enough descriptors
     std::uint64_t cpu_ticks = 0;
     Clock::time_point read_at;
     bool has_ticks = false, is_used = false;
   };
   using Identity = std::pair<std::int64_t, std::uint64_t>;  // pid, start ticks
-  bool refresh(Known& known, Clock::time_point now) const;
+  bool refresh(Known& known, Clock::time_point now);
+  [[nodiscard]] std::optional<system::StatLine> stat_of(Known& known);
   [[nodiscard]] std::optional<system::StatLine> stat_of(std::int64_t pid) const;
   void fill_parents(std::vector<model::DeviceProcess>& rows);
   [[nodiscard]] std::map<std::int64_t, std::int64_t> find_parents() const;
 
   Roots roots_;
   system::PidTranslator translator_;
+  std::size_t most_open_, open_ = 0;     // files kept open
   std::map<std::int64_t, Known> known_;  // by the driver's pid if there is one, else ours
   std::set<Identity> listed_;
   std::map<std::int64_t, std::int64_t> parents_;  // by pid: of those in listed_

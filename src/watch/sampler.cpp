@@ -81,6 +81,8 @@ class Sampler::Work {
 
   void run() {
     take_look(look(options_.initialisation_deadline));
+    if (options_.early_frame) publish_early();
+    mind_driver();
     for (auto due = Clock::now();;) {
       tick(Clock::now());
       due += options_.interval;
@@ -93,7 +95,7 @@ class Sampler::Work {
  private:
   [[nodiscard]] model::Snapshot look(milliseconds patience) const {
     inventory::Options options;
-    options.process_details = false;
+    options.process_details = options.process_users = false;  // ProcessCache reads them
     options.holders = false;
     options.opencl = inventory::OpenCl::kNever;
     options.initialisation_deadline = patience;
@@ -115,7 +117,6 @@ class Sampler::Work {
       if (has_answered) read_at_[key_of(device)] = looked_at_;
     }
     lists_are_new_ = true;
-    mind_driver();
     if (is_other) sysfs_.emplace(sources_, snapshot_.devices);
   }
 
@@ -180,7 +181,9 @@ class Sampler::Work {
 
   void mind_look(Clock::time_point now) {
     if (look_.valid()) {
-      if (look_.wait_for(seconds(0)) == std::future_status::ready) take_look(look_.get());
+      if (look_.wait_for(seconds(0)) != std::future_status::ready) return;
+      take_look(look_.get());
+      mind_driver();
       return;
     }
     const bool is_urgent =
@@ -233,6 +236,16 @@ class Sampler::Work {
       }
       device.readings.utilization_percent = cpu_.read(sources_.roots.proc);
     }
+  }
+
+  void publish_early() {
+    auto frame = std::make_shared<Frame>();
+    frame->number = ++number_;
+    frame->is_early = true;
+    frame->snapshot = snapshot_;
+    frame->snapshot.processes.clear();
+    frame->snapshot.unix_milliseconds = unix_now();
+    owner_.publish(std::move(frame));
   }
 
   void publish_frame(Clock::time_point now) {

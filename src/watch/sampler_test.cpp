@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <ctime>
 #include <fstream>
+#include <mutex>
+#include <vector>
 
 #include "system/temporary_tree.hpp"
 
@@ -41,6 +43,27 @@ TEST_CASE("frames come one after another, with the readings of every device") {
   CHECK(*later->snapshot.devices[3].readings.temperature_celsius == 43.0);
   CHECK(later->cost.looks == 1);
   CHECK(later->cost.driver_seconds > 0);
+}
+
+TEST_CASE("on request the devices come first, and the processes with the next frame") {
+  SamplerOptions options;
+  options.interval = 20ms;
+  options.early_frame = true;
+  std::vector<FramePtr> frames;
+  std::mutex mutex;
+  options.on_frame = [&](const FramePtr& frame) {
+    const std::lock_guard hold(mutex);
+    frames.push_back(frame);
+  };
+  const Sampler sampler(sources_with("healthy"), options);
+  REQUIRE(sampler.wait(2, 60s));
+  const std::lock_guard hold(mutex);
+  CHECK(frames[0]->is_early);
+  CHECK(frames[0]->snapshot.devices.size() == frames[1]->snapshot.devices.size());
+  CHECK(frames[0]->snapshot.processes.empty());
+  CHECK_FALSE(frames[1]->is_early);
+  CHECK(frames[1]->has_new_processes);
+  CHECK(frames[1]->snapshot.processes.size() == 24);
 }
 
 TEST_CASE("information about jobs is added in the sampler's thread") {

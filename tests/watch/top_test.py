@@ -199,11 +199,11 @@ class Top(unittest.TestCase):
             self.assertEqual(len(again["processes"]), 6)
             self.assertEqual(again["devices"][7]["utilization_percent"], frames[2]["devices"][7]["utilization_percent"])
             terminal = Terminal(self.variables, "--replay", str(file), columns=100)
-            terminal.until(b"replay 1/3")
+            terminal.until(b"replay ")
+            terminal.press(b"\x1bOD\x1bOD\x1bOD")  # a step pauses it
+            terminal.until_drawn(b"replay 1/3")
             terminal.press(b"\x1bOC\x1bOC")
-            terminal.read(1)
-            terminal.resize(90, 24)  # draws all of it again
-            terminal.until(b"replay 3/3")
+            terminal.until_drawn(b"replay 3/3")
             terminal.press(b"q")
             self.assertEqual(terminal.status(), 0)
             self.assertIn(b"E0010", self.top("--once", "--queue", "--replay", str(file)).stderr)

@@ -1,0 +1,38 @@
+#include "system/own_memory.hpp"
+
+#include <link.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace berth::system {
+namespace {
+
+int release_pages(dl_phdr_info* object, std::size_t, void*) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = object->dlpi_phdr[i];
+    // Only unmodified pages of a file come back as they were.
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_W) != 0) continue;
+    const std::uintptr_t begin = (object->dlpi_addr + part.p_vaddr) & ~(page - 1);
+    const std::uintptr_t end = object->dlpi_addr + part.p_vaddr + part.p_memsz;
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+  constexpr int kOnlyTheProgram = 1;
+  return kOnlyTheProgram;
+}
+
+}  // namespace
+
+void use_one_heap() {
+  ::mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe): there is no other thread yet
+}
+
+void release_startup_memory() {
+  ::malloc_trim(0);
+  ::dl_iterate_phdr(release_pages, nullptr);
+}
+
+}  // namespace berth::system
