@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
@@ -15,6 +13,8 @@
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "cli/end_signals.hpp"
+#include "cli/host_streams.hpp"
 #include "serve/child_run.hpp"
 
 namespace berth::cli {
@@ -38,55 +38,6 @@ bool is_name(std::string_view name) {
   });
 }
 
-Result<std::vector<Host>> hosts_in(const Arguments& arguments) {
-  std::vector<Host> hosts;
-  for (const std::string& list : arguments.values("--host"))
-    for (const std::string_view name : split(list, ',')) {
-      if (!is_name(name))
-        return Error{ErrorCode::kInvalidArgument, "E0965",
-                     text("--host: '{}' is not the name of a machine", printable(name)),
-                     "berth ls --host lab1,lab2"};
-      hosts.emplace_back().name = name;
-    }
-  if (hosts.size() > kMostHosts)
-    return Error{ErrorCode::kInvalidArgument, "E0965",
-                 text("--host: more than {} machines", kMostHosts), ""};
-  return hosts;
-}
-
-/// Signals that end this command, held back while the programs that ask other machines run: these
-/// have sessions of their own, and must end too.
-class EndSignals {
- public:
-  EndSignals() {
-    ::sigemptyset(&held_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-      struct sigaction action {};
-      const bool is_ignored =
-          ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-      if (!is_ignored) ::sigaddset(&held_, signal);
-    }
-    ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
-  }
-  EndSignals(const EndSignals&) = delete;
-  EndSignals& operator=(const EndSignals&) = delete;
-  /// One that came stays held until here.
-  ~EndSignals() {
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    if (came_ > 0) ::raise(came_);
-  }
-  /// Waits for one, for a moment.
-  [[nodiscard]] bool has_come() {
-    const timespec moment{0, 20'000'000};
-    came_ = ::sigtimedwait(&held_, nullptr, &moment);
-    return came_ > 0;
-  }
-
- private:
-  sigset_t held_{}, before_{};
-  int came_ = 0;
-};
-
 /// The command for the other machine: the same options without --host.
 std::string command_of(const Context& context, const std::string& verb) {
   const Verb& called = *find_verb(verb);
@@ -101,16 +52,9 @@ std::string command_of(const Context& context, const std::string& verb) {
   return command + (context.json ? " --json" : "");
 }
 
-std::string last_line(std::string_view errors) {
-  errors = trim(errors);
-  const auto end = errors.rfind('\n');
-  return printable(trim(errors.substr(end == std::string_view::npos ? 0 : end + 1)).substr(0, 300));
-}
-
 void ask(Host& host, const std::string& command, const std::atomic<bool>& is_stopped) {
   const serve::ChildRun run{.program = "ssh",
-                            .words = {"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5",
-                                      "--", host.name, command},
+                            .words = ssh_words(host.name, command),
                             .longest = std::chrono::seconds(30),
                             .most_bytes = kMostBytes};
   host.result = serve::run_child(run, is_stopped);
@@ -121,12 +65,9 @@ void ask(Host& host, const std::string& command, const std::atomic<bool>& is_sto
     host.problem = "ssh: " + error_words(result.problem);
   else if (!result.is_over)
     host.problem = text("no answer within {} seconds", run.longest.count());
-  else if (code == kNotFound)
-    host.problem = text("berth is not installed there");
-  else if (code == kSshFailed || result.output.empty())
-    host.problem = last_line(result.errors);
-  host.has_answered = host.problem.empty() && !result.output.empty();
-  if (!host.has_answered && host.problem.empty()) host.problem = text("no answer");
+  else if (code == kNotFound || code == kSshFailed || result.output.empty())
+    host.problem = why_no_answer(result.status, result.errors);
+  host.has_answered = host.problem.empty();
 }
 
 /// Asks all machines at the same time.
@@ -142,25 +83,8 @@ void ask_all(std::vector<Host>& hosts, const std::string& command) {
       --left;
     });
   while (left > 0 && !is_stopped)
-    if (signals.has_come()) is_stopped = true;
+    if (signals.has_come(std::chrono::milliseconds(20))) is_stopped = true;
   for (std::thread& thread : threads) thread.join();
-}
-
-/// Writing a document takes stack for each level. Berth's own have a few.
-bool is_shallow(std::string_view json) {
-  constexpr int kMostDepth = 64;
-  int depth = 0;
-  bool is_in_text = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (is_in_text && c == '\\') ++i;
-    if (c == '"') is_in_text = !is_in_text;
-    if (is_in_text) continue;
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') --depth;
-    if (depth > kMostDepth) return false;
-  }
-  return true;
 }
 
 std::string json_of(const std::vector<Host>& hosts) {
@@ -183,18 +107,52 @@ std::string json_of(const std::vector<Host>& hosts) {
 
 }  // namespace
 
+Result<std::vector<std::string>> host_names(const Arguments& arguments) {
+  std::vector<std::string> hosts;
+  for (const std::string& list : arguments.values("--host"))
+    for (const std::string_view name : split(list, ',')) {
+      if (!is_name(name))
+        return Error{ErrorCode::kInvalidArgument, "E0965",
+                     text("--host: '{}' is not the name of a machine", printable(name)),
+                     "berth ls --host lab1,lab2"};
+      hosts.emplace_back(name);
+    }
+  if (hosts.size() > kMostHosts)
+    return Error{ErrorCode::kInvalidArgument, "E0965",
+                 text("--host: more than {} machines", kMostHosts), ""};
+  return hosts;
+}
+
+bool is_shallow(std::string_view json) {
+  constexpr int kMostDepth = 64;
+  int depth = 0;
+  bool is_in_text = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (is_in_text && c == '\\') ++i;
+    if (c == '"') is_in_text = !is_in_text;
+    if (is_in_text) continue;
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > kMostDepth) return false;
+  }
+  return true;
+}
+
 Result<int> on_hosts(const Context& context, const std::string& verb) {
-  auto hosts = hosts_in(context.arguments);
-  if (!hosts) return std::move(hosts).error();
+  const auto names = host_names(context.arguments);
+  if (!names) return names.error();
+  std::vector<Host> hosts;
+  for (const std::string& name : *names) hosts.emplace_back().name = name;
   const std::string command = command_of(context, verb);
-  ask_all(*hosts, command);
+  ask_all(hosts, command);
   const bool have_all =
-      std::all_of(hosts->begin(), hosts->end(), [](const Host& one) { return one.has_answered; });
+      std::all_of(hosts.begin(), hosts.end(), [](const Host& one) { return one.has_answered; });
   if (context.json) {
-    context.out(json_of(*hosts));
+    context.out(json_of(hosts));
     return have_all ? 0 : 1;
   }
-  for (const Host& host : *hosts) {
+  for (const Host& host : hosts) {
     const std::string name = context.out_terminal.paint(output::Style::kBold, printable(host.name));
     if (!host.has_answered) {
       context.out(name + "  " + context.out_terminal.paint(output::Style::kYellow, host.problem) +

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/verb.hpp"
 
@@ -12,6 +14,13 @@ namespace berth::cli {
 [[nodiscard]] inline bool is_for_hosts(const Arguments& arguments) {
   return arguments.has("--host");
 }
+
+/// The machines of --host. Fails with kInvalidArgument (E0965) for a name that ssh could take for
+/// an option.
+[[nodiscard]] Result<std::vector<std::string>> host_names(const Arguments& arguments);
+
+/// Writing a document takes stack for each level. Berth's own have a few.
+[[nodiscard]] bool is_shallow(std::string_view json);
 
 /// All machines are asked at the same time. The exit code is 1 if one gave no answer. Fails with
 /// kInvalidArgument (E0965) for a name that ssh could take for an option.

@@ -19,6 +19,7 @@
 #include "base/units.hpp"
 #include "cli/hosts.hpp"
 #include "cli/look.hpp"
+#include "cli/top_hosts.hpp"
 #include "cli/verbs.hpp"
 #include "client/lease.hpp"
 #include "inventory/observe.hpp"
@@ -431,12 +432,16 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
 
 Result<int> run_top(const Context& context) {
   if (is_for_hosts(context.arguments)) {
-    if (!context.arguments.has("--once"))
-      return Error{ErrorCode::kInvalidArgument, "E0010", text("--host needs --once"),
-                   "watch berth top --once --host lab1,lab2"};
     for (const char* const file : {"--record", "--replay"})
       if (context.arguments.has(file)) return contradiction("--host", file);
-    return on_hosts(context, "top");
+    if (context.arguments.has("--once")) return on_hosts(context, "top");
+    for (const char* const of_one : {"--queue", "--device"})
+      if (context.arguments.has(of_one)) return contradiction("--host", of_one);
+    top::Settings settings = settings_of(context);
+    const top::Kept begun = settings;
+    auto ended = watch_hosts(context, settings);
+    keep(kept_file(), begun, settings);
+    return ended;
   }
   if (context.arguments.has("--tree") && context.arguments.has("--by-user"))
     return contradiction("--tree", "--by-user");

@@ -39,6 +39,7 @@ inline constexpr auto kTopExamples = std::to_array<Example>({
     {"berth top --record night.jsonl --json > /dev/null", "record without a terminal"},
     {"berth top --replay night.jsonl", "look at it later; space pauses, left and right step"},
     {"berth top --once", "the same once, for a script or a log"},
+    {"berth top --host lab1,lab2", "several machines live; one that does not answer costs one row"},
     {"berth top --json | jq -c '.devices[0].utilization_percent'", "one document a second"},
 });
 

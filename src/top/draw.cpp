@@ -22,27 +22,6 @@ constexpr int kBar = 8;
 constexpr int kLeastProcessLines = 4;  // one line for the heading and three for rows
 constexpr double kHot = 85;            // degrees Celsius
 
-int width_of(const Line& line) {
-  int width = 0;
-  for (const Span& span : line) width += output::display_width(span.text);
-  return width;
-}
-
-/// Adds as much of the text as fits, followed by a blank.
-void put(Line& line, int width, Style style, const std::string& text) {
-  const int left = width - width_of(line);
-  if (left > 0) line.push_back({style, output::clip(text, left)});
-}
-
-std::string column(std::string_view text, int columns, bool to_the_right) {
-  return output::pad(output::clip(text, columns), columns, to_the_right) + " ";
-}
-
-Style style_of_use(std::optional<double> percent) {
-  if (!percent) return Style::kDim;
-  return *percent >= 50 ? Style::kGreen : Style::kPlain;
-}
-
 bool is_shown(const Device& device, const Settings& settings) {
   return settings.devices.empty() || settings.devices.contains(device.index);
 }
@@ -355,6 +334,7 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
       text("x            send a signal to the selected process, after a question"),
       text("Q            the queue: what runs, what waits and why; c cancels, H holds or releases"),
       text("space        of a replay: pause; left, right: one frame back or on"),
+      text("left, right  with --host: another machine"),
       "",
       text("SM is the driver's time share of a process; a device in use by several shares 100 %."),
       text("A reading that the driver does not have is \"-\", never 0."),

@@ -2,91 +2,23 @@
 """`berth top` on simulated machines: a single picture, the stream, and the live view in a terminal.
 
 usage: top_test.py BERTH"""
-import fcntl
 import json
 import os
 import pathlib
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "broker"))
 from machine import switch_off, switch_on  # noqa: E402
+from terminal import Terminal  # noqa: E402
 
 BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
 COLOR = re.compile(rb"\x1b\[(?:[0-9;]*;)?3[0-9][;m]")
-
-
-class Terminal:
-    """`berth top` on its own pseudo terminal."""
-
-    def __init__(self, variables, *words, columns=80, lines=24):
-        self.pid, self.end = pty.fork()
-        if self.pid == 0:
-            try:
-                os.execve(BERTH, [BERTH, "top", *words], variables)
-            finally:
-                os._exit(127)
-        self.resize(columns, lines)
-        self.said = b""
-
-    def resize(self, columns, lines):
-        fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        os.kill(self.pid, signal.SIGWINCH)
-
-    def read(self, seconds=0.1):
-        ready, _, _ = select.select([self.end], [], [], seconds)
-        try:
-            new = os.read(self.end, 65536) if ready else b""
-        except OSError:
-            new = b""
-        self.said += new
-        return new
-
-    def until(self, wanted, seconds=60):
-        end = time.monotonic() + seconds
-        while wanted not in self.said and time.monotonic() < end:
-            self.read()
-        assert wanted in self.said, (wanted, self.said[-2000:])
-
-    def until_drawn(self, wanted, seconds=60):
-        """Changes the size, so that all is drawn again: otherwise only differences are sent."""
-        end, columns = time.monotonic() + seconds, 150
-        while time.monotonic() < end:
-            columns = 299 - columns
-            self.said = b""
-            self.resize(columns, 30)
-            for _ in range(5):
-                self.read(0.2)
-                if wanted in self.said:
-                    return
-        raise AssertionError((wanted, self.said[-2000:]))
-
-    def press(self, keys):
-        self.said = b""
-        os.write(self.end, keys)
-
-    def status(self, seconds=60):
-        """Waits until the program ends. Returns its exit code."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self.read(0.05)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                os.close(self.end)
-                return os.waitstatus_to_exitcode(status)
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        os.close(self.end)
-        raise AssertionError("it did not end")
 
 
 class Top(unittest.TestCase):
@@ -124,7 +56,7 @@ class Top(unittest.TestCase):
 
     def test_keys_sort_filter_and_quit_and_the_terminal_comes_back(self):
         self.start("dgx-h100-8", "--processes", "6")
-        terminal = Terminal(self.variables)
+        terminal = Terminal(BERTH, self.variables)
         terminal.until(b"q quit")
         self.assertTrue(COLOR.search(terminal.said))
         terminal.press(b"s")
@@ -139,7 +71,7 @@ class Top(unittest.TestCase):
 
     def test_it_follows_the_size_of_the_terminal(self):
         self.start("dgx-h100-8")
-        terminal = Terminal(self.variables)
+        terminal = Terminal(BERTH, self.variables)
         terminal.until(b"q quit")
         for columns, lines in ((200, 60), (30, 6), (1, 1), (80, 24)):
             terminal.said = b""
@@ -154,7 +86,7 @@ class Top(unittest.TestCase):
         for more in ({"NO_COLOR": "1"}, {"TERM": "a-terminal-of-tomorrow"}, {"TERM": "xterm-256color", "TERMINFO_DIRS": "/nonexistent"},
                      {"LC_ALL": "C"}):
             with self.subTest(more):
-                terminal = Terminal(self.variables | more)
+                terminal = Terminal(BERTH, self.variables | more)
                 terminal.until(b"q quit")
                 self.assertEqual("NO_COLOR" in more, COLOR.search(terminal.said) is None)
                 if more.get("LC_ALL") == "C":
@@ -165,7 +97,7 @@ class Top(unittest.TestCase):
     def test_signals_end_it_and_the_terminal_comes_back(self):
         self.start("none")
         for number in (signal.SIGINT, signal.SIGTERM):
-            terminal = Terminal(self.variables)
+            terminal = Terminal(BERTH, self.variables)
             terminal.until(b"quit")
             os.kill(terminal.pid, number)
             self.assertEqual(terminal.status(), 0)
@@ -198,7 +130,7 @@ class Top(unittest.TestCase):
             again = json.loads(self.top("--json", "--replay", str(file)).stdout)
             self.assertEqual(len(again["processes"]), 6)
             self.assertEqual(again["devices"][7]["utilization_percent"], frames[2]["devices"][7]["utilization_percent"])
-            terminal = Terminal(self.variables, "--replay", str(file), columns=100)
+            terminal = Terminal(BERTH, self.variables, "--replay", str(file), columns=100)
             terminal.until(b"replay ")
             terminal.press(b"\x1bOD\x1bOD\x1bOD")  # a step pauses it
             terminal.until_drawn(b"replay 1/3")
@@ -213,7 +145,7 @@ class Top(unittest.TestCase):
     def test_a_selected_process_is_ended_after_a_question(self):
         self.start("lab-4x3090", "--processes", "2")
         pids = {one["pid"] for one in json.loads(self.top("--once", "--json").stdout)["processes"]}
-        terminal = Terminal(self.variables, columns=120)
+        terminal = Terminal(BERTH, self.variables, columns=120)
         terminal.until(b"q quit")
         terminal.press(b"x")
         terminal.until(b"no process is selected")
@@ -237,7 +169,7 @@ class Top(unittest.TestCase):
         self.assertRegex(self.top("--once", "--by-user").stdout, rb"user +processes +devices +memory")
         self.assertRegex(self.top("--once", "--tree").stdout, rb"pid .* command")
         self.assertIn(b"E0010", self.top("--once", "--tree", "--by-user").stderr)
-        terminal = Terminal(self.variables, columns=100)
+        terminal = Terminal(BERTH, self.variables, columns=100)
         terminal.until(b"q quit")
         terminal.press(b"u")
         terminal.until(b"processes")
@@ -262,7 +194,7 @@ class Top(unittest.TestCase):
 
         with tempfile.TemporaryDirectory() as folder:
             self.variables["BERTH_STATE_DIR"] = folder
-            terminal = Terminal(self.variables, columns=150)
+            terminal = Terminal(BERTH, self.variables, columns=150)
             terminal.until(b"q quit")
             terminal.press(b"Q")
             terminal.until_drawn(b"no broker runs")
@@ -294,7 +226,7 @@ class Top(unittest.TestCase):
         self.start("lab-4x3090")
         with tempfile.TemporaryDirectory() as folder:
             self.variables["XDG_CONFIG_HOME"] = folder
-            terminal = Terminal(self.variables, columns=120)
+            terminal = Terminal(BERTH, self.variables, columns=120)
             terminal.until(b"s sort: memory")
             terminal.press(b"s")
             terminal.until(b"sm")
@@ -302,7 +234,7 @@ class Top(unittest.TestCase):
             self.assertEqual(terminal.status(), 0)
             self.assertIn('sort = "sm"', (pathlib.Path(folder) / "berth" / "top.toml").read_text())
             for words, order in (((), b"s sort: sm"), (("--defaults",), b"s sort: memory"), (("--sort", "pid"), b"s sort: pid")):
-                terminal = Terminal(self.variables, *words, columns=120)
+                terminal = Terminal(BERTH, self.variables, *words, columns=120)
                 terminal.until(order)
                 terminal.press(b"q")
                 self.assertEqual(terminal.status(), 0)

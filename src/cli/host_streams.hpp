@@ -1,0 +1,61 @@
+// The output of one command on several machines, line by line, through the user's ssh. A machine
+// that does not answer is asked again.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/descriptor.hpp"
+
+namespace berth::cli {
+
+/// The words that run the command on a machine.
+[[nodiscard]] std::vector<std::string> ssh_words(const std::string& host,
+                                                 const std::string& command);
+/// Why a machine gave no answer, from how ssh ended and what it wrote to stderr.
+[[nodiscard]] std::string why_no_answer(int status, std::string_view errors);
+
+class HostStreams {
+ public:
+  struct Options {
+    std::chrono::milliseconds silence{30'000};  // a machine that is silent so long has failed
+    std::chrono::milliseconds retry{10'000};    // until it is asked again
+    std::size_t most_line = 16 << 20;
+  };
+  /// Called by update(), with the position of the machine.
+  struct Events {
+    std::function<void(std::size_t, std::string_view line)> on_line;
+    std::function<void(std::size_t, const std::string& why)> on_failure;
+  };
+
+  HostStreams(const std::vector<std::string>& hosts, std::string command, Options options,
+              Events events);
+  /// Ends the programs that are still running.
+  ~HostStreams();
+  HostStreams(const HostStreams&) = delete;
+  HostStreams& operator=(const HostStreams&) = delete;
+
+  /// Readable if update() has something to do, at least every second.
+  [[nodiscard]] int descriptor() const { return events_descriptor_.get(); }
+  /// Reads what has come, without waiting.
+  void update();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Stream;
+  void start(Stream& stream);
+  void read(Stream& stream, std::size_t position);
+  void fail(Stream& stream, std::size_t position, const std::string& why);
+
+  std::string command_;
+  Options options_;
+  Events events_;
+  Descriptor events_descriptor_, timer_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+}  // namespace berth::cli

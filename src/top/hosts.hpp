@@ -1,0 +1,28 @@
+// Several machines in the live view: a table with a row for each, and the selected one below it.
+// Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "top/draw.hpp"
+
+namespace berth::top {
+
+struct HostState {
+  std::string name;
+  watch::FramePtr frame = {};  // nullptr: there is no current one
+  Series series = {};
+  std::string problem = {};  // why there is none; "" if the machine has just been asked
+};
+
+[[nodiscard]] std::vector<Line> draw_hosts(const std::vector<HostState>& hosts,
+                                           std::size_t selected, const Settings& settings,
+                                           int width, int height);
+
+/// A click of the mouse: on a row of the table selects the machine, else as click().
+void click_hosts(const std::vector<HostState>& hosts, std::size_t& selected, Settings& settings,
+                 int height, int x, int y);
+
+}  // namespace berth::top
