@@ -1,12 +1,12 @@
 // The pages of the daemon in a real Chromium, on a simulated machine: what each shows, a fault, hostile names, a wrong token, a
-// daemon that restarts, themes, widths, and what axe finds. Screenshots go to OUT.
+// daemon that restarts, themes, widths, and what axe finds. Screenshots go to OUT. If bench_history is beside BERTH, there is a day of history.
 //
 // usage: node page_test.mjs BERTH OUT
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
 
@@ -39,6 +39,13 @@ async function serve() {
 }
 const ended = (process_) => new Promise((done) => process_.once("exit", done));
 const run = (...words) => ended(spawn(berth, words, { env: variables, stdio: "ignore" }));
+
+const writer = join(dirname(berth), "bench_history"), hasPast = existsSync(writer);
+if (hasPast) {
+  const uuids = JSON.parse(execFileSync(berth, ["ls", "--json"], { env: variables })).devices.map((one) => one.uuid).filter(Boolean);
+  mkdirSync(join(folder, "state"), { mode: 0o700 });
+  execFileSync(writer, [join(folder, "state", "history.db"), "86400", ...uuids]);
+}
 
 let daemon = await serve();
 const token = readFileSync(join(folder, "state", "tcp-token"), "utf8").trim();
@@ -93,6 +100,29 @@ try {
     await page.click("#history button:text-is('power')");
     await page.waitForFunction(() => /W/.test(document.querySelector("#history .reading").textContent));
   });
+  if (hasPast)
+    await step("a day of eight GPUs is drawn soon", async () => {
+      const took = await page.evaluate(async () => {
+        const lines = () => [...document.querySelectorAll("#history .plot .line")].map((one) => one.getAttribute("d") || "");
+        const measure = async (label) => {
+          const before = lines().join(), begun = performance.now();
+          [...document.querySelectorAll("#history button")].find((one) => one.textContent === label).click();
+          while (lines().join() === before || lines().filter((one) => one.length > 2000).length < 8) await new Promise(requestAnimationFrame);
+          return performance.now() - begun;
+        };
+        const times = [];
+        for (const label of ["use", "memory", "power", "temperature"]) {
+          [...document.querySelectorAll("#history button")].find((one) => one.textContent === label).click();
+          [...document.querySelectorAll("#history button")].find((one) => one.textContent === "1 hour").click();
+          await new Promise((done) => setTimeout(done, 700));
+          times.push(await measure("24 hours"));
+        }
+        return times.sort((a, b) => a - b);
+      });
+      console.log(`    24 hours drawn after ${took.map(Math.round).join(", ")} ms`);
+      assert.ok(took[0] < 1000);
+      await page.click("#history button:text-is('use')");
+    });
   await step("it sorts by the column that is pressed", async () => {
     await page.click("#processes th:nth-child(3) button");
     await page.waitForFunction(() => {
