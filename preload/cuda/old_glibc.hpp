@@ -1,6 +1,17 @@
 // Selects the oldest version of libc functions: the guard is loaded into programs of any age, and
 // CUDA 11 and later run on glibc 2.17 and newer.
+//
+// What musl lacks is weak: a program that was made for musl must start with the guard, too.
 #pragma once
+
+#include <dlfcn.h>
+
+extern "C" __attribute__((weak)) void* dlvsym(void* handle, const char* name,
+                                              const char* version) noexcept;
+/// glibc's pthread_atfork() calls it.
+extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(),
+                                                       void (*child)(), void* library) noexcept;
+extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;
 
 #if defined(__x86_64__)
 #define BERTH_OLD_GLIBC "GLIBC_2.2.5"

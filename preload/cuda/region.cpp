@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "preload/cuda/guard.hpp"
+#include "preload/cuda/old_glibc.hpp"
 
 namespace berth::guard {
 namespace {
@@ -54,7 +55,8 @@ int find() {
     g_region.limits =
         static_cast<const wire::Limits*>(map(folder, "limits", false, sizeof(wire::Limits)));
     g_region.usage = static_cast<wire::Usage*>(map(folder, "usage", true, sizeof(wire::Usage)));
-    if (g_region.usage != nullptr) pthread_atfork(nullptr, nullptr, after_fork);
+    if (g_region.usage != nullptr && &__register_atfork != nullptr)
+      __register_atfork(nullptr, nullptr, after_fork, &__dso_handle);
   }
   if (g_region.limits == nullptr || g_region.usage == nullptr || !wire::valid(*g_region.limits) ||
       !wire::valid(*g_region.usage)) {

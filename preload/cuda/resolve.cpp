@@ -3,6 +3,7 @@
 // a result is replaced only if it is one of the driver's own functions. So versions, flags and
 // functions that the guard does not know still work.
 #include <dlfcn.h>
+#include <elf.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -34,9 +35,59 @@ constinit void* g_driver = nullptr;
 constinit int g_loaded = 0;  // 1: loaded, -1: there is no driver
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 
+struct Symbols {
+  const Elf64_Sym* first = nullptr;
+  const char* names = nullptr;
+  std::size_t count = 0;
+};
+
+/// The symbols that the library at `base` exports.
+Symbols symbols_of(const char* base) {
+  Symbols out;
+  const auto* head = reinterpret_cast<const Elf64_Ehdr*>(base);
+  const auto* parts = reinterpret_cast<const Elf64_Phdr*>(base + head->e_phoff);
+  const Elf64_Dyn* row = nullptr;
+  for (int i = 0; i < head->e_phnum; ++i)
+    if (parts[i].p_type == PT_DYNAMIC)
+      row = reinterpret_cast<const Elf64_Dyn*>(base + parts[i].p_vaddr);
+  const Elf64_Word* hash = nullptr;
+  for (; row != nullptr && row->d_tag != DT_NULL; ++row) {
+    const char* where = base + row->d_un.d_ptr;
+    if (row->d_tag == DT_SYMTAB) out.first = reinterpret_cast<const Elf64_Sym*>(where);
+    if (row->d_tag == DT_STRTAB) out.names = where;
+    if (row->d_tag == DT_HASH) hash = reinterpret_cast<const Elf64_Word*>(where);
+  }
+  if (out.first == nullptr || out.names == nullptr) return {};
+  // Without that table, the names follow the symbols, as all linkers place them.
+  const auto* end = reinterpret_cast<const Elf64_Sym*>(out.names);
+  if (hash != nullptr)
+    out.count = hash[1];
+  else if (end > out.first)
+    out.count = static_cast<std::size_t>(end - out.first);
+  return out;
+}
+
+/// The dlsym of musl, which has no dlvsym. No GPU driver runs on musl, but a program that was
+/// preloaded with the guard must run as before.
+void* dlsym_of_musl() {
+  Dl_info libc = {};
+  if (dladdr(reinterpret_cast<void*>(&dladdr), &libc) == 0 || libc.dli_fbase == nullptr)
+    return nullptr;
+  char* base = static_cast<char*>(libc.dli_fbase);
+  const Symbols all = symbols_of(base);
+  for (std::size_t i = 0; i < all.count; ++i)
+    if (all.first[i].st_shndx != SHN_UNDEF && strcmp(all.names + all.first[i].st_name, "dlsym") == 0)
+      return base + all.first[i].st_value;
+  return nullptr;
+}
+
 /// libc's own dlsym; its version depends on libc's age and on the processor.
 Dlsym real_dlsym() {
   if (g_dlsym != nullptr) return g_dlsym;
+  if (&dlvsym == nullptr) {
+    g_dlsym = reinterpret_cast<Dlsym>(dlsym_of_musl());
+    return g_dlsym;
+  }
   constexpr const char* kVersions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
   for (const char* version : kVersions) {
     void* found = dlvsym(RTLD_NEXT, "dlsym", version);
