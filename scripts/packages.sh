@@ -14,6 +14,7 @@ packages_for() {
     watch) echo prometheus ;;
     kubernetes) echo libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libssl-dev openssl python3-grpcio python3-protobuf python3-yaml ;;
     cluster) echo gcc iproute2 openssl util-linux binutils ;;
+    containers) echo podman runc crun catatonit ;;
     slurm) echo slurmd slurmctld slurm-client munge libslurm-dev ;;
     browser) echo chromium nodejs npm ;;
     bench) echo python3-venv task-spooler ;;
@@ -32,6 +33,7 @@ why() {
     soak) echo "to try a whole machine that systemd starts, in a virtual one" ;;
     browser) echo "to try the page in a browser" ;;
     kubernetes) echo "to build berth-k8s, which talks to a kubelet by gRPC, and to play a kubelet in the tests" ;;
+    containers) echo "to try it with podman" ;;
     slurm) echo "to try it in a real Slurm" ;;
     cluster) echo "to try it in a real Kubernetes: namespaces, a network for pods, certificates" ;;
     watch) echo "to check metrics and rules with promtool" ;;

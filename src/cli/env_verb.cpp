@@ -10,6 +10,7 @@
 #include "inventory/observe.hpp"
 #include "job/plan.hpp"
 #include "output/environment_text.hpp"
+#include "policy/container.hpp"
 
 namespace berth::cli {
 namespace {
@@ -99,9 +100,9 @@ Result<int> run_env(const Context& context) {
   if (format == "dotenv")
     context.out(output::environment_dotenv(environment));
   else if (format == "docker" || format == "cdi")
-    context.out(output::environment_container(
+    context.out(output::environment_container(policy::container_words(
         environment, plan->placement, plan->snapshot,
-        format == "cdi" ? output::ContainerTool::kCdi : output::ContainerTool::kDocker));
+        format == "cdi" ? policy::ContainerTool::kCdi : policy::ContainerTool::kDocker)));
   else
     context.out(output::environment_shell(environment));
   return 0;

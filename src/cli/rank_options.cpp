@@ -175,14 +175,23 @@ std::vector<std::string> command_in_queue(const Arguments& arguments,
   std::error_code problem;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", problem);
   std::vector<std::string> command{problem ? "berth" : program.string(), "run"};
+  // The guard of the surrounding job does not reach into a container, so it needs its own.
+  const bool own_guard = arguments.has("--container") && request.memory_bytes;
   if (request.gpus == 0)
     command.emplace_back("--cpu");
+  else if (own_guard)
+    for (const char* option : {"--memory", "--share"})
+      for (const std::string& value : arguments.values(option))
+        command.insert(command.end(), {option, value});
   else if (request.gpus || request.all_gpus || request.memory_bytes || !request.devices.empty())
     command.insert(command.end(), {"--gpus", "all"});
   for (const char* option :
        {"--cpus", "--ranks", "--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir",
         "--retries", "--backoff", "--hang-action", "--hang-timeout", "--report", "--grace"})
     if (const auto value = arguments.value(option)) command.insert(command.end(), {option, *value});
+  for (const char* option : {"--container", "--engine", "--mount", "--engine-option"})
+    for (const std::string& value : arguments.values(option))
+      command.push_back(fmt::format("{}={}", option, value));
   for (const char* option : {"--preflight", "--nccl-debug"})
     if (arguments.has(option)) command.emplace_back(option);
   command.emplace_back("--");

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/after_run.hpp"
+#include "cli/container_options.hpp"
 #include "cli/measured_estimate.hpp"
 #include "cli/queue.hpp"
 #include "cli/rank_options.hpp"
@@ -145,7 +147,8 @@ Descriptor take_job_report(run::Inherited& inherited) {
 }
 
 void show_plan(const Context& context, const job::Plan& plan) {
-  const std::vector<std::string>& command = context.arguments.command;
+  const std::vector<std::string>& command =
+      plan.container.empty() ? context.arguments.command : plan.container;
   context.out(context.json
                   ? output::plan_json(command, plan.environment, plan.placement, plan.snapshot)
                   : output::plan_text(command, plan.environment, plan.placement, plan.snapshot,
@@ -219,6 +222,16 @@ void warn_if_too_small(const Context& context, const model::Request& request) {
        {fmt::format("berth run --memory {}MiB", estimate->reserve_bytes / kMib + 1)});
 }
 
+/// Whether the job may get one of NVIDIA's GPUs, which an engine must be prepared for.
+bool needs_nvidia(const model::Request& request, job::Machine& machine) {
+  if (request.gpus == 0) return false;
+  const model::Snapshot snapshot = machine.look(false);
+  return !snapshot.host.simulated &&
+         std::any_of(snapshot.devices.begin(), snapshot.devices.end(), [](const auto& device) {
+           return device.vendor == model::Vendor::kNvidia && device.managed;
+         });
+}
+
 Result<int> run_or_say_why_not(const Context& context) {
   const Arguments& arguments = context.arguments;
   const bool queued = arguments.has("--queue");
@@ -244,9 +257,16 @@ Result<int> run_or_say_why_not(const Context& context) {
   const job::Note tell = [&](const std::string& sentence, const std::vector<std::string>& hints) {
     note(context, sentence, hints);
   };
+  auto container = parse_container(arguments);
+  if (!container) return std::move(container).error();
+  spec.container = *std::move(container);
+  if (spec.container && spec.supervision.is_needed())
+    return Error{ErrorCode::kInvalidArgument, "E1104",
+                 text("a container runs one process of `berth run`, without --ranks and --retries"),
+                 "berth run --gpus 2 --container IMAGE -- torchrun --nproc-per-node 2 train.py"};
   job::ThisMachine machine(arguments.has("--devices"), tell);
   warn_if_too_small(context, *request);
-  if (queued && spec.supervision.is_needed())
+  if (queued && (spec.supervision.is_needed() || spec.container))
     return queue_ranks(context, *request, spec.supervision, machine, spec.variables);
   if (queued) return queue_job(context, *request, spec.variables);
   if (auto sound = check_not_queued(arguments); !sound) return std::move(sound).error();
@@ -256,6 +276,10 @@ Result<int> run_or_say_why_not(const Context& context) {
   spec.environment = environment_options(arguments);
   spec.may_wait = !arguments.has("--no-wait");
   spec.dry_run = arguments.has("--dry-run");
+  if (spec.container && !spec.dry_run)
+    if (auto ready = prepare_container(context, *spec.container, needs_nvidia(*request, machine));
+        !ready)
+      return std::move(ready).error();
   spec.quiet = context.json;
   AfterRun after{std::exchange(spec.job.on_end, ""), std::exchange(spec.job.notify, false),
                  spec.job.name.empty() ? output::join(arguments.command, " ") : spec.job.name};

@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "cli/container_options.hpp"
 #include "cli/rank_options.hpp"
 #include "cli/request_options.hpp"
 #include "cli/watch_options.hpp"
@@ -117,7 +118,8 @@ constexpr auto kQueueOptions = std::to_array<Option>({
     {"--hold", nullptr, "with --queue: do not start it until `berth release`"},
 });
 constexpr auto kLeaseOptions = join(kRequestOptions, kRunOnlyOptions);
-constexpr auto kRunOptions = join(join(kLeaseOptions, kRankOptions), kQueueOptions);
+constexpr auto kRunOptions =
+    join(join(join(kLeaseOptions, kContainerOptions), kRankOptions), kQueueOptions);
 constexpr auto kRunExamples = std::to_array<Example>({
     {"berth run -- python train.py",
      "one free GPU; waits if all are busy; the CPU if there is none"},
@@ -128,6 +130,8 @@ constexpr auto kRunExamples = std::to_array<Example>({
     {"berth run --ranks 4 -- python train.py", "four processes with a GPU each, as torchrun would"},
     {"berth run --retries 3 -- python train.py",
      "again, if memory ran out, a device failed or it was killed"},
+    {"berth run --container pytorch/pytorch --memory 8GiB -- python infer.py",
+     "in a container, which is held to 8 GiB"},
     {"berth run --dry-run --gpus 1 -- python train.py", "what would be set, and why"},
     {"berth run --queue --gpus 1 -- python train.py",
      "later, when a GPU is free; log out meanwhile"},

@@ -10,6 +10,7 @@
 
 #include "base/error_words.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -26,27 +27,46 @@ void put(Word& word, Word value) {
   __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
 }
 
+Error unusable(const std::string& what) {
+  return {ErrorCode::kUnavailable, "E0520",
+          text("the guard cannot use {}: {}", printable(what), error_words(errno)), ""};
+}
+
+/// Maps the file, and fills it in. nullptr if that is not possible.
+wire::Limits* map_new(int file, const wire::Limits& limits) {
+  if (::ftruncate(file, sizeof limits) != 0) return nullptr;
+  void* where = ::mmap(nullptr, sizeof limits, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (where == MAP_FAILED) return nullptr;
+  auto* mapped = static_cast<wire::Limits*>(where);
+  *mapped = limits;
+  return mapped;
+}
+
 }  // namespace
 
 Result<LimitsPage> LimitsPage::make(const wire::Limits& limits) {
-  const auto failed = [] {
-    return Error{ErrorCode::kUnavailable, "E0520",
-                 text("the guard cannot use {}: {}", "memfd", error_words(errno)), ""};
-  };
+  const std::string memory = "memfd";
   Descriptor file(::memfd_create("berth-limits", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file || ::ftruncate(file.get(), sizeof limits) != 0) return failed();
-  void* where = ::mmap(nullptr, sizeof limits, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (where == MAP_FAILED) return failed();
-  auto* mapped = static_cast<wire::Limits*>(where);
-  *mapped = limits;
+  wire::Limits* mapped = file ? map_new(file.get(), limits) : nullptr;
+  if (mapped == nullptr) return unusable(memory);
   LimitsPage page(std::move(file), mapped);
   // From now on, nobody gets a writable mapping, and no write() succeeds. Only ours remains.
   constexpr int kSize = F_SEAL_SHRINK | F_SEAL_GROW;
-  if (::fchmod(page.file_.get(), 0400) != 0) return failed();
+  if (::fchmod(page.file_.get(), 0400) != 0) return unusable(memory);
   if (::fcntl(page.file_.get(), F_ADD_SEALS, kSize | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0)
     return page;
   // Before Linux 5.1: only the mode keeps the job from writing.
-  if (::fcntl(page.file_.get(), F_ADD_SEALS, kSize | F_SEAL_SEAL) != 0) return failed();
+  if (::fcntl(page.file_.get(), F_ADD_SEALS, kSize | F_SEAL_SEAL) != 0) return unusable(memory);
+  return page;
+}
+
+Result<LimitsPage> LimitsPage::make_in(const std::string& path, const wire::Limits& limits) {
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  wire::Limits* mapped = file ? map_new(file.get(), limits) : nullptr;
+  if (mapped == nullptr) return unusable(path);
+  LimitsPage page(std::move(file), mapped);
+  // The container's user is not known here.
+  if (::fchmod(page.file_.get(), 0444) != 0) return unusable(path);
   return page;
 }
 
@@ -59,6 +79,12 @@ LimitsPage::~LimitsPage() {
 
 std::string LimitsPage::path() const {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file_.get());
+}
+
+bool LimitsPage::is_at(const std::string& path) const {
+  struct stat there = {}, here = {};
+  return ::stat(path.c_str(), &there) == 0 && ::fstat(file_.get(), &here) == 0 &&
+         there.st_dev == here.st_dev && there.st_ino == here.st_ino;
 }
 
 void LimitsPage::set_memory(std::uint64_t bytes) {

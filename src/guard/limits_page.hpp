@@ -15,12 +15,18 @@ class LimitsPage {
  public:
   /// Fails with kUnavailable (E0520).
   [[nodiscard]] static Result<LimitsPage> make(const wire::guard::Limits& limits);
+  /// In a new file, for a container: memory cannot be mounted there. The mount is read-only, so the
+  /// job cannot write it either. Fails with kUnavailable (E0520).
+  [[nodiscard]] static Result<LimitsPage> make_in(const std::string& path,
+                                                  const wire::guard::Limits& limits);
   LimitsPage(LimitsPage&& other) noexcept;
   LimitsPage& operator=(LimitsPage&&) = delete;
   ~LimitsPage();
 
   /// Where processes of the same user can open it while this process lives: /proc/PID/fd/N.
   [[nodiscard]] std::string path() const;
+  /// Whether `path` leads to these limits.
+  [[nodiscard]] bool is_at(const std::string& path) const;
   [[nodiscard]] const wire::guard::Limits& limits() const { return *mapped_; }
   /// Of each device that has such a limit; the job's next call sees it.
   void set_memory(std::uint64_t bytes);

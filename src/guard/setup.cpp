@@ -117,7 +117,7 @@ Result<std::string> library_file(const std::string& runtime) {
     }
     const std::string path = folder + name;
     if (can_be_loaded(path)) return path;
-    if (auto put = put_file(path, library_bytes(), 0500); !put) {
+    if (auto put = put_file(path, library_bytes(), 0555); !put) {
       last = put.error();
       continue;
     }
@@ -302,16 +302,17 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
     held.turns = request.turns;
     setup.devices_.push_back(std::move(held));
   }
-  if (keep == Keep::kInMemory) {
-    auto page = LimitsPage::make(limits);
+  const std::string limits_path = setup.folder_ + "/limits";
+  if (keep == Keep::kInFile) {
+    const std::string_view bytes(reinterpret_cast<const char*>(&limits), sizeof limits);
+    if (auto put = put_file(limits_path, bytes, 0400); !put) return give_up(std::move(put).error());
+  } else {
+    auto page = keep == Keep::kInMemory ? LimitsPage::make(limits)
+                                        : LimitsPage::make_in(limits_path, limits);
     if (!page) return give_up(std::move(page).error());
     setup.page_ = std::make_shared<LimitsPage>(*std::move(page));
-    const std::string link = setup.folder_ + "/limits";
-    if (::symlink(setup.page_->path().c_str(), link.c_str()) != 0) return give_up(failed(link));
-  } else {
-    const std::string_view bytes(reinterpret_cast<const char*>(&limits), sizeof limits);
-    if (auto put = put_file(setup.folder_ + "/limits", bytes, 0400); !put)
-      return give_up(std::move(put).error());
+    if (keep == Keep::kInMemory && ::symlink(setup.page_->path().c_str(), limits_path.c_str()) != 0)
+      return give_up(failed(limits_path));
   }
   setup.driver_ = snapshot.driver.version;
   wire::Usage head{};
@@ -322,7 +323,19 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
                           sizeof(wire::Usage));
       !put)
     return give_up(std::move(put).error());
+  // The container's user is not known here. Other users cannot reach the folder.
+  if (keep == Keep::kForContainer)
+    for (const MountedFile& one : setup.files())
+      if (one.writable && ::chmod(one.source.c_str(), 0666) != 0)
+        return give_up(failed(one.source));
   return setup;
+}
+
+std::vector<MountedFile> Setup::files() const {
+  std::vector<MountedFile> files{{library_, "libberth-guard.so", false}};
+  for (const std::string& name : list_folder(folder_))
+    files.push_back({folder_ + "/" + name, name, name != "limits"});
+  return files;
 }
 
 Setup Setup::made_before(const std::string& job_folder, std::vector<model::GuardedDevice> devices) {
@@ -439,8 +452,7 @@ model::Guarded Setup::outcome() const {
   }
   const wire::Usage& usage = *copy;
   out.programs = usage.started;
-  std::error_code problem;
-  if (page_ && std::filesystem::read_symlink(folder_ + "/limits", problem) != page_->path())
+  if (page_ && !page_->is_at(folder_ + "/limits"))
     out.not_enforced = text("the job replaced its limits");
   for (std::size_t d = 0; d < out.devices.size(); ++d) {
     model::GuardedDevice& device = out.devices[d];

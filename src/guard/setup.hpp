@@ -18,9 +18,15 @@ namespace berth::guard {
 
 class LimitsPage;
 
-/// Where the limits are: in memory of this process, while it lives, or in a file, which outlives it
-/// and which the job's user can change.
-enum class Keep { kInMemory, kInFile };
+/// Where the limits are: in memory of this process, while it lives; in a file, which outlives it
+/// and which the job's user can change; or in a file that a container gets by a read-only mount.
+enum class Keep { kInMemory, kInFile, kForContainer };
+
+/// A file that a container needs in its BERTH_GUARD folder.
+struct MountedFile {
+  std::string source, name;
+  bool writable = false;
+};
 
 /// What `berth resize` asked for.
 struct Wish {
@@ -53,6 +59,8 @@ class Setup {
                                       const model::Placement& placement,
                                       const model::Snapshot& snapshot);
 
+  /// For Keep::kForContainer: the library ("libberth-guard.so"), limits, counters and turns.
+  [[nodiscard]] std::vector<MountedFile> files() const;
   /// Sets BERTH_GUARD, and LD_PRELOAD with the guard before existing entries.
   void set_variables(std::map<std::string, std::string>& variables) const;
   /// The newest request of `berth resize`, once; nullopt: there is none.

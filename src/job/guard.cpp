@@ -32,14 +32,16 @@ Status Guard::check(const std::string& isolation) {
                text("--isolation: '{}' is not auto, guard or none", printable(isolation)), ""};
 }
 
-Result<Guard> Guard::begin(const std::string& isolation, const model::Request& request,
-                           const model::Placement& placement, const model::Snapshot& snapshot,
-                           const std::string& job_folder, std::vector<std::string>& environment) {
+Result<Guard> Guard::begin(const std::string& isolation, bool in_container,
+                           const model::Request& request, const model::Placement& placement,
+                           const model::Snapshot& snapshot, const std::string& job_folder,
+                           std::vector<std::string>& environment) {
   Guard guard;
   if (placement.devices.empty() || (!request.memory_bytes && !request.share_permille)) return guard;
   guard.guarded_.emplace();
-  // Inside a job, keep the job's own guard: a second one would replace it and its limits.
-  if (!value_in(environment, "BERTH_GUARD").empty()) {
+  // Inside a job, keep the job's own guard: a second one would replace it and its limits. Its files
+  // cannot be mounted into a container, which gets limits of its own.
+  if (!in_container && !value_in(environment, "BERTH_GUARD").empty()) {
     guard.guarded_->not_enforced = text("the limits of the surrounding job apply");
     return guard;
   }
@@ -52,8 +54,9 @@ Result<Guard> Guard::begin(const std::string& isolation, const model::Request& r
     return guard;
   }
   const auto job = to_number(value_in(environment, "BERTH_JOB"));
-  auto setup = guard::Setup::make(job_folder, static_cast<std::uint64_t>(job.value_or(0)), request,
-                                  placement, snapshot, guard::Keep::kInMemory);
+  auto setup = guard::Setup::make(
+      job_folder, static_cast<std::uint64_t>(job.value_or(0)), request, placement, snapshot,
+      in_container ? guard::Keep::kForContainer : guard::Keep::kInMemory);
   if (setup)
     if (auto room = guard::Setup::leaves_room(request, placement, snapshot); !room) {
       setup->remove();
@@ -68,10 +71,15 @@ Result<Guard> Guard::begin(const std::string& isolation, const model::Request& r
     return guard;
   }
   guard.setup_ = *std::move(setup);
+  if (in_container) return guard;
   std::map<std::string, std::string> variables{{"LD_PRELOAD", value_in(environment, "LD_PRELOAD")}};
   guard.setup_->set_variables(variables);
   for (const auto& [name, value] : variables) set_in(environment, name, value);
   return guard;
+}
+
+std::vector<guard::MountedFile> Guard::files() const {
+  return setup_ ? setup_->files() : std::vector<guard::MountedFile>();
 }
 
 void Guard::fill(model::Report& report) const {

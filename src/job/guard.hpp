@@ -21,13 +21,15 @@ class Guard {
   [[nodiscard]] static Status check(const std::string& isolation);
   /// Adds the guard's variables to `environment`. Fails only with isolation "guard" (E0520), or
   /// if the memory is too little for CUDA itself (E0956),
-  /// and then removes the job's folder.
-  [[nodiscard]] static Result<Guard> begin(const std::string& isolation,
+  /// and then removes the job's folder. For a container, `environment` stays as it is, and files()
+  /// says what to mount.
+  [[nodiscard]] static Result<Guard> begin(const std::string& isolation, bool in_container,
                                            const model::Request& request,
                                            const model::Placement& placement,
                                            const model::Snapshot& snapshot,
                                            const std::string& job_folder,
                                            std::vector<std::string>& environment);
+  [[nodiscard]] std::vector<guard::MountedFile> files() const;
   /// While the job runs: answers `berth resize`, and charges contexts and modules.
   void look(std::optional<client::Lease>& lease, const run::Sampler& sampler);
   /// After the job's end: reads the counters and removes the files.

@@ -4,6 +4,7 @@
 #include "base/exit_code.hpp"
 #include "base/text.hpp"
 #include "inventory/observe.hpp"
+#include "job/container.hpp"
 #include "job/guard.hpp"
 #include "model/cpu_list.hpp"
 #include "model/tries.hpp"
@@ -104,6 +105,8 @@ model::Report report_of(const Spec& spec, const Plan& plan) {
   report.on_cpu_by_request = spec.job.request.gpus == 0;
   if (plan.lease) report.job = plan.lease->job();
   report.engine = plan.engine;
+  if (spec.container)
+    report.container = {engines::name(spec.container->engine), spec.container->image};
   report.started_unix_milliseconds =
       std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
@@ -144,6 +147,28 @@ void add_access(model::Report& report, const Plan& plan, const std::optional<Err
   report.suggestions.clear();
 }
 
+struct Limits {
+  Guard guard;
+  std::string container_id;  // the file for it; "" not needed
+};
+
+/// Sets up the guard, and puts the job into its container. Removes the job's folder if that fails.
+Result<Limits> set_limits(const Spec& spec, const Plan& plan, run::Launch& launch) {
+  auto guard = Guard::begin(spec.isolation, spec.container.has_value(), plan.request,
+                            plan.placement, plan.snapshot, launch.job_folder, launch.environment);
+  if (!guard) return std::move(guard).error();
+  Limits limits{*std::move(guard), ""};
+  if (!spec.container) return limits;
+  auto entered = enter_container(*spec.container, plan, limits.guard.files(), launch);
+  if (!entered) {
+    limits.guard.end();
+    run::remove_job_folder(launch.job_folder);
+    return std::move(entered).error();
+  }
+  limits.container_id = *std::move(entered);
+  return limits;
+}
+
 /// If the broker ended the job, its outcome counts, not the exit code of the command.
 void settle_outcome(const Plan& plan, run::Ending& ending) {
   const auto told = plan.lease ? plan.lease->outcome_if_told_to_end() : std::nullopt;
@@ -167,6 +192,11 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
   auto plan = make_plan(spec, machine, caller.note);
   if (!plan) return std::move(plan).error();
   if (spec.dry_run) {
+    if (spec.container) {
+      auto words = container_words(*spec.container, *plan, spec.job.command);
+      if (!words) return std::move(words).error();
+      plan->container = *std::move(words);
+    }
     caller.show_plan(*plan);
     return 0;
   }
@@ -177,12 +207,13 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
   if (const auto launcher = run::other_launcher(launch.command))
     caller.note(run::needless_sentence(*launcher), {});
   launch.job_folder = folder_or_note(caller.note);
-  auto guard = Guard::begin(spec.isolation, plan->request, plan->placement, plan->snapshot,
-                            launch.job_folder, launch.environment);
-  if (!guard) return std::move(guard).error();
+  auto limits = set_limits(spec, *plan, launch);
+  if (!limits) return std::move(limits).error();
+  Guard* guard = &limits->guard;
   const model::Report begun = report_of(spec, *plan);
   run::Sampler sampler(inventory::Sources::from_environment(), plan->snapshot, plan->placement,
                        plan->supervision != nullptr);
+  sampler.also_watch(limits->container_id);
   LeasedJob watcher(sampler, plan->lease, *guard);
   auto ending = run::run_job(launch, inherited, watcher);
 

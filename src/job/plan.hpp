@@ -26,6 +26,7 @@ struct Plan {
   std::optional<std::chrono::milliseconds>
       turned_after;  // its GPUs were not free for this long, so it runs on the CPU
   std::optional<model::EngineJob> engine;  // set if a cluster's scheduler assigned the devices
+  std::vector<std::string> container;      // the words that start its container; empty: it has none
   std::shared_ptr<run::Supervision> supervision;  // for a job with ranks; else nullptr
   Language language = Language::kEnglish;         // of the placement's reasons
 };

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
+#include "engines/container.hpp"
 #include "job/ranks.hpp"
 #include "model/job.hpp"
 #include "policy/environment.hpp"
@@ -15,6 +17,7 @@ struct Spec {
   SupervisionWish supervision;
   std::map<std::string, std::string> variables;  // of the caller
   policy::EnvironmentOptions environment;
+  std::optional<engines::ContainerWish> container;  // nullopt: no container
   std::string isolation = "auto";  // isolation on a shared GPU: auto, guard or none
   bool may_wait = true;            // wait for devices that other jobs have
   bool dry_run = false;            // only make the plan

@@ -147,11 +147,17 @@ struct EngineJob {
 
 struct Tries;  // model/tries.hpp
 
+/// The container in which `berth run --container` started the command.
+struct ContainerUse {
+  std::string engine, image;  // "podman"
+};
+
 struct Report {
   std::vector<std::string> command;
-  std::string name;                  // --name
-  std::optional<std::uint64_t> job;  // the number of the job in the broker
-  std::optional<EngineJob> engine;   // nullopt: not started by a cluster scheduler
+  std::optional<ContainerUse> container;  // nullopt: the command ran in none
+  std::string name;                       // --name
+  std::optional<std::uint64_t> job;       // the number of the job in the broker
+  std::optional<EngineJob> engine;        // nullopt: not started by a cluster scheduler
   Outcome outcome;
   std::chrono::milliseconds wall{0}, cpu{0};
   bool cpu_known = true;  // false: another process receives its CPU time, so it is not counted here

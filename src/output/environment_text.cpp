@@ -1,7 +1,6 @@
 #include "output/environment_text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -13,7 +12,6 @@ namespace {
 
 using model::Device;
 using model::Setting;
-using model::Vendor;
 
 bool plain(std::string_view text, std::string_view also) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
@@ -44,53 +42,10 @@ const Device* find(const model::Snapshot& snapshot, int index) {
   return nullptr;
 }
 
-std::vector<const Device*> devices_of(const model::Placement& placement,
-                                      const model::Snapshot& snapshot) {
-  std::vector<const Device*> out;
-  for (const int index : placement.devices)
-    if (const Device* device = find(snapshot, index)) out.push_back(device);
-  return out;
-}
-
-const Setting* setting(const model::Environment& environment, std::string_view name) {
-  for (const Setting& one : environment.settings)
-    if (one.name == name && one.action != Setting::Action::kUnset) return &one;
-  return nullptr;
-}
-
-/// Whether the variable selects devices of the host. In a container these have other numbers, so
-/// such a variable makes no sense there.
-bool selects(const std::string& name) {
-  static constexpr std::array<std::string_view, 9> kNames{
-      "CUDA_VISIBLE_DEVICES",          "CUDA_DEVICE_ORDER",  "ROCR_VISIBLE_DEVICES",
-      "HIP_VISIBLE_DEVICES",           "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK",
-      "ZE_ENABLE_PCI_ID_DEVICE_ORDER", "TPU_VISIBLE_CHIPS",  "ONEAPI_DEVICE_SELECTOR"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
-}
-
 std::string join(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) out += (out.empty() ? "" : " ") + shell_word(word);
   return out;
-}
-
-/// Adds device nodes: /dev/kfd is for all AMD GPUs, a render node for one. If the number of a
-/// device is unknown, adds all nodes.
-void add_nodes(std::vector<std::string>& words, const std::vector<const Device*>& devices) {
-  const auto add = [&](const std::string& node) {
-    if (std::find(words.begin(), words.end(), node) != words.end()) return;
-    words.emplace_back("--device");
-    words.push_back(node);
-  };
-  for (const Device* device : devices) {
-    if (device->vendor == Vendor::kAmd) add("/dev/kfd");
-    if (device->vendor == Vendor::kAmd || device->vendor == Vendor::kIntel)
-      add(device->minor_number ? "/dev/dri/renderD" + std::to_string(*device->minor_number)
-                               : "/dev/dri");
-    if (device->vendor == Vendor::kGoogle)
-      add("/dev/accel" +
-          std::to_string(device->minor_number.value_or(device->vendor_index.value_or(0))));
-  }
 }
 
 }  // namespace
@@ -118,31 +73,7 @@ std::string environment_dotenv(const model::Environment& environment) {
   return out;
 }
 
-std::string environment_container(const model::Environment& environment,
-                                  const model::Placement& placement,
-                                  const model::Snapshot& snapshot, ContainerTool tool) {
-  std::vector<std::string> words;
-  const auto devices = devices_of(placement, snapshot);
-  const Setting* cuda = setting(environment, "CUDA_VISIBLE_DEVICES");
-  const bool nvidia = std::any_of(devices.begin(), devices.end(),
-                                  [](const Device* d) { return d->vendor == Vendor::kNvidia; });
-  if (nvidia && cuda != nullptr && tool == ContainerTool::kDocker) {
-    // Docker parses the value as CSV; without quotes the comma would start another field.
-    words = {"--gpus", "\"device=" + cuda->value + "\""};
-  } else if (nvidia && cuda != nullptr) {
-    for (const std::string_view one : split(cuda->value, ','))
-      words.insert(words.end(), {"--device", "nvidia.com/gpu=" + std::string(one)});
-  }
-  add_nodes(words, devices);
-  if (!environment.cpus.empty()) words.insert(words.end(), {"--cpuset-cpus", environment.cpus});
-  for (const Setting& one : environment.settings) {
-    const bool hides = devices.empty() && selects(one.name);
-    if (one.action == Setting::Action::kUnset || (selects(one.name) && !hides)) continue;
-    words.insert(words.end(), {"-e", one.name + "=" + one.value});
-  }
-  // Images from NVIDIA request all GPUs. NVIDIA's runtime grants this if it is the default, so it
-  // must be turned off.
-  if (devices.empty()) words.insert(words.end(), {"-e", "NVIDIA_VISIBLE_DEVICES=void"});
+std::string environment_container(const std::vector<std::string>& words) {
   return join(words) + "\n";
 }
 

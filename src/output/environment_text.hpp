@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/run.hpp"
 #include "model/snapshot.hpp"
@@ -18,13 +19,8 @@ namespace berth::output {
 /// Variables to unset become comments.
 [[nodiscard]] std::string environment_dotenv(const model::Environment& environment);
 
-enum class ContainerTool { kDocker, kCdi };
-/// Arguments for `docker run` in one line: --gpus '"device=0,1"', or CDI names for docker 25 and
-/// podman (--device nvidia.com/gpu=0).
-[[nodiscard]] std::string environment_container(const model::Environment& environment,
-                                                const model::Placement& placement,
-                                                const model::Snapshot& snapshot,
-                                                ContainerTool tool);
+/// Words for `docker run` in one line, quoted for a shell.
+[[nodiscard]] std::string environment_container(const std::vector<std::string>& words);
 /// A Kubernetes Job with the resources of the request, for the user to complete. The cluster
 /// chooses the devices, so named devices are left out.
 [[nodiscard]] std::string kubernetes_job(const model::Request& request);

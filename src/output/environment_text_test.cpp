@@ -30,14 +30,13 @@ Environment environment(std::vector<Setting> settings) {
   return out;
 }
 
-Snapshot machine(Vendor vendor, std::optional<std::uint32_t> minor = {}) {
+Snapshot machine(Vendor vendor) {
   Snapshot snapshot;
   Device device;
   device.index = 0;
   device.vendor = vendor;
   device.name = "Test GPU";
   device.uuid = "GPU-1111";
-  device.minor_number = minor;
   snapshot.devices = {device};
   return snapshot;
 }
@@ -73,29 +72,9 @@ TEST_CASE("dotenv contains all variables, kept or set") {
   CHECK(text == "A=0,1\nB='it\\'s'\n# C must not be set\n");
 }
 
-TEST_CASE("docker gets the GPUs in the quotes it needs") {
-  const auto one = environment({set("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
-                                set("CUDA_VISIBLE_DEVICES", "0,1"), set("OMP_NUM_THREADS", "8")});
-  CHECK(environment_container(one, on_device(), machine(Vendor::kNvidia), ContainerTool::kDocker) ==
-        "--gpus '\"device=0,1\"' -e OMP_NUM_THREADS=8\n");
-  CHECK(environment_container(one, on_device(), machine(Vendor::kNvidia), ContainerTool::kCdi) ==
-        "--device nvidia.com/gpu=0 --device nvidia.com/gpu=1 -e OMP_NUM_THREADS=8\n");
-}
-
-TEST_CASE("docker gets AMD's and Intel's GPUs as device nodes, and cores as a cpuset") {
-  auto one = environment({set("ROCR_VISIBLE_DEVICES", "0")});
-  one.cpus = "0-7";
-  CHECK(
-      environment_container(one, on_device(), machine(Vendor::kAmd, 129), ContainerTool::kDocker) ==
-      "--device /dev/kfd --device /dev/dri/renderD129 --cpuset-cpus 0-7\n");
-  CHECK(environment_container(one, on_device(), machine(Vendor::kIntel), ContainerTool::kCdi) ==
-        "--device /dev/dri --cpuset-cpus 0-7\n");
-}
-
-TEST_CASE("docker on the CPU gets variables only") {
-  const auto one = environment({set("CUDA_VISIBLE_DEVICES", "-1"), set("OMP_NUM_THREADS", "2")});
-  CHECK(environment_container(one, {}, machine(Vendor::kNvidia), ContainerTool::kDocker) ==
-        "-e CUDA_VISIBLE_DEVICES=-1 -e OMP_NUM_THREADS=2 -e NVIDIA_VISIBLE_DEVICES=void\n");
+TEST_CASE("words for docker are quoted for the shell that splits them") {
+  CHECK(environment_container({"--gpus", "\"device=0,1\"", "-e", "A=it's"}) ==
+        "--gpus '\"device=0,1\"' -e 'A=it'\\''s'\n");
 }
 
 TEST_CASE("JSON carries devices, settings and reasons, and nothing breaks it") {

@@ -257,6 +257,10 @@ std::vector<std::string> place_lines(const model::Report& report) {
 std::string finding_lines(const model::Report& report, const Terminal& terminal) {
   std::string out;
   if (report.engine) out += line(engine_sentence(*report.engine), terminal);
+  if (report.container)
+    out += line(text("in a container of {}, started by {}", printable(report.container->image),
+                     report.container->engine),
+                terminal);
   out += rank_lines(report, terminal);
   for (const std::string& sentence : left_behind_sentences(report))
     out += line(sentence, terminal, Style::kYellow);

@@ -170,6 +170,9 @@ std::string report_json(const model::Report& report) {
       {"name", text_or_null(report.name)},
       {"job", value_or_null(report.job)},
       {"engine", engine_json(report.engine)},
+      {"container", report.container ? Json{{"engine", report.container->engine},
+                                            {"image", report.container->image}}
+                                     : Json(nullptr)},
       {"started_at", text_or_null(show_time(report.started_unix_milliseconds))},
       {"devices", std::move(devices)},
       {"outcome", outcome_document(report.outcome)},

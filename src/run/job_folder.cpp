@@ -72,7 +72,8 @@ void write_status(const std::string& folder, pid_t pid, int wait_status) {
 
 void remove_job_folder(const std::string& folder) {
   if (folder.empty()) return;
-  for (const char* name : {"/status", "/status.new"}) ::unlink((folder + name).c_str());
+  for (const char* name : {"/status", "/status.new", "/container"})
+    ::unlink((folder + name).c_str());
   ::rmdir(folder.c_str());
 }
 

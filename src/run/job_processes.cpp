@@ -73,7 +73,19 @@ std::vector<std::int64_t> JobProcesses::pids() const {
   return pids;
 }
 
+/// Docker names the control group of a container by its id.
+bool JobProcesses::is_in_container(pid_t pid) const {
+  if (container_id_.empty()) return false;
+  const auto groups = slurp(proc_ + "/" + std::to_string(pid) + "/cgroup");
+  return groups && groups->find(container_id_) != std::string::npos;
+}
+
 void JobProcesses::find_members() {
+  if (!id_file_.empty() && container_id_.empty()) {
+    const auto id = read_line(id_file_);
+    constexpr std::size_t kLength = 64;
+    if (id && id->size() == kLength) container_id_ = *id;
+  }
   const std::vector<pid_t> pids = list_pids(proc_);
   const std::unordered_set<pid_t> here(pids.begin(), pids.end());
   std::erase_if(strangers_, [&](pid_t pid) { return !here.contains(pid); });
@@ -93,7 +105,11 @@ void JobProcesses::find_members() {
       return ours;
     });
   }
-  for (const auto& [pid, parent] : fresh) strangers_.insert(pid);
+  for (const auto& [pid, parent] : fresh)
+    if (is_in_container(pid))
+      members_.emplace(pid, Member{});
+    else
+      strangers_.insert(pid);
 }
 
 void JobProcesses::look(Clock::time_point now) {

@@ -30,6 +30,8 @@ class JobProcesses {
   explicit JobProcesses(pid_t root, std::string proc = "/proc")
       : root_(root), proc_(std::move(proc)) {}
 
+  /// Covers the processes of a container as well. The file will contain its id.
+  void also_of(std::string container_id_file) { id_file_ = std::move(container_id_file); }
   void look(Clock::time_point now);
   /// Counts the threads of the last look's processes that run, unless it did so a moment ago. Uses
   /// at most 1 % of our time.
@@ -71,12 +73,14 @@ class JobProcesses {
   };
   [[nodiscard]] bool weigh(pid_t pid, Member& member, Clock::time_point now);
   void find_members();
+  [[nodiscard]] bool is_in_container(pid_t pid) const;
   void read_disk_bytes(pid_t pid, Member& member);
   void inspect(pid_t pid);
   void read_descriptors(const std::string& folder);
 
   pid_t root_;
   std::string proc_;
+  std::string id_file_, container_id_;  // "" none
   std::unordered_map<pid_t, Member> members_;
   std::unordered_set<pid_t> strangers_;
   GpuFiles gpu_files_;

@@ -26,6 +26,7 @@
 #include <chrono>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "run/channel.hpp"
 #include "run/descendants.hpp"
@@ -247,6 +248,7 @@ class Keeper {
       wake_front();
     } else {
       ended_ = true;
+      exited_ = WIFEXITED(status);
       while (trouble_) hear_of_the_start();
       if (!not_started_) write_status(launch_.job_folder, workload_, status);
       send(channel_.get(), Event{Event::Kind::kExited, workload_, status});
@@ -261,10 +263,11 @@ class Keeper {
     // If the job was cancelled, or its terminal is gone, no message about remaining processes is
     // needed.
     if (ended_ && !told_to_end_ && front_alive_ && !not_started_) {
-      plan.head_start = milliseconds(50);
+      plan.head_start = launch_.head_start;
       plan.on_left_behind = [this](const std::vector<Relative>& found) { name(found); };
     }
     const int left = end_descendants(plan);
+    if (told_to_end_ || !front_alive_ || !exited_) remove_container();
     Event last{Event::Kind::kFinished, workload_, left};
     last.cpu_microseconds = cpu_microseconds_;
     last.peak_rss_kib = peak_rss_kib_;
@@ -273,6 +276,30 @@ class Keeper {
     if (front_alive_) return;
     ::syscall(SYS_pidfd_send_signal, signal_probe_handle_.get(), SIGKILL, nullptr, 0);
     remove_job_folder(launch_.job_folder);
+  }
+
+  /// Docker's containers are no descendants of ours, and one that was killed is not removed.
+  void remove_container() const {
+    constexpr int kTries = 1000;
+    if (launch_.remove_container.empty()) return;
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      sigset_t none;
+      ::sigemptyset(&none);
+      ::sigprocmask(SIG_SETMASK, &none, nullptr);
+      std::vector<char*> words, variables;
+      for (const std::string& word : launch_.remove_container)
+        words.push_back(const_cast<char*>(word.c_str()));
+      for (const std::string& one : launch_.environment)
+        variables.push_back(const_cast<char*>(one.c_str()));
+      words.push_back(nullptr);
+      variables.push_back(nullptr);
+      ::execve(words[0], words.data(), variables.data());
+      ::_exit(127);
+    }
+    if (pid < 0) return;
+    for (int i = 0; i < kTries && ::waitpid(pid, nullptr, WNOHANG) == 0; ++i) ::usleep(10'000);
+    ::kill(pid, SIGKILL);
   }
 
   void name(const std::vector<Relative>& found) {
@@ -311,7 +338,7 @@ class Keeper {
       end_requests_;
   pid_t workload_ = -1;
   bool front_alive_ = true, ended_ = false, not_started_ = false, stopped_ = false,
-       told_to_end_ = false;
+       told_to_end_ = false, exited_ = false;
   int stops_told_ = 0;       // reported and not yet acknowledged
   std::uint64_t early_ = 0;  // bit N-1: the workload has signal N; the front will report it later
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;

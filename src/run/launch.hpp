@@ -45,6 +45,10 @@ struct Launch {
   // Between SIGTERM and SIGKILL, if the job is cancelled or times out.
   std::chrono::milliseconds grace{10'000};
   std::string on_end;  // a shell command to run after the job; "": none
+  // A command that removes the job's container if it may still exist after the job; empty: none.
+  std::vector<std::string> remove_container;
+  // Time in which remaining processes may end by themselves. Not stored in records.
+  std::chrono::milliseconds head_start{50};
   // If set, the workload is our supervisor, which starts the command once per rank or per try. Not
   // stored in records.
   std::shared_ptr<const Supervision> supervision;

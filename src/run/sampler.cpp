@@ -80,6 +80,7 @@ void Sampler::started(pid_t keeper, pid_t) {
   const std::int64_t now = unix_now();
   for (DeviceSeries& one : series_) one.start(now);
   processes_.emplace(keeper);
+  processes_->also_of(container_id_);
   activity_.emplace(keeper, supervised_, start_);
   quota_before_ = quota_periods();
 }

@@ -31,6 +31,8 @@ class Sampler : public Watcher {
   Sampler(const inventory::Sources& sources, const model::Snapshot& snapshot,
           const model::Placement& placement, bool supervised);
 
+  /// The job also has the processes of the container whose id this file will contain; "": none.
+  void also_watch(std::string container_id_file) { container_id_ = std::move(container_id_file); }
   void started(pid_t keeper, pid_t workload) override;
   [[nodiscard]] std::chrono::steady_clock::time_point due() const override { return due_; }
   void look() override;
@@ -89,6 +91,7 @@ class Sampler : public Watcher {
   int driver_samples_ = 0;          // of NVIDIA devices, since the start
   int samples_before_nodes_ = 0;    // driver samples before the first NVIDIA node was seen
   bool nodes_seen_ = false;
+  std::string container_id_;
 };
 
 }  // namespace berth::run

@@ -147,7 +147,9 @@ class Shares(Cluster):
         share = self.share_bytes()
         self.node.apply(pod("greedy", str(share + MIB), str(share - MIB)), pod("modest", str(share - MIB)))
         self.wait_for("greedy", "Running")
-        self.assertEqual(self.logs("greedy").splitlines()[-2:], [f"{share + MIB}: out of memory", f"{share - MIB}: granted"])
+        lines = self.logs("greedy").splitlines()
+        self.assertEqual([line for line in lines if not line.startswith("berth: ")], [f"{share + MIB}: out of memory", f"{share - MIB}: granted"])
+        self.assertEqual(len([line for line in lines if line.startswith("berth: out of memory by the job's quota")]), 1, lines)
         self.assertEqual(self.logs("modest"), f"{share - MIB}: granted\n")
         environment = self.node.kubectl("exec", "greedy", "--", "env").stdout
         self.assertIn("BERTH_GUARD=/run/berth/guard", environment)

@@ -1,0 +1,32 @@
+// The options of `berth run` for a container.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "base/result.hpp"
+#include "cli/verb.hpp"
+#include "engines/container.hpp"
+
+namespace berth::cli {
+
+inline constexpr std::array<Option, 4> kContainerOptions{{
+    {"--container", "IMAGE", "run the command in a container of this image"},
+    {"--engine", "podman|docker|apptainer",
+     "with --container: what starts it (default: the first that is installed)"},
+    {"--mount", "SOURCE[:TARGET[:ro]]",
+     "with --container: another file or folder for it; it always has the working folder", true},
+    {"--engine-option", "OPTION",
+     "with --container: an option for the engine (--engine-option=--network=host)", true},
+}};
+
+/// Reads the options; nullopt: no container. Fails with kInvalidArgument (E0013, E1103) and as
+/// engines::find_engine.
+[[nodiscard]] Result<std::optional<engines::ContainerWish>> parse_container(
+    const Arguments& arguments);
+/// Before anything is leased: whether the engine can give a container these GPUs, and has the
+/// image, which is fetched if it is missing. Fails with kUnavailable (E1101, E1102).
+[[nodiscard]] Status prepare_container(const Context& context, const engines::ContainerWish& wish,
+                                       bool nvidia);
+
+}  // namespace berth::cli

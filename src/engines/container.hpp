@@ -1,0 +1,78 @@
+// `berth run --container`: the command line that starts a job in a container of podman, docker or
+// apptainer. Pure, except for find_engine and has_cdi_devices.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "model/run.hpp"
+#include "model/snapshot.hpp"
+
+namespace berth::engines {
+
+enum class ContainerEngine { kPodman, kDocker, kApptainer };
+[[nodiscard]] const char* name(ContainerEngine engine);
+
+/// What the user asked for.
+struct ContainerWish {
+  ContainerEngine engine = ContainerEngine::kPodman;
+  std::string program;  // path of the engine's program
+  std::string image;
+  std::vector<std::string> mounts;   // SOURCE[:TARGET[:ro]]
+  std::vector<std::string> options;  // passed to the engine as they are
+};
+
+struct ContainerMount {
+  std::string source, target;
+  bool writable = false;
+};
+
+/// What a job in a container needs of this machine.
+struct ContainerPlace {
+  std::string name;        // of the container
+  std::string folder;      // the caller's working folder
+  std::string user;        // "1000:1000" for docker, which starts as root otherwise; "" unchanged
+  std::string id_file;     // docker writes the container's id there; "" nowhere
+  bool terminal = false;   // stdin and stdout are terminals
+  bool has_init = false;   // the engine has a small init that passes on signals
+  std::string sim_folder;  // of a simulated machine; "" it is real
+  std::vector<ContainerMount> guard;  // the guard's files; empty: the job has none
+};
+
+/// Where the guard's files are in the container.
+inline constexpr const char* kGuardFolder = "/run/berth";
+
+/// The program of an engine in PATH: of `wanted`, else of the first that is installed. `in_path`
+/// returns the path of a program, or "". Fails with kNotFound (E1100).
+[[nodiscard]] Result<ContainerWish> find_engine(
+    const std::optional<std::string>& wanted,
+    const std::function<std::string(const std::string&)>& in_path);
+
+/// Checks --mount. Fails with kInvalidArgument (E1103).
+[[nodiscard]] Result<ContainerMount> parse_mount(const std::string& given,
+                                                 const std::string& folder);
+/// Whether the working folder can be mounted over the image's: not the root, and not a folder that
+/// belongs to the system.
+[[nodiscard]] bool can_mount_folder(const std::string& folder);
+
+/// Whether a file in the folders for CDI names NVIDIA's GPUs. `root` is "" or a test's folder.
+[[nodiscard]] bool has_cdi_devices(const std::string& root);
+
+struct ContainerCommand {
+  std::vector<std::string> words;      // that start it
+  std::vector<std::string> variables;  // NAME=value to add to the engine's own environment
+  std::vector<std::string> remove;     // words that remove the container, if it still exists
+};
+
+/// Fails with kInvalidArgument (E1103) if a path cannot be mounted.
+[[nodiscard]] Result<ContainerCommand> container_command(const ContainerWish& wish,
+                                                         const ContainerPlace& place,
+                                                         const std::vector<std::string>& command,
+                                                         const model::Environment& environment,
+                                                         const model::Placement& placement,
+                                                         const model::Snapshot& snapshot);
+
+}  // namespace berth::engines

@@ -1,0 +1,94 @@
+#include "job/container.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+
+#include "base/environment_variables.hpp"
+#include "base/text.hpp"
+#include "base/text_parts.hpp"
+
+namespace berth::job {
+namespace {
+
+/// Without an init, the command is process 1 of the container, which ignores SIGTERM unless it
+/// handles it.
+bool has_init(engines::ContainerEngine engine) {
+  constexpr std::array kPodman{"/usr/libexec/podman/catatonit",
+                               "/usr/local/libexec/podman/catatonit", "/usr/bin/catatonit"};
+  constexpr std::array kDocker{"/usr/bin/docker-init", "/usr/libexec/docker/docker-init",
+                               "/usr/local/bin/docker-init"};
+  const auto is_there = [](const char* path) { return ::access(path, X_OK) == 0; };
+  if (engine == engines::ContainerEngine::kPodman)
+    return std::any_of(kPodman.begin(), kPodman.end(), is_there);
+  return engine == engines::ContainerEngine::kDocker &&
+         std::any_of(kDocker.begin(), kDocker.end(), is_there);
+}
+
+engines::ContainerPlace place_of(const engines::ContainerWish& wish, const Plan& plan) {
+  engines::ContainerPlace place;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  place.name = fmt::format("berth-{}-{:x}", ::getpid(),
+                           std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  std::error_code problem;
+  place.folder = std::filesystem::current_path(problem).string();
+  if (::geteuid() != 0) place.user = fmt::format("{}:{}", ::geteuid(), ::getegid());
+  place.terminal = ::isatty(0) == 1 && ::isatty(1) == 1;
+  place.has_init = has_init(wish.engine);
+  if (plan.snapshot.host.simulated) place.sim_folder = env_nonempty("BERTH_SIM_DIR").value_or("");
+  return place;
+}
+
+/// The engine's own programs need no guard: not of a surrounding job, either.
+void remove_guard(std::vector<std::string>& environment) {
+  std::erase_if(environment,
+                [](const std::string& one) { return one.starts_with("BERTH_GUARD="); });
+  const std::string preload = "LD_PRELOAD=";
+  for (std::string& one : environment) {
+    if (!one.starts_with(preload)) continue;
+    std::string kept;
+    for (const std::string_view path : split(std::string_view(one).substr(preload.size()), ':'))
+      if (path.find("libberth-guard") == std::string_view::npos)
+        kept += (kept.empty() ? "" : ":") + std::string(path);
+    one = preload + kept;
+  }
+  std::erase(environment, preload);
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> container_words(const engines::ContainerWish& wish,
+                                                 const Plan& plan,
+                                                 const std::vector<std::string>& command) {
+  auto made = engines::container_command(wish, place_of(wish, plan), command, plan.environment,
+                                         plan.placement, plan.snapshot);
+  if (!made) return std::move(made).error();
+  return std::move(made->words);
+}
+
+Result<std::string> enter_container(const engines::ContainerWish& wish, const Plan& plan,
+                                    const std::vector<guard::MountedFile>& guard,
+                                    run::Launch& launch) {
+  engines::ContainerPlace place = place_of(wish, plan);
+  for (const guard::MountedFile& one : guard)
+    place.guard.push_back(
+        {one.source, std::string(engines::kGuardFolder) + "/" + one.name, one.writable});
+  if (wish.engine == engines::ContainerEngine::kDocker && !launch.job_folder.empty())
+    place.id_file = launch.job_folder + "/container";
+  auto made = engines::container_command(wish, place, launch.command, plan.environment,
+                                         plan.placement, plan.snapshot);
+  if (!made) return std::move(made).error();
+  launch.command = std::move(made->words);
+  launch.remove_container = std::move(made->remove);
+  remove_guard(launch.environment);
+  launch.environment.insert(launch.environment.end(), made->variables.begin(),
+                            made->variables.end());
+  // Podman's monitor removes the container after the command has ended.
+  launch.head_start = std::chrono::seconds(3);
+  return place.id_file;
+}
+
+}  // namespace berth::job

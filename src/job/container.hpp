@@ -1,0 +1,25 @@
+// Starts a job in a container: replaces its command by that of the container's engine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "engines/container.hpp"
+#include "guard/setup.hpp"
+#include "job/plan.hpp"
+#include "run/launch.hpp"
+
+namespace berth::job {
+
+/// The engine's words for a job without a guard, to show them.
+[[nodiscard]] Result<std::vector<std::string>> container_words(
+    const engines::ContainerWish& wish, const Plan& plan, const std::vector<std::string>& command);
+/// Changes the launch. Returns the file for the container's id, if its processes are not our
+/// descendants; else "". Fails as engines::container_command.
+[[nodiscard]] Result<std::string> enter_container(const engines::ContainerWish& wish,
+                                                  const Plan& plan,
+                                                  const std::vector<guard::MountedFile>& guard,
+                                                  run::Launch& launch);
+
+}  // namespace berth::job

@@ -1,0 +1,26 @@
+// The words for `docker run` and `podman run` that give a container the devices of a placement.
+// Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/run.hpp"
+#include "model/snapshot.hpp"
+
+namespace berth::policy {
+
+/// Docker's --gpus, or CDI names for docker 25 and podman.
+enum class ContainerTool { kDocker, kCdi };
+
+/// --gpus '"device=0,1"' or --device nvidia.com/gpu=0, the device nodes of other vendors, and -e
+/// for each variable that means the same inside.
+[[nodiscard]] std::vector<std::string> container_words(const model::Environment& environment,
+                                                       const model::Placement& placement,
+                                                       const model::Snapshot& snapshot,
+                                                       ContainerTool tool);
+/// Whether the variable selects devices of the host. In a container these have other numbers, so
+/// such a variable makes no sense there.
+[[nodiscard]] bool selects_devices(const std::string& variable);
+
+}  // namespace berth::policy

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""`berth run --container` with podman, on a simulated GPU: exit codes, signals, the guard, the report, and what is left behind. Also with
+docker, if a daemon answers. What needs no engine is tried with a program that plays podman."""
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BERTH = os.path.abspath(sys.argv.pop(1))
+HERE = os.path.dirname(os.path.abspath(__file__))
+IMAGE = "localhost/berth-container-test:1"
+GIB = 1 << 30
+MIB = 1 << 20
+# No network and no raised limits: root in a container that runs the tests may lack the rights for both.
+CONF = '[containers]\ndefault_ulimits = []\nnetns = "none"\n[engine]\n{}'
+PROGRAMS = "bash cat sleep env id true".split()
+LIBRARIES = ("/lib64/ld-linux-x86-64.so.2", *(f"/lib/x86_64-linux-gnu/{name}" for name in
+                                              ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1")))
+
+
+def need(reason):
+    if os.environ.get("BERTH_NEED_CONTAINERS"):
+        sys.exit(f"error: {reason}")
+    return reason
+
+
+def why_no_podman():
+    if not shutil.which("podman") or not shutil.which("cc"):
+        return need("podman or cc is not installed")
+    if os.geteuid() != 0:
+        return need("rootless podman needs more than a test may ask for")
+    return ""
+
+
+def make_image(folder):
+    """A root file system from files of this machine: no registry is asked."""
+    root = os.path.join(folder, "root")
+    for name in "bin lib64 lib/x86_64-linux-gnu tmp proc etc run".split():
+        os.makedirs(os.path.join(root, name), exist_ok=True)
+    needed = set(LIBRARIES)
+    for program in PROGRAMS:
+        path = shutil.which(program)
+        shutil.copy(path, os.path.join(root, "bin"))
+        listed = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
+        needed |= {word for word in listed.split() if word.startswith("/")}
+    for library in needed:
+        os.makedirs(root + os.path.dirname(library), exist_ok=True)
+        shutil.copy(os.path.realpath(library), root + library)
+    subprocess.run(["cc", "-o", os.path.join(root, "bin", "take_memory"), os.path.join(HERE, "kubernetes", "take_memory.c")], check=True)
+    if shutil.which("musl-gcc"):
+        source = os.path.join(folder, "musl.c")
+        with open(source, "w") as file:
+            file.write('#include <stdio.h>\nint main(void) { puts("ran"); return 5; }\n')
+        subprocess.run(["musl-gcc", "-o", os.path.join(root, "bin", "of_musl"), source], check=True)
+        for loader in glob.glob("/lib/ld-musl-*.so.1"):
+            shutil.copy(os.path.realpath(loader), root + loader)
+    archive = os.path.join(folder, "root.tar")
+    subprocess.run(["tar", "-C", root, "-cf", archive, "."], check=True)
+    return archive
+
+
+class Machine(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="berth-container-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_", "BERTH_"))}
+        self.environment.update(LANG="C", BERTH_RUNTIME_DIR=os.path.join(self.folder, "run"))
+
+    def berth(self, *words, **more):
+        more.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run([BERTH, *words], capture_output=True, text=True, timeout=100, env=self.environment, cwd=self.folder, **more)
+
+    def run_in(self, *words, options=(), **more):
+        return self.berth("run", "--container", IMAGE, *options, "--", *words, **more)
+
+    def simulated(self, *words):
+        return self.berth("sim", "--machine", "workstation-4090", "--", *words)
+
+
+class WithoutAnEngine(Machine):
+    """A program plays podman: what it was called with is in a file."""
+
+    def setUp(self):
+        super().setUp()
+        self.bin = os.path.join(self.folder, "bin")
+        os.mkdir(self.bin)
+        self.environment["PATH"] = f"{self.bin}:/usr/bin:/bin"
+        self.calls = os.path.join(self.folder, "calls")
+
+    def play(self, script, name="podman"):
+        path = os.path.join(self.bin, name)
+        with open(path, "w") as file:
+            file.write(f'#!/bin/sh\necho "$@" >>{self.calls}\n{script}\n')
+        os.chmod(path, 0o755)
+
+    def called(self):
+        with open(self.calls) as file:
+            return file.read().splitlines()
+
+    def test_no_engine_is_installed(self):
+        self.environment["PATH"] = self.bin
+        done = self.run_in("true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("none of podman, docker and apptainer is installed (E1100)", done.stderr)
+
+    def test_an_image_that_is_missing_is_fetched_before_the_job(self):
+        self.play('case "$1 $2" in "image exists") exit 1;; esac')
+        done = self.run_in("true", options=["--cpu"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        calls = self.called()
+        self.assertEqual(calls[:2], [f"image exists {IMAGE}", f"pull {IMAGE}"])
+        self.assertTrue(calls[2].startswith("run --rm "), calls)
+
+    def test_an_image_that_cannot_be_fetched_starts_nothing(self):
+        self.play('[ "$1" = image ] && exit 1; echo "no such registry" >&2; exit 125')
+        done = self.run_in("true", options=["--cpu"])
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("no such registry", done.stderr)
+        self.assertIn("(E1101)", done.stderr)
+        self.assertEqual(len(self.called()), 2)
+
+    def test_a_job_that_was_killed_leaves_no_container(self):
+        self.play('[ "$1" = run ] && exec sleep 100; exit 0')
+        job = subprocess.Popen([BERTH, "run", "--cpu", "--container", IMAGE, "--", "x"], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not (os.path.exists(self.calls) and any(call.startswith("run ") for call in self.called())):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        job.kill()
+        job.wait()
+        while not self.called()[-1].startswith("rm --force berth-"):
+            self.assertLess(time.monotonic(), deadline, self.called())
+            time.sleep(0.02)
+
+    def test_apptainer_gets_the_guard_by_its_own_variables(self):
+        self.play('echo "${LD_PRELOAD:-none} $APPTAINERENV_LD_PRELOAD"; exit 9', name="apptainer")
+        done = self.simulated(BERTH, "run", "--engine", "apptainer", "--container", "image.sif", "--memory", "1GiB", "--", "x")
+        self.assertEqual((done.returncode, done.stdout), (9, "none /run/berth/libberth-guard.so\n"), done.stderr)
+        self.assertIn("/guard/limits:/run/berth/limits:ro", self.called()[0])
+
+    def test_what_cannot_be(self):
+        self.play("exit 0")
+        for options, error in ((["--ranks", "2"], "E1104"), (["--retries", "2"], "E1104"), (["--mount", "/no/such/place"], "E1103"),
+                               (["--engine", "apptainer"], "E1100")):
+            done = self.run_in("true", options=["--cpu", *options])
+            self.assertIn(error, done.stderr, options)
+            self.assertNotEqual(done.returncode, 0)
+        self.assertIn("E0013", self.berth("run", "--cpu", "--mount", "/tmp", "--", "true").stderr)
+        self.assertFalse(os.path.exists(self.calls))
+
+
+class Podman(Machine):
+    engine = "podman"
+
+    @classmethod
+    def setUpClass(cls):
+        if reason := why_no_podman():
+            raise unittest.SkipTest(reason)
+        cls.files = tempfile.TemporaryDirectory(prefix="berth-image-")
+        cls.archive = make_image(cls.files.name)
+        cls.conf = os.path.join(cls.files.name, "containers.conf")
+        with open(cls.conf, "w") as file:
+            file.write(CONF.format('runtime = "runc"\n' if shutil.which("runc") else ""))
+        os.environ["CONTAINERS_CONF"] = cls.conf
+        cls.addClassCleanup(cls.files.cleanup)
+        cls.import_image()
+
+    @classmethod
+    def import_image(cls):
+        subprocess.run([cls.engine, "import", cls.archive, IMAGE], check=True, capture_output=True)
+        cls.addClassCleanup(subprocess.run, [cls.engine, "rmi", "--force", IMAGE], capture_output=True)
+        probe = subprocess.run([cls.engine, "run", "--rm", "--network=none", IMAGE, "true"], capture_output=True, text=True)
+        if probe.returncode != 0:
+            raise unittest.SkipTest(need(f"{cls.engine} cannot run a container here: {probe.stderr.strip()[-200:]}"))
+
+    def setUp(self):
+        super().setUp()
+        self.options = ["--engine", self.engine, "--engine-option=--network=none"]
+
+    def run_in(self, *words, options=(), **more):
+        return super().run_in(*words, options=[*self.options, *options], **more)
+
+    def containers(self):
+        return subprocess.run([self.engine, "ps", "--all", "--format", "{{.Names}}"], capture_output=True, text=True, env=self.environment).stdout.split()
+
+    def start(self, *words, options=()):
+        return subprocess.Popen([BERTH, "run", "--container", IMAGE, *self.options, *options, "--", *words], env=self.environment, cwd=self.folder,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def test_exit_code_streams_and_folder_are_those_of_the_command(self):
+        done = self.run_in("bash", "-c", "read line; echo got $line; pwd; echo wrong >&2; echo new >file; exit 7", options=["--cpu"], stdin=None, input="text\n")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (7, f"got text\n{self.folder}\n", "wrong\n"))
+        with open(os.path.join(self.folder, "file")) as file:
+            self.assertEqual(file.read(), "new\n")
+        self.assertEqual(self.containers(), [])
+
+    def test_a_signal_reaches_the_command_once(self):
+        job = self.start("bash", "-c", "trap 'echo saved; exit 3' TERM; echo ready; while :; do sleep 0.1; done", options=["--cpu"])
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        job.send_signal(signal.SIGTERM)
+        out, err = job.communicate(timeout=60)
+        self.assertEqual((job.returncode, out), (3, "saved\n"), err)
+
+    def test_a_command_that_handles_no_signal_ends_by_it(self):
+        job = self.start("bash", "-c", "echo ready; exec sleep 1000", options=["--cpu"])
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        job.send_signal(signal.SIGTERM)
+        out, err = job.communicate(timeout=60)
+        # Without catatonit, process 1 ignores it until it is killed after the grace period.
+        self.assertIn(job.returncode, (143, 137), err)
+
+    def test_nothing_is_left_when_berth_is_killed(self):
+        job = self.start("bash", "-c", "echo ready; exec sleep 1001", options=["--cpu"])
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        self.assertEqual(len(self.containers()), 1)
+        job.kill()
+        job.communicate()
+        deadline = time.monotonic() + 60
+        while self.containers():
+            self.assertLess(time.monotonic(), deadline, self.containers())
+            time.sleep(0.1)
+
+    def test_the_guard_holds_the_quota_in_the_container(self):
+        report = os.path.join(self.folder, "report.json")
+        done = self.simulated(BERTH, "run", "--container", IMAGE, *self.options, "--memory", "2GiB", "--report", report, "--", "bash", "-c",
+                              f"take_memory {3 * GIB} {MIB} & sleep 3; kill %1; echo x >/run/berth/limits || echo limits are read-only")
+        self.assertEqual(done.stdout.splitlines(), [f"{3 * GIB}: out of memory", f"{MIB}: granted", "limits are read-only"], done.stderr)
+        with open(report) as file:
+            seen = json.load(file)
+        self.assertEqual(seen["container"], {"engine": self.engine, "image": IMAGE})
+        self.assertEqual((seen["isolation"]["by"], seen["isolation"]["devices"][0]["refusals"], seen["gpu_use"]), ("guard", 1, "seen"))
+        self.assertEqual(seen["left_behind"], [])
+
+    def test_without_the_guard_the_same_request_is_granted(self):
+        done = self.simulated(BERTH, "run", "--container", IMAGE, *self.options, "--memory", "2GiB", "--isolation", "none", "--", "bash", "-c",
+                              f"take_memory {3 * GIB} & sleep 2; kill %1")
+        self.assertEqual(done.stdout, f"{3 * GIB}: granted\n", done.stderr)
+
+    def test_a_program_for_musl_runs_and_is_not_said_to_be_limited(self):
+        if not shutil.which("musl-gcc"):
+            self.skipTest("musl-gcc is not installed (musl-tools)")
+        done = self.simulated(BERTH, "run", "--container", IMAGE, *self.options, "--memory", "2GiB", "--report", "-", "--", "of_musl")
+        self.assertEqual((done.returncode, done.stdout), (5, "ran\n"), done.stderr)
+        self.assertNotIn("limited by the guard", done.stderr)
+
+    def test_a_queued_job_has_its_own_guard(self):
+        options = " ".join(self.options)
+        done = self.simulated("sh", "-c", f"{BERTH} run --queue --container {IMAGE} {options} --memory 2GiB -- bash -c "
+                                          f"'take_memory {3 * GIB} & sleep 2; kill %1' && {BERTH} wait 1; {BERTH} logs 1")
+        self.assertIn(f"{3 * GIB}: out of memory", done.stdout, done.stderr)
+
+
+class Docker(Podman):
+    engine = "docker"
+
+    @classmethod
+    def setUpClass(cls):
+        if not shutil.which("docker") or subprocess.run(["docker", "version"], capture_output=True).returncode != 0:
+            raise unittest.SkipTest("no docker daemon answers")
+        super().setUpClass()
+
+
+if __name__ == "__main__":
+    unittest.main()
