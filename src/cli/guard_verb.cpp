@@ -10,8 +10,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <optional>
 
 #include "base/descriptor.hpp"
+#include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -139,7 +141,11 @@ Result<guard::SelfTest> self_test_in_child(std::map<std::string, std::string> va
                  text("the self-test cannot be started: {}", error_words(errno)), ""};
   const Descriptor from(ends[0]);
   Descriptor to(ends[1]);
-  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  std::map<std::string, std::optional<std::string>> before;
+  for (const auto& [name, value] : variables) {
+    before[name] = env(name.c_str());
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
   system::Start start;
   start.program = "/proc/self/exe";
   start.words = {"berth", "guard", "check"};
@@ -148,7 +154,11 @@ Result<guard::SelfTest> self_test_in_child(std::map<std::string, std::string> va
   const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   start.err = nowhere ? nowhere.get() : 2;
   const system::Spawned child = system::spawn(start);
-  for (const auto& [name, value] : variables) ::unsetenv(name.c_str());
+  for (const auto& [name, value] : before)
+    if (value)
+      ::setenv(name.c_str(), value->c_str(), 1);
+    else
+      ::unsetenv(name.c_str());
   to.reset();
   if (child.problem != 0)
     return Error{ErrorCode::kUnavailable, "E0958",

@@ -197,6 +197,18 @@ constexpr auto kEditExamples = std::to_array<Example>({
     {"berth edit 9 --first", "run job 9 before your other waiting jobs"},
     {"berth edit 9 --swap 8", "jobs 8 and 9 change places"},
 });
+constexpr auto kContainerVerbOptions = std::to_array<Option>({
+    {"--install", nullptr, "add a hook to podman, and Berth's runtime to docker"},
+    {"--remove", nullptr, "remove both again"},
+    {"--root", "DIR", "change the files below this folder instead of / (for an image)"},
+    {"--next", "PROGRAM", "runtime: the runtime that docker had before (called by docker)"},
+    {"--was", "NAME", "runtime: its name in daemon.json (called by docker)"},
+    {"--nvidia", nullptr, "prestart: NVIDIA's runtime follows (called by a runtime)"},
+});
+constexpr auto kContainerExamples = std::to_array<Example>({
+    {"sudo berth container --install", "docker run --gpus all … then takes a lease, or is refused"},
+    {"sudo berth container --remove", "podman and docker are as before"},
+});
 constexpr auto kGuardExamples = std::to_array<Example>({
     {"berth guard check", "whether a memory quota holds on this driver, and what does not"},
     {"berth guard check --json", "the same for a program"},
@@ -653,6 +665,10 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_slurm},
     {"function", Group::kUse, "serve a Python function by HTTP; it has a GPU only while it is used",
      "serve FILE:FUNCTION", false, kFunctionOptions, kFunctionExamples, run_function},
+    {"container", Group::kOperate,
+     "let containers that people start without Berth take a lease on their GPUs",
+     "[prestart|runtime] [-- COMMAND…]", false, kContainerVerbOptions, kContainerExamples,
+     run_container},
     {"guard",
      Group::kOperate,
      "try on this machine's driver whether limits of jobs hold",

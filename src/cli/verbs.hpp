@@ -40,6 +40,7 @@ Result<int> run_plan(const Context& context);
 Result<int> run_compare(const Context& context);
 Result<int> run_setup(const Context& context);
 Result<int> run_slurm(const Context& context);
+Result<int> run_container(const Context& context);
 Result<int> run_guard(const Context& context);
 Result<int> run_k8s(const Context& context);
 Result<int> run_function(const Context& context);

@@ -2,6 +2,7 @@
 // apptainer. Pure, except for find_engine and has_cdi_devices.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -38,6 +39,7 @@ struct ContainerPlace {
   std::string id_file;     // docker writes the container's id there; "" nowhere
   bool terminal = false;   // stdin and stdout are terminals
   bool has_init = false;   // the engine has a small init that passes on signals
+  std::uint64_t job = 0;   // the lease, which the hook of `berth container` recognises; 0: none
   std::string sim_folder;  // of a simulated machine; "" it is real
   std::vector<ContainerMount> guard;  // the guard's files; empty: the job has none
 };

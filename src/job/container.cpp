@@ -36,6 +36,7 @@ engines::ContainerPlace place_of(const engines::ContainerWish& wish, const Plan&
   std::error_code problem;
   place.folder = std::filesystem::current_path(problem).string();
   if (::geteuid() != 0) place.user = fmt::format("{}:{}", ::geteuid(), ::getegid());
+  if (plan.lease) place.job = plan.lease->job();
   place.terminal = ::isatty(0) == 1 && ::isatty(1) == 1;
   place.has_init = has_init(wish.engine);
   if (plan.snapshot.host.simulated) place.sim_folder = env_nonempty("BERTH_SIM_DIR").value_or("");

@@ -257,6 +257,84 @@ class Podman(Machine):
         self.assertIn(f"{3 * GIB}: out of memory", done.stdout, done.stderr)
 
 
+class Hook(Machine):
+    """Containers that are started without Berth, after `berth container --install`."""
+
+    CARD = "--device=/dev/null:/dev/nvidia0"  # the device file of the simulated GPU 0
+
+    def install(self, *words):
+        done = self.berth("container", *words, "--root", os.path.join(self.folder, "root"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def test_docker_has_its_own_settings_again_after_remove(self):
+        os.makedirs(os.path.join(self.folder, "root/etc/docker"))
+        path = os.path.join(self.folder, "root/etc/docker/daemon.json")
+        before = {"log-driver": "journald", "default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}
+        with open(path, "w") as file:
+            json.dump(before, file)
+        for _ in range(2):
+            self.install("--install")
+        with open(path) as file:
+            changed = json.load(file)
+        self.assertEqual(changed["default-runtime"], "berth")
+        self.assertIn("/usr/bin/nvidia-container-runtime", changed["runtimes"]["berth"]["runtimeArgs"])
+        self.install("--remove")
+        with open(path) as file:
+            self.assertEqual(json.load(file), before)
+        self.assertEqual(glob.glob(os.path.join(self.folder, "root/etc/containers/oci/hooks.d/*")), [])
+
+    def test_a_broken_daemon_json_is_left_as_it_is(self):
+        os.makedirs(os.path.join(self.folder, "root/etc/docker"))
+        path = os.path.join(self.folder, "root/etc/docker/daemon.json")
+        with open(path, "w") as file:
+            file.write("{ not JSON")
+        done = self.berth("container", "--install", "--root", os.path.join(self.folder, "root"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("E1106", done.stderr)
+        with open(path) as file:
+            self.assertEqual(file.read(), "{ not JSON")
+
+    def test_the_runtime_adds_the_hook_for_containers_with_a_gpu_alone(self):
+        bundle = os.path.join(self.folder, "bundle")
+        os.mkdir(bundle)
+        path = os.path.join(bundle, "config.json")
+        for devices, hooks in (([], 0), ([{"path": "/dev/nvidia0"}], 1)):
+            with open(path, "w") as file:
+                json.dump({"linux": {"devices": devices}, "process": {"env": ["NVIDIA_VISIBLE_DEVICES=all"]}}, file)
+            done = self.berth("container", "runtime", "--next", "echo", "--", "--root", "/r", "create", "--bundle", bundle, "id7")
+            self.assertEqual((done.returncode, done.stdout), (0, f"--root /r create --bundle {bundle} id7\n"), done.stderr)
+            with open(path) as file:
+                self.assertEqual(len(json.load(file).get("hooks", {}).get("prestart", [])), hooks)
+
+    def test_what_is_no_state_of_a_container_stops_it(self):
+        for text in ("", "{}", '{"pid": 1, "bundle": "/"}', '{"pid": 7, "bundle": "/nonexistent"}'):
+            self.assertNotEqual(self.berth("container", "prestart", stdin=None, input=text).returncode, 0, text)
+
+    def test_podman_containers_have_a_lease_until_they_end(self):
+        if reason := why_no_podman():
+            self.skipTest(reason)
+        Podman.setUpClass()
+        self.addCleanup(Podman.doClassCleanups)
+        hooks = os.path.join(self.folder, "root/etc/containers/oci/hooks.d")
+        conf = os.path.join(self.folder, "conf")
+        with open(conf, "w") as file:
+            file.write(CONF.format(f'hooks_dir = ["{hooks}"]\n' + ('runtime = "runc"\n' if shutil.which("runc") else "")))
+        self.environment["CONTAINERS_CONF"] = conf
+        done = self.simulated("sh", "-c", f"""
+            {BERTH} container --install --root {self.folder}/root >&2
+            podman run --rm -d --name berth-hook-1 {self.CARD} {IMAGE} sleep 100 >&2
+            {BERTH} jobs | grep -c 'running.*GPU 0.*container '
+            podman run --rm {self.CARD} {IMAGE} true; echo second $?
+            podman run --rm {IMAGE} true; echo without $?
+            {BERTH} run --no-wait -- true; echo run $?
+            podman rm -f -t 0 berth-hook-1 >&2
+            for i in $(seq 100); do {BERTH} jobs | grep -q running || break; sleep 0.1; done
+            {BERTH} run --container {IMAGE} --engine podman --engine-option={self.CARD} -- true; echo own $?""")
+        self.assertEqual(done.stdout.splitlines(), ["1", "second 126", "without 0", "run 6", "own 0"], done.stderr)
+        self.assertIn("GPU 0: job 1 (", done.stderr)
+
+
 class Docker(Podman):
     engine = "docker"
 
