@@ -3,7 +3,8 @@
 
 `berth`, libberth and the simulated libnvidia-ml.so.1 need only glibc. libberth exports what its header declares. The simulated
 libnvidia-ml.so.1 exports exactly the functions of the driver's library (data/nvml_functions.txt). So neither adds or hides a symbol
-in a program that loads it. The guard exports the driver's functions and dlsym, and needs nothing newer than glibc 2.17."""
+in a program that loads it. The guard exports the driver's functions and dlsym, its layer for OpenCL two functions; both need nothing
+newer than glibc 2.17."""
 import re
 import shutil
 import subprocess
@@ -43,18 +44,30 @@ def newer_than(version: str, library):
     return sorted(one for one in asked if parts(one) > parts(version))
 
 
+def too_new(guard):
+    for version in newer_than("2.17", guard):
+        yield f"{guard} asks for glibc {version}: programs of an older one could not load it"
+
+
 def guard_problems(guard):
     for name in sorted(exported(guard)):
         if name != "dlsym" and not name.startswith("cu"):
             yield f"{guard} exports {name}: it may stand before the driver's functions and dlsym alone"
-    for version in newer_than("2.17", guard):
-        yield f"{guard} asks for glibc {version}: programs of an older one could not load it"
+    yield from too_new(guard)
+
+
+def layer_problems(layer):
+    if exported(layer) != {"clGetLayerInfo", "clInitLayer"}:
+        yield f"{layer} exports {', '.join(sorted(exported(layer)))}: a layer has clGetLayerInfo and clInitLayer"
+    yield from too_new(layer)
 
 
 def check(arguments):
     if arguments.guard:
         yield from guard_problems(arguments.guard)
-    for binary in filter(None, [arguments.berth, arguments.simulator, arguments.library, arguments.guard]):
+    if arguments.layer:
+        yield from layer_problems(arguments.layer)
+    for binary in filter(None, [arguments.berth, arguments.simulator, arguments.library, arguments.guard, arguments.layer]):
         yield from foreign_libraries(binary)
     if arguments.library:
         header = (arguments.root / "include/berth/berth.h").read_text()
@@ -78,6 +91,7 @@ def self_test():
         assert list(foreign_libraries(root / "a.so")), "a foreign library passed"
         assert exported(root / "a.so") == {"visible"}
         assert any("visible" in problem for problem in guard_problems(root / "a.so")), "a foreign export passed"
+        assert any("visible" in problem for problem in layer_problems(root / "a.so")), "a foreign export of a layer passed"
         assert newer_than("2.1", root / "a.so") and not newer_than("99", root / "a.so")
 
 
@@ -86,4 +100,4 @@ if __name__ == "__main__":
         if shutil.which(tool) is None:
             checking.skip(f"{tool} is not installed")
     checking.main(__doc__, check, self_test,
-                  [("--simulator", {}), ("--guard", {}), ("--library", {}), ("--functions", {"type": checking.pathlib.Path})])
+                  [("--simulator", {}), ("--guard", {}), ("--layer", {}), ("--library", {}), ("--functions", {"type": checking.pathlib.Path})])

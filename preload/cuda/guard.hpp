@@ -3,14 +3,10 @@
 // anything in it fails, it lets the program continue and reports that.
 #pragma once
 
+#include "preload/region.hpp"
 #include "vendor/cuda/abi.hpp"
-#include "wire/guard.hpp"
 
 namespace berth::guard {
-
-namespace wire = berth::wire::guard;
-
-#define GUARD_EXPORT extern "C" __attribute__((visibility("default")))
 
 /// A driver function that the guard wraps.
 struct Hook {
@@ -27,28 +23,8 @@ struct Hook {
 /// A driver function that the guard calls but does not wrap.
 [[nodiscard]] void* driver_function(const char* name);
 
-/// The job's limits and usage, as mapped in this process; nullptr: the guard limits nothing.
-struct Region {
-  const wire::Limits* limits;
-  wire::Usage* usage;
-  wire::Process* process;
-};
-[[nodiscard]] Region* region();
 /// The device's index in the region; -1: it has no limit.
 [[nodiscard]] int place_of(CUdevice device);
-/// The job's memory on a device, and the part of it that allocations may have: not what contexts
-/// and modules take.
-[[nodiscard]] std::uint64_t quota_of(int place);
-[[nodiscard]] std::uint64_t memory_limit(int place);
-[[nodiscard]] std::uint64_t clock_now();
-/// Prints one line to stderr, once for each `which`.
-void say_once(int which, const char* format, ...) __attribute__((format(printf, 2, 3)));
-/// Formats "%.2f GiB" without allocation or locale.
-struct Size {
-  char text[32];
-};
-[[nodiscard]] Size show(std::uint64_t bytes);
-
 /// The device of this thread's context, and the context; {-1, nullptr}: there is none.
 struct Here {
   CUdevice device;
@@ -79,7 +55,6 @@ void forget_graphs();
 }
 /// Call it when graphs may have lost memory, because their contexts or addresses were freed.
 void recount_graphs();
-void tell_refused(int place, std::uint64_t bytes);
 void tell_device_full(int place, std::uint64_t bytes);
 /// Surround a call in which the program waits for its work. Then another job may take the device.
 void begin_wait();

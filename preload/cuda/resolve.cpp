@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "preload/cuda/hooks.hpp"
-#include "preload/cuda/old_glibc.hpp"
+#include "preload/old_glibc.hpp"
 #include "vendor/cuda/memory_names.hpp"
 
 namespace berth::guard {

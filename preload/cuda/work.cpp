@@ -175,7 +175,7 @@ bool begin_gate(Gate& gate, int at) {
   if (gate.state != 0) return gate.state > 0;
   const wire::DeviceLimit& limit = region()->limits->device[at];
   int state = -1;
-  const bool ruled = limit.flags != 0 || limit.cap != 0 || limit.slice != 0;
+  const bool ruled = (limit.flags & wire::kTurnFlags) != 0 || limit.cap != 0 || limit.slice != 0;
   if ((limit.permille > 0 && limit.permille < kWhole) || ruled) {
     gate.shared = map_turns(limit);
     if (gate.shared != nullptr) join(gate, limit);

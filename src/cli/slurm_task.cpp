@@ -160,8 +160,9 @@ void set_up_guard(Begun& begun, const std::string& folder, const model::Request&
                   Variables& set) {
   if (!request.memory_bytes && !request.share_permille) return;
   if (!guard::Setup::is_wanted(request, placement, snapshot)) {
-    begun.not_enforced = placement.devices.empty() ? text("Slurm gave the task no GPU")
-                                                   : text("the guard knows NVIDIA GPUs only");
+    begun.not_enforced = placement.devices.empty()
+                             ? text("Slurm gave the task no GPU")
+                             : text("the guard does not know this kind of device");
     return;
   }
   const auto setup =

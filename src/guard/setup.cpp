@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -24,7 +25,8 @@
 #include "wire/guard.hpp"
 #include "wire/turns.hpp"
 
-extern "C" const unsigned char berth_guard_library[], berth_guard_library_end[];
+extern "C" const unsigned char berth_guard_library[], berth_guard_library_end[],
+    berth_guard_layer[], berth_guard_layer_end[];
 
 namespace berth::guard {
 namespace {
@@ -86,6 +88,11 @@ std::string_view library_bytes() {
   return {reinterpret_cast<const char*>(berth_guard_library),
           static_cast<std::size_t>(berth_guard_library_end - berth_guard_library)};
 }
+/// The layer for OpenCL.
+std::string_view layer_bytes() {
+  return {reinterpret_cast<const char*>(berth_guard_layer),
+          static_cast<std::size_t>(berth_guard_layer_end - berth_guard_layer)};
+}
 
 std::string checksum(std::string_view bytes) {
   std::uint64_t sum = 0xcbf29ce484222325;
@@ -103,10 +110,11 @@ bool can_be_loaded(const std::string& path) {
   return true;
 }
 
-/// Writes the library to the first folder it can be loaded from. Its name contains a checksum, so
+/// Writes a library to the first folder it can be loaded from. Its name contains a checksum, so
 /// that an older version is never used by mistake.
-Result<std::string> library_file(const std::string& runtime) {
-  const std::string name = "/libberth-guard-" + checksum(library_bytes()) + ".so";
+Result<std::string> library_file(const std::string& runtime, std::string_view start,
+                                 std::string_view bytes) {
+  const std::string name = fmt::format("/{}-{}.so", start, checksum(bytes));
   Error last{ErrorCode::kUnavailable, "E0520", text("the guard has no folder"), ""};
   for (const std::string& folder : {runtime, system::state_folder()}) {
     bool made = false;
@@ -117,7 +125,7 @@ Result<std::string> library_file(const std::string& runtime) {
     }
     const std::string path = folder + name;
     if (can_be_loaded(path)) return path;
-    if (auto put = put_file(path, library_bytes(), 0555); !put) {
+    if (auto put = put_file(path, bytes, 0555); !put) {
       last = put.error();
       continue;
     }
@@ -178,12 +186,42 @@ Error unguarded(const std::string& uuid, const std::string& why) {
           text("{} cannot be used for a job: {}", printable(uuid), why), "berth k8s devices"};
 }
 
-const model::Device* nvidia_gpu(const model::Snapshot& snapshot, int index) {
+const model::Device* device_at(const model::Snapshot& snapshot, int index) {
   for (const model::Device& device : snapshot.devices)
-    if (device.index == index && device.kind == model::DeviceKind::kGpu &&
-        device.vendor == model::Vendor::kNvidia)
-      return &device;
+    if (device.index == index) return &device;
   return nullptr;
+}
+
+bool has_cuda(const model::Device& device) {
+  return device.kind == model::DeviceKind::kGpu && device.vendor == model::Vendor::kNvidia;
+}
+
+/// "0000:81:00.0" as wire::pci_word(); 0: it is no address.
+std::uint64_t pci_word_of(const std::string& address) {
+  unsigned domain = 0, bus = 0, slot = 0, function = 0;
+  int end = 0;
+  if (std::sscanf(address.c_str(), "%x:%x:%x.%x%n", &domain, &bus, &slot, &function, &end) != 4 ||
+      static_cast<std::size_t>(end) != address.size())
+    return 0;
+  return wire::pci_word(domain, bus, slot, function);
+}
+
+/// Tells the guard how it recognises the device; false if the guard cannot limit it.
+bool identify(const model::Device& device, const std::string& part, const model::Snapshot& snapshot,
+              wire::DeviceLimit& limit) {
+  limit.pci = part.empty() ? pci_word_of(device.pci_address) : 0;
+  if (has_cuda(device)) return bytes_of(part.empty() ? device.uuid : part, limit.uuid);
+  if (limit.pci != 0)
+    return device.kind == model::DeviceKind::kGpu || device.kind == model::DeviceKind::kOpenCl;
+  if (device.kind != model::DeviceKind::kOpenCl) return false;
+  limit.flags |= wire::kNamedDevice;
+  std::uint64_t words[2] = {wire::name_word(device.name.data(), device.name.size()), 0};
+  for (const model::Device& other : snapshot.devices)
+    if (other.kind == model::DeviceKind::kOpenCl && other.name == device.name &&
+        other.index < device.index)
+      ++words[1];
+  std::memcpy(limit.uuid, words, sizeof words);
+  return true;
 }
 
 }  // namespace
@@ -235,15 +273,18 @@ Result<ContainerFiles> files_for_container(const std::string& folder,
 bool Setup::is_wanted(const model::Request& request, const model::Placement& placement,
                       const model::Snapshot& snapshot) {
   if (!request.memory_bytes && !request.share_permille) return false;
-  return std::any_of(placement.devices.begin(), placement.devices.end(),
-                     [&](int index) { return nvidia_gpu(snapshot, index) != nullptr; });
+  return std::any_of(placement.devices.begin(), placement.devices.end(), [&](int index) {
+    const model::Device* device = device_at(snapshot, index);
+    wire::DeviceLimit limit{};
+    return device != nullptr && identify(*device, "", snapshot, limit);
+  });
 }
 
 Status Setup::leaves_room(const model::Request& request, const model::Placement& placement,
                           const model::Snapshot& snapshot) {
   for (const int index : placement.devices) {
-    const model::Device* device = nvidia_gpu(snapshot, index);
-    if (device == nullptr || !request.memory_bytes) continue;
+    const model::Device* device = device_at(snapshot, index);
+    if (device == nullptr || !has_cuda(*device) || !request.memory_bytes) continue;
     const auto cost = context_cost(device->uuid, snapshot.driver.version);
     if (cost && *request.memory_bytes <= *cost)
       return Error{
@@ -265,9 +306,11 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
     return Error{ErrorCode::kUnavailable, "E0520", text("the job has no folder"), ""};
   Setup setup;
   setup.folder_ = job_folder + "/guard";
-  auto library = library_file(*runtime);
+  auto library = library_file(*runtime, "libberth-guard", library_bytes());
   if (!library) return std::move(library).error();
-  setup.library_ = *std::move(library);
+  auto layer = library_file(*runtime, "libberth-opencl", layer_bytes());
+  if (!layer) return std::move(layer).error();
+  setup.layer_ = *std::move(layer);
   wire::Limits limits{};
   limits.magic = wire::kLimitsMagic;
   limits.version = wire::kVersion;
@@ -278,22 +321,23 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
     return error;
   };
   for (std::size_t i = 0; i < placement.devices.size(); ++i) {
-    const model::Device* device = nvidia_gpu(snapshot, placement.devices[i]);
+    const model::Device* device = device_at(snapshot, placement.devices[i]);
     const std::string part = i < placement.partitions.size() ? placement.partitions[i] : "";
     if (device == nullptr || limits.devices == wire::kMaxDevices) continue;
     wire::DeviceLimit& limit = limits.device[limits.devices];
-    if (!bytes_of(part.empty() ? device->uuid : part, limit.uuid)) continue;
+    if (!identify(*device, part, snapshot, limit)) continue;
+    if (has_cuda(*device)) setup.library_ = *library;
     limit.memory_bytes = request.memory_bytes.value_or(wire::kNoLimit);
     limit.permille = static_cast<std::uint32_t>(request.share_permille.value_or(0));
     limit.cap = static_cast<std::uint32_t>(request.turns.cap_permille.value_or(0));
     limit.slice = static_cast<std::uint32_t>(request.turns.slice_milliseconds.value_or(0));
-    limit.flags = (request.turns.latency.value_or(false) ? wire::kLatency : 0U) |
-                  (request.turns.best_effort.value_or(false) ? wire::kBestEffort : 0U) |
-                  (request.turns.keeps_turn.value_or(false) ? wire::kKeepsTurn : 0U);
-    if (request.share_permille || request.turns.any())
+    limit.flags |= (request.turns.latency.value_or(false) ? wire::kLatency : 0U) |
+                   (request.turns.best_effort.value_or(false) ? wire::kBestEffort : 0U) |
+                   (request.turns.keeps_turn.value_or(false) ? wire::kKeepsTurn : 0U);
+    if ((request.share_permille || request.turns.any()) && has_cuda(*device))
       if (auto linked = link_turns(*runtime, setup.folder_, "turns-" + hex_of(limit.uuid)); !linked)
         return give_up(std::move(linked).error());
-    setup.ledgers_.push_back({0, 0, 0, 0, device->uuid});
+    setup.ledgers_.push_back({0, 0, 0, 0, has_cuda(*device) ? device->uuid : ""});
     ++limits.devices;
     model::GuardedDevice held;
     held.device = device->index;
@@ -346,8 +390,13 @@ Setup Setup::made_before(const std::string& job_folder, std::vector<model::Guard
 }
 
 void Setup::set_variables(std::map<std::string, std::string>& variables) const {
-  std::string& preload = variables["LD_PRELOAD"];
-  preload = preload.empty() ? library_ : library_ + ":" + preload;
+  const auto put_first = [&](const char* name, const std::string& file) {
+    if (file.empty()) return;
+    std::string& files = variables[name];
+    files = files.empty() ? file : file + ":" + files;
+  };
+  put_first("LD_PRELOAD", library_);
+  put_first("OPENCL_LAYERS", layer_);
   variables["BERTH_GUARD"] = folder_;
 }
 
@@ -421,7 +470,8 @@ void Setup::reconcile(int device, std::uint64_t bytes, int processes, std::int64
   look();
   const auto usage = page_ ? usage_in(folder_) : nullptr;
   for (std::size_t i = 0; i < devices_.size() && usage; ++i) {
-    if (devices_[i].device != device || at <= ledgers_[i].since) continue;
+    if (devices_[i].device != device || at <= ledgers_[i].since || ledgers_[i].uuid.empty())
+      continue;
     const wire::Tally sum = wire::tally_of(*usage, static_cast<std::uint32_t>(i));
     if (sum.events != ledgers_[i].events) continue;
     const std::uint64_t counted = sum.used + sum.kept,
@@ -445,6 +495,7 @@ model::Guarded Setup::outcome() const {
   model::Guarded out;
   out.set_up = true;
   out.devices = devices_;
+  out.opencl_only = !layer_.empty() && library_.empty();
   const auto copy = usage_in(folder_);
   if (!copy) {
     out.not_enforced = text("the counters of the guard cannot be read");
@@ -486,6 +537,8 @@ model::Guarded Setup::outcome() const {
     out.not_counted = text("memory that its CUDA graphs allocate");
   if (usage.trouble == wire::kSparseMemory)
     out.not_counted = text("memory that sparse arrays keep after its handle is released");
+  if (usage.trouble == wire::kOpenClTime)
+    out.not_counted = text("the time of its OpenCL kernels: they take no turns");
   if (usage.trouble == wire::kUnknownMemory)
     out.not_counted =
         text("what {} may have allocated: this Berth does not know it, so the quota may not hold",

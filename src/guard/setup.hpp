@@ -54,14 +54,15 @@ class Setup {
   [[nodiscard]] static Setup made_before(const std::string& job_folder,
                                          std::vector<model::GuardedDevice> devices);
   [[nodiscard]] const std::vector<model::GuardedDevice>& devices() const { return devices_; }
-  /// Whether the guard has something to limit: memory or a share, on an NVIDIA GPU.
+  /// Whether the guard has something to limit: memory or a share, on a GPU or a device that only
+  /// OpenCL lists. CUDA and OpenCL programs are limited, others are not.
   [[nodiscard]] static bool is_wanted(const model::Request& request,
                                       const model::Placement& placement,
                                       const model::Snapshot& snapshot);
 
   /// For Keep::kForContainer: the library ("libberth-guard.so"), limits, counters and turns.
   [[nodiscard]] std::vector<MountedFile> files() const;
-  /// Sets BERTH_GUARD, and LD_PRELOAD with the guard before existing entries.
+  /// Sets BERTH_GUARD, and LD_PRELOAD and OPENCL_LAYERS with the guard before existing entries.
   void set_variables(std::map<std::string, std::string>& variables) const;
   /// The newest request of `berth resize`, once; nullopt: there is none.
   [[nodiscard]] std::optional<Wish> wish() const;
@@ -84,9 +85,10 @@ class Setup {
     std::uint64_t events = 0;
     std::int64_t since = 0;                           // when it changed
     std::uint64_t hidden_peak = 0, hidden_least = 0;  // 0: not seen
-    std::string uuid;
+    std::string uuid;                                 // "": NVML knows nothing about the device
   };
-  std::string folder_, library_, driver_;
+  std::string folder_, driver_;
+  std::string library_, layer_;  // for CUDA ("": no device has it), and for OpenCL
   std::vector<model::GuardedDevice> devices_;
   std::vector<Ledger> ledgers_;  // of devices_
   std::shared_ptr<LimitsPage> page_;

@@ -50,7 +50,7 @@ Result<Guard> Guard::begin(const std::string& isolation, bool in_container,
     return guard;
   }
   if (!guard::Setup::is_wanted(request, placement, snapshot)) {
-    guard.guarded_->not_enforced = text("the guard knows NVIDIA GPUs only");
+    guard.guarded_->not_enforced = text("the guard does not know this kind of device");
     return guard;
   }
   const auto job = to_number(value_in(environment, "BERTH_JOB"));
@@ -72,7 +72,10 @@ Result<Guard> Guard::begin(const std::string& isolation, bool in_container,
   }
   guard.setup_ = *std::move(setup);
   if (in_container) return guard;
-  std::map<std::string, std::string> variables{{"LD_PRELOAD", value_in(environment, "LD_PRELOAD")}};
+  std::map<std::string, std::string> variables;
+  for (const char* name : {"LD_PRELOAD", "OPENCL_LAYERS"})
+    if (std::string value = value_in(environment, name); !value.empty())
+      variables[name] = std::move(value);
   guard.setup_->set_variables(variables);
   for (const auto& [name, value] : variables) set_in(environment, name, value);
   return guard;

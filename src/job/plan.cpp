@@ -133,8 +133,19 @@ Status take_lease(const Spec& spec, Machine& machine, const Note& note, bool nee
   return Done{};
 }
 
+/// The broker knows no device that only OpenCL lists.
+bool is_opencl(const model::Placement& placement, const model::Snapshot& snapshot) {
+  const auto is_one = [&](int index) {
+    return std::any_of(snapshot.devices.begin(), snapshot.devices.end(), [&](const auto& device) {
+      return device.index == index && device.kind == model::DeviceKind::kOpenCl;
+    });
+  };
+  return std::any_of(placement.devices.begin(), placement.devices.end(), is_one);
+}
+
 Placed place_with_lease(const Spec& spec, Machine& machine, const Note& note, Plan& plan) {
   auto could = could_get(spec, plan);
+  if (could && is_opencl(*could, plan.snapshot)) return could;
   auto around = machine.lease_around(plan.request);
   if (!around) return std::move(around).error();
   plan.lease = *std::move(around);

@@ -45,6 +45,7 @@ struct Guarded {
   bool set_up = false;  // whether the guard was set up for the job
   std::uint32_t programs =
       0;  // number of the job's processes that loaded the guard and initialized CUDA
+  bool opencl_only = false;  // on these devices, only OpenCL programs are limited
   std::string not_enforced;  // why the limits are not enforced, translated; "" if they are
   std::string not_counted;   // which memory the guard did not see, translated; "" none known
   std::vector<GuardedDevice> devices;

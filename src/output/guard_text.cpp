@@ -42,6 +42,8 @@ std::string guard_sentence(const model::Report& report) {
   if (!guarded.not_enforced.empty()) return text("limits not enforced: {}", guarded.not_enforced);
   if (guarded.devices.empty()) return "";
   const model::GuardedDevice& first = guarded.devices.front();
+  if (guarded.programs == 0 && report.gpu_use == model::GpuUse::kSeen && guarded.opencl_only)
+    return text("limits not enforced: on this device, the guard limits OpenCL programs only");
   if (guarded.programs == 0 && report.gpu_use == model::GpuUse::kSeen)
     return text(
         "limits not enforced: the program that used the GPU does not load the guard (it is static, "
@@ -51,9 +53,11 @@ std::string guard_sentence(const model::Report& report) {
     peak = std::max(peak, device.memory_peak_bytes);
     refusals += device.refusals;
   }
-  std::string out = guarded.programs == 0 ? text("limit {}; no program used CUDA", limits_of(first))
-                                          : text("limited by the guard: {}", limits_of(first));
-  if (guarded.programs == 0) return out;
+  if (guarded.programs == 0)
+    return guarded.opencl_only
+               ? text("limit {}; no program used OpenCL with the guard", limits_of(first))
+               : text("limit {}; no program used CUDA or OpenCL", limits_of(first));
+  std::string out = text("limited by the guard: {}", limits_of(first));
   out += text("; peak {}", show_bytes(peak));
   if (refusals > 0)
     out += text_n("; {} request refused", "; {} requests refused", static_cast<long long>(refusals),

@@ -277,6 +277,17 @@ std::string unit_id(const Device& device, const Partition* partition) {
   return device.uuid.empty() ? device.pci_address : device.uuid;
 }
 
+Candidate candidate_of(const Device& device, const model::Snapshot& snapshot,
+                       const model::Ledger& ledger) {
+  Candidate candidate;
+  candidate.device = &device;
+  candidate.busy = busy(device, snapshot, ledger);
+  candidate.obstacle = obstacle_of(device, candidate.busy);
+  candidate.free_bytes = free_of(device, snapshot);
+  candidate.capacity_bytes = capacity_of(device, snapshot);
+  return candidate;
+}
+
 std::vector<Candidate> candidates_of(const model::Snapshot& snapshot, const model::Ledger& ledger) {
   std::vector<const Device*> devices;
   for (const Device& device : snapshot.devices)
@@ -290,20 +301,18 @@ std::vector<Candidate> candidates_of(const model::Snapshot& snapshot, const mode
       add_partitions(all, *device, snapshot, ledger);
       continue;
     }
-    Candidate candidate;
-    candidate.device = device;
-    candidate.busy = busy(*device, snapshot, ledger);
-    candidate.obstacle = obstacle_of(*device, candidate.busy);
-    candidate.free_bytes = free_of(*device, snapshot);
-    candidate.capacity_bytes = capacity_of(*device, snapshot);
-    all.push_back(candidate);
+    all.push_back(candidate_of(*device, snapshot, ledger));
   }
   for (Candidate& candidate : all) take_leases(candidate, snapshot, ledger);
   return all;
 }
 
 std::string label(const Candidate& candidate) {
-  return fmt::format("{} {}", candidate.device->kind == DeviceKind::kTpu ? "TPU" : "GPU",
+  const DeviceKind kind = candidate.device->kind;
+  return fmt::format("{} {}",
+                     kind == DeviceKind::kTpu      ? "TPU"
+                     : kind == DeviceKind::kOpenCl ? "OpenCL"
+                                                   : "GPU",
                      model::unit_name(*candidate.device, candidate.unit().partition_uuid));
 }
 

@@ -53,6 +53,10 @@ struct Candidate {
 [[nodiscard]] std::vector<Candidate> candidates_of(const model::Snapshot& snapshot,
                                                    const model::Ledger& ledger);
 
+/// A whole device as a candidate, whatever its kind.
+[[nodiscard]] Candidate candidate_of(const model::Device& device, const model::Snapshot& snapshot,
+                                     const model::Ledger& ledger);
+
 /// The name of a unit in a lease: the uuid of the partition or device, or its PCI address if it has
 /// no uuid.
 [[nodiscard]] std::string unit_id(const model::Device& device, const model::Partition* partition);

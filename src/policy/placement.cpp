@@ -97,7 +97,7 @@ Result<Candidates> whatever_there_is(const Search& search, std::vector<std::stri
   return Candidates{};
 }
 
-Error not_for_jobs(const model::Device& device) {
+Error not_for_jobs(const Search& search, const model::Device& device) {
   const std::string name = printable(device.name);
   std::string message =
       device.kind == model::DeviceKind::kCpu ? text("the CPU is always there: name GPUs only")
@@ -106,7 +106,10 @@ Error not_for_jobs(const model::Device& device) {
                  name)
       : model::out_of_reach(device) ? text("the driver does not reach it: {}", name)
                                     : text("{} is seen, but not managed by Berth", name);
-  return {ErrorCode::kInvalidArgument, "E0418", std::move(message), "berth ls"};
+  return {ErrorCode::kInvalidArgument, "E0418", std::move(message),
+          device.kind == model::DeviceKind::kOpenCl
+              ? call_with(search.request, fmt::format("--devices {} --memory 1GiB", device.index))
+              : "berth ls"};
 }
 
 /// The candidate that the user named. A GPU with MIG enabled stands for its best partition.
@@ -116,7 +119,7 @@ Result<Candidate> named(const Search& search, const Unit& unit) {
   });
   if (mine.empty()) {
     for (const model::Device& device : search.snapshot.devices)
-      if (device.index == unit.device) return not_for_jobs(device);
+      if (device.index == unit.device) return not_for_jobs(search, device);
     return Error{ErrorCode::kInternal, "E7001", text("a device vanished while it was chosen"), ""};
   }
   const auto visible = only(mine, [&](const Candidate& c) {
@@ -156,7 +159,28 @@ Result<Candidates> all_named(const Search& search, const std::vector<Unit>& unit
   return chosen;
 }
 
+/// Devices that only OpenCL lists: no variable selects one, and no job has a lease on it. But the
+/// guard limits memory on them, so a job may have a part of their memory.
+std::optional<Result<Candidates>> by_opencl(const Search& search, const std::vector<Unit>& units) {
+  if (!search.request.memory_bytes || search.request.gpus) return std::nullopt;
+  Candidates chosen;
+  for (const Unit& unit : units)
+    for (const model::Device& device : search.snapshot.devices)
+      if (device.index == unit.device && device.kind == model::DeviceKind::kOpenCl)
+        chosen.push_back(candidate_of(device, search.snapshot, search.ledger));
+  if (chosen.empty() || chosen.size() < units.size()) return std::nullopt;
+  if (search.request.share_permille)
+    return Error{ErrorCode::kInvalidArgument, "E1120",
+                 text("OpenCL programs do not share a device's time by {}", "--share"),
+                 text("leave {} out", "--share")};
+  for (const Candidate& c : chosen)
+    if (c.free_bytes.value_or(0) < *search.request.memory_bytes)
+      return no_memory(search, {c}, 1, *search.request.memory_bytes);
+  return chosen;
+}
+
 Result<Candidates> by_name(const Search& search, const std::vector<Unit>& units) {
+  if (auto devices = by_opencl(search, units)) return *std::move(devices);
   auto chosen = all_named(search, units);
   if (!chosen) return chosen;
   const auto need = search.request.memory_bytes;
@@ -230,6 +254,8 @@ Result<Candidates> decide(const Search& search, std::vector<std::string>& reason
 std::string why(const Candidate& c, const Search& search) {
   const std::string what = model::unit_words(*c.device, c.unit().partition_uuid);
   const std::string users = users_of(c, search.snapshot);
+  if (c.device->kind == model::DeviceKind::kOpenCl)
+    return text("{}: requested; who else uses it is not known", what);
   if (c.obstacle == Obstacle::kNoAnswer)
     return text("{}: it did not answer, but was requested by name", what);
   if (c.obstacle == Obstacle::kUnreadable) return fmt::format("{}: {}", what, sentence(c.obstacle));

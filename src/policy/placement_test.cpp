@@ -372,6 +372,19 @@ TEST_CASE("memory is shared on the freest device that nobody uses, then on the l
   });
 }
 
+TEST_CASE("a device that only OpenCL lists is given if it is named, for a part of its memory") {
+  const Snapshot one = machine({of_kind(DeviceKind::kOpenCl, true)});
+  const Change silent = [](Snapshot& s, Request&) {
+    s.devices[0].readings.memory_used_bytes = berth::model::Absence::kNotSupported;
+  };
+  check({
+      {"by name and memory", one, {named("0"), memory(4)}, "0"},
+      {"not by memory alone", one, {memory(4)}, "E0411"},
+      {"more than it has", one, {named("0"), memory(9)}, "E0420"},
+      {"in use is not known", one, {named("0"), silent, memory(4)}, "E0412"},
+  });
+}
+
 TEST_CASE("named devices are used as named") {
   check({
       {"in the order given", nvidia(4), {named("3,1")}, "3,1"},

@@ -239,6 +239,12 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
     wait_for_last_samples();
   report.gpus_here = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), usable_gpu);
   report.gpu_use = decide();
+  // Neither nodes nor a driver's list show who uses a device that only OpenCL lists.
+  const bool unseen = std::any_of(series_.begin(), series_.end(), [&](const DeviceSeries& one) {
+    return find(snapshot, one.index())->kind == model::DeviceKind::kOpenCl;
+  });
+  if (unseen && report.gpu_use == model::GpuUse::kNotSeen)
+    report.gpu_use = model::GpuUse::kNotChecked;
   if (report.wall >= DeviceSeries::kSettled)
     for (const inventory::DeviceSample& sample : sysfs_.take({}))
       for (DeviceSeries& one : series_)

@@ -15,25 +15,30 @@ namespace berth::wire::guard {
 inline constexpr std::uint64_t kLimitsMagic = 0x54494d494c545242;  // "BRTLIMIT"
 inline constexpr std::uint64_t kWantedMagic = 0x544e415754545242;  // "BRTTWANT"
 inline constexpr std::uint64_t kUsageMagic = 0x4547415355545242;   // "BRTUSAGE"
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr std::uint32_t kMaxDevices = 16, kMaxProcesses = 512;
 inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
 struct DeviceLimit {
-  unsigned char uuid[16];      // as cuDeviceGetUuid returns it
+  unsigned char uuid[16];      // as cuDeviceGetUuid returns it; kNamedDevice: two words
   std::uint64_t memory_bytes;  // kNoLimit: none
   std::uint32_t permille;      // of the device's time; 0: no share requested
   std::uint32_t flags;         // Flag
   std::uint64_t hidden_bytes;  // what the job has beyond its counters: contexts, modules
   std::uint32_t cap;           // permille: the most of the device's time; 0: no such limit
   std::uint32_t slice;         // milliseconds of a turn; 0: as usual
+  std::uint64_t pci;           // pci_word() of the device; 0: not known
 };
 enum Flag : std::uint32_t {
   kLatency = 1,     // before other jobs
   kBestEffort = 2,  // only what other jobs leave
   kKeepsTurn = 4,   // a short pause does not end its turn
+  // The device has neither uuid nor PCI address. `uuid` has name_word() of its OpenCL name, and its
+  // number among the devices with this name.
+  kNamedDevice = 8,
 };
-static_assert(offsetof(DeviceLimit, memory_bytes) == 16 && sizeof(DeviceLimit) == 48);
+inline constexpr std::uint32_t kTurnFlags = kLatency | kBestEffort | kKeepsTurn;
+static_assert(offsetof(DeviceLimit, memory_bytes) == 16 && sizeof(DeviceLimit) == 56);
 
 struct Limits {
   std::uint64_t magic;
@@ -43,7 +48,7 @@ struct Limits {
   std::uint64_t unused[4];
   DeviceLimit device[kMaxDevices];
 };
-static_assert(offsetof(Limits, device) == 64 && sizeof(Limits) == 64 + 48 * kMaxDevices);
+static_assert(offsetof(Limits, device) == 64 && sizeof(Limits) == 64 + 56 * kMaxDevices);
 
 /// `berth resize` to the job's `berth run`, in a file of the job's folder. 0: unchanged.
 struct Wanted {
@@ -88,6 +93,7 @@ enum Trouble : std::uint32_t {
   kGraphMemory = 2,
   kSparseMemory = 3,   // a sparse array may keep memory whose handle was released
   kUnknownMemory = 4,  // the program found a function that may take memory: `unknown_name`
+  kOpenClTime = 5,     // the job has a share, and OpenCL kernels take no turns
 };
 
 struct Usage {
@@ -105,6 +111,23 @@ struct Usage {
   Process process[kMaxProcesses];
 };
 static_assert(offsetof(Usage, peak) == 24 && offsetof(Usage, process) == 256);
+
+/// A PCI address as one number, never 0.
+inline std::uint64_t pci_word(std::uint64_t domain, std::uint64_t bus, std::uint64_t slot,
+                              std::uint64_t function) {
+  return std::uint64_t{1} << 63U | domain << 16U | (bus & 0xffU) << 8U | (slot & 0x1fU) << 3U |
+         (function & 7U);
+}
+/// A device's name without spaces around it as one number (FNV-1a).
+inline std::uint64_t name_word(const char* text, std::size_t length) {
+  const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  while (length > 0 && is_space(text[length - 1])) --length;
+  std::size_t at = 0;
+  while (at < length && is_space(text[at])) ++at;
+  std::uint64_t word = 0xcbf29ce484222325;
+  for (; at < length; ++at) word = (word ^ static_cast<unsigned char>(text[at])) * 0x100000001b3;
+  return word;
+}
 
 /// Another process made the file, so check its bounds.
 inline bool valid(const Limits& limits) {

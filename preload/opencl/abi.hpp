@@ -1,0 +1,40 @@
+// The further part of OpenCL's ABI that the layer wraps. Values and layouts as in the Khronos
+// headers (OpenCL-Headers, CL/cl.h, CL/cl_ext.h and CL/cl_layer.h, Apache-2.0).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "vendor/opencl/abi.hpp"
+
+namespace berth::opencl {
+
+using Int = std::int32_t;
+using Uint = std::uint32_t;
+using Flags = std::uint64_t;
+
+struct ImageFormat {
+  Uint order, type;
+};
+static_assert(sizeof(ImageFormat) == 8);
+
+struct ImageDescription {
+  Uint type;
+  std::size_t width, height, depth, array_size, row_pitch, slice_pitch;
+  Uint mip_levels, samples;
+  Buffer parent;  // the image's memory is that of this object
+};
+static_assert(sizeof(ImageDescription) == 72 && offsetof(ImageDescription, parent) == 64);
+
+constexpr Int kInvalidValue = -30;
+constexpr Int kComplete = 0;
+constexpr Uint kLayerApiVersion = 0x4240, kLayerName = 0x4241, kLayerApi100 = 100;
+constexpr Uint kDeviceParent = 0x1042;
+constexpr Uint kDeviceGlobalFreeMemoryAmd = 0x4039;  // two size_t in KiB: free, largest block
+constexpr Uint kContextDevices = 0x1081;
+constexpr Uint kDevicePlatform = 0x1031;
+constexpr Uint kQueueContext = 0x1090, kQueueDevice = 0x1091;
+constexpr Uint kMemSize = 0x1102;
+constexpr Uint kImageElementSize = 0x1111;
+
+}  // namespace berth::opencl

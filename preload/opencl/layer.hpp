@@ -1,0 +1,37 @@
+// The guard as an OpenCL layer: the loader (libOpenCL.so.1) loads it with OPENCL_LAYERS and passes
+// every call through it. It charges memory to the job's quota, and counts work.
+#pragma once
+
+#include "preload/opencl/abi.hpp"
+#include "preload/region.hpp"
+
+namespace berth::guard::cl {
+
+using namespace berth::opencl;
+
+/// The layer's wrappers.
+#define HOOK(result, name, parameters) result name parameters;
+#include "preload/opencl/hooks.inc"
+#undef HOOK
+
+/// The functions behind this layer; nullptr: the loader or driver lacks it.
+namespace real {
+#define HOOK(result, name, parameters) extern decltype(&cl::name) name;
+#include "preload/opencl/hooks.inc"
+#undef HOOK
+#define CALL(result, name, parameters) extern result(*name) parameters;
+#include "preload/opencl/calls.inc"
+#undef CALL
+}  // namespace real
+
+/// The device's index in the region; -1: it has no limit. A part of a device belongs to it.
+[[nodiscard]] int place_of(DeviceId device);
+/// A set of places in the region, one bit each: the limited devices of a context.
+using Places = std::uint32_t;
+[[nodiscard]] Places places_of(Context context);
+/// The platform of the context's first device; nullptr: not known.
+[[nodiscard]] Platform platform_of(Context context);
+/// What the program should call instead of an extension's function.
+[[nodiscard]] void* instead_of(const char* name, void* function);
+
+}  // namespace berth::guard::cl

@@ -1,0 +1,140 @@
+// Calls that send work to a device are counted by kind and size.
+#include "preload/opencl/layer.hpp"
+
+namespace berth::guard::cl {
+namespace {
+
+enum class Work { kLaunch, kCopyIn, kCopyOut, kCopyOn, kCopyOther, kFill };
+
+void count(Queue queue, Work work, std::uint64_t bytes) {
+  DeviceId device = nullptr;
+  if (region() == nullptr ||
+      real::clGetCommandQueueInfo(queue, kQueueDevice, sizeof(device), &device, nullptr) !=
+          kSuccess)
+    return;
+  const int place = place_of(device);
+  if (place < 0) return;
+  wire::Counters& own = region()->process->device[place];
+  const auto add = [](std::uint64_t& word, std::uint64_t by) {
+    __atomic_fetch_add(&word, by, __ATOMIC_RELAXED);
+  };
+  switch (work) {
+    case Work::kLaunch:
+      add(own.launches, 1);
+      if (region()->limits->device[place].permille != 0)
+        __atomic_store_n(&region()->usage->trouble, wire::kOpenClTime, __ATOMIC_RELAXED);
+      return;
+    case Work::kFill:
+      add(own.fills, 1);
+      add(own.filled, bytes);
+      return;
+    case Work::kCopyIn:
+      add(own.copied_in, bytes);
+      break;
+    case Work::kCopyOut:
+      add(own.copied_out, bytes);
+      break;
+    case Work::kCopyOn:
+      add(own.copied_on, bytes);
+      break;
+    case Work::kCopyOther:
+      add(own.copied_other, bytes);
+      break;
+  }
+  add(own.copies, 1);
+}
+
+/// A product that does not fit counts as nothing: no copy has that size.
+std::uint64_t volume(const std::size_t* region_size, std::uint64_t element = 1) {
+  std::uint64_t all = element;
+  for (int i = 0; i < 3 && region_size != nullptr; ++i)
+    if (__builtin_mul_overflow(all, std::uint64_t{region_size[i]}, &all)) return 0;
+  return region_size == nullptr ? 0 : all;
+}
+std::uint64_t element_of(Buffer image) {
+  std::size_t bytes = 0;
+  const bool known = real::clGetImageInfo(image, kImageElementSize, sizeof(bytes), &bytes,
+                                          nullptr) == kSuccess;
+  return known ? bytes : 0;
+}
+
+}  // namespace
+
+#define SENDS(name, parameters, arguments, kind, bytes)               \
+  Int name parameters {                                               \
+    const Int result = real::name arguments;                          \
+    if (result == kSuccess) count(queue, Work::kind, bytes);          \
+    return result;                                                    \
+  }
+
+SENDS(clEnqueueNDRangeKernel,
+      (Queue queue, Kernel b, Uint c, const std::size_t* d, const std::size_t* e,
+       const std::size_t* f, Uint g, const Event* h, Event* i),
+      (queue, b, c, d, e, f, g, h, i), kLaunch, 0)
+SENDS(clEnqueueTask, (Queue queue, Kernel b, Uint c, const Event* d, Event* e),
+      (queue, b, c, d, e), kLaunch, 0)
+SENDS(clEnqueueReadBuffer,
+      (Queue queue, Buffer b, Uint c, std::size_t d, std::size_t size, void* f, Uint g,
+       const Event* h, Event* i),
+      (queue, b, c, d, size, f, g, h, i), kCopyOut, size)
+SENDS(clEnqueueWriteBuffer,
+      (Queue queue, Buffer b, Uint c, std::size_t d, std::size_t size, const void* f, Uint g,
+       const Event* h, Event* i),
+      (queue, b, c, d, size, f, g, h, i), kCopyIn, size)
+SENDS(clEnqueueReadBufferRect,
+      (Queue queue, Buffer b, Uint c, const std::size_t* d, const std::size_t* e,
+       const std::size_t* size, std::size_t g, std::size_t h, std::size_t i, std::size_t j, void* k,
+       Uint l, const Event* m, Event* n),
+      (queue, b, c, d, e, size, g, h, i, j, k, l, m, n), kCopyOut, volume(size))
+SENDS(clEnqueueWriteBufferRect,
+      (Queue queue, Buffer b, Uint c, const std::size_t* d, const std::size_t* e,
+       const std::size_t* size, std::size_t g, std::size_t h, std::size_t i, std::size_t j,
+       const void* k, Uint l, const Event* m, Event* n),
+      (queue, b, c, d, e, size, g, h, i, j, k, l, m, n), kCopyIn, volume(size))
+SENDS(clEnqueueCopyBuffer,
+      (Queue queue, Buffer b, Buffer c, std::size_t d, std::size_t e, std::size_t size, Uint g,
+       const Event* h, Event* i),
+      (queue, b, c, d, e, size, g, h, i), kCopyOn, size)
+SENDS(clEnqueueCopyBufferRect,
+      (Queue queue, Buffer b, Buffer c, const std::size_t* d, const std::size_t* e,
+       const std::size_t* size, std::size_t g, std::size_t h, std::size_t i, std::size_t j, Uint k,
+       const Event* l, Event* m),
+      (queue, b, c, d, e, size, g, h, i, j, k, l, m), kCopyOn, volume(size))
+SENDS(clEnqueueReadImage,
+      (Queue queue, Buffer image, Uint c, const std::size_t* d, const std::size_t* size,
+       std::size_t f, std::size_t g, void* h, Uint i, const Event* j, Event* k),
+      (queue, image, c, d, size, f, g, h, i, j, k), kCopyOut, volume(size, element_of(image)))
+SENDS(clEnqueueWriteImage,
+      (Queue queue, Buffer image, Uint c, const std::size_t* d, const std::size_t* size,
+       std::size_t f, std::size_t g, const void* h, Uint i, const Event* j, Event* k),
+      (queue, image, c, d, size, f, g, h, i, j, k), kCopyIn, volume(size, element_of(image)))
+SENDS(clEnqueueCopyImage,
+      (Queue queue, Buffer image, Buffer c, const std::size_t* d, const std::size_t* e,
+       const std::size_t* size, Uint g, const Event* h, Event* i),
+      (queue, image, c, d, e, size, g, h, i), kCopyOn, volume(size, element_of(image)))
+SENDS(clEnqueueCopyImageToBuffer,
+      (Queue queue, Buffer image, Buffer c, const std::size_t* d, const std::size_t* size,
+       std::size_t f, Uint g, const Event* h, Event* i),
+      (queue, image, c, d, size, f, g, h, i), kCopyOn, volume(size, element_of(image)))
+SENDS(clEnqueueCopyBufferToImage,
+      (Queue queue, Buffer b, Buffer image, std::size_t d, const std::size_t* e,
+       const std::size_t* size, Uint g, const Event* h, Event* i),
+      (queue, b, image, d, e, size, g, h, i), kCopyOn, volume(size, element_of(image)))
+SENDS(clEnqueueFillBuffer,
+      (Queue queue, Buffer b, const void* c, std::size_t d, std::size_t e, std::size_t size, Uint g,
+       const Event* h, Event* i),
+      (queue, b, c, d, e, size, g, h, i), kFill, size)
+SENDS(clEnqueueFillImage,
+      (Queue queue, Buffer image, const void* c, const std::size_t* d, const std::size_t* size,
+       Uint f, const Event* g, Event* h),
+      (queue, image, c, d, size, f, g, h), kFill, volume(size, element_of(image)))
+SENDS(clEnqueueSVMMemcpy,
+      (Queue queue, Uint b, void* c, const void* d, std::size_t size, Uint f, const Event* g,
+       Event* h),
+      (queue, b, c, d, size, f, g, h), kCopyOther, size)
+SENDS(clEnqueueSVMMemFill,
+      (Queue queue, void* b, const void* c, std::size_t d, std::size_t size, Uint f, const Event* g,
+       Event* h),
+      (queue, b, c, d, size, f, g, h), kFill, size)
+
+}  // namespace berth::guard::cl

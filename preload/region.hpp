@@ -1,0 +1,46 @@
+// What the guard's libraries share: the job's limits and counters as mapped in this process, and
+// the line on stderr. Each library has its own copy. They need only libc. If anything in them
+// fails, they let the program continue and report that.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wire/guard.hpp"
+
+namespace berth::guard {
+
+namespace wire = berth::wire::guard;
+
+#define GUARD_EXPORT extern "C" __attribute__((visibility("default")))
+
+/// The job's limits and usage, as mapped in this process; nullptr: the guard limits nothing.
+struct Region {
+  const wire::Limits* limits;
+  wire::Usage* usage;
+  wire::Process* process;
+};
+[[nodiscard]] Region* region();
+/// In a child after fork(): what the library recorded belongs to the parent. Each library has its
+/// own.
+void forget_all();
+/// The job's memory on a device, and the part of it that allocations may have: not what contexts
+/// and modules take.
+[[nodiscard]] std::uint64_t quota_of(int place);
+[[nodiscard]] std::uint64_t memory_limit(int place);
+[[nodiscard]] std::uint64_t clock_now();
+/// Prints one line to stderr, once for each `which`.
+void say_once(int which, const char* format, ...) __attribute__((format(printf, 2, 3)));
+/// Formats "%.2f GiB" without allocation or locale.
+struct Size {
+  char text[32];
+};
+[[nodiscard]] Size show(std::uint64_t bytes);
+/// "python (pid 12)"; the name is unknown if /proc cannot be read.
+struct Who {
+  char text[64];
+};
+[[nodiscard]] Who who(std::int64_t pid);
+void tell_refused(int place, std::uint64_t bytes);
+
+}  // namespace berth::guard
