@@ -7,7 +7,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A launcher such as `sh -c` or `uv run` uses less, and a program of Python with a model more.
+/// CPU time. A launcher such as `sh -c` or `uv run` uses less, and a Python program with a model
+/// uses more.
 constexpr milliseconds kMostOfLauncher{500};
 
 using Children = std::multimap<pid_t, const SeenProcess*>;
@@ -19,7 +20,8 @@ bool works(const SeenProcess& one) {
   return runs(one) || one.state == 'D';
 }
 
-/// The process that does the work: below a launcher that only waits for it.
+/// The process that does the work. If `one` is a launcher that only waits for its child, this is
+/// the child.
 const SeenProcess* below_launchers(const SeenProcess* one, const Children& children) {
   for (int depth = 0; depth < 16; ++depth) {
     if (children.count(one->pid) != 1 || runs(*one) || one->cpu > kMostOfLauncher) return one;

@@ -1,5 +1,5 @@
-// What the job's processes do while it runs, from repeated looks at /proc: how often the main
-// process runs, and how often it waits for its workers. Pure.
+// What the job's processes do while it runs. It is derived from repeated readings of /proc: how
+// often the main process runs, and how often it waits for its workers. Pure.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 
 namespace berth::run {
 
-/// A process of the job in one look.
+/// A process of the job in one reading of /proc.
 struct SeenProcess {
   pid_t pid = 0, parent = 0;
   std::string name;  // as in /proc/PID/comm
@@ -22,12 +22,12 @@ struct SeenProcess {
 
 /// Seconds, of one main process. A main process is the command, or each rank.
 struct MainActivity {
-  double seconds = 0;            // that were observed
-  double runs = 0;               // its main thread ran, or waited for a core
-  double on_disk = 0;            // its main thread waited in the kernel, as for a disk
-  double waits_for_workers = 0;  // it waited while a process below it ran
-  double workers = 0;            // processes below it, multiplied by the seconds
-  double busy_workers = 0;       // the same for those that ran, while it waited for them
+  double seconds = 0;            // how long it was observed
+  double runs = 0;               // how long its main thread ran, or waited for a core
+  double on_disk = 0;            // how long its main thread waited in the kernel, as for a disk
+  double waits_for_workers = 0;  // how long it waited while a process below it ran
+  double workers = 0;            // the number of processes below it, multiplied by the seconds
+  double busy_workers = 0;       // the same, but only processes that ran while it waited for them
 
   [[nodiscard]] double part(double what) const { return seconds > 0 ? what / seconds : 0; }
   void operator+=(const MainActivity& other);
@@ -45,7 +45,7 @@ class Activity {
   void add(const std::vector<SeenProcess>& processes, Clock::time_point now);
   /// By the pid of the command or rank.
   [[nodiscard]] const std::map<pid_t, MainActivity>& mains() const { return mains_; }
-  /// The sum of all.
+  /// The sum of the values of all main processes.
   [[nodiscard]] MainActivity all() const;
 
  private:

@@ -53,7 +53,7 @@ class Search {
  private:
   void add(const char* kind, std::string sentence, std::string change) {
     const auto is_same = [&](const Bottleneck& one) { return one.kind == kind; };
-    // Several devices of a job usually show the same.
+    // Several devices of a job usually have the same bottleneck.
     if (std::any_of(result_.found.begin(), result_.found.end(), is_same)) return;
     result_.found.push_back({kind, std::move(sentence), std::move(change)});
   }
@@ -63,7 +63,7 @@ class Search {
   }
   [[nodiscard]] double main_runs() const { return seen_.main.part(seen_.main.runs); }
 
-  /// A rank that runs while most others sleep.
+  /// A rank that runs while most of the ranks sleep.
   bool look_at_ranks() {
     if (seen_.ranks.size() < 2) return false;
     auto ranks = seen_.ranks;
@@ -106,7 +106,7 @@ class Search {
     const double busy = main.busy_workers / main.waits_for_workers;
     const int workers = std::max(1, static_cast<int>(std::lround(main.part(main.workers))));
     const int all = workers * seen_.mains;
-    // If all are busy, the main process would run all the time with so many.
+    // With `enough` workers that are all busy, the main process would run all the time.
     const int enough = static_cast<int>(std::ceil(workers / std::max(main_runs(), 0.05)));
     const int most = std::max(1, seen_.cores / seen_.mains);
     const int proposed = std::min(enough, most);

@@ -1,5 +1,5 @@
-// What limited a job, from what was measured. Pure. It names nothing for which there is no
-// evidence.
+// What limited a job, derived from measurements. Pure. A bottleneck without evidence is never
+// reported.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace berth::run {
 
 struct RankActivity {
   int rank = 0;
-  double runs = 0;  // the part of its time in which its main thread ran
+  double runs = 0;  // the part of the time in which its main thread ran
 };
 
 /// One device of the job. Parts are between 0 and 1.
 struct DeviceEvidence {
   std::string words;           // "GPU 0 (NVIDIA H100)"
-  std::optional<double> busy;  // the part of the time with work, of all users
+  std::optional<double> busy;  // the part of the time in which it had work, from any user
   DeviceStrain strain;
   std::optional<std::uint64_t> launches, copies;  // of the job; the guard counts them
-  std::optional<double> own_seconds;              // device time that the guard charged it
-  std::optional<int> share_permille;              // that the job was held to
+  std::optional<double> own_seconds;              // device time that the guard counted for it
+  std::optional<int> share_permille;              // that the guard enforced
 };
 
 struct Evidence {
@@ -33,12 +33,12 @@ struct Evidence {
   std::optional<double> cpu_seconds;
   int cores = 1;                   // that the job may use
   MainActivity main;               // the sum over its main processes
-  int mains = 1;                   // how many these are
+  int mains = 1;                   // the number of main processes
   std::optional<double> runnable;  // threads that ran or waited for a core, on average
   std::optional<double> disk_bytes;
-  double quota_part = 0;  // of the quota's periods: in which it stopped its control group
+  double quota_part = 0;  // the part of the periods in which the CPU quota stopped the group
   std::vector<RankActivity> ranks;
-  bool device_unused = false;  // it had a device, and was seen never to use it
+  bool device_unused = false;  // the job had a device, but was never seen to use it
   std::vector<DeviceEvidence> devices;
 };
 

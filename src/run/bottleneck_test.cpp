@@ -9,7 +9,7 @@ using namespace berth::run;
 
 namespace {
 
-/// A minute on eight cores, in which the main thread ran so much of the time.
+/// A minute on eight cores. The main thread ran for the part `runs` of that time.
 Evidence minute(double runs, double runnable) {
   Evidence evidence;
   evidence.wall_seconds = 60;

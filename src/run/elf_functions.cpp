@@ -24,7 +24,8 @@ bool read_at(int fd, std::uint64_t at, void* into, std::size_t size) {
          ::pread(fd, into, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
 }
 
-/// Reads a section or program header table of `count` entries; false if the file is damaged.
+/// Reads a section or program header table of `count` entries. Returns false if the file is
+/// damaged.
 template <typename Header>
 bool read_table(int file, std::uint64_t at, std::size_t count, std::size_t entry_size,
                 std::vector<Header>& into) {
@@ -49,7 +50,7 @@ bool is_readable(const Elf64_Ehdr& head) {
          head.e_ident[EI_DATA] == kOrder && head.e_ident[EI_VERSION] == EV_CURRENT;
 }
 
-/// An address that is looked for. `at`: its place in the answer.
+/// An address to look up. `at`: its index in the answer.
 struct Wanted {
   std::uint64_t address;
   std::size_t at;
@@ -63,7 +64,7 @@ class SymbolSearch {
               [](const Wanted& a, const Wanted& b) { return a.address < b.address; });
   }
 
-  /// False if there is no more to do.
+  /// Returns false if there is no more to do.
   bool look_in(const Elf64_Shdr& table, const Elf64_Shdr& strings) {
     if (table.sh_entsize != sizeof(Elf64_Sym)) return true;
     std::vector<Elf64_Sym> symbols;
@@ -92,7 +93,7 @@ class SymbolSearch {
     while (last != wanted_.end() && last->address - symbol.st_value < symbol.st_size) ++last;
     if (first == last) return;
     const std::string name = plain_name(name_at(file_, strings, symbol.st_name));
-    // Names cost a read each, also those that say nothing.
+    // Each name costs a read, even a name that is of no use.
     left_ -= std::min<std::uint64_t>(left_, kNameCost);
     if (name.empty()) return;
     for (auto one = first; one != last; ++one) names_[one->at] = name;

@@ -1,5 +1,5 @@
-// The functions of ELF files by their symbols. The files may be damaged, or made to cost time: the
-// work on one file is limited.
+// Finds functions in ELF files by their symbols. The files may be damaged, or made to waste time,
+// so the work on one file is limited.
 #pragma once
 
 #include <cstdint>

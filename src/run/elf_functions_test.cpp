@@ -19,7 +19,7 @@ using namespace berth::run;
 
 namespace {
 
-/// A copy of the C library, and the places in it that hold the name of one function.
+/// A copy of the C library, and the offsets in it that belong to one function.
 class Library {
  public:
   Library() {
@@ -58,7 +58,7 @@ class Library {
   [[nodiscard]] std::vector<std::string> names() const {
     return functions_at(path_, {offset_, offset_ + 1, whole_.size() * 2, UINT64_MAX});
   }
-  /// The names while these bytes have other values.
+  /// Writes this value into the file, reads the names, and restores the file.
   template <typename Value>
   [[nodiscard]] std::vector<std::string> names_with(std::uint64_t where, Value value) const {
     const Descriptor file(::open(path_.c_str(), O_WRONLY));
@@ -109,7 +109,7 @@ TEST_CASE("damaged ELF files have no functions") {
   CHECK(library.names_with(symbol + offsetof(Elf64_Sym, st_name), UINT32_MAX) == none);
   CHECK(library.names_with(symbol + offsetof(Elf64_Sym, st_size), std::uint64_t{0}) == none);
   CHECK(library.names_with(symbol + offsetof(Elf64_Sym, st_value), UINT64_MAX) == none);
-  CHECK(library.names() == right);  // all of it was repaired between
+  CHECK(library.names() == right);  // each damaged value was restored
   CHECK(functions_at("/dev/zero", {1}) == std::vector<std::string>(1));
   CHECK(functions_at("/no/such", {1}) == std::vector<std::string>(1));
 }

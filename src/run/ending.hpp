@@ -23,7 +23,7 @@ struct EndingPlan {
   /// Called once after that time with the remaining processes, before they are ended; may be empty.
   std::function<void(const std::vector<Relative>&)> on_left_behind;
   std::vector<pid_t> spared;  // together with all their descendants
-  /// Reaps ended processes; true if none is left.
+  /// Reaps ended processes. Returns true if none is left.
   std::function<bool()> none_left;
   /// Sleeps until a process ends, at most for this time. Returns true to skip the grace period.
   std::function<bool(std::chrono::milliseconds)> wait;

@@ -1,5 +1,5 @@
-// The file in which a program for torchrun describes its error: TORCHELASTIC_ERROR_FILE, written by
-// PyTorch's `record` and read by torchrun and torchx. Pure.
+// The file in which a program under torchrun describes its error: TORCHELASTIC_ERROR_FILE, written
+// by PyTorch's `record` and read by torchrun and torchx. Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ struct ErrorFile {
   std::optional<std::int64_t> when;  // seconds since 1970
 };
 
-/// nullopt if it is empty or not in PyTorch's form. Its message may be an object or a text.
+/// nullopt if the file is empty or not in PyTorch's form. The message in the file may be an object
+/// or a string.
 [[nodiscard]] std::optional<ErrorFile> parse_error_file(std::string_view json);
 /// The same file with the exit code of the rank added, as torchrun does. Uses `error` if the rank
 /// wrote no file.

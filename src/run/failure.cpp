@@ -113,7 +113,7 @@ bool holds_any(std::string_view text, std::initializer_list<std::string_view> wo
 }
 
 /// Faults of hardware, driver or network, which may not occur again after a restart. An illegal
-/// address and a failed assertion in a kernel are errors of the program.
+/// address and a failed assertion in a kernel are not among them: they are errors of the program.
 bool is_device_fault_line(std::string_view line) {
   return holds_any(line, {"uncorrectable ECC error", "CUDA_ERROR_ECC_UNCORRECTABLE", "GPU is lost",
                           "has fallen off the bus", "NVLink error", "CUDA error: unknown error",

@@ -15,8 +15,8 @@ namespace berth::run {
 [[nodiscard]] std::string traceback_in(std::string_view output);
 /// The last non-empty lines, at most `most`, without terminal escape sequences.
 [[nodiscard]] std::vector<std::string> last_lines(std::string_view output, std::size_t most);
-/// Whether it ends with the error of a rank that lost another rank; then this rank is not the
-/// cause.
+/// Whether the output ends with the error of a rank that lost its connection to another rank. Such
+/// a rank is not the cause.
 [[nodiscard]] bool mentions_lost_peer(std::string_view output);
 
 /// What is known about an ended process.

@@ -99,8 +99,8 @@ class ForkServerLoop {
       ::close(channel_);
       signals_.reset();
       announced_.reset();
-      // Three strings that are not part of the journal's launch record come before it, each with a
-      // NUL.
+      // Three strings come before the launch record, each with a NUL. They are not part of the
+      // launch record in the journal.
       const std::string_view all(message);
       const auto locks = all.find('\0');
       const auto units = locks == all.npos ? all.npos : all.find('\0', locks + 1);
@@ -217,8 +217,9 @@ Result<ForkServer> ForkServer::start(WriteReport write) {
 Result<Descriptor> ForkServer::restart() {
   auto channel = standby_.fork();
   if (channel) return channel;
-  // Both were killed, so we fork the next standby ourselves. We are multi-threaded by now, so it
-  // could inherit a locked lock and hang; a timeout detects that.
+  // Both the fork server and its standby were killed, so this process forks the next standby
+  // itself. It has several threads by now, so the new process could inherit a locked lock and hang.
+  // A timeout detects that.
   auto standby = standby_for(files_, write_);
   if (!standby) return std::move(standby).error();
   standby_ = *std::move(standby);

@@ -230,7 +230,8 @@ class Front {
   /// When we stop, the shell takes the terminal back. So we stop only when the job has stopped, by
   /// the same signal.
   void stop_with(pid_t workload, int signal) {
-    // Stopping discards a pending SIGCONT, so handle one that has arrived in the meantime first.
+    // Stopping this process discards a pending SIGCONT. So first handle a SIGCONT that has arrived
+    // in the meantime.
     continued_ = false;
     take_signals();
     if (continued_) return;
@@ -243,7 +244,8 @@ class Front {
       ::raise(SIGSTOP);
       return;
     }
-    // Raised while blocked, it merges with a pending one from the terminal: one stop, not two.
+    // This signal is raised while it is blocked, so it merges with a pending one from the terminal.
+    // The process then stops once, not twice.
     ::raise(signal);
     sigset_t only;
     sigset_t before;
@@ -279,7 +281,7 @@ class Front {
     static_cast<void>(end_descendants(plan));
   }
 
-  /// Reaps processes that became our children; true if none is left.
+  /// Reaps processes that became our children. Returns true if none is left.
   [[nodiscard]] bool reap_strangers() const {
     const pid_t self = ::getpid();
     bool none = true;

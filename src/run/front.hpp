@@ -50,7 +50,8 @@ struct Ending {
 [[nodiscard]] Result<Ending> run_job(const Launch& launch, Inherited& inherited, Watcher& watcher);
 
 /// If Ctrl-C ended the job, kills this process with SIGINT too, so that a loop in the caller's
-/// shell also stops; the shell sees the same exit code, 130. Returns if the caller ignores SIGINT.
+/// shell also stops. The shell sees the same exit code as before: 130. Returns if the caller
+/// ignores SIGINT.
 void die_of_interrupt();
 
 }  // namespace berth::run

@@ -1,5 +1,6 @@
-// GpuFiles: the GPU libraries and device nodes that a process has mapped or opened. Pure. The texts
-// come from other users' processes and are not trusted.
+// GpuFiles: the GPU libraries and device nodes that a process has mapped or opened. Pure: callers
+// pass in the texts of /proc/PID/maps and links of /proc/PID/fd. They describe other users'
+// processes, so they are not trusted.
 #pragma once
 
 #include <cstddef>

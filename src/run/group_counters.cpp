@@ -15,7 +15,7 @@ struct GroupFolders {
   std::vector<std::string> folders;  // innermost first
 };
 
-/// Where the groups with this controller are.
+/// The folders of the groups with this controller.
 std::vector<GroupFolders> groups_with(const std::string& controller) {
   const auto has_it = [&](const std::vector<std::string>& controllers) {
     return std::find(controllers.begin(), controllers.end(), controller) != controllers.end();

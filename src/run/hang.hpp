@@ -23,12 +23,13 @@ struct RankState {
   bool is_busy = false;     // uses the CPU, reads or writes
 };
 
-/// The odd ranks are those that do not wait for others while others do. If all ranks wait, the odd
-/// ones wait at another line than most. nullopt if no rank is known to wait: they may just be idle.
+/// Finds the ranks that do not wait for other ranks while the rest do. If all ranks wait, finds
+/// those that wait at another line than most ranks. nullopt if no rank is known to wait: the ranks
+/// may just be idle.
 [[nodiscard]] std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks);
 
-/// The busy ranks, if all others wait for them in a collective: slow, not hung. nullopt otherwise,
-/// and if no busy rank's stack is known.
+/// Finds busy ranks for which all other ranks wait in a collective. Such a job is slow, not hung.
+/// nullopt if there are none, or if the stack of no busy rank is known.
 [[nodiscard]] std::optional<model::HangSeen> find_slow_ranks(const std::vector<RankState>& ranks);
 
 /// What a process and its children have used so far: processor time, bytes read and written.
@@ -36,7 +37,7 @@ struct Movement {
   std::uint64_t cpu_ticks = 0, bytes = 0;
 };
 [[nodiscard]] Movement movement_of(pid_t pid);
-/// True for more activity than that of a polling thread.
+/// True if the activity is more than that of a polling thread.
 [[nodiscard]] bool has_moved(const Movement& before, const Movement& now, double seconds);
 
 }  // namespace berth::run

@@ -80,7 +80,8 @@ bool HangWatch::has_moved_since_last_look(const std::vector<WatchedRank>& ranks,
   return moved;
 }
 
-/// Some ranks are busy, and the others have waited for long. That is no hang, but worth knowing.
+/// Some ranks are busy, and the others have waited for long. The job does not hang, but the user
+/// may want to know.
 std::optional<model::HangSeen> HangWatch::slow_rank(const std::vector<WatchedRank>& ranks,
                                                     Time now) {
   std::vector<int> idle;

@@ -16,7 +16,7 @@ struct HeldPort {
 
 /// Port `wanted`; 0: any free one.
 [[nodiscard]] HeldPort hold_port(std::uint16_t wanted = 0);
-/// Port `wanted`, unless another socket has it, also one that is only held like this.
+/// Port `wanted`. Fails if another socket has bound it, even one that does not listen.
 [[nodiscard]] HeldPort hold_unused_port(std::uint16_t wanted);
 
 }  // namespace berth::run

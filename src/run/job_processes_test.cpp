@@ -16,7 +16,7 @@ using namespace berth::run;
 
 namespace {
 
-/// A /proc of our own making.
+/// A folder in the form of /proc, made by the test.
 class FakeProc {
  public:
   FakeProc() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }

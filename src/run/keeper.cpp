@@ -75,7 +75,7 @@ class Keeper {
     close_all_but({child_events_.get(), front_handle_.get(), signal_probe_handle_.get(),
                    channel_.get(), trouble_.get(), end_requests_.get()});
     [[maybe_unused]] const int left =
-        ::chdir("/");  // if it fails, the folder's file system only stays busy
+        ::chdir("/");  // if it fails, only the file system of this folder stays busy
     while (!ended_ && front_alive_ && !told_to_end_) wait_and_act();
     end_the_rest();
   }
@@ -314,7 +314,7 @@ class Keeper {
     }
   }
 
-  /// True if the front wants to end faster: the user sent a second signal.
+  /// True if the front wants the job to end faster, because the user sent a second signal.
   bool wait_for_end(milliseconds most) {
     std::array<pollfd, 2> waits{
         {{child_events_.get(), POLLIN, 0}, {front_alive_ ? channel_.get() : -1, POLLIN, 0}}};

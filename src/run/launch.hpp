@@ -39,7 +39,7 @@ struct Launch {
   std::optional<Credentials> user;  // to switch to; only root can switch to another user
   std::string group;                // folder of the control group to enter before that; "": none
   std::string job_files;            // of a queued job: the prefix of its files' names (queued.hpp)
-  std::vector<std::string> locks;   // lock files of its devices, which the keeper locks shared
+  std::vector<std::string> locks;   // lock files of its devices: the keeper takes shared locks
   std::vector<std::string> units;   // the job's devices (policy::unit_id), to sample them
   std::string job_record;           // of a queued job, stored in its files; contains no NUL
   // Between SIGTERM and SIGKILL, if the job is cancelled or times out.
@@ -75,7 +75,7 @@ void close_ours_on_exec(const Inherited& inherited);
 void close_inherited(const Inherited& inherited);
 /// Closes everything above 2 except `kept` (in a process that never calls exec).
 void close_all_but(std::vector<int> kept);
-/// Redirects `first`..`last` (of 0, 1, 2) to /dev/null, for the same reason.
+/// Redirects the descriptors `first` to `last` (of 0, 1, 2) to /dev/null, for the same reason.
 void redirect_standard_streams(int first, int last);
 
 }  // namespace berth::run

@@ -30,8 +30,8 @@ class Writer {
   std::string bytes_;
 };
 
-/// Reads fields in the order in which they were written. After a missing or invalid field all
-/// further ones are empty, and is_good() is false.
+/// Reads fields in the order in which they were written. After a missing or invalid field, all
+/// further fields are empty, and is_good() is false.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}

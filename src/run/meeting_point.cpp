@@ -47,7 +47,8 @@ std::uint16_t MeetingPoint::hold(std::uint16_t wanted) {
   return held.number;
 }
 
-/// The first of `count` consecutive ports. If there is no such row, one port.
+/// Reserves `count` consecutive ports, and returns the first. If no such block is free, reserves
+/// one port.
 std::uint16_t MeetingPoint::hold_block(int count) {
   constexpr int kMostTries = 32;
   for (int i = 0; i < kMostTries; ++i) {
@@ -66,7 +67,7 @@ std::uint16_t MeetingPoint::hold_block(int count) {
   return hold();
 }
 
-/// All nodes know the port of node 0, and count on from there.
+/// All nodes know the port of node 0, and number their other ports from there.
 void MeetingPoint::make_with_other_nodes(const NodePlace& node, std::size_t ranks) {
   constexpr std::size_t kMostWorkers = 14;  // NodePlace::port leaves room for so many
   meeting_.address = node.address;

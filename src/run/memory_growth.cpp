@@ -6,14 +6,14 @@
 namespace berth::run {
 namespace {
 
-constexpr std::size_t kParts = 25;              // the last one is left out: processes end in it
+constexpr std::size_t kParts = 25;              // the last one is ignored: processes end in it
 constexpr std::size_t kTail = 12;               // the parts that are examined
 constexpr double kLeastRise = 8.0 * (1 << 20);  // bytes
 constexpr double kLeastRisePart = 0.005;        // of the memory
 constexpr double kLeastThird = 0.2;             // of the rise, in each third of the tail
-constexpr double kLeastLastRate = 0.7;  // of the rate in the first third; less: it levels off
-constexpr double kMostFall = 0.3;       // of the rise, from one part to a later one
-constexpr double kMostDistance = 0.15;  // of the rise, from the line
+constexpr double kLeastLastRate = 0.7;  // of the rate in the first third; if less, it levels off
+constexpr double kMostFall = 0.3;  // of the rise: the largest fall from one part to a later one
+constexpr double kMostDistance = 0.15;  // of the rise: the largest distance from the line
 
 struct Line {
   double start = 0, slope = 0;  // the value at part 0; the rise in each part
@@ -22,7 +22,7 @@ struct Line {
   }
 };
 
-/// The line with the least squares through floors[first] and all that follow.
+/// The line through floors[first] and all later values, by least squares.
 Line fit(const std::vector<double>& floors, std::size_t first) {
   const auto count = static_cast<double>(floors.size() - first);
   double mean_x = 0, mean_y = 0;

@@ -1,4 +1,4 @@
-// Memory that keeps growing, from readings of the whole run. Pure.
+// Detects memory that keeps growing, from readings of the whole run. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace berth::run {
 
-/// The smallest reading of each interval. The number of intervals is bounded: in a long run each is
-/// longer. The smallest reading is used because garbage collectors and caches give memory back.
+/// The smallest reading of each interval. The number of intervals is limited, so they are longer in
+/// a long run. The smallest reading is used because garbage collectors and caches give memory back.
 class MemorySeries {
  public:
   void add(double seconds, std::uint64_t bytes);
@@ -29,8 +29,9 @@ class MemorySeries {
   double last_ = 0;
 };
 
-/// nullopt: the memory does not grow, or the run was shorter than kShortest. The second half of the
-/// run counts: memory must rise in each third of it, and as fast at its end as at its beginning.
+/// nullopt: the memory does not grow, or the run was shorter than kShortest. Only the second half
+/// of the run counts: memory must rise in each third of it, and rise as fast at its end as at its
+/// beginning.
 [[nodiscard]] std::optional<model::MemoryGrowth> growth_of(const MemorySeries& series);
 
 inline constexpr double kShortestGrowth = 120;  // seconds

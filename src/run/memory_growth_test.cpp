@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-/// Memory in MiB, at a number of seconds.
+/// Memory in MiB at this number of seconds.
 using Curve = std::function<double(double)>;
 
 struct Case {
@@ -21,7 +21,7 @@ struct Case {
   Curve curve;
 };
 
-/// -1 to 1, always the same for the same time.
+/// A value from -1 to 1. It is always the same for the same time.
 double noise(double t) {
   return std::sin(t * 12.9898) * std::cos(t * 78.233);
 }

@@ -1,5 +1,6 @@
-// The texts that frameworks print when memory runs out. A cheap word search excludes most texts. A
-// text that contains the words counts only if they are a statement, not a quotation.
+// The texts that frameworks print when memory runs out. A cheap search for words excludes most
+// texts. A text that contains the words counts only if it states the error, not if it quotes or
+// mentions it.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -88,7 +89,7 @@ constexpr auto kWords = std::to_array<std::string_view>(
      "Out of Host Memory",
      "Memory Object Allocation Failure"});
 
-/// A sentence that continues after these words only mentions them.
+/// If the sentence continues after these words, it only mentions the error.
 constexpr auto kEnds = std::to_array<std::string_view>(
     {"CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory",
      "Memory Object Allocation Failure", "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation",
@@ -103,8 +104,8 @@ std::string_view before(std::string_view text, std::size_t at, std::size_t most)
 }
 
 bool stands(std::string_view text, std::string_view word) {
-  // The words are a statement if they come first, after a colon ("RuntimeError: …"), or after one
-  // of these.
+  // The words state an error if they come first, after a colon ("RuntimeError: …"), or after one of
+  // these words.
   static const std::regex leads(
       R"((^|[^\w\s]|\n|:\d+|\b(error|code|status|with|returned|returns|got|in|due to))[ \t]*$)",
       std::regex::icase);
@@ -142,7 +143,7 @@ bool is_out_of_memory_line(std::string_view line) {
       R"(\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate (memory|scratch buffer)|[Uu]nable to allocate|[Cc]an ?not allocate memory|Attempting to (allocate|reserve) |memory space hbm)");
   static const std::regex of_files(
       R"([Nn]o space left on device|[Qq]uota exceeded|[Tt]oo many open files|larger than max|\.tempstate\d|memory space [sv]mem)");
-  // Generic types, which frameworks raise for all errors.
+  // Generic exception types, which frameworks raise for all errors.
   static const std::regex anything(
       R"(^(([\w.]*\.)?(RuntimeError|JaxRuntimeError|XlaRuntimeError|InternalError|CUDARuntimeError|CUDADriverError|LogicError|AcceleratorError|CudaAPIError|CudaSupportError)|(torch|jax|jaxlib|tensorflow|cupy|cupy_backends|numba|numba_cuda|pycuda|pyopencl|cuda|rmm|triton|onnxruntime|xgboost|lightgbm|catboost|_catboost|paddle|ray|mlx|warp)\.[\w.]+): ?)");
   constexpr std::size_t kMost = 4096;  // the text may be arbitrarily long

@@ -112,7 +112,7 @@ std::vector<Place> places_of(const NativeThread& thread, const std::vector<Mappi
   const auto said =
       slurp(folder + "/task/" + std::to_string(thread.thread) + "/syscall").value_or("");
   const auto words = split(std::string_view(said).substr(0, said.find('\n')), ' ');
-  if (words.size() < 3) return {};  // it runs, or is another user's
+  if (words.size() < 3) return {};  // it runs, or it belongs to another user
   const auto stack = hexadecimal(words[words.size() - 2]);
   const auto instruction = hexadecimal(words.back());
   if (!stack || !instruction) return {};
@@ -129,14 +129,15 @@ std::vector<Place> places_of(const NativeThread& thread, const std::vector<Mappi
   for (const std::uint64_t value : values) {
     if (places.size() >= kMostCandidates) break;
     const Mapping* in = mapping_of(code, value);
-    // The return address belongs to the instruction before it.
+    // The return address points behind the call instruction, so look up the byte before it.
     if (in != nullptr && is_after_call(memory.get(), value))
       places.push_back({in, value - 1, false});
   }
   return places;
 }
 
-/// A line of the child's answer. Names come from hostile files: they must not add lines.
+/// Writes a line of the child's answer. Names come from hostile files, so a newline in them must
+/// not add a line.
 bool write_line(int to, std::string line) {
   std::replace(line.begin(), line.end(), '\n', '?');
   line += '\n';
@@ -149,8 +150,8 @@ bool write_line(int to, std::string line) {
   return true;
 }
 
-/// What the child does. It first says all places: "p THREAD EXACT LIBRARY", numbered from 0; and
-/// then the functions that it finds: "f PLACE FUNCTION".
+/// Runs in the child. It first writes all places: "p THREAD EXACT LIBRARY", numbered from 0. Then
+/// it writes the functions that it finds: "f PLACE FUNCTION".
 void look(const std::vector<NativeThread>& threads, int to) noexcept {
   struct Wanted {
     std::string path;
@@ -183,7 +184,7 @@ void look(const std::vector<NativeThread>& threads, int to) noexcept {
   }
 }
 
-/// What the child has said when it ends or the time is over.
+/// What the child has written when it ends, or when the time is over.
 std::string answer_of_child(const std::vector<NativeThread>& threads, milliseconds patience) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
@@ -214,7 +215,7 @@ std::string answer_of_child(const std::vector<NativeThread>& threads, millisecon
     answer.append(room.data(), static_cast<std::size_t>(n));
   }
   ::kill(child, SIGKILL);
-  // A read through FUSE may not end even then; the child is then nobody's to wait for.
+  // A read through FUSE may not end even after SIGKILL, so do not wait for the child.
   constexpr int kMostWaits = 100;
   for (int i = 0; i < kMostWaits && ::waitpid(child, nullptr, WNOHANG) == 0; ++i)
     ::poll(nullptr, 0, 1);
@@ -226,7 +227,7 @@ struct Found {
   NativeFrame frame;
 };
 
-/// Without a last line that is cut.
+/// Ignores an incomplete last line.
 std::vector<Found> found_in(std::string_view answer) {
   std::vector<Found> found;
   answer = answer.substr(0, answer.rfind('\n') == answer.npos ? 0 : answer.rfind('\n'));

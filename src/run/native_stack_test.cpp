@@ -34,7 +34,7 @@ std::string lines_of(pid_t pid) {
   return native_lines(native_stacks({{pid, pid}}, std::chrono::seconds(20)).front());
 }
 
-/// Maps code of a file, covers its folder with a file system that never answers, and waits.
+/// Maps the code of a file, mounts a file system that never answers over its folder, and waits.
 [[noreturn]] void wait_on_a_dead_file_system(const std::string& folder, int ready) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::string file = folder + "/code";
@@ -104,7 +104,7 @@ TEST_CASE("a file system that never answers does not hold up the reader") {
       frames = native_stacks({{child, child}}, std::chrono::milliseconds(500)).front();
       CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
     }
-    // What is known without its files is still said.
+    // What is known without the files is still returned.
     REQUIRE(waits());
     CHECK(frames[0].is_exact);
     CHECK(frames[0].function.empty());

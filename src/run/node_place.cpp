@@ -65,7 +65,7 @@ Result<NodePlace> in_slurm(const Variables& variables, int tasks) {
     const auto peers = expand_host_list(value_of(variables, name));
     if (!peers || peers->empty()) continue;
     place.address = peers->front();
-    // With several tasks on a node, the list does not say which task is where.
+    // If a node has several tasks, the list does not say which task runs on which node.
     if (peers->size() == static_cast<std::size_t>(tasks)) place.peers = *peers;
     break;
   }
@@ -74,8 +74,8 @@ Result<NodePlace> in_slurm(const Variables& variables, int tasks) {
   return place;
 }
 
-/// The domain that /etc/hosts gives this pod: ".train.default.svc.cluster.local"; "" without a
-/// headless service, and then no pod finds another.
+/// The domain that /etc/hosts gives this pod: ".train.default.svc.cluster.local". "" without a
+/// headless service; pods cannot find each other then.
 std::string domain_of(std::string_view hosts, const std::string& host) {
   for (const std::string_view line : split(hosts, '\n'))
     for (std::string_view word : split(line, '\t'))
@@ -121,7 +121,7 @@ Result<NodePlace> by_names(const Variables& variables, int nodes, const char* ra
   return place;
 }
 
-/// "08" → {8, 2}; nullopt if it is not a number.
+/// "08" → {8, 2}, its value and its number of digits; nullopt if it is not a number.
 std::optional<std::pair<int, std::size_t>> digits(std::string_view word) {
   constexpr std::size_t kMostDigits = 9;
   if (word.empty() || word.size() > kMostDigits ||

@@ -14,22 +14,22 @@
 namespace berth::run {
 
 struct NodePlace {
-  int rank = 0, count = 1;         // of the nodes; with several, each starts as many ranks
-  std::string address;             // of node 0; "": this machine
-  std::uint16_t port = 0;          // on node 0; 0: any free port
+  int rank = 0, count = 1;         // count: of nodes; each starts the same number of ranks
+  std::string address;             // the address of node 0; "": this machine
+  std::uint16_t port = 0;          // the port on node 0; 0: any free port
   std::vector<std::string> peers;  // host names by node; empty: not known
 };
 
-/// `nodes` is --nodes. Without it, a Slurm step with several tasks and PET_NNODES decide; one pod
-/// of an indexed Kubernetes job is a job of its own, because its variables do not say how many
-/// there are. `hosts` is the text of /etc/hosts, where a pod finds the domain of its service. Fails
-/// with kInvalidArgument E0534 (unknown which node this is, or where node 0 is) and E0535
-/// (--nodes differs from Slurm's tasks).
+/// `nodes` is the value of --nodes. Without it, a Slurm step with several tasks or PET_NNODES
+/// decides. A pod of an indexed Kubernetes job is a job of its own, because its variables do not
+/// say how many pods there are. `hosts` is the text of /etc/hosts, where a pod finds the domain of
+/// its service. Fails with kInvalidArgument: E0534 (the number of this node or the address of node
+/// 0 is unknown) and E0535 (--nodes differs from Slurm's tasks).
 [[nodiscard]] Result<NodePlace> node_place(const std::map<std::string, std::string>& variables,
                                            std::optional<int> nodes, std::string_view hosts);
 
-/// "n[01-03,7],login" → n01, n02, n03, n7, login. nullopt if it is not Slurm's form, or has more
-/// than 4096 names.
+/// "n[01-03,7],login" → n01, n02, n03, n7, login. nullopt if it is not a list in Slurm's form, or
+/// has more than 4096 names.
 [[nodiscard]] std::optional<std::vector<std::string>> expand_host_list(std::string_view list);
 
 }  // namespace berth::run

@@ -17,7 +17,7 @@ enum class Becomes {
   kRanks,    // --ranks, with its value
   kRetries,
   kLogs,     // --log-dir
-  kOneNode,  // needless with the value 1
+  kOneNode,  // not needed if its value is 1
   kCpu,
   kModule  // the program is a module: python -m
 };
@@ -96,10 +96,10 @@ const KnownOption* find_option(const std::string& launcher, std::string word) {
   return found == kOptions.end() ? nullptr : &*found;
 }
 
-/// What the options mean for `berth run`.
+/// The launcher's options, sorted by what `berth run` needs instead.
 struct Reading {
   Words needless, options, program;
-  bool is_whole = true;  // every option was known, and has an equivalent
+  bool is_whole = true;  // every option was known and has an equivalent in `berth run`
   bool is_module = false;
 };
 

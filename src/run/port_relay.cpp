@@ -55,7 +55,7 @@ Descriptor listening(std::uint16_t& port) {
   return made;
 }
 
-/// A rank whose program takes long to start costs little.
+/// Poll less often for a rank that has waited long, so that it uses little CPU time.
 milliseconds pause_after(PortRelay::Clock::duration waited) {
   if (waited < std::chrono::seconds(10)) return milliseconds(5);
   return waited < std::chrono::minutes(1) ? milliseconds(50) : milliseconds(250);
@@ -99,13 +99,13 @@ pollfd PortRelay::wish(int fd, const Way& in, const Way& out) {
   pollfd made{fd, 0, 0};
   if (!in.has_ended && in.bytes.size() < kMostBytes) made.events |= POLLIN;
   if (!out.bytes.empty()) made.events |= POLLOUT;
-  // With nothing to wait for, a closed connection would be reported again and again.
+  // If nothing is requested, poll() reports a closed connection again and again.
   if (made.events == 0) made.fd = -1;
   return made;
 }
 
 void PortRelay::add_waits(std::vector<pollfd>& waits) const {
-  // A waiting connection that cannot be accepted would be reported again and again.
+  // If a waiting connection cannot be accepted, poll() reports it again and again.
   const bool pauses = accept_again_.has_value();
   for (const Listener& one : listeners_)
     waits.push_back({pauses ? -1 : one.socket.get(), POLLIN, 0});
@@ -185,7 +185,7 @@ void PortRelay::act(const pollfd* first) {
     if (one.rank_zero) pass(one.rank.get(), one.down, one);
   }
   connections_.remove_if([](const Connection& one) {
-    // A rank that left before rank 0 listened has nothing to say to it.
+    // If a rank closed its connection before rank 0 listened, there is nothing to pass on.
     return one.is_broken || (one.up.is_shut && one.down.is_shut) ||
            (one.up.has_ended && !one.rank_zero);
   });

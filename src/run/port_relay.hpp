@@ -24,7 +24,7 @@ class PortRelay {
   /// Starts to listen on `count` consecutive loopback ports, for the ports `target`, `target` + 1,
   /// … of loopback. Returns the first of them; 0 if there are none. `count` is at most kMost.
   std::uint16_t open(std::uint16_t target, int count);
-  /// Rank 0 has ended: connections that still wait for it are closed, and no more are accepted.
+  /// Rank 0 has ended: closes connections that still wait for it, and accepts no more.
   void give_up();
   void close();
 

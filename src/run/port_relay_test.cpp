@@ -75,7 +75,7 @@ TEST_CASE("A connection that cannot be accepted for lack of descriptors is tried
     REQUIRE(relay.next_try());
     std::vector<pollfd> waits;
     relay.add_waits(waits);
-    CHECK(::poll(waits.data(), waits.size(), 0) == 0);  // else the caller's loop would spin
+    CHECK(::poll(waits.data(), waits.size(), 0) == 0);  // else the caller's loop would not sleep
   }
   for (int i = 0; i < 10'000; ++i) {
     pollfd arrived{rank_zero.get(), POLLIN, 0};

@@ -17,10 +17,11 @@ namespace berth::run {
 /// What one rank found out, from the last line of its output. A rank that printed none failed.
 [[nodiscard]] model::Preflight parse_preflight(std::string_view output);
 
-/// The ranks together: a failure counts before a rank without PyTorch, and that before success.
+/// The result of all ranks: failed if one rank failed; else without PyTorch if one rank has no
+/// PyTorch; else successful.
 [[nodiscard]] model::Preflight sum_up(const std::vector<model::Preflight>& ranks);
 
-/// A sentence for people, translated.
+/// A translated sentence for users.
 [[nodiscard]] std::string preflight_sentence(const model::Preflight& preflight);
 
 inline constexpr std::chrono::seconds kPreflightLimit{30};  // for importing PyTorch and for meeting

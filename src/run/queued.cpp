@@ -39,7 +39,7 @@ using std::chrono::milliseconds;
 
 constexpr int kNotStarted = 125;
 
-// Of the status file: its first line, its first two lines, and at most the broker's record.
+// The largest part of the status file to read: its two lines and the broker's record.
 constexpr std::size_t kKeeperBytes = 64, kStatusBytes = 256;
 constexpr std::size_t kMostRecord = 1U << 20U;
 
@@ -114,7 +114,8 @@ class LoneKeeper {
     }
     const bool by_itself = !told_to_end_;
     EndingPlan plan;
-    // Remaining processes get a short time to end; a cancelled job gets its grace period.
+    // Remaining processes get a short time to end. In a cancelled job, they get the job's grace
+    // period.
     if (told_to_end_) plan.grace = launch_.grace;
     const auto wall = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
     end_the_rest(std::move(plan));
@@ -146,7 +147,8 @@ class LoneKeeper {
     const auto& all = launch_.environment;
     const auto asked = std::find_if(all.begin(), all.end(), is_asked);
     if (asked == all.end()) return begin(launch_);
-    // The `berth run` inside writes the report; two would sample the same processes.
+    // The `berth run` inside this job writes the report. Two samplers would read the same processes
+    // twice.
     watch_at_.reset();
     its_report_ = open_report_for(launch_);
     Launch own = launch_;
@@ -237,7 +239,7 @@ class LoneKeeper {
     static_cast<void>(reap_all());
   }
 
-  /// Reaps ended children. True if no child is left, so the job has no process.
+  /// Reaps ended children. Returns true if no child is left: then the job has no process.
   bool reap_all() {
     for (;;) {
       int status = 0;
@@ -261,7 +263,8 @@ class LoneKeeper {
     peak_rss_kib_ = std::max<std::int64_t>(peak_rss_kib_, used.ru_maxrss);
   }
 
-  /// The peak of its control group, if the kernel counts it; else of its largest process.
+  /// The peak memory of the control group, if the kernel counts it; else that of the largest
+  /// process.
   [[nodiscard]] std::int64_t peak_memory_bytes() const {
     const auto of_group =
         launch_.group.empty() ? std::nullopt : read_number(launch_.group + "/memory.peak");
@@ -311,7 +314,7 @@ class LoneKeeper {
   Clock::time_point started_{};
   std::optional<Clock::time_point> watch_at_;  // nullopt: it has started, or the job gets none
   pid_t workload_ = -1;
-  int status_ = SIGKILL;  // if its end is never seen
+  int status_ = SIGKILL;  // used if the end of on-end is never seen
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
   bool ended_ = false, told_to_end_ = false;
 };

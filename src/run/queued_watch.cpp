@@ -53,12 +53,12 @@ model::Report base_report(const Launch& launch, const WatchEnd& end) {
     report.outcome = {code == 0 ? model::OutcomeClass::kOk : model::OutcomeClass::kFailed, code,
                       std::nullopt};
   }
-  // The broker knows whether a person or the time limit ended it.
+  // Only the broker knows whether a person or the time limit ended the job.
   if (end.by_itself == 0) report.outcome = {model::OutcomeClass::kCancelled, 143, std::nullopt};
   return report;
 }
 
-/// A reader of the file sees all of it or nothing.
+/// Readers of the file see all of it or nothing.
 void put(const std::string& path, const std::string& bytes) {
   const std::string draft = path + ".new";
   ::unlink(draft.c_str());

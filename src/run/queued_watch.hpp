@@ -24,26 +24,26 @@ using WriteReport = std::function<std::string(const MakeReport&)>;
 /// How a queued job ended, from the keeper.
 struct WatchEnd {
   std::int32_t status = 0;        // wait status of its command
-  std::int32_t by_itself = 1;     // 0: it was told to end
+  std::int32_t by_itself = 1;     // 0: the job was told to end
   std::int64_t milliseconds = 0;  // from its start to its end
   std::int64_t cpu_microseconds = 0;
   std::int64_t peak_rss_kib = 0;
 };
 
-/// When a job gets its watch, after its start.
+/// How long after the job's start the watch starts.
 inline constexpr std::chrono::milliseconds kWatchFrom{500};
 
-/// Starts it for the job of this keeper, as a child of the keeper's parent. Returns a channel for
-/// one WatchEnd; if it is closed without one, nothing is written. -1 if it cannot be started.
-/// `announce`: the watch writes its pid there, so that its parent does not take it for a process
-/// that a killed keeper left.
+/// Starts the watch for the job of this keeper, as a child of the keeper's parent. Returns a
+/// channel for one WatchEnd. If the channel is closed without a WatchEnd, no report is written. -1
+/// if the watch cannot be started. `announce`: the watch writes its pid there, so that its parent
+/// does not take it for a process left by a killed keeper.
 [[nodiscard]] Descriptor start_watch(const Launch& launch, pid_t workload, const WriteReport& write,
                                      int announce);
 
 /// "JOBS/N.report"
 [[nodiscard]] std::string report_of(const std::string& job_files);
-/// Opens the file for the job's user, who writes the report: a job with ranks has a `berth run`
-/// that knows more than we do. -1 if that fails.
+/// Opens the report for writing by the job's user. A job with ranks contains a `berth run`, which
+/// writes a better report than the keeper could. -1 if that fails.
 [[nodiscard]] Descriptor open_report_for(const Launch& launch);
 /// `berth run --queue --ranks` sets it; the keeper replaces the value with the descriptor number.
 inline constexpr const char* kReportVariable = "BERTH_JOB_REPORT";

@@ -3,8 +3,8 @@
 namespace berth::run {
 
 void RankLines::end_line(std::string& out) {
-  // A progress bar rewrites its line after each carriage return. Keep the last state, as a terminal
-  // would show.
+  // A progress bar rewrites its line after each carriage return. Keep the last version of the line,
+  // as a terminal would show it.
   if (!rest_.empty() && rest_.back() == '\r') rest_.pop_back();
   if (const auto at = rest_.rfind('\r'); at != std::string::npos) rest_.erase(0, at + 1);
   out += prefix_ + rest_ + '\n';

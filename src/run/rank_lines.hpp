@@ -27,7 +27,7 @@ class RankLines {
   std::string prefix_, rest_;
 };
 
-/// The last bytes of a stream; keeps at most twice `most` in memory.
+/// Keeps the last bytes of a stream, with at most twice `most` in memory.
 class Tail {
  public:
   explicit Tail(std::size_t most) : most_(most) {}

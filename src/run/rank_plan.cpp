@@ -43,7 +43,8 @@ Cpus local_cpus(const std::vector<int>& devices, const model::Snapshot& snapshot
   return {};
 }
 
-/// Equal parts; cores near the rank's devices first, if the topology is known.
+/// Each rank gets an equal part of the cores. If the topology is known, these are cores near the
+/// rank's devices.
 void divide_cores(std::vector<RankSpec>& ranks, Cpus cpus, const model::Snapshot& snapshot) {
   if (cpus.size() < ranks.size()) return;
   const std::size_t share = cpus.size() / ranks.size();
@@ -58,7 +59,7 @@ void divide_cores(std::vector<RankSpec>& ranks, Cpus cpus, const model::Snapshot
   }
 }
 
-/// Sets thread counts again for each rank, except those that the user has set.
+/// Sets the thread counts again for each rank, except variables that the user has set.
 void set_threads(RankSpec& rank, const model::Environment& environment) {
   for (const model::Setting& one : environment.settings)
     if (one.action == model::Setting::Action::kSet && one.name.ends_with("_NUM_THREADS"))
@@ -102,7 +103,7 @@ void set_numbers(RankSpec& rank, std::size_t number, std::size_t count, const Ra
 }
 
 /// Sets the variable from which jax.distributed.initialize() takes the devices. Otherwise each rank
-/// would use all that it sees.
+/// would use all visible devices.
 void set_devices_of_jax(RankSpec& rank, std::size_t number, std::size_t each) {
   std::string own = std::to_string(number);
   if (each > 1) {

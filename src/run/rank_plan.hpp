@@ -15,9 +15,9 @@
 namespace berth::run {
 
 struct RankWish {
-  int count = 1;                     // 0: as many as the devices allow
-  std::optional<int> gpus_per_rank;  // nullopt: devices / ranks
-  bool own_cores = false;   // the job has processors of its own, which are divided among the ranks
+  int count = 1;                     // 0: as many as there are devices
+  std::optional<int> gpus_per_rank;  // nullopt: the number of devices divided by the ranks
+  bool own_cores = false;   // the job has its own processors, which are divided among the ranks
   int node = 0, nodes = 1;  // of a job on several nodes, each with as many ranks
   std::optional<int> least = {};  // the MIN of --ranks MIN:MAX; `count` is MAX
 };
@@ -36,11 +36,12 @@ struct Meeting {
   std::string address;                   // of rank 0
   std::uint16_t port = 0, jax_port = 0;  // on it; 0: none is free
   std::vector<std::string> workers;  // "host:port" of each rank, for TensorFlow; empty: not known
-  std::uint16_t relay_port = 0;      // where the ranks above 0 connect; 0: at rank 0 itself
+  std::uint16_t relay_port = 0;      // where the ranks above 0 connect; 0: directly to rank 0
 };
 
-/// MASTER_ADDR and MASTER_PORT; for JAX the variable that it reads and those that its users read by
-/// convention; for TensorFlow TF_CONFIG with one worker a rank.
+/// The variables by which ranks find each other: MASTER_ADDR and MASTER_PORT; for JAX the variable
+/// that it reads, and those that its users read by convention; for TensorFlow TF_CONFIG with one
+/// worker per rank.
 void add_meeting(const Meeting& meeting, int rank, int world_size,
                  std::map<std::string, std::string>& variables);
 

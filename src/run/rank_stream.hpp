@@ -1,4 +1,4 @@
-// The way of a rank's output: from its pipe to the terminal, in whole lines.
+// Passes a rank's output from its pipe to the terminal, in whole lines.
 #pragma once
 
 #include <poll.h>
@@ -25,25 +25,26 @@ class Sink {
   [[nodiscard]] bool is_gone() const { return gone_; }
   [[nodiscard]] bool has_bytes() const { return !waiting_.empty(); }
   [[nodiscard]] pollfd wish() const { return {has_bytes() ? fd_ : -1, POLLOUT, 0}; }
-  /// Call it when poll() reports that the descriptor is writable; so few bytes never block.
+  /// Call it when poll() reports that the descriptor is writable. It writes few bytes, so it never
+  /// blocks.
   void write();
 
  private:
-  static constexpr std::size_t kMostWaiting = 1 << 20;  // then the rank's pipe is not read
+  static constexpr std::size_t kMostWaiting = 1 << 20;  // then no more is read from the rank's pipe
 
   int fd_;
   std::string waiting_;
   bool gone_ = false;
 };
 
-/// One of a rank's two streams.
+/// Standard output or standard error of a rank.
 class RankStream {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   RankStream(std::string prefix, std::size_t kept) : lines_(std::move(prefix)), tail_(kept) {}
 
-  /// Makes the pipe. `its_end`: for the rank.
+  /// Makes the pipe. `its_end` is for the rank.
   [[nodiscard]] bool open(Descriptor& its_end);
   /// Shows the output. `raw`: unchanged, not in lines with a prefix.
   void show(Sink& to) { to_ = &to; }
@@ -55,10 +56,10 @@ class RankStream {
   [[nodiscard]] int descriptor() const { return from_.get(); }
   void close() { from_.reset(); }
 
-  /// Takes over what was read. Closes the pipe if the output has no reader any more: the program
-  /// must notice that, as it would without us.
+  /// Handles bytes that were read from the pipe. Closes the pipe if the output has no reader any
+  /// more, so that the program gets SIGPIPE or EPIPE, as it would without Berth.
   void take(std::string_view bytes);
-  /// When show_rest() is due: a line that has not ended for a while is shown, for prompts.
+  /// When to call show_rest(). It shows a line that has not ended for a while, such as a prompt.
   [[nodiscard]] std::optional<Time> rest_due() const;
   void show_rest(Time now);
   /// Shows the rest of the last line, and closes the pipe.

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// All readings every two seconds: the driver measures the traffic of the bus for 40 ms.
+/// Read all values only every two seconds, because the driver measures bus traffic for 40 ms.
 constexpr inventory::SamplePace kPace{1, 4, 1};
 
 const model::Device* find(const model::Snapshot& snapshot, int index) {
@@ -163,7 +163,7 @@ void Sampler::take_driver_samples() {
       }
       const int before = one.samples();
       one.add(sample, ours);
-      // An unreadable process list says nothing about the job.
+      // If the process list could not be read, it says nothing about the job.
       if (!sample.device.processes_unknown) driver_samples_ += one.samples() - before;
     }
 }
@@ -219,7 +219,7 @@ void Sampler::say_how(model::Report& report) const {
     report.gpu_use_method = text("the program ended before the first check");
     return;
   }
-  // Nothing after the last sample was seen either.
+  // There was no sample later on either.
   auto unseen = std::max<Clock::duration>(longest_gap_, start_ + report.wall - last_look_);
   // Without the driver's list, only the files and nodes of its processes show the use of a GPU.
   if (hidden_) unseen = std::max(unseen, processes_->longest_uninspected());
@@ -253,7 +253,7 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
   for (const DeviceSeries& one : series_) {
     const model::Device* device = find(snapshot, one.index());
     model::DeviceUse use = one.use(why_no_sample(*device, report.wall));
-    // Energy counters are updated in steps that are as long as this.
+    // Energy counters are updated in steps of this length.
     if (report.wall < DeviceSeries::kSettled && use.energy_millijoules)
       use.energy_millijoules = model::Absence::kTooShort;
     if (use.memory_peak_bytes.why == model::Absence::kNotSeen)

@@ -76,8 +76,8 @@ bool SignalProbe::ask() {
   while (answer.question != questions_) {
     pollfd wait{channel_.get(), POLLIN, 0};
     if (::poll(&wait, 1, 50) <= 0) {
-      // On a busy machine the probe may not have run yet. Or it was stopped together with the group
-      // and not continued, and its answer will come too late to count.
+      // On a busy machine, the probe may not have run yet. Or it was stopped together with the
+      // group and not continued; then its answer comes too late to count.
       const auto stat = read_stat("/proc", pid_);
       if (stat && stat->state != 'T') continue;
       ::kill(pid_, SIGCONT);

@@ -1,5 +1,6 @@
-# Written by Berth into the folder that BERTH_STACKS names, beside which PYTHONPATH points. It lets `berth stacks` and the watch for hangs ask
-# this process for its Python stacks by a signal that nothing else uses. No program is changed by it: on any problem it does nothing.
+# Berth writes this file into the folder that BERTH_STACKS names, and adds its folder to PYTHONPATH. With it, `berth stacks` and the detection
+# of hangs get this process's Python stacks, by a signal that nothing else uses. It never changes how the program runs: on any problem it does
+# nothing.
 
 
 def _listen(known=[]):
@@ -11,7 +12,7 @@ def _listen(known=[]):
         return  # the program's parent had a use for it
     path = os.path.join(os.environ["BERTH_STACKS"], "%d.txt" % os.getpid())
     file = open(path, "w")
-    # The file must stay open: faulthandler has only its number.
+    # Keep the file object: faulthandler has only the number of the descriptor.
     known[:] = [file]
     faulthandler.register(number, file=file, all_threads=True, chain=False)
 
@@ -25,7 +26,8 @@ def _begin():
         _listen()
     except Exception:
         pass
-    # Another module of this name, which this one hides, is to run as without us.
+    # This module hides any other module with the same name. Run that one too, as Python would
+    # without Berth.
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != here]
     ours = sys.modules.pop("sitecustomize", None)

@@ -38,7 +38,7 @@ int stack_signal() {
   return SIGRTMIN + 7;
 }
 
-/// Whether the process has a handler; without one the signal would end it.
+/// Whether the process handles the signal. Without a handler, the signal would end the process.
 bool handles_the_signal(pid_t pid) {
   const std::string status = slurp(proc(pid, "status")).value_or("");
   const auto at = status.find("\nSigCgt:\t");
@@ -47,7 +47,7 @@ bool handles_the_signal(pid_t pid) {
   return (mask >> (stack_signal() - 1) & 1) != 0;
 }
 
-/// Whether it has exactly this file open; then it is the process that created it.
+/// Whether the process has exactly this file open. If so, it is the process that created the file.
 bool has_open(pid_t pid, const std::string& path) {
   std::error_code problem;
   for (const auto& one : fs::directory_iterator(proc(pid, "fd"), problem)) {
@@ -190,7 +190,7 @@ std::map<pid_t, std::string> ask_for_stacks(const std::string& folder,
                                             const std::vector<pid_t>& processes) {
   constexpr auto kPatience = std::chrono::milliseconds(1'000);
   constexpr auto kQuiet =
-      std::chrono::milliseconds(40);  // without new output this long, it is complete
+      std::chrono::milliseconds(40);  // if there is no output for this long, the stack is complete
   std::map<pid_t, std::string> answers;
   std::vector<Question> questions;
   for (const pid_t pid : processes) {

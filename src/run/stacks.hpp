@@ -16,14 +16,14 @@ struct StackFrame {
   int line = 0;
 };
 struct PythonThread {
-  std::vector<StackFrame> frames;  // innermost first
+  std::vector<StackFrame> frames;  // the innermost frame comes first
 };
 /// Parses faulthandler's output. The main thread comes last.
 [[nodiscard]] std::vector<PythonThread> parse_stacks(const std::string& text);
 /// "train.py:12 in step": the innermost frame of the program itself, else of a library; "" without
 /// frames.
 [[nodiscard]] std::string innermost_user_line(const PythonThread& thread);
-/// Whether it waits for other ranks.
+/// Whether the rank waits for other ranks.
 [[nodiscard]] bool is_in_collective(const PythonThread& thread);
 
 /// Creates the folder in which processes register, and writes the module for that into it. Returns
@@ -47,7 +47,7 @@ struct ThreadState {
   pid_t id = 0;
   std::string name;
   char state = '?';
-  std::string waits_in;  // the kernel function in which it sleeps; "": unknown, or it runs
+  std::string waits_in;  // the kernel function in which it sleeps; "": not known, or running
 };
 [[nodiscard]] std::vector<ThreadState> threads_of(pid_t pid);
 

@@ -74,7 +74,7 @@ void stand_by(const Standby::Life& life, int kind, int channel) {
   ::setsid();
   set_process_name("job-fork-standby");
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-  ::signal(SIGCHLD, SIG_IGN);  // its children are not waited for
+  ::signal(SIGCHLD, SIG_IGN);  // nobody waits for its children
   close_all_but({channel});
   redirect_standard_streams(0, 2);
   for (char asked = 0;;) {
@@ -97,7 +97,7 @@ Result<Standby> Standby::start(const Life& life, int kind) {
   Descriptor channel =
       fork_child([&](int its_end) { stand_by(life, kind, its_end); }, SOCK_SEQPACKET);
   if (!channel) return cannot(errno);
-  // It only forks, so if it does not answer by then, it never will.
+  // This process only forks. If it does not answer within this time, it never will.
   constexpr timeval kPatience{10, 0};
   ::setsockopt(channel.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
   return Standby(std::move(channel));

@@ -1,6 +1,6 @@
-// Standby: a small process, forked while ours has one thread, that forks a replacement when one of
-// our processes is killed. By then we have threads, and a child of ours could inherit a locked lock
-// and wait for ever.
+// Standby: a small process that is forked while ours has one thread. It forks a replacement when
+// one of our helper processes is killed. By then this process has several threads, so its own child
+// could inherit a locked lock and wait for ever.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace berth::run {
 
 class Standby {
  public:
-  /// What a child runs, with its end of a channel.
+  /// What a child runs. The argument is its end of a channel.
   using Life = std::function<void(int channel)>;
   /// Call it before the first thread starts. `kind`: the channel's type, such as SOCK_STREAM. Fails
   /// with kUnavailable (E0512).
@@ -20,8 +20,8 @@ class Standby {
   Standby(Standby&&) = default;
   Standby& operator=(Standby&&) = default;
 
-  /// Forks a child that runs it; returns our end of its channel. Fails with kUnavailable (E0512) if
-  /// the standby process has ended.
+  /// Forks a child that runs the function, and returns this process's end of the child's channel.
+  /// Fails with kUnavailable (E0512) if the standby process has ended.
   [[nodiscard]] Result<Descriptor> fork() const;
 
  private:

@@ -50,8 +50,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using Time = Clock::time_point;
 
-constexpr milliseconds kPeerLoss(500);  // how long to look for another cause if a rank lost another
-constexpr milliseconds kErrorEnds(5'000);   // how long a rank takes to end after its error
+constexpr milliseconds kPeerLoss(500);      // wait for another cause if a rank lost its connection
+constexpr milliseconds kErrorEnds(5'000);   // how long a rank may take to end after its error
 constexpr milliseconds kUnkillable(5'000);  // after SIGKILL
 constexpr std::size_t kLinesKept = 8;
 constexpr int kNoFlight = 125;  // exit code if the preflight fails
@@ -124,8 +124,8 @@ class Supervisor {
       status = run_try(number, pause);
     }
     pass_error_on();
-    // A slow reader gets the remaining output, but a user who wants the job to end does not wait
-    // for it.
+    // A slow reader still gets the remaining output. But if the user wants the job to end, do not
+    // wait for the reader.
     const auto no_more = [&] { return is_stopped_ && since(begun_) > kUnkillable; };
     while ((out_.has_bytes() || err_.has_bytes()) && !no_more())
       wait_and_act(Clock::now() + milliseconds(100));
@@ -150,7 +150,8 @@ class Supervisor {
     }
     ::pthread_sigmask(SIG_SETMASK, &mine, nullptr);
     signals_.reset(::signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK));
-    // Processes left by one try are ended before the next, as the keeper does after the last.
+    // Processes that remain from one try are ended before the next. The keeper does the same after
+    // the last try.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   }
 
@@ -169,14 +170,14 @@ class Supervisor {
     }
   }
 
-  /// Lets the ranks meet, if requested. Whether the program may start.
+  /// Runs the preflight, if requested. Returns whether the program may start.
   bool preflight_passes() {
     if (plan_.preflight.empty()) return true;
     is_preflight_ = true;
     static_cast<void>(run_try(0, milliseconds(0)));
     is_preflight_ = false;
     tries_.all.clear();
-    if (is_stopped_) return false;  // ranks that were stopped show nothing
+    if (is_stopped_) return false;  // ranks that were stopped print no result
     std::vector<model::Preflight> found;
     for (const Rank& rank : ranks_) found.push_back(found_by(rank));
     tries_.preflight = sum_up(found);
@@ -185,7 +186,8 @@ class Supervisor {
     return passes;
   }
 
-  /// What a rank of the preflight says, or else the last line of what it wrote before it failed.
+  /// The result that a rank of the preflight printed. If it failed without a result, its last line
+  /// of output.
   static model::Preflight found_by(const Rank& rank) {
     model::Preflight one = parse_preflight(rank.out.tail());
     if (!one.step.empty() || !rank.has_failed() || rank.was_ended_by_us) return one;
@@ -194,7 +196,8 @@ class Supervisor {
     return one;
   }
 
-  /// After a fault of a device, continues without the devices of the rank that failed first.
+  /// After a fault of a device, starts the next try without the devices of the rank that failed
+  /// first.
   void leave_out_devices() {
     const model::Try& last = tries_.all.back();
     const model::RankEnd* first = model::first_failed(last);
@@ -215,7 +218,7 @@ class Supervisor {
     choose_other_ranks();
   }
 
-  /// The ranks of --stdin-rank and --tee may be among those that are left out.
+  /// The ranks of --stdin-rank and --tee may no longer exist.
   void choose_other_ranks() {
     const int count = world_size();
     if (input_rank_ >= count) {
@@ -272,7 +275,7 @@ class Supervisor {
     return fill(one);
   }
 
-  // Start.
+  // Starting the ranks.
 
   void start_ranks(int number) {
     ranks_.clear();
@@ -326,7 +329,7 @@ class Supervisor {
     rank.log.reset();
   }
 
-  /// In the log folder, the error file stays after the job, as torchrun's does.
+  /// In the log folder, the error file remains after the job, as torchrun's does.
   void choose_error_file(Rank& rank) {
     if (!plan_.has_ranks || (plan_.log_folder.empty() && stack_folder_.empty())) return;
     rank.error_path = plan_.log_folder.empty()
@@ -378,7 +381,7 @@ class Supervisor {
     if (plan_.log_folder.empty()) ::unlink(rank.error_path.c_str());
   }
 
-  /// A rank that has described its error, but takes its time to end.
+  /// A rank that has written its error file, but takes long to end.
   [[nodiscard]] bool has_error_of_running_rank() const {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
       return rank.is_running() && parse_error_file(error_text_of(rank));
@@ -458,8 +461,9 @@ class Supervisor {
       if (one.starts_with("PYTHONPATH=")) python_path = one.substr(one.find('=') + 1);
     if (!stack_folder_.empty()) add_stack_variables(stack_folder_, own, python_path);
     std::vector<std::string> all;
-    // Unless the user has set them. Python buffers output to a pipe in blocks: lines would appear
-    // late, and the last ones never. The other is torchrun's: an error of NCCL ends the rank.
+    // These variables are set unless the user has set them. PYTHONUNBUFFERED: Python buffers output
+    // to a pipe in blocks, so lines would appear late, and the last lines never.
+    // TORCH_NCCL_ASYNC_ERROR_HANDLING: an NCCL error ends the rank, as with torchrun.
     std::map<std::string, std::string> unless_set;
     if (plan_.has_ranks)
       unless_set = {{"PYTHONUNBUFFERED", "1"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}};
@@ -494,7 +498,7 @@ class Supervisor {
     ::_exit(errno == ENOENT ? 127 : 126);
   }
 
-  // While it runs.
+  // While the ranks run.
 
   [[nodiscard]] bool any_running() const {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.is_running(); });
@@ -538,7 +542,7 @@ class Supervisor {
     if (waits[0].revents != 0) take_signals();
   }
 
-  /// False if nothing more can be read now.
+  /// Returns false if nothing more can be read now.
   bool read_once(Rank& rank, RankStream& stream) {
     std::array<char, 1 << 16> room;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     const ssize_t n = ::read(stream.descriptor(), room.data(), room.size());
@@ -628,7 +632,7 @@ class Supervisor {
     }
   }
 
-  // The end.
+  // Ending the ranks.
 
   void look_for_hang() {
     const auto now = Clock::now();
@@ -652,7 +656,8 @@ class Supervisor {
              (odd.empty() || std::find(odd.begin(), odd.end(), rank.number) != odd.end());
     };
     const auto found = std::find_if(ranks_.begin(), ranks_.end(), is_odd);
-    // That rank may have ended with 0 long ago; then its peers are ended instead.
+    // The rank that hangs may have exited with 0 long ago. Then the first rank that still runs
+    // counts as failed, and the others are ended.
     first_ = found != ranks_.end()
                  ? found->number
                  : std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& one) {
@@ -689,7 +694,8 @@ class Supervisor {
     const auto now = Clock::now();
     Rank* const failed = end_began_ ? nullptr : culprit();
     if (failed != nullptr) {
-      // A rank that lost its peer may end before the peer does, so wait a moment for the peer.
+      // A rank that lost its connection may end before the rank that caused it, so wait a moment
+      // for that one.
       if (!suspect_until_) suspect_until_ = now + kPeerLoss;
       const bool may_be_other = only_lost_a_peer(*failed) && any_running() && !is_stopped_;
       if (may_be_other && has_error_of_running_rank())
@@ -700,7 +706,7 @@ class Supervisor {
         end_others();
       }
     }
-    // A cancelled job gets time to save its state, as at a time limit.
+    // A cancelled job gets time to save its state, as it does at its time limit.
     if (is_stopped_ && !kill_at_) kill_at_ = now + launch_.grace;
     if (kill_at_ && now >= *kill_at_) kill_the_rest(now);
   }
@@ -731,7 +737,7 @@ class Supervisor {
     is_killing_ = true;
   }
 
-  /// Ends processes left by ranks that we ended. The user need not know about them.
+  /// Ends processes that remain from ranks which we ended. The user is not told about them.
   void end_what_is_left() {
     EndingPlan plan;
     plan.spared = {probe_->pid()};
@@ -823,7 +829,7 @@ class Supervisor {
   const Inherited& inherited_;
   const Supervision& plan_;
   std::vector<RankSpec> specs_;
-  std::vector<int> shown_;  // empty: all
+  std::vector<int> shown_;  // empty: all ranks
   int input_rank_;
   std::vector<int> lost_devices_;
   Descriptor trouble_, signals_;
@@ -844,7 +850,7 @@ class Supervisor {
   bool is_stopped_ = false, is_killing_ = false;
 };
 
-/// Ends this process with the command's wait status.
+/// Ends this process with the same exit code or signal as the command.
 [[noreturn]] void end_like(int status) {
   if (!WIFSIGNALED(status)) ::_exit(WEXITSTATUS(status));
   ::prctl(PR_SET_DUMPABLE, 0);  // the command has dumped its own core; do not dump ours

@@ -21,26 +21,26 @@ namespace berth::run {
 struct RankSpec {
   std::map<std::string, std::string> variables;  // in addition to the job's
   std::vector<int> cpus;                         // processors to stay on; empty: the job's
-  std::vector<int> devices;                      // Device::index
+  std::vector<int> devices;                      // values of Device::index
   int threads = 1;
 };
 
 struct Supervision {
   bool has_ranks = false;       // false: one process with the job's streams and variables
   std::vector<RankSpec> ranks;  // at least one
-  /// The ranks without these devices (Device::index); empty: too few are left. nullptr: the number
-  /// of ranks is fixed.
+  /// The ranks that remain without these devices (Device::index); empty: too few remain. nullptr:
+  /// the number of ranks is fixed.
   std::function<std::vector<RankSpec>(const std::vector<int>& lost)> fewer;
   NodePlace node;  // of a job on several nodes; rank R here has number node.rank * ranks + R
   std::vector<int> shown;              // ranks whose output is shown; empty: all
-  int input_rank = 0;                  // it has standard input
+  int input_rank = 0;                  // the rank that has standard input
   std::string log_folder;              // folder for one log file per rank; "": none
   bool nccl_debug = false;             // reads NCCL's log of each rank
   std::vector<std::string> preflight;  // a command for each rank, before the program; empty: none
   int most_tries = 1;
   std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};
   std::chrono::milliseconds hang_timeout{
-      600'000};  // a hang of this length is ended, unless hang_action is kReport
+      600'000};  // a hang that lasts this long is ended, unless hang_action is kReport
   HangAction hang_action = HangAction::kReport;
   bool quiet = false;  // prints no messages of its own on standard error
   Descriptor record;   // an unnamed file: model::Tries, for the front (run/tries_record.hpp)

@@ -10,7 +10,7 @@ namespace berth::run {
 [[nodiscard]] Descriptor make_record();  // -1 with errno
 /// Replaces the previous content.
 void write_record(const Descriptor& record, const model::Tries& tries);
-/// Empty (no try) if nothing was written.
+/// Empty, without a try, if nothing was written.
 [[nodiscard]] model::Tries read_record(const Descriptor& record);
 
 }  // namespace berth::run

@@ -23,7 +23,8 @@ std::uint64_t mask_in(std::string_view status, std::string_view name) {
   return 0;
 }
 
-/// With a handler, or with sigwait(3) or signalfd(2), for which the signal is blocked.
+/// Whether the process handles the signal: with a handler, or with sigwait(3) or signalfd(2), for
+/// which the signal is blocked.
 bool handles(pid_t pid, int signal) {
   const std::string status = slurp("/proc/" + std::to_string(pid) + "/status").value_or("");
   return ((mask_in(status, "SigCgt:") | mask_in(status, "SigBlk:")) >> (signal - 1) & 1) != 0;

@@ -100,7 +100,7 @@ void become_workload(const Launch& launch, const Inherited& inherited, pid_t kee
   std::vector<char*> arguments = pointers(launch.command);
   std::vector<char*> environment = pointers(launch.environment);
   if (launch.mask) ::umask(*launch.mask);
-  // While still root, and after all allocations, because the limits may prevent further ones.
+  // Switch users only after all allocations, because the limits may prevent further ones.
   if (!system::set_limits(launch.limits)) say_trouble(trouble, StartTrouble::Step::kLimits);
   if (launch.user && !become(*launch.user)) give_up(trouble, StartTrouble::Step::kUser);
   if (!launch.folder.empty() && ::chdir(launch.folder.c_str()) != 0)
