@@ -1,4 +1,5 @@
-// The guard of one job: set up before the command starts, read after it has ended.
+// The guard of one job. It is set up before the command starts, and its counters are read after the
+// command has ended.
 #pragma once
 
 #include <map>
@@ -19,10 +20,9 @@ class Guard {
  public:
   /// Checks an isolation: auto, guard or none. Fails with kInvalidArgument (E0106).
   [[nodiscard]] static Status check(const std::string& isolation);
-  /// Adds the guard's variables to `environment`. Fails only with isolation "guard" (E0520), or
-  /// if the memory is too little for CUDA itself (E0956),
-  /// and then removes the job's folder. For a container, `environment` stays as it is, and files()
-  /// says what to mount.
+  /// Adds the guard's variables to `environment`; for a container, it does not change them, and
+  /// files() says what to mount. Fails only with isolation "guard" (E0520), or if the memory is too
+  /// little for CUDA itself (E0956). If it fails, it removes the job's folder.
   [[nodiscard]] static Result<Guard> begin(const std::string& isolation, bool in_container,
                                            const model::Request& request,
                                            const model::Placement& placement,
@@ -34,12 +34,13 @@ class Guard {
   void look(std::optional<client::Lease>& lease, const run::Sampler& sampler);
   /// After the job's end: reads the counters and removes the files.
   void end();
-  /// Reports what was enforced, and whether the guard saw GPU use that the snapshots missed.
+  /// Adds to the report what was enforced, and whether the guard saw GPU use that the samples
+  /// missed.
   void fill(model::Report& report) const;
 
  private:
   std::chrono::steady_clock::time_point ask_again_;  // the broker, for what `berth resize` granted
-  std::optional<guard::Wish> wish_;                  // waits for that time
+  std::optional<guard::Wish> wish_;                  // how long to wait for the broker
   std::map<int, std::int64_t> sampled_;              // by device: the newest sample that was used
   std::optional<guard::Setup> setup_;
   std::optional<model::Guarded> guarded_;

@@ -188,7 +188,7 @@ int exit_code_of(const Error& error, bool may_wait) {
 
 Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
                     run::Inherited& inherited) {
-  // Plan: a look at the machine, the lease, the placement and the environment.
+  // Plan: read the state of the machine, take the lease, choose devices and variables.
   auto plan = make_plan(spec, machine, caller.note);
   if (!plan) return std::move(plan).error();
   if (spec.dry_run) {
@@ -217,7 +217,7 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
   LeasedJob watcher(sampler, plan->lease, *guard);
   auto ending = run::run_job(launch, inherited, watcher);
 
-  // Outcome: the lease ends with it.
+  // Outcome: the lease ends at the same time.
   guard->end();
   run::remove_job_folder(launch.job_folder);
   const std::uint64_t refusals =

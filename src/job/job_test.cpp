@@ -26,7 +26,8 @@ using policy::machines::use;
 
 const Error kNoBroker{ErrorCode::kUnavailable, "E0920", "no broker", ""};
 
-/// A machine whose looks are given in advance; the last one repeats. It has no broker.
+/// A machine whose snapshots are given in advance. When there are no more, the last one repeats. It
+/// has no broker.
 class GivenMachine : public Machine {
  public:
   explicit GivenMachine(std::vector<Snapshot> snapshots) : snapshots_(std::move(snapshots)) {}
@@ -49,7 +50,7 @@ class GivenMachine : public Machine {
   void pause(std::chrono::milliseconds duration) override { pauses.push_back(duration); }
 
   Result<model::Ledger> held = model::Ledger();
-  std::optional<int> around;  // devices of the lease around the job: it may ask for no more
+  std::optional<int> around;  // the number of devices in the lease around the job, if there is one
   std::vector<bool> looks;    // whether each one read the details
   std::vector<client::IfNone> asked;
   std::vector<std::chrono::milliseconds> pauses;

@@ -20,7 +20,7 @@ bool is_held(const Placed& placement) {
   return !placement && placement.error().id == "E0412";
 }
 
-/// Jobs have the devices, or the lease around this job has fewer.
+/// Other jobs have the devices, or the lease around this job has fewer.
 bool has_too_few(const Placed& placement) {
   return is_held(placement) || (!placement && placement.error().id == "E0421");
 }
@@ -47,7 +47,7 @@ Status enter_allocation(const Spec& spec, Plan& plan) {
   return Done{};
 }
 
-/// What the machine could give if no other job ran. A job that may use the CPU does not wait for a
+/// What the machine could offer if no other job ran. A job that may use the CPU does not wait for a
 /// device that does not exist.
 Placed could_get(const Spec& spec, Plan& plan) {
   auto could = policy::place(plan.request, plan.snapshot);
@@ -74,7 +74,8 @@ void turn_to_cpu(const Spec& spec, const Note& note, Plan& plan) {
        {});
 }
 
-/// Places the job on the devices of its lease, or on what other jobs leave free.
+/// Places the job on the devices of its lease; without a lease, on devices that other jobs leave
+/// free.
 Placed place_planned(const Plan& plan) {
   auto placement = plan.lease ? plan.lease->placement(plan.request, plan.snapshot)
                               : policy::place(plan.request, plan.snapshot, plan.ledger);
@@ -164,12 +165,12 @@ Placed place_with_lease(const Spec& spec, Machine& machine, const Note& note, Pl
 /// With --ranks MIN:MAX: as many ranks as there are free devices now; waits only for the smallest
 /// number. Inside a lease, as many as it has devices.
 Placed place_some_ranks(const Spec& spec, Machine& machine, const Note& note, Plan& plan) {
-  // The user's own words for devices, and the CPU, do not depend on the number of ranks.
+  // If the user named devices or the CPU, the number of ranks does not change the request.
   if (plan.request.gpus == spec.job.request.gpus)
     return place_with_lease(spec, machine, note, plan);
   Spec fewer = spec;
   run::RankWish& ranks = *fewer.supervision.ranks;
-  // More than the machine has would only ask again for the same.
+  // If the machine has fewer devices than requested, asking again would not help.
   const int possible = plan.request.gpus.value_or(0) / ranks.gpus_per_rank.value_or(1);
   ranks.count = std::clamp(possible, *ranks.least, ranks.count);
   for (;; --ranks.count) {

@@ -18,17 +18,17 @@ namespace berth::job {
 
 struct Plan {
   model::Request request;    // as placed: it may have moved to the CPU
-  model::Snapshot snapshot;  // the state of the machine at the time of the placement
+  model::Snapshot snapshot;  // the state of the machine when the job was placed
   model::Ledger ledger;      // what other jobs hold; only read for a placement without a lease
   std::optional<client::Lease> lease;  // none: the job uses the CPU, or there is no broker
   model::Placement placement;
   model::Environment environment;
   std::optional<std::chrono::milliseconds>
-      turned_after;  // its GPUs were not free for this long, so it runs on the CPU
+      turned_after;  // it runs on the CPU because its GPUs were not free for this long
   std::optional<model::EngineJob> engine;  // set if a cluster's scheduler assigned the devices
   std::vector<std::string> container;      // the words that start its container; empty: it has none
   std::shared_ptr<run::Supervision> supervision;  // for a job with ranks; else nullptr
-  Language language = Language::kEnglish;         // of the placement's reasons
+  Language language = Language::kEnglish;         // the language of the placement's reasons
 };
 
 /// request → look → lease → placement → environment. Looks at the machine once, and again after

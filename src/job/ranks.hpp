@@ -36,8 +36,8 @@ struct SupervisionWish {
   [[nodiscard]] bool is_needed() const { return ranks || retries > 0; }
 };
 
-/// What the ranks need together. Without device options: one free GPU for each GPU that they need,
-/// or the CPU if this machine has no usable GPU.
+/// What all ranks need together. Without device options, each rank gets one free GPU, or the CPU if
+/// this machine has no usable GPU.
 [[nodiscard]] model::Request request_for_ranks(model::Request request, const SupervisionWish& wish,
                                                const model::Snapshot& snapshot);
 /// For --ranks MIN:MAX: how to continue without some of the devices of the placement.

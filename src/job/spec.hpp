@@ -21,7 +21,7 @@ struct Spec {
   std::string isolation = "auto";  // isolation on a shared GPU: auto, guard or none
   bool may_wait = true;            // wait for devices that other jobs have
   bool dry_run = false;            // only make the plan
-  bool quiet = false;              // no messages of the supervisor
+  bool quiet = false;              // the supervisor prints no messages
 
   /// A dry run does not wait: it shows what is free now.
   [[nodiscard]] bool waits() const { return may_wait && !dry_run; }
