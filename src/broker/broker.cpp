@@ -127,7 +127,7 @@ void Broker::close_drained() {
             [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
   std::erase_if(ledger_.holdings,
                 [&](const model::Holding& one) { return one.job == 0 && one.user.empty(); });
-  // Job 0 stands for no job: place() then gives the unit to nobody.
+  // Job 0 means "no job": then place() gives the unit to nobody.
   for (const std::string& unit : drained_or_lent()) ledger_.holdings.push_back({0, "", unit, 0});
   reckon_machine();
   reconsider();
@@ -197,7 +197,8 @@ void Broker::stand_in_line(const Job& job) {
               pending.queued, job.place});
 }
 
-/// The job left the queue, ended, or never entered it. Another job of its array may enter instead.
+/// The job left the queue, ended, or never entered the queue. Another job of its array may enter it
+/// instead.
 void Broker::leave_line(const Job& job, Now now) {
   queue_.remove(job.id, now.steady);
   passed_over_.erase(job.id);
@@ -391,7 +392,7 @@ bool Broker::start(const policy::Start& start, Now now) {
   model::Request request = job.request;
   if (request.gpus_most) request.gpus = static_cast<int>(start.devices.size());
   auto placement = policy::place(request, snapshot_, ledger_);
-  // The queue compares only numbers: perhaps just the least number of devices can be had.
+  // The queue compares only numbers. So perhaps only the smallest number of devices is available.
   if (!placement && request.gpus_most) placement = policy::place(job.request, snapshot_, ledger_);
   if (!placement) return false;
   job.grants.clear();

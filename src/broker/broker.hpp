@@ -72,15 +72,15 @@ class Broker {
   /// Sets the current state of the machine; `processes` maps its processes to jobs.
   void see(model::Snapshot snapshot, std::vector<model::JobProcess> processes);
   void set_user(std::uint32_t uid, const policy::UserRules& rules);
-  /// How much more this user has had than the user who has had least, in device-seconds divided by
-  /// weight.
+  /// How much more this user has used than the user with the least use, in device-seconds divided
+  /// by weight.
   [[nodiscard]] double ahead(std::uint32_t uid, Now now) const;
   void set_ahead(std::uint32_t uid, double seconds, Now now);
   /// Stops giving this unit to new jobs, or resumes. Fails with kNotFound (E0413), and with
   /// kUnavailable (E1014: a lent unit cannot resume).
   [[nodiscard]] Status drain(const std::string& unit, bool drained);
-  /// The unit goes to this scheduler ("slurm"); "": it comes back. A drained unit stays drained.
-  /// Fails with kNotFound (E0413).
+  /// Lends the unit to this scheduler ("slurm"); "": the unit returns. A drained unit stays
+  /// drained. Fails with kNotFound (E0413).
   [[nodiscard]] Status lend(const std::string& unit, const std::string& to);
   /// Restores the drained and lent units from the journal; they may no longer exist.
   void restore_drained(std::vector<std::string> units, std::map<std::string, std::string> lent);
@@ -134,7 +134,7 @@ class Broker {
   /// cancel() and submit(), with kInvalidArgument (E0948: this change is not possible), and with
   /// kRefused (E0521: others have that memory or share).
   [[nodiscard]] Status edit(JobId id, const Changes& changes, Caller caller, Now now);
-  /// The signal of --signal was sent.
+  /// The signal of --signal was sent to the job.
   void set_warned(JobId id);
   void set_usage(JobId id, const model::JobUsage& usage);
   /// The id of the next submitted job.
@@ -166,7 +166,8 @@ class Broker {
   };
   [[nodiscard]] Result<Job*> changeable(JobId id, Caller caller);
   [[nodiscard]] bool waits_for_another(const Job& job) const;
-  /// Why this job can never start, given its dependencies. "": it can, or that is not known yet.
+  /// Why this job can never start, given the jobs that it depends on. "": it can start, or that is
+  /// not known yet.
   [[nodiscard]] std::string never_after(const Job& job) const;
   [[nodiscard]] Status resize(Job& job, const Changes& changes, Now now);
   [[nodiscard]] Status change_line(Job& job, const Changes& changes, Caller caller, Now now);

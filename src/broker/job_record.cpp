@@ -24,8 +24,8 @@ constexpr std::array<std::string_view, 10> kChanges{
     "after",         "after_any", "after_not_ok",
     "first",         "swap",      "memory_bytes",
     "share_permille"};
-// A Lease sends its job's record with these calls. Such a record always has the last five keys of
-// both lists.
+// A Lease sends its job's whole record with these calls, so the broker must accept the last five
+// keys of both lists.
 constexpr std::array<std::string_view, 6> kOwners{"owners",  "id",    "uid",
                                                   "request", "state", "submitted"};
 constexpr std::array<std::string_view, 8> kEnd{
