@@ -17,7 +17,7 @@ struct Response {
   std::string body;  // JSON
 };
 
-/// Time limit for an answer that depends only on the broker.
+/// Time limit for an answer, if it depends only on the broker.
 inline constexpr std::chrono::milliseconds kAnswerSoon(10'000);
 
 /// The broker disconnected before it answered (E0943). A restarted broker continues its work.

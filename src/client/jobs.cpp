@@ -42,7 +42,7 @@ model::OutcomeClass outcome_class(std::string_view name) {
   return OutcomeClass::kLost;
 }
 
-/// Reads a time such as "2026-09-10T00:26:40.123Z"; returns Unix milliseconds.
+/// Reads a time such as "2026-09-10T00:26:40.123Z". Returns Unix milliseconds.
 std::optional<std::int64_t> time_of(const Json& from, const char* key) {
   namespace chrono = std::chrono;
   const std::string given = value<std::string>(from, key);
@@ -193,7 +193,7 @@ std::string new_key() {
     if (n < 0 && errno != EINTR) break;
     if (n > 0) have += static_cast<std::size_t>(n);
   }
-  // Without random bytes, use no key rather than one that is not unique.
+  // Without random bytes, send no key: a key that is not unique would return another job.
   if (have < bytes.size()) return "";
   std::string key;
   for (const unsigned char byte : bytes) key += fmt::format("{:02x}", byte);

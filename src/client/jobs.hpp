@@ -33,7 +33,7 @@ namespace berth::client {
 /// The broker's notices to users in an answer with jobs, for example that its journal cannot be
 /// written.
 [[nodiscard]] std::vector<Error> notices_in(const Response& response);
-/// How many jobs the limit left out.
+/// How many jobs are missing from the answer because of the limit.
 [[nodiscard]] std::uint64_t not_shown_in(const Response& response);
 /// Reads the answer of …/why.
 [[nodiscard]] Result<model::JobOutlook> outlook_in(const Response& response);

@@ -235,7 +235,7 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
   job->grants.resize(wanted);
   Lease lease(*std::move(client), *std::move(job));
   lease.ours_ = false;
-  // BERTH_JOB may have been copied to a process outside the job's group.
+  // BERTH_JOB may have been copied to a process outside the job's control group.
   const auto mount = system::unified_mount("/proc");
   const bool is_inside = mount && !lease.job_.group.empty() &&
                          system::group_of("/proc", *mount, "self").starts_with(lease.job_.group);

@@ -23,7 +23,8 @@ class Lease {
   struct Wishes {
     model::Job job;  // its request, name, command (for display only), limits
     bool may_wait = true;
-    /// Called once, after a second: who holds the devices, and which request would work now.
+    /// Called once, after a second, with a sentence that says who holds the devices, and which
+    /// request would work now.
     std::function<void(const Error&)> on_waiting;
   };
 
@@ -54,9 +55,9 @@ class Lease {
   [[nodiscard]] bool is_enclosed() const { return ours_ && !job_.group.empty(); }
   /// How access to other devices is prevented, for this process or the one that entered.
   [[nodiscard]] model::Access access() const { return job_.access; }
-  /// Its part of a device as the broker has it now, after `berth resize`; nullopt: the broker does
-  /// not say within that time. Neither waits longer nor starts a broker: the caller has a job to
-  /// watch.
+  /// The job's memory and share of a device, as the broker has them now, after `berth resize`.
+  /// nullopt: the broker does not answer within that time. Never waits longer and never starts a
+  /// broker, because the caller watches a job.
   [[nodiscard]] std::optional<model::Grant> granted_now(std::chrono::milliseconds at_most);
   /// The request as granted: it may have moved to the CPU while it waited.
   [[nodiscard]] model::Request request(const model::Request& asked) const;
@@ -65,8 +66,8 @@ class Lease {
                                                    const model::Snapshot& snapshot) const;
   /// From now on the lease lasts until both this process and the keeper have ended.
   void share_with(pid_t keeper);
-  /// Moves the keeper, with everything it will start, into the job's control group; then shares the
-  /// lease with it. Fails as the broker does.
+  /// Moves the keeper, with everything that it will start, into the job's control group. Then
+  /// shares the lease with the keeper. Fails as the broker does.
   [[nodiscard]] Status enter(pid_t keeper);
   /// Ends the lease. Returns how often the kernel denied the job a device of others.
   std::uint64_t end(const model::Outcome& outcome);

@@ -14,7 +14,7 @@ inline constexpr const char* kThisProgram = "/proc/self/exe";
 
 enum class IfNone {
   kStart,   // start a broker for this user, which exits when idle
-  kFail,    // fail, except if a broker left work behind: then start the next one
+  kFail,    // fail; but if a broker left unfinished work behind, start the next one
   kGlance,  // neither start one nor wait for one
 };
 
@@ -40,7 +40,7 @@ enum class IfNone {
 class Following {
  public:
   void begin() { begun_ = std::chrono::steady_clock::now(); }
-  /// The broker died after begin(). True: retry.
+  /// The broker died after begin(). Returns true if the call should be repeated.
   [[nodiscard]] bool goes_on();
 
  private:
