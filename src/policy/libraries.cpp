@@ -13,10 +13,10 @@ using model::Vendor;
 
 enum class Build : unsigned char { kNone, kCpu, kCuda, kRocm, kXpu };
 
-/// A row of the table. `files`: parts of a path; any of them identifies the library. `cuda`,
-/// `rocm`, `xpu`: parts of a path that show that this build can use such a device; "" if nothing
-/// shows it. `on_*`: advice for a GPU of that vendor, `cpu` for a build that cannot use it, `gpu`
-/// for one that can but did not. All advice are msgids; "" means no advice.
+/// A row of the table. `files`: parts of paths; any of them identifies the library. `cuda`, `rocm`,
+/// `xpu`: parts of paths; if the program loaded one, this build can use such a device. "": nothing
+/// shows it. `on_*`: advice for a GPU of that vendor. `cpu`: advice for a build that cannot use it.
+/// `gpu`: advice for a build that can use it but did not. All advice are msgids; "": no advice.
 struct Row {
   const char* name;
   std::array<std::string_view, 3> files;

@@ -57,8 +57,8 @@ void give_back(Pool& pool, const Demand& demand, const std::vector<int>& devices
 /// The resources that are free in both `a` and `b`, which describe one machine at two times.
 [[nodiscard]] Pool common(const Pool& a, const Pool& b);
 
-/// How many devices the demand counts as: 1 per whole device, the fraction of memory if shared, or
-/// the fraction of the CPUs without a device.
+/// The number of devices that the demand counts as. It is 1 per whole device; for a shared device,
+/// the fraction of its memory; for a job without a device, its fraction of the CPUs.
 [[nodiscard]] double weight(const Pool& pool, const Demand& demand,
                             const std::vector<int>& devices);
 

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The least time for which a job that has just started is expected to run.
+/// A job that has just started is expected to run at least this long.
 constexpr milliseconds kShortest = std::chrono::minutes(15);
 /// The greatest number of kinds of jobs that are examined per event. Users share it equally, so
 /// that one user's thousand kinds cannot hide another user's job.
@@ -56,8 +56,8 @@ std::string_view name(Obstruction why) {
 class Queue::Walk {
  public:
   Walk(const Queue& queue, Instant now) : queue_(queue), now_(now) {
-    // Also count the expected rest of running jobs. Otherwise, a user who has just started eight
-    // jobs would rank like one who has started one.
+    // Also count the expected remaining time of running jobs. Otherwise, a user who has just
+    // started eight jobs would rank like one who has started one.
     std::map<int, double> coming;
     for (const auto& [id, job] : queue.running_)
       coming[job.user] +=

@@ -87,7 +87,7 @@ class Queue {
   /// See FairShare::set_ahead.
   void set_ahead(int user, double seconds, Instant now) { shares_.set_ahead(user, seconds, now); }
 
-  /// Adds a job that has waited since WaitingJob::queued.
+  /// Adds a job that waits since WaitingJob::queued.
   void add(const WaitingJob& job);
   /// Removes a waiting job; false if it is not waiting.
   bool remove(JobId id, Instant now);
@@ -107,7 +107,7 @@ class Queue {
   /// user, and of each other user the first of each kind.
   struct Outlook {
     Obstruction obstruction = Obstruction::kNothing;
-    std::vector<JobId> before;  // jobs before it, in order; at most 100
+    std::vector<JobId> before;  // jobs that come before this job, in order; at most 100
   };
   [[nodiscard]] Outlook outlook(JobId id, Instant now) const;
   /// When each running job will end, by its limit or as expected; sorted by time.

@@ -68,7 +68,7 @@ TEST_CASE("A job that wants two to four devices waits for two, and takes what no
   queue.started(2, start->devices, seconds(2));
   CHECK(queue.running(2)->demand.devices == 4);
   queue.ended(2, seconds(3));
-  // Three are free. The user may have three in all, and uses one of them.
+  // Three devices are free. The user may have three at a time, and has one of them.
   queue.add(job(3, 0, 1));
   CHECK(start_all(queue, seconds(3)) == Ids{3});
   queue.set_user(0, {.most_devices = 3});
@@ -119,7 +119,7 @@ TEST_CASE("Use of otherwise idle devices does not count against a user") {
   Queue queue(gpus(1));
   queue.add(job(1, 0, 1));
   REQUIRE(start_all(queue, seconds(0)) == Ids{1});
-  queue.ended(1, hours(10));  // it had the machine to itself all that time
+  queue.ended(1, hours(10));  // it was alone on the machine all that time
   for (JobId id = 2; id <= 9; ++id) {
     WaitingJob next = job(id, id % 2 == 0 ? 0 : 1, 1);
     next.queued = hours(10);
@@ -133,7 +133,7 @@ TEST_CASE("Use of otherwise idle devices does not count against a user") {
     order.push_back(started[0]);
     queue.ended(started[0], now + minutes(1));
   }
-  // They alternate; the newcomer's four do not all come first.
+  // Jobs of both users alternate: the new user's four jobs do not all come first.
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) CHECK(order[i] % 2 != order[i + 1] % 2);
 }
 
