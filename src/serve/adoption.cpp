@@ -22,7 +22,7 @@ using model::Job;
 using model::JobId;
 using model::JobState;
 
-/// Larger numbers are not jobs; such a file is not from Berth.
+/// Larger numbers are not numbers of jobs; Berth did not write such a file.
 constexpr std::int64_t kHighestNumber = 1'000'000'000'000;
 
 std::set<JobId> numbers_in(const std::string& folder) {
@@ -49,7 +49,7 @@ std::string name_of(std::int64_t unix_milliseconds) {
   return {out.data(), size};
 }
 
-/// Moves both files; false if one could not be moved.
+/// Moves both files. Returns false if one could not be moved.
 bool move_files(const std::string& from, const std::string& to, JobId id) {
   bool done = true;
   for (const char* kind : {".log", ".status", ".report"}) {

@@ -30,18 +30,18 @@ struct UnknownFiles {
                                                const std::vector<model::JobId>& forgotten,
                                                std::int64_t now_unix_milliseconds);
 
-/// Rebuilds the job from its keeper's record and the files about its result; nullopt if they are
+/// Rebuilds the job from its keeper's record and the files about its result. nullopt if they are
 /// not readable. `files`: STATE/jobs/N.
 [[nodiscard]] std::optional<model::Job> job_from_files(const std::string& files, model::JobId id,
                                                        std::int64_t now_unix_milliseconds);
 
-/// What was found, as sentences for the log.
+/// The sentences for the log about what was found.
 [[nodiscard]] std::vector<std::string> words_of(const UnknownFiles& found);
 
 /// A sentence about running jobs that no broker knows.
 [[nodiscard]] std::string left_alone(const std::vector<model::JobId>& ascending);
 
-/// "3, 5-9, 12"; the number of parts is limited.
+/// "3, 5-9, 12". The number of parts is limited.
 [[nodiscard]] std::string list_of_jobs(const std::vector<model::JobId>& ascending);
 
 }  // namespace berth::serve

@@ -93,7 +93,7 @@ AlertEvent event_in(const Json& json) {
   return event;
 }
 
-/// Writes the complete file or leaves the old one.
+/// Replaces the whole file, or leaves the old one unchanged.
 bool replace(const std::string& file, const std::string& text) {
   const std::string draft = file + "~";
   ::unlink(draft.c_str());
@@ -106,7 +106,7 @@ bool replace(const std::string& file, const std::string& text) {
   return false;
 }
 
-/// The last line, which is where programs say what went wrong.
+/// The last line, in which programs usually say what went wrong.
 std::string last_line(std::string_view output) {
   output = trim(output);
   const auto end = output.rfind('\n');
@@ -132,7 +132,7 @@ ChildRun run_for(const AlertTarget& target, const AlertEvent& event) {
   return run;
 }
 
-/// Why it failed; "": it did not.
+/// Why the command failed; "": it did not fail.
 std::string failure_of(const AlertTarget& target, const ChildRun& run, const ChildResult& result) {
   if (result.problem == ENOENT) return text("there is no program {}", printable(run.program));
   if (result.problem != 0) return printable(run.program) + ": " + error_words(result.problem);
@@ -147,7 +147,7 @@ std::string failure_of(const AlertTarget& target, const ChildRun& run, const Chi
                                   : text("killed by signal {}", WTERMSIG(result.status));
 }
 
-/// Owners without a terminal get no message, which is no failure.
+/// An owner without a terminal gets no message. This is not a failure.
 Status tell_owners(const AlertEvent& event) {
   std::set<std::string> told;
   for (const watch::AlertOwner& owner : event.alert.owners) {
@@ -285,7 +285,7 @@ void AlertDelivery::work(Lane& lane) {
     hold.lock();
     is_first = is_done;
     if (is_done) {
-      // A full queue may have dropped it meanwhile.
+      // A full queue may have dropped the event in the meantime.
       const auto& front = lane.waiting.front();
       if (front.unix_milliseconds == event.unix_milliseconds && front.kind == event.kind &&
           front.alert.rule == event.alert.rule && front.alert.place == event.alert.place &&

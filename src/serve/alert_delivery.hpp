@@ -47,14 +47,14 @@ class AlertDelivery {
  private:
   struct Lane {
     AlertTarget target;
-    std::string key;  // in the file; also two equal targets have different ones
+    std::string key;  // of the target in the file; two equal targets have different keys
     std::deque<AlertEvent> waiting;
     std::thread thread;
   };
   void restore();
   void save();
   void work(Lane& lane);
-  /// True if the event is done with: delivered, or too old.
+  /// True if nothing more is to be done with the event: it was delivered, or it is too old.
   bool attempt(const Lane& lane, const AlertEvent& event, bool is_first);
   void push(Lane& lane, AlertEvent event);
 

@@ -95,7 +95,7 @@ TEST_CASE("an alert reaches the terminal of a process on the device, and nobody 
   REQUIRE(::pipe(ready.data()) == 0);
   const pid_t process = ::fork();
   if (process == 0) {
-    ::setsid();  // so that the terminal becomes that of this process
+    ::setsid();  // so that it becomes the controlling terminal of this process
     const bool is_open = ::open(name.data(), O_RDWR) >= 0;
     if (::write(ready[1], is_open ? "1" : "0", 1) == 1) ::pause();
     ::_exit(0);

@@ -41,7 +41,7 @@ std::string filled(std::string_view form, const Replacements& replacements) {
   return text;
 }
 
-/// For the inside of a JSON string.
+/// Escapes text for the inside of a JSON string.
 std::string escaped(const std::string& text) {
   output::JsonWriter json;
   json.value(text);
@@ -84,7 +84,7 @@ bool is_url(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; });
 }
 
-/// A value of curl's settings. They know these escapes and no others.
+/// A value in curl's settings. curl knows these escapes and no others.
 std::string curl_value(std::string_view text) {
   std::string value = "\"";
   for (const char one : text) {

@@ -1,5 +1,5 @@
-// What an alert becomes on its way to people: a sentence, a JSON document, the words of a command,
-// or the request for a webhook. Pure.
+// Turns an alert into the form in which it is delivered: a sentence, a JSON document, the words of
+// a command, or the request for a webhook. Pure.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct AlertTarget {
   std::string webhook;     // a URL
   bool terminals = false;  // of the users whose processes are on the device
   WebhookTemplate form;
-  std::string secret;      // "": unsigned
+  std::string secret;      // "": the request is not signed
   int least_severity = 0;  // 0 info, 1 warning, 2 critical
 
   [[nodiscard]] bool wants(const watch::Alert& alert) const;
@@ -36,14 +36,15 @@ struct AlertTarget {
   [[nodiscard]] const char* kind() const;
   /// For people, without what may be secret in a URL: "https://hooks.example" or "mail".
   [[nodiscard]] std::string shown() const;
-  /// The same for the same command or URL, severity and form, and without secrets.
+  /// Identifies the target. It is the same if the command or URL, the severity and the form are the
+  /// same. It contains no secrets.
   [[nodiscard]] std::string key() const;
 };
 /// The document of `berth alerts --json`.
 [[nodiscard]] std::string alerts_json(const std::vector<watch::Alert>& alerts);
 /// The document of `berth alerts --rules --json`.
 [[nodiscard]] std::string alert_rules_json(const watch::AlertRules& rules);
-/// Reads a table and reports its problems there.
+/// Reads a target from a table. Problems are recorded in the table.
 [[nodiscard]] AlertTarget read_alert_target(TomlTable& table);
 
 struct AlertEvent {
@@ -69,9 +70,10 @@ struct WebhookRequest {
 /// `now`: Unix time, for the signature.
 [[nodiscard]] WebhookRequest request_for(const AlertTarget& target, const AlertEvent& event,
                                          std::int64_t now_milliseconds);
-/// The request as settings of curl, which reads them from stdin. So no secret is among its words.
+/// The request as settings of curl, which reads them from stdin, so that no secret appears in
+/// curl's command line.
 [[nodiscard]] std::string curl_settings(const WebhookRequest& request);
-/// Why the service refused, from its answer; nullopt: it did not.
+/// Why the service refused the message, according to its answer; nullopt: it did not refuse.
 [[nodiscard]] std::optional<std::string> refusal_in(const AlertTarget& target,
                                                     std::string_view answer);
 

@@ -17,7 +17,7 @@
 namespace berth::serve {
 namespace {
 
-/// Per user: each listener gets every change, and all jobs at the start.
+/// Limit per user, because each listener gets every change, and all jobs at the start.
 constexpr std::ptrdiff_t kMostListeners = 32;
 
 using broker::Caller;
@@ -52,7 +52,8 @@ Result<std::vector<model::ProcessId>> owners_of(const Job& submitted, const Call
   return owners;
 }
 
-/// Takes only what a client may choose. The kernel names the user; the broker decides the rest.
+/// Takes only what a client may choose. The user is the one that the kernel reports; everything
+/// else is the broker's decision.
 Job job_from(Job submitted, const Call& call) {
   Job job;
   job.uid = call.peer.uid;
@@ -379,8 +380,8 @@ Status Api::change_one(JobId id, std::string_view what, const Call& call) {
   return no_such_place(call);
 }
 
-/// Applies the change to each job of the array, in order. Cancel and hold go backwards; otherwise
-/// the next job would start after each change.
+/// Applies the change to each job of the array, in order. Cancel and hold begin with the last job;
+/// otherwise the next job would start after each change.
 Status Api::change_array(const std::set<JobId>& jobs, std::string_view what, const Call& call) {
   std::vector<JobId> order(jobs.begin(), jobs.end());
   if (what == "cancel" || what == "hold") std::reverse(order.begin(), order.end());

@@ -19,12 +19,13 @@ struct Windows {
 
 struct ConditionChange {
   std::string what;  // "throttle:hw_thermal", "lost", "xid:79"
-  /// Seconds in a minute, as a mean; of an Xid, how often in all. nullopt: not known.
+  /// For a condition, seconds in a minute, as a mean; for an Xid, how often it occurred in all.
+  /// nullopt: not known.
   std::optional<double> before, after;
 };
 struct ProcessChange {
   watch::UsageKey key;
-  bool is_new = false;  // otherwise it is gone
+  bool is_new = false;  // true: it began; false: it ended
   std::optional<double> memory_bytes;
 };
 
@@ -33,10 +34,10 @@ struct DeviceChanges {
   int index = -1;
   watch::Moment before, after;  // means
   std::vector<ConditionChange> conditions;
-  std::vector<ProcessChange> processes;  // new and gone ones
+  std::vector<ProcessChange> processes;  // new ones and ended ones
 };
 
-/// Whether the difference of a reading is worth a person's attention.
+/// Whether the difference between two readings is worth a person's attention.
 [[nodiscard]] bool is_notable(watch::Series series, const std::optional<double>& before,
                               const std::optional<double>& after);
 
@@ -45,8 +46,8 @@ struct Recorded {
   std::vector<watch::UsageRow> usage;
   std::vector<watch::ConditionRow> conditions;
 };
-/// Usage is kept by minute: how many whole minutes lie in a period. Of a period without one neither
-/// conditions nor processes are known.
+/// Usage is recorded by minute. This is the number of whole minutes in a period. If there is none,
+/// neither conditions nor processes are known for the period.
 [[nodiscard]] std::int64_t whole_minutes(std::int64_t from, std::int64_t to);
 [[nodiscard]] std::vector<DeviceChanges> changes_between(const Recorded& recorded,
                                                          const Windows& windows);

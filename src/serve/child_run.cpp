@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A file in memory with this text, at its begin. A pipe would block if the text is long.
+/// A file in memory that contains this text, at offset 0. A pipe would block if the text is long.
 Descriptor file_with(const std::string& text) {
   Descriptor file(::memfd_create("berth-input", MFD_CLOEXEC));
   if (!file) return file;
@@ -44,7 +44,8 @@ struct Stream {
     ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
     return is_open = true;
   }
-  /// Reads what is there now, and keeps the first `most` bytes. False if there was nothing.
+  /// Reads what is available now, and keeps the first `most` bytes. Returns false if there was
+  /// nothing.
   bool read_part(std::size_t most) {
     if (!is_open) return false;
     std::array<char, 16 << 10> part{};
@@ -66,7 +67,7 @@ void wait_for(const Stream& out, const Stream& err, int milliseconds) {
 
 ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped) {
   constexpr int kTurn = 20;        // milliseconds
-  constexpr int kMostParts = 100;  // after its end: what it left behind may go on writing
+  constexpr int kMostParts = 100;  // after its end: a process that it started may still write
   Stream out, err;
   const Descriptor input = file_with(run.input);
   if (!out.open() || !err.open() || !input) return {.problem = errno};
@@ -81,8 +82,7 @@ ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped) 
   if (child.problem != 0) return {.problem = child.problem};
   ChildResult result;
   const auto until = Clock::now() + run.longest;
-  // A process that the program left behind may keep the streams open, so their end is no reason to
-  // wait.
+  // A process that the program left behind may keep the streams open, so do not wait for their end.
   while (::waitpid(child.pid, &result.status, WNOHANG) == 0) {
     if (is_stopped || Clock::now() >= until) {
       result.is_over = false;

@@ -120,8 +120,8 @@ class Daemon {
   }
 
  private:
-  /// Leave a socket that nobody serves as a sign that a broker will return: if work is left, and
-  /// always for the system broker.
+  /// If work is left, and always for the system broker: leave a socket that nobody serves. It shows
+  /// that a broker will return.
   void leave_socket() {
     server_->file().mark_time();
     const auto& jobs = execution_.broker().jobs();
@@ -185,7 +185,7 @@ class Daemon {
     look();
   }
 
-  /// Until the next tick, which looks again.
+  /// Sleeps until the next limit, if it comes before the next tick, which looks again.
   void mind_limits() {
     const auto next = execution_.next_limit();
     const auto at = now().steady;
@@ -297,8 +297,8 @@ Status run_daemon(const DaemonOptions& options, const std::function<void()>& rea
   auto launcher = Launcher::start(options.state_folder, options.for_all, options.lock_folder);
   if (!launcher) return std::move(launcher).error();
   open_as_many_files_as_may_be();
-  // The reader of our notes may have exited. Jobs do not inherit this, because the fork server was
-  // started earlier.
+  // The reader of our standard error may have exited. Jobs do not inherit this setting, because the
+  // fork server was started earlier.
   std::signal(SIGPIPE, SIG_IGN);
   Daemon daemon(options, *std::move(journal), *std::move(launcher), std::move(fence),
                 std::move(foreign_processes));

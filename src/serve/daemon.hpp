@@ -20,11 +20,11 @@ struct DaemonOptions {
   std::string link;          // a link to it; "": none
   std::string state_folder;  // folder of the journal
   std::string tcp;           // "127.0.0.1:8642": also serves callers with the token there; "": off
-  bool for_all = false;      // serves all users of the machine; otherwise only its own
+  bool for_all = false;      // serves all users of the machine; otherwise only this user
   int idle_seconds = 0;      // exits after being idle this long; 0: never
   std::string
       lock_folder;  // device locks shared by the brokers of this machine; "": no other brokers
-  bool gives_way = false;  // starts nothing while the system broker is there
+  bool gives_way = false;  // starts no job while the system broker is running
   Settings settings;
   std::vector<std::uint32_t> admin_gids;  // of settings.admins
   // For the system broker (docs/access.md).

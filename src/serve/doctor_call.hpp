@@ -8,7 +8,7 @@
 
 namespace berth::serve {
 
-/// Waits for the child at most a minute; ends it earlier once `is_over`. Never throws.
+/// Waits at most a minute for the child. Ends it earlier once `is_over` is true. Never throws.
 [[nodiscard]] Reply doctor_reply(const std::atomic<bool>& is_over);
 
 }  // namespace berth::serve

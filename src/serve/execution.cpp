@@ -158,7 +158,8 @@ bool Execution::gives_way() const {
   return options_.gives_way && system::system_broker_expected_for().count() > 0;
 }
 
-/// Units of all other brokers, if the system broker is there: two brokers must not lease the same.
+/// Units that other brokers lease, if this is the system broker: two brokers must not lease the
+/// same unit.
 std::vector<std::string> Execution::units_of_others() {
   if (gives_way()) return broker_.units();
   if (options_.for_all) {
@@ -437,7 +438,7 @@ void Execution::mind_time() {
   for (const auto& [id, since] : std::map(told_by_others_)) all_gone(id);
   stop_what_is_over_its_limit();
   broker_.turn_to_cpu(now());
-  // The limit also holds while nothing can be written.
+  // The time limit also applies while the journal cannot be written.
   if (!settle()) tell_stopped();
 }
 
@@ -457,7 +458,7 @@ std::optional<policy::Instant> Execution::next_limit() const {
 void Execution::stop_what_is_over_its_limit() {
   const auto at = now();
   for (const JobRoot& root : watches_.roots()) {
-    // By the queue's monotonic clock; the wall clock may be set.
+    // Uses the queue's monotonic clock, because the wall clock may be set.
     const policy::RunningJob* running = broker_.queue().running(root.job);
     if (running == nullptr || !running->time_limit) continue;
     const policy::Instant limit_at = running->started + *running->time_limit;
@@ -517,7 +518,8 @@ void Execution::restore() {
     fail(jobs.error());
     return;
   }
-  // Use the clock of the writer; mind_clock() detects later changes of the machine's clock.
+  // Use the clock of the broker that wrote the record; mind_clock() detects later changes of the
+  // machine's clock.
   const std::string clock = journal_.value(kClock).value_or("");
   const bool is_restarted = clock_.is_of_another_start(clock);
   clock_.resume(clock);
@@ -574,7 +576,7 @@ void Execution::adopt_unknown(std::vector<Job>& jobs, const std::vector<JobId>& 
   for (const Job& job : found.jobs) rows.push_back(&job);
   for (const Job& job : jobs)
     if (changed.contains(job.id)) rows.push_back(&job);
-  // If this fails, the next broker finds the files again.
+  // If this write fails, the next broker finds the files again.
   if (auto written = journal_.write(
           rows, {}, {{kHighest, std::to_string(highest_)}, {kNotices, notices_.record()}});
       !written)
@@ -800,7 +802,8 @@ bool Execution::retry() {
   if (!written) return false;
   fault_.reset();
   notes_.emplace_back(tr("the journal can be written again"));
-  // Go back and find again what ended in the meantime; this time it can be written.
+  // Return to the last written state, and look again for jobs that ended in the meantime. This time
+  // their end can be written.
   is_ahead_ = true;
   go_back();
   return !fault_;
@@ -848,7 +851,7 @@ void Execution::mind_clock() {
   std::vector<const Job*> rows;
   rows.reserve(changed.size());
   for (const JobId id : changed) rows.push_back(broker_.job(id));
-  // In one write: otherwise the next broker could move half of the times twice.
+  // Write all times at once: otherwise the next broker could move half of them twice.
   if (auto written = journal_.write(rows, {}, {{kClock, clock_.record()}, {kShares, shares_}});
       !written) {
     fail(written.error());

@@ -42,7 +42,7 @@ class Execution {
 
   [[nodiscard]] const broker::Broker& broker() const { return broker_; }
   [[nodiscard]] const std::optional<Error>& fault() const { return fault_; }
-  /// What users should know: for example, the journal cannot be written or was lost.
+  /// Messages for users: for example, the journal cannot be written or was lost.
   [[nodiscard]] std::vector<Error> notices() const;
   /// Processes whose descendants belong to jobs.
   [[nodiscard]] std::vector<JobRoot> roots() const { return watches_.roots(); }
@@ -60,7 +60,7 @@ class Execution {
     return job.queued ? launcher_.output(job.id, from, most) : "";
   }
 
-  /// The nodes of the machine's GPUs, if jobs are restricted by the kernel.
+  /// The device nodes of the machine's GPUs, if the kernel restricts jobs to their own.
   [[nodiscard]] const model::GpuNodes& nodes() const;
 
   /// The queue's time, and the wall-clock time for job records.
@@ -104,7 +104,7 @@ class Execution {
                             const broker::Caller& caller);
   /// Submits a copy of this job. Fails as submit(), and with kNotFound (E0517).
   [[nodiscard]] Result<model::JobId> rerun(model::JobId id, const broker::Caller& caller);
-  /// The owner of a lease gives it back.
+  /// The owner of a lease ends it.
   void give_back(model::JobId id, const std::optional<model::Outcome>& outcome,
                  const model::JobUsage& usage);
 

@@ -1,5 +1,5 @@
-// One object per connection, as in server.cpp: limited headers, no bodies, its own deadline. All
-// share the text that was rendered for the newest frame.
+// One object per connection, as in server.cpp. Headers are limited, bodies are refused, and each
+// connection has its own deadline. All share the text that was rendered for the newest frame.
 #include "serve/exporter.hpp"
 
 #include <boost/asio.hpp>
@@ -181,7 +181,7 @@ class Exporter::Connection : public std::enable_shared_from_this<Connection> {
   http::response<http::string_body> response_;
 };
 
-/// A caller beyond the limit is disconnected; later callers are accepted again.
+/// A caller above the limit is disconnected. Callers are accepted again when others have left.
 void Exporter::accept() {
   acceptor_.async_accept([this](error_code problem, tcp::socket socket) {
     if (problem == asio::error::operation_aborted) return;

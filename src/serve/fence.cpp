@@ -40,7 +40,7 @@ bool is_in_user_slice(const std::string& folder) {
   return folder.find("/user.slice") != std::string::npos;
 }
 
-/// The groups of jobs in a folder.
+/// Returns the job groups in a folder.
 std::vector<std::string> job_groups(const ControlGroup& base) {
   std::vector<std::string> names = list_folder(base.folder());
   std::erase_if(names, [](const std::string& name) { return !name.starts_with(kJob); });
@@ -99,8 +99,9 @@ struct Place {
   Descriptor lock;
 };
 
-/// The first place that no other broker uses or has jobs in. A broker with another state folder
-/// (for example, in another mount namespace) sees the same groups, and we must not end its jobs.
+/// Returns the first place that no other broker uses, and that contains no jobs of another broker.
+/// A broker with another state folder (for example, in another mount namespace) sees the same
+/// groups, and we must not end its jobs.
 Result<Place> take_place(const std::vector<std::string>& places, const Earlier& earlier) {
   for (const std::string& place : places) {
     const ControlGroup base(place);
@@ -120,7 +121,7 @@ Status write_note(const std::string& note, const std::string& lines) {
   return unsupported(text("{} cannot be written: {}", printable(note), error_words(errno)));
 }
 
-/// Tries to create, fill and filter a group like a job's.
+/// Tries to create a group like that of a job, with a process and a filter.
 Status try_out(const ControlGroup& base) {
   const ControlGroup probe(base.folder() + "/probe");
   if (auto made = probe.make(); !made) return made;
@@ -132,7 +133,7 @@ Status try_out(const ControlGroup& base) {
   return Done{};
 }
 
-/// Whether all four user ids of the process are this user's, so it runs with nobody else's rights.
+/// Whether all four user ids of the process are this user's. If so, it has no other user's rights.
 bool belongs_to(std::int64_t pid, std::uint32_t user) {
   const auto status = slurp("/proc/" + std::to_string(pid) + "/status", 8192);
   if (!status) return false;
@@ -171,7 +172,7 @@ Result<Fence> Fence::open(const Roots& roots, const std::string& name,
   const std::string mark = earlier.mark.empty() ? new_mark() : earlier.mark;
   if (auto written = write_note(note, place + "\n" + mark + "\n"); !written)
     return std::move(written).error();
-  // Without kernel support there is no mark; the place then counts as ours.
+  // Without kernel support there is no mark. Then the place counts as this broker's.
   static_cast<void>(::setxattr(place.c_str(), kMark, mark.data(), mark.size(), 0));
   if (is_in_user_slice(own)) {
     const ControlGroup ours(place + kOwn);
@@ -195,7 +196,7 @@ Result<std::string> Fence::enclose(const model::Job& job, const model::Snapshot&
   const auto rules = policy::node_rules(snapshot, nodes_, units);
   if (!rules) return unsupported(text("the device nodes of job {} are not known", job.id));
   const ControlGroup mine = group(job.id);
-  // A dying group of the same job number must not remove this one.
+  // If a job number is used again, the old group that is being removed must not remove the new one.
   std::erase_if(dying_, [&](const ControlGroup& one) { return one.folder() == mine.folder(); });
   if (auto made = mine.make(); !made) return std::move(made).error();
   auto filter = DeviceFilter::load(*rules, {}, kFilterName);

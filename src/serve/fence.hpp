@@ -45,8 +45,8 @@ class Fence {
                              std::uint32_t user) const;
   /// Kills all processes of the job. Returns how often the kernel denied it a device.
   std::uint64_t release(model::JobId job);
-  /// Ends what an earlier broker left of finished jobs. Returns running jobs that this broker does
-  /// not know; they are left alone.
+  /// Ends processes that an earlier broker left of finished jobs. Returns running jobs that this
+  /// broker does not know. They are not ended.
   [[nodiscard]] std::vector<model::JobId> clean_up(
       const std::function<std::optional<bool>(model::JobId)>& runs);
   /// Restores filters that were removed, and deletes groups whose processes have died. Returns

@@ -32,7 +32,7 @@ class ForeignProcesses {
   /// exist, and with kUnsupported (E0940).
   [[nodiscard]] static Result<ForeignProcesses> begin(const DaemonOptions& options);
 
-  /// How often it needs a new snapshot; 0: not at all.
+  /// How often it needs a new snapshot; 0: it needs none.
   [[nodiscard]] std::chrono::seconds wants_look() const;
   /// Notifies and enforces. `jobs`: the processes with a lease. Returns problems as sentences for
   /// the log.
@@ -60,7 +60,7 @@ class ForeignProcesses {
   Mode mode_;
   Roots roots_;
   model::Exempt exempt_;
-  std::string group_, note_;  // the restricted group, and the file that records it
+  std::string group_, note_;  // the restricted group, and the file in which it is recorded
   std::vector<model::NodeRule> rules_;
   std::optional<system::DeviceFilter> filter_;
   std::set<std::pair<std::int64_t, std::uint64_t>>

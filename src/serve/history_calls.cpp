@@ -26,7 +26,7 @@ Status check_keys(const Query& query, const std::set<std::string_view>& known) {
   return Done{};
 }
 
-/// Whole seconds, at least 1; nullopt: the key is not there.
+/// Whole seconds, at least 1; nullopt: the query does not have this key.
 Result<std::optional<std::int64_t>> seconds_in(const Query& query, const char* key) {
   const auto found = query.find(key);
   if (found == query.end()) return std::optional<std::int64_t>();
@@ -49,7 +49,7 @@ std::vector<std::string> devices_in(const Query& query) {
   return names;
 }
 
-/// One device at a time: the minutes of 92 days take 27 MB each before their means are made.
+/// Read one device at a time: before averaging, the minutes of 92 days take 27 MB per device.
 std::vector<watch::DeviceHistory> read(const watch::HistoryReader& reader, const Period& period,
                                        const std::vector<std::string>& names) {
   std::vector<watch::DeviceHistory> devices =

@@ -16,9 +16,9 @@ namespace berth::serve {
 [[nodiscard]] Result<Period> period_of(const std::map<std::string, std::string>& query,
                                        std::int64_t now);
 
-/// Keys: since, step, device (a list).
+/// Query keys: since, step, device (a list).
 [[nodiscard]] Reply history_reply(const std::string& file, const Call& call, std::int64_t now);
-/// Keys: since, by. `only`: a caller who sees the jobs and commands of this user only.
+/// Query keys: since, by. `only`: the caller sees the jobs and commands of this user only.
 [[nodiscard]] Reply usage_reply(const std::string& file, const Call& call, std::int64_t now,
                                 const std::optional<std::string>& only);
 

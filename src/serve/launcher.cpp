@@ -38,8 +38,8 @@ std::map<std::string, std::string> variables_of(const std::vector<std::string>& 
   return variables;
 }
 
-/// Our resource limits only, which we never change. The other settings are the submitter's: it must
-/// not matter to a job which shell started the broker.
+/// Only our own resource limits, which we never change. Other settings are those of the submitter:
+/// a job must not depend on the shell that started the broker.
 const model::Limits& most_of_ours() {
   static const model::Limits kOurs = [] {
     model::Limits ours;
@@ -115,7 +115,7 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
 
 std::string Launcher::report(model::JobId job, const std::optional<model::Outcome>& outcome) const {
   constexpr std::size_t kMost = 1 << 20;
-  // Its user may have written it, so do not wait for a FIFO and do not follow a link.
+  // The job's user may have created this file, so do not wait for a FIFO and do not follow a link.
   const Descriptor file(::open(run::report_of(files(job)).c_str(),
                                O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   struct stat about = {};

@@ -1,5 +1,5 @@
-// The client understands the API's description of a machine: it can place a job and set its
-// environment without reading the devices itself.
+// The client can use the API's description of a machine: it places a job and sets its environment
+// without reading the devices itself.
 #include <doctest/doctest.h>
 
 #include "client/machine.hpp"

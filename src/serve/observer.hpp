@@ -49,8 +49,8 @@ class Observer {
   std::thread thread_;
 };
 
-/// Which of the snapshot's processes descend from a root. Subreapers keep even double-forked
-/// descendants below them.
+/// Finds the processes of the snapshot that descend from a root. Subreapers keep even double-forked
+/// descendants below the root.
 [[nodiscard]] std::vector<model::JobProcess> processes_of(const model::Snapshot& snapshot,
                                                           const std::vector<JobRoot>& roots,
                                                           const std::string& proc);

@@ -19,10 +19,10 @@ class Retention {
       : log_of_(std::move(log_of)), most_bytes_(most_bytes) {}
 
   using Jobs = std::map<model::JobId, model::Job>;
-  /// Jobs that ended before this time must be deleted, so that the output of the rest is within
-  /// the limit. The newest one's is always kept.
+  /// The time before which ended jobs must be deleted, so that the output of the others is within
+  /// the limit. The output of the newest job is always kept.
   [[nodiscard]] std::int64_t too_much_output_before(const Jobs& jobs);
-  /// For users with too many ended jobs: the time before which these are deleted. Leases count
+  /// For users with too many ended jobs: the time before which these jobs are deleted. Leases count
   /// separately from queued jobs, because they have no results.
   [[nodiscard]] static std::map<broker::UserJobs, std::int64_t> too_many_before(const Jobs& jobs);
   /// How much a running job has written, if that is more than the limit and has at least doubled

@@ -13,7 +13,7 @@ namespace berth::serve {
 
 struct Selection {
   std::vector<const model::Job*> jobs;
-  std::size_t not_shown = 0;  // left out because of "limit"
+  std::size_t not_shown = 0;  // the number of jobs that are missing because of "limit"
   /// With "compact", one job stands for all similar jobs of its array; the value lists them:
   /// "1-9,12".
   std::map<model::JobId, std::string> alike;

@@ -35,7 +35,7 @@ constexpr std::size_t kMostThrownAway = 8 << 20;  // of a refused call
 constexpr int kCallsAtOnce = 16;
 constexpr std::chrono::milliseconds kLongTurn(5);
 
-/// The bytes are not HTTP, as opposed to an incomplete call.
+/// The bytes are not HTTP. This is different from an incomplete call.
 bool is_no_http(const error_code& problem) {
   return problem && problem != http::error::end_of_stream &&
          problem != http::error::partial_message &&
@@ -239,7 +239,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
-  /// False if this user's other calls in memory, together with this one, exceed the limit.
+  /// Returns false if this call and this user's other calls in memory exceed the limit.
   bool take_bytes(std::size_t more) {
     if (more == 0) return true;
     std::size_t& all = server_->bytes[peer_.uid];
@@ -372,9 +372,9 @@ struct Share {
   }
 };
 
-/// Makes room for one more connection of this user. A user with too many loses the one that has
-/// been idle longest; without an idle one the new connection is refused. If the total is too high,
-/// the user with the most connections loses one.
+/// Makes room for one more connection of this user. A user with too many connections loses the one
+/// that has been idle longest; if none is idle, the new connection is refused. If all users
+/// together have too many, the user with the most connections loses one.
 template <typename Connections>
 bool make_room(const Connections& open, const Limits& limits, uid_t uid) {
   std::map<uid_t, Share> shares;
@@ -434,7 +434,8 @@ void accept(const std::shared_ptr<Parts>& parts) {
                                }
                                if (!problem || problem == asio::error::would_block)
                                  return accept(here);
-                               // For example, no descriptor is free: wait until others are closed.
+                               // For example, if no descriptor is free: wait until other
+                               // connections are closed.
                                here->again.expires_after(std::chrono::milliseconds(100));
                                here->again.async_wait([here](error_code stopped) {
                                  if (!stopped) accept(here);

@@ -96,7 +96,7 @@ struct TcpDoor::Parts {
   tcp::acceptor acceptor;
   asio::steady_timer again;
   std::size_t connections = 0;
-  std::list<Relay*> strangers;  // without a token so far, oldest first
+  std::list<Relay*> strangers;  // connections that have not sent a token yet, oldest first
 };
 
 namespace {
@@ -190,7 +190,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
                       });
   }
 
-  /// Discards what the caller still sends of a refused call; pass_down() sends the answer and sets
+  /// Discards what the caller of a refused call still sends. pass_down() sends the answer and sets
   /// the deadline.
   void drain() {
     caller_.async_read_some(asio::buffer(up_),
@@ -200,7 +200,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
                             });
   }
 
-  /// Forwards only what the server needs, in a form that it cannot parse differently.
+  /// Forwards only what the server needs, in a form that the server cannot interpret differently.
   void pass_header() {
     const Header& header = parser_.get();
     const auto method = header.method_string(), target = header.target();
@@ -273,8 +273,8 @@ void accept(const std::shared_ptr<TcpDoor::Parts>& parts) {
       [weak = std::weak_ptr(parts)](error_code problem, tcp::socket caller) {
         const auto here = weak.lock();
         if (!here || !here->acceptor.is_open()) return;
-        // At the limit, close the oldest connection without a token. If all have it, refuse the new
-        // caller and pause.
+        // At the limit, close the oldest connection without a token. If all connections have sent a
+        // token, refuse the new caller and pause.
         if (!problem && here->connections >= kMostConnections && !here->strangers.empty())
           here->strangers.front()->close();
         else if (here->connections >= kMostConnections)

@@ -16,7 +16,7 @@ using watch::UsageRow;
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-/// The key by which a usage row is summed.
+/// The key under which a usage row is added up.
 std::string group_of(const UsageRow& row, const std::string& by) {
   if (by == "job") return row.key.job == 0 ? "-" : std::to_string(row.key.job);
   if (by == "command") return row.key.program.empty() ? "?" : row.key.program;
@@ -39,7 +39,7 @@ std::optional<double> p95_of(std::vector<Weighted> values) {
   return std::nullopt;
 }
 
-/// One group, as long as rows are added.
+/// The sum of one group, as long as rows are added.
 struct Group {
   Usage all;
   std::map<std::pair<std::int64_t, std::string>, Usage> parts;  // by time and device
@@ -51,7 +51,7 @@ struct Group {
     devices[row.key.device].add(row.usage);
     jobs.insert(row.key.job);
     Usage& part = parts[{row.from, row.key.device}];
-    // Programs of one group run beside each other: their memory adds up, their time does not.
+    // Programs of one group run at the same time: their memory is added, their time is not.
     const double held = std::max(part.held_seconds, row.usage.held_seconds);
     part.add(row.usage);
     part.held_seconds = held;
@@ -99,7 +99,7 @@ std::string next_options(const UsageSum& sum) {
     const bool is_too_little = wanted > asked && *usage.peak_memory_bytes > 0.95 * asked;
     return wanted <= 0.75 * asked || is_too_little ? memory : "";
   }
-  // Half a device or more, or of its time, is best used alone.
+  // A job that uses at least half of the device's memory or time should have the device alone.
   const bool may_share = usage.device_memory_bytes && wanted < *usage.device_memory_bytes / 2 &&
                          sum.utilization_p95_percent && *sum.utilization_p95_percent < 50;
   return may_share ? memory : "";
@@ -113,7 +113,7 @@ std::vector<UsageSum> usage_sums(const std::vector<UsageRow>& rows, const std::s
   std::vector<UsageSum> sums;
   for (const auto& [name, group] : groups) {
     sums.push_back(group.sum(name));
-    // What several jobs needed together is no advice for one.
+    // The needs of several jobs together are no advice for a single job.
     if (by != "user" && group.jobs.size() == 1) sums.back().next = next_options(sums.back());
   }
   std::stable_sort(sums.begin(), sums.end(), [](const UsageSum& a, const UsageSum& b) {

@@ -14,11 +14,11 @@ namespace berth::serve {
 struct UsageSum {
   std::string name;  // of the user, job or program
   watch::Usage usage;
-  /// What 95 % of the time on each device stayed below: of the means of minutes (older than a
-  /// week: hours), weighted by time. nullopt: not known.
+  /// The value below which the job stayed for 95 % of the time on each device. It is computed from
+  /// the means of minutes (older than a week: hours), weighted by time. nullopt: not known.
   std::optional<double> memory_p95_bytes, utilization_p95_percent;
-  int devices = 0;         // on which it had processes
-  int unused_devices = 0;  // where they were known never to compute
+  int devices = 0;         // devices on which it had processes
+  int unused_devices = 0;  // devices where it is known that they never computed
   std::string next;        // options for the next time: "--memory 8GiB"; "": as before, or unknown
 };
 
@@ -27,8 +27,8 @@ struct UsageSum {
     const std::vector<watch::UsageRow>& rows, const std::string& by,
     const std::function<bool(const watch::UsageRow&)>& is_wanted);
 
-/// The options of `berth run` that would have sufficed; "": the same as before, or unknown. Jobs
-/// that are shorter than some minutes get no advice.
+/// The options of `berth run` that would have sufficed; "": the same as before, or not known. There
+/// is no advice for jobs of less than a few minutes.
 [[nodiscard]] std::string next_options(const UsageSum& sum);
 
 }  // namespace berth::serve

@@ -20,10 +20,10 @@ namespace berth::serve {
 
 namespace {
 
-/// Per user: a page needs one, and each costs a copy of every frame.
+/// Limit per user: a page needs one stream, and each stream needs a copy of every frame.
 constexpr std::ptrdiff_t kMostListeners = 64;
 constexpr std::size_t kMostProcesses = 200;
-/// Readings of the history that wait for their turn.
+/// Readings of the history that may wait at the same time.
 constexpr int kMostLookups = 64;
 constexpr std::chrono::minutes kDoctorKept(1);
 
@@ -168,7 +168,7 @@ void WatchFeed::answer_from_frame(const Asker& asker) {
   asker.answer.send(checked ? Reply{200, health_json(*checked)} : refusal(checked.error()));
 }
 
-/// Reads the file in a thread of its own: months of readings would delay every other answer.
+/// Reads the file in a separate thread, because months of readings would delay every other answer.
 void WatchFeed::read_history(const Asker& asker) {
   if (pending_lookups_ >= kMostLookups)
     return asker.answer.send(refusal(

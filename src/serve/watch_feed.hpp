@@ -31,7 +31,7 @@ namespace berth::serve {
 
 class WatchFeed {
  public:
-  /// `queue`: the current numbers of the queue.
+  /// `queue`: returns the current numbers of jobs in the queue.
   WatchFeed(boost::asio::io_context& loop, inventory::Sources sources, const std::string& version,
             std::function<watch::QueueNumbers()> queue, watch::AlertRules rules);
   ~WatchFeed();
@@ -45,7 +45,7 @@ class WatchFeed {
                     const std::vector<AlertTarget>& targets);
   /// True if the call is about watching; it is answered now or with the next frame.
   [[nodiscard]] bool act(const Call& call, const Answer& answer);
-  /// Sets the processes whose descendants belong to jobs, and what the jobs asked for.
+  /// Sets the root processes of jobs, and what the jobs requested.
   void set_jobs(std::vector<JobRoot> roots, watch::AskedMemory asked);
 
  private:
@@ -81,13 +81,13 @@ class WatchFeed {
   std::string history_file_;  // "": none is kept
   system::UserNames users_{"/etc"};
   int pending_lookups_ = 0;
-  std::list<Asker> patients_;  // wait for doctor
+  std::list<Asker> patients_;  // callers that wait for doctor
   std::optional<Reply> diagnosis_;
   std::chrono::steady_clock::time_point diagnosed_at_;
   std::atomic<bool> is_over_ = false;
   boost::asio::thread_pool lookups_{1}, doctor_{1};
-  std::optional<watch::History> history_;    // used by the sampler's thread
-  std::unique_ptr<watch::Sampler> sampler_;  // last: its thread uses the others
+  std::optional<watch::History> history_;    // used only by the sampler's thread
+  std::unique_ptr<watch::Sampler> sampler_;  // declared last: its thread uses the other members
 };
 
 }  // namespace berth::serve
