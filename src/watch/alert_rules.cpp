@@ -107,7 +107,7 @@ void read_limit(TomlTable& table, AlertRule& rule, bool is_new) {
     rule.is_below = is_below;
     const bool is_turned = rule.is_below != was_below;
     rule.end = rule.limit + (is_turned ? 0 : gap);
-    if (is_turned) rule.message = nullptr;  // "too hot" is about the other direction
+    if (is_turned) rule.message = nullptr;  // the built-in message describes the other direction
   }
   table.real("ends", rule.end, -kHighest, kHighest);
   if (rule.is_below ? rule.end < rule.limit : rule.end > rule.limit)

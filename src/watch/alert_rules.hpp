@@ -1,5 +1,5 @@
-// The rules that alerts follow: the built-in ones, changed and extended by the tables
-// [alert_rule.NAME] of the settings (docs/watch.md).
+// The rules for alerts: the built-in rules, changed and extended by the tables [alert_rule.NAME] of
+// the settings (docs/watch.md).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace berth::watch {
 
 struct AlertRule {
   enum class Kind : unsigned char {
-    kState,    // of a device: `holds` is called with it
+    kState,    // `holds` is called for each device
     kReading,  // a reading above or below a limit
     kIdle,     // a user holds at least `bytes` without using the device
     kXid,      // changes the severity of one Xid, or switches it off
@@ -28,7 +28,7 @@ struct AlertRule {
   double seconds = 0;  // how long the condition must hold
   State holds = nullptr;
   std::string reading;    // a name of for_each_reading(), or memory_used_percent
-  bool is_below = false;  // the limit is the least value, not the highest
+  bool is_below = false;  // true: the alert holds below the limit; false: above
   double limit = 0, end = 0;
   std::uint64_t bytes = 0;
   const char* message = nullptr;  // msgid with {} for the index; nullptr: `words`
@@ -37,7 +37,7 @@ struct AlertRule {
   bool is_changed = false;  // by the settings
 
   [[nodiscard]] bool is_of_device() const { return kind == Kind::kState || kind == Kind::kReading; }
-  /// nullopt: not known now, so an alert neither begins nor ends.
+  /// Whether the condition holds. nullopt: not known now, so an alert neither begins nor ends.
   [[nodiscard]] std::optional<bool> is_broken_by(const model::Device& device, bool is_active) const;
   [[nodiscard]] std::string sentence(int index) const;
   /// For people: "temperature_celsius above 90, ends at 85".
@@ -47,7 +47,7 @@ struct AlertRule {
 using AlertRules = std::vector<AlertRule>;
 
 [[nodiscard]] AlertRules built_in_alert_rules();
-/// Reads the table [alert_rule.NAME] and reports its problems there.
+/// Reads the table [alert_rule.NAME]. Problems are recorded in the table.
 void read_alert_rule(const std::string& name, TomlTable& table, AlertRules& rules);
 [[nodiscard]] const AlertRule* find_rule(const AlertRules& rules, std::string_view name);
 inline constexpr std::string_view kXidRule = "xid_";  // followed by the number

@@ -15,7 +15,7 @@ namespace {
 
 using model::Device;
 
-/// Nothing says that an Xid is over, so its alert ends this long after the last one.
+/// The driver never reports that an Xid is over, so its alert ends this long after the last event.
 constexpr std::int64_t kXidMilliseconds = std::int64_t{3600} * 1000;
 
 /// One user's processes on one device.
@@ -115,7 +115,8 @@ Alert AlertWatch::xid_alert(int code, const Known& device) const {
   return alert;
 }
 
-/// NVML and the kernel log report the same event, and a fault may repeat: that is one alert.
+/// NVML and the kernel log report the same event, and a fault may repeat. All of these count as one
+/// alert.
 void AlertWatch::add_xids(const Frame& frame, Changes& changes) {
   for (const model::XidEvent& event : frame.xids) {
     const auto device = std::find_if(known_.begin(), known_.end(), [&](const auto& one) {
@@ -212,7 +213,7 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
       for (const AlertRule& rule : rules_)
         if (rule.is_on) seen.insert({rule.name, place, ""});
     }
-    // It is there, but another kernel driver has it now.
+    // The device is in the machine, but another kernel driver has bound it.
     const bool is_left = there.contains(place) && !watched.contains(place);
     device = is_left ? known_.erase(device) : std::next(device);
   }
@@ -226,14 +227,15 @@ void AlertWatch::restore(const std::vector<Alert>& alerts) {
     Known& known = known_[one.place];
     known.key = one.device;
     known.index = one.index;
-    // An alert about one user has only that owner of the device.
+    // An alert about a user has that user as its only owner, so collect the owners of all alerts of
+    // a device.
     for (const AlertOwner& owner : one.owners)
       if (std::none_of(known.owners.begin(), known.owners.end(),
                        [&](const AlertOwner& other) { return other.uid == owner.uid; }))
         known.owners.push_back(owner);
     State& state = states_[{one.rule, one.place, one.user}];
     state.active = one;
-    // An Xid whose rule was switched off since ends with the next frame.
+    // If the rule of an Xid has been switched off, its alert ends with the next frame.
     const AlertRule* const rule = find_rule(rules_, one.rule);
     state.last_unix_milliseconds = rule == nullptr || rule->is_on ? one.since_unix_milliseconds : 0;
   }

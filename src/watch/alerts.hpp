@@ -33,7 +33,7 @@ struct Alert {
   std::string message;   // translated
   std::string hint;      // a command for details
   std::int64_t since_unix_milliseconds = 0;
-  std::vector<AlertOwner> owners;  // who computed on the device when it began
+  std::vector<AlertOwner> owners;  // who computed on the device when the alert began
 };
 
 /// What is known of an Xid.
@@ -67,17 +67,16 @@ class AlertWatch {
     std::optional<Alert> active;
     std::int64_t last_unix_milliseconds = 0;  // of an Xid: its last event
   };
-  /// Rule, place of the device, user. The place is its PCI address if known: a lost device has no
-  /// uuid.
+  /// The rule, the address of the device, and the user. The address is the PCI address if known,
+  /// because a lost device has no uuid.
   using Key = std::tuple<std::string, std::string, std::string>;
   struct Known {
     std::string key;  // key_of(), with the uuid if it was ever seen
     int index = -1;
-    std::vector<AlertOwner>
-        owners;  // of the last frame in which it answered: otherwise it has none
+    std::vector<AlertOwner> owners;  // of the last frame in which the device answered
   };
   void add_xids(const Frame& frame, Changes& changes);
-  /// Ends what none of the seen devices and users has any more.
+  /// Ends alerts whose device or user does not have the condition any more.
   void end_unseen(const Frame& frame, const std::set<Key>& seen, Changes& changes);
   [[nodiscard]] Alert xid_alert(int code, const Known& device) const;
 
@@ -86,7 +85,7 @@ class AlertWatch {
   const AlertRule* down_;
   const AlertRule* idle_;
   std::map<Key, State> states_;
-  std::map<std::string, Known> known_;  // by place
+  std::map<std::string, Known> known_;  // by PCI address
 };
 
 }  // namespace berth::watch

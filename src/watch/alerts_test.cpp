@@ -205,7 +205,7 @@ TEST_CASE("an alert that an earlier program reported is not told again, but its 
   CHECK(second.active()[0].device == "GPU-1");
   device.health = Health::kOk;
   CHECK(second.add(frame_at(103, device)).ended.size() == 1);
-  AlertWatch third;  // the device was removed between the two programs
+  AlertWatch third;  // the device was removed before the third program began
   third.restore(first.active());
   Frame without;
   without.seconds = 200;
@@ -266,7 +266,7 @@ TEST_CASE("an Xid is one alert, from whichever source, until an hour after the l
   CHECK(begun[0].message == "GPU 3 reported Xid 79: GPU fell off the bus");
   CHECK(begun[0].device == "GPU-1");
   CHECK(at(1, {{"0000:c3:00", 31, 0}}).begun.at(0).severity == "warning");
-  CHECK(at(2, {{"0000:d4:00", 79, 0}, {"", 79, 0}}).begun.empty());  // not a device of ours
+  CHECK(at(2, {{"0000:d4:00", 79, 0}, {"", 79, 0}}).begun.empty());  // no such device here
   CHECK(at(3000, {{"0000:c3:00", 79, 0}}).begun.empty());
   const auto ended = at(4000, {}).ended;
   REQUIRE(ended.size() == 1);

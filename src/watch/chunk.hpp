@@ -35,7 +35,7 @@ using Chunk = std::array<Moment, kChunkMoments>;
 /// nullopt if the bytes are not a chunk.
 [[nodiscard]] std::optional<Chunk> decode(std::string_view bytes);
 
-/// The mean of several moments; for each series, over the moments that have it.
+/// The mean of several moments. For each series, only moments with a value count.
 class Mean {
  public:
   void add(const Moment& moment);

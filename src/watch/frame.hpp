@@ -24,7 +24,7 @@ struct Frame {
   std::uint64_t number = 0;           // 1, 2, …
   double seconds = 0;                 // monotonic: use differences between frames
   model::Snapshot snapshot;           // the newest readings of every kind
-  std::vector<model::XidEvent> xids;  // reported since the last frame
+  std::vector<model::XidEvent> xids;  // Xids that were reported since the last frame
   std::shared_ptr<const XidTotals> xid_totals = {};
   Cost cost;
   bool has_new_processes = false;  // the process lists were read for this frame

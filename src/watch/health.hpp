@@ -21,7 +21,7 @@ struct HealthCheck {
 };
 /// Always the same checks in the same order. A check without data from the driver is "not checked".
 [[nodiscard]] std::vector<HealthCheck> health_of(const model::Device& device);
-/// Failed if a check failed; ok if none did and the device answers.
+/// "failed" if a check failed; "ok" if no check failed and the device answers.
 [[nodiscard]] Verdict verdict_of(const std::vector<HealthCheck>& checks);
 
 struct CheckedDevice {
@@ -31,7 +31,7 @@ struct CheckedDevice {
 /// The named devices, or all GPUs. Fails as model::select_devices, and with kNoDevice (E0987).
 [[nodiscard]] Result<std::vector<CheckedDevice>> check_health(
     const model::Snapshot& snapshot, const std::vector<std::string>& named);
-/// Whether no check failed.
+/// True if no check failed.
 [[nodiscard]] bool is_well(const std::vector<CheckedDevice>& devices);
 
 /// Above this a device is too hot, whatever its own limit is.

@@ -27,7 +27,7 @@ using sqlite::Statement;
 constexpr int kFormat = 1;
 constexpr std::int64_t kWriteEvery = 10;    // seconds
 constexpr std::int64_t kForgetEvery = 600;  // seconds
-/// For data that could not be written; beyond this the oldest is dropped.
+/// Data that could not be written yet. If there is more than this, the oldest is dropped.
 constexpr std::size_t kMostPending = 512;
 constexpr std::int64_t kUsageStep = 60, kUsageKept = 366 * kDay;
 /// Usage rows of a minute are merged into hours when they are older than this.
@@ -95,7 +95,7 @@ struct Open {
 /// One device at one resolution.
 struct Lane {
   Open chunk;
-  Mean mean;                  // of the moment in progress
+  Mean mean;                  // of the moment that is not complete yet
   std::int64_t mean_at = -1;  // its time
 };
 
@@ -123,7 +123,7 @@ struct History::Parts {
   std::vector<Pending> full;  // full chunks, not written yet
   std::map<std::pair<std::int64_t, UsageKey>, Usage> usage;
   std::map<std::tuple<std::int64_t, std::string, std::string>, double> conditions;
-  std::optional<double> first_seconds, last_seconds;  // of the first frame, and the one before
+  std::optional<double> first_seconds, last_seconds;  // the first frame, and the previous frame
   std::map<std::pair<std::string, int>, std::int64_t> last_xids;  // by device: milliseconds
   std::int64_t written_at = -1, forgot_at = -1;
 
@@ -170,7 +170,7 @@ struct History::Parts {
     return watched.id == 0 ? nullptr : &watched;
   }
 
-  /// Keeps what an earlier daemon has written for the same chunk.
+  /// Keeps the values that an earlier daemon has written to the same chunk.
   [[nodiscard]] Chunk stored(std::size_t tier, std::int64_t device, std::int64_t start) {
     get_chunk.bind(1, static_cast<std::int64_t>(tier));
     get_chunk.bind(2, device);
@@ -275,14 +275,15 @@ struct History::Parts {
     return add_condition.run();
   }
 
-  /// The minute in which to count an Xid. nullopt: an earlier daemon has counted it (the kernel log
-  /// is read from its begin), or it has just been counted: NVML and the kernel log both report it.
+  /// The minute in which an Xid is to be counted. nullopt if it was counted already: by an earlier
+  /// daemon, because the kernel log is read from its begin, or a moment ago, because NVML and the
+  /// kernel log both report it.
   std::optional<std::int64_t> minute_of(const model::XidEvent& event, const std::string& device,
                                         const Frame& frame) {
     constexpr std::int64_t kSame = 5000;  // milliseconds
     const std::int64_t now = frame.snapshot.unix_milliseconds;
     const std::int64_t time = event.unix_milliseconds > 0 ? event.unix_milliseconds : now;
-    // By age: the clock may have been set since the first frame.
+    // Compares ages, because the clock may have been set since the first frame.
     if (static_cast<double>(now - time) > (frame.seconds - *first_seconds) * 1000)
       return std::nullopt;
     const auto [last, is_first] = last_xids.try_emplace({device, event.code}, time);

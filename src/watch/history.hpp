@@ -20,7 +20,7 @@ namespace berth::watch {
 
 inline constexpr std::int64_t kDay = 86'400;
 
-/// Interval between two moments, and how long they are kept, both in seconds.
+/// The interval between two moments, and how long they are kept. Both in seconds.
 struct Tier {
   std::int64_t step, kept;
 };

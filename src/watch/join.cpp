@@ -18,7 +18,8 @@ bool is_throttle(const std::string& reason) {
   return reason.starts_with("throttle:");
 }
 
-/// The slow readings report errors, the fast ones throttling; each replaces only its own reasons.
+/// The slow readings report errors, and the fast ones report throttling. Each replaces only its own
+/// health reasons.
 void join_health(const inventory::DeviceSample& sample, Device& device) {
   if (sample.has_all || sample.device.health == Health::kLost) {
     device.health = sample.device.health;

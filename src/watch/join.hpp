@@ -14,18 +14,18 @@ namespace berth::watch {
 /// has neither.
 [[nodiscard]] std::string key_of(const model::Device& device);
 
-/// Copies the sample's readings into `device` and keeps the others. A lost device loses all
+/// Copies the sample's readings into `device` and keeps all other readings. A lost device loses all
 /// readings.
 void join(const inventory::DeviceSample& sample, model::Device& device);
 
-/// Removes the readings of a device without a sample for so long that they are out of date.
+/// Removes the readings of a device that had no sample for so long that they are out of date.
 void mark_silent(double age_seconds, model::Device& device);
 
-/// A lost device no longer tells its uuid: copies it from the device that was at the same PCI
-/// address in the snapshot before.
+/// A lost device does not report its uuid any more. Copies the uuid from the device that was at the
+/// same PCI address in the previous snapshot.
 void keep_identity(const model::Snapshot& before, model::Snapshot& now);
 
-/// Remembers what is needed to detect a stuck reading.
+/// Stores what is needed to detect a utilization that is stuck at 0 %.
 class Plausibility {
  public:
   /// Call once per frame with a new process list. A utilization that stays 0 % while the driver's

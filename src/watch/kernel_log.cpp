@@ -36,8 +36,8 @@ bool is_place(std::string_view text) {
          std::all_of(parts.begin(), parts.end(), is_hexadecimal);
 }
 
-/// Only what the kernel wrote itself (facility 0), and as the driver writes it: other processes'
-/// texts and names are in records too.
+/// Accepts only records that the kernel wrote itself (facility 0), in the driver's format: records
+/// may also contain texts of other processes.
 std::optional<model::XidEvent> xid_in(std::string_view text, std::int64_t priority) {
   constexpr int kMostCode = 1024, kFacilityShift = 3;
   if (priority < 0 || (priority >> kFacilityShift) != 0 || !text.starts_with(model::kXidMark))

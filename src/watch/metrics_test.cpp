@@ -147,12 +147,12 @@ TEST_CASE("Xids are counted from 0, once for both sources, and have the time of 
     return render_metrics(frame, options).find(line + "\n") != std::string::npos;
   };
   CHECK(has("berth_device_xid_errors_total{" + labels + ",severity=\"critical\"} 0"));
-  totals->add({"0000:81:00.0", 79, 900}, 1000);  // before the start
+  totals->add({"0000:81:00.0", 79, 900}, 1000);  // before the daemon started
   CHECK(has("berth_device_xid_errors_total{" + labels + ",severity=\"critical\"} 0"));
   CHECK(has("berth_device_xid_last_timestamp_seconds{" + labels +
             ",xid=\"79\",severity=\"critical\"} 0.9"));
   totals->add({"0000:81:00.0", 79, 5000}, 1000);
-  totals->add({"0000:81:00", 79, 5500}, 1000);  // the kernel log
+  totals->add({"0000:81:00", 79, 5500}, 1000);  // the same event from the kernel log
   totals->add({"0000:81:00", 79, 9000}, 1000);
   totals->add({"0000:99:00", 79, 9000}, 1000);
   CHECK(has("berth_device_xid_errors_total{" + labels + ",severity=\"critical\"} 2"));

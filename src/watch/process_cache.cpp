@@ -68,7 +68,7 @@ std::optional<system::StatLine> ProcessCache::stat_of(Known& known) {
 
 /// False if the pid now belongs to another process.
 bool ProcessCache::refresh(Known& known, Clock::time_point now) {
-  // The folder's name is our own pid only if /proc shows our namespace.
+  // The pid in the folder's name is a pid of our namespace only if /proc shows our namespace.
   if (!known.row.pid || !known.row.start_ticks || translator_.view() == system::PidView::kHostProc)
     return false;
   const auto stat = stat_of(known);
@@ -125,7 +125,7 @@ void ProcessCache::fill(std::vector<DeviceProcess>& rows, Clock::time_point now)
 }
 
 void ProcessCache::fill_parents(std::vector<DeviceProcess>& rows) {
-  // Only then are the pids those of the folders in /proc.
+  // Otherwise the pids are not those of the folders in /proc.
   if (translator_.view() == system::PidView::kHostProc) return;
   std::set<Identity> listed;
   for (const DeviceProcess& row : rows)
@@ -155,7 +155,7 @@ std::map<std::int64_t, std::int64_t> ProcessCache::find_parents() const {
       const std::int64_t ancestor = stat->parent;
       const std::uint64_t child_start = stat->start_ticks;
       stat = stat_of(ancestor);
-      // A pid that was reused since belongs to a process that is younger than its child.
+      // If the parent is younger than its child, its pid has been reused.
       if (!stat || stat->start_ticks > child_start) break;
       if (!listed_.contains({ancestor, stat->start_ticks})) continue;
       parents[pid] = ancestor;

@@ -1,4 +1,4 @@
-// The /proc half of the process rows, for frequent reading: constant values are kept by pid and
+// Reads from /proc what the rows of processes show, often: constant values are kept by pid and
 // start time, and only `stat` is read again.
 #pragma once
 
@@ -30,7 +30,7 @@ class ProcessCache {
 
  private:
   struct Known {
-    model::DeviceProcess row;  // the /proc half
+    model::DeviceProcess row;  // from /proc
     Descriptor stat_file;      // kept open, if there are enough descriptors
     std::uint64_t cpu_ticks = 0;
     Clock::time_point read_at;
@@ -46,9 +46,9 @@ class ProcessCache {
   Roots roots_;
   system::PidTranslator translator_;
   std::size_t most_open_, open_ = 0;     // files kept open
-  std::map<std::int64_t, Known> known_;  // by the driver's pid if there is one, else ours
+  std::map<std::int64_t, Known> known_;  // by the pid from the driver; without one, by our pid
   std::set<Identity> listed_;
-  std::map<std::int64_t, std::int64_t> parents_;  // by pid: of those in listed_
+  std::map<std::int64_t, std::int64_t> parents_;  // the ancestor that is in listed_, by pid
 };
 
 }  // namespace berth::watch

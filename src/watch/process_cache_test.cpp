@@ -11,7 +11,7 @@ using namespace berth::watch;
 
 namespace {
 
-/// A recorded /proc.
+/// A folder with a recorded /proc.
 struct Proc {
   system::TemporaryTree tree;
 

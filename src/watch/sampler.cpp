@@ -29,10 +29,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kLookEvery(60);
-/// How often to take a full snapshot if only that lists processes (AMD, Intel), or if a device has
-/// a problem.
+/// How often to take a full snapshot, if only this lists the processes (AMD, Intel), or if a device
+/// has a problem.
 constexpr seconds kLookOften(5);
-/// How often to restart a reader child that exited, or that does not see a device which is back.
+/// How often to restart a reader child that exited, or that does not see a device that has
+/// returned.
 constexpr seconds kRestartEvery(10);
 constexpr milliseconds kSilentAfter(2000);
 
@@ -130,7 +131,7 @@ class Sampler::Work {
   /// Starts the child that reads the driver, if none is working.
   void mind_driver() {
     std::vector<std::string> wanted;
-    bool is_missed = false;  // a device appears in full snapshots, but not from the child
+    bool is_missed = false;  // a device is in full snapshots, but has no samples from the child
     for (const Device& device : snapshot_.devices) {
       if (!is_sampled_by_driver(device)) continue;
       wanted.push_back(key_of(device));
@@ -291,7 +292,7 @@ class Sampler::Work {
   bool lists_are_new_ = false;
   std::uint64_t number_ = 0, looks_ = 0;
   double driver_seconds_ = 0;
-  std::future<model::Snapshot> look_;  // last: it uses the others
+  std::future<model::Snapshot> look_;  // declared last: it uses the other members
 };
 
 Sampler::Sampler(inventory::Sources sources, SamplerOptions options)

@@ -1,4 +1,4 @@
-// What users, jobs and programs used of the devices: GPU-seconds, memory, energy, and how long they
+// What users, jobs and programs used on the devices: GPU-seconds, memory, energy, and how long they
 // held a device without using it. Pure.
 #pragma once
 
@@ -24,14 +24,15 @@ struct UsageKey {
 struct Usage {
   double held_seconds = 0;         // with a compute process on the device
   double used_seconds = 0;         // part of known_seconds, weighted by time share
-  double known_seconds = 0;        // part of held_seconds with a known time share
-  double idle_seconds = 0;         // part of known_seconds with a time share of 0
+  double known_seconds = 0;        // the part of held_seconds in which the time share is known
+  double idle_seconds = 0;         // the part of known_seconds in which the time share is 0
   double memory_byte_seconds = 0;  // of processes with known memory
   double energy_joules = 0;        // its part of the device's energy, by time share
-  /// The most memory at one time on one device, while it was known; nullopt: it never was.
+  /// The most memory that was used at one time on one device. nullopt: it was never known.
   std::optional<double> peak_memory_bytes = {};
   std::optional<double> device_memory_bytes = {};  // of the largest device
-  /// What the job asked for: 0 a whole device; nullopt: not a job of Berth, or an older history.
+  /// The memory that the job requested; 0: a whole device; nullopt: not a job of Berth, or a
+  /// history without this value.
   std::optional<double> asked_memory_bytes = {};
   void add(const Usage& other);
 };

@@ -17,14 +17,14 @@ struct XidTotals {
   struct Seen {
     std::array<std::uint64_t, 2> counts{};    // by source: NVML, the kernel log
     std::int64_t last_unix_milliseconds = 0;  // may be before the start
-    /// Both sources report the same events, but each may miss some.
+    /// Both sources report the same events, but each may miss some events.
     [[nodiscard]] std::uint64_t count() const { return std::max(counts[0], counts[1]); }
   };
-  bool has_kernel_log = false;  // which has the Xids of every device
-  /// By PCI address without the function. Has every device whose Xids are, or were, reported.
+  bool has_kernel_log = false;  // the kernel log has the Xids of every device
+  /// By PCI address without the function. Has every device whose Xids are or were reported by NVML.
   std::map<std::string, std::map<int, Seen>> devices;
 
-  /// An event before the start is not counted, but its time is kept.
+  /// An event before the start is not counted, but its time is stored.
   void add(const model::XidEvent& event, std::int64_t start_unix_milliseconds);
   /// nullptr: it is not known which Xids the device had.
   [[nodiscard]] const std::map<int, Seen>* of(const model::Device& device) const;
