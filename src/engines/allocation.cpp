@@ -69,7 +69,7 @@ Allocation allocation_of(const model::EngineJob& job, const Variables& variables
 
 Result<model::Request> within(const Allocation& allocation, const model::Request& request) {
   model::Request inside = request;
-  // The user's devices are chosen among those that the variables leave visible.
+  // The user's choice of devices is limited to those that the variables leave visible.
   if (!request.devices.empty() || request.gpus == 0) return inside;
   const bool asks = request.gpus || request.all_gpus.value_or(false);
   if (!allocation.says && asks) return inside;

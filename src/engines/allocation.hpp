@@ -38,7 +38,7 @@ struct Allocation {
 /// (E1010) if there are fewer.
 [[nodiscard]] Result<model::Request> within(const Allocation& allocation,
                                             const model::Request& request);
-/// "Slurm job 7", for people.
+/// "Slurm job 7", for messages.
 [[nodiscard]] std::string words_for(const model::EngineJob& job);
 
 }  // namespace berth::engines

@@ -10,7 +10,7 @@ using namespace berth::engines;
 
 namespace {
 
-/// What `berth run` takes in a Slurm job with these variables: devices, "cpu", or the error's id.
+/// What `berth run` uses in a Slurm job with these variables: devices, "cpu", or the error's id.
 std::string taken(Variables variables, model::Request request = {}) {
   variables.emplace("SLURM_JOB_ID", "7");
   policy::inherit_visibility(request, variables);
@@ -40,7 +40,7 @@ model::Request memory() {
 
 TEST_CASE("without options a Slurm job gets all devices of its task") {
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", "1,3"}}) == "1,3");
-  // A task's own GPU, of several of its step.
+  // Each task has its own GPU; the step has several.
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", "2"}, {"SLURM_STEP_GPUS", "0,1,2,3"}}) == "2");
   CHECK(taken({{"SLURM_JOB_GPUS", "0-1,3"}}) == "0,1,3");
   CHECK(taken({{"SLURM_JOB_GPUS", "0,1"}, {"SLURM_STEP_GPUS", "1"}}) == "1");
@@ -52,7 +52,7 @@ TEST_CASE("a Slurm job without a GPU uses none") {
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", ""}}) == "cpu");
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", "NoDevFiles"}}, gpus(1)) == "E1010");
   CHECK(taken({}, memory()) == "E1010");
-  // Where Slurm does not manage GPUs, the user may name how many.
+  // If Slurm does not manage GPUs, the user may say how many.
   CHECK(taken({}, gpus(1)) == "as asked");
 }
 

@@ -14,12 +14,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Of one slice. The API server allows 128, or 64 with taints, consumed counters or list attributes.
+// The largest number of devices in one slice. The API server allows 128, or 64 with taints,
+// consumed counters or list attributes.
 constexpr std::size_t kMostDevices = 64;
 constexpr std::uint64_t kMebibyte = 1U << 20U;
 constexpr const char* kDigest = "berth.dev/devices";
 constexpr const char* kShareMark = "-share-";
-constexpr std::int64_t kMostShares = 64;  // of one GPU, as `--shares` allows
+constexpr std::int64_t kMostShares = 64;  // most claims on one GPU, as for `--shares`
 
 Error unreadable(const char* what) {
   return {ErrorCode::kUnavailable, "E0969",
@@ -48,8 +49,9 @@ Json amount(std::uint64_t mebibytes) {
 }
 
 Json attributes_of(const KubeUnit& unit) {
-  // A selector on an attribute that one device lacks is an error for the scheduler. So every device
-  // has all of these; only `numa` is absent if it is not known, as is the capacity `memory`.
+  // If a selector uses an attribute that one device lacks, the scheduler reports an error. So every
+  // device has all of these attributes; only `numa` is absent if it is not known, as is the
+  // capacity `memory`.
   Json all{{"uuid", {{"string", unit.uuid.substr(0, 64)}}},
            {"model", {{"string", unit.model.substr(0, 64)}}},
            {"kind", {{"string", unit.profile.empty() ? "gpu" : "mig"}}},
@@ -70,7 +72,8 @@ Json divided(std::uint64_t mebibytes, std::uint64_t part, int shares) {
             {"requestPolicy", {{"default", "1"}, {"validRange", {{"min", "1"}, {"step", "1"}}}}}}}};
 }
 
-/// Whether claims share the unit: a quota on unknown memory is none, and MIG divides by itself.
+/// Whether claims share the unit. A GPU with unknown memory is not shared, because no quota could
+/// be computed. A MIG slice is not shared either.
 bool is_shared(const KubeUnit& unit, int shares) {
   return unit.profile.empty() && share_of(unit, shares).value_or(0) > 0;
 }
@@ -126,14 +129,14 @@ Error not_there(const std::string& device) {
 }
 
 Error without_size(const std::string& device) {
-  // Without a figure, the guard could not hold it.
+  // Without a size, the guard could not enforce it.
   return {ErrorCode::kUnavailable, "E1032",
           text("{} cannot be used for a job: {}", printable(device),
                text("the memory of this share is not known")),
           "berth k8s devices"};
 }
 
-/// Whether a claim's device has the name and size that the unit would be published with.
+/// Whether a claim's device has the name and size with which the unit would be published now.
 bool is_same_naming(const ClaimDevice& held, const KubeUnit& unit, const SliceSettings& settings) {
   const auto parts = name_parts(held.device);
   if (!is_shared(unit, settings.shares))
@@ -266,7 +269,8 @@ bool has_divided(const std::vector<Slice>& slices) {
 
 std::string trial_slice(const Slice& slice) {
   Slice trial = slice;
-  // A name of its own, because the server refuses to create a slice that exists.
+  // Its name is different from that of the real slice, because the server refuses to create a slice
+  // that exists.
   trial.name += "-trial";
   return trial.json(1, 1, "");
 }
@@ -396,7 +400,7 @@ namespace {
 
 /// "e9" or "E9": 1'000'000'000.
 std::optional<std::uint64_t> power_of_ten(const std::string& suffix) {
-  constexpr std::int64_t kMost = 19;  // of 64 bits
+  constexpr std::int64_t kMost = 19;  // fits into 64 bits
   if (suffix.size() < 2 || (suffix[0] != 'e' && suffix[0] != 'E')) return std::nullopt;
   const auto exponent = to_number(suffix.substr(1));
   if (!exponent || *exponent < 0 || *exponent > kMost) return std::nullopt;

@@ -26,8 +26,9 @@ struct SliceSettings {
 
 struct Slice {
   std::string name;
-  std::string digest;  // of all that the devices say, to see whether the published one is current
-  /// The object. `generation`: of the pool; `version`: metadata.resourceVersion to replace, or "".
+  std::string digest;  // of all attributes; shows whether the published slice is current
+  /// The ResourceSlice as JSON. `generation`: that of the pool. `version`: the
+  /// metadata.resourceVersion that it replaces, or "".
   [[nodiscard]] std::string json(std::uint64_t generation, std::size_t slices,
                                  const std::string& version) const;
   std::string node, node_uid, devices;  // `devices`: a JSON array
@@ -41,9 +42,9 @@ struct Slice {
 struct PublishedSlice {
   std::string name, digest, version;
   std::uint64_t generation = 0, slices = 0;
-  bool is_consumable = false;  // it kept allowMultipleAllocations
+  bool is_consumable = false;  // the server kept allowMultipleAllocations
 };
-/// From a list of ResourceSlices. Fails with kUnavailable (E0969).
+/// Reads a list of ResourceSlices. Fails with kUnavailable (E0969).
 [[nodiscard]] Result<std::vector<PublishedSlice>> published_slices(const std::string& json);
 [[nodiscard]] bool is_current(const std::vector<Slice>& wanted,
                               const std::vector<PublishedSlice>& published);
@@ -53,16 +54,16 @@ struct PublishedSlice {
 /// A ResourceSlice to create with dryRun=All. The API server's answer shows whether it keeps
 /// allowMultipleAllocations; without that field, a divided GPU would be given away whole.
 [[nodiscard]] std::string trial_slice(const Slice& slice);
-/// From the API server's answer to a slice that it was sent. nullopt: it cannot be read.
+/// Reads the API server's answer to a trial slice. nullopt: it cannot be read.
 [[nodiscard]] std::optional<bool> keeps_divided(const std::string& json);
 
 struct ClaimDevice {
   std::string request, pool, device, share;   // share: the id of a part of a device, or ""
   std::optional<std::uint64_t> memory_bytes;  // consumed capacity, or the size of a share
 };
-/// Units without those that claims hold under another naming than the one of `settings`, or in
-/// shares of another size: the scheduler does not know that both names mean the same memory.
-/// `withheld`: the names of what was left out.
+/// The units, without those that claims hold under a name or with a share size that differ from
+/// `settings`. The scheduler does not know that both names mean the same memory. `withheld`: the
+/// names of the omitted units.
 [[nodiscard]] std::vector<KubeUnit> publishable(const std::vector<KubeUnit>& units,
                                                 const SliceSettings& settings,
                                                 const std::vector<ClaimDevice>& held,
@@ -72,8 +73,8 @@ struct Claim {
   std::string space, name, uid;
   std::vector<ClaimDevice> devices;  // of this driver and pool
 };
-/// From a ResourceClaim. Fails with kUnavailable (E0969) if it cannot be read, and with
-/// kNotFound (E1031) if it is another claim of that name, or has nothing of this driver.
+/// Reads a ResourceClaim. Fails with kUnavailable (E0969) if it cannot be read, and with kNotFound
+/// (E1031) if the uid differs, or nothing of this driver is allocated to it.
 [[nodiscard]] Result<Claim> claim_in(const std::string& json, const std::string& uid,
                                      const std::string& pool);
 
@@ -87,12 +88,12 @@ struct Claim {
                                               const std::vector<KubeUnit>& units,
                                               const KubeConfig& config);
 
-/// "berth.dev/claim=UID".
+/// The claim's name in CDI: "berth.dev/claim=UID".
 [[nodiscard]] std::string claim_cdi_name(const std::string& uid);
 /// The CDI file of a claim, version 0.5.0.
 [[nodiscard]] std::string claim_cdi_file(const std::string& uid, const KubeAnswer& answer);
 
-/// The claim as the journal keeps it, and back. Fails with kUnavailable (E0969).
+/// Writes the claim for the journal, and reads it. Fails with kUnavailable (E0969).
 [[nodiscard]] std::string claim_line(const Claim& claim, const std::vector<std::string>& cdi);
 struct JournalledClaim {
   Claim claim;
@@ -105,13 +106,13 @@ struct ApiAddress {
 };
 /// "https://10.96.0.1:443", "https://[fd00::1]". nullopt if it is no such address.
 [[nodiscard]] std::optional<ApiAddress> api_address(std::string_view url);
-/// Whether Kubernetes allows it as the name of a node.
+/// Whether Kubernetes allows this name for a node.
 [[nodiscard]] bool is_node_name(const std::string& name);
 
 /// A quantity of Kubernetes in bytes: "6Gi", "1500M", "2e9", "7". nullopt if it is none, or no
 /// whole number of bytes.
 [[nodiscard]] std::optional<std::uint64_t> quantity_bytes(const std::string& text);
-/// Whether a uid may be a file name.
+/// Whether a uid can be used as a file name.
 [[nodiscard]] bool is_safe_uid(const std::string& uid);
 
 }  // namespace berth::engines

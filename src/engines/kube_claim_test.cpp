@@ -69,7 +69,7 @@ TEST_CASE("a shared GPU is one device with consumable capacity, or several where
   CHECK(one[0]["allowMultipleAllocations"] == true);
   CHECK(one[0]["capacity"]["memory"]["requestPolicy"]["default"] == "6144Mi");
   CHECK(one[0]["capacity"]["shares"]["value"] == "4");
-  CHECK_FALSE(one[1].contains("allowMultipleAllocations"));  // a quota on unknown memory is none
+  CHECK_FALSE(one[1].contains("allowMultipleAllocations"));  // unknown memory cannot have a quota
   const Json several = devices_of(resource_slices(two_gpus(), settings(4, false)));
   REQUIRE(several.size() == 5);
   CHECK(several[3]["name"] == "gpu-6e4a0f0e-1111-2222-3333-444455556666-share-3");
@@ -169,7 +169,7 @@ TEST_CASE("the answer to a trial shows whether the API server divides GPUs") {
   CHECK_FALSE(has_divided(resource_slices(two_gpus(), settings(4, false))));
   CHECK_FALSE(has_divided(resource_slices(two_gpus(), settings(0, true))));
   Json trial = Json::parse(trial_slice(slices[0]));
-  CHECK(trial["metadata"]["name"] != slices[0].name);  // it may exist
+  CHECK(trial["metadata"]["name"] != slices[0].name);  // a slice with this name may exist
   CHECK(trial["spec"]["nodeName"] == "node1");
   CHECK(keeps_divided(trial.dump()) == true);
   trial["spec"]["devices"][0].erase("allowMultipleAllocations");
@@ -192,13 +192,13 @@ TEST_CASE("a new claim gets only what is offered now, with the size of each shar
        {"-share-4", "-share-99", "-share-junk", "-share-", "-share--1", "-share-03"})
     CHECK(sized(gpu + odd, 4).error().id == std::string("E1031"));
   CHECK(sized(gpu + "-share-0", 0).error().id == std::string("E1031"));
-  // The scheduler took a GPU that is shared for a whole one.
+  // The scheduler allocated a shared GPU as a whole GPU.
   CHECK(sized(gpu, 4).error().id == std::string("E1032"));
   CHECK(sized(gpu, 4, kGiB)->devices[0].memory_bytes == kGiB);
   CHECK_FALSE(sized(gpu, 0)->devices[0].memory_bytes.has_value());
-  // Nobody can share a GPU whose memory is not known, so it is given whole.
+  // A GPU with unknown memory cannot be shared, so it is allocated whole.
   CHECK(sized("gpu-00000000-1111-2222-3333-444455556666", 4));
-  // What was sized once stays so, whatever `--shares` is now.
+  // A claim keeps the size that it got first, whatever `--shares` is now.
   const auto kept = claim_answer(*sized(gpu + "-share-3", 4), units, {2, KubePass::kEnv});
   CHECK(kept->limits.at(units[0].uuid) == 6 * kGiB);
 }

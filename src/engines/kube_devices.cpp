@@ -18,8 +18,8 @@ constexpr std::string_view kShareMark = "::";
 constexpr const char* kInside = "/run/berth";
 constexpr const char* kDomain = "berth.dev/";
 
-/// A valid resource name, which may contain only letters, digits, "-", "_" and ".": "1g.10gb.me"
-/// for "1g.10gb+me".
+/// Changes a MIG profile into a valid resource name, which may contain only letters, digits, "-",
+/// "_" and ".": "1g.10gb.me" for "1g.10gb+me".
 std::string resource_word(std::string_view name) {
   if (name.starts_with("MIG ")) name.remove_prefix(4);
   std::string word;
@@ -81,7 +81,7 @@ std::vector<std::string> packed(const std::vector<std::string>& available,
   for (const std::string& id : required) take(groups[key(id)]);
   while (chosen.size() < size) {
     const std::size_t wanted = size - chosen.size();
-    // Use the smallest group that is large enough, or else the largest.
+    // Use the smallest group that is large enough. If there is none, use the largest.
     std::vector<std::string>* best = nullptr;
     for (auto& [name, group] : groups) {
       if (group.empty()) continue;

@@ -21,7 +21,7 @@ struct KubeUnit {
   std::string pci;      // "0000:01:00.0"; "" if it is not known
   std::optional<std::uint32_t> minor;
   std::optional<int> numa;
-  std::optional<std::uint64_t> memory_bytes;  // available to jobs
+  std::optional<std::uint64_t> memory_bytes;  // healthy, so jobs may use it
   bool healthy = true;
   std::string why;  // if it is unhealthy: the reason for people; otherwise ""
 };
@@ -66,7 +66,8 @@ struct KubeResource {
                                                  const std::vector<std::string>& required,
                                                  std::size_t size);
 
-/// The memory of one of `shares` shares, in whole MiB; nullopt: not shared, or not known.
+/// The memory of one of `shares` shares, in whole MiB. nullopt: the unit is not shared, or its
+/// memory is not known.
 [[nodiscard]] std::optional<std::uint64_t> share_of(const KubeUnit& unit, int shares);
 
 struct KubeMount {

@@ -61,7 +61,7 @@ TEST_CASE("a GPU that fails or goes away is not healthy, and comes back") {
   const auto back = with_missing(kube_units(machine_of(2)), gone);
   CHECK(back.size() == 2);
   CHECK(back[1].healthy);
-  // Slow is not broken: a pod that runs keeps its GPU.
+  // A slow GPU is not broken: a pod that runs on it keeps it.
   auto hot = machine_of(1);
   hot.devices[0].readings.temperature_celsius = 97.0;
   CHECK(kube_units(hot)[0].healthy);

@@ -13,7 +13,7 @@ namespace berth::engines {
 
 struct VerifyPod {
   std::string name, space;                       // space: the namespace; "": kubectl's own
-  std::string image;                             // has `berth`
+  std::string image;                             // an image that contains `berth`
   std::string resource = "berth.dev/gpu-share";  // requested by the pod
   std::string runtime_class;                     // "": the node's default runtime
 };
@@ -21,7 +21,8 @@ struct VerifyPod {
 /// The pod as JSON, for `kubectl create`.
 [[nodiscard]] std::string verify_pod(const VerifyPod& pod);
 
-/// The image and the runtime class of the DaemonSet that is installed: device plugin or driver.
+/// The image and the runtime class of the DaemonSet that is installed: that of the device plugin or
+/// of the driver.
 struct InstalledPlugin {
   std::string image, runtime_class;
 };
@@ -49,7 +50,8 @@ struct InsideReport {
   };
   std::vector<std::string> devices;  // what Berth's plugin gave; empty: nothing
   bool has_guard = false;            // the guard is loaded into the program
-  /// The smallest limit. nullopt: a device has none, or `limits_failure`.
+  /// The smallest limit. nullopt: a device has no limit, or `limits_failure` says why it is not
+  /// known.
   std::optional<std::uint64_t> quota_bytes;
   std::string limits_failure;  // why the limits cannot be read; "" if they can
   std::string failure;         // why the driver could not be used; "" if it could
@@ -66,8 +68,8 @@ enum class VerifyProblem : unsigned char {
   kNotStarted,
   kNoDevice,  // the container runs without a device
   kNoGuard,   // it has a device and a quota, and no guard
-  kNoQuota,   // whole GPUs have none; a share must have one
-  kBroken,    // the quota does not hold
+  kNoQuota,   // whole GPUs have no limit; a share must have one
+  kBroken,    // the quota is not enforced
 };
 [[nodiscard]] const char* name_of(VerifyProblem problem);
 [[nodiscard]] VerifyProblem problem_of(const InsideReport& report, bool is_share);

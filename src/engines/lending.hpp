@@ -1,7 +1,6 @@
-// Whose queue gives out the GPUs of a machine: Berth's or Slurm's.
-//
-// A GPU must never be in both. There is no transaction over two programs, so every change closes
-// the one queue, waits until its jobs are gone, and only then opens the other. Both states are
+// Decides whether Berth's queue or Slurm's gives out the GPUs of a machine.
+// A GPU must never be in both queues. There is no transaction over two programs, so every change
+// closes one queue, waits until its jobs have ended, and only then opens the other. Both states are
 // durable (Berth's journal, slurmctld's state). The next step follows from these two states alone,
 // so after a crash at any point the same command continues. Pure.
 #pragma once
@@ -12,7 +11,7 @@
 
 namespace berth::engines {
 
-/// The reason in Slurm of a node whose GPUs are in Berth's own queue.
+/// The reason that Slurm shows for a node whose GPUs are in Berth's own queue.
 inline constexpr std::string_view kOwnQueueMark = "berth: in Berth's own queue";
 
 /// The state of both queues.
@@ -38,9 +37,10 @@ enum class LendStep : unsigned char {
 /// The next step, so that Berth's queue gets them back.
 [[nodiscard]] LendStep step_to_take_back(const Ledgers& now);
 
-/// The reason for Slurm when the node is drained for Berth's queue. Keeps the reason that it has.
+/// The reason that Slurm gets when the node is drained for Berth's queue. It contains the reason
+/// that the node has now.
 [[nodiscard]] std::string own_queue_reason(const NodeState& node);
-/// The reason that it had before; "": none, so the node may be resumed.
+/// The reason that the node had before; "": it had none, so the node may be resumed.
 [[nodiscard]] std::string reason_before(const NodeState& node);
 
 }  // namespace berth::engines

@@ -55,8 +55,8 @@ TEST_CASE("a random walk with crashes at every point never has a GPU in both que
     Ledgers now{4, 4, 0, {}};
     for (int turn = 0; turn < 60; ++turn) {
       const bool lend = one_in(2);
-      // Each command may be killed before any step, and between two GPUs; the next one may be the
-      // other command.
+      // Each command may be killed before any step, and between two GPUs. The next command may be
+      // the opposite one.
       const bool to_the_end = one_in(4);
       for (int step = 0; step < 40 && (to_the_end || !one_in(6)); ++step) {
         switch (lend ? step_to_lend(now) : step_to_take_back(now)) {
@@ -91,7 +91,7 @@ TEST_CASE("a random walk with crashes at every point never has a GPU in both que
         REQUIRE_FALSE((berth_gives && now.node.use != NodeUse::kNone));
         REQUIRE_FALSE((slurm_gives && now.leases > 0));
         if (to_the_end) continue;
-        // Both give out what they may.
+        // Each queue that is open may start a job.
         if (berth_gives && one_in(3)) now.leases = 1;
         if (slurm_gives && one_in(3)) now.node.use = NodeUse::kJobs;
       }

@@ -10,7 +10,8 @@
 
 namespace berth::engines {
 
-/// A difference between them. `id` is stable; both sentences are for people and translated.
+/// A difference between the configuration and the machine. `id` is stable; both sentences are
+/// translated.
 struct Difference {
   std::string id, what, fix;
 };
@@ -20,7 +21,7 @@ struct SlurmMachine {
   GresNode node;
   std::function<bool(const std::string&)> file_exists;
   std::string plugin_folder;     // the folder that contains gres_gpu.so; "" not found
-  bool has_nvml_plugin = false;  // gpu_nvml.so is in the same folder
+  bool has_nvml_plugin = false;  // whether gpu_nvml.so is in the same folder
 };
 
 /// Returns the differences. `name` is the name of this machine's node in slurm.conf.

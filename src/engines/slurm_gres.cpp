@@ -11,7 +11,7 @@
 namespace berth::engines {
 namespace {
 
-/// The numbers in a name: 0, 7, 0 for "gpu0/gi7/ci0/access"; -1 for a part that is missing.
+/// The numbers in a name: 0, 7, 0 for "gpu0/gi7/ci0/access". A part that is missing is -1.
 struct MigName {
   long gpu = -1, gpu_instance = -1, compute_instance = -1;
 };

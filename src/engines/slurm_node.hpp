@@ -15,7 +15,7 @@ namespace berth::engines {
 /// The prefix of reasons that Berth sets. Only nodes with such a reason are resumed.
 inline constexpr std::string_view kReasonMark = "berth: ";
 
-/// The numbers in a list such as "0-1,3" of SLURM_JOB_GPUS; nullopt for any other text.
+/// The numbers in a list such as "0-1,3" of SLURM_JOB_GPUS. nullopt if the text has another form.
 [[nodiscard]] std::optional<std::vector<int>> job_gpus(std::string_view list);
 /// The numbers of NVIDIA's device files that gres.conf has for this node; empty if there are none.
 [[nodiscard]] std::vector<int> configured_gpus(const SlurmConfig& config, const std::string& node);
@@ -35,7 +35,7 @@ struct NodeState {
   std::string reason = {};
   NodeUse use = NodeUse::kNone;
 };
-/// Parses `scontrol show node NAME --oneliner`; nullopt for any other text.
+/// Parses the output of `scontrol show node NAME --oneliner`. nullopt if it has another form.
 [[nodiscard]] std::optional<NodeState> node_state(std::string_view line);
 
 enum class NodeAction : unsigned char { kNone, kDrain, kResume };
