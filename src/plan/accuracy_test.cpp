@@ -15,7 +15,8 @@ using namespace berth::plan;
 
 namespace {
 
-// Models of the cases that are not in the catalogue, with the shape from their first papers.
+// Models of the cases that are not in the catalogue. Their shapes are from the papers that
+// introduced them.
 Model model_of_case(const nlohmann::json& one) {
   const std::string name = one.at("model").get<std::string>();
   if (auto found = find_model(name)) return *found;

@@ -77,7 +77,7 @@ std::string near_names(std::string_view word, const std::vector<std::string>& na
       found.push_back(name);
   if (const std::string near = nearest(word, names); found.empty() && !near.empty())
     found.push_back(near);
-  // Nothing is similar, so suggest the name with the smallest edit distance.
+  // If no name is similar, suggest the name with the smallest edit distance.
   if (found.empty() && !names.empty() && word.size() < 100) {
     const auto least =
         std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) {
@@ -113,7 +113,7 @@ Model model_of_size(double params) {
   double least = INFINITY;
   for (const Json& row : models()) {
     Model model = model_in(row);
-    // A mixture of experts has another shape than a dense model of its size.
+    // The shape of a mixture of experts differs from that of a dense model of the same size.
     if (!model.decoder || model.layers <= 0 || row.contains("experts")) continue;
     const double far = std::abs(std::log(params / model.params));
     if (far < least) least = far, nearest_model = model;

@@ -1,7 +1,7 @@
-# `berth plan measure` runs this code after the program's `import torch`, by src/compare/after_torch.py. It records the memory of a few training
-# steps, some of them with part of a batch or of its sequences, writes them to the file BERTH_MEASURE_TO, and ends the program.
-# Other processes of the program may import torch, too: the file belongs to the one that records.
-# BERTH_MEASURE_AS_IS: the batch is not cut, because the program is run again with another one.
+# `berth plan measure` runs this code after the program's `import torch` (by src/compare/after_torch.py). It records the memory of a few
+# training steps. In some of them, the batch or its sequences are made smaller. It writes the recordings to the file BERTH_MEASURE_TO, and ends
+# the program. If other processes of the program import torch, too, only one of them writes the file. If BERTH_MEASURE_AS_IS is set, the batch
+# is not changed, because Berth runs the program again with another batch.
 import json
 import os
 import sys
@@ -109,7 +109,7 @@ class _Recorder:
             with open(self.path, "x") as file:
                 json.dump(self.answer, file)
         except FileExistsError:
-            pass  # another process of the program has imported torch, too
+            pass  # another process of the program records already
 
     def write(self):
         part = f"{self.path}.{os.getpid()}"
@@ -117,7 +117,8 @@ class _Recorder:
             json.dump(self.answer, file)
         os.replace(part, self.path)
 
-    # Where a step begins: at the optimizer's step, or, with a DataLoader, where the next batch is fetched after one.
+    # Where a step begins: at the optimizer's step; with a DataLoader, where the next batch is fetched after the
+    # optimizer's step.
 
     def optimizer_stepped(self, optimizer):
         self.stepping = self.stepping or optimizer
@@ -133,7 +134,7 @@ class _Recorder:
 
     def fetched(self, batch):
         if not self.has_loader and self.units:
-            return batch  # a loader beside the steps, such as one of a validation
+            return batch  # another loader, such as the one for validation
         self.has_loader = True
         if self.as_is:
             return batch
@@ -141,7 +142,7 @@ class _Recorder:
         if self.size is None:
             self.size = size
         if size != self.size or size[0] is None:
-            self.restart()  # the last batch of an epoch, or one of another loader
+            self.restart()  # the last batch of an epoch, or a batch of another loader
             return batch
         return _cut(batch, self.size, self.now or self.size)
 
@@ -226,7 +227,7 @@ class _Recorder:
                 counts, in_fetch = counts or name == _STEP, name == _FETCH
             elif not size or not counts:
                 continue
-            elif in_fetch:  # fetching makes as many allocations as there are sequences: it is one point
+            elif in_fetch:  # fetching makes one allocation per sequence, so they are stored as one point
                 curve[-1] = max(curve[-1], now)
                 continue
             signs.update(b"+" if size > 0 else b"-" if size < 0 else b"|")

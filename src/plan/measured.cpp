@@ -61,7 +61,7 @@ bool has_same_points(const Recording& one, const Recording& other) {
   return one.pattern == other.pattern && one.curve.size() == other.curve.size();
 }
 
-/// The recording of the program as it is, and those that differ from it in one size.
+/// The recording of the unchanged program, and the recordings that differ from it in one size.
 struct Series {
   const Recording* base = nullptr;
   const Recording* other_batch = nullptr;
@@ -82,7 +82,8 @@ Series series_of(const Measurement& measurement) {
   return series;
 }
 
-/// The value at `x` of the line or the parabola through these points. It never bends down.
+/// The value at `x` of the line or parabola through these points. It never decreases beyond the
+/// last point.
 double through(const std::vector<std::array<double, 2>>& points, double x) {
   if (points.size() == 1) return points[0][1];
   const auto [x0, y0] = points[0];
@@ -94,7 +95,7 @@ double through(const std::vector<std::array<double, 2>>& points, double x) {
   return y0 + slope * (x - x0) + bend * (x - x0) * (x - x1);
 }
 
-/// What is extrapolated: the memory during one operation of each recording, or the peaks.
+/// Extrapolates the memory during one operation of each recording, or the peaks.
 class Extrapolation {
  public:
   Extrapolation(const Series& series, double batch, double seq)
@@ -114,7 +115,7 @@ class Extrapolation {
     if (series_.other_batch == nullptr || batch_ == base.batch.value_or(batch_)) return with_seq;
     const double slope =
         (measured - value(*series_.other_batch)) / (*base.batch - *series_.other_batch->batch);
-    // What does not grow with the batch does not grow with the sequence.
+    // Memory that does not grow with the batch does not grow with the sequence either.
     const double fixed = measured - slope * *base.batch;
     return fixed + (with_seq - fixed) * batch_ / *base.batch;
   }
@@ -154,7 +155,7 @@ Result<Measurement> read_measurement(std::string_view json) try {
   if (recordings.size() > kMostRecordings) return unreadable();
   for (const Json& one : recordings) {
     Recording next = recording_of(one);
-    // Two recordings of one size say nothing about others.
+    // Two recordings of the same size give no information about other sizes.
     for (const Recording& other : out.recordings)
       if (other.batch == next.batch && other.seq == next.seq) return unreadable();
     out.recordings.push_back(std::move(next));

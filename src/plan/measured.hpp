@@ -27,33 +27,34 @@ struct Measurement {
   bool is_training = false;          // it has an optimizer
   std::optional<double> batch, seq;  // of the program itself; nullopt: unknown
   double weights = 0, gradients = 0, optimizer = 0, other = 0;  // what stays between steps
-  std::vector<Recording> recordings;  // the first one is of the program as it is
-  bool sizes_differ = false;          // it ended early, because batches have different sizes
+  std::vector<Recording> recordings;  // the first recording is of the unchanged program
+  bool sizes_differ = false;          // it ended early: batches have different sizes
 };
 
-/// The Python code that records. It is run after `import torch`, with `torch` as that module.
+/// The Python code that records. It runs after `import torch`. Its variable `torch` is that module.
 [[nodiscard]] std::string_view measure_hook();
 
-/// Reads what the module wrote. The program could write that file too, so nothing in it is trusted.
-/// Fails with kUnavailable (E0954).
+/// Reads what the Python code wrote. The program could write that file too, so its content is not
+/// trusted. Fails with kUnavailable (E0954).
 [[nodiscard]] Result<Measurement> read_measurement(std::string_view json);
 
 struct StepPeak {
   double bytes = 0;
-  bool is_by_point = true;  // false: the recordings have other allocations, so it is rougher
+  bool is_by_point = true;  // false: the allocations differ, so the value is less exact
 };
-/// The peak of a step with this batch, and with this sequence length. nullopt: the recordings do
-/// not say. The memory at each point is a line in the batch and a parabola in the sequence length.
+/// The peak of a step with this batch and this sequence length. nullopt: it cannot be computed from
+/// the recordings. The memory at each point is a linear function of the batch, and a quadratic one
+/// of the sequence length.
 [[nodiscard]] std::optional<StepPeak> peak_of_step(const Measurement& measurement,
                                                    std::optional<double> batch,
                                                    std::optional<double> seq);
-/// The largest batch whose peak is at most `bytes`; nullopt: not even 1, the recordings do not say,
-/// or the memory grows so little that any batch would fit.
+/// The largest batch whose peak is at most `bytes`. nullopt: not even a batch of 1 fits, or it
+/// cannot be computed from the recordings, or the memory grows so little that any batch would fit.
 [[nodiscard]] std::optional<double> largest_batch(const Measurement& measurement,
                                                   std::optional<double> seq, double bytes);
 
-/// What to reserve on a GPU for a peak of the framework's allocator: a tenth more, because its
-/// blocks do not fit exactly, and the driver's context.
+/// The memory to reserve on a GPU for a peak of the framework's allocator. It is a tenth more,
+/// because the allocator's blocks do not fit exactly, plus the driver's context.
 [[nodiscard]] double reserve_for(double peak_bytes);
 
 }  // namespace berth::plan

@@ -64,7 +64,7 @@ TEST_CASE("the largest batch is the last one that fits") {
   CHECK(largest_batch(m, {}, 1109) == 100);
   CHECK(largest_batch(m, {}, 1099) == 99);
   CHECK_FALSE(largest_batch(m, {}, 200));
-  // Without growth, no batch is the largest.
+  // If memory does not grow, there is no largest batch.
   Recording same = step(10);
   same.batch = 5;
   CHECK_FALSE(largest_batch(measured({step(10), same}), {}, 1e9));

@@ -103,8 +103,8 @@ double lora_params(const Model& m, double rank) {
 }
 
 /// Bytes per token that one layer keeps for the backward pass if it computes in 16 bit. A gated MLP
-/// keeps the gate, its activation, the other branch and their product. Usual implementations of
-/// RMSNorm and rotary embeddings keep fp32 copies.
+/// keeps the gate, its activation, the output of the up projection, and the product of both. Usual
+/// implementations of RMSNorm and rotary embeddings keep fp32 copies.
 double layer_activation_bytes(const Model& m, Precision p) {
   const double mlp = (m.gated ? 8.0 : 4.0) * m.intermediate * m.experts_per_token;
   const double rest = (m.rms_norm ? 21.5 : 10.5) * m.hidden;

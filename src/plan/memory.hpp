@@ -13,8 +13,8 @@ namespace berth::plan {
 inline constexpr double kDriverContextBytes = 0.5 * 1024 * 1024 * 1024;
 
 enum class Task { kInference, kTrain, kFinetune, kLora, kQlora };
-/// kAmp has fp32 weights and computes in 16 bit. kInt8 and kNf4 are as in bitsandbytes, kInt4 as in
-/// GPTQ or AWQ.
+/// kAmp has fp32 weights and computes in 16 bit. kInt8 and kNf4 are as in bitsandbytes; kInt4 is as
+/// in GPTQ or AWQ.
 enum class Precision { kFp32, kAmp, kBf16, kFp16, kInt8, kInt4, kNf4 };
 /// Precision of the KV cache. kInt8 and kInt4 as llama.cpp's q8_0 and q4_0, with a scale for 32.
 enum class KvPrecision { kFp32, kFp16, kFp8, kInt8, kInt4 };

@@ -108,7 +108,7 @@ Result<Prices> read_prices(std::string_view document, const std::string& origin)
 
 Prices known_prices() {
   auto prices = read_prices({berth_plan_prices, berth_plan_prices_end}, "data/prices.toml");
-  return prices ? std::move(*prices) : Prices{};  // a test reads them
+  return prices ? std::move(*prices) : Prices{};  // a test reads these members
 }
 
 std::optional<int> age_days(std::string_view as_of, std::chrono::sys_days today) {

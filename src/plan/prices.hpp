@@ -38,7 +38,7 @@ struct Prices {
   std::vector<Card> cards;
 };
 
-/// Prices that are older are marked.
+/// Older prices are marked as old.
 inline constexpr int kOldPriceDays = 90;
 
 [[nodiscard]] Prices known_prices();
@@ -62,12 +62,13 @@ struct Rent {
                                            Terms terms);
 [[nodiscard]] const Card* card_of(const Prices& prices, std::string_view gpu);
 
-/// Costs of buying against renting for a number of months. Power is 0 if its price is unknown.
+/// The costs of buying compared with renting for a number of months. If the price of electric power
+/// is not known, its cost is 0.
 struct Purchase {
   double price = 0;            // of all cards
   double power_per_month = 0;  // of all cards
 };
-/// After how many months buying costs less than renting; nullopt: never.
+/// The number of months after which buying costs less than renting; nullopt: never.
 [[nodiscard]] std::optional<double> break_even_months(const Purchase& purchase,
                                                       double rent_per_month);
 
