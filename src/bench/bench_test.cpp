@@ -124,7 +124,7 @@ TEST_CASE("a wrong element of a product is found, and a correct product passes")
       for (std::uint64_t k = 0; k < kRows; ++k)
         c[i * kRows + j] += a[i * kRows + k] * b[k * kRows + j];
   CHECK(sampled_error(kRows, a, b, c) <= allowed_error<float>(kRows));
-  // A transposed product, zeros and a NaN are what broken libraries return.
+  // Broken libraries return a transposed product, zeros or a NaN.
   CHECK(sampled_error(kRows, b, a, c) > allowed_error<float>(kRows));
   CHECK(sampled_error(kRows, a, b, std::vector<float>(c.size())) > allowed_error<float>(kRows));
   c[0] = std::numeric_limits<float>::quiet_NaN();

@@ -8,8 +8,8 @@
 
 namespace berth::bench {
 
-/// The Fortran interface. OpenBLAS, MKL, BLIS, Accelerate and the reference BLAS share it. Integers
-/// have 32 bits (LP64).
+/// The Fortran interface. OpenBLAS, MKL, BLIS, Accelerate and the reference BLAS all have it.
+/// Integers have 32 bits (LP64).
 template <typename T>
 using Gemm = void (*)(const char* trans_a, const char* trans_b, const int* m, const int* n,
                       const int* k, const T* alpha, const T* a, const int* lda, const T* b,

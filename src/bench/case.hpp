@@ -36,12 +36,12 @@ struct Effort {
   std::uint64_t size = 0;  // rows of a matrix, or bytes; 0: the case chooses
 };
 
-/// Value of Measured::library for Berth's own loops and kernels.
+/// The value of Measured::library for Berth's own loops and kernels.
 inline constexpr const char* kOwnCode = "berth";
 
 /// What a case measured. bench/figure.hpp computes figures from it.
 struct Measured {
-  std::string library;     // what did the computation: a path, a name, or kOwnCode
+  std::string library;     // what computed the result: a path, a name, or kOwnCode
   std::uint64_t size = 0;  // rows of the square matrices, or bytes of one array
   double work = 0;         // floating-point operations or bytes in a run; 0: only the time matters
   std::vector<double> seconds;  // time of each run, after the warm-up

@@ -95,8 +95,8 @@ void isolate(int pipe, pid_t parent) {
 // NOLINTBEGIN(concurrency-mt-unsafe): the child has one thread.
 void set_variables(const Target& target, const std::string& scratch) {
   const std::string threads = std::to_string(target.threads);
-  // A BLAS counts the CPUs of the machine and ignores a container's quota. A value that the user
-  // has set is kept.
+  // A BLAS counts the CPUs of the machine and ignores a container's quota. If the user has set the
+  // variable, its value is kept.
   for (const char* variable : {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"})
     ::setenv(variable, threads.c_str(), 0);
   if (!scratch.empty())

@@ -8,7 +8,8 @@
 
 namespace berth::bench {
 
-/// A matrix with the same numbers at every run, in [-1, 1), which use all bits of the mantissa.
+/// A matrix that has the same numbers in every run. They are in [-1, 1) and use all bits of the
+/// mantissa.
 template <typename T>
 [[nodiscard]] std::vector<T> matrix(std::uint64_t rows, std::uint64_t seed) {
   std::vector<T> values(rows * rows);
@@ -47,8 +48,8 @@ template <typename T>
   return worst;
 }
 
-/// The limit for the error. A correct product in any order of summation stays below it; a wrong
-/// element does not.
+/// The limit for the error. A correct product stays below it in any order of summation; if an
+/// element is wrong, the error is larger.
 template <typename T>
 [[nodiscard]] double allowed_error(std::uint64_t rows) {
   return std::numeric_limits<T>::epsilon() * std::sqrt(static_cast<double>(rows)) * 4;

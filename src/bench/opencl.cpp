@@ -168,8 +168,8 @@ class Session {
     return mapped;
   }
 
-  /// Runs `enqueue` and returns the seconds on the device; -1 if it failed, see failure(). `naive`
-  /// receives the time until `enqueue` returned.
+  /// Runs `enqueue` and returns the seconds on the device. -1 if it failed; failure() says why.
+  /// `naive` receives the time until `enqueue` returned.
   template <typename Enqueue>
   double timed(Enqueue&& enqueue, std::vector<double>& naive) {
     Event event = nullptr;
