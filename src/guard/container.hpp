@@ -15,8 +15,8 @@ struct ContainerFiles {
 };
 
 /// Creates the files in `folder`, and the folder itself. Resets the counters of an earlier
-/// container. `limits`: uuid → bytes. Fails with kUnavailable (E0520, or
-/// E1032 if the guard cannot hold one of the limits).
+/// container. `limits`: uuid → bytes. Fails with kUnavailable (E0520; E1032 if the guard cannot
+/// enforce one of the limits).
 [[nodiscard]] Result<ContainerFiles> files_for_container(
     const std::string& folder, const std::string& library_folder,
     const std::map<std::string, std::uint64_t>& limits);

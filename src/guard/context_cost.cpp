@@ -13,10 +13,10 @@
 namespace berth::guard {
 namespace {
 
-/// No context is known to take more; a larger figure is a mistake.
+/// No context is known to take more. A larger number is a measurement error.
 constexpr std::uint64_t kMost = 2ULL << 30U;
 
-/// STATE/context-memory/UUID-DRIVER; "": a name that is no file name.
+/// STATE/context-memory/UUID-DRIVER; "": the name cannot be used as a file name.
 std::string path_of(const std::string& uuid, const std::string& driver) {
   const std::string state = system::state_folder(), name = uuid + "-" + driver;
   if (state.empty() || uuid.empty() || driver.empty() || name.size() > 200) return "";

@@ -1,5 +1,5 @@
-// What CUDA itself takes of a device for one process (context, kernels), as earlier jobs of this
-// user showed. Kept in the state folder, for each device and driver.
+// The memory that CUDA itself takes on a device for one process (context, kernels), as measured in
+// earlier jobs of this user. It is stored in the state folder for each device and driver.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace berth::guard {
 
-/// The least that was seen; nullopt: nothing was seen with this driver.
+/// The smallest measured value; nullopt: nothing was measured with this driver.
 [[nodiscard]] std::optional<std::uint64_t> context_cost(const std::string& uuid,
                                                         const std::string& driver);
-/// Keeps it if it is less than what is known. Failures are ignored: the next job sees it again.
+/// Stores the value if it is less than the stored one. Failures are ignored, because the next job
+/// measures it again.
 void remember_context_cost(const std::string& uuid, const std::string& driver, std::uint64_t bytes);
 
 }  // namespace berth::guard

@@ -50,7 +50,8 @@ Result<LimitsPage> LimitsPage::make(const wire::Limits& limits) {
   wire::Limits* mapped = file ? map_new(file.get(), limits) : nullptr;
   if (mapped == nullptr) return unusable(memory);
   LimitsPage page(std::move(file), mapped);
-  // From now on, nobody gets a writable mapping, and no write() succeeds. Only ours remains.
+  // From now on, nobody else can get a writable mapping, and no write() succeeds. Only our mapping
+  // is writable.
   constexpr int kSize = F_SEAL_SHRINK | F_SEAL_GROW;
   if (::fchmod(page.file_.get(), 0400) != 0) return unusable(memory);
   if (::fcntl(page.file_.get(), F_ADD_SEALS, kSize | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0)

@@ -23,17 +23,18 @@ class LimitsPage {
   LimitsPage& operator=(LimitsPage&&) = delete;
   ~LimitsPage();
 
-  /// Where processes of the same user can open it while this process lives: /proc/PID/fd/N.
+  /// The path under which processes of the same user can open it while this process lives:
+  /// /proc/PID/fd/N.
   [[nodiscard]] std::string path() const;
   /// Whether `path` leads to these limits.
   [[nodiscard]] bool is_at(const std::string& path) const;
   [[nodiscard]] const wire::guard::Limits& limits() const { return *mapped_; }
-  /// Of each device that has such a limit; the job's next call sees it.
+  /// Sets the limit of each device that has one. The job's next call uses it.
   void set_memory(std::uint64_t bytes);
   void set_share(int permille);
-  /// Memory of the job on one device that the job's own counters lack.
+  /// Memory of the job on one device that the job's own counters do not include.
   void set_hidden(std::size_t place, std::uint64_t bytes);
-  /// Tells `berth resize` that its request with this number is done.
+  /// Tells `berth resize` that its request with this number has been handled.
   void answer(std::uint64_t request);
 
  private:

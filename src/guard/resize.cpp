@@ -107,7 +107,7 @@ Status set_limits(const LiveLimits& of, const NewLimits& to) {
     const auto limits = read_limits(of.folder);
     if (!limits)
       return Error{ErrorCode::kNotFound, "E0522", text("the job has ended"), "berth jobs"};
-    if (limits->answered >= wanted.request) {  // it, or a later request of somebody else
+    if (limits->answered >= wanted.request) {  // this request or a later one was answered
       const wire::DeviceLimit& now = limits->device[0];
       if ((wanted.memory_bytes == 0 || now.memory_bytes == wanted.memory_bytes) &&
           (wanted.permille == 0 || now.permille == wanted.permille))
@@ -126,7 +126,7 @@ std::optional<std::uint64_t> used_memory(const LiveLimits& of) {
   const auto usage = std::make_unique<wire::Usage>();
   if (!read_whole(of.folder + "/usage", usage.get(), sizeof(wire::Usage)) || !wire::valid(*usage))
     return std::nullopt;
-  wire::bury_the_dead(*usage);  // in this copy
+  wire::bury_the_dead(*usage);  // only in this copy
   std::uint64_t most = 0;
   for (std::uint32_t device = 0; device < wire::kMaxDevices; ++device)
     most = std::max(most, wire::sum_of(*usage, device).used);

@@ -1,4 +1,5 @@
-// The limits of a running job: found by the job's number and changed while its processes read them.
+// The limits of a running job. They are found by the job's number, and changed while its processes
+// read them.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +28,14 @@ struct ContainerLimit {
   std::optional<std::uint64_t> memory_bytes;  // nullopt: no limit
 };
 /// The limits in a container that has the guard's files in this folder. Fails with kUnavailable
-/// (E0520) if they cannot be read, because then the guard holds nothing.
+/// (E0520) if they cannot be read, because then the guard enforces nothing.
 [[nodiscard]] Result<std::vector<ContainerLimit>> limits_in_container(const std::string& folder);
-/// Asks the job's `berth run` for new limits, and waits until its processes see them. It gives at
-/// most what the broker has granted. Fails with kUnavailable (E0520; E0955: it does not answer, or
-/// gives less).
+/// Asks the job's `berth run` for new limits, and waits until the job's processes use them. The job
+/// gets at most what the broker has granted. Fails with kUnavailable (E0520; E0955: `berth run`
+/// does not answer, or gives less).
 [[nodiscard]] Status set_limits(const LiveLimits& of, const NewLimits& to);
-/// What the job's living processes have on the device where they have most; nullopt: the job's
-/// counters cannot be read, because it has ended.
+/// The memory that the job's living processes have, on the device where they have most. nullopt:
+/// the job's counters cannot be read, because it has ended.
 [[nodiscard]] std::optional<std::uint64_t> used_memory(const LiveLimits& of);
 
 }  // namespace berth::guard

@@ -154,7 +154,7 @@ class Test {
       return fail("cuMemAlloc_v2", CUDA_ERROR_NOT_FOUND), false;
     std::size_t left = 0, total = 0;
     check("total", info(&left, &total) == CUDA_SUCCESS && total == quota_);
-    // On a full device, a refusal would prove nothing.
+    // If the device is full, a refusal would prove nothing.
     if (left < std::min<std::uint64_t>(total, quota_))
       return fail("cuMemAlloc_v2", CUDA_ERROR_OUT_OF_MEMORY), false;
     CUdeviceptr half = 0, more = 0;
@@ -168,7 +168,7 @@ class Test {
     return true;
   }
 
-  /// Every kind of memory, each more than the quota.
+  /// Requests every kind of memory, each time more than the quota.
   void kinds() {
     const std::uint64_t over = quota_ + kPage;
     CUdeviceptr address = 0;

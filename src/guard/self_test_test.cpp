@@ -91,11 +91,11 @@ TEST_CASE("limits change for who has them mapped, and nobody else can write them
   CHECK(seen.device[0].permille == 500);
   CHECK(seen.device[0].hidden_bytes == 7);
   CHECK(seen.answered == 42);
-  // Limits that the job did not ask for do not appear.
+  // If the job did not request a limit, there is none.
   CHECK(seen.device[1].memory_bytes == berth::wire::guard::kNoLimit);
   CHECK(seen.device[1].permille == 0);
   CHECK(::mprotect(where, kSize, PROT_READ | PROT_WRITE) != 0);
-  // The job belongs to the same user, who may change the mode; the seals hold nevertheless.
+  // The job runs as the same user, so it can change the mode. The seals still prevent writes.
   REQUIRE(::chmod(page->path().c_str(), 0600) == 0);
   const int other = ::open(page->path().c_str(), O_RDWR | O_CLOEXEC);
   REQUIRE(other >= 0);

@@ -244,7 +244,7 @@ Result<ContainerFiles> files_for_container(const std::string& folder,
   held.magic = wire::kLimitsMagic;
   held.version = wire::kVersion;
   for (const auto& [uuid, bytes] : limits) {
-    // A limit that is left out would let the container use the whole GPU.
+    // If a limit were missing, the container could use the whole GPU.
     if (held.devices == wire::kMaxDevices)
       return unguarded(uuid, text("the guard limits at most {} GPUs of a container",
                                   std::uint32_t{wire::kMaxDevices}));
@@ -402,7 +402,8 @@ void Setup::set_variables(std::map<std::string, std::string>& variables) const {
 
 std::optional<Wish> Setup::wish() const {
   const std::string path = folder_ + "/wanted";
-  // First renamed, so that another request that comes meanwhile is not deleted unread.
+  // Renames the file first, so that another request that arrives in the meantime is not deleted
+  // unread.
   const std::string taken = path + ".taken";
   if (!page_ || ::rename(path.c_str(), taken.c_str()) != 0) return std::nullopt;
   const Descriptor file(::open(taken.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -438,11 +439,11 @@ std::int64_t unix_now() {
       .count();
 }
 
-/// A copy, because the job may change the file's size at any time; nullptr: it cannot be read.
+/// Copies the file, because the job may change its size at any time. nullptr: it cannot be read.
 std::unique_ptr<wire::Usage> usage_in(const std::string& folder) {
   const Descriptor file(
       ::open((folder + "/usage").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  // Most of it is unused, so most of it stays unread, and is never looked at.
+  // Most of the file is unused. Unused parts are not read.
   auto copy = std::make_unique_for_overwrite<wire::Usage>();
   constexpr std::size_t kHead = offsetof(wire::Usage, process);
   if (!file || !read_all(file.get(), copy.get(), kHead) || !wire::valid(*copy)) return nullptr;
@@ -476,8 +477,9 @@ void Setup::reconcile(int device, std::uint64_t bytes, int processes, std::int64
     if (sum.events != ledgers_[i].events) continue;
     const std::uint64_t counted = sum.used + sum.kept,
                         hidden = bytes > counted ? bytes - counted : 0;
-    // One process, also for the driver, with hardly any other memory: then the difference is the
-    // cost of one context. Otherwise it may be memory that the guard did not count.
+    // Only if there is one process, also for the driver, with hardly any other memory, the
+    // difference is the cost of one context. Otherwise it may be memory that the guard did not
+    // count.
     constexpr std::uint64_t kHardlyAny = 64U << 20U;
     const bool is_context = processes == 1 && sum.processes == 1 && counted <= kHardlyAny &&
                             usage->trouble == wire::kNoTrouble;

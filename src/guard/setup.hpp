@@ -28,7 +28,7 @@ struct MountedFile {
   bool writable = false;
 };
 
-/// What `berth resize` asked for.
+/// A request of `berth resize`.
 struct Wish {
   std::uint64_t request = 0;
   std::optional<std::uint64_t> memory_bytes;
@@ -49,8 +49,8 @@ class Setup {
   [[nodiscard]] static Status leaves_room(const model::Request& request,
                                           const model::Placement& placement,
                                           const model::Snapshot& snapshot);
-  /// Refers to what another process created in that job's folder for these devices. Only outcome()
-  /// and remove() may be called on it.
+  /// Refers to the files that another process created in that job's folder for these devices. Only
+  /// outcome() and remove() may be called on it.
   [[nodiscard]] static Setup made_before(const std::string& job_folder,
                                          std::vector<model::GuardedDevice> devices);
   [[nodiscard]] const std::vector<model::GuardedDevice>& devices() const { return devices_; }
@@ -66,17 +66,19 @@ class Setup {
   void set_variables(std::map<std::string, std::string>& variables) const;
   /// The newest request of `berth resize`, once; nullopt: there is none.
   [[nodiscard]] std::optional<Wish> wish() const;
-  /// Answers it; the job gets what was asked, but no more than `memory_bytes` and `permille`, which
-  /// the broker has granted. Without them, no more than now.
+  /// Answers the request. The job gets what was requested, but at most `memory_bytes` and
+  /// `permille`, which the broker has granted. If these are nullopt, it gets at most what it has
+  /// now.
   void grant(const Wish& wish, std::optional<std::uint64_t> memory_bytes,
              std::optional<int> permille) const;
-  /// The driver said at that time (milliseconds of the wall clock) that so many processes of the
-  /// job have so many bytes on a device. If the counters did not change since then, the difference
-  /// is contexts and modules: from now on the job's allocations get that much less.
+  /// At that time (milliseconds of the wall clock), the driver reported that this number of the
+  /// job's processes have this many bytes on a device. If the counters have not changed since then,
+  /// the difference is the memory of contexts and modules. From now on, the job's allocations get
+  /// that much less.
   void reconcile(int device, std::uint64_t bytes, int processes, std::int64_t at);
-  /// Call it often: notes when the counters change.
+  /// Call it often: it records when the counters change.
   void look();
-  /// What the job did; call it after the job has ended.
+  /// Reads the counters of the job. Call it after the job has ended.
   [[nodiscard]] model::Guarded outcome() const;
   void remove() const;
 
