@@ -152,7 +152,8 @@ std::vector<Recognised> read_error_text(std::string_view bytes, int lines_before
     else
       found.push_back(std::move(one));
   }
-  // NCCL allocates its buffers through CUDA. Without memory, communication is not the problem.
+  // NCCL allocates its buffers through CUDA. If memory is exhausted, communication is not the
+  // problem.
   if (folded.text.find("cuda failure 'out of memory'") != std::string::npos ||
       folded.text.find("cuda failure 2 'out of memory'") != std::string::npos)
     std::erase_if(found, [](const Recognised& one) { return one.name == "nccl"; });

@@ -99,7 +99,7 @@ TEST_CASE("hostile text takes little time") {
   std::string many;
   while (many.size() < (2 << 20)) many += "libcublas";
   CHECK(names(many).empty());
-  // Only the end of a long text is read.
+  // Only the end of a long text is searched.
   CHECK(names(std::string(6 << 20, '\n') + "invalid device ordinal") == Names{"bad-ordinal"});
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("every row of the table is well formed") {
     CHECK(seen.insert(row.words).second);
     CHECK((row.strength == 1 || row.strength == 2));
     for (const char c : std::string_view(row.words)) CHECK_FALSE((c >= 'A' && c <= 'Z'));
-    // Each is recognised by its own words.
+    // Each message is recognized by the words in its row.
     std::string text = row.words;
     std::replace(text.begin(), text.end(), '*', ' ');
     const auto found = names(text);

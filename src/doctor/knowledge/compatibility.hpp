@@ -136,7 +136,7 @@ struct MemoryUser {
 struct TritonPtxas {
   std::string versions, cuda, source;
 };
-/// A package that generates PTX with an installed CUDA compiler. The driver then compiles this PTX.
+/// A package that generates PTX with an installed CUDA compiler. The driver compiles this PTX.
 struct PtxUser {
   std::string package, versions, source;
 };

@@ -49,14 +49,14 @@ TEST_CASE("machine code serves later chips of its major only, and PTX what is ne
   CHECK(kernels("2.13.0", "13.0", "8.9") == Kernels::kHas);
   CHECK(kernels("2.13.0", "13.0", "12.1") == Kernels::kHas);
   CHECK(kernels("2.0.1+cu118", "11.8", "12.0") == Kernels::kLacks);
-  // Without a row: kLacks if the toolkit cannot compile for the GPU, otherwise kUnknown.
+  // Releases without a row: kLacks if the toolkit cannot compile for the GPU, otherwise kUnknown.
   CHECK(kernels("2.7.0.dev20250310+cu124", "12.4", "12.0") == Kernels::kLacks);
   CHECK(kernels("3.0", "14.0", "12.0") == Kernels::kUnknown);
   CHECK(kernels("1.4.0", "10.1", "8.6") == Kernels::kLacks);
   CHECK(kernels("1.7.0", "11.0", "8.6") == Kernels::kHas);  // with code for 8.0
   CHECK(kernels("1.7.0", "9.2", "8.6") == Kernels::kLacks);
   CHECK(kernels("0.4.1", "8.0", "3.0") == Kernels::kLacks);
-  // 2.10 lies between rows with the same answer.
+  // 2.10 has no row. It lies between two rows with the same answer.
   CHECK(kernels("2.10.0", "12.6", "6.1") == Kernels::kHas);
 }
 

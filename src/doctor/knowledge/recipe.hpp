@@ -33,7 +33,7 @@ struct Recipe {
   Build build;
   std::vector<std::string> packages;  // packages to install: the build, and pins that it needs
   std::string driver;                 // lowest driver version; "" for the CPU
-  bool by_ptx = false;                // the driver compiles its kernels from PTX
+  bool by_ptx = false;                // the driver compiles the build's kernels from PTX
 };
 
 [[nodiscard]] std::optional<Recipe> recipe_for(const Compatibility& known, const Wish& wish);

@@ -25,7 +25,7 @@ Wish wish_for(Framework framework, const char* python, const char* driver, const
   return wish;
 }
 
-/// Checks with only the tables, not the code under test.
+/// Checks the recipe against the tables only, without the code under test.
 void check_against_tables(const Wish& wish, const Recipe& recipe) {
   CHECK(in_range(wish.python, recipe.build.python));
   const std::string major = known().driver_for(recipe.build.cuda);
@@ -34,7 +34,8 @@ void check_against_tables(const Wish& wish, const Recipe& recipe) {
   CHECK_FALSE(is_older(wish.driver, recipe.driver));
   const ArchToolkits* bounds = known().toolkits_of(wish.capabilities.front());
   REQUIRE(bounds != nullptr);
-  // Its own toolkit, or that of the capability whose machine code it runs: 10.0's for 10.3.
+  // Either the toolkit for this capability, or the one for a capability whose machine code this one
+  // runs: 10.0's for 10.3.
   CHECK(std::any_of(known().archs.begin(), known().archs.end(), [&](const ArchToolkits& row) {
     return sass_serves({row.capability}, bounds->capability) &&
            (row.first.empty() || !is_older(recipe.build.cuda, row.first));

@@ -1,4 +1,4 @@
-// Package names and commands of fixes on the inspected system, from data/systems.toml.
+// Package names and commands for fixes on the inspected system, from data/systems.toml.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Versions: their order by PEP 440 and Debian, the numbers of a release, and names cut short.
+// Tests of versions: their order by PEP 440 and Debian, the numbers of a release, and abbreviated
+// versions.
 #include "doctor/knowledge/version.hpp"
 
 #include <doctest/doctest.h>

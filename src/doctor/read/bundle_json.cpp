@@ -12,8 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// The macro's three uses: to read a document, to write it, and to mark all facts as "not
-// requested".
+// Uses of the macro: to read a document, to write it, and to mark all facts as "not requested".
 #define BERTH_VISIT(type, key, words) visit(#key, facts.key);
 template <typename Gpu, typename Visit>
 void each_fact_of_gpu(Gpu& facts, Visit&& visit) {

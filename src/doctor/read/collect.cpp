@@ -25,7 +25,7 @@ namespace berth::doctor {
 
 namespace {
 
-/// The doctor stops waiting for a mount after this time. Programs would also have to wait that
+/// The doctor stops waiting for a mount after this time. Other programs would wait for it just as
 /// long.
 constexpr std::chrono::milliseconds kMountsDeadline{1500};
 
@@ -97,8 +97,8 @@ Result<Sources> of_process(std::int64_t pid, Depth depth) {
   auto process = other_process(pid);
   if (!process) return std::move(process).error();
   Sources sources = this_machine(depth);
-  // A process in a container has other files. Its kernel is the same, but not everything of it is
-  // mounted there.
+  // A process in a container has other files, but the same kernel. Its mounts may not show all of
+  // the kernel's files.
   if (Tree own(process->root); !process->same_files && own.exists("/")) {
     for (std::string& one : process->silent) own.silence(std::move(one));
     own.mount("/proc", "/proc");

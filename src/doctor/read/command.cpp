@@ -147,7 +147,7 @@ class Resolver {
     return rest(words, i);
   }
 
-  /// Applies the variables that the launcher's options set and unset.
+  /// Applies the variables that the launcher's options set or unset.
   void take_variables(const Words& words, Words& next) {
     const auto end = words.end() - static_cast<std::ptrdiff_t>(next.size());
     LauncherVariables variables = launcher_variables({words.begin(), end});

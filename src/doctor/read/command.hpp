@@ -15,8 +15,8 @@ namespace berth::doctor {
 struct CommandTarget {
   std::string program;             // path of the file that is finally executed
   std::string python;              // path of the interpreter; "" if the program is not Python
-  Environment environment;         // variables as the program would receive them
-  std::vector<std::string> files;  // scripts that the program would read, for the source rules
+  Environment environment;         // variables as the started program would receive them
+  std::vector<std::string> files;  // scripts that the program would run, for the source rules
   std::vector<std::string> notes;  // what could not be followed, one sentence each
 };
 

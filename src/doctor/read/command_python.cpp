@@ -30,8 +30,8 @@ bool is_launcher(std::string_view name) {
   return std::find(std::begin(kLaunchers), std::end(kLaunchers), name) != std::end(kLaunchers);
 }
 
-/// Parses short options ("-uE", "-Wignore", "-mtorch.utils"). Returns how many words they take, 0
-/// if the rest belongs to the program.
+/// Parses short options ("-uE", "-Wignore", "-mtorch.utils"). Returns how many words they take; 0
+/// if the remaining words belong to the program.
 std::size_t take_letters(const std::vector<std::string>& words, std::size_t at, PythonWords& seen) {
   const std::string& word = words[at];
   for (std::size_t i = 1; i < word.size(); ++i) {

@@ -1,5 +1,5 @@
-// Programs that start another one, and their options that take a value: in "srun -p test python3
-// a.py", "test" is not the program.
+// Programs that start another program, and their options that take a value: in "srun -p test
+// python3 a.py", "test" is not the program.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// tests/doctor/loader_truth_test.py compares the simulation with glibc; these tests cover what it
-// cannot.
+// tests/doctor/loader_truth_test.py compares the simulation with glibc. These tests cover cases
+// that it cannot produce.
 #include "doctor/read/loader.hpp"
 #include "doctor/tree/tree.hpp"
 

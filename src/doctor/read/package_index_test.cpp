@@ -124,7 +124,7 @@ TEST_CASE("a bundle records that there is a private index, but not its address")
             "https://github.com/…/x-1.0-cp310-cp310-linux_x86_64.whl"},
            {"https://download.pytorch.org/whl/cu126", "https://download.pytorch.org/whl/cu126"}})
     CHECK(without_hosts(url) == told);
-  // A machine recorded from it still has its mirror.
+  // A recorded machine still has its mirror, although the address is redacted.
   system::TemporaryTree files;
   files.put("etc/pip.conf",
             redacted_package_settings("[global]\nindex-url = https://pypi.acme.corp/simple\n"));
@@ -133,7 +133,7 @@ TEST_CASE("a bundle records that there is a private index, but not its address")
 
 TEST_CASE("unreadable or malformed settings do no harm") {
   system::TemporaryTree files;
-  files.put("etc/pip.conf/x", "");         // a folder instead of the file
+  files.put("etc/pip.conf/x", "");         // it is not known whether PyPI is used
   CHECK(read(files, {}).pip.is_mirror());  // not known to be PyPI
   for (const char* text : {"[", "[global", "=\n=", "index-url", "[global]\nindex-url =\n",
                            "[[index]]\nurl=\"", "channels:", "channels: [", "\n\n   \n"}) {

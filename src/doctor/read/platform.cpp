@@ -273,8 +273,8 @@ Fact<std::string> rocm_of_driver(const Tree& tree) {
   return fmt::format("{}.{}.{}", number / 10'000, number / 100 % 100, number % 100);
 }
 
-/// ROCm's library in a folder of LD_LIBRARY_PATH, for llama.cpp's archives and other programs that
-/// keep their files in a single folder.
+/// ROCm's library in a folder of LD_LIBRARY_PATH. llama.cpp's archives and other programs keep all
+/// their files in a single folder.
 Fact<std::string> rocm_library(const Tree& tree, const Fact<Environment>& environment) {
   const std::string folders = variable(environment, "LD_LIBRARY_PATH");
   for (const std::string_view folder : split(folders, ':')) {

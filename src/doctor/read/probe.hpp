@@ -24,8 +24,8 @@ struct ProbeOptions {
 /// The frameworks that `import` would find, according to files.
 [[nodiscard]] std::vector<std::string> frameworks_of(const Tree& tree, const PythonFacts& python);
 
-/// The frameworks are imported in parallel and use the GPU one at a time (a GPU in exclusive mode
-/// accepts one process). A PyTorch without CUDA is not run.
+/// The frameworks are imported in parallel, but use the GPU one after another, because a GPU in
+/// exclusive mode accepts only one process. A PyTorch without CUDA is not run.
 [[nodiscard]] ProbeFacts probe_target(const Sources& sources, const ProbeOptions& options);
 
 /// Interprets a framework's output lines (from python_probe.py). `status` is from wait(); -1 if the

@@ -117,7 +117,8 @@ void read_shm(const std::string& folder, ProcessFacts& facts) {
 }
 
 /// Whether the user has an entry in the account files. Does not use the C library's functions: a
-/// directory service may block for minutes, and its client code would be loaded into this process.
+/// directory service may not answer for minutes, and its client code would be loaded into this
+/// process.
 Fact<bool> own_account(const Tree& tree) {
   const auto accounts = tree.read("/etc/passwd", 1 << 20);
   const auto services = tree.read("/etc/nsswitch.conf", 1 << 16);

@@ -35,7 +35,7 @@ TEST_CASE("a service has the variables of its files and those that systemd passe
   CHECK(variables.at("OLLAMA_FLASH_ATTENTION").file == "/etc/default/ollama");
   CHECK(variables.at("OLLAMA_KEEP_ALIVE").value == "-1");  // the file wins
   CHECK(variables.at("OLLAMA_MODELS").is_passed);
-  // Files that are not Ollama's are not read, so no variable is known to be unset.
+  // Environment files of other programs are not read. So it is unknown whether a variable is set.
   root.put("etc/systemd/system/ollama.service.d/more.conf",
            "[Service]\nEnvironmentFile=/srv/secrets.env\n");
   service = collect_ollama_service(Tree(root.path));

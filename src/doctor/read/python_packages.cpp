@@ -121,7 +121,8 @@ Fact<TorchBuild> torch_by_name(const Distribution& torch) {
     if (tag == "xpu") build.xpu = tag;
     return build;
   }
-  // Wheels from PyPI have no tag. Since 2.0, they list the CUDA libraries that they need.
+  // PyTorch's wheels from PyPI have no "+cu126" in the version. Since PyTorch 2.0, they require the
+  // CUDA libraries by name.
   if (torch.needs.empty() || is_older(torch.version, "2.0")) return build;
   build.cuda = build.hip = build.xpu = Fact<std::string>();
   for (const std::string& row : torch.needs)

@@ -36,7 +36,7 @@ void look_for_node(const Tree& tree, const std::string& folder, StuckProcess& on
   for (const std::string& file : files.value_or({})) {
     const auto target = tree.link(folder + "/fd/" + file);
     if (!target || !target->starts_with("/dev/nvidia")) continue;
-    // The node of a GPU says more than the driver's control node.
+    // Prefer a GPU's own node (/dev/nvidia0), because it shows which GPU. /dev/nvidiactl does not.
     const bool is_gpu = target->size() > 11 && (*target)[11] >= '0' && (*target)[11] <= '9';
     if (one.node.empty() || is_gpu) one.node = *target;
     if (is_gpu) return;

@@ -48,7 +48,7 @@ Finding& found_cpu_build(Examination& look, const Distribution& one, bool wanted
   return finding;
 }
 
-/// Whether no framework is installed, so that this package must do the computing.
+/// Whether no framework is installed, so that only this package can do the computing.
 bool is_alone(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   return all != nullptr && std::none_of(all->begin(), all->end(), [](const Distribution& one) {
@@ -106,7 +106,8 @@ void listed_cpu_builds(Examination& look) {
       continue;
     if (row.beside_torch && torch_cuda(look).empty()) continue;
     if (row.quiet && (has_gpu_framework(look) || !is_alone(look))) continue;
-    // Both packages install the same files, so their names do not show whose files are in place.
+    // Both packages install the same files. So the package names do not show which package's files
+    // are in place.
     const std::string name = row.use.substr(0, row.use.find_first_of(" ["));
     if (has_won(look, row.package)) {
       found_over_gpu_build(look, *one, name);
@@ -114,7 +115,7 @@ void listed_cpu_builds(Examination& look) {
     }
     if (name != row.package && has_build_for_gpu(look, name)) continue;
     Finding& finding = found_cpu_build(look, *one, row.beside_torch);
-    // It was installed on purpose and another framework uses the GPU, so this package usually only
+    // It was installed on purpose, and another framework uses the GPU. So this package usually only
     // loads data.
     if (one->name.ends_with("-cpu") && has_gpu_framework(look)) finding.severity = Severity::kInfo;
     finding.evidence.push_back(row.source);

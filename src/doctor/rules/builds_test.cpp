@@ -101,7 +101,8 @@ TEST_CASE("an Ollama as large as its libraries has them inside") {
       OllamaFiles{"/usr/local/bin/ollama", "/usr/local/lib/ollama", {}, 30'000'000};
   REQUIRE(asked("FW24", facts).size() == 1);
   CHECK(asked("FW24", facts).front().severity == Severity::kWarning);
-  // In a distribution's package they may be in a folder of its own.
+  // A distribution's package may have its libraries in a separate folder. Then the finding is only
+  // information.
   facts.platform.ollama = OllamaFiles{"/usr/bin/ollama", "/usr/lib/ollama", {}, 30'000'000};
   REQUIRE(asked("FW24", facts).size() == 1);
   CHECK(asked("FW24", facts).front().severity == Severity::kInfo);

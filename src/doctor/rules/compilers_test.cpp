@@ -10,7 +10,7 @@ using namespace berth::doctor;
 namespace compilers_test {
 namespace {
 
-/// A workstation whose Python compiles for its GPU.
+/// A workstation whose Python packages compile code for its GPU.
 Facts healthy() {
   Facts facts = tests::workstation("550.54.15", "12.4");
   PythonFacts& python = facts.python;
@@ -96,7 +96,7 @@ TEST_CASE("a compiler that is too new, or none, is named to whom it matters") {
   CHECK(severity("FW19", facts) == Severity::kInfo);
   add(facts, "deepspeed", "0.15.0");
   CHECK(severity("FW19", facts) == Severity::kWarning);
-  facts.toolchain.compiler = HostCompiler{"/usr/bin/gcc", 0};  // unknown which one
+  facts.toolchain.compiler = HostCompiler{"/usr/bin/gcc", 0};  // a compiler of unknown version
   CHECK(!holds("FW19", facts));
   add(facts, "triton", "3.2.0");
   facts.toolchain.has_python_header = false;

@@ -40,8 +40,8 @@ bool has_no_nodes(Examination& look) {
   return nodes != nullptr && nodes->empty() && look.missing(look.facts.nodes.dxg);
 }
 
-/// Whether only the driver's control nodes exist. Either someone passed nodes by hand, or the
-/// runtime was asked for zero GPUs.
+/// Whether only the driver's control nodes exist. Either someone passed nodes by hand, or zero GPUs
+/// were requested from the runtime.
 bool has_control_nodes_only(Examination& look) {
   const auto* nodes = look.see_whole(look.facts.nodes.nvidia);
   const auto gpus = look.facts.nodes.nvidia_gpus();
@@ -55,7 +55,7 @@ bool masks_gpus(const Fact<std::string>& visible) {
   return visible && (*visible == "void" || *visible == "none" || visible->empty());
 }
 
-/// "/dev/nvidiactl, /dev/nvidia-uvm".
+/// The nodes as a list: "/dev/nvidiactl, /dev/nvidia-uvm".
 std::string control_nodes(Examination& look) {
   std::string names;
   for (const GpuNode& one : look.facts.nodes.nvidia.value_or({}))
@@ -322,8 +322,8 @@ void pod_without_claim(Examination& look) {
   const bool none = has_no_nodes(look);
   if (none ? !machine_has_nvidia(look) : !takes_all) return;
   const std::string wanted = gpu_variable_of_image(look);
-  // Kubernetes assigns GPUs by uuid. A user who starts a container does not usually know these
-  // uuids.
+  // Kubernetes assigns GPUs by uuid. A user who starts a container by hand does not usually know
+  // these uuids.
   const bool given = none && value && (value->starts_with("GPU-") || value->starts_with("MIG-"));
   Finding& finding =
       look.found(given  ? text("the pod was assigned a GPU, but its runtime does not provide any")

@@ -225,7 +225,7 @@ TEST_CASE("look-alikes of a container without its GPU are left alone") {
   Facts podman = healthy("podman");
   set(podman, "NVIDIA_VISIBLE_DEVICES", "void");
   CHECK(first(podman).empty());
-  // The machine has no GPU, so nothing was withheld.
+  // The machine has no GPU, so the container was not denied one.
   Facts bare = healthy("docker");
   without_nodes(bare);
   bare.machine.pci = std::vector<PciFunction>{};

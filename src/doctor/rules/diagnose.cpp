@@ -162,8 +162,8 @@ bool has_gpu_on_bus(const Facts& facts) {
 constexpr std::array<std::string_view, 5> kFrameworks{"torch", "tensorflow", "jax", "onnxruntime",
                                                       "cupy"};
 
-/// Whether the Python has every framework that the message's line names. If the line names none,
-/// one framework is enough.
+/// Whether the Python has every framework that the message's line names. If the line names no
+/// framework, one installed framework is enough.
 bool has_frameworks(const Recognised& message, const Facts& facts) {
   const auto is_named = [&](std::string_view framework) {
     const auto is_same = [](char a, char b) { return (a | 0x20) == b; };
@@ -183,15 +183,15 @@ bool has_frameworks(const Recognised& message, const Facts& facts) {
                        : std::all_of(named.begin(), named.end(), is_there);
 }
 
-/// Whether this rule had something to compare: a framework, or a toolkit together with a framework.
+/// Whether this rule had something to examine: a framework, or a toolkit together with a framework.
 bool had_subject(const std::string& rule, const Recognised& message, const Facts& facts) {
   const bool about_toolkit = rule == "ENV10" || rule == "ENV11";
   if (about_toolkit && !facts.toolchain.building) return false;
   return !(about_toolkit || rule.starts_with("FW")) || has_frameworks(message, facts);
 }
 
-/// Whether everything that can cause the message was compared: all rules for it ran, there is a
-/// GPU, and each rule had something to compare.
+/// Whether every possible cause of the message was examined: all its rules ran, there is a GPU, and
+/// each rule had something to examine.
 bool was_compared(const Recognised& message, const Diagnosis& diagnosis, const Facts& facts) {
   if (message.rules.empty() || !(shows_gpu(facts) || has_gpu_on_bus(facts))) return false;
   return std::all_of(message.rules.begin(), message.rules.end(), [&](const std::string& rule) {

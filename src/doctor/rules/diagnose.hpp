@@ -23,15 +23,15 @@ namespace berth::doctor {
                                              const Knowledge& knowledge,
                                              const RequestFacts& request = {});
 
-/// Sorts findings: first a cause, then what it explains; then by layer, severity, confidence. A
-/// finding never comes before a proven one that explains it. Findings related to a pasted error
-/// come first, after their causes; for an unproven rule this only changes the order among similar
-/// findings.
+/// Sorts findings. A cause comes before what it explains; otherwise the order is by layer,
+/// severity, and confidence. A finding never comes before a proven one that explains it. Findings
+/// related to a pasted error come first, after their causes; an unproven rule only moves up among
+/// similar findings.
 void order_by_cause(std::vector<model::Finding>& findings, std::span<const Rule> rules,
                     const std::vector<Recognised>& error = {});
 
 /// The answers of the probes, and the result for each known message of a pasted text. If `facts` is
-/// null, nothing was compared with a machine.
+/// null, there was no machine to examine.
 [[nodiscard]] model::DiagnosisParts parts_of(const RequestFacts& request,
                                              const model::Diagnosis& diagnosis,
                                              const Facts* facts = nullptr);

@@ -109,7 +109,7 @@ TEST_CASE("the finding of a pasted error comes first, after the finding that exp
   CHECK(order(rules) == without);
   CHECK(with({"FW2"}, 2) == Ids{"DRV1", "FW2", "HW1", "LIB3", "NEW1", "SEE1"});
   CHECK(with({"LIB*"}, 1) == Ids{"LIB3", "HW1", "DRV1", "FW2", "NEW1", "SEE1"});
-  // Neither information nor an unconfirmed rule moves above a confirmed one.
+  // Information and unconfirmed rules do not move above a confirmed rule.
   CHECK(with({"SEE1", "NEW1", "OTHER"}, 2) == without);
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("a message counts as compared only if everything that could explain it
   const char* ptx = "the provided PTX was compiled with an unsupported toolchain";
   Facts none;
   none.machine.pci = std::vector<PciFunction>{};
-  CHECK_FALSE(compared(none, ptx));  // no GPU, no Python: nothing was compared
+  CHECK_FALSE(compared(none, ptx));  // no GPU, no Python: nothing could be examined
   Facts facts;
   facts.driver.gpus = std::vector<GpuAnswer>{{}};
   facts.toolchain.building = Unreadable{"nvcc", 0};
@@ -257,7 +257,8 @@ TEST_CASE("a kernel that does not run is a finding that any GPU failure explains
   CHECK(found[0].id == "DRV1");
   CHECK(found[1].explained_by == "DRV1");
   CHECK(found[1].title == "torch 2.9 cannot run a kernel on its GPU 1");
-  // Not requested; or there is no usable GPU; or it works; or it is for the CPU.
+  // There is no finding if the probe was not requested, if there is no usable GPU, if the framework
+  // works, or if it is for the CPU.
   CHECK(diagnose_with(rules, with_gpu(), {}).checked.empty());
   Facts none;
   none.driver.gpus = std::vector<GpuAnswer>{};
@@ -327,7 +328,7 @@ TEST_CASE("a pasted out-of-memory error is a finding only where the GPUs show it
   Facts facts;
   CHECK(titles(facts, "2.00 GiB").empty());
   facts.driver.gpus = std::vector{gpu("0000:01:00.0", 1), gpu("0000:02:00.0", 1)};
-  // It would fit now; who used the memory then is unknown.
+  // The allocation would succeed now. Which process used the memory at that time is unknown.
   CHECK(titles(facts, "2.00 GiB").empty());
   CHECK(titles(facts, "95.00 GiB").find("no GPU here has more than 24.0 GiB") != std::string::npos);
   facts.driver.gpus = std::vector{gpu("0000:01:00.0", 23), gpu("0000:02:00.0", 1)};
@@ -384,7 +385,7 @@ TEST_CASE("a machine with an unreadable bus is not called healthy") {
   const auto seen = diagnose(facts, Knowledge{}, {"HW01"});
   REQUIRE(seen.not_checked.size() == 1);
   CHECK(seen.not_checked.front().why == "nothing of /sys can be seen here");
-  // Facts that a rule reads only incidentally also count.
+  // A fact is also recorded as unreadable if a rule reads it only incidentally.
   const std::vector<Rule> passing{
       {"X1", kLow, Severity::kFatal, true, "", "",
        [](Examination& look) { static_cast<void>(look.facts.machine.pci.has_value()); }},

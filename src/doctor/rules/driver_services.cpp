@@ -72,7 +72,7 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
       text("in exactly the driver's version; then start the programs again"), branch));
 }
 
-/// A single GPU in confidential computing mode returns the same code; DRV27 reports it.
+/// A single GPU in confidential computing mode returns the same code; rule DRV27 reports that case.
 bool waits_for_attestation(Examination& look) {
   const auto& gpus = answers(look);
   return std::any_of(gpus.begin(), gpus.end(),

@@ -60,8 +60,8 @@ bool compiles_at_run_time(Examination& look) {
   return false;
 }
 
-/// Reports CUDA_HOME=$CUDA_HOME:/usr/local/cuda, which is written like PATH. CUDA_HOME is one
-/// folder and not a list.
+/// Reports CUDA_HOME=$CUDA_HOME:/usr/local/cuda, which is written as if it were PATH. CUDA_HOME is
+/// one folder and not a list.
 bool is_list(Examination& look, const char* name) {
   const std::string value = variable_or_empty(look, name);
   if (value.find(':') == std::string::npos) return false;

@@ -52,10 +52,10 @@ TEST_CASE("which of C++'s two strings an extension was compiled with has to be P
     CHECK(wants(torch, cuda, old_string) == is_new);
     CHECK(wants(torch, cuda, new_string) == !is_new);
   }
-  // Only in 2.2 was its argument an int, among the releases with this symbol.
+  // Among the releases that have this symbol, only in 2.2 its argument was an int.
   CHECK(wants("2.3.0+cu121", "12.1", "_ZN3c104cuda9SetDeviceEi"));
   CHECK_FALSE(wants("2.2.2+cu121", "12.1", "_ZN3c104cuda9SetDeviceEi"));
-  // Nothing shows who built this one.
+  // It is unknown who built this PyTorch.
   CHECK_FALSE(wants("2.5.1", "12.4", new_string));
   CHECK_FALSE(wants("2.5.1+cu124", "12.4", "_ZN3c104cuda12device_countEv"));
 }

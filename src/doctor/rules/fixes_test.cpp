@@ -240,8 +240,8 @@ TEST_CASE("every task of every system is one that a rule may want") {
       CAPTURE(task.name);
       const bool wanted = std::any_of(known.system_wishes.begin(), known.system_wishes.end(),
                                       [&](const SystemWish& one) {
-                                        // "module@dkms" is the task "module" for a driver from
-                                        // DKMS.
+                                        // "module@dkms" is a variant of the task "module", for a
+                                        // driver from DKMS.
                                         return one.task == task.name.substr(0, task.name.find('@'));
                                       });
       CHECK(wanted);
@@ -299,7 +299,7 @@ TEST_CASE("no older driver is offered that would take a newer GPU out of use") {
   CHECK(found().fix.size() == 1);
   CHECK(found().fix[0].command.empty());
   CHECK(found().fix[0].says.find("410") != std::string::npos);
-  // A working part is no evidence for a broken one.
+  // The evidence must not name a GPU that works.
   for (const std::string& line : found().evidence)
     CHECK(line.find("0000:01:00.0") == std::string::npos);
   edit(facts.machine.pci, [](auto& all) { all.erase(all.begin()); });

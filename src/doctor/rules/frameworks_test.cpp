@@ -210,7 +210,7 @@ TEST_CASE("without a GPU a CPU build is no fault, and neither is an old driver")
     facts.driver.gpus = std::vector<GpuAnswer>{};
     facts.machine.pci = std::vector<PciFunction>{};
     const std::string id = mutation.id;
-    // These faults break imports even without a GPU.
+    // These faults break imports even on a machine without a GPU.
     if (id == "FW05" || id == "FW06" || id == "FW18" || id.starts_with("LIB")) continue;
     CHECK_MESSAGE(first(facts).empty(), id);
   }

@@ -17,8 +17,8 @@ struct SeenGpu {
 
 /// NVIDIA GPUs. Empty if there are none, or if no source was readable (which is recorded).
 [[nodiscard]] std::vector<SeenGpu> seen_gpus(Examination& look);
-/// Whether there is an AMD GPU that ROCm's PyTorch supports. Integrated GPUs count only if ROCm is
-/// meant for them.
+/// Whether there is an AMD GPU that ROCm's PyTorch supports. Integrated GPUs count only if there is
+/// no NVIDIA GPU and ROCm is meant to be used (is_rocm_meant()).
 [[nodiscard]] bool has_rocm_gpu(Examination& look);
 
 struct SeenDriver {

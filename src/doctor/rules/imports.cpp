@@ -320,7 +320,7 @@ void soname_missing(Examination& look) {
   if (look.findings().empty()) built_for_other_cuda(look);
   const auto* all = look.see_whole(look.facts.imports.libraries);
   const auto& torch = look.facts.python.torch;
-  // A PyTorch for ROCm loads AMD's ROCm wheels first if they are installed.
+  // A PyTorch for ROCm first loads AMD's ROCm wheels if they are installed.
   const bool rocm = torch && torch->hip && !look.facts.python.distribution("rocm-sdk-core") &&
                     !look.facts.python.distribution("rocm");
   if (all == nullptr || all->empty() || (seen_gpus(look).empty() && !rocm)) return;

@@ -43,8 +43,8 @@ void rank_beyond_gpus(Examination& look) {
   if (variable_or_empty(look, "SLURM_JOB_ID").empty()) return;
   const std::string visible = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
   if (!machine_has_nvidia(look) || !is_one_device(look, visible)) return;
-  // Programs use a launcher's local rank. They may ignore Slurm's own variable, so that leads to a
-  // weaker finding.
+  // Programs use a launcher's local rank. They may ignore Slurm's own variable, so if only that is
+  // set, the finding is weaker.
   const bool launched = !variable_or_empty(look, "LOCAL_RANK").empty();
   const char* name = launched ? "LOCAL_RANK" : "SLURM_LOCALID";
   if (to_number(variable_or_empty(look, name)).value_or(0) < 1) return;

@@ -101,7 +101,7 @@ TEST_CASE("a rank is beyond its GPUs only where the task sees one") {
   };
   CHECK(ranks("0") == 1);
   CHECK(ranks("GPU-5ba0b4c3-6bf5-1d25-0f43-a4cbd9b0d5f4") == 1);
-  // All hidden on purpose, several, or a list with another problem.
+  // These lists hide all GPUs on purpose, name several GPUs, or have another problem.
   for (const std::string other : {"", "-1", "NoDevFiles", "none", "0,1", "0-3", "7", "gpu0"}) {
     CAPTURE(other);
     CHECK(ranks(other) == 0);
@@ -126,7 +126,7 @@ TEST_CASE("a variable is lost to Ollama's service only where all that sets its o
   CHECK(look.see_whole(facts.platform.ollama_service) == nullptr);
   REQUIRE(look.unread().size() == 1);  // facts that were not requested are also recorded
   CHECK(look.unread().front().where == "/srv/ollama.env");
-  // systemd's own value is unknown here, and may be correct.
+  // The value that systemd sets is unknown here, and may be correct.
   service.variables["OLLAMA_FLASH_ATTENTION"] = {"", service.unit, true};
   service.variables["CUDA_VISIBLE_DEVICES"] = {"", service.unit, true};
   CHECK(lost(service) == 0);

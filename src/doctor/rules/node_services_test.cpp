@@ -80,7 +80,7 @@ TEST_CASE("Slurm's configuration has GPUs that do not exist") {
     return found.at(0).fix.at(0);
   };
   CHECK(fix().command.starts_with("sudo sed -i"));
-  // The controller sends its copy again at the next start.
+  // The file is a copy that the controller sends again at the next start.
   alter(facts.container.slurm, [](auto& it) { it.path = "/run/slurm/conf/gres.conf"; });
   CHECK(fix().command == "sudo scontrol reconfigure");
   CHECK(fix().says.find("AutoDetect=nvidia") != std::string::npos);

@@ -115,8 +115,8 @@ std::vector<GpuMemory> gpu_memory(Examination& look) {
   return all;
 }
 
-/// Compares the memory that a program requested with the current state of the GPUs. The pasted text
-/// alone leads to no finding.
+/// Compares the memory that a program requested with the current memory of the GPUs. The pasted
+/// text alone leads to no finding.
 void out_of_memory(Examination& look, const RequestFacts& request) {
   const auto* messages = look.see(request.error);
   if (messages == nullptr) return;
@@ -186,8 +186,8 @@ void pasted_error(Examination& look, const RequestFacts& request,
   finding.fix = next_steps(first.name, first.rules.empty() ? "" : first.rules.front());
 }
 
-/// Fills the function column of the table. The checks need RequestFacts, so check_on_request() runs
-/// them instead.
+/// Fills the function column of the table, and finds nothing: the checks need RequestFacts, so
+/// check_on_request() runs them instead.
 void elsewhere(Examination&) {}
 
 constexpr auto kOnRequestRules = std::to_array<Rule>({

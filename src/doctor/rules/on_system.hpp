@@ -27,8 +27,8 @@ namespace berth::doctor {
 
 /// Selects which parts of a list on the kernel's command line ("key=a,b") to remove.
 using ArgumentPart = std::function<bool(std::string_view)>;
-/// A fix that removes these words from the kernel's command line, but keeps the other parts of
-/// their lists.
+/// A fix that removes these words from the kernel's command line. It keeps the other parts of lists
+/// that contain one of them.
 [[nodiscard]] model::Fix without_arguments(Examination& look, const std::vector<std::string>& words,
                                            const ArgumentPart& gone, const std::string& says);
 

@@ -31,7 +31,7 @@ TEST_CASE("the kernel's command line is changed by the system's own means, other
       "sudo grubby --update-kernel=ALL --args='modprobe.blacklist=pcspkr' && "
       "sudo reboot");
   CHECK(fix("pop", {"nomodeset"}).command == "sudo kernelstub -d 'nomodeset' && sudo reboot");
-  // There the user edits a file, and the fix names each word.
+  // On NixOS the user edits a file, and the fix names each word to remove.
   const auto edited = fix("nixos", {"nomodeset", "module_blacklist=nouveau"});
   CHECK(edited.command == "sudo nixos-rebuild edit && sudo nixos-rebuild boot && sudo reboot");
   CHECK(edited.says.find("nomodeset") != std::string::npos);

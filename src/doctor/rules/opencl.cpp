@@ -42,7 +42,7 @@ void opencl(Examination& look) {
   const Distribution* package = look.see(wheel);
   if (files->icds.empty()) {
     if (package != nullptr) return no_file(look, *files, named(*package), true);
-    // A program that only lists OpenCL devices does not compute.
+    // A program that only lists OpenCL devices does no computation.
     if (!files->program.empty())
       return no_file(look, *files, files->program, !files->program.ends_with("/clinfo"));
     // LightGBM is usually used for training on the CPU or with CUDA.

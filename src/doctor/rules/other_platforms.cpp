@@ -127,7 +127,7 @@ void windows_gives_none(Examination& look) {
   if (init != kNoDevice && init != kUnknown && init != kNoSupport) return;
   const int nvml = driver.nvml_init.value_or(0);
   if (init == kNoDevice && nvml == 0)
-    return;  // NVML lists the GPU, so something hides it from CUDA
+    return;  // NVML lists the GPU, so something hides the GPU from CUDA
   Finding& finding =
       look.found(text("Windows' driver is here, but WSL gets no GPU: the Windows build, its driver "
                       "and WSL's kernel are not compatible"));

@@ -17,7 +17,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the row applies to this build. A package that the user built has another version, and
+/// Whether the row applies to this build. A package that the user compiled has another version, and
 /// may support other GPUs.
 bool is_about(Examination& look, const PackageGpus& row, const Distribution& one) {
   const std::string_view tag = local_part(one.version);

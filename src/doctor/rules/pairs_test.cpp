@@ -149,7 +149,8 @@ TEST_CASE("the file whose wish for such a stack is taken out is the package's ow
   CHECK(last_fix() == "patchelf --clear-execstack /venv/site/ctranslate2.libs/libctranslate2.so.4");
   facts.imports.executable_stacks = std::vector<StackFile>{other};
   CHECK(last_fix().ends_with("'ctranslate2>=4.6'"));
-  // The package's own files are fixed; the other one is still incompatible.
+  // The files of the package itself are complete, but its release is still incompatible with the
+  // other package.
   facts.imports.codes = std::vector<PackageCode>{{"ctranslate2", "/venv/site/ct2.so", {}, ""}};
   CHECK(last_fix() == "patchelf --clear-execstack /venv/site/mine/_C.so");
 }

@@ -176,7 +176,7 @@ TEST_CASE("an image's variable lists the GPUs that its PyTorch was compiled for"
   // A self-built PyTorch, for which the variable is about extensions.
   CHECK(told(110002, "gfx942", kGit, "/home/ada/venv/lib/site-packages").empty());
   CHECK(told(110002, "gfx942", "2.8.0a0", kOpt).empty());
-  // Code for a family runs on all its members.
+  // Code that was compiled for a family runs on all GPUs of the family.
   for (const auto& [target, family, other] :
        {std::tuple(90012U, "gfx9-generic", "gfx9-4-generic"),
         std::tuple(90500U, "gfx9-4-generic", "gfx9-generic"),

@@ -53,8 +53,8 @@ class Examination {
     return fact.is_absent();
   }
 
-  /// Adds a finding of this rule with the severity from its row, which the caller may change. A
-  /// rule may add several, for example one per GPU.
+  /// Adds a finding of this rule, with the severity from the rule's row. The caller may change it.
+  /// A rule may add several findings, for example one per GPU.
   Finding& found(std::string title);
 
   [[nodiscard]] std::vector<Finding>& findings() { return findings_; }

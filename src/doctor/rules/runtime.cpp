@@ -21,7 +21,7 @@ std::string named(const StuckProcess& one) {
   return fmt::format("{} ({})", one.pid, printable(one.name));
 }
 
-/// Adds what a hung process holds, and how to end it.
+/// Adds to the finding what a hung process holds, and how to end it.
 void add_stuck(Finding& finding, const StuckProcess& one) {
   std::string line =
       one.state == 'Z'
@@ -198,7 +198,7 @@ void disk_full(Examination& look) {
                    printable(space.path))
             : text("{} MiB are left in {}, but {} may need {} MiB or more", space.free_bytes / kMib,
                    printable(space.path), tr(need->what), need->bytes / kMib));
-    // A few MiB may be enough for the task. With less, writes fail.
+    // With a few MiB, the task may succeed. With less, writes fail.
     if (no_files || space.free_bytes < kMib) finding.severity = Severity::kError;
     if (is_docker) finding.severity = Severity::kWarning;
     finding.evidence = {

@@ -20,7 +20,7 @@ std::optional<Software::Driver> driver_in(Examination& look) {
   // A newer libcuda from the compat package raises the CUDA version, but not the driver version.
   const std::string version = answer.value_or(module.value_or(""));
   if (!version.empty() || !seen.cuda.empty()) return Software::Driver{version, seen.cuda};
-  // If the driver was not queried (error 0), the kernel module decides.
+  // If the driver was not queried (error 0), the module's version decides.
   const bool unknown =
       module.is_unreadable() || (answer.is_unreadable() && answer.why().error_number != 0);
   return unknown && may_concern_nvidia(look.facts) ? std::optional(Software::Driver{})

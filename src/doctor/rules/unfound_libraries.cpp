@@ -258,7 +258,7 @@ void cupy(Examination& look) {
 }
 
 /// Reports a CPU build of onnxruntime if no other package is known to use the GPU. Next to another
-/// framework it usually only helps, and even alone it may be intended.
+/// framework it usually only prepares data, and even alone it may be intended.
 void onnx_without_cuda(Examination& look) {
   const auto package = look.facts.python.distribution("onnxruntime");
   const Distribution* cpu = look.see(package);

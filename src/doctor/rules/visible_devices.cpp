@@ -155,7 +155,7 @@ void amd_bad_index(Examination& look) {
               (token.size() > 5 || static_cast<std::size_t>(*to_number(token)) >= count));
     });
     if (bad == tokens.end()) {
-      count = tokens.size();  // the next list counts the GPUs that this one selects
+      count = tokens.size();  // the next list counts only the GPUs that this one selects
       continue;
     }
     Finding& finding = look.found(

@@ -21,9 +21,9 @@ struct SearchesWheels {
   std::string call, source;  // for kWhenCalled: "onnxruntime.preload_dlls()"
 };
 
-/// `package` is a name as in LinkedLibrary; kNever if it is unknown. PyTorch may be imported first,
-/// and its libraries then serve all packages. So the answer for a library that an installed PyTorch
-/// loads is kAlways.
+/// `package` is a name as in LinkedLibrary; kNever if it is unknown. If PyTorch is imported first,
+/// its libraries serve all packages. So the answer for a library that an installed PyTorch loads is
+/// kAlways.
 [[nodiscard]] SearchesWheels searches_wheels(Examination& look, std::string_view package,
                                              std::string_view library);
 

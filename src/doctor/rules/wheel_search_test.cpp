@@ -263,7 +263,7 @@ TEST_CASE("a driver is too old for whatever brings a newer CUDA, be it no framew
           add(facts, "nvidia-cublas-cu12", "12.4.5.8");
           add(facts, "something", "1.0", {"nvidia-cublas-cu12<13,>=12"});
         }) == 1);
-  // These are not required, or only as an extra.
+  // No package requires these, or only as an extra.
   CHECK(with([](Facts& facts) {
           add(facts, "nvidia-cublas-cu12", "12.4.5.8");
           add(facts, "something", "1.0", {"nvidia-cublas-cu12; extra == \"cuda\""});
