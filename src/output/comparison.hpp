@@ -12,7 +12,7 @@ namespace berth::output {
 
 /// "6.61 s"
 [[nodiscard]] std::string show_seconds(double seconds);
-/// Half of the range of the times, in percent of the median: "±3 %"; "-" for a single run.
+/// Half of the range of the times, in percent of the median: "±3 %". "-" for a single run.
 [[nodiscard]] std::string show_spread(const std::optional<model::Spread>& spread);
 /// "1.92", "38"
 [[nodiscard]] std::string show_ratio(double ratio);
@@ -24,7 +24,7 @@ namespace berth::output {
 /// A table, the verdict, and the command of the best setting.
 [[nodiscard]] std::string comparison_text(const model::Comparison& comparison,
                                           const Terminal& terminal);
-/// The sentences of the verdict: the fastest setting, and whether the GPU is worth it.
+/// The sentences of the verdict: which setting is fastest, and whether the GPU is worth it.
 [[nodiscard]] std::vector<std::string> verdict_sentences(const model::Comparison& comparison);
 /// An SVG picture of the times, with the verdict.
 [[nodiscard]] std::string comparison_svg(const model::Comparison& comparison);

@@ -1,4 +1,5 @@
-// The picture of a comparison: a bar for the median time of each setting, and a line for its range.
+// The picture of a comparison: a bar for the median time of each setting, and a line for the range
+// of its times.
 #include <algorithm>
 #include <cmath>
 

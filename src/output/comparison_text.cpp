@@ -199,7 +199,7 @@ std::string_view cause_of(const model::OutputDifference& difference, bool repeat
       "amplified rounding");
 }
 
-/// Sentences about what was compared in the outputs, and how to make them repeat.
+/// Sentences about how the outputs were compared, and how to make them repeatable.
 std::vector<std::string> output_sentences(const Comparison& comparison) {
   using State = model::OutputCheck::State;
   std::vector<std::string> sentences;

@@ -1,5 +1,5 @@
-// `berth ls --details`: prints everything. Readings are formatted by the unit in their key, so new
-// readings appear here automatically.
+// `berth ls --details`: prints all fields. Readings are formatted by the unit in their key, so a
+// new reading appears here automatically. Its label is its key unless kLabels has one.
 #include <algorithm>
 #include <array>
 #include <map>

@@ -48,7 +48,7 @@ std::string headline(const std::string& sentence, const std::string& id, Style s
 std::string labelled(std::string_view label, const std::string& what, int column) {
   std::string out;
   for (const std::string_view whole : split(what, '\n')) {
-    // A command is for pasting, so it is not wrapped.
+    // A command is meant for pasting, so it is not wrapped.
     out += (out.empty() ? pad(std::string(label), column)
                         : std::string(static_cast<std::size_t>(column), ' ')) +
            std::string(whole) + "\n";
@@ -185,7 +185,7 @@ bool is_same_fix(const model::Fix& a, const model::Fix& b) {
   return a.command == b.command && a.says == b.says;
 }
 
-/// If the list has an equal finding about another GPU with the same fix, merges this one into it
+/// If the list has the same finding about another GPU with the same fix, merges this one into it
 /// and returns true.
 bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
   const auto like = std::find_if(shown.begin(), shown.end(), [&](const Finding& other) {
@@ -204,8 +204,8 @@ bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
 /// complete findings. `brief` receives the others.
 std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Finding>& findings,
                          const Terminal& terminal, bool all, std::vector<Finding>& brief) {
-  // Findings that another one explains are fixed with it, and information needs no action. All
-  // others are shown in full.
+  // If another finding explains one, fixing the other one is enough. Information needs no action.
+  // All other findings are shown in full.
   std::vector<Finding> full;
   for (const Finding& one : findings) {
     const bool worth = one.explained_by.empty() && one.severity != Severity::kInfo;

@@ -20,7 +20,7 @@ std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// What on this machine shows the cause of a known message.
+/// The evidence on this machine that explains a known message.
 std::string held_against(const KnownMessage& one) {
   if (!one.shown_by.empty()) return text("above: {}", joined(one.shown_by));
   if (!one.seen.empty()) return text("this applies here: {}", one.seen);

@@ -13,7 +13,7 @@
 namespace berth::output {
 
 /// Lines "export NAME=value" and "unset NAME", for eval in any POSIX shell. Unchanged variables are
-/// left out.
+/// omitted.
 [[nodiscard]] std::string environment_shell(const model::Environment& environment);
 /// Lines NAME=value for dotenv readers, and for docker --env-file if no value needs quotes.
 /// Variables to unset become comments.

@@ -118,7 +118,8 @@ std::vector<const Job*> in_order(const std::vector<Job>& jobs) {
   return order;
 }
 
-/// What jobs of an array must have in common to share a row. Each running job has its own row.
+/// What jobs of an array must have in common to share a row. A running job always has a row of its
+/// own.
 using ArrayKind = std::tuple<model::JobId, JobState, int, std::string>;
 ArrayKind kind_of(const Job& job) {
   const bool is_grouped = job.task && job.state != JobState::kRunning;
@@ -308,7 +309,7 @@ std::string has_words(const Job& job, const model::Snapshot* snapshot) {
 }
 
 std::string ending_words(const Job& job) {
-  // Berth itself sent the signal.
+  // Berth itself sent the signal that ended the job.
   if (job.state == JobState::kCancelled) return std::string(state_word(job.state));
   if (job.outcome && job.outcome->kind == model::OutcomeClass::kTimeLimit)
     return std::string(tr("ended by its time limit"));

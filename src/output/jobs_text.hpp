@@ -13,7 +13,7 @@
 
 namespace berth::output {
 
-/// What the display of a list of jobs needs: time, reader, machine.
+/// Values that the display of a list of jobs needs: the time, the reader, the machine.
 struct JobsView {
   std::int64_t unix_milliseconds = 0;
   std::uint32_t own_uid = 0;
@@ -53,7 +53,7 @@ struct JobStory {
   /// Another user of a device that the job could use.
   struct Holder {
     std::string device;    // "GPU 2", or "cores 0-3"
-    model::JobId job = 0;  // 0: none
+    model::JobId job = 0;  // the job that has the device; 0: none
     std::string says;  // for a user without a job: a translated text such as "zhao (pid 4121) 34.0
                        // GiB, no lease"
   };
@@ -67,10 +67,9 @@ struct JobStory {
   model::JobOutlook outlook;
   std::vector<model::Job> others;  // other jobs that the text may mention
   std::vector<model::Job> array;   // all jobs of the array, if the user asked for an array
-  model::JobId kept_for =
-      0;  // the first job in the queue, for which free devices are reserved; 0: unknown
-  int drained = 0, possible = 0;  // how many devices it may use, and how many of these are drained
-  std::vector<std::string> free;  // devices that it could use now
+  model::JobId kept_for = 0;  // the first job in the queue that reserves free devices; 0: unknown
+  int drained = 0, possible = 0;  // how many it may use, and how many of these are drained
+  std::vector<std::string> free;  // devices that the job could use now
   std::string
       narrowed;  // the part of the devices to which its user's variables limit it; "" no limit
   std::vector<Holder> holders;

@@ -19,7 +19,7 @@ using model::Snapshot;
 /// The readings of an object that are null, with the reasons.
 using Absent = std::vector<std::pair<std::string_view, model::Absence>>;
 
-/// Writes a reading; if it is null, adds its reason to `absent`.
+/// Writes a reading. If it is null, adds its reason to `absent`.
 template <typename T>
 void add(JsonWriter& json, Absent& absent, std::string_view key, const Reading<T>& reading) {
   json.field(key, reading.value);

@@ -27,8 +27,7 @@ std::string power_of(const model::DeviceReadings& readings) {
   if (!power) return limit ? "-/" + show_power(*limit) : "-";
   if (!limit) return show_power(*power);
   std::string used = show_power(*power);
-  if (used.size() > 2)
-    used.resize(used.size() - 2);  // the unit is the same as that of the limit after it
+  if (used.size() > 2) used.resize(used.size() - 2);  // the limit after it has the same unit
   return used + "/" + show_power(*limit);
 }
 
@@ -63,8 +62,8 @@ std::vector<std::string> closed_words(const std::vector<model::Holding>& leases)
   return words;
 }
 
-/// The users of a device or of one of its partitions: "lin, zhao (no lease), chen (job 7)". Here
-/// chen has a lease but no process.
+/// The users of a device or of one of its partitions: "lin, zhao (no lease), chen (job 7)". In this
+/// example, chen has a lease but no process.
 std::string users_of(const Device& device, const std::string& partition,
                      const model::Snapshot& snapshot) {
   auto leases = leases_of(device, snapshot);
@@ -90,7 +89,7 @@ std::string users_of(const Device& device, const std::string& partition,
   return join(names, ", ");
 }
 
-/// The last column: the users, or else a remark.
+/// The last column: the users; if there are none, a remark.
 Cell last_cell(const Device& device, const model::Snapshot& snapshot) {
   if (std::string users = users_of(device, "", snapshot); !users.empty())
     return device.processes_unknown ? users + ": " + printable(device.note) : users;

@@ -1,4 +1,4 @@
-// The contents of the overview, as values; overview_text.cpp does the layout.
+// Computes the contents of the overview; overview_text.cpp arranges them.
 #include "output/overview.hpp"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ struct Room {
 
 Room room_of(const model::Snapshot& snapshot) {
   Room room;
-  // `berth run` gives integrated graphics beside a card only by name.
+  // `berth run` uses integrated graphics only if there is no card, or if the user names them.
   const bool with_cards = std::any_of(
       snapshot.devices.begin(), snapshot.devices.end(),
       [](const Device& device) { return is_gpu(device) && !model::processor_graphics(device); });

@@ -70,7 +70,7 @@ Cell first_cell(const Device& device, DeviceState state) {
   return device.mig_enabled.value_or(false) ? "MIG" : std::string(tr("busy"));
 }
 
-/// The user of the device, or else the user with a lease.
+/// The user of the device; if there is none, the user with a lease on it.
 std::string whose(const Device& device, const Use* use, const model::Snapshot& snapshot) {
   if (use != nullptr) return show_users(*use);
   if (device.processes_unknown) return std::string(tr("not known"));

@@ -29,8 +29,8 @@ bool plain_compute(const model::UseKind& kind) {
   return kind.compute && !kind.graphics && !kind.mps;
 }
 
-/// Where a process runs, in the words for which a person would search: the first twelve digits of a
-/// container, the uid of a pod, or a unit if it is a service.
+/// Where a process runs, in words that a person can search for: the first twelve digits of a
+/// container, the uid of a pod, or the unit of a service.
 std::string home_of(const DeviceProcess& process, bool wide) {
   if (!process.pod.empty()) return "pod " + printable(process.pod);
   if (!process.container.empty()) {

@@ -220,14 +220,14 @@ std::string growth_lines(const model::Report& report, const Terminal& terminal) 
   return out;
 }
 
-/// What limited a job that ended well: two findings at most, because other programs on the cores
-/// may come before the program's own. JSON has all.
+/// What limited a job that ended successfully. At most two findings are shown, because another
+/// program on the cores may come before the job's own. JSON has all findings.
 std::string bottleneck_lines(const model::Report& report, const Terminal& terminal) {
   if (report.outcome.exit_code != 0 || report.wall < std::chrono::seconds(2)) return "";
   std::string out;
   int left = 2;
   for (const model::Bottleneck& one : report.bottlenecks) {
-    if (one.kind == "device_unused" || --left < 0) continue;  // use_lines() has said that
+    if (one.kind == "device_unused" || --left < 0) continue;  // use_lines() prints this one
     out +=
         labelled(tr("limit"), one.sentence, terminal) + labelled(tr("try"), one.change, terminal);
   }

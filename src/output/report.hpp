@@ -18,24 +18,25 @@ namespace berth::output {
 /// Sentences about processes that the command left running, and how to keep them. Empty if there
 /// were none.
 [[nodiscard]] std::vector<std::string> left_behind_sentences(const model::Report& report);
-/// Sentences about how a job with ranks failed: the rank that failed first, and its last words.
-/// Empty if no rank failed.
+/// Sentences about how a job with ranks failed: which rank failed first, and the last lines that it
+/// printed. Empty if no rank failed.
 [[nodiscard]] std::vector<std::string> failure_sentences(const model::Report& report);
 /// One line.
 [[nodiscard]] std::string report_json(const model::Report& report);
 
-/// The report without its first line, and not indented: where it ran, and what was found.
+/// The report without its first line, and not indented: where the job ran, and what was found.
 [[nodiscard]] std::string finding_text(const model::Report& report, const Terminal& terminal);
 /// {"class", "exit_code", "signal"}, as in the document.
 [[nodiscard]] std::string outcome_json(const model::Outcome& outcome);
-/// The report of a queued job, as it is kept: {"schema", "report": the document, "text":
-/// finding_text, in English and Chinese}. `make` is called in each language.
+/// The report of a queued job in the form in which it is stored: {"schema", "report": the document,
+/// "text": finding_text, in English and Chinese}. `make` is called once for each language.
 [[nodiscard]] std::string stored_report(const std::function<model::Report()>& make);
-/// `stored` if it is such a document, else "". A job's user may have written it. `outcome`: how the
-/// job ended, by the broker, which alone knows of time limits.
+/// `stored` if it is a valid document of this kind, else "". The job's user can write it, so it is
+/// not trusted. `outcome`: how the job ended. It is taken from the broker, which alone knows of
+/// time limits.
 [[nodiscard]] std::string sound_report(const std::string& stored,
                                        const std::optional<model::Outcome>& outcome = {});
-/// Its text, in the language that is set; "" if it has none.
+/// The text in the language that is set now; "" if there is none.
 [[nodiscard]] std::string stored_report_text(const std::string& stored);
 
 /// --dry-run: what would be set and started.

@@ -18,8 +18,9 @@ struct Spoken {
 constexpr std::array<Spoken, 2> kLanguages{
     {{"en", Language::kEnglish}, {"zh_CN", Language::kChinese}}};
 
-/// The job's user can write the stored report. Printing it recurses once a level, so nothing that
-/// is deeper than a report is accepted: null then, as for any text that is no JSON object.
+/// The job's user can write the stored report. Printing it recurses once per level, so a document
+/// that is deeper than any report is not accepted. Returns null for it, as for any text that is not
+/// a JSON object.
 Json parsed(const std::string& stored) {
   constexpr int kMostDepth = 32;
   bool is_shallow = true;

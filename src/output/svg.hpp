@@ -1,4 +1,4 @@
-// Pictures as SVG: light, readable without a font of their own, well-formed XML.
+// Pictures as SVG: small, readable without embedded fonts, well-formed XML.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace berth::output {
 
 inline constexpr int kPictureWidth = 880, kPictureMargin = 24, kPictureLineHeight = 20;
-inline constexpr int kPictureColumns = 100;  // number of 13 px letters that fit across it
+inline constexpr int kPictureColumns = 100;  // 13 px letters that fit across the picture
 inline constexpr std::string_view kPictureBest = "#1a7f37", kPictureOther = "#6e87a8",
                                   kPictureInk = "#1f2328", kPicturePale = "#656d76";
 
@@ -35,11 +35,11 @@ struct BarGroup {
                                    const std::vector<BarGroup>& groups,
                                    const std::vector<std::string>& notes);
 
-/// A straight line: what something has cost after x.
+/// A straight line: the cost after x.
 struct CostLine {
   std::string name;
   double start = 0, per_x = 0;
-  std::optional<double> meets_at{};  // where the first line is no longer above it
+  std::optional<double> meets_at{};  // where the first line crosses this one, from above
 };
 /// Lines from x = 0 to `most_x`. The first line is the one that the others are compared with.
 [[nodiscard]] std::string cost_lines_svg(std::string_view title, std::string_view subtitle,

@@ -24,7 +24,7 @@ struct Terminal {
   /// The styled text, or the plain text if colour is off.
   [[nodiscard]] std::string paint(Style style, std::string_view text) const;
   /// Adapts a finished text to the terminal. If the terminal is not UTF-8, replaces Berth's own
-  /// symbols (× ° … ≤ bars) with ASCII of the same width. Text from outside is kept.
+  /// symbols (× ° … ≤ bars) with ASCII of the same width. Text from other sources is unchanged.
   [[nodiscard]] std::string spell(std::string text) const;
 };
 

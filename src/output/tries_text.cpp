@@ -84,7 +84,7 @@ std::vector<std::string> cells_of(const RankEnd& end, bool has_devices) {
   return cells;
 }
 
-/// The first ones, and in any case the one that failed first.
+/// The first ranks. They always include the rank that failed first.
 std::vector<RankEnd> shown_ranks(const model::Try& one, std::size_t most) {
   std::vector<RankEnd> shown(
       one.ranks.begin(),

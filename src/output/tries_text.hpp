@@ -14,8 +14,8 @@ namespace berth::output {
 [[nodiscard]] std::vector<std::string> failure_sentences(const model::Tries& tries);
 /// The traceback of the rank that failed first, or else its last lines. Empty if no rank failed.
 [[nodiscard]] std::vector<std::string> failure_lines(const model::Tries& tries, std::size_t most);
-/// A table of the last try's ranks: devices, end, time, CPU time, memory. At most `most` of them,
-/// the one that failed first included. Empty for a single rank.
+/// A table of the last try's ranks: devices, end, time, CPU time, memory. It has at most `most`
+/// rows, and always includes the rank that failed first. Empty for a single rank.
 [[nodiscard]] std::vector<std::string> rank_table(const model::Tries& tries, std::size_t most);
 /// "ranks" as JSON, of the last try; null for a job without ranks.
 /// How NCCL connects the ranks, and what it warned of: sentences.

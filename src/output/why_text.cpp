@@ -39,7 +39,7 @@ std::string job_words(const JobStory& story, JobId id) {
 /// A block of labelled lines below the answer, aligned to the widest label.
 class Lines {
  public:
-  /// Adds a line. A command for pasting is not wrapped.
+  /// Adds a line. Commands are meant for pasting, so they are not wrapped.
   void add(std::string_view label, std::string says, bool may_fold = true) {
     rows_.push_back({std::string(label), std::move(says), may_fold});
   }
@@ -195,7 +195,7 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
     lines.add(tr("when"), text("later, if an earlier job in the queue gets them"));
 }
 
-/// Adds a line about the CPU, which may be available sooner than a device.
+/// Adds a line about the CPU, if the job could start there sooner.
 void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
   const Job& job = story.job;
   if (!job.or_cpu_after || job.request.gpus == 0 || !stands_in_line(story)) return;

@@ -47,7 +47,7 @@ inline constexpr std::string_view kListUnknown = "list_unknown";
 [[nodiscard]] std::string short_command(std::string_view command);
 /// The sentence "34.0 GiB that no process accounts for: …".
 [[nodiscard]] std::string unaccounted_words(const model::Unattributed& memory);
-/// "61.2 / 79.6 GiB"; "- / 79.6 GiB"; "-" if unknown.
+/// Used and total memory: "61.2 / 79.6 GiB"; "- / 79.6 GiB"; "-" if unknown.
 [[nodiscard]] std::string show_used(const model::Reading<std::uint64_t>& used,
                                     const model::Reading<std::uint64_t>& total);
 /// "1.4 of 1.9 TiB".
