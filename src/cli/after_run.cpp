@@ -28,7 +28,7 @@ using Words = std::vector<std::string>;
 
 constexpr std::array kEnds{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-/// Passes signals that end on to the program's process group, and kills the group after `most`.
+/// Passes terminating signals to the program's process group. Kills the group after `most`.
 void wait_for(pid_t pid, int signals, milliseconds most) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + most;
@@ -46,8 +46,9 @@ void wait_for(pid_t pid, int signals, milliseconds most) {
   ::kill(-pid, SIGKILL);
 }
 
-/// Runs a program with its output on our standard error, or nowhere, and with all signals as at the
-/// start of a shell. If it takes longer than `most`, it is killed with all that it started.
+/// Runs a program with its output on our standard error or discarded. All signals are set as a
+/// shell would set them. If the program takes longer than `most`, it is killed together with all
+/// processes that it started.
 void run_program(const Words& words, const Words& variables, bool is_shown, milliseconds most) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -58,7 +59,7 @@ void run_program(const Words& words, const Words& variables, bool is_shown, mill
   for (const int signal : kEnds) ::sigaddset(&ends, signal);
   ::pthread_sigmask(SIG_BLOCK, &ends, &before);
   const Descriptor signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
-  signalfd_siginfo old;  // what came before was for the job
+  signalfd_siginfo old;  // earlier signals were meant for the job
   while (signals && ::read(signals.get(), &old, sizeof old) == sizeof old) {
   }
   const pid_t pid = ::fork();
@@ -70,14 +71,14 @@ void run_program(const Words& words, const Words& variables, bool is_shown, mill
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     ::dup2(null, 0);
-    ::dup2(is_shown ? 2 : null, 1);  // our own standard output is closed by now
+    ::dup2(is_shown ? 2 : null, 1);  // our own standard output has been closed
     if (!is_shown) ::dup2(null, 2);
     for (const std::string& one : variables) ::putenv(const_cast<char*>(one.c_str()));
     ::execvp(arguments.front(), arguments.data());
     ::_exit(127);
   }
   if (pid > 0) {
-    ::setpgid(pid, pid);  // also here: the child may not have come to it yet
+    ::setpgid(pid, pid);  // also in the parent: the child may not have called it yet
     wait_for(pid, signals.get(), most);
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }

@@ -13,7 +13,7 @@ struct AfterRun {
   bool notify = false;  // on the user's terminals and desktop
   std::string name;     // of the job, or its command
 
-  /// Waits for the shell command, at most a minute; SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed
+  /// Waits for the shell command, at most a minute. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed
   /// on to it. Its output goes to our standard error.
   void act(const model::Outcome& outcome, std::chrono::milliseconds wall) const;
 };

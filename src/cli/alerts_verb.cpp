@@ -1,5 +1,5 @@
-// `berth alerts`: the daemon's current alerts about devices; --rules shows what is watched; --test
-// tries the ways to deliver alerts.
+// `berth alerts`: the daemon's current alerts about devices. --rules shows the rules; --test sends
+// a test message to each target.
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ struct Tried {
   std::string problem;  // "": it was delivered
 };
 
-/// The user at the terminal, also behind sudo.
+/// The user at the terminal, even if this process runs under sudo.
 watch::AlertOwner caller() {
   watch::AlertOwner owner;
   const auto behind = env_nonempty("SUDO_UID");
@@ -103,7 +103,7 @@ Result<int> try_targets(const Context& context) {
   return is_well ? 0 : 1;
 }
 
-/// The broker's document, which has a list of this name.
+/// The broker's document. It must contain a list of this name.
 Result<Json> ask_broker(const char* path, const char* list) {
   auto broker = client::broker_here(client::IfNone::kGlance);
   if (!broker)

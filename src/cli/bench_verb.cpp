@@ -55,7 +55,7 @@ Result<Choice> choice_of(const Arguments& arguments) {
   return choice;
 }
 
-/// Why a device that the user did not name is skipped; "" if it is not.
+/// Why a device is skipped that the user did not name; "" if it is not skipped.
 std::string busy_reason(const model::Snapshot& snapshot, const model::Device& device) {
   if (device.kind != model::DeviceKind::kGpu) return {};
   if (model::users_unknown(device)) return text("who uses it is not known");

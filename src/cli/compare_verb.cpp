@@ -102,7 +102,8 @@ Result<compare::Wish> wish_of(const Arguments& arguments) {
   return wish;
 }
 
-/// Which output is compared, and how. `what` is "" for none and "-" for standard output.
+/// Which output is compared, and how. `what` is "" if none is compared, and "-" for standard
+/// output.
 struct OutputWish {
   std::string what;
   std::vector<std::string> lines;

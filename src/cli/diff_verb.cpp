@@ -23,7 +23,8 @@ using watch::Series;
 
 constexpr std::int64_t kMinutesKept = 7 * watch::kDay;
 
-/// Reads the whole text in a form of strptime(3); `parts` keeps what the form does not have.
+/// Parses the whole text with a format of strptime(3). `parts` keeps its value for fields that the
+/// format does not have.
 bool reads_as(const std::string& text, const char* form, std::tm& parts) {
   std::tm read = parts;
   const char* const end = ::strptime(text.c_str(), form, &read);
@@ -32,8 +33,8 @@ bool reads_as(const std::string& text, const char* form, std::tm& parts) {
   return true;
 }
 
-/// "14:02", "14:02:30", "2026-11-23 14:02" in local time, or in UTC with a "Z". A time of day is
-/// the last one that has been.
+/// "14:02", "14:02:30", "2026-11-23 14:02" in local time, or in UTC with a "Z". A time of day means
+/// its last occurrence.
 std::optional<std::int64_t> time_in(std::string text, std::int64_t now) {
   const bool is_utc = text.ends_with('Z');
   if (is_utc) text.pop_back();
@@ -104,7 +105,7 @@ Result<Asked> asked_of(const Arguments& arguments, std::int64_t now) {
                    text("{} has not been yet", local_time_of(*time)), "berth diff --since 10m"};
     asked.at = *time;
   }
-  // --since compares with now, --at with what followed.
+  // --since compares with the present, --at with the time after it.
   const std::int64_t after = at ? asked.at : std::max(asked.at, now - *length);
   asked.windows = {asked.at - *length, asked.at, after, std::min(after + *length, now + 1)};
   return asked;
@@ -167,7 +168,7 @@ bool has_changed(const serve::ConditionChange& one) {
                                       : std::abs(*one.after - *one.before) >= kLeast;
 }
 
-/// How many minutes of each period are compared.
+/// Both periods have this many minutes.
 struct Minutes {
   explicit Minutes(const Windows& windows)
       : before(serve::whole_minutes(windows.before_from, windows.before_to)),

@@ -208,7 +208,7 @@ Error unreadable_text(const std::string& path, const std::string& why) {
           "python train.py 2>&1 | berth doctor --error -"};
 }
 
-/// The last part of a text, which is what is kept.
+/// The last part of a text: the part that is kept.
 struct EndOfText {
   std::string bytes;
   long lines_before = 0;  // number of lines before it; -1: too many to count

@@ -324,8 +324,8 @@ std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFa
   return std::string(tr("no Python: none is in PATH"));
 }
 
-/// Without a GPU, no rule reports a CPU build of PyTorch. The pasted error may still be about one,
-/// so it gets a note.
+/// If there is no GPU, no rule reports a CPU build of PyTorch. But the pasted error may be about
+/// such a build, so add a note to it.
 void note_builds(const doctor::PythonFacts& python, std::vector<model::KnownMessage>& messages) {
   if (!python.torch || !python.torch->cuda.is_absent()) return;
   for (model::KnownMessage& one : messages)

@@ -38,7 +38,8 @@ std::string comments(const model::Placement& placement, const model::Environment
   return out;
 }
 
-/// In a job of a cluster scheduler, the scheduler chooses the devices, so options have no effect.
+/// In a job of a cluster scheduler, the scheduler chooses the devices, so Berth's device options
+/// have no effect.
 Result<int> print_job(const Context& context, const model::Request& request) {
   const char* option = !request.devices.empty()           ? "--devices"
                        : request.all_gpus.value_or(false) ? "--gpus all"

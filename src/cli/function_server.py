@@ -23,15 +23,15 @@ import time
 import traceback
 
 LENGTHS = struct.Struct("!IQ")
-REQUEST_SECONDS = 30  # for a client to send its request, and then to take the answer
-MORE_CONNECTIONS = 16  # beyond the calls that run or wait: for /healthz, and for answers with 503
+REQUEST_SECONDS = 30  # the time for a client to send its request, and for the client to receive the answer
+MORE_CONNECTIONS = 16  # in addition to calls that run or wait: for /healthz, and to answer with 503
 LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?")
-END_SECONDS = 5  # for a worker that was asked to end
+END_SECONDS = 5  # the time for a worker to end after it was asked to
 
 
 def send(channel, head, body=b"", deadline=None):
     words = json.dumps(head).encode()
-    channel.settimeout(None if deadline is None else max(0.001, deadline - time.monotonic()))  # not what `receive` has left
+    channel.settimeout(None if deadline is None else max(0.001, deadline - time.monotonic()))  # reset the timeout that `receive` has set
     try:
         channel.sendall(LENGTHS.pack(len(words), len(body)) + words + body)
     except socket.timeout:
@@ -102,7 +102,7 @@ def work(descriptor, path, name):
     channel = socket.socket(fileno=descriptor)
     calls, arrived = collections.deque(), threading.Semaphore(0)
 
-    def read():  # apart from the function, so that this process ends with its server also while the function hangs
+    def read():  # in a thread of its own, so that this process ends with its server even if the function hangs
         while True:
             message = receive(channel)
             if message is None:
@@ -132,7 +132,7 @@ def work(descriptor, path, name):
                 import asyncio
                 result = asyncio.run(result)
             kind, data = output_of(result)
-        except BaseException as problem:  # also SystemExit: the worker stays warm
+        except BaseException as problem:  # includes SystemExit: the worker stays loaded
             traceback.print_exc()
             send(channel, {"status": "raised", "type": type(problem).__name__})
             continue
@@ -156,7 +156,8 @@ class Worker:
         command = [config["berth"], "run", *config["request"], "--name", config["name"], "--report", "none", "--grace", "2s", "--",
                    sys.executable, os.path.abspath(sys.argv[0]), "work", str(theirs.fileno()), config["path"], config["function"]]
         with theirs:
-            # A session of its own: Ctrl-C is for the server, which ends the workers itself.
+            # In its own session, because Ctrl-C is meant for the server, which ends the workers
+            # itself.
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=(theirs.fileno(), config["script"]),
                                             start_new_session=True)
         self.since = time.monotonic()
@@ -190,7 +191,7 @@ class Pool:
         self.config = config
         self.changed = threading.Condition()
         self.idle, self.failures = [], []
-        self.alive, self.starting = set(), set()  # `alive` has those that work, start or are idle
+        self.alive, self.starting = set(), set()  # `alive` contains workers that work, start or are idle
         self.calls = self.waiting = 0
         self.durations = collections.deque(maxlen=20)
         self.closing = False
@@ -328,7 +329,8 @@ def uid_of_peer(peer, own):
         with open("/proc/net/tcp6" if ":" in peer[0] else "/proc/net/tcp") as table:
             for line in table:
                 row = line.split()
-                # A socket that its process has closed belongs to user 0 in this table, so only established ones (01) count.
+                # In this table, a socket that its process has closed belongs to user 0. So only established connections
+                # (01) count.
                 if row[1:4] == [words(peer), words(own), "01"]:
                     return int(row[7])
     except (OSError, ValueError, IndexError):
@@ -399,10 +401,11 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             if not hmac.compare_digest(given.encode("latin-1", "replace"), b"Bearer " + config["token"].encode()):
                 self.refuse(401)
             return
-        # Without a token: only processes of this user or root, and no web page that a browser shows.
+        # Without a token, accept only processes of this user or root, and no requests from web pages
+        # in a browser.
         if uid_of_peer(self.client_address, self.connection.getsockname()) not in (0, os.getuid()) or "Origin" in self.headers:
             self.refuse(403)
-        if not LOOPBACK.fullmatch(self.headers.get("Host", "localhost")):  # another name that leads here: DNS rebinding
+        if not LOOPBACK.fullmatch(self.headers.get("Host", "localhost")):  # another host name that resolves to this address: DNS rebinding
             self.refuse(403)
 
     def called(self):
@@ -482,7 +485,7 @@ def serve(config):
         signal.signal(number, stop)
     threading.Thread(target=server.pool.reap, daemon=True).start()
     server.serve_forever(poll_interval=0.2)
-    server.server_close()  # the calls that have arrived are answered; a second signal ends them
+    server.server_close()  # calls that have arrived are answered first; a second signal ends them
     server.pool.close()
 
 

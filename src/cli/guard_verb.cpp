@@ -1,4 +1,5 @@
-// `berth guard check`: tries the guard on this machine's driver, in a child process that has it.
+// `berth guard check`: tests the guard with this machine's driver, in a child process that has the
+// guard.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -35,7 +36,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kQuota = 256U << 20U;
-constexpr const char* kInside = "BERTH_GUARD_SELF_TEST";  // set in the child: its quota
+constexpr const char* kInside = "BERTH_GUARD_SELF_TEST";  // set only in the child: its quota
 
 const model::Device* first_gpu(const model::Snapshot& snapshot) {
   for (const model::Device& device : snapshot.devices)
@@ -45,7 +46,7 @@ const model::Device* first_gpu(const model::Snapshot& snapshot) {
   return nullptr;
 }
 
-/// What the descriptor gives until its end, or until the time is over.
+/// Reads the descriptor until its end, or until the time is over.
 std::string read_until(int from, Clock::time_point end) {
   std::string all;
   std::array<char, 4096> part{};
@@ -150,7 +151,8 @@ Result<guard::SelfTest> self_test_in_child(std::map<std::string, std::string> va
   start.program = "/proc/self/exe";
   start.words = {"berth", "guard", "check"};
   start.out = to.get();
-  // The guard tells each refusal there; here they are the purpose.
+  // The guard prints a message for each refusal. In this test refusals are expected, so discard the
+  // messages.
   const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   start.err = nowhere ? nowhere.get() : 2;
   const system::Spawned child = system::spawn(start);
@@ -164,7 +166,7 @@ Result<guard::SelfTest> self_test_in_child(std::map<std::string, std::string> va
     return Error{ErrorCode::kUnavailable, "E0958",
                  text("the self-test cannot be started: {}", error_words(child.problem)), ""};
   const std::string said = read_until(from.get(), Clock::now() + kPatience);
-  // It has ended, or it hangs in the driver, where even SIGKILL may not end it.
+  // The child has ended, or it hangs in the driver, where even SIGKILL may not end it.
   ::kill(child.pid, SIGKILL);
   for (int tries = 0; tries < 500 && ::waitpid(child.pid, nullptr, WNOHANG) == 0; ++tries)
     ::usleep(10'000);

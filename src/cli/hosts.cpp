@@ -27,9 +27,8 @@ constexpr std::size_t kMostHosts = 64, kMostBytes = 16 << 20;
 struct Host {
   std::string name;
   serve::ChildResult result;
-  bool has_answered =
-      false;            // berth ran there; its exit code may still say that something is wrong
-  std::string problem;  // if it has not
+  bool has_answered = false;  // berth ran there, even if its exit code reports a problem
+  std::string problem;        // why berth did not run there
 };
 
 bool is_name(std::string_view name) {

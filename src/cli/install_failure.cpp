@@ -36,7 +36,7 @@ std::string host_in(std::string_view text) {
   if (scheme == std::string_view::npos) return "";
   std::string_view rest = text.substr(scheme + 3);
   rest = rest.substr(0, rest.find_first_of("/ )`'\"\n"));
-  // Do not show a user name or password.
+  // Do not show a user name or password in an address.
   if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos)
     rest.remove_prefix(at + 1);
   return printable(rest.substr(0, 200));
@@ -59,8 +59,8 @@ bool is_offline(std::string_view words) {
               "error sending request", "CondaHTTPError", "ConnectionFailed", "Could not connect"});
 }
 
-/// Why the proxy gave no connection; "" if it is not the reason. pip writes the proxy's code, and
-/// uv only that of a missing password.
+/// Why the proxy refused the connection; "" if it did not. pip prints the proxy's status code; uv
+/// prints only the code for a missing password.
 std::string proxy_failure(std::string_view words) {
   if (const std::string code = between(words, "Tunnel connection failed: ", " "); !code.empty())
     return text("the proxy refuses the connection ({})", code);
@@ -73,7 +73,8 @@ std::string proxy_failure(std::string_view words) {
              : "";
 }
 
-/// Whether uv looked for another Python and did not get it. Its file is "cpython-3.12.16…".
+/// Whether uv needed another Python and could not get it. uv's file name for a Python is
+/// "cpython-3.12.16…".
 bool has_no_python(std::string_view words) {
   return has_any(words, {"No interpreter found for", "No download found for"}) ||
          (has_any(words, {"Failed to download"}) && has_any(words, {"/cpython-"}));

@@ -1,5 +1,5 @@
-// Why pip, uv or conda failed, from the last lines of their output: a sentence and the next step.
-// Pure.
+// Why pip, uv or conda failed, according to the last lines of their output: a sentence and the next
+// step. Pure.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace berth::cli {
 
 struct InstallFailure {
-  std::string says;  // "": not recognised
+  std::string says;  // "": the failure was not recognized
   std::string hint;
 };
 /// `folder` is where the environment was to be created.

@@ -33,8 +33,8 @@ int code_for_wait(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
 }
 
-/// The exit code for a job. A job that was cancelled and then exited with 0 has not finished its
-/// work: its code is 143, as if SIGTERM had killed it.
+/// The exit code for a job. If a job was cancelled and then exited with 0, it has not finished its
+/// work. Its code is 143, as if SIGTERM had killed it.
 int exit_code_of_job(const Job& job) {
   constexpr int kToldToEnd = 128 + SIGTERM;
   if (job.outcome && job.outcome->exit_code == 0 && job.state != JobState::kDone) return kToldToEnd;

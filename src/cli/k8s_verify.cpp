@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kPatience{60'000}, kLook{500};
 constexpr milliseconds kTest{70'000};  // the self-test in the pod has 60 s
 
-/// Reads the limits of all devices into the report. Returns them; empty: nothing is held.
+/// Reads the limits of all devices into the report, and returns them. Empty: there are no limits.
 std::vector<guard::ContainerLimit> read_limits(const std::string& folder,
                                                engines::InsideReport& report) {
   auto limits = guard::limits_in_container(folder);
@@ -50,7 +50,7 @@ std::vector<guard::ContainerLimit> read_limits(const std::string& folder,
   return *std::move(limits);
 }
 
-/// Adds the checks of one device. What does not hold on one device does not hold.
+/// Adds the checks of one device. A check that fails on one device counts as failed.
 void add_checks(const guard::SelfTest& test, engines::InsideReport& report) {
   for (const auto& check : test.checks) {
     const auto known = std::find_if(report.checks.begin(), report.checks.end(),
@@ -70,13 +70,13 @@ engines::InsideReport look_inside() {
   std::vector<guard::ContainerLimit> limits;
   if (const auto folder = env_nonempty("BERTH_GUARD")) limits = read_limits(*folder, report);
   if (limits.empty()) {
-    // The test takes no memory and only shows whether the driver answers.
+    // This test takes no memory. It only shows whether the driver answers.
     const auto test = self_test_in_child({{"BERTH_GUARD", "/nonexistent"}}, 0);
     if (!test) report.failure = test.error().message;
     return report;
   }
   for (const guard::ContainerLimit& one : limits) {
-    // The test is of the first device that the program sees.
+    // The self-test uses the first device that the program sees.
     std::map<std::string, std::string> variables;
     if (limits.size() > 1) variables["CUDA_VISIBLE_DEVICES"] = one.uuid;
     const auto test = self_test_in_child(variables, one.memory_bytes.value_or(0));
@@ -100,7 +100,7 @@ std::string detail_of(const engines::InsideReport& report) {
 
 struct Verdict {
   engines::VerifyProblem problem = engines::VerifyProblem::kNone;
-  std::string detail;  // Kubernetes' own words, or the driver's
+  std::string detail;  // a message from Kubernetes or from the driver
   std::string node, runtime;
   engines::InsideReport inside;
 };
@@ -184,7 +184,7 @@ Error cannot(std::string message, std::string hint) {
   return {ErrorCode::kUnavailable, "E0968", std::move(message), std::move(hint)};
 }
 
-/// kubectl's output. Fails with kUnavailable (E0968), with kubectl's own words.
+/// kubectl's output. Fails with kUnavailable (E0968) and kubectl's message.
 Result<std::string> kubectl(std::vector<std::string> words, std::string input = {}) {
   words.insert(words.begin(), {"kubectl", "--request-timeout=20s"});
   static const std::atomic<bool> kNever = false;
@@ -196,7 +196,7 @@ Result<std::string> kubectl(std::vector<std::string> words, std::string input = 
                   "https://kubernetes.io/docs/tasks/tools");
   if (!done.is_over) return cannot(text("kubectl did not answer within 30 s"), "kubectl get nodes");
   if (done.status != 0) {
-    // The last line has the reason; client-go repeats itself before it.
+    // The last line contains the reason; client-go repeats its message in the lines before.
     const std::string said(trim(done.errors.substr(
         done.errors.find_last_of('\n', done.errors.find_last_not_of('\n')) + 1)));
     return cannot(text("kubectl {} failed: {}", words[2], printable(said)), "kubectl get nodes");
@@ -275,7 +275,7 @@ class Verifier {
       if (!read) return std::move(read).error();
       state = *std::move(read);
       if (state.is_over() || state.is_hopeless) break;
-      // The limit is for the start; the test inside has as much again.
+      // The time limit applies to the start. The test inside gets at least the same time again.
       if (state.phase == "Running" && !std::exchange(has_run, true))
         end = Clock::now() + std::max(patience_, kTest);
       if (Clock::now() > end) break;
@@ -334,7 +334,8 @@ class Verifier {
 
 Result<int> run_k8s_verify(const Context& context) {
   if (!context.arguments.has("--inside")) return Verifier(context).run();
-  // Only a share has the guard; whether its limits can be read is another question.
+  // Whether the guard is there, shows whether the device is a share. It does not matter here
+  // whether its limits can be read.
   const bool is_share = env_nonempty("BERTH_GUARD").has_value();
   const auto report = look_inside();
   if (context.json) {

@@ -1,4 +1,5 @@
-// `berth k8s verify`: a pod tries to break its quota, and this reports whether it held.
+// `berth k8s verify`: starts a pod that tries to exceed its quota, and reports whether the quota
+// was enforced.
 #pragma once
 
 #include "cli/verb.hpp"

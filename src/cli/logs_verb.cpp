@@ -1,4 +1,5 @@
-// `berth logs JOB`: prints the output of a queued job unchanged; with --follow until the job ends.
+// `berth logs JOB`: prints the output of a queued job unchanged. With --follow, it continues until
+// the job ends.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -16,8 +16,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostFile = std::size_t{1} << 20U;
 
-/// The folder and the words, so that another command with the same file name is not mistaken for
-/// it.
+/// Includes the folder and all words, so that another command with the same file name is not
+/// mistaken for it.
 Json key_of(const std::vector<std::string>& command) {
   std::error_code problem;
   Json words = json_of_words<Json>(command);

@@ -14,8 +14,8 @@ struct MeasuredEstimate {
   std::uint64_t reserve_bytes = 0;  // what to reserve on a GPU
 };
 
-/// Stores the estimate for this command in the current folder. It is a convenience: nothing fails
-/// if it cannot be written.
+/// Stores the estimate for this command in the current folder. If it cannot be written, nothing
+/// fails, because it is only a convenience.
 void keep_estimate(const std::vector<std::string>& command, const MeasuredEstimate& estimate);
 /// The stored estimate for exactly this command in the current folder.
 [[nodiscard]] std::optional<MeasuredEstimate> estimate_for(const std::vector<std::string>& command);

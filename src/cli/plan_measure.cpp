@@ -1,5 +1,5 @@
-// `berth plan measure`: runs a training program for a few steps, and models the peak of its memory
-// for other batches and sequence lengths.
+// `berth plan measure`: runs a training program for a few steps, and predicts the peak of its
+// memory for other batches and sequence lengths.
 #include <cmath>
 #include <set>
 
@@ -46,8 +46,8 @@ struct Answer {
   std::optional<plan::Gpu> gpu;
   std::optional<double> largest_batch;
   bool is_too_small = false;    // not even a batch of 1 fits the GPU
-  bool any_batch_fits = false;  // the memory hardly grows with the batch
-  std::string note;             // what could not be modelled; "" nothing
+  bool any_batch_fits = false;  // the memory grows too little with the batch
+  std::string note;             // what could not be predicted; "": everything was
 };
 
 bool has_mark(const std::vector<std::string>& command, std::string_view mark) {
@@ -108,7 +108,7 @@ Result<Wish> wish_of(const Context& context) {
   return wish;
 }
 
-/// Why a run recorded nothing.
+/// Why a run of the program recorded nothing.
 Error no_recording(const compare::Trial& trial, bool has_torch, bool sizes_differ) {
   Error error{ErrorCode::kUnavailable, "E0954", "", ""};
   if (trial.refusal) return *trial.refusal;
@@ -136,7 +136,7 @@ Error no_recording(const compare::Trial& trial, bool has_torch, bool sizes_diffe
   return error;
 }
 
-/// Runs the program once and reads the recording. `as_is`: the batch is not cut.
+/// Runs the program once and reads the recording. `as_is`: the program's batch is not made smaller.
 Result<plan::Measurement> record(const Wish& wish, const std::vector<std::string>& command,
                                  bool as_is, const compare::HeldSignals& signals) {
   auto folder = compare::StatementFolder::make();
@@ -162,7 +162,7 @@ Result<plan::Measurement> record(const Wish& wish, const std::vector<std::string
   return measurement;
 }
 
-/// The sizes to run the program with, if its command has placeholders.
+/// The sizes with which to run the program, if its command has placeholders.
 std::vector<Size> sizes_of(const Wish& wish) {
   const Size& own = wish.size;
   std::vector<Size> sizes{own};
@@ -180,7 +180,7 @@ std::vector<std::string> command_with(const Wish& wish, const Size& size) {
   return filled(filled(wish.command, kBatchMark, size.batch), kSeqMark, size.seq);
 }
 
-/// `later_problem`: why another size than the first was not recorded.
+/// `later_problem`: why a size after the first could not be measured.
 Result<plan::Measurement> measure(const Wish& wish, std::string& later_problem) {
   const compare::HeldSignals signals;
   if (!wish.has_batch_mark && !wish.has_seq_mark) return record(wish, wish.command, false, signals);
@@ -250,7 +250,7 @@ Answer answer_for(plan::Measurement measurement, const Wish& wish) {
   return answer;
 }
 
-/// 0 for what is no number.
+/// 0 if `bytes` is not a positive number.
 std::uint64_t whole(double bytes) {
   return bytes > 0 ? static_cast<std::uint64_t>(std::min(bytes, 1e18)) : 0;
 }
@@ -366,7 +366,8 @@ Result<int> plan_measure(const Context& context) {
     answer.note = text("Not all sizes were recorded. With another size: {}.", later_problem);
   if (gpu) {
     const double usable = gpu->memory_bytes;
-    // reserve_for() is a line, so the largest peak that it allows is known.
+    // reserve_for() is a linear function, so it can be inverted: this is the largest peak that
+    // fits.
     const double most =
         (usable - plan::reserve_for(0)) / (plan::reserve_for(1) - plan::reserve_for(0));
     const auto seq = wish->size.seq ? wish->size.seq : answer.measurement.seq;

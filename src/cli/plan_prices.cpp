@@ -1,5 +1,6 @@
 // `berth plan gpu`: the GPUs that hold a model, cheapest first. `berth plan cost`: renting a GPU
-// against buying it. Every price is shown with its date; a price that is not known is not guessed.
+// compared with buying it. Every price is shown with its date. A price that is not known is not
+// guessed.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -26,7 +27,7 @@ std::chrono::sys_days today() {
   return std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
 }
 
-/// A number above 0 (or 0 if `may_be_0`) and at most `most`.
+/// Reads a number that is above 0 (or 0 if `may_be_0`) and at most `most`.
 Result<double> amount(const Arguments& arguments, const char* option, double usual, double most,
                       bool may_be_0 = false) {
   const auto given = arguments.value(option);
@@ -60,8 +61,8 @@ std::string money(double amount) {
   return amount < 100 ? fmt::format("{:.2f}", amount) : fmt::format("{:.0f}", amount);
 }
 
-/// Peak tokens per second that memory bandwidth (inference) or arithmetic (training) allow. Real
-/// programs are slower.
+/// The largest number of tokens per second that memory bandwidth (inference) or arithmetic
+/// (training) allows. Real programs are slower.
 std::optional<double> most_tokens_per_second(const plan::Gpu& gpu, const plan::Model& model,
                                              const plan::Work& work, const plan::Memory& memory) {
   if (work.task == plan::Task::kInference) {
@@ -72,7 +73,8 @@ std::optional<double> most_tokens_per_second(const plan::Gpu& gpu, const plan::M
   const bool is_fp32 = work.precision == plan::Precision::kFp32;
   const auto speed = is_fp32 ? gpu.fp32_flop_per_second : gpu.fp16_flop_per_second;
   if (!speed || model.params <= 0) return std::nullopt;
-  // Forward 2, backward 4 operations per parameter and token; LoRA needs no gradients of weights.
+  // Per parameter and token, the forward pass has 2 operations and the backward pass 4. LoRA needs
+  // no gradients of the weights, so it has 2 fewer.
   const bool is_full = work.task == plan::Task::kTrain || work.task == plan::Task::kFinetune;
   const double operations = (is_full ? 6.0 : 4.0) + (work.checkpointing ? 2.0 : 0.0);
   return work.gpus * *speed / (operations * model.params);
@@ -215,7 +217,7 @@ struct Cost {
   plan::Prices prices;
   double count = 1, hours_per_month = 0, months = 0;
   plan::Purchase purchase;
-  const plan::Card* card = nullptr;  // in `prices`; nullptr: none
+  const plan::Card* card = nullptr;  // points into `prices`; nullptr: the GPU has no price
   bool has_own_price = false, has_price = false, has_power = false;
 };
 
@@ -299,7 +301,7 @@ std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
   return out + "\n" + old_price_note();
 }
 
-/// "AWS p5.48xlarge, us-east-1, 2026-07-20 (old)": where a price in the picture is from.
+/// Where a price in the picture is from: "AWS p5.48xlarge, us-east-1, 2026-07-20 (old)".
 std::string origin_of(const plan::Rent& rent) {
   const plan::Instance& instance = *rent.instance;
   return fmt::format("{}, {}, {}", instance_of(rent), printable(instance.region),

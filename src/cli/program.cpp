@@ -44,7 +44,7 @@ void reserve_standard_streams() {
 /// The called verb and its words. Options may come before the verb: `berth --lang zh ls`.
 struct Call {
   const Verb* verb = nullptr;
-  std::optional<std::string> unknown;  // a word in the verb's place that is no verb
+  std::optional<std::string> unknown;  // the word where a verb is expected, if it is no verb
   std::vector<std::string> words;      // the words after the verb's name
   std::size_t own = 0;                 // how many of them belong to the verb and not to its command
 };
@@ -79,8 +79,8 @@ Call split_call(std::vector<std::string> words) {
   return call;
 }
 
-/// --lang, --color and --json take effect before parsing, so that errors in the usage also have the
-/// right form.
+/// --lang, --color and --json take effect before parsing, so that usage errors also have the right
+/// language and form.
 std::optional<std::string> early_option(const Call& call, const std::string& name) {
   for (std::size_t i = 0; i < call.own; ++i) {
     if (call.words[i] == name && i + 1 < call.own) return call.words[i + 1];

@@ -170,7 +170,7 @@ void say_queued(const Context& context, const client::Response& answer,
   if (context.json)
     context.out(answer.body);
   else if (!context.out_terminal
-                .tty)  // stdout may be read by J=$(berth run --queue …), so print only the number
+                .tty)  // stdout may be J=$(berth run --queue …): print only the number
     context.out(fmt::format("{}\n", number));
   else
     context.out((first.task ? text_n("array {}: {} job", "array {}: {} jobs",

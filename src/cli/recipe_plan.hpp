@@ -16,7 +16,7 @@ struct RecipeAsker {
   std::string command;
   // the same without the choice of a Python, to be followed by a version: "… --python "
   std::string other_python;
-  bool (*has_python)(const std::string& version) = nullptr;  // here; none: it need not be here
+  bool (*has_python)(const std::string& version) = nullptr;  // on this machine; nullptr: not needed
 };
 
 struct RecipePlan {

@@ -68,7 +68,7 @@ std::string newest_of(const std::string& driver) {
   return doctor::version_of(driver).size() < 3 ? driver + ".999" : driver;
 }
 
-/// The names in a value: "RTX 5090, GTX 1080 Ti" and "RTX 3090 and K80" contain two each.
+/// The names in a value. "RTX 5090, GTX 1080 Ti" and "RTX 3090 and K80" both contain two names.
 std::vector<std::string> names_in(const std::string& value) {
   std::vector<std::string> names;
   std::string name;
@@ -273,8 +273,8 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
   return error;
 }
 
-/// Finds a build. pip needs one for the existing Python; conda and images bring their own,
-/// preferably the same version.
+/// Finds a build. pip needs one for the existing Python. conda and images bring their own Python,
+/// preferably of the same version.
 std::optional<doctor::Recipe> find(RecipeMachine& machine, RecipeFormat format, bool python_given) {
   if (!machine.instead.empty()) return std::nullopt;
   const auto& known = doctor::shipped_compatibility();
@@ -310,7 +310,7 @@ std::vector<std::string> reasons_of_platform(const RecipeMachine& machine,
                               gpu.name.empty() ? "GPU" : gpu.name, gpu.capability)
                         : text("{} (compute capability {}): this build serves it",
                                gpu.name.empty() ? "GPU" : gpu.name, gpu.capability);
-      // Equal cards share one line.
+      // Identical cards share one line.
       if (std::find(out.begin(), out.end(), line) == out.end()) out.push_back(line);
     }
   } else if (wish.platform == Platform::kRocm) {

@@ -56,8 +56,8 @@ int fail(const Context& context, const Error& error) {
   return code;
 }
 
-/// The file of --report. It is opened before the job starts, so that a wrong name is reported
-/// before hours of work.
+/// Opens the file of --report before the job starts, so that a wrong name is reported before hours
+/// of work.
 struct ReportFile {
   std::string path;
   Descriptor file;
@@ -102,7 +102,8 @@ void write_all(int fd, std::string_view bytes) {
   }
 }
 
-/// The report as JSON. JSON is for programs, so as in all verbs only --lang changes its language.
+/// The report as JSON. JSON is for programs, so its language depends only on --lang, as in all
+/// verbs.
 std::string json_of(const Context& context, const job::MakeReport& make) {
   const Language people = language();
   if (!context.arguments.has("--lang")) set_language(Language::kEnglish);
@@ -130,8 +131,8 @@ void say(const Context& context, const ReportFile& file, const job::MakeReport& 
   for (const std::string& sentence : report.notes) note(context, sentence);
 }
 
-/// A job with ranks that was queued is a `berth run` inside it, to which the job's keeper gives the
-/// file for its report. The program must not inherit it.
+/// A queued job with ranks contains a `berth run`. The job's keeper passes it an open file for its
+/// report. The program must not inherit this file.
 Descriptor take_job_report(run::Inherited& inherited) {
   const auto given = env_nonempty(run::kReportVariable);
   ::unsetenv(run::kReportVariable);
@@ -210,7 +211,7 @@ Result<int> queue_ranks(const Context& context, const model::Request& request,
   return queue_job(inside, whole, with_report);
 }
 
-/// Warns if `berth plan measure` found that the command needs more memory than --memory gives it.
+/// Warns if --memory is less than the memory that `berth plan measure` found for this command.
 void warn_if_too_small(const Context& context, const model::Request& request) {
   if (!request.memory_bytes) return;
   const auto estimate = estimate_for(context.arguments.command);
@@ -235,7 +236,7 @@ bool needs_nvidia(const model::Request& request, job::Machine& machine) {
 Result<int> run_or_say_why_not(const Context& context) {
   const Arguments& arguments = context.arguments;
   const bool queued = arguments.has("--queue");
-  // A queued job inherits nothing from us but what is sent to the broker.
+  // A queued job inherits only what is sent to the broker.
   run::Inherited inherited = queued ? run::Inherited{} : run::inherit();
   const Descriptor job_report = take_job_report(inherited);
   if (arguments.command.empty() || arguments.command.front().empty()) {

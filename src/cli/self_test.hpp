@@ -15,7 +15,7 @@ namespace berth::cli {
 [[nodiscard]] Result<guard::SelfTest> self_test_in_child(
     std::map<std::string, std::string> variables, std::uint64_t quota);
 [[nodiscard]] bool all_hold(const guard::SelfTest& test);
-/// What a check says, for people.
+/// What a check tests, in words.
 [[nodiscard]] std::string words_of_check(const std::string& id);
 
 }  // namespace berth::cli

@@ -96,7 +96,7 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
     options.admin_gids.push_back(*gid);
   }
   for (const auto& [name, rules] : options.settings.users)
-    // A user who has no name is identified by number.
+    // If a user has no name, the uid is used.
     if (!has_user(name) && !to_number(name))
       return Error{ErrorCode::kInvalidArgument, "E0927",
                    text("[user.{0}]: there is no user {0}", printable(name)), "getent passwd"};

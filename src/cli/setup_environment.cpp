@@ -78,7 +78,7 @@ Error no_place(const std::string& folder, int problem) {
           "berth setup … --venv DIR"};
 }
 
-/// Corrects the absolute path of the interpreter in the environment's scripts.
+/// Replaces the absolute path of the interpreter in the environment's scripts.
 Status name_new_place(const std::string& unfinished, const std::string& folder) {
   constexpr std::uintmax_t kLargest = 1 << 20;
   std::vector<std::string> files{unfinished + "/pyvenv.cfg"};
@@ -145,7 +145,7 @@ Error step_failed(const std::vector<std::string>& words, int code, const SetupEn
 constexpr std::size_t kLastWords = 64 * 1024;
 constexpr std::size_t kMostOutput = 8 << 20;
 
-/// Reads a pipe until the child has ended, and calls `more` with each text.
+/// Reads a pipe until the child has ended. Calls `more` with each part that was read.
 void read_until_end(int pipe, pid_t child, std::optional<int>& status,
                     const std::function<void(std::string_view)>& more) {
   std::array<char, 4096> buffer{};

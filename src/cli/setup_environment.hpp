@@ -11,7 +11,7 @@
 namespace berth::cli {
 
 enum class Installer : unsigned char { kPip, kUv, kConda };
-/// "pip", "uv", "conda".
+/// The names of the installers: "pip", "uv", "conda".
 [[nodiscard]] const char* word_of(Installer installer);
 
 /// One call of `pip install`.
@@ -35,11 +35,11 @@ struct SetupEnvironment {
 [[nodiscard]] std::vector<std::vector<std::string>> commands_for(const SetupEnvironment& wanted,
                                                                  const std::string& folder);
 
-/// Checks that a new environment can be created there. Fails with E0841: something already exists;
-/// E0842: the parent is not writable.
+/// Checks that a new environment can be created in the folder. Fails with E0841 (something already
+/// exists) and E0842 (the parent folder is not writable).
 [[nodiscard]] Status check_place(const std::string& folder);
-/// Checks that the folder is an environment that a changed copy can replace. Fails with E0842,
-/// E0848.
+/// Checks that the folder is an environment that can be replaced by a changed copy. Fails with
+/// E0842, E0848.
 [[nodiscard]] Status check_existing(const std::string& folder);
 
 struct SetupSteps {
@@ -51,15 +51,15 @@ struct SetupSteps {
 };
 
 /// Runs the commands with their output on stderr. Fails with E0842, or with E0845 if a command
-/// fails; then nothing is left, and an existing environment is unchanged. If a signal ends this
-/// process, the unfinished folder is removed first.
+/// fails; then the unfinished folder is removed, and an existing environment is unchanged. If a
+/// signal ends this process, the unfinished folder is removed first.
 [[nodiscard]] Status make_environment(const SetupEnvironment& wanted, const SetupSteps& steps);
 
 /// Runs a program with its output on stderr, and waits for it. Returns its exit code, 128 + N after
 /// a signal, or 127. `last_words` receives the end of its stderr.
 [[nodiscard]] int run_program(const std::vector<std::string>& words,
                               std::string* last_words = nullptr);
-/// The same, but `output` receives its stdout.
+/// Like the function above, but `output` receives the program's stdout.
 [[nodiscard]] int run_for_output(const std::vector<std::string>& words, std::string& output);
 
 }  // namespace berth::cli

@@ -86,7 +86,7 @@ Result<SetupPart> plan_part(const Context& context, const SetupRequest& request,
                  command({"--torch-index"}) + " --torch-index URL"};
   SetupPart part{asked, *std::move(plan), {}};
   for (std::string package : part.plan.order.recipe.packages) {
-    // The pin is "==2.7.*" although the user requested 2.7.1.
+    // The recipe pins "==2.7.*", but the user may have requested an exact release such as 2.7.1.
     const std::size_t pin = package.find("==" + release + ".*");
     if (asked.version != release && !release.empty() && pin != std::string::npos)
       package.replace(pin, std::string::npos, "==" + asked.version);
@@ -151,7 +151,7 @@ Result<std::vector<SetupPart>> plan_parts(const Context& context, const SetupReq
   return parts;
 }
 
-/// The newest builds if they can be in one environment; otherwise builds for one CUDA major.
+/// The newest builds, if they can be in one environment. Otherwise builds for one CUDA major.
 Result<std::vector<SetupPart>> compatible_parts(const Context& context, const SetupRequest& request,
                                                 const doctor::Facts& facts) {
   auto parts = plan_parts(context, request, facts, 0);

@@ -41,8 +41,8 @@ struct SetupRequest {
 /// Whether PATH has this version: "3.12".
 [[nodiscard]] bool has_python(const std::string& version);
 
-/// The user's command with these frameworks and without some options, as a beginning of hints:
-/// "berth setup torch 2.14 jax --uv". Passwords are left out.
+/// The user's command with these frameworks and without some options. Hints begin with it: "berth
+/// setup torch 2.14 jax --uv". Passwords are left out.
 [[nodiscard]] std::string command_with(const Arguments& given,
                                        const std::vector<AskedFramework>& frameworks,
                                        std::initializer_list<std::string_view> without);

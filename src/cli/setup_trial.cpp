@@ -106,7 +106,7 @@ class Trial {
     if (!diagnosis_)
       diagnosis_ = doctor::diagnose(doctor::collect(sources_), {}, {}, sources_.request);
     for (const model::Finding& finding : diagnosis_->findings) {
-      // A machine without a GPU is healthy, but this is the cause if a GPU was wanted.
+      // A machine without a GPU is healthy. But if the user wanted a GPU, this is the cause.
       const bool needs_gpu = !tried.on_cpu || tried.framework == Framework::kCupy;
       const bool has_no_gpu = needs_gpu && finding.id == "HW01";
       if (finding.severity < model::Severity::kError && !has_no_gpu) continue;

@@ -213,8 +213,8 @@ Result<int> list_machines(const Context& context) {
   return static_cast<int>(kDone);
 }
 
-/// Writes the driver calls that were made to a file, or to stderr if the name is "-", for tests of
-/// tools.
+/// Writes the list of driver calls to a file, or to stderr if the name is "-", so that tools can be
+/// tested.
 Status write_report(const Context& context, const std::string& file, const sim::Machine& machine,
                     const sim::Ended& ended) {
   Json json{{"schema", 1},

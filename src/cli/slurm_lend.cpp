@@ -1,4 +1,4 @@
-// `berth slurm lend` and `reclaim`: the GPUs of this machine change between Berth's own queue and
+// `berth slurm lend` and `reclaim`: move the GPUs of this machine between Berth's own queue and
 // Slurm. engines/lending.hpp decides each step.
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ struct Gpu {
   std::string unit, label;
 };
 
-/// The GPUs that Slurm's configuration has for the node; all of NVIDIA's if it names none.
+/// The GPUs that Slurm's configuration lists for the node. If it lists none, all NVIDIA GPUs.
 std::vector<Gpu> gpus_of(const model::Snapshot& snapshot, const std::string& node) {
   std::vector<int> numbers;
   const std::string file = env("SLURM_CONF").value_or("");
@@ -63,7 +63,7 @@ class Lending {
   Lending(JobCalls calls, std::vector<Gpu> gpus, std::string node)
       : calls_(std::move(calls)), gpus_(std::move(gpus)), node_(std::move(node)) {}
 
-  /// Asks both queues.
+  /// Reads the state of both queues.
   Result<Ledgers> look() {
     const auto answer = calls_.call("GET", "/v1/jobs?running", kAnswerSoon);
     if (!answer) return answer.error();

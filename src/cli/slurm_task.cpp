@@ -143,7 +143,7 @@ Begun begun_of(const Json& record) {
   return begun;
 }
 
-/// Places the task on the devices that Slurm gave it. Each of them is limited.
+/// Places the task on the devices that Slurm gave it. The limits apply to each of these devices.
 Result<model::Placement> place_task(const model::Request& request, const model::EngineJob& job,
                                     const Variables& variables, const model::Snapshot& snapshot) {
   model::Request whole = request;
@@ -216,7 +216,7 @@ Result<int> begin_task(const Context& context, const std::string& task) {
   if (!placement) return placement.error();
   const auto folder = folder_of(task);
   if (!folder) return folder.error();
-  // A folder left by an earlier job with this number, if Slurm's numbers were reset.
+  // If Slurm's numbers were reset, an earlier job with this number may have left a folder.
   remove_folder(*folder);
   if (::mkdir(folder->c_str(), 0700) != 0)
     return Error{ErrorCode::kUnavailable, "E1012",

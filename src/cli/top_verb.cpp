@@ -82,7 +82,7 @@ top::Settings settings_of(const Context& context) {
   return settings;
 }
 
-/// Resolves --device with the first frame.
+/// Converts --device to device numbers when the first frame arrives.
 Status choose_devices(const Arguments& arguments, const watch::Frame& frame,
                       top::Settings& settings) {
   const auto named = arguments.values("--device");
@@ -120,7 +120,7 @@ class QueueWatch {
         job->why = top::why_in(why->body);
   }
 
-  /// Asks before a job is cancelled; holds and releases at once.
+  /// Asks for confirmation before a job is cancelled. Holds and releases jobs without asking.
   void change(top::Settings& settings) {
     const char wanted = std::exchange(settings.job_change, 0);
     const top::QueuedJob* const job = selected(settings);
@@ -229,13 +229,14 @@ class Bell {
   Descriptor event_;
 };
 
-/// The process that the question is about. The handle is of this process and no later one.
+/// The process that the question is about. It is a pidfd, so a later process with the same pid is
+/// never meant.
 struct Target {
   Descriptor handle;
   std::string words;
 };
 
-/// Asks before a signal, or says why there is none.
+/// Asks for confirmation before a signal is sent. If no signal can be sent, says why.
 void ask_for_signal(const watch::Frame& frame, top::Settings& settings, Target& target) {
   if (settings.by_user) {
     settings.message = text("select a process: u shows them");
@@ -278,7 +279,7 @@ void keep(const std::string& file, const top::Kept& before, const top::Kept& aft
   if (before != after && !file.empty()) static_cast<void>(top::keep_changes(file, before, after));
 }
 
-/// Plays a recording at its own pace.
+/// Plays a recording at its original speed.
 class Player {
  public:
   explicit Player(top::Replay replay)
@@ -307,7 +308,7 @@ class Player {
 
  private:
   void show(std::size_t place) {
-    constexpr std::size_t kPast = 120;  // frames in the graphs after a step back
+    constexpr std::size_t kPast = 120;  // number of frames for the graphs after a step back
     if (frame_ && place == place_) return wait(1);
     if (place < place_) {
       series_ = {};

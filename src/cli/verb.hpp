@@ -67,8 +67,8 @@ struct Verb {
   bool takes_command;    // the first word that is not an option begins a command
   std::span<const Option> options;
   std::span<const Example> examples;
-  /// Returns the exit code. main prints an Error and chooses a code: for verbs that take a command,
-  /// all errors except wrong usage are 125, because other codes belong to the command.
+  /// Returns the exit code. main prints an Error and chooses its exit code. For verbs that take a
+  /// command, all errors except wrong usage are 125, because other codes belong to the command.
   Result<int> (*run)(const Context&);
 };
 

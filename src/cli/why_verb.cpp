@@ -35,7 +35,7 @@ struct Scene {
   model::Ledger ledger;
 };
 
-/// The same selection as in place(): integrated graphics only if there is no card, and only named
+/// Selects candidates as place() does: integrated graphics only if there is no card, and only named
 /// devices if any are named.
 std::vector<Candidate> candidates_for(const model::Request& request, const Scene& scene) {
   if (request.gpus == 0) return {};
@@ -109,8 +109,7 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
         {device, 0, text("memory is in use that no process here accounts for")});
 }
 
-/// Adds jobs that have reserved cores, if this job needs any. A CPU job in the queue counts as one
-/// core.
+/// Adds jobs that have reserved cores, if this job needs any. A queued CPU job counts as one core.
 void add_core_holders(JobStory& story) {
   if (!story.job.request.cpus && story.job.request.gpus != 0) return;
   for (const Job& job : story.others) {
@@ -126,7 +125,7 @@ bool has_free_cores(const Scene& scene) {
   return static_cast<int>(scene.ledger.cpus.size()) < scene.snapshot.host.cpu.cores_usable;
 }
 
-// A size for the sentence about what would fit now.
+// Formats a size for the sentence about what would fit now.
 
 std::string size_word(std::uint64_t bytes) {
   constexpr std::uint64_t kGiB = 1ULL << 30, kMiB = 1ULL << 20;
@@ -159,8 +158,8 @@ bool add_if_it_fits(JobStory& story, const Scene& scene, const model::Request& r
   return true;
 }
 
-/// The memory that is free on each of `count` devices, rounded down to whole GiB (or to MiB below
-/// that).
+/// The memory that is free on each of `count` devices. Rounded down to whole GiB, or to whole MiB
+/// if it is less than 1 GiB.
 std::uint64_t free_on(const std::vector<Candidate>& candidates, std::size_t count) {
   std::vector<std::uint64_t> free;
   for (const Candidate& c : candidates)
@@ -194,14 +193,14 @@ void add_sooner(JobStory& story, const Scene& scene) {
   if (!story.narrowed.empty() && add_without_variables(story, scene)) return;
   const bool was_named = !other.devices.empty();
   other.devices.clear();
-  // First try any devices instead of the named ones, then fewer of them.
+  // First try any devices instead of the named ones. Then try fewer devices.
   int alone = was_named ? wanted : wanted - 1;
   for (; alone > 0; --alone) {
     other.gpus = alone;
     if (add_if_it_fits(story, scene, other)) break;
   }
   const auto candidates = candidates_for(other, scene);
-  // Then try a part of more devices.
+  // Then try the same number of devices, or fewer, with less memory on each.
   for (int count = wanted; count > alone; --count) {
     const std::uint64_t most = free_on(candidates, static_cast<std::size_t>(count));
     if (most == 0 || most >= story.job.request.memory_bytes.value_or(UINT64_MAX)) continue;
@@ -219,7 +218,7 @@ void add_sooner(JobStory& story, const Scene& scene) {
   if (has_free_cores(scene)) static_cast<void>(add_if_it_fits(story, scene, other));
 }
 
-// Answer.
+// Printing the answer.
 
 Json json_of_array(const std::vector<Job>& jobs) {
   if (jobs.empty()) return {};
@@ -254,7 +253,7 @@ Json json_of(const JobStory& story, const Json& job, const Json& outlook) {
   return document;
 }
 
-/// A part of an API document, unchanged.
+/// Part of an API document, unchanged.
 Json part_of(const client::Response& answer, const char* key) {
   Json document = Json::parse(answer.body, nullptr, false);
   if (key != nullptr) return document.value(key, Json());
