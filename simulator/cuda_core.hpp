@@ -85,9 +85,9 @@ void drop_memory_of(CUcontext context);
 void drop_range(std::uint64_t address, std::uint64_t bytes);
 /// Records memory that is not charged; false if there is no room for it.
 [[nodiscard]] bool keep_foreign(std::uint64_t address, const Allocation& allocation);
-/// What is at this address; false if nothing of that kind.
+/// Writes the memory of this kind at the address to `found`. Returns false if there is none.
 [[nodiscard]] bool find_memory(std::uint64_t address, Kind kind, Allocation& found);
-/// The same, and removes the record.
+/// Like find_memory(), but also removes the record.
 [[nodiscard]] bool forget_memory(std::uint64_t address, Kind kind, Allocation& found);
 void forget_all_of_graphs(CUdevice device);
 /// Frees memory that a graph allocated; false if the address is not such memory.

@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::uint64_t kPage = 2U << 20U;
 
-/// What this process's graphs have on each device.
+/// The memory that this process's graphs have on each device.
 struct GraphMemory {
   std::uint64_t used, used_high, reserved, reserved_high;
 };

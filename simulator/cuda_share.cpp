@@ -1,5 +1,6 @@
-// Memory of the simulated CUDA driver that another process, or another API, made: it is charged to
-// its maker only. The address ranges are separate, so the contents are not shared.
+// Memory of the simulated CUDA driver that another process or another interface (such as Vulkan)
+// has allocated. Only its creator is charged for it. Each process has its own address range, so the
+// contents are not shared.
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ namespace {
 constexpr std::uint64_t kTicket = 0x45524148534e5242;  // "BRNSHARE"
 constexpr int kFileDescriptor = 1;                     // of handle types
 
-/// What a handle for other processes contains.
+/// The content of a handle for other processes.
 struct Ticket {
   std::uint64_t magic;
   std::int64_t pid;

@@ -43,7 +43,7 @@ wire::CudaQueue& queue_of(CUdevice device) {
   return self().queue[number_of(device)];
 }
 
-/// 0: not done yet. Call it with both locks held.
+/// Returns 0 if the work is not done yet. Call it with both locks held.
 std::uint64_t when_done(CUevent_st& event) {
   if (event.when != 0) return event.when;
   const wire::CudaQueue& queue = queue_of(event.device);

@@ -7,7 +7,7 @@
 #include "wire/sim_cuda.hpp"
 #include "wire/sim_load.hpp"
 
-/// A handle is an address that is looked up before use, so that a wrong one yields INVALID_ARGUMENT
+/// A handle is an address that is looked up before use. So a wrong handle yields INVALID_ARGUMENT
 /// instead of a crash.
 struct nvmlDevice_st {
   std::uint32_t device;     // index in the state

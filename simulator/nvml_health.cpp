@@ -166,7 +166,7 @@ NVML(nvmlDeviceGetRowRemapperHistogram)
   return NVML_SUCCESS;
 }
 
-/// Each field has a result of its own. The call succeeds even if a field is not supported.
+/// Each field has its own result. The call succeeds even if a field is not supported.
 NVML(nvmlDeviceGetFieldValues)(nvmlDevice_t device, std::int32_t count, nvmlFieldValue_t* values) {
   ENTER(nvmlDeviceGetFieldValues, device, values != nullptr && count > 0);
   for (std::int32_t i = 0; i < count; ++i) {

@@ -154,7 +154,8 @@ class Loader(unittest.TestCase):
         with self.with_cores(2):
             said = berth.dataloader_options(Slower(), batch_size=64, seconds=0.001, report=False)
         self.assertIn("batches/s of 64", said.report)
-        # Trials with 0, 1 and 2 workers load few items, including prefetched ones. One batch for each number of workers would be 192.
+        # Trials with 0, 1 and 2 workers together load few items, including prefetched ones. If each trial loaded a whole batch of 64,
+        # it would be 192 items.
         self.assertLess(loaded.value, 40)
 
     def test_a_dataset_that_no_worker_can_be_given_has_none(self):

@@ -49,7 +49,7 @@ class TomlTable {
   /// Reports keys that were not read as unknown. This is also called at the end.
   void finish();
   [[nodiscard]] bool is_sound() const;
-  /// Records a problem that involves several keys, with the line of this table.
+  /// Records a problem that involves several keys, at the line of this table.
   void check(const std::optional<std::string>& problem);
 
  private:

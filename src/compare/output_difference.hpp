@@ -33,8 +33,9 @@ struct Token {
 };
 using Output = std::vector<Token>;
 
-/// An array file of NumPy (.npy), or text. Lines that do not contain one of `lines` are left out;
-/// an empty list keeps all. E0543: an array of a type that cannot be compared, or a damaged one.
+/// Parses a NumPy array file (.npy) or text. Of a text, keeps only lines that contain one of the
+/// texts in `lines`; if `lines` is empty, keeps all lines. E0543: the array is of a type that
+/// cannot be compared, or damaged.
 [[nodiscard]] Result<Output> parse_output(std::string_view bytes,
                                           const std::vector<std::string>& lines);
 
@@ -50,7 +51,7 @@ class OutputSeries {
   void add(Output output, Tolerance tolerance);
   [[nodiscard]] bool empty() const { return runs_ == 0; }
   [[nodiscard]] std::size_t runs() const { return runs_; }
-  /// The runs differ in nothing but numbers.
+  /// The runs differ only in numbers.
   [[nodiscard]] bool is_stable() const { return stable_; }
   [[nodiscard]] const Output& first() const { return first_; }
   [[nodiscard]] const std::vector<bool>& varying() const { return varying_; }

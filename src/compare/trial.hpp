@@ -55,7 +55,7 @@ class StatementFolder {
   [[nodiscard]] const std::string& path() const { return path_; }
   /// Writes a file of this name into the folder. Fails with E0540.
   [[nodiscard]] Status add(const std::string& name, std::string_view text) const;
-  /// Whether a statement ran since the last call.
+  /// Whether the setting's statement was executed since this function was last called.
   [[nodiscard]] bool take_applied() const;
 
  private:

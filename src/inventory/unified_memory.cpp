@@ -11,7 +11,7 @@ void share_host_memory(model::Device& device, const model::Device& cpu) {
   const auto& total = device.readings.memory_total_bytes;
   if (total || total.why != model::Absence::kNotSupported) return;
   device.readings.memory_total_bytes = cpu.readings.memory_total_bytes;
-  // Uses the used memory of the host, and not the sum of the device's processes, because all
+  // Uses the used memory of the host instead of the sum of the device's processes, because all
   // programs share the host's free memory.
   device.readings.memory_used_bytes = cpu.readings.memory_used_bytes;
   if (device.note.empty() && device.readings.memory_used_bytes)

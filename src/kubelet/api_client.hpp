@@ -35,7 +35,8 @@ class ApiClient {
   ApiClient(ApiSettings settings, std::function<bool()> is_ending);
 
   /// Retries on 429, on 5xx and when there is no answer. Fails with kUnavailable (E0969) if there
-  /// is none in the end, and for 429, 5xx, 401 and 403. Other answers are the caller's to judge.
+  /// is no answer in the end, and for 429, 5xx, 401 and 403. Other answers are returned to the
+  /// caller.
   [[nodiscard]] Result<ApiAnswer> call(const std::string& method, const std::string& path,
                                        const std::string& body = "") const;
 

@@ -35,7 +35,7 @@ Status write_whole(int file, const std::string& path, std::string_view bytes) {
   return Done{};
 }
 
-/// The whole file or nothing, also after a loss of power.
+/// Writes the whole file or nothing, even if the power fails.
 Status replace_file(const std::string& path, const std::string& bytes, mode_t mode) {
   const std::string fresh = path + ".new";
   ::unlink(fresh.c_str());
@@ -139,11 +139,11 @@ Result<engines::JournalledClaim> Claims::prepare(
   auto claim = engines::sized_claim(*std::move(fetched), units, config_);
   if (!claim) return std::move(claim).error();
   const std::scoped_lock hold(lock_);
-  // The kubelet may have unprepared the claim meanwhile, and nothing would remove the files.
+  // The kubelet may have unprepared the claim in the meantime. Then nothing would remove the files.
   if (is_given_up())
     return Error{ErrorCode::kUnavailable, "E0969",
                  text("the kubelet stopped waiting for the claim"), "journalctl -u kubelet"};
-  // Another call of the kubelet may have prepared it meanwhile.
+  // Another call of the kubelet may have prepared the claim in the meantime.
   if (const auto known = prepared_.find(uid); known != prepared_.end()) return known->second;
   auto entry = write_files(*claim, units);
   if (!entry) return std::move(entry).error();

@@ -1,5 +1,5 @@
-// The claims that are prepared on this node: a journal, CDI files and the guard's files. What was
-// done survives a restart, and doing it again changes nothing. Thread-safe.
+// The claims that are prepared on this node: a journal, CDI files and the guard's files. Prepared
+// claims survive a restart. Preparing or removing a claim again changes nothing. Thread-safe.
 #pragma once
 
 #include <functional>

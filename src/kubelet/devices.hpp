@@ -33,9 +33,9 @@ class Devices {
   std::uint64_t version_ = 0;
 };
 
-/// Keeps `devices` current: starts `program observe`, which queries the drivers, and reads a line
-/// for each look. A look forks, which a process with gRPC's threads must not do; so it is another
-/// process. If it ends, it is restarted after a second.
+/// Keeps `devices` current: starts `program observe`, which queries the drivers, and reads one line
+/// for each query. A query forks, which a process with gRPC's threads must not do, so it is done in
+/// another process. If that process ends, it is restarted after a second.
 class Observer {
  public:
   Observer(Devices& devices, std::vector<std::string> words);

@@ -29,11 +29,12 @@ class Publisher {
 
  private:
   void run();
-  /// Whether the API server has what it should have. `said_`: the last failure that was reported.
+  /// Publishes the slices if the API server's copies are missing or differ. Returns false if this
+  /// failed. `said_`: the last failure that was reported.
   bool publish();
   [[nodiscard]] Status put_all();
   [[nodiscard]] Status read_node();
-  /// The slices that there should be. Asks the API server once whether it divides devices.
+  /// The slices to publish. Asks the API server once whether it divides devices.
   [[nodiscard]] Result<std::vector<engines::Slice>> wanted();
   [[nodiscard]] Status find_naming(const std::vector<engines::KubeUnit>& units);
   void use_single_shares();
@@ -52,7 +53,7 @@ class Publisher {
   /// Whether the API server keeps allowMultipleAllocations; nullopt: not asked yet.
   std::optional<bool> consumable_;
   std::string node_uid_, said_;
-  std::vector<std::string> withheld_;  // as reported last
+  std::vector<std::string> withheld_;  // as last reported
   ApiClient api_;
   std::thread thread_;
 };

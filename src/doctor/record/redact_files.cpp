@@ -113,7 +113,7 @@ std::string device_specification(std::string_view text) {
 std::string without_address(std::string_view line) {
   const std::size_t mark = std::min(line.find('@'), line.find("://"));
   if (mark == std::string_view::npos) return std::string(line);
-  // A name before the mark is kept. Without one, the address begins there.
+  // A name before the mark is kept. If there is none, the address begins at the mark.
   const std::size_t begin = line.find_last_of(" \t", mark) + 1;
   const bool is_name =
       line[mark] == '@' && line.substr(begin, mark - begin).find_first_of(":/") == line.npos;
@@ -141,8 +141,9 @@ std::string lines_of(std::string_view text, Keep keep) {
 }
 
 /// The part of a server's variable that rules read: for CUDA_VISIBLE_DEVICES the value, for some
-/// others only that they are set, and "" for the rest. A name must consist of letters only, so that
-/// a line of a multi-line value is not taken for a variable.
+/// others only that they are set, and "" for the rest. A name that begins with OLLAMA_ may have
+/// only capital letters, digits and "_", so that a line of a multi-line value is not taken for a
+/// variable.
 std::string ollamas_variable(std::string_view setting) {
   const std::size_t equals = std::min(setting.find('='), setting.size());
   const std::string_view name = trim(setting.substr(0, equals));

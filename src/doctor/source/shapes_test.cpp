@@ -1,4 +1,4 @@
-// The same mistakes, written in other ways.
+// The same mistakes as in source_test.cpp, written in other ways.
 #include "doctor/source/pairs.hpp"
 
 namespace berth::doctor::source::shapes_test {

@@ -1,4 +1,4 @@
-// Every row of the rules, with a file that has the line, and its correct version.
+// For every row of the rules: a file with the wrong line, and the corrected file.
 #include "doctor/source/source.hpp"
 
 #include <doctest/doctest.h>
