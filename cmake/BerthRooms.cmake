@@ -117,5 +117,5 @@ function(berth_test name)
     set(prefix "threads, ${prefix}")
   endif()
   doctest_discover_tests(test_${name} TEST_PREFIX "${prefix}" ADD_LABELS 0
-                         PROPERTIES LABELS "${labels}" TIMEOUT ${berth_test_seconds} ${environment})
+                         PROPERTIES LABELS "${labels}" TIMEOUT ${berth_test_seconds} PROCESSORS 3 ${environment})
 endfunction()
