@@ -15,6 +15,8 @@ import unittest
 import xml.etree.ElementTree
 
 BERTH = ""
+PYTHON = "/usr/bin/python3"
+HAS_TORCH = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode == 0
 
 
 def bench(*words, **variables):
@@ -49,6 +51,72 @@ class Bench(unittest.TestCase):
         self.assertGreaterEqual(row["runs"], 5)
         for unknown in ("peak_per_second", "share_of_peak_percent", "naive_seconds", "bytes_per_second", "change_percent", "slower"):
             self.assertIsNone(row[unknown], unknown)
+
+    @unittest.skipUnless(HAS_TORCH, "needs PyTorch")
+    def test_training_and_inference_in_pytorch(self):
+        picture = self.folder / "train.svg"
+        done = bench("train", "--cpu", "--model", "gpt2-tiny", "--batch", "2", "--seconds", "1", "--python", PYTHON, "--svg", str(picture), "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        rows = {row["precision"]: row for row in found["results"]}
+        self.assertEqual((found["params"], found["batch"], list(rows)), (172288, 2, ["fp32", "tf32", "amp"]))
+        self.assertEqual(rows["fp32"]["speedup"], 1)
+        self.assertGreater(rows["fp32"]["memory_bytes"], 0)
+        self.assertIn("NVIDIA", rows["tf32"]["reason"])
+        self.assertIsNone(rows["tf32"]["median_seconds"])
+        self.assertAlmostEqual(rows["amp"]["items_per_second"] * rows["amp"]["median_seconds"], 2)
+        self.assertIn(found["proposal"], ("fp32", "amp"))
+        xml.etree.ElementTree.parse(picture)
+        done = bench("infer", "--cpu", "--model", "gpt2-tiny", "--batch", "2", "--seconds", "1", "--python", PYTHON)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^int8 .* [\d.]+ % +PyTorch dynamic quantization")
+        self.assertRegex(done.stdout, r"(?m)^Proposal: ")
+
+    def test_kept_results_are_a_check_of_health(self):
+        state = {"BERTH_STATE_DIR": str(self.folder)}
+        bench("memory", "--cpu", "--keep", **state)
+        baseline, latest = (self.folder / "bench" / name for name in ("baseline.json", "latest.json"))
+        self.assertEqual(baseline.read_text(), latest.read_text())
+        bench("memory", "--cpu", "--keep", **state)
+        self.assertNotEqual(baseline.read_text(), latest.read_text())
+
+        def health(*words):
+            environment = {**os.environ, "LC_ALL": "C.UTF-8", **state}
+            # The simulator has a state folder of its own.
+            command = ["env", f"BERTH_STATE_DIR={self.folder}", BERTH, "health", "--json", *words]
+            done = subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--", *command], capture_output=True, text=True, timeout=60,
+                                  env=environment)
+            return done, json.loads(done.stdout)["devices"][0] if done.stdout else None
+
+        done, card = health()
+        self.assertEqual((card["checks"][-1]["check"], card["checks"][-1]["verdict"]), ("speed", "not checked"))
+        rows = [{"uuid": card["uuid"], "name": card["name"], "case": "gemm.fp32", "median_seconds": seconds, "spread_percent": 1, "size": 8,
+                 "flop_per_second": 1e9 / seconds} for seconds in (1.0, 1.2)]
+        baseline.write_text(json.dumps({"schema": 1, "results": rows[:1]}))
+        latest.write_text(json.dumps({"schema": 1, "results": rows[1:]}))
+        done, card = health()
+        self.assertEqual((done.returncode, card["checks"][-1]["verdict"]), (1, "failed"))
+        self.assertIn("17 % slower than in the baseline", card["checks"][-1]["detail"])
+        own = self.folder / "own.json"
+        own.write_text(json.dumps({"schema": 1, "results": rows[1:]}))
+        self.assertEqual(health("--against", str(own))[1]["checks"][-1]["verdict"], "ok")
+        baseline.write_text("{")
+        self.assertEqual(health()[1]["checks"][-1]["verdict"], "not checked")
+        self.assertIn("E1057", health("--against", str(baseline))[0].stderr)
+
+    def test_what_a_framework_benchmark_refuses(self):
+        for words, problem in ((("train", "--precision", "int8"), "E1048"), (("gemm", "--precision", "amp"), "E1048"),
+                               (("train", "--against", "x"), "E0010"), (("gemm", "--model", "gpt2"), "E0010"), (("train", "--batch", "0"), "E0104")):
+            done = bench(*words)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(problem, done.stderr)
+        python = self.folder / "python"
+        python.write_text("#!/bin/sh\nexec /usr/bin/python3 -I -S \"$@\"\n")
+        python.chmod(0o755)
+        for path in (str(python), "/nonexistent/python"):
+            done = bench("train", "--cpu", "--python", path)
+            self.assertIn("E1049", done.stderr)
+            self.assertEqual(done.returncode, 1)
 
     def test_the_table_for_people(self):
         done = bench("memory", "--cpu")
@@ -114,8 +182,8 @@ class Bench(unittest.TestCase):
         self.assertEqual(bench("--against", str(self.folder / "none.json")).returncode, 1)
 
     def test_wrong_usage(self):
-        for words, code, error in ((["train"], 2, "E1056"), (["gemm", "copy"], 2, "E1056"), (["--seconds", "0"], 2, "E0104"), (["--seconds", "1s"], 2, "E0104"),
-                                   (["--precision", "fp8"], 2, "E0003"), (["--cpu", "--device", "0"], 2, "E0010"), (["--device", "99"], 1, "E0413"),
+        for words, code, error in ((["dance"], 2, "E1056"), (["gemm", "copy"], 2, "E1056"), (["--seconds", "0"], 2, "E0104"), (["--seconds", "1s"], 2, "E0104"),
+                                   (["--precision", "fp8"], 2, "E1048"), (["--cpu", "--device", "0"], 2, "E0010"), (["--device", "99"], 1, "E0413"),
                                    (["copy", "--cpu"], 1, "E1059"), (["launch", "--precision", "fp32", "--cpu"], 1, "E1059"),
                                    (["--save", "/nonexistent/x.json"], 2, "E1058")):
             done = bench(*words)

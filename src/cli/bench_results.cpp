@@ -11,6 +11,7 @@
 #include "output/svg.hpp"
 #include "output/table.hpp"
 #include "output/words.hpp"
+#include "system/runtime_folder.hpp"
 
 namespace berth::cli {
 namespace {
@@ -188,6 +189,8 @@ Result<EarlierResults> read_results(const std::string& file) {
     if (!seconds || *seconds <= 0) continue;  // the case failed in the earlier run
     EarlierResult one;
     one.seconds = *seconds;
+    one.name = json_text(row, "name");
+    one.case_key = json_text(row, "case");
     one.spread_percent = number_in(row, "spread_percent", 1e6).value_or(0);
     one.size = static_cast<std::uint64_t>(number_in(row, "size", kLargestSize).value_or(0));
     for (const char* rate : {"flop_per_second", "bytes_per_second"})
@@ -196,6 +199,13 @@ Result<EarlierResults> read_results(const std::string& file) {
                    json_text(row, "case"))] = one;
   }
   return earlier;
+}
+
+std::string kept_file() {
+  return system::state_folder() + "/bench/latest.json";
+}
+std::string kept_baseline_file() {
+  return system::state_folder() + "/bench/baseline.json";
 }
 
 std::string bench_json(const BenchReport& report) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/descriptor.hpp"
 #include "base/error_words.hpp"
@@ -12,6 +13,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "bench/child.hpp"
+#include "cli/bench_framework.hpp"
 #include "cli/bench_results.hpp"
 #include "cli/look.hpp"
 #include "cli/picture.hpp"
@@ -42,9 +44,16 @@ Result<Choice> choice_of(const Arguments& arguments) {
   if (words.size() > 1 || (word != "all" && !choice.kind))
     return Error{ErrorCode::kInvalidArgument, "E1056",
                  text("there is no benchmark '{}'; possible: {}", printable(words.back()),
-                      "gemm, memory, copy, launch, all"),
+                      "gemm, memory, copy, launch, train, infer, all"),
                  "berth bench gemm"};
   choice.precision = arguments.value("--precision").value_or("");
+  if (!choice.precision.empty() && choice.precision != "fp32" && choice.precision != "fp64")
+    return Error{ErrorCode::kInvalidArgument, "E1048",
+                 text("bench {} has no precision '{}'; possible: {}", word,
+                      printable(choice.precision), "fp32, fp64"),
+                 "berth bench gemm --precision fp32"};
+  for (const char* option : {"--model", "--batch", "--python"})
+    if (arguments.has(option)) return contradiction(word, option);
   if (const auto seconds = arguments.value("--seconds")) {
     const auto number = parse_integer(*seconds, 1, kMostSeconds);
     if (!number) return Error(number.error()).during("--seconds");
@@ -153,6 +162,15 @@ Status save(const std::string& path, std::string_view bytes) {
   return not_written(path, problem);
 }
 
+/// Stores the results for `berth health`; the first ones are also its baseline.
+Status keep(std::string_view json) {
+  const std::string latest = kept_file(), baseline = kept_baseline_file();
+  std::error_code problem;
+  std::filesystem::create_directories(std::filesystem::path(latest).parent_path(), problem);
+  if (auto written = save(latest, json); !written) return written;
+  return std::filesystem::exists(baseline, problem) ? Status(Done{}) : save(baseline, json);
+}
+
 /// Runs one case. nullopt if the device does not support it and the user did not name it.
 std::optional<BenchRow> run_case(const model::Device& device, const bench::Target& target,
                                  const bench::Case& one, const Choice& choice,
@@ -182,6 +200,9 @@ bool has_failed(const BenchRow& row) {
 
 Result<int> run_bench(const Context& context) {
   const Arguments& arguments = context.arguments;
+  if (!arguments.positional.empty() &&
+      (arguments.positional.front() == "train" || arguments.positional.front() == "infer"))
+    return bench_framework(context);
   const auto choice = choice_of(arguments);
   if (!choice) return choice.error();
   EarlierResults earlier;
@@ -226,6 +247,8 @@ Result<int> run_bench(const Context& context) {
   const std::string json = bench_json(report);
   if (saved)
     if (auto written = save(*saved, json); !written) return std::move(written).error();
+  if (arguments.has("--keep"))
+    if (auto kept = keep(json); !kept) return std::move(kept).error();
   if (*picture)
     if (auto drawn = write_picture(arguments, *picture, bench_svg(report)); !drawn)
       return std::move(drawn).error();

@@ -1,7 +1,10 @@
 // `berth health`: whether GPUs are ready for a job, for prolog scripts and people.
+#include <filesystem>
+
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/look.hpp"
+#include "cli/speed_check.hpp"
 #include "cli/verbs.hpp"
 #include "output/table.hpp"
 #include "output/words.hpp"
@@ -37,6 +40,7 @@ std::string_view words_for(std::string_view id) {
   if (id == "memory_errors") return tr(msgid("memory errors"));
   if (id == "row_remap") return tr(msgid("row remapping"));
   if (id == "throttling") return tr(msgid("throttling"));
+  if (id == "speed") return tr(msgid("speed"));
   return tr(msgid("temperature"));
 }
 
@@ -51,13 +55,35 @@ std::string health_table(const std::vector<CheckedDevice>& all, const output::Te
   return table.render(terminal);
 }
 
+/// Adds the check of speed if --against names a baseline, or `berth bench --keep` has results.
+Status add_speed_checks(const Arguments& arguments, std::vector<CheckedDevice>& all) {
+  const auto named = arguments.value("--against");
+  std::error_code problem;
+  if (!named && !std::filesystem::exists(kept_file(), problem)) return Done{};
+  const auto latest = read_results(kept_file());
+  if (!latest && named)
+    return Error{ErrorCode::kInvalidArgument, "E1057",
+                 text("there are no kept results to compare with {}", printable(*named)),
+                 "berth bench --keep"};
+  const auto baseline = read_results(named.value_or(kept_baseline_file()));
+  if (!baseline && named) return baseline.error();
+  // Without --against, damaged files are no reason to fail a prolog script.
+  const EarlierResults none;
+  for (CheckedDevice& one : all)
+    one.checks.push_back(
+        speed_check(*one.device, latest ? *latest : none, baseline ? *baseline : none));
+  return Done{};
+}
+
 }  // namespace
 
 Result<int> run_health(const Context& context) {
   auto seen = look(context, Processes::kUsers, false);
   if (!seen) return std::move(seen).error();
-  const auto all = watch::check_health(*seen, context.arguments.values("--device"));
-  if (!all) return all.error();
+  auto all = watch::check_health(*seen, context.arguments.values("--device"));
+  if (!all) return std::move(all).error();
+  if (auto problem = add_speed_checks(context.arguments, *all); !problem)
+    return std::move(problem).error();
   context.out(context.json ? serve::health_json(*all) : health_table(*all, context.out_terminal));
   return watch::is_well(*all) ? 0 : 1;
 }

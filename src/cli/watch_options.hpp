@@ -46,6 +46,8 @@ inline constexpr auto kTopExamples = std::to_array<Example>({
 inline constexpr auto kHealthOptions = std::to_array<Option>({
     {"-d,--device", "LIST", "only these devices: index, uuid or PCI address, comma separated",
      true},
+    {"--against", "FILE",
+     "compare the kept results of `berth bench` with these (default: with the first kept ones)"},
 });
 inline constexpr auto kHealthExamples = std::to_array<Example>({
     {"berth health", "check every GPU; the exit code is 1 if one failed"},

@@ -1,0 +1,18 @@
+// Whether a device is as fast as it was, and as fast as others of its kind: a check of `berth
+// health` from the results of `berth bench --keep`. Pure.
+#pragma once
+
+#include "cli/bench_results.hpp"
+#include "model/device.hpp"
+#include "watch/health.hpp"
+
+namespace berth::cli {
+
+/// Fails if a case is slower by more than 5 %, and by more than the spreads of both results, than
+/// in `baseline` or than the median of the other devices with this name. Not checked if `latest`
+/// has no result of this device that can be compared.
+[[nodiscard]] watch::HealthCheck speed_check(const model::Device& device,
+                                             const EarlierResults& latest,
+                                             const EarlierResults& baseline);
+
+}  // namespace berth::cli
