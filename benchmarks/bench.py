@@ -185,7 +185,7 @@ def watch_rows(seconds):
             for name in others:
                 yield row(f"top {size}, {what}", top[key], name, found[name][key], unit)
         for what, key, unit, goal in (("CPU of one core, collecting at 1 Hz", "cpu_percent", "%", 0.6), ("memory", "mib", "MiB", 12.0),
-                                      ("scrape, p50", "p50_ms", "ms", None), ("scrape, p99", "p99_ms", "ms", 3.0),
+                                      ("scrape, p50", "p50_ms", "ms", None), ("scrape, p99", "p99_ms", "ms", 3.0), ("scrape, the first of a second", "apart_ms", "ms", 3.0),
                                       ("series of a GPU", "series_of_a_gpu", "", 40.0)):
             yield row(f"exporter {size}, {what}", exporter[key], "goal", goal, unit)
 

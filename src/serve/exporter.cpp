@@ -13,6 +13,7 @@
 #include "serve/tcp_address.hpp"
 #include "serve/tcp_door.hpp"
 #include "serve/token.hpp"
+#include "system/own_memory.hpp"
 #include "watch/rendered.hpp"
 #include "watch/sampler.hpp"
 
@@ -39,10 +40,13 @@ class Exporter {
     signals_.async_wait([this](error_code problem, int) {
       if (!problem) loop_.stop();
     });
+    system::use_one_heap();
     watch::SamplerOptions sampling;
     sampling.interval = options_.interval;
     sampling.xids = true;
     sampling.on_frame = [this](const watch::FramePtr& frame) {
+      constexpr std::uint64_t kStarted = 4;  // everything that a frame needs has run
+      if (frame->number == kStarted) system::release_startup_memory();
       asio::post(loop_, [this, frame] { frame_ = frame; });
     };
     watch::Sampler sampler(options_.sources, std::move(sampling));

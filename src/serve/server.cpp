@@ -268,7 +268,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
                         if (problem) return self->close();
                         self->deadline_.cancel();
                         self->give_back_bytes(self->in_sending_.size());
-                        self->in_sending_.clear();
+                        self->in_sending_ = {};  // a large frame must not stay in memory
                         if (!self->to_send_.empty()) self->send_more();
                       });
   }

@@ -152,7 +152,7 @@ std::string AlertRule::condition() const {
 AlertRules built_in_alert_rules() {
   AlertRules rules = {
       state(
-          "device_down", "critical", 1,
+          "device_down", "critical", kDownSeconds,
           [](const Device& device) -> std::optional<bool> { return !answers(device); },
           msgid("GPU {} is lost or does not answer")),
       limit("memory_errors", "critical", 0, "ecc_uncorrected", 0, 0,

@@ -13,6 +13,9 @@
 
 namespace berth::watch {
 
+/// How long a device may give no answer before it is down.
+inline constexpr double kDownSeconds = 1;
+
 struct AlertRule {
   enum class Kind : unsigned char {
     kState,    // `holds` is called for each device

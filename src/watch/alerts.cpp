@@ -85,6 +85,12 @@ Alert idle_alert(const AlertRule& rule, const std::string& user, const std::stri
   return alert;
 }
 
+/// "Lost" is the driver's own word, and final. The settings may still ask for more patience.
+double seconds_of(const AlertRule& rule, bool is_lost) {
+  const bool is_usual = rule.name == "device_down" && rule.seconds == kDownSeconds;
+  return is_lost && is_usual ? 0 : rule.seconds;
+}
+
 }  // namespace
 
 AlertWatch::AlertWatch(std::function<XidWords(int code)> words_of_xid, AlertRules rules)
@@ -178,7 +184,7 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
                               std::optional<bool> holds) {
     if (!rule.is_on) return;
     const Known& one = known_.at(place);
-    judge(place, alert_of(rule, one.key, one.index), holds, rule.seconds);
+    judge(place, alert_of(rule, one.key, one.index), holds, seconds_of(rule, one.is_lost));
   };
   const auto parts = parts_of(frame.snapshot);
   std::set<std::string> there, watched;
@@ -189,6 +195,7 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
     Known& known = known_[place];
     if (known.key.empty() || !device.uuid.empty()) known.key = key_of(device);
     known.index = device.index;
+    known.is_lost = device.health == model::Health::kLost;
     const auto users = parts.find(device.index);
     if (answers(device)) known.owners = owners_in(users == parts.end() ? nullptr : &users->second);
     for (const AlertRule& rule : rules_) {

@@ -73,6 +73,7 @@ class AlertWatch {
   struct Known {
     std::string key;  // key_of(), with the uuid if it was ever seen
     int index = -1;
+    bool is_lost = false;
     std::vector<AlertOwner> owners;  // of the last frame in which the device answered
   };
   void add_xids(const Frame& frame, Changes& changes);

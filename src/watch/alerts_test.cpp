@@ -29,11 +29,25 @@ model::Device gpu() {
 
 }  // namespace
 
-TEST_CASE("a lost device is reported once, within two seconds, and so is its return") {
+TEST_CASE("a lost device is reported at once, unless the settings ask for patience") {
+  for (const double patience : {kDownSeconds, 5.0}) {
+    AlertRules rules = built_in_alert_rules();
+    for (AlertRule& rule : rules)
+      if (rule.name == "device_down") rule.seconds = patience;
+    AlertWatch watch({}, rules);
+    model::Device device = gpu();
+    CHECK(watch.add(frame_at(0, device)).begun.empty());
+    device.health = Health::kLost;
+    CHECK(watch.add(frame_at(1, device)).begun.size() == (patience == kDownSeconds ? 1 : 0));
+    CHECK(watch.add(frame_at(6, device)).begun.size() == (patience == kDownSeconds ? 0 : 1));
+  }
+}
+
+TEST_CASE("a device that gives no answer is reported once, after a second, and so is its return") {
   AlertWatch watch;
   model::Device device = gpu();
   CHECK(watch.add(frame_at(0, device)).begun.empty());
-  device.health = Health::kLost;
+  device.health = Health::kNoAnswer;
   CHECK(watch.add(frame_at(1, device)).begun.empty());
   const auto begun = watch.add(frame_at(2, device)).begun;
   REQUIRE(begun.size() == 1);
@@ -124,8 +138,7 @@ TEST_CASE("a lost device that no longer tells its uuid keeps its one alert") {
   device.pci_address = "0000:c3:00.0";
   CHECK(watch.add(frame_at(0, device)).begun.empty());
   device.health = Health::kLost;
-  watch.add(frame_at(1, device));
-  CHECK(watch.add(frame_at(2, device)).begun.size() == 1);
+  CHECK(watch.add(frame_at(1, device)).begun.size() == 1);
   device.uuid.clear();
   for (const double second : {3, 4, 5, 6}) {
     const auto changes = watch.add(frame_at(second, device));
@@ -145,8 +158,8 @@ TEST_CASE("a device that was lost before the daemon started ends its alert when 
   device.pci_address = "0000:c3:00.0";
   device.uuid.clear();
   device.health = Health::kLost;
-  watch.add(frame_at(0, device));
-  CHECK(watch.add(frame_at(1, device)).begun.size() == 1);
+  CHECK(watch.add(frame_at(0, device)).begun.size() == 1);
+  CHECK(watch.add(frame_at(1, device)).begun.empty());
   device.uuid = "GPU-1";
   device.health = Health::kOk;
   CHECK(watch.add(frame_at(2, device)).ended.size() == 1);
@@ -191,8 +204,7 @@ TEST_CASE("an alert that an earlier program reported is not told again, but its 
   device.pci_address = "0000:c3:00.0";
   device.health = Health::kLost;
   AlertWatch first;
-  first.add(frame_at(0, device));
-  CHECK(first.add(frame_at(1, device)).begun.size() == 1);
+  CHECK(first.add(frame_at(0, device)).begun.size() == 1);
   AlertWatch second;
   second.restore(first.active());
   device.uuid.clear();
