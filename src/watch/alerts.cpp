@@ -157,6 +157,11 @@ void AlertWatch::end_unseen(const Frame& frame, const std::set<Key>& seen, Chang
   }
 }
 
+bool AlertWatch::is_active(const AlertRule& rule, const std::string& place) const {
+  const auto state = states_.find({rule.name, place, ""});
+  return state != states_.end() && state->second.active;
+}
+
 AlertWatch::Changes AlertWatch::add(const Frame& frame) {
   Changes changes;
   std::set<Key> seen;
@@ -182,9 +187,9 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
   };
   const auto judge_rule = [&](const std::string& place, const AlertRule& rule,
                               std::optional<bool> holds) {
-    if (!rule.is_on) return;
     const Known& one = known_.at(place);
-    judge(place, alert_of(rule, one.key, one.index), holds, seconds_of(rule, one.is_lost));
+    if (rule.is_on)
+      judge(place, alert_of(rule, one.key, one.index), holds, seconds_of(rule, one.is_lost));
   };
   const auto parts = parts_of(frame.snapshot);
   std::set<std::string> there, watched;
@@ -200,9 +205,7 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
     if (answers(device)) known.owners = owners_in(users == parts.end() ? nullptr : &users->second);
     for (const AlertRule& rule : rules_) {
       if (!rule.is_of_device()) continue;
-      const auto state = states_.find({rule.name, place, ""});
-      const bool is_active = state != states_.end() && state->second.active;
-      judge_rule(place, rule, rule.is_broken_by(device, is_active));
+      judge_rule(place, rule, rule.is_broken_by(device, is_active(rule, place)));
     }
     if (users == parts.end() || !idle_->is_on) continue;
     for (const auto& [user, part] : users->second)

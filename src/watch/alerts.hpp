@@ -76,6 +76,7 @@ class AlertWatch {
     bool is_lost = false;
     std::vector<AlertOwner> owners;  // of the last frame in which the device answered
   };
+  [[nodiscard]] bool is_active(const AlertRule& rule, const std::string& place) const;
   void add_xids(const Frame& frame, Changes& changes);
   /// Ends alerts whose device or user does not have the condition any more.
   void end_unseen(const Frame& frame, const std::set<Key>& seen, Changes& changes);

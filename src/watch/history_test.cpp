@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -169,6 +171,31 @@ TEST_CASE("a missing history or folder is an error") {
   const auto nowhere = History::open(folder.path + "/no/history.db");
   REQUIRE_FALSE(nowhere);
   CHECK(nowhere.error().id == "E0984");
+}
+
+TEST_CASE("on a full disk readings wait in memory, and are written when there is room again") {
+  const Folder folder;
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    auto history = History::open(folder.file());
+    if (!history) ::_exit(3);
+    for (int second = 0; second < 20; ++second) history->add(frame_at(second, 50));
+    const rlimit full{4096, RLIM_INFINITY}, enough{RLIM_INFINITY, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &full);
+    for (int second = 20; second < 200; ++second) history->add(frame_at(second, 50));
+    const bool was_full = !history->flush();
+    ::setrlimit(RLIMIT_FSIZE, &enough);
+    const bool is_well = history->flush();
+    ::_exit(!was_full ? 1 : !is_well ? 2 : 0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WEXITSTATUS(status) == 0);
+  const auto found = read(folder, 1000, 1);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].moments.size() == 200);
 }
 
 TEST_CASE("setting the clock back does no harm") {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <vector>
@@ -90,6 +91,34 @@ TEST_CASE(
   REQUIRE(frame);
   CHECK(frame->snapshot.devices[0].processes_unknown == model::Absence::kNoPermission);
   CHECK(frame->snapshot.processes.empty());
+}
+
+TEST_CASE("after a reload of the driver a lost device is read again") {
+  const system::TemporaryTree folder;
+  inventory::Sources sources = sources_with("lost_device");
+  const std::string loaded = folder.path + "/libnvidia-ml.so.1";
+  std::filesystem::create_symlink(sources.nvml_library, loaded);
+  sources.nvml_library = loaded;
+  SamplerOptions options;
+  options.interval = 20ms;
+  const Sampler sampler(sources, options);
+  FramePtr frame = sampler.wait(0, 60s);
+  REQUIRE(frame);
+  const auto lost = [&] {
+    const auto& devices = frame->snapshot.devices;
+    return std::count_if(devices.begin(), devices.end(), [](const model::Device& one) {
+      return one.health == model::Health::kLost;
+    });
+  };
+  CHECK(lost() == 1);
+  std::filesystem::remove(loaded);
+  std::filesystem::create_symlink(sources_with("healthy").nvml_library, loaded);
+  for (int i = 0; i < 3000 && frame && lost() == 1; ++i)
+    frame = sampler.wait(frame->number + 1, 60s);
+  REQUIRE(frame);
+  CHECK(lost() == 0);
+  for (const model::Device& one : frame->snapshot.devices)
+    if (one.vendor == model::Vendor::kNvidia) CHECK(one.readings.temperature_celsius);
 }
 
 TEST_CASE("an Xid that the kernel logs later counts, even if its time is before the start") {

@@ -25,7 +25,9 @@ async function freePort() {
 }
 
 // The simulated machine is a shell; what is started with its variables is on it.
-const shell = spawn(berth, ["sim", "--machine", "dgx-h100-8", "--processes", "7", "--fault", "lost:5@90", "--", "sh", "-c", "env -0; cat"]);
+const HOSTILE = "<img src=x onerror=alert(2)>"; // the name of a process on GPU 7
+const named = spawn("sleep", ["600"], { argv0: HOSTILE, stdio: "ignore" });
+const shell = spawn(berth, ["sim", "--machine", "dgx-h100-8", "--processes", "7", "--attach", `${named.pid}:6:1GiB`, "--fault", "lost:5@90", "--", "sh", "-c", "env -0; cat"]);
 let said = "";
 while (!(said.endsWith("\0") && said.includes("BERTH_SIM_DIR"))) said += await new Promise((done) => shell.stdout.once("data", (bytes) => done(String(bytes))));
 const variables = { ...Object.fromEntries(said.split("\0").filter(Boolean).map((one) => [one.slice(0, one.indexOf("=")), one.slice(one.indexOf("=") + 1)])),
@@ -77,7 +79,9 @@ try {
     await page.goto(`${address}#${token}`);
     await page.waitForSelector(".cards .card >> nth=8");
     assert.equal(await page.locator(".cards .card").count(), 9); // and the CPU
-    await page.waitForSelector("#processes tbody tr >> nth=6");
+    await page.waitForSelector("#processes tbody tr >> nth=7");
+    assert.ok((await page.textContent("#processes")).includes(HOSTILE), "a hostile process name is only text");
+    assert.equal(await page.locator("#page img").count(), 0);
     assert.ok(!(await page.url()).includes(token), "the token stays out of the address bar");
     await page.waitForFunction(() => (document.querySelector(".graph .use").getAttribute("d") || "").split("L").length > 3);
   });
@@ -234,5 +238,6 @@ try {
   await browser.close();
   daemon.kill("SIGTERM");
   shell.stdin.end();
+  named.kill();
   rmSync(folder, { recursive: true, force: true });
 }

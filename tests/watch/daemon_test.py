@@ -196,6 +196,27 @@ class Watching(Daemon):
         self.assertEqual(self.get("/metrics")[0].status, 200)
         self.assertTrue((self.state / "history.db.damaged").exists())
 
+    def test_more_streams_than_a_user_may_have_are_refused_and_others_are_served(self):
+        def stream():
+            caller = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            self.addCleanup(caller.close)
+            caller.request("GET", "/v1/watch", headers={"Authorization": f"Bearer {self.token}"})
+            return caller, caller.getresponse()
+
+        streams = [stream() for _ in range(70)]
+        refused = [answer for _, answer in streams if answer.status != 200]
+        self.assertEqual(len(refused), 6)
+        self.assertIn("E0928", refused[0].read().decode())
+        for _, answer in streams[:64]:
+            self.assertEqual(answer.status, 200)
+        self.assertTrue(any(b"event: frame" in streams[63][1].readline() for _ in range(8)))
+        self.assertEqual(self.get("/metrics")[0].status, 200)
+        self.assertEqual(self.berth("jobs").returncode, 0)
+        for caller, answer in streams[:8]:
+            answer.close()
+            caller.close()
+        self.assertTrue(wait_until(lambda: stream()[1].status == 200, 60))
+
     def test_many_scrapes_hold_nobody_up(self):
         begin = time.monotonic()
         for _ in range(100):

@@ -2,7 +2,9 @@
 """`berth exporter` on simulated machines: formats, access, driver calls per scrape, and promtool's checks.
 
 usage: exporter_test.py BERTH"""
+import contextlib
 import http.client
+import json
 import pathlib
 import shutil
 import subprocess
@@ -10,11 +12,13 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "broker"))
-from machine import switch_off, switch_on  # noqa: E402
+from machine import switch_off, switch_on, wait_until  # noqa: E402
 from ports import free_port  # noqa: E402
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
 
 
@@ -112,6 +116,40 @@ class Exporter(unittest.TestCase):
         for name in ("utilization_gpu_ratio", "memory_used_bytes", "memory_total_bytes", "power_draw_watts", "temperature_gpu",
                      "clocks_current_sm_clock_hz", "pstate", "gpu_info"):
             self.assertEqual(done.stdout.count(f"\nnvidia_smi_{name}{{"), 8, name)
+
+    def test_a_real_prometheus_scrapes_it_and_evaluates_the_shipped_rules(self):
+        prometheus = shutil.which("prometheus")
+        if prometheus is None:
+            self.skipTest("prometheus is not installed (apt-get install prometheus)")
+        self.start("dgx-h100-8", sim=("--fault", "lost:5", "--processes", "3"))
+        self.metrics()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        config = pathlib.Path(folder.name) / "prometheus.yml"
+        config.write_text(f"""
+global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+rule_files: [{ROOT / "integrations/prometheus/rules.yml"}]
+scrape_configs: [{{job_name: berth, static_configs: [{{targets: ["127.0.0.1:{self.port}"]}}]}}]
+""")
+        port = free_port()
+        server = subprocess.Popen([prometheus, f"--config.file={config}", f"--storage.tsdb.path={folder.name}/data", f"--web.listen-address=127.0.0.1:{port}"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait, 60)
+        self.addCleanup(server.terminate)
+
+        def ask(query):
+            caller = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            with contextlib.closing(caller), contextlib.suppress(OSError, http.client.HTTPException, ValueError, KeyError):
+                caller.request("GET", "/api/v1/query?query=" + urllib.parse.quote(query))
+                return json.loads(caller.getresponse().read())["data"]["result"]
+            return []
+
+        self.assertTrue(wait_until(lambda: len(ask("berth_device_temperature_celsius")) == 7, 60))
+        self.assertEqual([one["value"][1] for one in ask("up")], ["1"])
+        named = ask("berth_device_up * on (uuid) group_left (name) berth_device_info")
+        self.assertEqual(len(named), 8)
+        self.assertIn("H100", named[0]["metric"]["name"])
+        self.assertTrue(wait_until(lambda: [one["metric"]["device"] for one in ask('ALERTS{severity="critical"}')] == ["5"], 60))
 
     def test_promtool_finds_nothing_wrong(self):
         promtool = shutil.which("promtool")

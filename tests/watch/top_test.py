@@ -139,6 +139,7 @@ class Top(unittest.TestCase):
             terminal.press(b"q")
             self.assertEqual(terminal.status(), 0)
             self.assertIn(b"E0010", self.top("--once", "--queue", "--replay", str(file)).stderr)
+            self.assertIn(b"E0966", self.top("--once", "--record", "/dev/full").stderr)
             file.write_text("nothing\n")
             self.assertIn(b"E0966", self.top("--once", "--replay", str(file)).stderr)
 
