@@ -71,6 +71,7 @@ top::Settings settings_of(const Context& context) {
   settings.sort = arguments.value("--sort").value_or(settings.sort);
   settings.filter = arguments.value("--filter").value_or("");
   settings.user = arguments.value("--user").value_or("");
+  settings.graph = arguments.value("--graph").value_or(settings.graph);
   settings.theme = arguments.value("--theme").value_or(settings.theme);
   settings.is_reversed = settings.is_reversed || arguments.has("--reverse");
   settings.is_tree = settings.is_tree || arguments.has("--tree");

@@ -96,6 +96,29 @@ std::vector<Line> device_lines(const watch::Frame& frame, const Settings& settin
   return lines;
 }
 
+/// The place of a reading in kGraphs.
+std::size_t graph_number(const Settings& settings) {
+  const auto names = split(std::string_view(kGraphs), '|');
+  const auto found = std::find(names.begin(), names.end(), settings.graph);
+  return found == names.end() ? 0 : static_cast<std::size_t>(found - names.begin());
+}
+
+std::string graph_title(const Device& device, std::size_t reading) {
+  const auto& now = device.readings;
+  switch (reading) {
+    case 1:
+      return text("memory {}",
+                  now.memory_used_bytes ? show_bytes(*now.memory_used_bytes) : std::string("-"));
+    case 2:
+      return text("power {}",
+                  now.power_milliwatts ? show_power(*now.power_milliwatts) : std::string("-"));
+    case 3:
+      return text("temperature {}", output::show_celsius(now.temperature_celsius));
+    default:
+      return text("use {}", output::show_percent(now.utilization_percent));
+  }
+}
+
 /// The graphs of the first devices, side by side.
 std::vector<Line> graph_lines(const watch::Frame& frame, const Series& series,
                               const Settings& settings, int width, int rows) {
@@ -111,15 +134,15 @@ std::vector<Line> graph_lines(const watch::Frame& frame, const Series& series,
   const auto fits = static_cast<std::size_t>(std::max(1, width / kNarrowest));
   if (devices.size() > fits) devices.resize(fits);
   const int each = width / static_cast<int>(devices.size());
+  const std::size_t reading = graph_number(settings);
   std::vector<Line> lines(static_cast<std::size_t>(rows));
   for (const Device* device : devices) {
     const bool is_cpu = device->kind == model::DeviceKind::kCpu;
-    const std::string name =
-        (is_cpu ? std::string() : std::to_string(device->index) + " ") +
-        text("use {}", output::show_percent(device->readings.utilization_percent));
+    const std::string name = (is_cpu ? std::string() : std::to_string(device->index) + " ") +
+                             graph_title(*device, reading);
     lines[0].push_back({Style::kBold, output::pad(output::clip(name, each - 1), each)});
     std::vector<std::optional<double>> values;
-    for (const Point& point : series.of(*device)) values.push_back(point.use);
+    for (const Point& point : series.of(*device)) values.push_back(point.value(reading));
     const auto graph = draw_graph(values, each - 1, rows - 1, settings.utf8);
     for (std::size_t row = 0; row < graph.size(); ++row)
       lines[row + 1].push_back({Style::kGreen, graph[row] + " "});
@@ -328,6 +351,7 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
       text("t            children below their parents; again: a list"),
       text("u            one row a user; +: more, as some values are unknown"),
       text("g            graphs on or off"),
+      text("G            the graphs show use, memory, power (of its limit) or temperature"),
       text("T            the next theme: dark, light, mono"),
       text("up, down     select a process, also j, k, page up, page down, the mouse"),
       text("click        selects a process; on a column: sorts by it"),

@@ -47,6 +47,34 @@ std::string text_of(const std::vector<Line>& lines) {
 
 }  // namespace
 
+TEST_CASE("graphs show use, memory, power or temperature, and an unknown one is empty") {
+  watch::Frame frame = busy_frame(1, 0);
+  frame.snapshot.devices[0].readings.power_limit_milliwatts = std::uint64_t{700'000};
+  Series series;
+  for (int i = 0; i < 200; ++i) series.add(frame);
+  Settings settings;
+  const auto shown = [&](const char* graph) {
+    settings.graph = graph;
+    return text_of(draw(frame, series, settings, 100, 30));
+  };
+  const auto dots = [](const std::string& text) {
+    std::size_t count = 0;
+    for (auto at = text.find("⣿"); at != std::string::npos; at = text.find("⣿", at + 1)) ++count;
+    return count;
+  };
+  CHECK(shown("use").find("0 use 90 %") != std::string::npos);
+  CHECK(shown("memory").find("0 memory 40.0 GiB") != std::string::npos);
+  CHECK(shown("power").find("0 power 600 W") != std::string::npos);
+  CHECK(shown("temperature").find("0 temperature 60 °C") != std::string::npos);
+  CHECK(dots(shown("use")) > dots(shown("temperature")));
+  CHECK(dots(shown("temperature")) > dots(shown("memory")));
+  frame.snapshot.devices[0].readings.power_limit_milliwatts = model::Absence::kNotSupported;
+  Series unknown;
+  for (int i = 0; i < 200; ++i) unknown.add(frame);
+  settings.graph = "power";
+  CHECK(dots(text_of(draw(frame, unknown, settings, 100, 30))) == 0);
+}
+
 TEST_CASE("before the processes are read, the list does not say that there are none") {
   watch::Frame frame = busy_frame(2, 0);
   CHECK(text_of(draw(frame, {}, {}, 80, 24)).find("no process is on a device") !=

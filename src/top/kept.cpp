@@ -27,6 +27,10 @@ void read_kept(const std::string& file, Kept& settings) {
   const auto painted = std::find(themes.begin(), themes.end(), settings.theme);
   int theme = painted == themes.end() ? 0 : static_cast<int>(painted - themes.begin());
   int order = found == orders.end() ? 0 : static_cast<int>(found - orders.begin());
+  std::vector<std::string> graphs;
+  for (const std::string_view one : split(std::string_view(kGraphs), '|')) graphs.emplace_back(one);
+  const auto drawn = std::find(graphs.begin(), graphs.end(), settings.graph);
+  int graph = drawn == graphs.end() ? 0 : static_cast<int>(drawn - graphs.begin());
   const auto done = TomlTable::read(*document, file, "docs/watch.md", [&](TomlTable& top) {
     top.choice("sort", order, orders);
     top.flag("reverse", read.is_reversed);
@@ -34,10 +38,12 @@ void read_kept(const std::string& file, Kept& settings) {
     top.flag("tree", read.is_tree);
     top.flag("by_user", read.by_user);
     top.choice("theme", theme, themes);
+    top.choice("graph", graph, graphs);
   });
   if (!done) return;
   read.sort = orders.at(static_cast<std::size_t>(order));
   read.theme = themes.at(static_cast<std::size_t>(theme));
+  read.graph = graphs.at(static_cast<std::size_t>(graph));
   settings = read;
 }
 
@@ -50,6 +56,7 @@ bool keep_changes(const std::string& file, const Kept& before, const Kept& after
   if (after.is_tree != before.is_tree) kept.is_tree = after.is_tree;
   if (after.by_user != before.by_user) kept.by_user = after.by_user;
   if (after.theme != before.theme) kept.theme = after.theme;
+  if (after.graph != before.graph) kept.graph = after.graph;
   const std::string folder = file.substr(0, file.rfind('/'));
   // The folder above exists in a home folder that is used; if not, nothing is kept.
   ::mkdir(folder.substr(0, folder.rfind('/')).c_str(), 0700);
@@ -58,8 +65,10 @@ bool keep_changes(const std::string& file, const Kept& before, const Kept& after
   {
     std::ofstream out(draft);
     out << fmt::format(
-        "sort = \"{}\"\nreverse = {}\ngraphs = {}\ntree = {}\nby_user = {}\ntheme = \"{}\"\n",
-        kept.sort, kept.is_reversed, kept.has_graphs, kept.is_tree, kept.by_user, kept.theme);
+        "sort = \"{}\"\nreverse = {}\ngraphs = {}\ngraph = \"{}\"\ntree = {}\nby_user = {}\n"
+        "theme = \"{}\"\n",
+        kept.sort, kept.is_reversed, kept.has_graphs, kept.graph, kept.is_tree, kept.by_user,
+        kept.theme);
     if (!out.flush()) return false;
   }
   return std::rename(draft.c_str(), file.c_str()) == 0;

@@ -38,6 +38,7 @@ TEST_CASE("what keys changed is kept, and what an option said is not") {
   after.is_reversed = true;
   after.is_tree = after.by_user = true;
   after.theme = "light";
+  after.graph = "power";
   CHECK(keep_changes(file, next, after));
   read_kept(file, next);
   CHECK(next.sort == "sm");

@@ -72,6 +72,10 @@ bool change_look(Settings& settings, char character) {
     case 'T':
       settings.theme = next_of(kThemes, settings.theme);
       return true;
+    case 'G':
+      settings.graph = next_of(kGraphs, settings.graph);
+      settings.has_graphs = true;
+      return true;
     case 'g':
       settings.has_graphs = !settings.has_graphs;
       return true;

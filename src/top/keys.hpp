@@ -10,11 +10,14 @@ namespace berth::top {
 inline constexpr const char* kThemes = "dark|light|mono";
 inline constexpr const char* kSortKeys = "memory|sm|cpu|rss|age|user|pid|device";
 
+inline constexpr const char* kGraphs = "use|memory|power|temperature";
+
 /// What is kept from one time to the next (top/kept.hpp).
 struct Kept {
   std::string sort = "memory";  // one of kSortKeys
   bool is_reversed = false;
   bool has_graphs = true;
+  std::string graph = "use";   // one of kGraphs
   bool is_tree = false;        // children below their parents
   bool by_user = false;        // one row a user
   std::string theme = "dark";  // one of kThemes

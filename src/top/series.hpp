@@ -1,6 +1,8 @@
 // The graphs' data: the last minutes of each device. Pure.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
@@ -10,8 +12,16 @@
 
 namespace berth::top {
 
+/// The readings that a graph can show, in the order of kGraphs.
+inline constexpr std::size_t kGraphReadings = 4;
+
+/// In percent: of the total memory, of the power limit, of 100 degrees. Small, as hours of many
+/// devices are kept.
 struct Point {
-  std::optional<double> use, memory;  // percent; nullopt: unknown
+  std::array<std::int8_t, kGraphReadings> percent;  // -1: unknown
+  [[nodiscard]] std::optional<double> value(std::size_t reading) const {
+    return percent.at(reading) < 0 ? std::nullopt : std::optional<double>(percent.at(reading));
+  }
 };
 
 class Series {
