@@ -121,7 +121,18 @@ def check_queue(arguments, rows):
 def check_guard(berth, rows):
     done = subprocess.run([berth, "sim", "--machine", "workstation-4090", "--", berth, "guard", "check", "--json"], capture_output=True, text=True,
                           timeout=60)
-    return problems_of("berth guard --json", rows, [json.loads(done.stdout)])
+    yield from problems_of("berth guard --json", rows["berth guard --json"], [json.loads(done.stdout)])
+    yield from problems_of("berth trace --json", rows["berth trace --json"], [trace_of(os.path.abspath(berth))])
+
+
+def trace_of(berth):
+    program = pathlib.Path(__file__).resolve().parent / "guard/program.py"
+    script = (f"mkfifo ready; {berth} run --memory 1GiB -- {sys.executable} {program} hold 1048576 > ready & read line < ready; "
+              f"{berth} trace 1 --for 100ms --json; {berth} cancel 1 > cancelled; wait")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([berth, "sim", "--machine", "workstation-4090", "--", "sh", "-c", script], capture_output=True, text=True,
+                              timeout=60, cwd=folder)
+    return json.loads(done.stdout)
 
 
 def busy_top(berth):
@@ -193,7 +204,7 @@ def check(arguments):
     yield from problems_of("berth sim --list --json", rows["berth sim --list --json"], [printed(berth, "sim", "--list")])
     machines = [printed(berth, "sim", "--describe", one["name"]) for one in printed(berth, "sim", "--list")["machines"]]
     yield from problems_of("berth sim --describe --json", rows["berth sim --describe --json"], machines)
-    yield from check_guard(berth, rows["berth guard --json"])
+    yield from check_guard(berth, rows)
     simulated = subprocess.run([berth, "sim", "--machine", "lab-4x3090", "--report", "-", "--", berth, "ls"],
                                capture_output=True, text=True, timeout=60)
     yield from problems_of("berth sim --report", rows["berth sim --report"], [json.loads(simulated.stderr)])

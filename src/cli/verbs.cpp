@@ -222,6 +222,16 @@ constexpr auto kResizeExamples = std::to_array<Example>({
     {"berth resize 7 --memory 12GiB", "more, if the device has it"},
     {"berth resize 7 --memory 4GiB --share 50%", "less memory, half of the time"},
 });
+constexpr auto kTraceOptions = std::to_array<Option>({
+    {"--out", "FILE", "file of the trace (default: berth-trace-JOB.json)"},
+    {"--for", "DURATION", "end after this long (default: when the job ends, or with Ctrl-C)"},
+    {"--every", "DURATION", "time between two samples (default: 100ms)"},
+});
+constexpr auto kTraceExamples = std::to_array<Example>({
+    {"berth trace 7", "memory, kernels and copies of job 7 over time, until it ends or Ctrl-C"},
+    {"berth trace 7 --for 10s --out a.json", "ten seconds of it; open a.json in ui.perfetto.dev"},
+    {"berth trace 7 --for 1m --json", "the sums for a program"},
+});
 constexpr auto kRerunExamples = std::to_array<Example>({
     {"berth rerun 7", "queue the same command again, with its folder and variables"},
     {"berth rerun", "your last job again"},
@@ -610,6 +620,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kEditOptions, kEditExamples, run_edit},
     {"resize", Group::kUse, "change memory and share of a running job", "JOB", false,
      kResizeOptions, kResizeExamples, run_resize},
+    {"trace", Group::kUse, "record what a running job with --memory does on its GPUs", "JOB", false,
+     kTraceOptions, kTraceExamples, run_trace},
     {"rerun", Group::kUse, "queue a job again", "[JOB]", false, {}, kRerunExamples, run_rerun},
     {"cancel", Group::kUse, "end jobs, or remove them from the queue", "[JOB…]", false,
      kCancelOptions, kCancelExamples, run_cancel},

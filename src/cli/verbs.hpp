@@ -20,6 +20,7 @@ Result<int> run_stacks(const Context& context);
 Result<int> run_wait(const Context& context);
 Result<int> run_cancel(const Context& context);
 Result<int> run_resize(const Context& context);
+Result<int> run_trace(const Context& context);
 Result<int> run_hold(const Context& context);
 Result<int> run_release(const Context& context);
 Result<int> run_report(const Context& context);

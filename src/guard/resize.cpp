@@ -13,41 +13,20 @@
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "guard/usage_file.hpp"
 #include "system/runtime_folder.hpp"
 #include "wire/guard.hpp"
 
 namespace berth::guard {
-namespace {
 
 namespace wire = berth::wire::guard;
-
-bool read_whole(const std::string& path, void* into, std::size_t bytes) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  for (std::size_t done = 0; file && done < bytes;) {
-    const ssize_t n = ::pread(file.get(), static_cast<char*>(into) + done, bytes - done,
-                              static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    done += static_cast<std::size_t>(n);
-  }
-  return static_cast<bool>(file);
-}
-
-std::optional<wire::Limits> read_limits(const std::string& folder) {
-  wire::Limits limits{};
-  if (!read_whole(folder + "/limits", &limits, sizeof limits) || !wire::valid(limits) ||
-      limits.devices == 0)
-    return std::nullopt;
-  return limits;
-}
-
-}  // namespace
 
 Result<std::vector<ContainerLimit>> limits_in_container(const std::string& folder) {
   const std::string path = folder + "/limits";
   wire::Limits limits{};
   errno = 0;
-  if (!read_whole(path, &limits, sizeof limits) || !wire::valid(limits))
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file || !read_part(file.get(), &limits, sizeof limits) || !wire::valid(limits))
     return Error{ErrorCode::kUnavailable, "E0520",
                  text("the guard cannot use {}: {}", printable(path),
                       errno != 0 ? error_words(errno) : text("it is damaged")),
@@ -71,7 +50,7 @@ Result<LiveLimits> limits_of(std::uint64_t job) {
   const std::string jobs = *runtime + "/jobs";
   for (const std::string& name : list_folder(jobs)) {
     const std::string folder = jobs + "/" + name + "/guard";
-    const auto limits = read_limits(folder);
+    const auto limits = limits_in(folder);
     if (!limits || limits->job != job) continue;
     return LiveLimits{folder, limits->device[0].memory_bytes,
                       static_cast<int>(limits->device[0].permille)};
@@ -104,7 +83,7 @@ Status set_limits(const LiveLimits& of, const NewLimits& to) {
   }
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (std::chrono::steady_clock::now() < until) {
-    const auto limits = read_limits(of.folder);
+    const auto limits = limits_in(of.folder);
     if (!limits)
       return Error{ErrorCode::kNotFound, "E0522", text("the job has ended"), "berth jobs"};
     if (limits->answered >= wanted.request) {  // this request or a later one was answered
@@ -123,10 +102,8 @@ Status set_limits(const LiveLimits& of, const NewLimits& to) {
 }
 
 std::optional<std::uint64_t> used_memory(const LiveLimits& of) {
-  const auto usage = std::make_unique<wire::Usage>();
-  if (!read_whole(of.folder + "/usage", usage.get(), sizeof(wire::Usage)) || !wire::valid(*usage))
-    return std::nullopt;
-  wire::bury_the_dead(*usage);  // only in this copy
+  const auto usage = usage_in(of.folder);
+  if (!usage) return std::nullopt;
   std::uint64_t most = 0;
   for (std::uint32_t device = 0; device < wire::kMaxDevices; ++device)
     most = std::max(most, wire::sum_of(*usage, device).used);

@@ -21,6 +21,7 @@
 #include "guard/container.hpp"
 #include "guard/context_cost.hpp"
 #include "guard/limits_page.hpp"
+#include "guard/usage_file.hpp"
 #include "system/runtime_folder.hpp"
 #include "wire/guard.hpp"
 #include "wire/turns.hpp"
@@ -45,17 +46,6 @@ bool write_all(int file, std::string_view bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
-
-bool read_all(int file, void* into, std::size_t bytes, std::size_t from = 0) {
-  for (std::size_t done = 0; done < bytes;) {
-    const ssize_t n = ::pread(file, static_cast<char*>(into) + done, bytes - done,
-                              static_cast<off_t>(from + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    done += static_cast<std::size_t>(n);
   }
   return true;
 }
@@ -410,7 +400,7 @@ std::optional<Wish> Setup::wish() const {
   ::unlink(taken.c_str());
   if (!file) return std::nullopt;
   wire::Wanted wanted{};
-  if (!read_all(file.get(), &wanted, sizeof wanted) || !wire::valid(wanted)) return std::nullopt;
+  if (!read_part(file.get(), &wanted, sizeof wanted) || !wire::valid(wanted)) return std::nullopt;
   Wish wish;
   wish.request = wanted.request;
   if (wanted.memory_bytes > 0) wish.memory_bytes = wanted.memory_bytes;
@@ -437,21 +427,6 @@ std::int64_t unix_now() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
-}
-
-/// Copies the file, because the job may change its size at any time. nullptr: it cannot be read.
-std::unique_ptr<wire::Usage> usage_in(const std::string& folder) {
-  const Descriptor file(
-      ::open((folder + "/usage").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  // Most of the file is unused. Unused parts are not read.
-  auto copy = std::make_unique_for_overwrite<wire::Usage>();
-  constexpr std::size_t kHead = offsetof(wire::Usage, process);
-  if (!file || !read_all(file.get(), copy.get(), kHead) || !wire::valid(*copy)) return nullptr;
-  copy->places = wire::places_of(*copy);
-  if (!read_all(file.get(), copy->process, copy->places * sizeof(wire::Process), kHead))
-    return nullptr;
-  wire::bury_the_dead(*copy);
-  return copy;
 }
 
 }  // namespace

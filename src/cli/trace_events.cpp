@@ -1,0 +1,167 @@
+#include "cli/trace_events.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace berth::cli {
+namespace {
+
+using guard::LiveCounts;
+
+constexpr std::int64_t kJob = 0;  // the pid of the whole job in the trace
+
+/// Text in quotes. Names of processes may contain anything.
+std::string in_quotes(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      out += fmt::format("\\{}", c);
+    else
+      out += static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~' ? '?' : c;
+  }
+  return out + "\"";
+}
+
+/// A counter that became smaller was spoiled by the job.
+std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
+  return now > before ? now - before : 0;
+}
+
+LiveCounts difference(const LiveCounts& now, const LiveCounts& before) {
+  LiveCounts out;
+  out.allocations = grown(now.allocations, before.allocations);
+  out.frees = grown(now.frees, before.frees);
+  out.refusals = grown(now.refusals, before.refusals);
+  out.launches = grown(now.launches, before.launches);
+  out.copies = grown(now.copies, before.copies);
+  out.fills = grown(now.fills, before.fills);
+  out.copied_to_bytes = grown(now.copied_to_bytes, before.copied_to_bytes);
+  out.copied_from_bytes = grown(now.copied_from_bytes, before.copied_from_bytes);
+  out.copied_on_bytes = grown(now.copied_on_bytes, before.copied_on_bytes);
+  out.copied_other_bytes = grown(now.copied_other_bytes, before.copied_other_bytes);
+  out.filled_bytes = grown(now.filled_bytes, before.filled_bytes);
+  out.device_nanoseconds = grown(now.device_nanoseconds, before.device_nanoseconds);
+  return out;
+}
+
+void add_to(LiveCounts& sum, const LiveCounts& more) {
+  sum.allocations += more.allocations;
+  sum.frees += more.frees;
+  sum.refusals += more.refusals;
+  sum.launches += more.launches;
+  sum.copies += more.copies;
+  sum.fills += more.fills;
+  sum.copied_to_bytes += more.copied_to_bytes;
+  sum.copied_from_bytes += more.copied_from_bytes;
+  sum.copied_on_bytes += more.copied_on_bytes;
+  sum.copied_other_bytes += more.copied_other_bytes;
+  sum.filled_bytes += more.filled_bytes;
+  sum.device_nanoseconds += more.device_nanoseconds;
+}
+
+std::string rate(double count, double seconds) {
+  return fmt::format("{:.1f}", seconds > 0 ? count / seconds : 0.0);
+}
+
+}  // namespace
+
+TraceEvents::TraceEvents(std::string job, std::vector<std::string> devices,
+                         std::function<std::string(std::int64_t)> name_of)
+    : name_of_(std::move(name_of)), text_("[") {
+  for (std::string& name : devices) {
+    TraceDevice device;
+    device.name = std::move(name);
+    sums_.devices.push_back(std::move(device));
+  }
+  text_ += fmt::format(
+      "\n{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}", kJob,
+      in_quotes(job));
+}
+
+std::string TraceEvents::take() {
+  return std::exchange(text_, "");
+}
+
+void TraceEvents::put(std::int64_t pid, const std::string& name, const std::string& values) {
+  std::string& before = written_[{pid, name}];
+  if (before == values) return;
+  before = values;
+  text_ += fmt::format(",\n{{\"ph\":\"C\",\"pid\":{},\"ts\":{},\"name\":{},\"args\":{{{}}}}}", pid,
+                       at_.count(), in_quotes(name), values);
+}
+
+TraceProcess& TraceEvents::process_of(std::int64_t pid) {
+  for (TraceProcess& one : sums_.processes)
+    if (one.pid == pid) return one;
+  TraceProcess process;
+  process.pid = pid;
+  process.name = name_of_(pid);
+  text_ += fmt::format(
+      ",\n{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}", pid,
+      in_quotes(process.name));
+  sums_.processes.push_back(std::move(process));
+  return sums_.processes.back();
+}
+
+void TraceEvents::add_process(const guard::LiveProcess& process, double seconds) {
+  Place& before = places_[process.place];
+  before.counts.resize(process.devices.size());
+  if (sums_.samples == 0) before.counts = process.devices;
+  // It had ended before this sample and the last one, or before the trace.
+  const bool is_past =
+      !process.lives && (sums_.samples == 0 || (!before.lives && before.start == process.start));
+  before.start = process.start;
+  before.lives = process.lives;
+  if (is_past) return;
+  TraceProcess& own = process_of(process.pid);
+  std::uint64_t memory = 0;
+  for (std::size_t d = 0; d < process.devices.size() && d < sums_.devices.size(); ++d) {
+    const LiveCounts& now = process.devices[d];
+    const LiveCounts more = difference(now, before.counts[d]);
+    TraceDevice& device = sums_.devices[d];
+    add_to(device.sum, more);
+    own.launches += more.launches;
+    memory += now.memory_bytes;
+    put(process.pid, device.name + " memory", fmt::format("\"bytes\":{}", now.memory_bytes));
+    put(process.pid, device.name + " kernels and graphs",
+        fmt::format("\"per second\":{}", rate(static_cast<double>(more.launches), seconds)));
+    put(process.pid, device.name + " copies",
+        fmt::format("\"to, bytes/s\":{},\"from, bytes/s\":{},\"on, bytes/s\":{},\"other, "
+                    "bytes/s\":{}",
+                    rate(static_cast<double>(more.copied_to_bytes), seconds),
+                    rate(static_cast<double>(more.copied_from_bytes), seconds),
+                    rate(static_cast<double>(more.copied_on_bytes), seconds),
+                    rate(static_cast<double>(more.copied_other_bytes), seconds)));
+    if (device.is_timed)
+      put(process.pid, device.name + " device time",
+          fmt::format("\"percent\":{}",
+                      rate(static_cast<double>(more.device_nanoseconds) / 1e7, seconds)));
+  }
+  own.peak_bytes = std::max(own.peak_bytes, memory);
+  before.counts = process.devices;
+}
+
+void TraceEvents::add(const guard::LiveJob& job, std::chrono::microseconds at) {
+  const double seconds = static_cast<double>((at - at_).count()) / 1e6;
+  at_ = at;
+  for (std::size_t d = 0; d < job.devices.size() && d < sums_.devices.size(); ++d) {
+    sums_.devices[d].is_timed = sums_.devices[d].is_timed || job.devices[d].share_permille;
+    sums_.devices[d].limit_bytes = job.devices[d].memory_bytes;
+  }
+  for (const guard::LiveProcess& process : job.processes) add_process(process, seconds);
+  for (std::size_t d = 0; d < job.devices.size() && d < sums_.devices.size(); ++d) {
+    TraceDevice& device = sums_.devices[d];
+    std::uint64_t used = job.devices[d].hidden_bytes;
+    for (const guard::LiveProcess& process : job.processes)
+      if (d < process.devices.size()) used += process.devices[d].memory_bytes;
+    device.peak_bytes = std::max(device.peak_bytes, used);
+    std::string values = fmt::format("\"used, bytes\":{}", used);
+    if (device.limit_bytes) values += fmt::format(",\"limit, bytes\":{}", *device.limit_bytes);
+    put(kJob, device.name + " memory", values);
+  }
+  ++sums_.samples;
+}
+
+}  // namespace berth::cli

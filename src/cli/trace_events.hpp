@@ -1,0 +1,66 @@
+// Samples of a guarded job as events of the JSON trace format, which Perfetto reads, and their
+// sums.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "guard/live.hpp"
+
+namespace berth::cli {
+
+struct TraceDevice {
+  std::string name;
+  std::optional<std::uint64_t> limit_bytes;
+  std::uint64_t peak_bytes = 0;  // of the job, in the samples
+  bool is_timed = false;         // the job has a share, so its device time is measured
+  guard::LiveCounts sum;         // during the trace; memory_bytes is not used
+};
+struct TraceProcess {
+  std::int64_t pid = 0;
+  std::string name;
+  std::uint64_t peak_bytes = 0, launches = 0;  // on all devices
+};
+struct TraceSums {
+  std::size_t samples = 0;
+  std::vector<TraceDevice> devices;
+  std::vector<TraceProcess> processes;
+};
+
+class TraceEvents {
+ public:
+  /// `name_of`: the name of the process with this pid.
+  TraceEvents(std::string job, std::vector<std::string> devices,
+              std::function<std::string(std::int64_t)> name_of);
+  /// Adds a sample; a value is written only if it changed.
+  void add(const guard::LiveJob& job, std::chrono::microseconds at);
+  /// What was added since the last call. A file of these parts can be opened even without end().
+  [[nodiscard]] std::string take();
+  [[nodiscard]] std::string end() const { return "\n]\n"; }
+  [[nodiscard]] const TraceSums& sums() const { return sums_; }
+
+ private:
+  struct Place {
+    std::uint64_t start = 0;
+    bool lives = false;
+    std::vector<guard::LiveCounts> counts;
+  };
+  void add_process(const guard::LiveProcess& process, double seconds);
+  void begin(std::int64_t pid, const std::string& name);
+  void put(std::int64_t pid, const std::string& name, const std::string& values);
+  TraceProcess& process_of(std::int64_t pid);
+
+  std::function<std::string(std::int64_t)> name_of_;
+  std::string text_;
+  std::chrono::microseconds at_{0};
+  std::map<std::size_t, Place> places_;
+  std::map<std::pair<std::int64_t, std::string>, std::string> written_;  // the newest values
+  TraceSums sums_;
+};
+
+}  // namespace berth::cli

@@ -1,0 +1,305 @@
+// `berth trace`: samples the guard's counters of a running job into a file for Perfetto, and sums
+// them up. The job does nothing for that: its counters are read in shared memory.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <map>
+
+#include "base/descriptor.hpp"
+#include "base/error_words.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "cli/job_calls.hpp"
+#include "cli/look.hpp"
+#include "cli/trace_events.hpp"
+#include "cli/verbs.hpp"
+#include "guard/live.hpp"
+#include "output/json_writer.hpp"
+
+namespace berth::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+struct Wish {
+  milliseconds every{100};
+  std::optional<milliseconds> at_most;
+  std::string file;
+};
+
+Result<Wish> wish_of(const Context& context, model::JobId id) {
+  constexpr milliseconds kLeast(10), kMost(60'000);
+  Wish wish;
+  wish.file = context.arguments.value("--out").value_or(fmt::format("berth-trace-{}.json", id));
+  if (const auto given = context.arguments.value("--every")) {
+    const auto every = parse_duration(*given);
+    if (!every) return Error(every.error()).during("--every");
+    if (*every < kLeast || *every > kMost)
+      return Error{ErrorCode::kInvalidArgument, "E1121",
+                   text("--every: '{}' is not between 10 ms and 1 minute", *given),
+                   "berth trace JOB --every 100ms"};
+    wish.every = *every;
+  }
+  if (const auto given = context.arguments.value("--for")) {
+    const auto most = parse_duration(*given);
+    if (!most) return Error(most.error()).during("--for");
+    wish.at_most = *most;
+  }
+  return wish;
+}
+
+/// Ctrl-C ends the trace and keeps the file.
+class EndSignals {
+ public:
+  EndSignals() {
+    sigset_t ends;
+    ::sigemptyset(&ends);
+    for (const int signal : {SIGINT, SIGTERM}) ::sigaddset(&ends, signal);
+    ::sigprocmask(SIG_BLOCK, &ends, &before_);
+    file_.reset(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~EndSignals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+  /// Whether one came within this time.
+  [[nodiscard]] bool came_within(milliseconds time) const {
+    pollfd wait{file_.get(), POLLIN, 0};
+    if (::poll(&wait, 1, static_cast<int>(std::max<std::int64_t>(time.count(), 0))) <= 0)
+      return false;
+    signalfd_siginfo taken{};
+    return ::read(file_.get(), &taken, sizeof taken) == sizeof taken;
+  }
+
+ private:
+  sigset_t before_{};
+  Descriptor file_;
+};
+
+/// "GPU 0" for the device with this uuid; its number in the job if it is not among the machine's.
+std::vector<std::string> names_of(const guard::LiveJob& job, const model::Snapshot& machine,
+                                  std::vector<std::optional<int>>& indices) {
+  std::vector<std::string> names;
+  for (const guard::LiveDevice& device : job.devices) {
+    std::optional<int> index;
+    for (const model::Device& one : machine.devices) {
+      std::string plain = one.uuid.substr(std::min(one.uuid.find('-') + 1, one.uuid.size()));
+      std::erase(plain, '-');
+      if (!plain.empty() && plain == device.uuid) index = one.index;
+    }
+    names.push_back(index ? text("GPU {}", *index) : text("device {}", names.size()));
+    indices.push_back(index);
+  }
+  return names;
+}
+
+struct Traced {
+  model::JobId job = 0;
+  std::string file;
+  TraceSums sums;
+  milliseconds every{0}, took{0};
+  bool job_ended = false;
+  std::vector<std::optional<int>> indices;
+};
+
+std::string per_second(std::uint64_t count, milliseconds took) {
+  return fmt::format("{:.0f}", static_cast<double>(count) * 1000.0 /
+                                   static_cast<double>(std::max<std::int64_t>(took.count(), 1)));
+}
+
+std::string device_lines(const TraceDevice& device, milliseconds took) {
+  const guard::LiveCounts& sum = device.sum;
+  std::string out = fmt::format("{:<9}", device.name);
+  out += device.limit_bytes ? text("memory {} of {} at most", show_bytes(device.peak_bytes),
+                                   show_bytes(*device.limit_bytes))
+                            : text("memory {} at most", show_bytes(device.peak_bytes));
+  out += text("; {} allocations, {} frees, {} refused", sum.allocations, sum.frees, sum.refusals);
+  const std::string indent = "\n" + std::string(9, ' ');
+  out += indent +
+         text("{} kernels and graphs, {} a second", sum.launches, per_second(sum.launches, took));
+  out += indent + (device.is_timed
+                       ? text("device time {}",
+                              show_duration(milliseconds(sum.device_nanoseconds / 1000000)))
+                       : text("device time not measured: the job has no share"));
+  out +=
+      indent + text("{} copies: {} to the device, {} from it, {} on it, {} in an unknown direction",
+                    sum.copies, show_bytes(sum.copied_to_bytes), show_bytes(sum.copied_from_bytes),
+                    show_bytes(sum.copied_on_bytes), show_bytes(sum.copied_other_bytes));
+  out += indent + text("{} fills: {}", sum.fills, show_bytes(sum.filled_bytes));
+  return out + "\n";
+}
+
+std::string summary_of(const Traced& traced) {
+  std::string out = text("job {}: {} samples in {}", traced.job, traced.sums.samples,
+                         show_duration(traced.took)) +
+                    "\n";
+  for (const TraceDevice& device : traced.sums.devices) out += device_lines(device, traced.took);
+  constexpr std::size_t kMost = 3;
+  auto processes = traced.sums.processes;
+  std::stable_sort(processes.begin(), processes.end(),
+                   [](const auto& a, const auto& b) { return a.peak_bytes > b.peak_bytes; });
+  for (std::size_t i = 0; i < processes.size() && i < kMost; ++i)
+    out += text("{} (pid {}): {} at most, {} kernels and graphs", printable(processes[i].name),
+                processes[i].pid, show_bytes(processes[i].peak_bytes), processes[i].launches) +
+           "\n";
+  if (processes.size() > kMost)
+    out += text_n("and {} more process, in the file", "and {} more processes, in the file",
+                  static_cast<long long>(processes.size() - kMost), processes.size() - kMost) +
+           "\n";
+  return out + text("written to {}: open it in https://ui.perfetto.dev", printable(traced.file)) +
+         "\n";
+}
+
+double seconds_of(milliseconds time) {
+  return static_cast<double>(time.count()) / 1000.0;
+}
+
+std::string json_of(const Traced& traced) {
+  output::JsonWriter json;
+  const auto put = [&](const char* key, const auto& value) {
+    json.key(key);
+    json.value(value);
+  };
+  json.open('{');
+  put("schema", 1);
+  put("job", traced.job);
+  put("file", traced.file);
+  put("seconds", seconds_of(traced.took));
+  put("every_seconds", seconds_of(traced.every));
+  put("samples", traced.sums.samples);
+  put("job_ended", traced.job_ended);
+  json.key("devices");
+  json.open('[');
+  for (std::size_t i = 0; i < traced.sums.devices.size(); ++i) {
+    const TraceDevice& device = traced.sums.devices[i];
+    json.open('{');
+    put("index", traced.indices[i]);
+    put("memory_limit_bytes", device.limit_bytes);
+    put("memory_peak_bytes", device.peak_bytes);
+    put("allocations", device.sum.allocations);
+    put("frees", device.sum.frees);
+    put("refusals", device.sum.refusals);
+    put("launches", device.sum.launches);
+    put("copies", device.sum.copies);
+    put("copied_to_bytes", device.sum.copied_to_bytes);
+    put("copied_from_bytes", device.sum.copied_from_bytes);
+    put("copied_on_bytes", device.sum.copied_on_bytes);
+    put("copied_other_bytes", device.sum.copied_other_bytes);
+    put("fills", device.sum.fills);
+    put("filled_bytes", device.sum.filled_bytes);
+    put("device_seconds",
+        device.is_timed
+            ? std::optional<double>(static_cast<double>(device.sum.device_nanoseconds) / 1e9)
+            : std::nullopt);
+    json.close('}');
+  }
+  json.close(']');
+  json.key("processes");
+  json.open('[');
+  for (const TraceProcess& process : traced.sums.processes) {
+    json.open('{');
+    put("pid", process.pid);
+    put("name", process.name);
+    put("memory_peak_bytes", process.peak_bytes);
+    put("launches", process.launches);
+    json.close('}');
+  }
+  json.close(']');
+  json.close('}');
+  return json.finish();
+}
+
+Error has_ended(model::JobId id) {
+  return {ErrorCode::kNotFound, "E1123",
+          text("job {} has ended, and the guard's counters with it: its report has the sums", id),
+          fmt::format("berth report {}", id)};
+}
+
+Error cannot_write(const std::string& file) {
+  return {ErrorCode::kUnavailable, "E1122",
+          text("the trace cannot be written to {}: {}", printable(file), error_words(errno)),
+          "berth trace JOB --out /tmp/trace.json"};
+}
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+std::string name_of_process(std::int64_t pid) {
+  auto name = slurp(fmt::format("/proc/{}/comm", pid)).value_or("");
+  while (!name.empty() && name.back() == '\n') name.pop_back();
+  return name.empty() ? "?" : name;
+}
+
+/// Samples until the job ends, the time is over or a signal comes.
+Result<Traced> record(const guard::LiveLimits& limits, const Wish& wish, model::JobId id,
+                      const model::Snapshot& machine) {
+  Traced traced{id, wish.file, {}, wish.every, milliseconds(0), false, {}};
+  auto job = guard::live_job(limits);
+  if (!job) return has_ended(id);
+  const Descriptor file(
+      ::open(wish.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+  if (!file) return cannot_write(wish.file);
+  TraceEvents events(text("job {}", id), names_of(*job, machine, traced.indices), name_of_process);
+  const EndSignals signals;
+  const auto begun = Clock::now();
+  for (auto due = begun;; job = guard::live_job(limits)) {
+    traced.took = std::chrono::duration_cast<milliseconds>(Clock::now() - begun);
+    if (job)
+      events.add(*job, std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun));
+    traced.job_ended = !job.has_value();
+    const bool is_over = !job || (wish.at_most && traced.took >= *wish.at_most);
+    if (!write_all(file.get(), is_over ? events.take() + events.end() : events.take()))
+      return cannot_write(wish.file);
+    if (is_over) break;
+    // A machine that was suspended does not catch up.
+    due = std::max(due + wish.every, Clock::now() - wish.every);
+    auto left = std::chrono::ceil<milliseconds>(due - Clock::now());
+    if (wish.at_most) left = std::min(left, *wish.at_most - traced.took);
+    if (!signals.came_within(left)) continue;
+    if (!write_all(file.get(), events.end())) return cannot_write(wish.file);
+    break;
+  }
+  traced.sums = events.sums();
+  return traced;
+}
+
+}  // namespace
+
+Result<int> run_trace(const Context& context) {
+  const auto word = one_job(context, "trace");
+  if (!word) return word.error();
+  auto calls = JobCalls::reach_for(*word);
+  if (!calls) return std::move(calls).error();
+  const auto id = calls->id_of(*word);
+  if (!id) return id.error();
+  const auto wish = wish_of(context, *id);
+  if (!wish) return wish.error();
+  const auto limits = guard::limits_of(*id);
+  if (!limits) {
+    const auto job = calls->job(*id);
+    if (!job) return job.error();
+    return model::has_ended(job->state) ? has_ended(*id) : limits.error();
+  }
+  const auto machine = look(context, Processes::kUsers, false);
+  if (!machine) return machine.error();
+  const auto traced = record(*limits, *wish, *id, *machine);
+  if (!traced) return traced.error();
+  context.out(context.json ? json_of(*traced) : summary_of(*traced));
+  return 0;
+}
+
+}  // namespace berth::cli

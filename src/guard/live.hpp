@@ -1,0 +1,42 @@
+// The counters of a running guarded job, read while its processes write them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "guard/resize.hpp"
+
+namespace berth::guard {
+
+/// What one process did on one device. Sums since its start, except `memory_bytes`.
+struct LiveCounts {
+  std::uint64_t memory_bytes = 0;  // now; 0 if the process has ended
+  std::uint64_t allocations = 0, frees = 0, refusals = 0, launches = 0, copies = 0, fills = 0;
+  std::uint64_t copied_to_bytes = 0, copied_from_bytes = 0, copied_on_bytes = 0,
+                copied_other_bytes = 0, filled_bytes = 0;
+  std::uint64_t device_nanoseconds = 0;  // 0 without a share
+};
+struct LiveProcess {
+  std::size_t place = 0;  // a later process may have it, and then continues its sums
+  std::int64_t pid = 0;
+  std::uint64_t start = 0;
+  bool lives = false;
+  std::vector<LiveCounts> devices;  // of LiveJob::devices
+};
+struct LiveDevice {
+  std::string uuid;                           // 32 hexadecimal digits
+  std::optional<std::uint64_t> memory_bytes;  // the limit
+  std::optional<int> share_permille;
+  std::uint64_t hidden_bytes = 0;  // of the job, beyond what its processes counted
+};
+struct LiveJob {
+  std::vector<LiveDevice> devices;
+  std::vector<LiveProcess> processes;
+};
+
+/// nullopt: the counters cannot be read, because the job has ended.
+[[nodiscard]] std::optional<LiveJob> live_job(const LiveLimits& of);
+
+}  // namespace berth::guard

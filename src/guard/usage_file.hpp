@@ -1,0 +1,21 @@
+// Reads the files that a guarded job and `berth run` share. Another process writes them at the same
+// time, and the job may have put anything into its own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "wire/guard.hpp"
+
+namespace berth::guard {
+
+/// False if the file ends before.
+[[nodiscard]] bool read_part(int file, void* into, std::size_t bytes, std::size_t from = 0);
+/// The limits in a job's folder; nullopt: they cannot be read, or are for no device.
+[[nodiscard]] std::optional<::berth::wire::guard::Limits> limits_in(const std::string& folder);
+/// A copy of the counters, in which processes that have ended are marked; nullptr: they cannot be
+/// read.
+[[nodiscard]] std::unique_ptr<::berth::wire::guard::Usage> usage_in(const std::string& folder);
+
+}  // namespace berth::guard
