@@ -1,12 +1,19 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <set>
 #include <sstream>
+#include <string>
 
 #include "base/language_for_tests.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
+#include "base/units.hpp"
 #include "cli/manual.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs.hpp"
+#include "doctor/read/command_wrappers.hpp"
+#include "model/job.hpp"
 
 using namespace berth;
 using namespace berth::cli;
@@ -106,4 +113,34 @@ TEST_CASE("a verb of another tool leads to a hint with Berth's verb") {
     CHECK(unknown_verb(word).hint.find("did you mean") != std::string::npos);
   CHECK(unknown_verb("canel").hint.find("berth cancel") != std::string::npos);
   CHECK(unknown_verb("xyzzy").hint == "berth help");
+}
+
+TEST_CASE("doctor knows which options of berth run take a value") {
+  const Verb* run = find_verb("run");
+  REQUIRE(run != nullptr);
+  std::set<std::string> taking, known;
+  const auto add = [&](const Option& option) {
+    if (option.value == nullptr) return;
+    for (const std::string_view name : split(std::string_view(option.names), ','))
+      taking.emplace(name);
+  };
+  for (const Option& option : run->options) add(option);
+  for (const Option& option : common_options()) add(option);
+  for (const std::string_view word : split(doctor::kOfBerthRun, ' '))
+    if (!word.empty()) known.emplace(word);
+  CHECK(known == taking);
+}
+
+TEST_CASE("the help of --grace names the default") {
+  const Verb* run = find_verb("run");
+  REQUIRE(run != nullptr);
+  const auto grace = std::find_if(
+      run->options.begin(), run->options.end(),
+      [](const Option& option) { return std::string_view(option.names) == "--grace"; });
+  REQUIRE(grace != run->options.end());
+  const std::string help = grace->help;
+  const auto begin = help.find("default: ") + 9;
+  const auto named = parse_duration(help.substr(begin, help.find(')', begin) - begin));
+  REQUIRE(named);
+  CHECK(*named == model::kDefaultGrace);
 }

@@ -65,7 +65,8 @@ struct ToldToEnd {
   std::string by = {};  // the user who cancelled the job; "" if none did
 };
 
-/// Default time between SIGTERM and SIGKILL: enough to save a checkpoint.
+/// Default time between SIGTERM and SIGKILL: enough to save a checkpoint. The help of --grace and
+/// docs/api.md name it, too.
 inline constexpr std::chrono::milliseconds kDefaultGrace(10'000);
 
 /// --signal: the signal that a job gets some time before its time limit.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "model/job.hpp"
 #include "model/limits.hpp"
 
 namespace berth::run {
@@ -43,7 +44,7 @@ struct Launch {
   std::vector<std::string> units;   // the job's devices (policy::unit_id), to sample them
   std::string job_record;           // of a queued job, stored in its files; contains no NUL
   // Between SIGTERM and SIGKILL, if the job is cancelled or times out.
-  std::chrono::milliseconds grace{10'000};
+  std::chrono::milliseconds grace = model::kDefaultGrace;
   std::string on_end;  // a shell command to run after the job; "": none
   // A command that removes the job's container if it may still exist after the job; empty: none.
   std::vector<std::string> remove_container;

@@ -56,9 +56,11 @@ inline constexpr auto kWrappers = std::to_array<Wrapper>({
 inline constexpr auto kElsewhere = std::to_array<std::string_view>(
     {"docker", "podman", "nerdctl", "kubectl", "apptainer", "singularity", "enroot", "ssh",
      "distrobox", "toolbox", "flatpak", "lxc", "incus"});
+/// The options of `berth run` that take a value. cli/help_test.cpp compares them with its options.
 inline constexpr std::string_view kOfBerthRun =
-    " --gpus --devices --memory --share --cpus --ranks --name --report --time-limit --retries "
-    "--array --after --priority --vendor --restart --backoff --or-cpu-after --grace --project "
-    "--workdir --env ";
+    " --lang --color --gpus --devices --memory --share --cpus --name --isolation --report "
+    "--time-limit --grace --signal --priority --or-cpu-after --ranks --gpus-per-rank --nodes --tee "
+    "--stdin-rank --retries --backoff --hang-action --hang-timeout --log-dir --after --on-end "
+    "--array ";
 
 }  // namespace berth::doctor
