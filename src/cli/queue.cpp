@@ -82,9 +82,9 @@ Error queued_unsaid(const model::Job& job, int problem) {
       fmt::format("berth jobs --mine\nberth cancel {}", number)};
 }
 
-/// The broker did not answer, but may still have queued the job.
+/// The broker gave no answer that can be read, but may still have queued the job.
 Error may_be_queued(Error error) {
-  if (error.id == "E0922") error.hint += "\nberth jobs --mine";
+  if (error.id == "E0922" || error.id == "E1140") error.hint += "\nberth jobs --mine";
   return error;
 }
 
@@ -244,7 +244,7 @@ Result<int> queue_job(const Context& context, const model::Request& request,
   const auto answer = calls->call("POST", "/v1/jobs", kAnswerSoon, *body);
   if (!answer) return may_be_queued(answer.error());
   const auto queued = client::jobs_in(*answer);
-  if (!queued) return queued.error();
+  if (!queued) return may_be_queued(queued.error());
   say_queued(context, *answer, *queued);
   if (const int problem = std::exchange(context.write_error, 0); problem != 0)
     return queued_unsaid(queued->front(), problem);

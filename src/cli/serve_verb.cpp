@@ -60,7 +60,7 @@ Result<serve::DaemonOptions> for_this_user(const Arguments& arguments) {
 Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   if (::geteuid() != 0)
     return Error{ErrorCode::kPermissionDenied, "E0924",
-                 text("only root may serve all users of the machine"), "sudo berth serve --system"};
+                 text("only root may run the broker for all users"), "sudo berth serve --system"};
   // Folders that variables name take precedence: the broker of a simulated machine must not use the
   // files of the real one.
   std::string runtime(system::kSystemSocket, std::string_view(system::kSystemSocket).rfind('/'));
@@ -111,7 +111,7 @@ Status take_mode(const Context& context, serve::DaemonOptions& options) {
     for (const char* option : {"--mode", "--enforce-on"})
       if (const auto given = context.arguments.value(option))
         return Error{ErrorCode::kInvalidArgument, "E0010",
-                     text("{} is for the broker of all users", option),
+                     text("{} is for the broker for all users", option),
                      fmt::format("sudo berth serve --system {} {}", option, printable(*given))};
   if (mode) options.settings.mode = *mode;
   const auto known = serve::mode_named(options.settings.mode);

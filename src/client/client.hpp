@@ -20,6 +20,9 @@ struct Response {
 /// Time limit for an answer, if it depends only on the broker.
 inline constexpr std::chrono::milliseconds kAnswerSoon(10'000);
 
+/// E1140: the answer is not what a broker sends, so it may be of another release.
+[[nodiscard]] Error unreadable_answer(const Response& response);
+
 /// The broker disconnected before it answered (E0943). A restarted broker continues its work.
 [[nodiscard]] bool went_away(const Error& error);
 

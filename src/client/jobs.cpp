@@ -157,10 +157,7 @@ model::JobOutlook outlook_of(const Json& json) {
 }
 
 Error error_of(const Response& response) {
-  return error_in(response.body)
-      .value_or(Error{
-          ErrorCode::kUnavailable, "E0922",
-          text("the broker sent an answer that Berth cannot read (status {})", response.status)});
+  return error_in(response.body).value_or(unreadable_answer(response));
 }
 
 template <typename Read>
@@ -168,9 +165,7 @@ auto read(const Response& response, Read take) -> Result<decltype(take(Json()))>
   if (response.status >= 300) return error_of(response);
   return take(Json::parse(response.body));
 } catch (const Json::exception&) {
-  return Error{
-      ErrorCode::kUnavailable, "E0922",
-      text("the broker sent an answer that Berth cannot read (status {})", response.status), ""};
+  return unreadable_answer(response);
 }
 
 }  // namespace

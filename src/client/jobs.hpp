@@ -23,7 +23,7 @@ namespace berth::client {
 /// A unique key for a submission: repeating the submission with this key returns the same job.
 [[nodiscard]] std::string new_key();
 
-/// The job in an answer, or the broker's error. Fails with kUnavailable (E0922) if the answer is
+/// The job in an answer, or the broker's error. Fails with kUnavailable (E1140) if the answer is
 /// neither.
 [[nodiscard]] Result<model::Job> job_in(const Response& response);
 /// The jobs of a list or of an array, or a single job.

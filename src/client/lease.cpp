@@ -55,7 +55,7 @@ Result<Client> broker_here(IfNone if_none, const std::string& program) {
 
 std::string who_has_elsewhere(const std::string& unit) {
   if (system::system_broker_expected_for().count() > 0)
-    return text("the system-wide broker manages it");
+    return text("the broker for all users manages it");
   const auto pid = system::holder_of(system::lock_file(system::lock_folder(), unit));
   struct stat status = {};
   if (!pid || ::stat(fmt::format("/proc/{}", *pid).c_str(), &status) != 0)

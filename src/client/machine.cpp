@@ -134,9 +134,7 @@ Result<model::Snapshot> machine_in(const Response& response) try {
   take(driver, "cuda_version", machine.driver.cuda_version);
   return machine;
 } catch (const Json::exception&) {
-  return Error{
-      ErrorCode::kUnavailable, "E0922",
-      text("the broker sent an answer that Berth cannot read (status {})", response.status), ""};
+  return unreadable_answer(response);
 }
 
 }  // namespace berth::client

@@ -9,7 +9,7 @@
 namespace berth::client {
 
 /// Devices and driver from the answer to GET /v1/machine; it contains no processes. Fails with
-/// kUnavailable (E0922) if it is not such an answer.
+/// kUnavailable (E1140) if it is not such an answer.
 [[nodiscard]] Result<model::Snapshot> machine_in(const Response& response);
 
 }  // namespace berth::client

@@ -103,7 +103,7 @@ class Patience {
 
 Error is_away() {
   return {ErrorCode::kUnavailable, "E0929",
-          text("the broker of all users does not answer at {}", system::kSystemSocket),
+          text("the broker for all users does not answer at {}", system::kSystemSocket),
           "systemctl status berth"};
 }
 
@@ -111,7 +111,7 @@ Error is_away() {
 /// its jobs.
 Result<Client> reach_that_of_all() {
   const auto most = system::system_broker_expected_for();
-  Patience patience(most, text("the broker of all users does not answer; waiting up to {} for it",
+  Patience patience(most, text("the broker for all users does not answer; waiting up to {} for it",
                                show_duration(most)));
   for (;;) {
     auto client = Client::connect(system::kSystemSocket);
@@ -168,7 +168,7 @@ Result<Client> reach(IfNone if_none, const std::string& program) {
   auto own = reach_own(*runtime, if_none, program);
   if (!has_left || if_none == IfNone::kGlance) return own;
   if (!own && own.error().id == "E0920") return is_away();
-  if (own) say_wait(text("the broker of all users does not answer: using a broker of your own"));
+  if (own) say_wait(text("the broker for all users does not answer: using a broker of your own"));
   return own;
 }
 

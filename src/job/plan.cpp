@@ -124,9 +124,10 @@ Status take_lease(const Spec& spec, Machine& machine, const Note& note, bool nee
     return Done{};
   }
   const Error& error = lease.error();
-  // If a broker exists but does not answer, its leases are unknown, so take no devices.
+  // If a broker exists but gives no answer that can be read, its leases are unknown, so take no
+  // devices.
   const bool no_broker = (error.code == ErrorCode::kUnavailable || error.id == "E0921") &&
-                         (error.id != "E0922" || !needed);
+                         ((error.id != "E0922" && error.id != "E1140") || !needed);
   if (!no_broker) return error;
   if (needed && !client::is_another_machine())
     note(text("no lease: {} ({}); another job may choose the same device", error.message, error.id),

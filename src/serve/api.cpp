@@ -153,9 +153,10 @@ void Api::drain(bool drained, const Call& call, const Answer& answer) {
   // A user's own broker serves only that user.
   const bool may = call.peer.uid == ::geteuid() || is_admin(call);
   if (!may)
-    return answer.send(refusal({ErrorCode::kPermissionDenied, "E0926",
-                                text("only an administrator may drain a device of all users"),
-                                "sudo berth drain"}));
+    return answer.send(
+        refusal({ErrorCode::kPermissionDenied, "E0926",
+                 text("only an administrator may drain a device that all users share"),
+                 "sudo berth drain"}));
   const auto device = broker::unit_of(call.body);
   if (!device) return answer.send(refusal(device.error()));
   if (auto done = execution_.drain(*device, drained); !done)

@@ -37,7 +37,7 @@ Reply refusal(const Error& error) {
 
 Error no_such_place(const Call& call) {
   return {ErrorCode::kNotFound, "E0911",
-          text("the API has no {} {}", printable(call.method), printable(call.path)), ""};
+          text("the API has no call {} {}", printable(call.method), printable(call.path)), ""};
 }
 
 Reply no_call() {

@@ -31,7 +31,7 @@ struct Settings {
 
 inline constexpr const char* kSettingsFile = "/etc/berth/berth.toml";
 
-/// Whose broker reads the settings. Most settings are only for the broker of all users.
+/// Whose broker reads the settings. Most settings are only for the broker that serves all users.
 enum class Audience : unsigned char { kAllUsers, kOneUser };
 
 /// Returns the errors of TomlTable::read.

@@ -175,7 +175,7 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
             self.assertEqual(refused.wait(30), 6)
             self.assertEqual(queued.wait(30), 0)
             said = queued.stderr.read()
-            self.assertIn("note: the broker of all users does not answer; waiting up to ", said)
+            self.assertIn("note: the broker for all users does not answer; waiting up to ", said)
             self.assertTrue(wait_until(lambda: self.zhao("jobs", "--json").stdout.count('"waiting"') == 1), self.zhao("jobs", "--json").stdout)
             self.assertEqual([one.poll() for one in (wait, runs)], [None] * 2)
             runs.kill()
@@ -191,7 +191,7 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         for words, code in ((["jobs"], 4), (["wait", "1"], 125)):
             done = self.lin(*words)
             self.assertEqual(done.returncode, code, done.stderr)
-            self.assertIn("error: the broker of all users does not answer at /run/berth/berth.sock (E0929)", done.stderr)
+            self.assertIn("error: the broker for all users does not answer at /run/berth/berth.sock (E0929)", done.stderr)
             self.assertIn("hint: systemctl status berth", done.stderr)
         begun = time.monotonic()
         one = self.zhao("run", "--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
@@ -210,8 +210,8 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         time.sleep(2.5)
         self.assertEqual(json.loads(self.zhao("jobs", "--json", **own).stdout)["jobs"][-1]["state"], "waiting")
         why = self.zhao("why", "3", **own).stdout
-        self.assertIn("job 3 waits: the broker of all users is running, so your own broker starts nothing", why)
-        self.assertIn("the system-wide broker manages it", why)
+        self.assertIn("job 3 waits: the broker for all users is running, so your own broker starts nothing", why)
+        self.assertIn("the broker for all users manages it", why)
         # If asked about that job, the system broker says which broker has it.
         show = f"BERTH_RUNTIME_DIR={own['BERTH_RUNTIME_DIR']} berth jobs"
         self.assertIn(f"note: your own broker has jobs too, and starts none while this one runs: {show}\n", self.zhao("jobs").stderr)

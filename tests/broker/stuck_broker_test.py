@@ -114,6 +114,30 @@ class Between(threading.Thread):
                 client.sendall(answer)
 
 
+class OtherProgram(Between):
+    """Answers every request with text that is no answer of a broker."""
+
+    def serve(self, client):
+        with client:
+            while client.recv(1 << 20):
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+
+
+class UnreadableAnswer(Machine):
+    def test_an_unreadable_answer_is_reported_with_its_own_id(self):
+        folder = self.folder / "other"
+        folder.mkdir(0o700)
+        other = OtherProgram(folder / "berth.sock", "")
+        self.addCleanup(other.listener.close)
+        for words in (["jobs"], ["run", "--gpus", "1", "--", "true"], ["run", "--queue", "--", "true"]):
+            with self.subTest(words):
+                done = self.run_berth(*words, BERTH_RUNTIME_DIR=str(folder))
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("error: the broker sent an answer that Berth cannot read (status 200) (E1140)", done.stderr)
+                self.assertIn("sudo systemctl restart berth", done.stderr)
+        self.assertIn("berth jobs --mine", done.stderr)  # the job may be queued
+
+
 class LostAnswer(Machine):
     def test_a_submission_is_taken_once_though_its_answer_is_lost(self):
         real = pathlib.Path(self.variables["BERTH_RUNTIME_DIR"])
