@@ -85,8 +85,9 @@ MemoryText read_memory_text(std::string_view text) {
   // The variable is for CUDA and HIP only.
   const bool is_xpu = text.find("xpu out of memory") != std::string_view::npos;
   if (unused && unused->bytes >= asked->bytes && !is_xpu)
-    sentence += "; " + berth::text("PyTorch held {} in pieces too small: {}", unused->shown,
-                                   "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+    sentence +=
+        "; " + berth::text("PyTorch held {} in pieces that are too small: {}", unused->shown,
+                           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   return {std::move(sentence), asked->bytes};
 }
 

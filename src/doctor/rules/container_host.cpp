@@ -125,7 +125,7 @@ void library_before_cgroup_v2(Examination& look) {
     return;
   Finding& finding =
       look.found(text("NVIDIA's container library {} cannot give devices to containers here: this "
-                      "machine has cgroup v2, which is supported since {}",
+                      "machine has cgroup v2, which needs version {} or later of the library",
                       library->version(), kFirst));
   finding.evidence = {fmt::format("{} → {}", library->path, library->target),
                       "/sys/fs/cgroup/cgroup.controllers",
@@ -157,7 +157,7 @@ void wrong_context(Examination& look, const std::string& by) {
                       "https://github.com/NVIDIA/nvidia-container-toolkit/issues/814"};
   finding.fix.push_back(
       {by.starts_with('/') ? "docker context use default" : "unset DOCKER_CONTEXT",
-       text("images and containers of the other Docker are not copied")});
+       text("images and containers of the Docker that is used now are not copied")});
 }
 
 /// With userns-remap, root in the container is an unprivileged user on the host. The toolkit's hook
@@ -209,11 +209,11 @@ void docker_flavour(Examination& look) {
   finding.evidence.push_back(snap != nullptr ? *snap : *desktop);
   // The commands run one after the other, because both Dockers at once would compete for the
   // socket.
-  finding.fix.push_back(
-      on_system_between(look, "docker", snap != nullptr ? "sudo snap remove docker" : "",
-                        "sudo nvidia-ctk runtime configure --runtime=docker\n"
-                        "sudo systemctl restart docker",
-                        text("images and containers of the other Docker are not copied")));
+  finding.fix.push_back(on_system_between(
+      look, "docker", snap != nullptr ? "sudo snap remove docker" : "",
+      "sudo nvidia-ctk runtime configure --runtime=docker\n"
+      "sudo systemctl restart docker",
+      text("images and containers of the Docker that is used now are not copied")));
 }
 
 void requirement(Examination& look) {

@@ -283,7 +283,7 @@ void faulty_package(Examination& look) {
         {"sudo apt-get update && sudo apt-get install --only-upgrade "
          "nvidia-container-toolkit nvidia-container-toolkit-base "
          "libnvidia-container-tools libnvidia-container1",
-         text("{} does not have it", row.use)});
+         text("{} does not have this fault", row.use)});
     return;
   }
 }

@@ -384,7 +384,7 @@ TEST_CASE("a machine with an unreadable bus is not called healthy") {
   facts.machine.pci = Unreadable{"/sys", ENOENT};
   const auto seen = diagnose(facts, Knowledge{}, {"HW01"});
   REQUIRE(seen.not_checked.size() == 1);
-  CHECK(seen.not_checked.front().why == "nothing of /sys can be seen here");
+  CHECK(seen.not_checked.front().why == "/sys is not visible here at all");
   // A fact is also recorded as unreadable if a rule reads it only incidentally.
   const std::vector<Rule> passing{
       {"X1", kLow, Severity::kFatal, true, "", "",

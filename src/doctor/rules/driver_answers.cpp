@@ -25,7 +25,7 @@ void mig_empty(Examination& look) {
       finding.evidence.push_back(text("NVML: MIG mode now and after the next reset differ"));
       finding.fix.push_back(
           {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
-           text("ends what runs on it")});
+           text("ends the programs on it")});
       continue;
     }
     if (!*enabled) continue;
@@ -117,7 +117,7 @@ void ecc_uncorrected(Examination& look) {
     finding.evidence.push_back(text("NVML: counted since the driver was loaded"));
     finding.fix.push_back(
         {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
-         text("ends what runs on it; run jobs elsewhere until then")});
+         text("ends the programs on it; run jobs elsewhere until then")});
     finding.fix.push_back({"", text("if it comes back: have the card replaced")});
   }
 }
@@ -227,7 +227,8 @@ bool gpus_unlisted(Examination& look) {
   if (driver.cuda_init) finding.evidence.push_back(cuda_says(*driver.cuda_init));
   advise_restart(finding);
   if (!listed->empty())
-    finding.fix.push_back({"nvidia-smi drain -q", text("whether it was excluded on purpose")});
+    finding.fix.push_back(
+        {"nvidia-smi drain -q", text("shows whether it was excluded on purpose")});
   return true;
 }
 

@@ -52,12 +52,12 @@ void module_missing(Examination& look) {
   const ModuleFile* file = known && kernel ? file_for(*known, *kernel) : nullptr;
   if (const Ban ban = ban_of(look, "nvidia"); !ban.evidence.empty()) {
     finding.evidence.push_back(ban.evidence);
-    if (file != nullptr) finding.evidence.push_back(text("{} is there", file->path));
+    if (file != nullptr) finding.evidence.push_back(text("{} exists", file->path));
     finding.fix.push_back(without_ban(look, ban, "nvidia"));
     return;
   }
   if (file != nullptr) {
-    finding.evidence.push_back(text("{} is there", file->path));
+    finding.evidence.push_back(text("{} exists", file->path));
     finding.fix.push_back({"sudo modprobe nvidia", text("if it refuses: sudo dmesg | tail")});
     return;
   }
@@ -78,7 +78,7 @@ void module_refused(Examination& look, const std::string& kernel, const ModuleFi
   if (line.empty()) return;
   Finding& finding = look.found(
       text("NVIDIA's module does not match kernel {}, which refuses to load it", kernel));
-  finding.evidence = {quoted_line(line), text("{} is there", file.path)};
+  finding.evidence = {quoted_line(line), text("{} exists", file.path)};
   finding.fix.push_back(on_system(look, "module", "", pasted(kernel), "--force "));
 }
 
@@ -97,9 +97,9 @@ void module_not_for_kernel(Examination& look) {
                  *kernel)
           : text("NVIDIA's module was built for kernel {}, but kernel {} is running",
                  files->back().kernel, *kernel));
-  if (files->empty()) finding.evidence.push_back(text("{} is there", *source));
+  if (files->empty()) finding.evidence.push_back(text("{} exists", *source));
   finding.evidence.push_back(text("no nvidia.ko under /lib/modules/{}", *kernel));
-  for (const ModuleFile& file : *files) finding.evidence.push_back(text("{} is there", file.path));
+  for (const ModuleFile& file : *files) finding.evidence.push_back(text("{} exists", file.path));
   // Proxmox reports its system as Debian, but its kernel headers have other package names.
   if (kernel->ends_with("-pve"))
     finding.fix.push_back(
@@ -159,7 +159,7 @@ void secure_boot(Examination& look) {
                                    ? text("{} is signed, but its key is not trusted", file->path)
                                    : text("{} is not signed", file->path));
   else if (file != nullptr)
-    finding.evidence.push_back(text("{} is there", file->path));
+    finding.evidence.push_back(text("{} exists", file->path));
   if (!line.empty()) finding.evidence.push_back(quoted_line(line));
   finding.fix.push_back(on_system(look, "module_key", ""));
   finding.fix.push_back({"", text("turn Secure Boot off in the firmware setup")});

@@ -59,8 +59,8 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
     finding.evidence.push_back(text("NVML: the fabric's state is “{}”", printable(fabric.state)));
   if (facts.driver.cuda_init) finding.evidence.push_back(cuda_says(*facts.driver.cuda_init));
   if (facts.machine.in_container || (facts.machine.is_virtual && fabric.switches == 0)) {
-    finding.fix.push_back(
-        {"", text("the fabric is set up on the host: tell its provider, or use another machine")});
+    finding.fix.push_back({"", text("the host sets up the fabric: report this to the machine's "
+                                    "provider, or use another machine")});
     return;
   }
   const std::string version = facts.nvidia.module_version.value_or("");

@@ -415,7 +415,7 @@ void bitsandbytes_version(Examination& look) {
   Finding& finding = look.found(
       text("BNB_CUDA_VERSION={} selects a binary that bitsandbytes does not have", wanted));
   finding.evidence.push_back(
-      text("wanted {}.so, there are: {}", name, fmt::format("{}", fmt::join(*binaries, ", "))));
+      text("it needs {}.so; these exist: {}", name, fmt::format("{}", fmt::join(*binaries, ", "))));
   finding.fix.push_back(
       {"unset BNB_CUDA_VERSION", text("it then uses the binary for PyTorch's CUDA")});
 }

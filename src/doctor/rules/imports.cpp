@@ -101,8 +101,8 @@ void opened_by_name(Examination& look) {
     for (const CudaLibrary& other : *libraries)
       if (other.name == row.with) finding.evidence.push_back(text("found {}", other.path()));
     if (has(row.with))
-      finding.fix.push_back(
-          {install_command(look.facts.python, {"-U", row.use}), text("is made for {}", row.with)});
+      finding.fix.push_back({install_command(look.facts.python, {"-U", row.use}),
+                             text("is compiled for {}", row.with)});
     if (row.with.empty())
       finding.fix.push_back(wheels_for(look, *one, row));
     else

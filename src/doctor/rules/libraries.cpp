@@ -43,7 +43,7 @@ bool missing_in_box(Examination& look) {
       text("this {} box has the machine's GPU, but not the libraries of its driver", *box));
   finding.evidence = {fmt::format("libcuda.so.1: {}", tr("missing"))};
   if (const std::string* host = look.see(look.facts.container.host_cuda))
-    finding.evidence.push_back(text("{} is there", *host));
+    finding.evidence.push_back(text("{} exists", *host));
   finding.evidence.emplace_back("https://github.com/89luca89/distrobox/issues/633");
   if (is_distrobox)
     finding.fix.push_back({"distrobox create --nvidia --clone OLD --name NEW",
@@ -112,7 +112,7 @@ void libcuda_missing(Examination& look) {
   const auto* libraries = look.see(look.facts.nvidia.libraries);
   for (const DriverLibrary& one : libraries == nullptr ? std::vector<DriverLibrary>() : *libraries)
     if (one.name == "libcuda.so") {
-      finding.evidence.push_back(text("{} is there", one.path));
+      finding.evidence.push_back(text("{} exists", one.path));
       finding.fix.push_back(
           {"export LD_LIBRARY_PATH=" + pasted(one.path.substr(0, one.path.rfind('/'))) +
                "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",

@@ -302,8 +302,8 @@ void bitsandbytes_binary(Examination& look) {
     return;
   Finding& finding = look.found(
       text("bitsandbytes has no binary for CUDA {}, which PyTorch was built with", cuda));
-  finding.evidence.push_back(
-      text("wanted {}.so, there are: {}", wanted, fmt::format("{}", fmt::join(*binaries, ", "))));
+  finding.evidence.push_back(text("it needs {}.so; these exist: {}", wanted,
+                                  fmt::format("{}", fmt::join(*binaries, ", "))));
   finding.fix.push_back({install_command(look.facts.python, {"-U", "bitsandbytes"}), ""});
 }
 
@@ -358,7 +358,7 @@ void shadowed(Examination& look, const std::vector<Distribution>& all, const Dis
     if (entry.origin == PathOrigin::kPythonPath) {
       finding.fix.push_back({"unset PYTHONPATH", text("it names {}", entry.folder)});
     } else if (entry.origin == PathOrigin::kUser) {
-      finding.fix.push_back({"export PYTHONNOUSERSITE=1", text("leaves out {}", entry.folder)});
+      finding.fix.push_back({"export PYTHONNOUSERSITE=1", text("ignores {}", entry.folder)});
       finding.fix.push_back({"PYTHONNOUSERSITE= pip uninstall " + pasted(other.name),
                              text("permanently removes the copy, for all your environments")});
     } else {

@@ -130,7 +130,7 @@ void cudnn_shadows_torchs(Examination& look) {
                       shown_variable(look, "LD_LIBRARY_PATH")};
   finding.fix.push_back(unset_library_path());
   finding.fix.push_back({"export LD_LIBRARY_PATH=" + pasted(own->folder) + ":\"$LD_LIBRARY_PATH\"",
-                         text("or puts the wheel's first")});
+                         text("or puts the wheel's library first")});
 }
 
 void path_shadows(Examination& look) {
@@ -160,7 +160,7 @@ void path_shadows(Examination& look) {
     finding.fix.push_back(unset_library_path());
     finding.fix.push_back(
         {"export LD_LIBRARY_PATH=" + pasted(wheel->folder) + ":\"$LD_LIBRARY_PATH\"",
-         text("or puts the wheel's first")});
+         text("or puts the wheel's library first")});
     return;
   }
 }

@@ -19,13 +19,13 @@ struct Words {
 constexpr auto kWords = std::to_array<Words>({
     {"sched_getaffinity", msgid("on which cores the process may run")},
     {"environment", msgid("the process's variables")},
-    {"gcc", msgid("which compiler is here")},
+    {"gcc", msgid("which compiler is installed")},
     {"gpus", msgid("the driver's list of GPUs")},
     {"kernel.log", msgid("the kernel's log")},
-    {"nvcc", msgid("which nvcc is here")},
-    {"ptxas", msgid("which ptxas is here")},
+    {"nvcc", msgid("which nvcc is installed")},
+    {"ptxas", msgid("which ptxas is installed")},
     {"Python.h", msgid("Python's headers")},
-    {"ninja", msgid("whether ninja is here")},
+    {"ninja", msgid("whether ninja is installed")},
     {"rooms", msgid("how much disk space is left")},
     {"getrlimit", msgid("the process's limits")},
     {"limits", msgid("the process's limits")},
@@ -46,7 +46,7 @@ std::string said_of(const Unreadable& why) {
   // A simulated machine only has its own PCI bus and driver.
   if (why.error_number == ENODATA) return text("a simulated machine does not have it");
   // These folders belong to the kernel, and contain files on every Linux.
-  if (is_unmounted(why)) return text("nothing of {} can be seen here", why.where);
+  if (is_unmounted(why)) return text("{} is not visible here at all", why.where);
   const auto row = std::find_if(kWords.begin(), kWords.end(),
                                 [&](const Words& one) { return one.key == why.where; });
   const std::string where = row == kWords.end() ? why.where : std::string(tr(row->says));

@@ -56,7 +56,7 @@ void hidden(Examination& look, const char* name) {
   finding.fix.push_back({fmt::format("grep -rn {} ~/.bashrc ~/.profile /etc/environment "
                                      "/etc/profile.d",
                                      name),
-                         text("its possible origin")});
+                         text("shows where it may be set")});
 }
 
 /// Whether the selector excludes Level Zero, as "opencl:cpu" does. PyTorch and oneAPI's libraries
@@ -312,7 +312,7 @@ void visible_uuid(Examination& look) {
     finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
     for (const GpuAnswer& gpu : *gpus)
       if (gpu.uuid) finding.evidence.push_back(*gpu.uuid);
-    finding.fix.push_back({"nvidia-smi -L", text("lists the names of the current GPUs")});
+    finding.fix.push_back({"nvidia-smi -L", text("lists this machine's GPUs with their UUIDs")});
   }
 }
 

@@ -113,7 +113,7 @@ void pins_broken(Examination& look) {
       continue;
     const auto has = look.facts.python.distribution(need.name);
     if (!has || has->version == need.exact) continue;
-    wrong.push_back(text("{} is {}, wanted {}", need.name, has->version, need.exact));
+    wrong.push_back(text("{} is {}, but {} is needed", need.name, has->version, need.exact));
     again.push_back(need.name + "==" + need.exact);
   }
   if (wrong.empty()) return;
@@ -266,7 +266,7 @@ void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& r
     const std::string toolkit = toolkit_of(one);
     const bool wins = one.from == From::kVariable || (!has_wheel && one.from == From::kSystem);
     if (!wins || toolkit.empty() || row.cuda.empty() || !is_older(toolkit, row.cuda)) continue;
-    Finding& finding = look.found(text("{} needs CUDA {} or newer and gets {} from {}", named(jax),
+    Finding& finding = look.found(text("{} needs CUDA {} or newer, but gets {} from {}", named(jax),
                                        row.cuda, toolkit, one.folder));
     finding.evidence.push_back(told(one));
     if (one.from == From::kVariable)
