@@ -287,6 +287,21 @@ Status Setup::leaves_room(const model::Request& request, const model::Placement&
   return Done{};
 }
 
+namespace {
+
+void set_limits(const model::Request& request, wire::DeviceLimit& limit) {
+  const model::TurnRules& turns = request.turns;
+  limit.memory_bytes = request.memory_bytes.value_or(wire::kNoLimit);
+  limit.permille = static_cast<std::uint32_t>(request.share_permille.value_or(0));
+  limit.cap = static_cast<std::uint32_t>(turns.cap_permille.value_or(0));
+  limit.slice = static_cast<std::uint32_t>(turns.slice_milliseconds.value_or(0));
+  limit.flags |= (turns.latency.value_or(false) ? wire::kLatency : 0U) |
+                 (turns.best_effort.value_or(false) ? wire::kBestEffort : 0U) |
+                 (turns.keeps_turn.value_or(false) ? wire::kKeepsTurn : 0U);
+}
+
+}  // namespace
+
 Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
                           const model::Request& request, const model::Placement& placement,
                           const model::Snapshot& snapshot, Keep keep) {
@@ -317,13 +332,7 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
     wire::DeviceLimit& limit = limits.device[limits.devices];
     if (!identify(*device, part, snapshot, limit)) continue;
     if (has_cuda(*device)) setup.library_ = *library;
-    limit.memory_bytes = request.memory_bytes.value_or(wire::kNoLimit);
-    limit.permille = static_cast<std::uint32_t>(request.share_permille.value_or(0));
-    limit.cap = static_cast<std::uint32_t>(request.turns.cap_permille.value_or(0));
-    limit.slice = static_cast<std::uint32_t>(request.turns.slice_milliseconds.value_or(0));
-    limit.flags |= (request.turns.latency.value_or(false) ? wire::kLatency : 0U) |
-                   (request.turns.best_effort.value_or(false) ? wire::kBestEffort : 0U) |
-                   (request.turns.keeps_turn.value_or(false) ? wire::kKeepsTurn : 0U);
+    set_limits(request, limit);
     if ((request.share_permille || request.turns.any()) && has_cuda(*device))
       if (auto linked = link_turns(*runtime, setup.folder_, "turns-" + hex_of(limit.uuid)); !linked)
         return give_up(std::move(linked).error());

@@ -58,7 +58,8 @@ inline constexpr auto kElsewhere = std::to_array<std::string_view>(
      "distrobox", "toolbox", "flatpak", "lxc", "incus"});
 /// The options of `berth run` that take a value. cli/help_test.cpp compares them with its options.
 inline constexpr std::string_view kOfBerthRun =
-    " --lang --color --gpus --devices --memory --share --cpus --name --isolation --report "
+    " --lang --color --gpus --devices --memory --share --cap --slice --turn --container --engine "
+    "--mount --engine-option --cpus --name --isolation --report "
     "--time-limit --grace --signal --priority --or-cpu-after --ranks --gpus-per-rank --nodes --tee "
     "--stdin-rank --retries --backoff --hang-action --hang-timeout --log-dir --after --on-end "
     "--array ";
