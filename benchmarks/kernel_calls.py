@@ -10,8 +10,11 @@ import ctypes
 import json
 import os
 import pathlib
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
 import measuring
@@ -117,6 +120,19 @@ def allocations(make, repeat):
     return least
 
 
+def in_cpp():
+    """(launch, buffer from the pool) in microseconds with berth/kernels.hpp; None without a compiler."""
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if not compiler:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder, "kernel_calls")
+        subprocess.run([compiler, "-std=c++17", "-O2", f"-I{measuring.ROOT}/include", measuring.ROOT / "benchmarks/kernel_calls.cpp", "-o", program, "-ldl"],
+                       check=True)
+        done = subprocess.run([program], capture_output=True, text=True)
+    return tuple(map(float, done.stdout.split())) if done.returncode == 0 else None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=40)
@@ -140,6 +156,9 @@ def main():
     own = allocations(make, wishes.repeat)
     rows.append(("an array of 1 KiB from the pool", own, "goal", 1.0))
     rows += [("an array of 1 KiB from the pool", own, name, allocations(one, wishes.repeat)) for name, one in others.items()]
+    if of_cpp := in_cpp():
+        rows += [("launch from C++", of_cpp[0], "clEnqueueNDRangeKernel alone, by ctypes", found["driver"]),
+                 ("a buffer from the pool in C++", of_cpp[1], "goal", 1.0)]
     print(f"{'what':34}{'Berth':>10}  {'anchor':42}{'anchor':>10}{'ratio':>8}")
     for what, berth, name, anchor in rows:
         print(f"{what:34}{berth:7.2f} µs  {name:42}{anchor:7.2f} µs{berth / anchor:8.2f}")

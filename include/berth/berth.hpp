@@ -2,7 +2,8 @@
 // docs/cpp.md describes it.
 //
 // Header-only. Functions that can fail throw berth::Error; the same function with try_ in front of
-// its name returns a Result, and works with -fno-exceptions. No driver is loaded into the process.
+// its name returns a Result, and works with -fno-exceptions. Only compute() loads a driver into the
+// process.
 #pragma once
 
 #include <sys/resource.h>
@@ -20,6 +21,7 @@
 #include "devices.hpp"
 #include "driver.hpp"
 #include "error.hpp"
+#include "kernels.hpp"
 #include "lease.hpp"
 #include "library.hpp"
 #include "out_of_memory.hpp"
