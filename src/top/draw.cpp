@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
@@ -18,12 +19,18 @@ using model::Device;
 using model::DeviceProcess;
 using output::Style;
 
-constexpr int kBar = 8;
+constexpr int kBar = 8, kNumber = 4;
 constexpr int kLeastProcessLines = 4;  // one line for the heading and three for rows
 constexpr double kHot = 85;            // degrees Celsius
 
 bool is_shown(const Device& device, const Settings& settings) {
   return settings.devices.empty() || settings.devices.contains(device.index);
+}
+
+int devices_shown(const watch::Frame& frame, const Settings& settings) {
+  const auto& devices = frame.snapshot.devices;
+  return static_cast<int>(std::count_if(
+      devices.begin(), devices.end(), [&](const Device& one) { return is_shown(one, settings); }));
 }
 
 Line title_line(const watch::Frame& frame, int width) {
@@ -46,8 +53,8 @@ Line device_line(const Device& device, const std::map<int, output::Use>& uses,
   const auto& readings = device.readings;
   const bool is_cpu = device.kind == model::DeviceKind::kCpu;
   put(line, width, Style::kBold,
-      column(is_cpu ? std::string(model::word_for(device.kind)) : std::to_string(device.index), 3,
-             true));
+      column(is_cpu ? std::string(model::word_for(device.kind)) : std::to_string(device.index),
+             kNumber, true));
   const auto& use = readings.utilization_percent;
   put(line, width, style_of_use(use.value), draw_bar(use.value, kBar, settings.utf8) + " ");
   put(line, width, Style::kPlain, column(output::show_percent(use), 5, true));
@@ -74,9 +81,42 @@ Line device_line(const Device& device, const std::map<int, output::Use>& uses,
   return line;
 }
 
+/// "0:1"
+std::string partition_number(const Device& device, const model::Partition& part) {
+  return std::to_string(device.index) + ":" + std::to_string(part.index);
+}
+
+Line partition_line(const Device& device, const model::Partition& part,
+                    const model::Snapshot& snapshot, int width) {
+  Line line;
+  put(line, width, Style::kPlain, column(partition_number(device, part), kNumber, true));
+  const auto& use = part.utilization_percent;
+  put(line, width, style_of_use(use.value), std::string(kBar + 1, ' '));
+  put(line, width, Style::kPlain, column(output::show_percent(use), 5, true));
+  put(line, width, Style::kPlain,
+      column(output::show_used(part.memory_used_bytes, part.memory_total_bytes), 18, true));
+  std::set<std::string> users;
+  for (const DeviceProcess& one : snapshot.processes)
+    if (one.partition_uuid == part.uuid && !part.uuid.empty())
+      users.insert(one.user.empty() ? "?" : printable(one.user));
+  put(line, width, Style::kCyan, output::join({users.begin(), users.end()}, ", ") + "  ");
+  put(line, width, Style::kDim, printable(part.name));
+  return line;
+}
+
+int partitions_shown(const watch::Frame& frame, const Settings& settings) {
+  std::size_t count = 0;
+  for (const Device& device : frame.snapshot.devices)
+    if (is_shown(device, settings)) count += device.partitions.size();
+  return static_cast<int>(count);
+}
+
+/// `most`: 0, or the number of lines. Partitions are left out if not all fit.
 std::vector<Line> device_lines(const watch::Frame& frame, const Settings& settings, int width,
                                int most) {
   const auto uses = output::uses_of(frame.snapshot);
+  const bool has_room =
+      most == 0 || devices_shown(frame, settings) + partitions_shown(frame, settings) <= most;
   std::vector<Line> lines;
   int hidden = 0;
   for (const Device& device : frame.snapshot.devices) {
@@ -86,6 +126,10 @@ std::vector<Line> device_lines(const watch::Frame& frame, const Settings& settin
       continue;
     }
     lines.push_back(device_line(device, uses, settings, width));
+    if (!has_room && !device.partitions.empty())
+      put(lines.back(), width, Style::kDim, text("   {} partitions", device.partitions.size()));
+    for (const model::Partition& part : device.partitions)
+      if (has_room) lines.push_back(partition_line(device, part, frame.snapshot, width));
   }
   if (hidden > 0) {
     lines.pop_back();
@@ -157,7 +201,7 @@ struct Column {
   bool to_the_right;
 };
 constexpr std::array<Column, 9> kColumns = {{
-    {"device", "dev", 3, true},
+    {"device", "dev", kNumber + 1, true},
     {"pid", "pid", 7, true},
     {"user", msgid("user"), 9, false},
     {"", msgid("job"), 5, true},
@@ -189,13 +233,24 @@ std::string branch(int depth, bool utf8) {
          (utf8 ? "└ " : "`-");
 }
 
-Line process_line(const Row& row, bool is_selected, bool utf8, int width) {
+/// "0", or "0:1" on a partition.
+std::string place_of(const DeviceProcess& process, const model::Snapshot& snapshot) {
+  const Device* const device =
+      process.partition_uuid.empty() ? nullptr : output::find_device(snapshot, process.device);
+  if (device != nullptr)
+    for (const model::Partition& part : device->partitions)
+      if (part.uuid == process.partition_uuid) return partition_number(*device, part);
+  return std::to_string(process.device);
+}
+
+Line process_line(const Row& row, bool is_selected, const model::Snapshot& snapshot, bool utf8,
+                  int width) {
   const DeviceProcess& process = *row.process;
   const auto size = [](const model::Reading<std::uint64_t>& bytes) {
     return bytes ? show_bytes(*bytes) : std::string("-");
   };
   const std::array<std::string, kColumns.size()> cells = {
-      (is_selected ? ">" : "") + std::to_string(process.device),
+      (is_selected ? ">" : "") + place_of(process, snapshot),
       process.pid        ? std::to_string(*process.pid)
       : process.host_pid ? "(" + std::to_string(*process.host_pid) + ")"
                          : "-",
@@ -296,7 +351,8 @@ std::vector<Line> list_lines(const watch::Frame& frame, const Settings& settings
     const auto at = static_cast<std::size_t>(i);
     const bool is_selected = settings.has_row && i == selected;
     lines.push_back(settings.by_user ? user_line(users[at], is_selected, width)
-                                     : process_line(rows[at], is_selected, settings.utf8, width));
+                                     : process_line(rows[at], is_selected, frame.snapshot,
+                                                    settings.utf8, width));
   }
   if (count == 0 && (room > 0 || most == 0)) {
     Line none;
@@ -381,13 +437,14 @@ struct Shares {
 };
 
 Shares shares_of(const watch::Frame& frame, const Settings& settings, int height) {
-  const auto devices =
-      static_cast<int>(std::count_if(frame.snapshot.devices.begin(), frame.snapshot.devices.end(),
-                                     [&](const Device& one) { return is_shown(one, settings); }));
+  const int devices = devices_shown(frame, settings);
   Shares shares;
   const int room =
       std::max(3, height - 3);  // height without the title, the gap and the line of keys
-  shares.devices = std::max(1, std::min(devices, std::max(1, room - kLeastProcessLines)));
+  const int all = devices + partitions_shown(frame, settings);
+  // The rest of the screen is for the processes.
+  const int wanted = all <= room * 3 / 5 ? all : devices;
+  shares.devices = std::max(1, std::min(wanted, std::max(1, room - kLeastProcessLines)));
   int left = room - shares.devices;
   if (settings.has_graphs && left >= kLeastProcessLines + 5) {
     shares.graphs = std::min(8, left - kLeastProcessLines - 1);

@@ -47,6 +47,27 @@ std::string text_of(const std::vector<Line>& lines) {
 
 }  // namespace
 
+TEST_CASE("partitions are below their device, and processes have their number") {
+  watch::Frame frame = busy_frame(2, 2);
+  auto& parts = frame.snapshot.devices[0].partitions;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    parts.emplace_back().index = i;
+    parts.back().name = "MIG 1g.10gb";
+    parts.back().uuid = "MIG-" + std::to_string(i);
+    parts.back().memory_total_bytes = std::uint64_t{10} << 30U;
+    parts.back().memory_used_bytes = std::uint64_t{4} << 30U;
+  }
+  frame.snapshot.processes[0].partition_uuid = "MIG-2";
+  const std::string text = text_of(draw(frame, {}, {}, 110, 40));
+  CHECK(text.find(" 0:1 ") != std::string::npos);
+  CHECK(text.find("4.0 / 10.0 GiB lin  MIG 1g.10gb") != std::string::npos);
+  CHECK(text.find("0:2    1000 lin") != std::string::npos);
+  const std::string low = text_of(draw(frame, {}, {}, 110, 10));
+  CHECK(low.find("MIG 1g") == std::string::npos);
+  CHECK(low.find("3 partitions") != std::string::npos);
+  CHECK(low.find("  1 ") != std::string::npos);
+}
+
 TEST_CASE("graphs show use, memory, power or temperature, and an unknown one is empty") {
   watch::Frame frame = busy_frame(1, 0);
   frame.snapshot.devices[0].readings.power_limit_milliwatts = std::uint64_t{700'000};

@@ -67,6 +67,17 @@ model::Health health_named(const std::string& name) {
   return model::Health::kNotChecked;
 }
 
+model::Partition partition_in(const Json& json) {
+  model::Partition part;
+  part.index = json_value<std::uint32_t>(json.at("index"));
+  part.name = text_in(json, "name");
+  part.uuid = text_in(json, "uuid");
+  read(json, "memory_total_bytes", part.memory_total_bytes);
+  read(json, "memory_used_bytes", part.memory_used_bytes);
+  read(json, "utilization_percent", part.utilization_percent);
+  return part;
+}
+
 Device device_in(const Json& json) {
   Device device;
   device.index = json_value<int>(json.at("index"));
@@ -83,6 +94,8 @@ Device device_in(const Json& json) {
   device.age_seconds = number_in<double>(json, "age_seconds");
   if (!text_in(json, "processes_unknown").empty())
     device.processes_unknown = model::Absence::kFailed;
+  if (const auto parts = json.find("partitions"); parts != json.end() && parts->is_array())
+    for (const Json& one : *parts) device.partitions.push_back(partition_in(one));
   model::for_each_reading(device.readings, [&](std::string_view key, auto& reading) {
     read(json, std::string(key).c_str(), reading);
   });
@@ -97,6 +110,7 @@ DeviceProcess process_in(const Json& json) {
   process.parent = number_in<std::int64_t>(json, "parent");
   process.uid = number_in<std::uint32_t>(json, "uid");
   process.job = number_in<std::uint64_t>(json, "job");
+  process.partition_uuid = text_in(json, "partition_uuid");
   process.user = text_in(json, "user");
   process.command = text_in(json, "command");
   process.container = text_in(json, "container");

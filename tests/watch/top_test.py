@@ -38,7 +38,7 @@ class Top(unittest.TestCase):
         self.start("dgx-h100-8", "--processes", "12")
         text = self.top("--once").stdout.decode()
         for device in range(8):
-            self.assertRegex(text, rf"(?m)^  {device} ")
+            self.assertRegex(text, rf"(?m)^ +{device} ")
         self.assertIn("GiB", text)
         self.assertGreaterEqual(len(text.splitlines()), 8 + 12)
 
