@@ -3,13 +3,16 @@
 // them ends within half a minute.
 #include <stdlib.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/scontrol.hpp"
+#include "cli/slurm_epilog.hpp"
 #include "cli/slurm_task.hpp"
 #include "engines/slurm_node.hpp"
 #include "inventory/observe.hpp"
@@ -39,20 +42,28 @@ Around read_environment(const Arguments& given) {
 /// Removes all variables except the location of Slurm's configuration, so that programs started
 /// from here inherit only this one.
 void forget_environment(const Around& around) {
+  const auto simulation = env_nonempty("BERTH_SIM_DIR");  // its driver is asked again
   ::clearenv();  // NOLINT(concurrency-mt-unsafe): no thread runs yet
   ::setenv("PATH", "/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin:/opt/slurm/bin", 1);
+  if (simulation) ::setenv("BERTH_SIM_DIR", simulation->c_str(), 1);
   if (around.config.starts_with('/')) ::setenv("SLURM_CONF", around.config.c_str(), 1);
+}
+
+std::string config_folder(const Around& around) {
+  return around.config.empty() ? engines::slurm_folder()
+                               : around.config.substr(0, around.config.rfind('/'));
 }
 
 struct Checked {
   std::string unfit;  // why GPUs are unfit; "": all are fit
   NodeAction done = NodeAction::kNone;
+  std::optional<engines::JobEnd> end = {};  // of the job, for an epilog
 };
 
-model::Snapshot look_for_slurm(const inventory::Sources& sources) {
+model::Snapshot look_for_slurm(const inventory::Sources& sources, bool processes) {
   inventory::Options options;
-  options.processes = false;
-  options.process_details = false;
+  options.processes = processes;
+  options.process_details = processes;
   options.holders = false;
   options.opencl = inventory::OpenCl::kNever;
   options.initialisation_deadline = kDriver;
@@ -61,10 +72,14 @@ model::Snapshot look_for_slurm(const inventory::Sources& sources) {
 
 /// Reports the result to Slurm. `may_resume`: all GPUs were checked, so the node may be reported as
 /// healthy.
-Result<NodeAction> tell(const Around& around, const std::string& unfit, bool may_resume) {
+/// `left`: says what is still on the GPUs; called if the node was drained for that.
+Result<NodeAction> tell(const Around& around, const std::string& unfit, bool may_resume,
+                        const std::function<std::string()>& left) {
   if (unfit.empty() && !may_resume) return NodeAction::kNone;
   const auto state = slurm_node_state(around.node);
   if (!state) return state.error();
+  if (unfit.empty() && engines::is_left_reason(state->reason) && !left().empty())
+    return NodeAction::kNone;
   const NodeAction action = engines::action_for(unfit, *state);
   const std::string name = "NodeName=" + around.node;
   std::optional<std::string> done = "";
@@ -89,13 +104,39 @@ void say(const Context& context, const Around& around, const Checked& checked) {
     json.field("fit", checked.unfit.empty());
     json.text_field("reason", checked.unfit);
     json.field("action", word_of(checked.done));
+    json.field("orphans_ended", checked.end ? std::optional(checked.end->ended) : std::nullopt);
+    json.text_field("left", checked.end ? checked.end->left : "");
     json.close('}');
     context.out(json.finish());
     return;
   }
   if (!checked.unfit.empty()) context.out(checked.unfit + "\n");
+  if (checked.end && checked.end->ended > 0)
+    context.out(fmt::format("{}: orphans ended: {}\n", around.node, checked.end->ended));
   if (checked.done != NodeAction::kNone)
     context.out(fmt::format("{}: {}\n", around.node, word_of(checked.done)));
+}
+
+/// Whether the GPUs of the job may have other jobs as well, whose processes are not its own.
+bool may_be_shared(const Around& around, std::uint64_t job) {
+  const auto config = engines::read_slurm_config(config_folder(around));
+  const bool shards = !config || !config->gres ||
+                      std::any_of(config->gres->begin(), config->gres->end(),
+                                  [](const auto& line) { return line.name == "shard"; });
+  const auto jobs = shards ? slurm_jobs_on(around.node) : Result<std::string>("");
+  return !jobs || (!jobs->empty() && *jobs != std::to_string(job));
+}
+
+/// Ends what the job has left, and says what stays.
+engines::JobEnd finish(const Around& around, const EndedJob& job, const model::Snapshot& snapshot,
+                       const inventory::Sources& sources) {
+  engines::JobEnd end;
+  end.gpus = job.gpus;
+  end.ended = end_orphans(job, snapshot);
+  const bool is_clean = end.ended == 0 && engines::left_on(snapshot, job.gpus).empty();
+  if (!is_clean && !may_be_shared(around, job.id))
+    end.left = wait_for_rest(job, [&] { return look_for_slurm(sources, true); });
+  return end;
 }
 
 }  // namespace
@@ -113,6 +154,7 @@ Result<int> slurm_node(const Context& context, const std::string& word) {
         text("the name of this node is unknown: SLURMD_NODENAME, which slurmd sets, is missing"),
         "berth slurm health --node n1"};
   std::vector<int> numbers;
+  std::optional<EndedJob> ended;
   if (word != "health") {
     // A job without a GPU does not have to wait for the driver.
     if (around.gpus.empty()) return 0;
@@ -122,19 +164,25 @@ Result<int> slurm_node(const Context& context, const std::string& word) {
                    text("SLURM_JOB_GPUS is not a list of numbers: {}", printable(around.gpus)),
                    "scontrol show job"};
     numbers = *given;
+    if (word == "epilog") ended = ended_job(numbers);
   }
-  const model::Snapshot snapshot = look_for_slurm(sources);
+  const model::Snapshot snapshot = look_for_slurm(sources, ended.has_value());
   forget_environment(around);
   if (word == "health") {
-    const std::string folder = around.config.empty()
-                                   ? engines::slurm_folder()
-                                   : around.config.substr(0, around.config.rfind('/'));
-    if (const auto config = engines::read_slurm_config(folder))
+    if (const auto config = engines::read_slurm_config(config_folder(around)))
       numbers = engines::configured_gpus(*config, around.node);
     if (numbers.empty()) numbers = engines::gpus_here(snapshot);
   }
   Checked checked{engines::unfit_reason(snapshot, numbers), NodeAction::kNone};
-  const auto told = tell(around, checked.unfit, word == "health");
+  if (ended) {
+    checked.end = finish(around, *ended, snapshot, sources);
+    checked.end->unfit = checked.unfit;
+    if (checked.unfit.empty() && !checked.end->left.empty())
+      checked.unfit = engines::left_reason(checked.end->left, ended->id);
+    comment_job(*ended, *checked.end);
+  }
+  const auto told = tell(around, checked.unfit, word == "health",
+                         [&] { return engines::left_on(look_for_slurm(sources, true), numbers); });
   if (told) checked.done = *told;
   // If the prolog fails, Slurm does not run the job on this node, even if the reason could not be
   // reported to Slurm.

@@ -32,15 +32,21 @@ def free_port():
 
 class Slurm:
     """`gres` and `slurm`: lines of gres.conf and of slurm.conf, as `berth slurm gres` prints them. Device files are in the test's folder.
-    `more`: further lines of slurm.conf, in which FOLDER stands for that folder."""
+    `more`: further lines of slurm.conf, in which FOLDER stands for that folder. `accounting`: with slurmdbd and MariaDB."""
 
-    def __init__(self, gres, slurm, plugstack="", more=()):
+    def __init__(self, gres, slurm, plugstack="", more=(), accounting=False):
         self.folder = tempfile.mkdtemp(prefix="berth-slurm-")
         self.started = []
         os.chmod(self.folder, 0o755)
         self.host = socket.gethostname().split(".")[0]
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "CUDA_", "BERTH_"))}
         self.environment["SLURM_CONF"] = self.path("slurm.conf")
+        self.accounting = accounting
+        if accounting:
+            self.database_port = free_port()
+            more = (*more, "AccountingStorageType=accounting_storage/slurmdbd", "AccountingStorageHost=127.0.0.1",
+                    f"AccountingStoragePort={self.database_port}", "AccountingStorageUser=root",
+                    f"AccountingStoragePass={self.path('munge.socket')}")
         self.write_files(gres, slurm, plugstack, more)
 
     def path(self, name):
@@ -85,6 +91,8 @@ class Slurm:
                        f"--key-file={self.path('munge.key')}", f"--pid-file={self.path('munged.pid')}", f"--log-file={self.path('munged.log')}",
                        f"--seed-file={self.path('munged.seed')}")
             self.wait(lambda: os.path.exists(self.path("munge.socket")), "munged")
+            if self.accounting:
+                self.start_accounting()
             self.start("slurmctld", "-D", "-c", "-f", self.path("slurm.conf"))
             self.start("slurmd", "-D", "-c", "-N", self.node, "-f", self.path("slurm.conf"))
             self.wait(lambda: "State=IDLE" in self.run("scontrol", "show", "node").stdout.replace("+", " "), "an idle node")
@@ -92,6 +100,24 @@ class Slurm:
             self.__exit__()
             raise
         return self
+
+    def start_accounting(self):
+        data, sock = self.path("mysql"), self.path("mysql.socket")
+        port = free_port()
+        subprocess.run(["mariadb-install-db", "--user=root", f"--datadir={data}", "--auth-root-authentication-method=normal"],
+                       check=True, capture_output=True, timeout=100)
+        self.start("mariadbd", "--no-defaults", "--user=root", f"--datadir={data}", f"--socket={sock}", f"--port={port}", "--bind-address=127.0.0.1",
+                   f"--pid-file={self.path('mysql.pid')}", "--innodb-buffer-pool-size=64M")
+        sql = "CREATE USER slurm@127.0.0.1; CREATE USER slurm@localhost; GRANT ALL ON *.* TO slurm@127.0.0.1; GRANT ALL ON *.* TO slurm@localhost"
+        self.wait(lambda: self.run("mariadb", "--no-defaults", f"--socket={sock}", "-e", sql).returncode == 0, "database")
+        self.put("slurmdbd.conf", "\n".join([
+            "AuthType=auth/munge", f"AuthInfo=socket={self.path('munge.socket')}", "DbdHost=localhost", "DbdAddr=127.0.0.1",
+            f"DbdPort={self.database_port}", "SlurmUser=root", "StorageType=accounting_storage/mysql", "StorageHost=127.0.0.1", f"StoragePort={port}",
+            "StorageUser=slurm", f"LogFile={self.path('slurmdbd.log')}", f"PidFile={self.path('slurmdbd.pid')}", ""]))
+        os.chmod(self.path("slurmdbd.conf"), 0o600)
+        # slurmdbd reads its file from the folder of slurm.conf.
+        self.start("slurmdbd", "-D")
+        self.wait(lambda: self.run("sacctmgr", "--immediate", "add", "cluster", "berth").returncode == 0, "accounting")
 
     def wait(self, done, what):
         for _ in range(300):
@@ -102,7 +128,7 @@ class Slurm:
 
     def logs(self):
         text = ""
-        for name in ("out.log", "munged.log", "slurmctld.log", "slurmd.log"):
+        for name in ("out.log", "munged.log", "slurmctld.log", "slurmd.log", "slurmdbd.log"):
             if os.path.exists(self.path(name)):
                 with open(self.path(name), errors="replace") as file:
                     text += f"== {name}\n" + file.read()[-4000:]

@@ -1,0 +1,33 @@
+// What `berth slurm epilog` does about the processes and the memory that a job has left.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engines/slurm_epilog.hpp"
+#include "model/snapshot.hpp"
+
+namespace berth::cli {
+
+struct EndedJob {
+  std::uint64_t id = 0;
+  std::uint32_t uid = 0;
+  std::vector<int> gpus;
+};
+/// From SLURM_JOB_ID and SLURM_JOB_UID, which slurmd sets; nullopt if they are not numbers.
+[[nodiscard]] std::optional<EndedJob> ended_job(const std::vector<int>& gpus);
+
+/// Ends the job's processes on its GPUs: SIGTERM, and SIGKILL after 2 s. Returns how many have
+/// ended. Waits at most 5 s.
+[[nodiscard]] int end_orphans(const EndedJob& job, const model::Snapshot& snapshot);
+/// What stays on the job's GPUs; looks again for at most 3 s, because a driver frees memory late.
+[[nodiscard]] std::string wait_for_rest(const EndedJob& job,
+                                        const std::function<model::Snapshot()>& look);
+/// Writes the job's AdminComment, unless another one is there. Failures are ignored: accounting
+/// must not keep a job from ending.
+void comment_job(const EndedJob& job, const engines::JobEnd& end);
+
+}  // namespace berth::cli

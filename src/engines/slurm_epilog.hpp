@@ -1,0 +1,44 @@
+// What a Slurm job leaves on its GPUs: its processes, and memory; and the line about it for
+// AdminComment. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/snapshot.hpp"
+
+namespace berth::engines {
+
+/// Whether a process belongs to the job: by SLURM_JOB_ID in its environment (entries end with NUL),
+/// or by its control group ("…/job_7/…").
+[[nodiscard]] bool is_of_job(std::string_view environment, std::string_view groups,
+                             std::uint64_t job);
+
+/// The processes on the GPUs with these numbers that belong to the user, each once.
+[[nodiscard]] std::vector<model::DeviceProcess> processes_of(const model::Snapshot& snapshot,
+                                                             const std::vector<int>& numbers,
+                                                             std::uint32_t uid);
+
+/// What is still on the GPUs: "GPU 1: python3 (pid 812), 3.00 GiB without a process"; "" nothing.
+/// Graphics and less than 1 GiB without a process do not count: a driver takes that itself.
+[[nodiscard]] std::string left_on(const model::Snapshot& snapshot, const std::vector<int>& numbers);
+
+/// The reason for Slurm, and whether a reason is such a one.
+[[nodiscard]] std::string left_reason(const std::string& left, std::uint64_t job);
+[[nodiscard]] bool is_left_reason(std::string_view reason);
+
+struct JobEnd {
+  std::vector<int> gpus;
+  int ended = 0;  // orphans that were ended
+  std::string left, unfit;
+};
+/// "berth: gpus=0,1 orphans_ended=2 left=none health=ok": words of NAME=VALUE for programs.
+[[nodiscard]] std::string job_comment(const JobEnd& end);
+/// Whether the job's AdminComment may be replaced: it is empty or Berth's. `shown`: `scontrol show
+/// job N --oneliner`.
+[[nodiscard]] bool may_comment(std::string_view shown);
+
+}  // namespace berth::engines
