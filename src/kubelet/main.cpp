@@ -1,11 +1,13 @@
 // `berth-k8s`: the program that `berth k8s device-plugin` and `berth k8s dra` start. It offers this
 // machine's GPUs to the kubelet, and registers again after each restart of the kubelet. Its options
 // are the verb's; `berth` has already checked them.
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -17,6 +19,8 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "engines/xid_hold.hpp"
+#include "inventory/nvml_reader.hpp"
 #include "inventory/observe.hpp"
 #include "kubelet/dra.hpp"
 #include "kubelet/log.hpp"
@@ -88,9 +92,49 @@ bool read(const std::vector<std::string>& words, Options& options) {
   return true;
 }
 
+/// Receives the driver's Xids of all GPUs.
+class XidEvents {
+ public:
+  /// Starts again if there are other GPUs, or if the driver has failed.
+  void listen(const std::vector<engines::KubeUnit>& units, milliseconds interval) {
+    std::vector<std::string> uuids;
+    for (const engines::KubeUnit& unit : units)
+      if (unit.profile.empty() && unit.healthy) uuids.push_back(unit.uuid);
+    for (const engines::KubeUnit& unit : units)
+      if (!unit.profile.empty() && !unit.pci.empty() &&
+          std::find(uuids.begin(), uuids.end(), unit.pci) == uuids.end())
+        uuids.push_back(unit.pci);
+    if (sampler_ && sampler_->descriptor() >= 0 && uuids == uuids_) return;
+    uuids_ = uuids;
+    constexpr inventory::SamplePace kXidsAlone{0, 0, 0, true};
+    sampler_ = std::make_unique<inventory::NvmlSampler>(inventory::Sources::from_environment(),
+                                                        std::move(uuids), interval, kXidsAlone);
+  }
+
+  /// Waits until `hold` has a fatal one, at most for this time.
+  void wait(engines::XidHold& hold, milliseconds at_most) {
+    const auto until = std::chrono::steady_clock::now() + at_most;
+    for (;;) {
+      const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
+      if (left.count() <= 0) return;
+      pollfd waits{sampler_->descriptor(), POLLIN, 0};  // -1: poll() only waits
+      if (::poll(&waits, 1, static_cast<int>(left.count())) <= 0) continue;
+      static_cast<void>(sampler_->take());
+      if (hold.add(sampler_->take_xids())) return;
+    }
+  }
+
+ private:
+  std::unique_ptr<inventory::NvmlSampler> sampler_;
+  std::vector<std::string> uuids_;
+};
+
 /// What the observer process does: queries the drivers and writes a line per scan, until its reader
 /// closes the pipe.
 int observe(const Options& options) {
+  constexpr int kLooksUntilWell = 12;  // a minute
+  engines::XidHold hold(kLooksUntilWell);
+  XidEvents events;
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   // In a container the parent is process 1, so only the number shows whether it still lives.
   if (::getppid() != options.parent) return 0;
@@ -101,9 +145,12 @@ int observe(const Options& options) {
   how.opencl = inventory::OpenCl::kNever;
   for (;;) {
     const auto snapshot = inventory::observe(inventory::Sources::from_environment(), how);
-    const std::string line = engines::units_line(engines::kube_units(snapshot));
+    auto units = engines::kube_units(snapshot);
+    events.listen(units, options.interval);
+    hold.apply(units);
+    const std::string line = engines::units_line(units);
     if (::write(1, line.data(), line.size()) != static_cast<ssize_t>(line.size())) return 0;
-    std::this_thread::sleep_for(options.interval);
+    events.wait(hold, options.interval);
   }
 }
 

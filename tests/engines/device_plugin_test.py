@@ -200,6 +200,16 @@ class DevicePlugin(unittest.TestCase):
         self.assertEqual(refused.exception.code(), kubelet_bed.grpc.StatusCode.UNAVAILABLE)
         self.assertEqual(len(later), 4)
 
+    def test_a_fatal_xid_makes_its_gpu_unhealthy_until_it_works_for_a_while(self):
+        self.begin(faults=("xid:1@4=79", "xid:2@4=31"))
+        lists = self.plugin().watch()
+        states = []
+        for later in lists:
+            states.append(sorted(later.values()).count("Unhealthy"))
+            if states[-1] == 0 and 1 in states:
+                break
+        self.assertEqual([state for state, before in zip(states, [None, *states]) if state != before], [0, 1, 0])
+
     def test_a_kubelet_that_starts_again_is_told_again(self):
         self.begin("--shares", "2")
         self.plugin()

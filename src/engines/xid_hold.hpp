@@ -1,0 +1,32 @@
+// A GPU that reported a fatal Xid is unhealthy at once, and healthy again after some looks that
+// find nothing. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engines/kube_devices.hpp"
+#include "model/xid_event.hpp"
+
+namespace berth::engines {
+
+class XidHold {
+ public:
+  /// `looks`: how many looks without a fault it takes.
+  explicit XidHold(int looks) : looks_(looks) {}
+
+  /// Xids that are faults of the application are ignored. Returns whether one was fatal.
+  bool add(const std::vector<model::XidEvent>& events);
+  /// Changes what a look found: marks the GPUs with a fatal Xid, also their MIG slices.
+  void apply(std::vector<KubeUnit>& units);
+
+ private:
+  struct Held {
+    int code = 0, left = 0;
+  };
+  int looks_;
+  std::map<std::string, Held> held_;  // by PCI address, without the function
+};
+
+}  // namespace berth::engines
