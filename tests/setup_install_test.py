@@ -75,7 +75,7 @@ class New(Base):
     def test_it_computes_and_knows_its_own_place(self):
         done = self.setup("torch", "--cpu", *self.index())
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"^PyTorch \S+ on the CPU; a kernel ran\n$")
+        self.assertRegex(done.stdout, r"^PyTorch \S+ on the CPU; a test computation ran\n$")
         self.assertIn("Successfully installed torch-", done.stderr)
         self.assertEqual(self.names(), [".venv"])
         for path in [self.work / ".venv/pyvenv.cfg", *(self.work / ".venv/bin").iterdir()]:
@@ -91,14 +91,14 @@ class New(Base):
     def test_several_at_once(self):
         done = self.setup("torch", "jax", "--cpu", *self.index())
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"^PyTorch \S+ on the CPU; a kernel ran\nJAX \S+ on the CPU; a kernel ran\n$")
+        self.assertRegex(done.stdout, r"^PyTorch \S+ on the CPU; a test computation ran\nJAX \S+ on the CPU; a test computation ran\n$")
 
     def test_tensorflow_for_the_cpu_does_not_report_a_missing_driver(self):
         index = self.root / "tensorflow"
         setup_fakes.tensorflow_wheel(index, self.release("tensorflow") + ".0")
         done = self.setup("tensorflow", "--cpu", "--index", f"file://{index}")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"^TensorFlow \S+ on the CPU; a kernel ran\n$")
+        self.assertRegex(done.stdout, r"^TensorFlow \S+ on the CPU; a test computation ran\n$")
         self.assertNotIn("failed call to cuInit", done.stderr)
 
     def test_a_framework_that_does_not_start_is_a_failure_with_a_next_step(self):
@@ -118,7 +118,7 @@ class New(Base):
         broken = "raise ImportError('libcuda.so.1')\n"
         done = self.setup("torch", self.release(), "--driver", "580.95", "--gpu", "H100", *self.index(init=broken))
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("PyTorch is installed, but no kernel ran: there is no GPU on the PCI bus", done.stdout)
+        self.assertIn("PyTorch is installed, but its test computation failed: there is no GPU on the PCI bus", done.stdout)
         self.assertIn("fix: ", done.stderr)
         done = self.setup("torch", "--cpu", "--check")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -332,7 +332,7 @@ class Existing(Base):
     def test_a_check_tries_what_is_there(self):
         done = self.setup("--check")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"^PyTorch \S+ on the CPU; a kernel ran\n$")
+        self.assertRegex(done.stdout, r"^PyTorch \S+ on the CPU; a test computation ran\n$")
         document = json.loads(self.setup("--check", "--json", "--venv", str(self.work / ".venv")).stdout)
         self.assertEqual((document["state"], document["frameworks"][0]["state"]), ("done", "ran_on_cpu"))
         self.failed(self.setup("jax", "--check"), 2, "E0848", "JAX")

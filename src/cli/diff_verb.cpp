@@ -102,7 +102,7 @@ Result<Asked> asked_of(const Arguments& arguments, std::int64_t now) {
           "berth diff --at 14:02"};
     if (*time > now)
       return Error{ErrorCode::kInvalidArgument, "E0964",
-                   text("{} has not been yet", local_time_of(*time)), "berth diff --since 10m"};
+                   text("{} is in the future", local_time_of(*time)), "berth diff --since 10m"};
     asked.at = *time;
   }
   // --since compares with the present, --at with the time after it.

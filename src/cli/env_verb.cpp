@@ -66,9 +66,10 @@ Result<int> run_env(const Context& context) {
   for (const char* option : {"--framework", "--driver", "--gpu", "--compute-capability",
                              "--python-version", "--torch-index"})
     if (context.arguments.has(option))
-      return Error{ErrorCode::kInvalidArgument, "E0830",
-                   text("{} is about a recipe: it needs --format pip, conda or dockerfile", option),
-                   "berth env --format pip --framework torch"};
+      return Error{
+          ErrorCode::kInvalidArgument, "E0830",
+          text("{} is an option for recipes: it needs --format pip, conda or dockerfile", option),
+          "berth env --format pip --framework torch"};
   const auto user = whole_environment();
   auto request = parse_request(context.arguments, user);
   if (!request) return request.error();

@@ -90,15 +90,19 @@ std::string text_of(const guard::SelfTest& test, const model::Device& gpu,
                     "\n";
   output::Table table({{text("check")}, {text("result")}});
   for (const guard::SelfTest::Check& check : test.checks)
-    table.add({words_of_check(check.id), !check.holds   ? text("this driver lacks it")
-                                         : *check.holds ? text("holds")
-                                                        : text("does not hold")});
+    table.add({words_of_check(check.id), !check.holds   ? text("not in this driver")
+                                         : *check.holds ? text("passed")
+                                                        : text("failed")});
   out += table.render(terminal);
   for (const std::string& name : test.unknown)
-    out += text("not known, so a quota may not hold against it: {}", name) + "\n";
-  out += (all_hold(test) ? text("a quota holds on this driver")
-                         : text("a quota does not hold on this driver")) +
-         "\n";
+    out +=
+        text("Berth does not know this function; a program that uses it may exceed the quota: {}",
+             name) +
+        "\n";
+  out +=
+      (all_hold(test) ? text("the guard enforces a memory quota with this driver")
+                      : text("the guard does not fully enforce a memory quota with this driver")) +
+      "\n";
   return out;
 }
 

@@ -109,10 +109,10 @@ std::string words_of(const Verdict& verdict) {
   using engines::VerifyProblem;
   switch (verdict.problem) {
     case VerifyProblem::kNone:
-      return verdict.inside.quota_bytes ? text("the quota held against every request")
+      return verdict.inside.quota_bytes ? text("the quota was enforced for every request")
                                         : text("the pod has its whole GPU; it has no quota");
     case VerifyProblem::kNotScheduled:
-      return text("no node took the pod");
+      return text("no node was found for the pod");
     case VerifyProblem::kNotStarted:
       return text("the pod did not start");
     case VerifyProblem::kNoDevice:
@@ -124,7 +124,7 @@ std::string words_of(const Verdict& verdict) {
     case VerifyProblem::kBroken:
       break;
   }
-  return text("the quota does not hold");
+  return text("the quota is not enforced");
 }
 
 void print(const Context& context, const Verdict& verdict) {
@@ -167,13 +167,16 @@ void print(const Context& context, const Verdict& verdict) {
   if (verdict.inside.quota_bytes && !verdict.inside.checks.empty()) {
     output::Table table({{text("check")}, {text("result")}});
     for (const auto& check : verdict.inside.checks)
-      table.add({words_of_check(check.id), !check.holds   ? text("this driver lacks it")
-                                           : *check.holds ? text("holds")
-                                                          : text("does not hold")});
+      table.add({words_of_check(check.id), !check.holds   ? text("not in this driver")
+                                           : *check.holds ? text("passed")
+                                                          : text("failed")});
     out += table.render(context.out_terminal);
   }
   for (const std::string& name : verdict.inside.unknown)
-    out += text("not known, so a quota may not hold against it: {}", printable(name)) + "\n";
+    out +=
+        text("Berth does not know this function; a program that uses it may exceed the quota: {}",
+             printable(name)) +
+        "\n";
   out += words_of(verdict) + "\n";
   if (!verdict.detail.empty()) out += "  " + printable(verdict.detail) + "\n";
   if (!advice.empty()) out += "\n" + text("hint: {}", advice) + "\n";

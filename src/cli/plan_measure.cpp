@@ -122,7 +122,7 @@ Error no_recording(const compare::Trial& trial, bool has_torch, bool sizes_diffe
         text("the program's memory was not recorded: it ended with exit code {}", trial.exit_code);
     std::string last = trial.last_words.substr(0, trial.last_words.find_last_not_of("\n ") + 1);
     last.erase(0, last.rfind('\n') + 1);
-    error.hint = text("what it said: {}", printable(last));
+    error.hint = text("its last output: {}", printable(last));
   } else if (!has_torch) {
     error.message = text("the program's memory was not recorded: it did not import torch");
     error.hint = "berth plan measure -- python3 train.py";

@@ -137,10 +137,11 @@ Result<int> do_call(Context& context, const Call& call) {
 Result<int> dispatch(Context& context, const Call& call) {
   auto code = do_call(context, call);
   if (code && context.write_error != 0)
-    return Error{ErrorCode::kUnsupported, "E0008",
-                 text("the output cannot be written: {}",
-                      std::generic_category().message(context.write_error)),
-                 text("free space (df -h shows where there is none), or write elsewhere")};
+    return Error{
+        ErrorCode::kUnsupported, "E0008",
+        text("the output cannot be written: {}",
+             std::generic_category().message(context.write_error)),
+        text("free some space (df -h shows which disk is full), or write to another disk")};
   return code;
 }
 

@@ -46,7 +46,7 @@ Status check_options(const Context& context, Framework& framework) {
   const bool cpu = given.has("--cpu") || given.has("--gpus");
   for (const char* option : {"--driver", "--gpu", "--compute-capability"})
     if (cpu && given.has(option))
-      return wrong(text("{} is about a GPU, and the recipe is for the CPU", option), kExample);
+      return wrong(text("{} describes a GPU, but the recipe is for the CPU", option), kExample);
   return Done{};
 }
 

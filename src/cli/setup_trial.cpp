@@ -85,7 +85,7 @@ class Trial {
       return {tried.framework,
               "ran_on_cpu",
               version,
-              text("{} {} on the CPU; a kernel ran", name, version),
+              text("{} {} on the CPU; a test computation ran", name, version),
               "",
               0};
     return first_cause(tried, answer, version);
@@ -110,7 +110,7 @@ class Trial {
       const bool needs_gpu = !tried.on_cpu || tried.framework == Framework::kCupy;
       const bool has_no_gpu = needs_gpu && finding.id == "HW01";
       if (finding.severity < model::Severity::kError && !has_no_gpu) continue;
-      result.says = has_no_gpu ? text("{} is installed, but no kernel ran{}",
+      result.says = has_no_gpu ? text("{} is installed, but its test computation failed{}",
                                       doctor::name_of(tried.framework), ": " + finding.title)
                                : finding.title;
       if (!finding.fix.empty())
@@ -118,9 +118,9 @@ class Trial {
       break;
     }
     if (result.says.empty())
-      result.says =
-          text("{} is installed, but no kernel ran{}", doctor::name_of(tried.framework),
-               answer == nullptr || answer->message.empty() ? "" : ": " + answer->message);
+      result.says = text(
+          "{} is installed, but its test computation failed{}", doctor::name_of(tried.framework),
+          answer == nullptr || answer->message.empty() ? "" : ": " + answer->message);
     if (result.hint.empty()) result.hint = "berth doctor --deep --venv " + shell_word(folder_);
     return result;
   }

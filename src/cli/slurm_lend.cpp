@@ -248,7 +248,7 @@ Result<int> slurm_lend(const Context& context, const std::string& word) {
   const std::string again = "sudo berth slurm " + word;
   if (::geteuid() != 0)
     return Error{ErrorCode::kPermissionDenied, "E0926",
-                 text("only an administrator may move the GPUs of all users"), again};
+                 text("only an administrator may move GPUs that all users share"), again};
   std::optional<milliseconds> timeout;
   if (const auto given = context.arguments.value("--timeout")) {
     const auto parsed = parse_duration(*given);

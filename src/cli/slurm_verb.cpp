@@ -149,7 +149,7 @@ Result<int> check_config(const Context& context) {
     return found.empty() ? 0 : 1;
   }
   for (const std::string& note : machine.node.notes) context.err(text("note: {}", note) + "\n");
-  if (found.empty()) context.out(text("{} fits this machine", printable(config->folder)) + "\n");
+  if (found.empty()) context.out(text("{} matches this machine", printable(config->folder)) + "\n");
   for (const Difference& one : found)
     context.out(fmt::format("{}\n  {}\n", one.what, text("fix: {}", one.fix)));
   return found.empty() ? 0 : 1;

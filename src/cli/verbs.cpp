@@ -146,21 +146,21 @@ constexpr auto kLeaseExamples = std::to_array<Example>({
     {"berth lease --memory 8GiB -- jupyter lab", "part of a GPU, while one program runs"},
     {"berth lease --gpus 2 --no-wait -- bash", "fail instead of waiting in the queue"},
 });
-constexpr auto kEnvOptions = join(
-    kRequestOptions,
-    std::to_array<Option>({
-        {"--format", "shell|json|dotenv|docker|cdi|k8s|pip|conda|dockerfile",
-         "for eval, a program, --env-file, docker run, podman run, a cluster; or what to install "
-         "(default: shell)"},
-        {"--framework", "torch|tensorflow|jax|cupy|onnxruntime",
-         "with pip, conda, dockerfile: what to install, as proven for this driver, GPU and "
-         "Python"},
-        {"--driver", "VERSION", "a recipe for another machine: its NVIDIA driver (550.54)"},
-        {"--gpu", "NAME", "the same: its GPU (H100)", true},
-        {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
-        {"--python-version", "X.Y", "a recipe for another Python (3.11)"},
-        {"--torch-index", "URL", "the URL of your mirror of PyTorch's own index"},
-    }));
+constexpr auto kEnvOptions =
+    join(kRequestOptions,
+         std::to_array<Option>({
+             {"--format", "shell|json|dotenv|docker|cdi|k8s|pip|conda|dockerfile",
+              "what reads the output: a shell (eval), a program, --env-file, docker run, podman "
+              "run or a cluster; or a recipe for pip, conda or a Dockerfile (default: shell)"},
+             {"--framework", "torch|tensorflow|jax|cupy|onnxruntime",
+              "with pip, conda, dockerfile: what to install, in a version that is known to work "
+              "with this driver, GPU and Python"},
+             {"--driver", "VERSION", "a recipe for another machine: its NVIDIA driver (550.54)"},
+             {"--gpu", "NAME", "the same: its GPU (H100)", true},
+             {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
+             {"--python-version", "X.Y", "a recipe for another Python (3.11)"},
+             {"--torch-index", "URL", "the URL of your mirror of PyTorch's own index"},
+         }));
 constexpr auto kEnvExamples = std::to_array<Example>({
     {"eval \"$(berth env --gpus 1)\"", "make this shell's programs use one free GPU"},
     {"berth env --gpus 2 --format docker", "the same for a container"},
@@ -175,7 +175,8 @@ constexpr auto kJobsOptions = std::to_array<Option>({
     {"-a,--all", nullptr, "also what ended more than a day ago"},
     {"-m,--mine", nullptr, "only your own"},
     {"-u,--user", "NAME", "only the jobs of this user (name or uid)"},
-    {"--state", "STATE,…", "only waiting, held, running, done, failed, cancelled or lost ones"},
+    {"--state", "STATE,…",
+     "only jobs in these states: waiting, held, running, done, failed, cancelled, lost"},
     {"--since", "DURATION", "what ended within that time (1w; default: 1d)"},
     {"--limit", "N", "maximum number of rows; none: all (default: 100; with --json all)"},
 });
@@ -210,7 +211,8 @@ constexpr auto kContainerExamples = std::to_array<Example>({
     {"sudo berth container --remove", "podman and docker are as before"},
 });
 constexpr auto kGuardExamples = std::to_array<Example>({
-    {"berth guard check", "whether a memory quota holds on this driver, and what does not"},
+    {"berth guard check",
+     "whether a memory quota is enforced with this driver, and which calls exceed it"},
     {"berth guard check --json", "the same for a program"},
 });
 constexpr auto kResizeOptions = std::to_array<Option>({
@@ -242,7 +244,7 @@ constexpr auto kCancelOptions = std::to_array<Option>({
 constexpr auto kJobsExamples = std::to_array<Example>({
     {"berth jobs", "what runs, what waits, and what ended in the last day"},
     {"berth jobs --mine --all", "all of your own jobs that are still recorded"},
-    {"berth jobs 7 9-12", "only these"},
+    {"berth jobs 7 9-12", "only these jobs"},
     {"berth jobs --state failed,lost --since 1w", "what went wrong in the last week"},
     {"berth jobs --json | jq '.jobs[] | select(.state == \"waiting\").id'", "for a program"},
 });
@@ -267,7 +269,7 @@ constexpr auto kCancelExamples = std::to_array<Example>({
     {"berth cancel 7", "end job 7, or remove it from the queue"},
     {"berth cancel 8 9 training", "several at once"},
     {"berth cancel 7-12 26_[3-4]", "those of your jobs, and two jobs of array 26"},
-    {"berth cancel --mine", "all of yours"},
+    {"berth cancel --mine", "all of your jobs"},
 });
 constexpr auto kHoldExamples = std::to_array<Example>({
     {"berth hold 8", "let other jobs start first until it is released"},
@@ -471,8 +473,9 @@ constexpr auto kK8sExamples = std::to_array<Example>({
     {"sudo berth k8s device-plugin --shares 4 --pass cdi",
      "a quarter each, as berth.dev/gpu-share"},
     {"berth k8s dra --shares 4", "offer GPUs by dynamic resource allocation (Kubernetes 1.34)"},
-    {"berth k8s verify", "run a pod that tries to break its quota, and report whether it held"},
-    {"kubectl exec POD -- berth k8s verify --inside", "the same in a pod that runs"},
+    {"berth k8s verify",
+     "run a pod that tries to exceed its quota, and report whether the quota was enforced"},
+    {"kubectl exec POD -- berth k8s verify --inside", "the same in a pod that already runs"},
 });
 
 constexpr auto kSimOptions = std::to_array<Option>({
@@ -482,7 +485,8 @@ constexpr auto kSimOptions = std::to_array<Option>({
     {"--seed", "N", "seed of the simulated load (default: 0)"},
     {"--at", "SECONDS", "stop the simulated time this long after the start"},
     {"--fault", "KIND[:DEVICE][@SECONDS][=VALUE]",
-     "lost, hung, slow, xid, ecc, remap, throttle, mismatch, no-permission, no-driver or zombie",
+     "a fault to simulate: lost, hung, slow, xid, ecc, remap, throttle, mismatch, no-permission, "
+     "no-driver or zombie",
      true},
     {"--report", "FILE", "at the end, write the calls to the driver as JSON (- is stderr)"},
     {"--list", nullptr, "list the built-in machines"},
@@ -584,7 +588,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      false, kJobsOptions, kJobsExamples, run_jobs},
     {"why",
      Group::kUse,
-     "show what a job waits for, who has it, and when it may start",
+     "show what a job waits for, who uses it, and when it may start",
      "[JOB]",
      false,
      {},
@@ -693,7 +697,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_container},
     {"guard",
      Group::kOperate,
-     "try on this machine's driver whether limits of jobs hold",
+     "test whether the guard can enforce limits of jobs with this machine's driver",
      "check",
      false,
      {},

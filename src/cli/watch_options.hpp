@@ -18,7 +18,7 @@ inline constexpr auto kTopOptions = std::to_array<Option>({
      "only these devices: index (0, MIG 0:1), uuid or PCI address, comma separated", true},
     {"-u,--user", "NAME", "only what this user (name or uid) uses"},
     {"-s,--sort", top::kSortKeys, "order of the processes; numbers largest first"},
-    {"--reverse", nullptr, "the other way round"},
+    {"--reverse", nullptr, "in reverse order"},
     {"--tree", nullptr, "child processes below their parents"},
     {"--by-user", nullptr, "one row a user instead of processes"},
     {"--filter", "TEXT", "only processes with this text in their command, user, container or job"},
@@ -81,7 +81,7 @@ inline constexpr auto kHistoryExamples = std::to_array<Example>({
     {"berth history --format csv > day.csv", "for a spreadsheet"},
 });
 inline constexpr auto kDiffOptions = std::to_array<Option>({
-    {"--at", "TIME", "when it changed: 14:02, 2026-11-23T14:02, local time; with a Z: UTC"},
+    {"--at", "TIME", "when it changed, in local time: 14:02 or 2026-11-23T14:02; add Z for UTC"},
     {"--since", "DURATION", "instead: compare the time before this with now (default: 10m)"},
     {"--window", "DURATION", "how long before and after are compared (default: 5m)"},
     {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},

@@ -490,7 +490,7 @@ model::Guarded Setup::outcome() const {
   const wire::Usage& usage = *copy;
   out.programs = usage.started;
   if (page_ && !page_->is_at(folder_ + "/limits"))
-    out.not_enforced = text("the job replaced its limits");
+    out.not_enforced = text("the job changed the file with its limits");
   for (std::size_t d = 0; d < out.devices.size(); ++d) {
     model::GuardedDevice& device = out.devices[d];
     device.memory_peak_bytes = usage.peak[d];
@@ -526,10 +526,11 @@ model::Guarded Setup::outcome() const {
   if (usage.trouble == wire::kOpenClTime)
     out.not_counted = text("the time of its OpenCL kernels: they take no turns");
   if (usage.trouble == wire::kUnknownMemory)
-    out.not_counted =
-        text("what {} may have allocated: this Berth does not know it, so the quota may not hold",
-             printable(std::string(usage.unknown_name,
-                                   ::strnlen(usage.unknown_name, sizeof usage.unknown_name))));
+    out.not_counted = text(
+        "what {} may have allocated: Berth does not know this function, so a program may exceed "
+        "the quota",
+        printable(std::string(usage.unknown_name,
+                              ::strnlen(usage.unknown_name, sizeof usage.unknown_name))));
   return out;
 }
 

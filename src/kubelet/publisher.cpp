@@ -61,7 +61,7 @@ bool Publisher::wait(milliseconds at_most, std::uint64_t known) {
   const auto end = std::chrono::steady_clock::now() + at_most;
   std::unique_lock hold(lock_);
   const int looks = looks_;
-  // The devices have a lock of their own, so they are looked at between short waits.
+  // The devices have their own lock, so check them between short waits.
   while (!ending_ && looks_ <= looks && devices_.version() == known &&
          std::chrono::steady_clock::now() < end)
     changed_.wait_for(hold, kTick, [&] { return ending_ || looks_ > looks; });
@@ -103,7 +103,7 @@ Status Publisher::write(const engines::Slice& slice, std::uint64_t generation, s
                           : api_.call("PUT", std::string(kSlices) + "/" + slice.name,
                                       slice.json(generation, count, version));
   if (!answer) return answer.error();
-  // 409: somebody changed it meanwhile; 404: the kubelet deleted it.
+  // 409: another client changed it in the meantime; 404: the kubelet deleted it.
   is_stale = answer->status == 409 || answer->status == 404;
   if (is_stale) return Done{};
   if (answer->status >= 300) return refused("ResourceSlice", *answer);
@@ -120,8 +120,8 @@ void Publisher::use_single_shares() {
   log("no_consumable_capacity", {{"instead", text("each share is a device")}});
 }
 
-/// Decided before anything is written: a server without the feature drops the field, and then the
-/// scheduler would give away a divided GPU whole.
+/// This is decided before anything is written. A server without the feature drops the field, and
+/// then the scheduler would allocate a divided GPU as a whole.
 Status Publisher::find_naming(const std::vector<engines::KubeUnit>& units) {
   const auto divided = engines::resource_slices(units, {node_, "", shares_, true});
   if (consumable_ || !engines::has_divided(divided)) return Done{};
@@ -151,7 +151,7 @@ Result<std::vector<engines::Slice>> Publisher::wanted() {
   if (withheld.empty() && !withheld_.empty()) log("none_withheld");
   if (!withheld.empty() && withheld != withheld_)
     log("withheld", {{"devices", fmt::format("{}", fmt::join(withheld, ","))},
-                     {"why", text("claims that run hold them by another --shares")},
+                     {"why", text("running claims use them with another value of --shares")},
                      {"hint", "kubectl drain " + node_}});
   withheld_ = std::move(withheld);
   return engines::resource_slices(offered, settings);

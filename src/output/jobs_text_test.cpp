@@ -228,7 +228,7 @@ TEST_CASE("why: drained devices are what is in the way") {
   const std::string said = why_text(story, {kNow, 1000, &snapshot}, plain());
   CHECK(
       said.starts_with("job 3 waits for 2 GPUs: 3 of 4 that it could have are drained\n"
-                       "when        when `berth undrain` gives one back\n"));
+                       "when        after `berth undrain` of one of these devices\n"));
 }
 
 TEST_CASE("why: how often it was restarted, whether it would be, and when it no longer is") {

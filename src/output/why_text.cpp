@@ -144,7 +144,7 @@ std::string waiting_head(const JobStory& story) {
                 printable(job.user));
   if (why == "gives_way")
     return text(
-        "job {} waits: the broker of all users is running, so your own broker starts nothing",
+        "job {} waits: the broker for all users is running, so your own broker starts nothing",
         number);
   if (why == "never" && story.drained > 0)
     return text_n("job {} waits for {}: {} of {} that it could have is drained",
@@ -179,7 +179,7 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
     if (why == "user_limit")
       lines.add(tr("when"), text("never: it is more than one user may have"));
     if (why == "never" && story.drained > 0)
-      lines.add(tr("when"), text("when `berth undrain` gives one back"));
+      lines.add(tr("when"), text("after `berth undrain` of one of these devices"));
     else if (why == "busy" || why == "never")
       lines.add(tr("when"), text("unknown: the obstacle is not a job of this broker"));
     return;

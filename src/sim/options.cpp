@@ -119,7 +119,7 @@ bool shows(wire::FaultKind kind, const Machine& machine, std::size_t device) {
 }
 
 std::string no_such_device(std::string_view given, std::size_t devices) {
-  return text("there is no device '{}' on this machine, which has {}", printable(given), devices);
+  return text("there is no device '{}'; devices of this machine: {}", printable(given), devices);
 }
 
 }  // namespace

@@ -26,9 +26,9 @@ constexpr auto kReasons = std::to_array<Reason>({
     {"busy", msgid("no suitable device is free")},
     {"reserved", msgid("a device is free, but reserved for a job that comes first")},
     {"user_limit", msgid("its user has as much as the settings allow")},
-    {"array_limit", msgid("as many jobs of its array run as may")},
+    {"array_limit", msgid("its array has reached its limit of running jobs")},
     {"journal", msgid("the broker cannot write its journal")},
-    {"gives_way", msgid("the broker of all users runs")},
+    {"gives_way", msgid("the broker for all users is running")},
     {"never", msgid("it would not fit even if every job ended")},
 });
 

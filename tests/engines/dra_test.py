@@ -257,7 +257,7 @@ class Dra(unittest.TestCase):
         self.assertEqual((code, said["quota_bytes"], said["failure"]), (0, 2 * GIB, None), shown)
         self.assertNotIn(False, [check["holds"] for check in said["checks"]], said)
         # The test is of both devices: with the limit of one for both, the other would not hold.
-        self.assertIn("the quota held", shown)
+        self.assertIn("the quota was enforced", shown)
         code, said, shown = self.inside(FIRST, uuids, BERTH_GUARD="/nonexistent")
         self.assertEqual((code, said["quota_bytes"]), (1, None), shown)
         self.assertIn("/nonexistent/limits", said["limits_failure"])

@@ -417,7 +417,7 @@ print(after[64:] == before[64:], program.allocate(2 * {GIB})[0], program.info()[
         done = simulated(BERTH, "run", "--memory", "2GiB", "--report", os.path.join(self.folder, "report.json"), "--", sys.executable, "-c",
                          script)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(self.report()["isolation"]["why_not"], "the job replaced its limits")
+        self.assertEqual(self.report()["isolation"]["why_not"], "the job changed the file with its limits")
 
     def test_a_job_that_replaces_its_counters_by_a_pipe_ends_and_is_reported(self):
         script = "import os; path = os.environ['BERTH_GUARD'] + '/usage'; os.unlink(path); os.mkfifo(path)"
@@ -485,7 +485,7 @@ other.wait()
                      "total", "within", "over", "freed", "cuMemCreate", "cuMemAllocAsync", "cuMipmappedArrayCreate"):
             self.assertIn(name, checks)
         plain = simulated(BERTH, "guard", "check")
-        self.assertIn("a quota holds on this driver", plain.stdout)
+        self.assertIn("the guard enforces a memory quota with this driver", plain.stdout)
         self.assertNotIn("out of memory", plain.stderr)
 
     def test_the_self_test_without_a_driver_names_the_next_command(self):
