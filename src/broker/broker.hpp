@@ -156,7 +156,7 @@ class Broker {
   [[nodiscard]] std::set<JobId> changed();
   /// The jobs of an array; empty if there is no such array.
   [[nodiscard]] std::set<JobId> jobs_of_array(JobId id) const { return arrays_.jobs(id); }
-  /// It waits only because enough other jobs of its array are in the queue.
+  /// The job waits only because enough other jobs of its array are in the queue.
   [[nodiscard]] bool waits_for_its_array(const Job& job) const { return arrays_.is_aside(job); }
 
  private:

@@ -28,8 +28,8 @@ class Journal {
 
   /// What open() saved from a damaged journal.
   [[nodiscard]] const std::optional<Salvage>& salvaged() const;
-  /// By ascending id. Adds the ids of records that are not jobs to `unreadable`. Fails with
-  /// kUnavailable (E0907).
+  /// Returns the jobs by ascending id. Adds the ids of records that are not jobs to `unreadable`.
+  /// Fails with kUnavailable (E0907).
   [[nodiscard]] Result<std::vector<model::Job>> jobs(
       std::vector<model::JobId>* unreadable = nullptr) const;
   /// Writes everything or nothing. Fails with kUnavailable (E0908: for example, the disk is full);

@@ -32,8 +32,8 @@ class Lease {
   /// (E0412) if it may not wait.
   [[nodiscard]] static Result<Lease> take(const Wishes& wishes, const model::Snapshot& snapshot,
                                           IfNone if_none);
-  /// The same in steps: asks, waits at most this long (false: not granted yet), and withdraws the
-  /// request.
+  /// Like take(), but in steps: asks, waits at most this long (false: not granted yet), and
+  /// withdraws the request.
   [[nodiscard]] static Result<Lease> ask(const model::Job& job, IfNone if_none,
                                          const std::string& program = kThisProgram);
   [[nodiscard]] Result<bool> wait(std::chrono::milliseconds at_most);

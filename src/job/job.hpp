@@ -25,7 +25,7 @@ struct Caller {
   std::function<Status()> before_start;
   /// The job has ended.
   std::function<void(const MakeReport&)> report;
-  /// The same, after the report.
+  /// The job has ended, and report() has been called.
   std::function<void(const model::Outcome&, std::chrono::milliseconds wall)> ended;
   /// The command could not be started, or its keeper was lost.
   std::function<void(const MakeReport&, const Error&)> report_no_start;
@@ -37,8 +37,8 @@ struct Caller {
 [[nodiscard]] Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
                                   run::Inherited& inherited);
 
-/// As exit_code_of, but 125 for all errors except wrong usage, because small exit codes belong to
-/// the command.
+/// Like exit_code_of(), but 125 for all errors except wrong usage, because small exit codes belong
+/// to the command.
 [[nodiscard]] int exit_code_of(const Error& error, bool may_wait);
 
 }  // namespace berth::job

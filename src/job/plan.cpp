@@ -163,8 +163,8 @@ Placed place_with_lease(const Spec& spec, Machine& machine, const Note& note, Pl
   return place_planned(plan);
 }
 
-/// With --ranks MIN:MAX: as many ranks as there are free devices now; waits only for the smallest
-/// number. Inside a lease, as many as it has devices.
+/// With --ranks MIN:MAX, requests as many ranks as there are free devices now, and waits only for
+/// the smallest number. Inside a lease, it requests as many ranks as the lease has devices.
 Placed place_some_ranks(const Spec& spec, Machine& machine, const Note& note, Plan& plan) {
   // If the user named devices or the CPU, the number of ranks does not change the request.
   if (plan.request.gpus == spec.job.request.gpus)

@@ -34,7 +34,7 @@ std::uint64_t taken_by_strangers(const Candidate& candidate, const model::Snapsh
   return used - std::min(used, by_jobs);
 }
 
-/// The same machine with nothing in use. A request that fails on it can never succeed.
+/// The same machine, but with nothing in use. A request that fails on it can never succeed.
 model::Snapshot emptied(model::Snapshot snapshot) {
   snapshot.processes.clear();
   snapshot.unattributed.clear();

@@ -32,7 +32,7 @@ namespace berth::policy {
                                        const model::Snapshot& snapshot,
                                        const std::vector<std::string>& units);
 
-/// The same request, but for the CPU only.
+/// The same request, but only for the CPU.
 [[nodiscard]] model::Request on_cpu(model::Request request);
 
 }  // namespace berth::policy

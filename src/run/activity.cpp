@@ -84,7 +84,8 @@ void Activity::add(const std::vector<SeenProcess>& processes, Clock::time_point 
   if (supervised_) {
     const SeenProcess& supervisor = *first->second;
     mains.clear();
-    // Its other children are helpers of Berth, with its own name.
+    // The supervisor's other children are helpers of Berth. They have the same name as the
+    // supervisor.
     const auto [begin, end] = children.equal_range(supervisor.pid);
     for (auto at = begin; at != end; ++at)
       if (at->second->name != supervisor.name) mains.push_back(at->second);

@@ -43,7 +43,7 @@ class Activity {
       : root_(root), supervised_(supervised), last_(start) {}
 
   void add(const std::vector<SeenProcess>& processes, Clock::time_point now);
-  /// By the pid of the command or rank.
+  /// The activity of each main process, by the pid of the command or rank.
   [[nodiscard]] const std::map<pid_t, MainActivity>& mains() const { return mains_; }
   /// The sum of the values of all main processes.
   [[nodiscard]] MainActivity all() const;

@@ -31,7 +31,8 @@ struct Relative {
 /// All descendants of `root`, including zombies.
 [[nodiscard]] std::vector<Relative> descendants(pid_t root, const std::string& proc = "/proc");
 
-/// Its command line on one line if readable; else its short name, else "".
+/// The command line of a process, on one line. If it is not readable, the short name; "" if that is
+/// not readable either.
 [[nodiscard]] std::string command_of(pid_t pid);
 
 /// Our descendants, except `spared` and their descendants.

@@ -19,7 +19,7 @@ struct QuotaPeriods {
 };
 
 [[nodiscard]] QuotaPeriods parse_quota_periods(std::string_view cpu_stat);
-/// Of the group and its visible ancestors, by folder.
+/// The counts of this process's group and its visible ancestors, by folder.
 [[nodiscard]] std::map<std::string, QuotaPeriods> quota_periods();
 /// The share of the periods between two readings in which a quota stopped the group, at most 1: of
 /// the group or ancestor with the largest. 0 without a quota.

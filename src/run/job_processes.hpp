@@ -38,7 +38,7 @@ class JobProcesses {
   void count_runnable(Clock::time_point now);
 
   [[nodiscard]] bool contains(std::int64_t pid) const;
-  /// As of the last look.
+  /// The pids of the job's processes in the last look.
   [[nodiscard]] std::vector<std::int64_t> pids() const;
   [[nodiscard]] int looks() const { return looks_; }
   /// How long the files and nodes of a process were not looked at, at most: if its size does not

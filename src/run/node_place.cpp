@@ -147,7 +147,8 @@ bool add_range(std::string_view range, const std::string& before, const std::str
   return names.size() <= kMostNodes;
 }
 
-/// One element of the list: "n[1-3]x", or a plain name. One pair of brackets.
+/// Adds the names of one element of the list: a plain name, or a name with one pair of brackets
+/// such as "n[1-3]x".
 bool add_element(std::string_view element, std::vector<std::string>& names) {
   const auto open = element.find('[');
   if (open == std::string_view::npos) {

@@ -52,7 +52,7 @@ Descriptor connected(std::uint16_t port) {
   return made;
 }
 
-/// One turn of the supervisor's loop. Returns what poll() returned.
+/// Runs one turn of the supervisor's loop. Returns what poll() returned.
 int turn(PortRelay& relay, int milliseconds) {
   std::vector<pollfd> waits;
   relay.add_waits(waits);

@@ -30,7 +30,8 @@ namespace berth::run {
 [[nodiscard]] std::optional<model::Outcome> outcome_of(const std::string& job_files);
 /// Whether the broker or a shutdown asked the keeper to end the job before it ended by itself.
 [[nodiscard]] bool was_told_to_end(const std::string& job_files);
-/// Its resource usage; empty if it has not ended, or if an older keeper wrote the status.
+/// The job's resource usage; empty if the job has not ended, or if an older keeper wrote the
+/// status.
 [[nodiscard]] model::JobUsage usage_of(const std::string& job_files);
 /// When it ended, in milliseconds of the wall clock; if it has not ended, when it began.
 [[nodiscard]] std::optional<std::int64_t> ended_at(const std::string& job_files);
