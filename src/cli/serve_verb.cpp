@@ -50,7 +50,8 @@ Result<serve::DaemonOptions> for_this_user(const Arguments& arguments) {
   bool made = false;
   if (auto folder = system::make_private_folder(*runtime, made); !folder)
     return std::move(folder).error();
-  // Both may be one folder, or a link to it. Then the socket needs no link to itself.
+  // Both folders may be the same, or one may be a link to the other. Then the socket needs no link
+  // to itself.
   std::error_code ignored;
   if (!std::filesystem::equivalent(*runtime, options.state_folder, ignored))
     options.link = *runtime + "/berth.sock";

@@ -28,7 +28,7 @@ namespace berth::output {
 [[nodiscard]] std::vector<std::string> verdict_sentences(const model::Comparison& comparison);
 /// An SVG picture of the times, with the verdict.
 [[nodiscard]] std::string comparison_svg(const model::Comparison& comparison);
-/// One line.
+/// The JSON document, on one line.
 [[nodiscard]] std::string comparison_json(const model::Comparison& comparison);
 
 }  // namespace berth::output

@@ -21,7 +21,7 @@ namespace berth::output {
 /// Sentences about how a job with ranks failed: which rank failed first, and the last lines that it
 /// printed. Empty if no rank failed.
 [[nodiscard]] std::vector<std::string> failure_sentences(const model::Report& report);
-/// One line.
+/// The report as JSON, on one line.
 [[nodiscard]] std::string report_json(const model::Report& report);
 
 /// The report without its first line, and not indented: where the job ran, and what was found.

@@ -19,8 +19,9 @@ struct Selection {
   std::map<model::JobId, std::string> alike;
 };
 
-/// Of jobs by ascending number. With a limit: running jobs, then waiting ones, then ended ones,
-/// latest first. Without a limit: by number. Fails with kInvalidArgument (E0919).
+/// Selects from jobs that are ordered by number. With a limit, the result has running jobs first,
+/// then waiting ones, then ended ones, latest first. Without a limit, it is ordered by number.
+/// Fails with kInvalidArgument (E0919).
 [[nodiscard]] Result<Selection> select_jobs(const std::vector<const model::Job*>& jobs,
                                             const std::map<std::string, std::string>& query,
                                             std::uint32_t caller, std::int64_t now);

@@ -25,7 +25,8 @@ class WallClock {
   [[nodiscard]] std::int64_t now() const;
   /// The time when the machine was booted, by this clock.
   [[nodiscard]] std::int64_t at_start() const { return ahead_; }
-  /// By how many milliseconds the machine's clock was set since; 0 if less than a second.
+  /// By how many milliseconds the machine's clock was set since this clock began to follow it; 0 if
+  /// less than a second.
   [[nodiscard]] std::int64_t was_set_by() const;
   /// Takes over the machine's current time.
   void follow();

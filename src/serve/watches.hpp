@@ -41,7 +41,7 @@ class Watches {
   /// Signals all processes except the first: in a terminal job these are the front (first) and its
   /// keeper. Signals the first if it is the only one. False if none is left.
   bool signal_keeper(model::JobId job, int number);
-  /// The same with a value, like sigqueue(3).
+  /// Like signal_keeper(), but with a value, as with sigqueue(3).
   bool queue_to_keeper(model::JobId job, int number, int value);
   [[nodiscard]] std::size_t count(model::JobId job) const;
   [[nodiscard]] std::vector<JobRoot> roots() const;

@@ -20,7 +20,7 @@ class CpuLoad {
  public:
   /// The mean since the last call, in percent of all cores.
   [[nodiscard]] model::Reading<double> read(const std::string& proc);
-  /// The same for a text that was already read.
+  /// Like the function above, but for a text that was already read.
   [[nodiscard]] model::Reading<double> read_text(std::string_view text);
 
  private:

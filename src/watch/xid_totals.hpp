@@ -21,7 +21,8 @@ struct XidTotals {
     [[nodiscard]] std::uint64_t count() const { return std::max(counts[0], counts[1]); }
   };
   bool has_kernel_log = false;  // the kernel log has the Xids of every device
-  /// By PCI address without the function. Has every device whose Xids are or were reported by NVML.
+  /// The key is the PCI address without the function. There is an entry for every device whose Xids
+  /// are or were reported by NVML.
   std::map<std::string, std::map<int, Seen>> devices;
 
   /// An event before the start is not counted, but its time is stored.
