@@ -241,7 +241,7 @@ TEST_CASE("frameworks go together if one CUDA and one cuDNN suit both") {
   // 2.19 requires cuDNN 9.3.0.75, and JAX at least 9.8.
   CHECK(clash(kJax, "0.10", kTensorflow, "2.19", 12) == Clash::kCudnn);
   CHECK(clash(kTorch, "2.3", kJax, "0.10", 12) == Clash::kCudnn);
-  // Both orders give the same answer.
+  // The order of the frameworks does not change the answer.
   CHECK(clash(kTensorflow, "2.19", kJax, "0.10", 12) == Clash::kCudnn);
   const Build cpu = builds_of(known(), kTorch, Platform::kCpu, false).front();
   CHECK(clash_of(known(), kTorch, cpu, kTensorflow, build_of(kTensorflow, "2.19", 12)) ==

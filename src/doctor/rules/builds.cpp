@@ -115,8 +115,8 @@ void listed_cpu_builds(Examination& look) {
     }
     if (name != row.package && has_build_for_gpu(look, name)) continue;
     Finding& finding = found_cpu_build(look, *one, row.beside_torch);
-    // It was installed on purpose, and another framework uses the GPU. So this package usually only
-    // loads data.
+    // The package was installed on purpose, and another framework uses the GPU. So this package
+    // usually only loads data.
     if (one->name.ends_with("-cpu") && has_gpu_framework(look)) finding.severity = Severity::kInfo;
     finding.evidence.push_back(row.source);
     if (row.quiet) {

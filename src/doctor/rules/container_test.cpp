@@ -441,7 +441,7 @@ TEST_CASE("a node whose GPUs a plugin of another name, or of a cloud, has regist
   }
   REQUIRE(said(kUnknown, "rdma.sock").size() == 1);
   engines.plugin_sockets = Unreadable{"/var/lib/kubelet/device-plugins", EACCES};
-  // Without root it is neither healthy nor faulty.
+  // Without root it is unknown whether the node has a fault.
   const auto unseen = diagnose_with(container_rules_all(), facts, {});
   CHECK(unseen.findings.empty());
   CHECK(std::any_of(unseen.not_checked.begin(), unseen.not_checked.end(), [](const auto& one) {

@@ -18,7 +18,7 @@ namespace berth::doctor {
                                         const std::vector<std::string>& only = {},
                                         const RequestFacts& request = {});
 
-/// The same with other rules than the built-in ones, for tests.
+/// Like diagnose(), but with other rules than the built-in ones, for tests.
 [[nodiscard]] model::Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts,
                                              const Knowledge& knowledge,
                                              const RequestFacts& request = {});

@@ -209,7 +209,7 @@ bool was_there_at_start(Examination& look, Finding& finding) {
   const ModuleFile* file =
       files != nullptr && kernel != nullptr ? file_for(*files, *kernel) : nullptr;
   const std::int64_t* started = look.see(look.facts.machine.started);
-  // One day of tolerance, because the clock may have been set later.
+  // Allow one day of difference, because the clock may have been set later.
   constexpr std::int64_t kDay = 86'400;
   if (file == nullptr || started == nullptr || !file->changed || *file->changed + kDay > *started)
     return false;

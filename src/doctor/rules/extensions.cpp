@@ -38,7 +38,7 @@ BuiltFor by_url(const Distribution& one, const std::string& torch) {
           one.path + "/direct_url.json: " + one.url, new_abi != has_new_abi(torch)};
 }
 
-/// By the version of PyG packages, such as torch-scatter 2.1.2+pt24cu124.
+/// Gets the PyTorch from the version of PyG packages, such as torch-scatter 2.1.2+pt24cu124.
 BuiltFor by_version(const Distribution& one) {
   // This package has the same release numbers as PyTorch.
   if (one.name == "intel-extension-for-pytorch") return {beginning(one.version), one.path};

@@ -68,7 +68,7 @@ TEST_CASE("an extension links to libraries that its PyTorch has") {
   facts.imports.torch_links =
       std::vector<LinkedLibrary>{{"libtorch_cuda_cu.so", "/venv/site/mmcv/_ext.so", "mmcv", ""}};
   CHECK(found_in(facts) == "FW06");
-  // Its libraries could not be read.
+  // The PyTorch's libraries could not be read.
   facts.python.torch_libraries = Unreadable{"/venv/site/torch/lib", 13};
   CHECK(found_in(facts).empty());
 }

@@ -84,7 +84,7 @@ std::vector<Mutation> branch_mutations() {
            for (PciFunction& gpu : all) gpu.device = 0x1c81;
          });
        }},
-      // Without a log line: if the module has the GPU it prints none, and here it is not loaded.
+      // There is no log line: the module prints none if it has the GPU, and here it is not loaded.
       {"DRV08",
        [](Facts& f) {
          edit(f.machine.pci, [](auto& all) {

@@ -181,7 +181,8 @@ TEST_CASE("what unlocks the GPU's nodes for Ollama's service counts after all ot
   const auto before = locked();
   REQUIRE(before.size() == 1);
   const std::string command = before.front().fix.front().command;
-  // As a shell does: each word after '[Service]' becomes a line of tee's file.
+  // Checks the command as a shell runs it: each word after '[Service]' becomes a line of tee's
+  // file.
   const auto first = command.find("'[Service]' ") + 12, last = command.find(" | sudo tee /");
   const auto path = last + 13, end = command.find('\n', path);
   REQUIRE(end != std::string::npos);

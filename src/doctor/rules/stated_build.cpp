@@ -33,7 +33,7 @@ std::optional<CudaNeeds> needs_of_tensorflow(Examination& look, const Distributi
   if (conda_package(look, "tensorflow") != nullptr ||
       conda_package(look, "tensorflow-gpu") != nullptr)
     return std::nullopt;
-  // Its build information may say something else, but was unreadable.
+  // The package's build information may say something else, but it was unreadable.
   if (look.see_whole(look.facts.builds) == nullptr && !look.facts.builds.is_absent())
     return std::nullopt;
   const TensorflowRelease* row = look.knowledge.compatibility().tensorflow_of(tensorflow.version);

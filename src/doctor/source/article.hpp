@@ -16,7 +16,8 @@ struct CodeBlock {
   std::vector<std::pair<int, std::string>> lines;  // pairs of line number in the article, and code
 };
 
-/// Without line numbers and prompts. Lost indentation of Python is guessed from its keywords.
+/// The code without line numbers and prompts. Lost indentation of Python is guessed from its
+/// keywords.
 std::vector<CodeBlock> code_blocks(std::string_view text);
 
 Marks article_marks(std::string_view text, const std::string& python, std::string* no_tree);

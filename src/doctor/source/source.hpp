@@ -66,7 +66,7 @@ struct Row {
 /// not a regular file, unreadable, too large, or of unknown kind; E0860 if it is an article without
 /// code. `python` (a path or a name in PATH) is only used to parse Python code.
 [[nodiscard]] Result<Source> read(const std::string& path, const std::string& python = "python3");
-/// The same for a file's content in memory.
+/// Like read(), but for a file's content in memory.
 [[nodiscard]] Source read_bytes(std::string path, Kind kind, std::string_view bytes,
                                 const std::string& python = "python3");
 
