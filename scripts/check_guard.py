@@ -10,7 +10,7 @@ import check_symbols
 import checking
 
 KINDS = ("kNone", "kOthers", "kHidden")
-# These take memory that the driver gives to no other function.
+# These functions allocate memory themselves, and not through another function that is wrapped.
 MUST_BE_WRAPPED = """cuMemAlloc cuMemAlloc_v2 cuMemAllocPitch cuMemAllocPitch_v2 cuMemAllocManaged cuMemAllocAsync cuMemAllocAsync_ptsz
 cuMemAllocFromPoolAsync cuMemAllocFromPoolAsync_ptsz cuMemCreate cuArrayCreate cuArrayCreate_v2 cuArray3DCreate cuArray3DCreate_v2
 cuMipmappedArrayCreate cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags cuGraphInstantiateWithParams

@@ -66,7 +66,7 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
 }
 # A text reports an error only if these words begin it, or follow a colon ("RuntimeError: …") or one of these. Otherwise it only mentions the error.
 _LEADS = re.compile(r"(?:\A|[^\w\s]|\n|:\d+|\b(?:error|code|status|with|returned|returns|got|in|due to))[ \t]*\Z", re.I)
-# One of these before the words, on the same line, shows that they are a quotation: from a log, a file, another run, or an expectation.
+# One of these before the words, on the same line, shows that the text quotes them: from a log, a file, another run, or an expectation.
 _QUOTES = re.compile(r"\b(?:pars(?:e|ed|ing)|line \d+ of|logs?|regex|patterns?|(?:un)?expect(?:s|ed|ing)?|match(?:es|ed)?|says?|said|grep|contains?"
                      r"|previous(?:ly)?|earlier|last (?:run|job|time))\b|\w\.(?:log|txt|jsonl?|csv|ya?ml|toml|xml|html|md|db|out|err)\b"
                      r"|(?<=[^(\w])['\"`“‘「](?:\w+: ?)?\Z", re.I)  # an opening quote; after "(" it is the repr of an exception

@@ -88,7 +88,7 @@ TEST_CASE("whether the GPU is worth it") {
   CHECK(verdict(result(0, {}, {8, 8.2}), result(1, {}, {8.1, 8}, "seen")) == Verdict::kSame);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {8, 8}, "not_seen")) == Verdict::kUnused);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {9, 9}, "not_seen")) == Verdict::kUnused);
-  // It is faster, so the GPU was used although no snapshot saw it.
+  // With the GPU it is faster, so the GPU was used, although no snapshot shows it.
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {2, 2}, "not_seen")) == Verdict::kFaster);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {2, 2})) == Verdict::kFaster);
   // The fastest CPU setting is compared with the fastest GPU setting.

@@ -217,7 +217,7 @@ double relative_gap(const Token& one, const Token& other, Tolerance tolerance) {
   return gap / size;
 }
 
-/// As relative_gap(); nullopt if the tokens cannot be compared as numbers.
+/// Like relative_gap(). nullopt if the tokens cannot be compared as numbers.
 std::optional<double> gap_of(const Token& one, const Token& other, Tolerance tolerance) {
   if (one.kind == Kind::kWord || other.kind == Kind::kWord) {
     if (one.kind == other.kind && one.text == other.text) return 0;

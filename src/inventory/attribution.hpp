@@ -25,7 +25,8 @@ struct ListQuality {
 /// The device nodes whose holders are searched for: "/dev/nvidia0", "/dev/dri/renderD128".
 [[nodiscard]] std::vector<std::string> nodes_of(const model::Device& device);
 
-/// One row: the memory, its cause, and holders of the device's nodes that the driver does not list.
+/// Returns one row: the memory, its cause, and the processes that hold the device's nodes but that
+/// the driver does not list.
 [[nodiscard]] model::Unattributed explain(const model::Device& device, std::uint64_t bytes,
                                           const std::vector<model::DeviceProcess>& processes,
                                           const std::vector<system::NodeHolder>& holders,

@@ -48,7 +48,8 @@ struct Selected {
                                                            const std::vector<std::string>& lists);
 /// The number of a device or partition, for people: "2", "2:1".
 [[nodiscard]] std::string unit_name(const Device& device, std::string_view partition_uuid);
-/// The same with kind and model: "GPU 2 (NVIDIA A100)", "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)".
+/// Like unit_name(), but with kind and model: "GPU 2 (NVIDIA A100)", "GPU 2:1 (MIG 1g.10gb of
+/// NVIDIA A100)".
 [[nodiscard]] std::string unit_words(const Device& device, std::string_view partition_uuid);
 /// The available devices, for hints: "0, 1, 2 (GPU), 3 (CPU)".
 [[nodiscard]] std::string list_choices(const std::vector<Device>& devices);

@@ -58,7 +58,7 @@ struct DrmSearch {
 /// Skips files that the caller may not read. As root this reads every descriptor of every process,
 /// possibly millions, so there is a time limit.
 [[nodiscard]] DrmSearch read_drm_clients(const Roots& roots, std::chrono::milliseconds limit);
-/// The same for only these processes.
+/// Like the function above, but only for these processes.
 [[nodiscard]] DrmSearch read_drm_clients(const Roots& roots, const std::vector<std::int64_t>& pids,
                                          std::chrono::milliseconds limit);
 

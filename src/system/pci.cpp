@@ -101,7 +101,8 @@ bool read_uevent(const std::string& folder, PciDevice& device) {
   return has_class && has_id;
 }
 
-/// The same from separate files, for recorded and simulated trees without uevent.
+/// Like the function above, but from separate files, for recorded and simulated trees without
+/// uevent.
 bool read_single_files(const std::string& folder, PciDevice& device) {
   const auto hex = [&](const char* file) {
     const auto line = read_line(folder + file);

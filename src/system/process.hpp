@@ -89,7 +89,7 @@ struct HolderSearch {
 [[nodiscard]] HolderSearch find_holders(const Roots& roots,
                                         const std::vector<std::string>& prefixes,
                                         std::chrono::milliseconds limit);
-/// The same for one prefix, within a tenth of a second.
+/// Like the function above, but for one prefix, and within a tenth of a second.
 [[nodiscard]] std::vector<model::Holder> device_holders(const Roots& roots,
                                                         const std::string& dev_prefix);
 

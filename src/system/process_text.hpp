@@ -10,7 +10,7 @@
 
 namespace berth::system {
 
-/// Those fields of /proc/PID/stat that are used (proc(5)). `name` points into the parsed text.
+/// The fields of /proc/PID/stat that Berth uses (proc(5)). `name` points into the parsed text.
 struct StatLine {
   std::int64_t pid = 0;
   std::string_view

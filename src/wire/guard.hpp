@@ -70,7 +70,7 @@ struct Counters {
   // not say which.
   std::uint64_t copied_in, copied_out, copied_on, copied_other;
   std::uint64_t fills, filled;  // filled: bytes
-  // Of memory that streams allocate: what is allocated, and its maximum. The driver may keep the
+  // Memory that streams allocate: what is allocated now, and its maximum. The driver may keep the
   // difference for later requests.
   std::uint64_t pooled, pooled_peak;
   std::uint64_t unused[7];

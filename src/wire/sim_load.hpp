@@ -74,7 +74,7 @@ class Moment {
     return p.memory - p.memory_swing / 1000 * wave(view_.state().seed, 0x10000 + process, time_) /
                           kPage * kPage;
   }
-  /// Without reserved memory; `partition` kNone: the whole device.
+  /// The used memory without reserved memory. `partition` kNone: that of the whole device.
   [[nodiscard]] std::uint64_t memory_used(std::uint32_t partition = kNone) const {
     std::uint64_t sum = 0;
     for_processes([&](std::uint32_t i, const Process& p) {

@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-/// By CUarray_format. For packed and planar video formats it is at least the real size.
+/// Bytes of an array element with this CUarray_format. For packed and planar video formats, this is
+/// at least the real size.
 inline constexpr std::uint64_t bytes_of_format(unsigned format, unsigned channels) {
   switch (format) {
     case 0x02:  // 16-bit integers
