@@ -411,7 +411,7 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
       text("T            the next theme: dark, light, mono"),
       text("up, down     select a process, also j, k, page up, page down, the mouse"),
       text("click        selects a process; on a column: sorts by it"),
-      text("x            send a signal to the selected process, after a question"),
+      text("x            send a signal to the selected process; asks before it does"),
       text("Q            the queue: what runs, what waits and why; c cancels, H holds or releases"),
       text("space        of a replay: pause; left, right: one frame back or on"),
       text("left, right  with --host: another machine"),

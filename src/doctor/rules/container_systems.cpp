@@ -261,7 +261,8 @@ void docker_without_raw_table(Examination& look, const std::map<std::string, std
          "Environment=DOCKER_INSECURE_NO_IPTABLES_RAW=1\\n' | sudo tee "
          "/etc/systemd/system/docker.service.d/raw.conf && sudo systemctl daemon-reload && sudo "
          "systemctl restart docker",
-         text("from 28.0.2 on; or Docker 27.5.1, held back: sudo apt-mark hold docker-ce")});
+         text("a release from 28.0.2 on; or Docker 27.5.1, kept at this version: sudo apt-mark "
+              "hold docker-ce")});
     return;
   }
 }

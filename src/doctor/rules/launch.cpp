@@ -89,7 +89,7 @@ void not_in_service(Examination& look, const OllamaService& service) {
            lost.front().substr(0, lost.front().find('='))));
   finding.severity = Severity::kInfo;
   finding.evidence = lost;
-  finding.evidence.push_back(text("{}: no such line", service.unit));
+  finding.evidence.push_back(text("{} has no such line", service.unit));
   finding.evidence.emplace_back("https://github.com/ollama/ollama/issues/8679");
   std::string lines = "'[Service]'";
   for (const std::string& one : lost) lines += " " + pasted("Environment=\"" + one + "\"");

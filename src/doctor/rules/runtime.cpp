@@ -209,7 +209,7 @@ void disk_full(Examination& look) {
                              text("removes unused images, layers and containers")});
       return;
     }
-    finding.evidence.push_back(text("{} points there", space.what));
+    finding.evidence.push_back(text("{} names this folder", space.what));
     const bool has_caches = space.what == "HOME" || space.what == "XDG_CACHE_HOME";
     finding.fix.push_back({std::string(has_caches ? "pip cache purge; " : "") +
                                "du -xh --max-depth=2 " + pasted(space.path) +
