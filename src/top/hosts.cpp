@@ -4,8 +4,10 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "output/words.hpp"
 #include "top/graph.hpp"
