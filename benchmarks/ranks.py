@@ -11,13 +11,20 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import measuring
+
+# Seeds of tests/run/seeded_hangs.py that end in a hang or a slow rank, not in an error.
+HANGS = ("sleeps", "waits_on_pipe", "waits_on_socket", "accepts", "opens_fifo", "locks_twice", "waits_for_event", "waits_on_queue", "joins_thread",
+         "waits_for_child", "waits_on_file_lock", "waits_on_loader", "waits_on_pool", "spins", "spins_in_native_code", "gathers", "dead_locks",
+         "swaps_collectives", "skips", "stops_itself")
 
 FIRST_LINE = """
 import time
@@ -91,17 +98,13 @@ class Launchers:
         return max(map(float, lines)) - begun if lines else None, ended - begun
 
 
-def p50(values):
-    return statistics.median(values)
-
-
 def timed(launchers, repeat, ranks, program, take, which=("berth", "torchrun")):
     """Medians and worst values of seconds, by launcher."""
     rows = collections.defaultdict(list)
     for _ in range(repeat):
         for one in which:
             rows[one].append(launchers.run(one, ranks, *program)[take])
-    return {one: {"p50": p50(all_), "least": min(all_), "worst": max(all_), "runs": len(all_)} for one, all_ in rows.items()}
+    return {one: {"median": statistics.median(all_), "worst": max(all_)} for one, all_ in rows.items()}
 
 
 def script(folder, name, text):
@@ -117,7 +120,7 @@ def interpreter(repeat):
         begun = now()
         said = subprocess.run([sys.executable, "-c", FIRST_LINE], capture_output=True, text=True, check=True).stdout
         found.append(float(said.split()[1]) - begun)
-    return p50(found)
+    return statistics.median(found)
 
 
 def parallel_starts(launchers, count, at_once, program, ranks=2):
@@ -130,7 +133,7 @@ def parallel_starts(launchers, count, at_once, program, ranks=2):
         return [said for said in pool.map(one, range(count)) if said]
 
 
-def ticks_below(root):
+def own_seconds(root):
     """CPU seconds of Berth's own processes in the tree: all that are not the program."""
     spent = 0
     for entry in pathlib.Path("/proc").iterdir():
@@ -150,17 +153,35 @@ def ticks_below(root):
 
 
 def monitoring(launchers, ranks, seconds):
-    """The part of a core that Berth uses for each sleeping rank, after the first 3 s."""
-    job = subprocess.Popen(launchers.command("berth", ranks, "sleep", str(seconds + 6)), env=launchers.environment,
+    """The part of a core that Berth uses for each sleeping rank, after the first 11 s. It samples more often before."""
+    job = subprocess.Popen(launchers.command("berth", ranks, "sleep", str(seconds + 14)), env=launchers.environment,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        time.sleep(3)
-        before, begun = ticks_below(job.pid), now()
+        time.sleep(11)
+        before, begun = own_seconds(job.pid), now()
         time.sleep(seconds)
-        after, ended = ticks_below(job.pid), now()
+        after, ended = own_seconds(job.pid), now()
     finally:
         job.wait(60)
     return (after - before) / (ended - begun) / ranks
+
+
+def recorded_after(launchers, seed, odd, patience=90):
+    """Seconds from the fault of one rank to the note that names a hang or a slow rank; None: there was no note."""
+    job = subprocess.Popen(launchers.command("berth", 3, sys.executable, str(measuring.ROOT / "tests/run/seeded_hangs.py"), seed, str(odd)),
+                           env=launchers.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    late = threading.Timer(patience, job.terminate)
+    late.start()
+    fault = seen = None
+    for line in job.stderr:
+        if "FAULT " in line:
+            fault = float(line.split("FAULT ", 1)[1])
+        if seen is None and re.search("no rank has moved|no rank has made progress|other ranks have waited", line):
+            seen = now()
+            job.terminate()
+    late.cancel()
+    job.wait(60)
+    return None if fault is None or seen is None else seen - fault
 
 
 def main():
@@ -171,7 +192,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--json")
     given = parser.parse_args()
-    rows = []
+    rows, failures = [], []
 
     def add(name, berth, torchrun, goal, unit):
         ratio = None if torchrun is None else berth / torchrun
@@ -186,29 +207,38 @@ def main():
         if wanted("first line"):
             python = interpreter(given.repeat)
             seen = timed(launchers, given.repeat, 2, script(folder, "first.py", FIRST_LINE), 0)
-            add(f"2 ranks, first line, less Python's {python * 1e3:.0f} ms", (seen["berth"]["p50"] - python) * 1e3,
-                (seen["torchrun"]["p50"] - python) * 1e3, 30, "ms")
+            add(f"2 ranks, first line, less Python's {python * 1e3:.0f} ms", (seen["berth"]["median"] - python) * 1e3,
+                (seen["torchrun"]["median"] - python) * 1e3, 30, "ms")
         if wanted("all-reduce"):
             seen = timed(launchers, given.repeat, 2, script(folder, "reduce.py", ALL_REDUCE), 0)
-            add("2 ranks, first all-reduce (gloo), p50", seen["berth"]["p50"], seen["torchrun"]["p50"], 0.85, "s")
+            add("2 ranks, first all-reduce (gloo), median", seen["berth"]["median"], seen["torchrun"]["median"], 0.85, "s")
             add("the same, the slowest run", seen["berth"]["worst"], seen["torchrun"]["worst"], 1.0, "s")
         if wanted("64 ranks"):
             seen = timed(launchers, given.repeat, 64, ["true"], 1, ("berth",))
             slow = timed(launchers, 1, 64, ["true"], 1, ("torchrun",))
-            add("64 ranks of true, p50", seen["berth"]["p50"] * 1e3, slow["torchrun"]["p50"] * 1e3, 150, "ms")
+            add("64 ranks of true, median", seen["berth"]["median"] * 1e3, slow["torchrun"]["median"] * 1e3, 150, "ms")
         if wanted("parallel starts"):
             failed = parallel_starts(launchers, given.starts, given.starts, script(folder, "meet.py", MEET))
             add(f"{given.starts} parallel starts of 2 ranks that meet, failed", len(failed), None, 0, "")
             few = max(1, given.starts // 10)
             failed += parallel_starts(launchers, few, few, script(folder, "reduce.py", ALL_REDUCE))
             add(f"{few} parallel starts with gloo, failed", len(failed), None, 0, "")
-            for one in failed[:3]:
-                print(one)
+            failures += failed
         if wanted("monitoring"):
             add("monitoring, 8 sleeping ranks, of a core a rank", 100 * monitoring(launchers, 8, 20), None, 0.1, "%")
+        if wanted("hangs"):
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                found = list(pool.map(lambda one: recorded_after(launchers, one[1], one[0] % 3), enumerate(HANGS)))
+            failures += [f"{seed}: no hang was recorded" for seed, after in zip(HANGS, found) if after is None]
+            times = sorted(after for after in found if after is not None)
+            add(f"{len(times)} seeded hangs, fault to record, median", statistics.median(times), None, 15, "s")
+            add("the same, the slowest", times[-1], None, 30, "s")
+    for one in failures[:5]:
+        print(one)
     if given.json:
         pathlib.Path(given.json).write_text(json.dumps({"machine": measuring.machine(), "rows": rows}, indent=1) + "\n")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

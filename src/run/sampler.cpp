@@ -104,7 +104,10 @@ void Sampler::look() {
   }
   // Sample more often in the first second, for short programs. Never use more than 2 % of one core.
   const auto cost = processor_time() - begin;
-  const auto interval = now - start_ < milliseconds(1000) ? milliseconds(20) : kInterval;
+  const auto age = now - start_;
+  const auto interval = age < milliseconds(1000)     ? milliseconds(20)
+                        : age < milliseconds(10'000) ? kInterval
+                                                     : kCalmInterval;
   due_ = now + std::max<Clock::duration>(interval, 50 * cost);
   processes_->count_runnable(Clock::now());
   if (!sysfs_.empty() && now >= sysfs_due_) take_sysfs_samples(Clock::now());

@@ -57,6 +57,7 @@ class Sampler : public Watcher {
   void fill_bottlenecks(model::Report& report, const model::Snapshot& snapshot) const;
 
   static constexpr std::chrono::milliseconds kInterval{100};        // between samples of /proc
+  static constexpr std::chrono::milliseconds kCalmInterval{250};    // after the first 10 s
   static constexpr std::chrono::milliseconds kDeviceInterval{500};  // between samples of devices
 
  private:

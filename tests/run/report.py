@@ -336,6 +336,30 @@ class NoGpuIsTouched(WithFile):
         self.assertIn("it opened /dev/nvidia1, as monitoring and checks for a GPU do; no work there was seen (checked", said)
 
 
+LEAK = """
+import time
+kept = []
+end = time.monotonic() + 150
+while time.monotonic() < end:
+    kept.append(bytearray(b"1" * (1 << 20)))
+    time.sleep(1)
+"""
+
+
+@unittest.skipUnless("BERTH_SOAK" in os.environ, "takes 150 seconds: memory is judged after 2 minutes (BERTH_SOAK)")
+class Growth(WithFile):
+    def test_a_queued_job_whose_memory_grows_is_told_so(self):
+        env = environment(BERTH_RUNTIME_DIR=os.path.join(self.folder, "run"), BERTH_STATE_DIR=os.path.join(self.folder, "state"))
+        os.mkdir(env["BERTH_RUNTIME_DIR"], 0o700)
+        queued = run(PYTHON, "-c", LEAK, options=["--queue", "--cpu"], env=env)
+        self.assertEqual(queued.returncode, 0, queued.stderr)
+        subprocess.run([BERTH, "wait", queued.stdout.strip()], env=env, capture_output=True, timeout=300)
+        report = json.loads(subprocess.run([BERTH, "report", queued.stdout.strip(), "--json"], env=env, capture_output=True, timeout=60).stdout)
+        growth, = report["report"]["memory_growth"]
+        self.assertIsNone(growth["device"])
+        self.assertAlmostEqual(growth["bytes_per_minute"] / (60 << 20), 1, delta=0.1)
+
+
 class OnSimulatedMachines(WithFile):
     @classmethod
     def setUpClass(cls):
