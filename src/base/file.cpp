@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +35,19 @@ std::optional<std::string> slurp(const std::string& path, std::size_t limit, int
     if (n == 0) break;
     bytes.append(buffer.data(), static_cast<std::size_t>(n));
   }
+  return bytes;
+}
+
+std::optional<std::string> slurp_regular(const std::string& path, std::size_t limit,
+                                         std::int64_t from) {
+  const Descriptor file(
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  struct stat about = {};
+  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
+  const auto size = static_cast<std::size_t>(std::max<off_t>(0, about.st_size - from));
+  std::string bytes(std::min(limit, size), '\0');
+  const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), from);
+  bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
   return bytes;
 }
 

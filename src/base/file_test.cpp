@@ -1,6 +1,11 @@
 #include "base/file.hpp"
 
 #include <doctest/doctest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "base/text.hpp"
 
@@ -28,4 +33,19 @@ TEST_CASE("the language follows the locale's first two letters") {
   CHECK(text("error: {}", 1) == "错误：1");
   CHECK(tr("a sentence nobody translated") == "a sentence nobody translated");
   set_language(Language::kEnglish);
+}
+
+TEST_CASE("a file that somebody else put there is read only if it is a regular file") {
+  namespace fs = std::filesystem;
+  char name[] = "/tmp/berth-regular-XXXXXX";
+  const fs::path folder = ::mkdtemp(name);
+  std::ofstream(folder / "file") << "0123456789";
+  fs::create_symlink(folder / "file", folder / "link");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK(slurp_regular((folder / "file").string(), 100) == "0123456789");
+  CHECK(slurp_regular((folder / "file").string(), 3, 5) == "567");
+  CHECK(slurp_regular((folder / "file").string(), 3, 50) == "");
+  for (const char* other : {"link", "pipe", "missing", ""})
+    CHECK_FALSE(slurp_regular((folder / other).string(), 100));
+  fs::remove_all(folder);
 }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/fnv1a.hpp"
+
 namespace berth::broker {
 
 /// FNV-1a: changing one byte always changes the sum. `kind` is the record's table; `key` is its
@@ -11,18 +13,17 @@ namespace berth::broker {
 /// the check.
 [[nodiscard]] constexpr std::int64_t record_sum(std::string_view kind, std::string_view key,
                                                 std::int64_t revision, std::string_view bytes) {
-  std::uint64_t sum = 0xcbf29ce484222325ULL;
-  const auto add = [&sum](std::uint8_t byte) { sum = (sum ^ byte) * 0x100000001b3ULL; };
-  const auto add_all = [&add](std::string_view all) {
-    for (const char one : all) add(static_cast<std::uint8_t>(one));
-    add(0);
+  Fnv1a sum;
+  const auto add_all = [&sum](std::string_view all) {
+    sum.add(all);
+    sum.add(std::uint8_t{0});
   };
   add_all(kind);
   add_all(key);
   for (unsigned shift = 0; shift < 64; shift += 8)
-    add(static_cast<std::uint8_t>(static_cast<std::uint64_t>(revision) >> shift));
+    sum.add(static_cast<std::uint8_t>(static_cast<std::uint64_t>(revision) >> shift));
   add_all(bytes);
-  return static_cast<std::int64_t>(sum);
+  return static_cast<std::int64_t>(sum.sum());
 }
 
 }  // namespace berth::broker

@@ -10,6 +10,7 @@
 
 #include "base/environment_variables.hpp"
 #include "base/text.hpp"
+#include "base/write_file.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/manual.hpp"
 #include "cli/verbs.hpp"
@@ -22,14 +23,8 @@ namespace {
 
 /// Writes text. Returns the errno of a failed write. If the reader has exited (head, less), returns
 /// 0, because this is not an error.
-int write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno == EPIPE ? 0 : errno;
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return 0;
+int put(int fd, std::string_view text) {
+  return write_all(fd, text) || errno == EPIPE ? 0 : errno;
 }
 
 /// Opens /dev/null for closed standard streams, so that no other file gets their numbers and is
@@ -148,17 +143,17 @@ Result<int> dispatch(Context& context, const Call& call) {
 }  // namespace
 
 void Context::out(std::string_view text) const {
-  if (const int problem = write_all(STDOUT_FILENO, text); problem != 0) write_error = problem;
+  if (const int problem = put(STDOUT_FILENO, text); problem != 0) write_error = problem;
 }
 void Context::err(std::string_view text) const {
-  static_cast<void>(write_all(STDERR_FILENO, text));  // an error here cannot be reported anywhere
+  static_cast<void>(put(STDERR_FILENO, text));  // an error here cannot be reported anywhere
 }
 
 int main_of(int argc, char** argv) try {
   reserve_standard_streams();
   if (argc == 2 &&
       (std::string_view(argv[1]) == "--version" || std::string_view(argv[1]) == "-V") &&
-      write_all(STDOUT_FILENO, version_text()) == 0)
+      put(STDOUT_FILENO, version_text()) == 0)
     return kDone;
   const Call call = split_call(std::vector<std::string>(argv + 1, argv + std::max(1, argc)));
   set_language(language_for(call));
@@ -176,8 +171,8 @@ int main_of(int argc, char** argv) try {
                                            : output::show_error(error, context.err_terminal));
   return exit_code;
 } catch (const std::exception& problem) {
-  static_cast<void>(write_all(
-      STDERR_FILENO, "error: a bug in berth: " + std::string(problem.what()) + " (E7002)\n"));
+  static_cast<void>(
+      put(STDERR_FILENO, "error: a bug in berth: " + std::string(problem.what()) + " (E7002)\n"));
   return kBug;
 }
 

@@ -16,6 +16,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "base/write_file.hpp"
 #include "cli/after_run.hpp"
 #include "cli/container_options.hpp"
 #include "cli/measured_estimate.hpp"
@@ -80,26 +81,10 @@ void write_report(const Context& context, const ReportFile& report, std::string_
   if (::fstat(report.file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
       ::ftruncate(report.file.get(), 0) != 0)
     return;
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(report.file.get(), bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      note(context, text("the report cannot be written to {}: {}", printable(report.path),
-                         error_words(errno)) +
-                        " (E0515)");
-      return;
-    }
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
-
-void write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
+  if (!write_all(report.file.get(), bytes))
+    note(context, text("the report cannot be written to {}: {}", printable(report.path),
+                       error_words(errno)) +
+                      " (E0515)");
 }
 
 /// The report as JSON. JSON is for programs, so its language depends only on --lang, as in all
@@ -179,7 +164,7 @@ Result<int> perform(const Context& context, const job::Spec& spec, job::Machine&
   };
   caller.report = [&](const job::MakeReport& make) {
     say(context, file, make);
-    if (job_report) write_all(job_report.get(), output::stored_report(make));
+    if (job_report) static_cast<void>(write_all(job_report.get(), output::stored_report(make)));
   };
   caller.ended = [&](const model::Outcome& outcome, std::chrono::milliseconds wall) {
     after.act(outcome, wall);
@@ -201,8 +186,8 @@ Result<int> queue_ranks(const Context& context, const model::Request& request,
   if (wish.ranks && wish.ranks->least)
     least.ranks->count = *std::exchange(least.ranks->least, std::nullopt);
   auto whole = job::request_for_ranks(request, least, machine.look(false));
-  const bool is_ours = !request.gpus && whole.gpus.value_or(0) > 0;
-  if (is_ours && wish.ranks && wish.ranks->least)
+  const bool ranks_choose_gpus = !request.gpus && whole.gpus.value_or(0) > 0;
+  if (ranks_choose_gpus && wish.ranks && wish.ranks->least)
     whole.gpus_most = wish.ranks->count * wish.ranks->gpus_per_rank.value_or(1);
   inside.arguments.command = command_in_queue(context.arguments, whole);
   inside.arguments.options.erase("--report");
@@ -218,7 +203,7 @@ void warn_if_too_small(const Context& context, const model::Request& request) {
   if (!estimate || estimate->reserve_bytes <= *request.memory_bytes) return;
   constexpr std::uint64_t kMib = std::uint64_t{1} << 20U;
   note(context,
-       text("this command needs about {} as `berth plan measure` found, and --memory is {}",
+       text("`berth plan measure` found that this command needs about {}, but --memory is {}",
             show_bytes(estimate->reserve_bytes), show_bytes(*request.memory_bytes)),
        {fmt::format("berth run --memory {}MiB", estimate->reserve_bytes / kMib + 1)});
 }

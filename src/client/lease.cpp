@@ -312,13 +312,16 @@ std::optional<model::Outcome> Lease::outcome_if_told_to_end() const {
 }
 
 std::optional<model::Grant> Lease::granted_now(milliseconds at_most) {
+  const auto until = std::chrono::steady_clock::now() + at_most;
   if (asking_) forget_connection();
   if (!client_) {
     auto again = Client::connect(socket_, at_most);
     if (!again) return std::nullopt;
     client_ = *std::move(again);
   }
-  const auto answer = client_->call("GET", path_of(job_.id, ""), {}, at_most);
+  const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
+  if (left.count() <= 0) return std::nullopt;
+  const auto answer = client_->call("GET", path_of(job_.id, ""), {}, left);
   if (!answer) forget_connection();
   const auto job = answer ? job_in(*answer) : answer.error();
   if (!job || job->grants.empty()) return std::nullopt;

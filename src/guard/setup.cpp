@@ -16,8 +16,10 @@
 #include "base/descriptor.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
+#include "base/fnv1a.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "base/write_file.hpp"
 #include "guard/container.hpp"
 #include "guard/context_cost.hpp"
 #include "guard/limits_page.hpp"
@@ -40,28 +42,10 @@ Error failed(const std::string& path) {
           text("the guard cannot use {}: {}", printable(path), error_words(errno)), ""};
 }
 
-bool write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(file, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
-
 /// Writes a temporary file and renames it, so that readers never see a partial one.
 Status put_file(const std::string& path, std::string_view bytes, mode_t mode) {
-  const std::string draft = path + "." + std::to_string(::getpid());
-  ::unlink(draft.c_str());
-  const Descriptor file(
-      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
-  if (file && write_all(file.get(), bytes) && ::fchmod(file.get(), mode) == 0 &&
-      ::rename(draft.c_str(), path.c_str()) == 0)
-    return Done{};
-  const Error error = failed(path);
-  ::unlink(draft.c_str());
-  return error;
+  if (replace_file(path, bytes, mode)) return Done{};
+  return failed(path);
 }
 
 /// A sparse file of zeros that starts with `head`.
@@ -85,9 +69,7 @@ std::string_view layer_bytes() {
 }
 
 std::string checksum(std::string_view bytes) {
-  std::uint64_t sum = 0xcbf29ce484222325;
-  for (const char c : bytes) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("{:016x}", sum);
+  return fmt::format("{:016x}", fnv1a(bytes));
 }
 
 /// Whether libraries can be loaded from there; noexec file systems prevent it.

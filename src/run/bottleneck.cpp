@@ -92,6 +92,7 @@ class Search {
     const double used = *seen_.cpu_seconds / seen_.wall_seconds;
     const double wanted = std::min(*seen_.runnable, static_cast<double>(seen_.cores));
     if (wanted < 0.5 || wanted - used < kWaits * wanted) return;
+    cores_are_shared_ = true;
     add("shared_cores",
         text("it could have used {} cores, and got {}: other programs used them",
              cores_words(wanted), cores_words(used)),
@@ -163,6 +164,7 @@ class Search {
           text("{} of its threads wanted to run on {} cores", cores_words(runnable), seen_.cores),
           text("as many threads as cores: {}", fmt::format("OMP_NUM_THREADS={}", seen_.cores)));
     if (runnable >= kDeviceIsBusy * seen_.cores) {
+      if (cores_are_shared_) return;  // it has been said that other programs had them
       add("cores",
           text_n("its threads had work for its {} core",
                  "its threads had work for all of its {} cores", seen_.cores, seen_.cores),
@@ -271,6 +273,7 @@ class Search {
   }
 
   const Evidence& seen_;
+  bool cores_are_shared_ = false;
   Bottlenecks result_;
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/descriptor.hpp"
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "run/plain_pickle.hpp"
 
@@ -48,19 +49,6 @@ bool ask(const std::string& path) {
   const Descriptor pipe(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   return pipe && ::fstat(pipe.get(), &about) == 0 && S_ISFIFO(about.st_mode) &&
          ::write(pipe.get(), "1", 1) == 1;
-}
-
-std::optional<std::string> read_dump(const std::string& path) {
-  struct stat about = {};
-  const Descriptor file(
-      ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY));
-  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_size <= 0 ||
-      static_cast<std::size_t>(about.st_size) > kMostDumpBytes)
-    return std::nullopt;
-  std::string bytes(static_cast<std::size_t>(about.st_size), '\0');
-  const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), 0);
-  bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  return bytes;
 }
 
 }  // namespace
@@ -113,8 +101,8 @@ std::map<int, model::Collective> ask_for_collectives(const std::string& stem,
   const auto until = Clock::now() + patience;
   while (!asked.empty()) {
     std::erase_if(asked, [&](int rank) {
-      const auto dump = read_dump(dump_path(stem, rank));
-      if (!dump || dump->back() != '.') return false;  // not complete yet
+      const auto dump = slurp_regular(dump_path(stem, rank), kMostDumpBytes);
+      if (!dump || !dump->ends_with('.')) return false;  // not complete yet
       if (auto collective = last_collective(*dump)) found[rank] = *std::move(collective);
       return found.contains(rank);
     });

@@ -1,8 +1,6 @@
 #include "run/nccl_log.hpp"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +8,6 @@
 #include <charconv>
 #include <tuple>
 
-#include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
@@ -195,17 +192,7 @@ void read_nccl_files(const std::string& stem, int rank, bool removes, NcclLogs& 
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
     const std::string path = folder + "/" + name;
-    const Descriptor file(
-        ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-    struct stat about = {};
-    if (file && ::fstat(file.get(), &about) == 0 && S_ISREG(about.st_mode)) {
-      std::string bytes(
-          std::min(kMostFileBytes, static_cast<std::size_t>(std::max<off_t>(0, about.st_size))),
-          '\0');
-      const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), 0);
-      bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-      logs.add(rank, bytes);
-    }
+    if (const auto bytes = slurp_regular(path, kMostFileBytes)) logs.add(rank, *bytes);
     if (removes) ::unlink(path.c_str());
   }
 }

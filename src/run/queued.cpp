@@ -393,15 +393,14 @@ std::string job_record_in(const std::string& job_files) {
   return bytes && bytes->size() > kStatusBytes ? bytes->substr(kStatusBytes) : "";
 }
 
-void remove_status(const std::string& job_files) {
+void forget_start(const std::string& job_files) {
   ::unlink(report_of(job_files).c_str());
   ::unlink(status_file(job_files).c_str());
 }
 
 void remove_files(const std::string& job_files) {
   ::unlink(log_of(job_files).c_str());
-  ::unlink(report_of(job_files).c_str());
-  remove_status(job_files);
+  forget_start(job_files);
 }
 
 void keep_queued(const Launch& launch, const WriteReport& write, int announce) {

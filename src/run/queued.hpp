@@ -38,8 +38,8 @@ namespace berth::run {
 [[nodiscard]] std::string log_of(const std::string& job_files);
 /// The value of Launch::job_record; "" if it is missing.
 [[nodiscard]] std::string job_record_in(const std::string& job_files);
-/// Removes the status file, as if the job had never started. Keeps the job's output.
-void remove_status(const std::string& job_files);
+/// Removes the status and the report, as if the job had never started. Keeps its output.
+void forget_start(const std::string& job_files);
 void remove_files(const std::string& job_files);
 
 /// Runs in a new process, whose standard streams are /dev/null, until it exits. If several keepers

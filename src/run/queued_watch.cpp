@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/write_file.hpp"
 #include "inventory/observe.hpp"
 #include "model/cpu_list.hpp"
 #include "policy/placement.hpp"
@@ -58,24 +59,29 @@ model::Report base_report(const Launch& launch, const WatchEnd& end) {
   return report;
 }
 
-/// Readers of the file see all of it or nothing.
-void put(const std::string& path, const std::string& bytes) {
-  const std::string draft = path + ".new";
-  ::unlink(draft.c_str());
-  const Descriptor file(
-      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  const bool is_written =
-      file && ::write(file.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
-  if (!is_written || ::rename(draft.c_str(), path.c_str()) != 0) ::unlink(draft.c_str());
+/// The devices of this machine. For a job on the CPU the driver is not asked, unless there are no
+/// GPUs on the bus: under WSL only the driver knows them.
+model::Snapshot look_for(const Launch& launch, const inventory::Sources& sources) {
+  inventory::Options options;
+  options.processes = options.holders = false;
+  options.opencl = inventory::OpenCl::kNever;
+  if (launch.units.empty()) {
+    inventory::Sources without_driver = sources;
+    without_driver.nvml_library.clear();
+    model::Snapshot snapshot = inventory::observe(without_driver, options);
+    const auto& devices = snapshot.devices;
+    if (std::any_of(devices.begin(), devices.end(), [](const model::Device& device) {
+          return device.kind != model::DeviceKind::kCpu && device.managed;
+        }))
+      return snapshot;
+  }
+  return inventory::observe(sources, options);
 }
 
 void watch(const Launch& launch, pid_t keeper, pid_t workload, const Descriptor& channel,
            const WriteReport& write) {
   const auto sources = inventory::Sources::from_environment();
-  inventory::Options options;
-  options.processes = options.holders = false;
-  options.opencl = inventory::OpenCl::kNever;
-  const model::Snapshot snapshot = inventory::observe(sources, options);
+  const model::Snapshot snapshot = look_for(launch, sources);
   const auto placed = policy::place_leased({}, launch.units, "", snapshot);
   const model::Placement placement = placed && !launch.units.empty() ? *placed : model::Placement();
   Sampler sampler(sources, snapshot, placement, false);
@@ -89,12 +95,13 @@ void watch(const Launch& launch, pid_t keeper, pid_t workload, const Descriptor&
     if (waits[0].revents == 0) sampler.look();
   }
   sampler.ended();
-  put(report_of(launch.job_files), write([&] {
-        model::Report report = base_report(launch, end);
-        sampler.fill(report, snapshot);
-        sampler.fill_bottlenecks(report, snapshot);
-        return report;
-      }));
+  static_cast<void>(replace_file(report_of(launch.job_files), write([&] {
+                                   model::Report report = base_report(launch, end);
+                                   sampler.fill(report, snapshot);
+                                   sampler.fill_bottlenecks(report, snapshot);
+                                   return report;
+                                 }),
+                                 0600));
 }
 
 }  // namespace

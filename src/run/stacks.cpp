@@ -16,6 +16,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
+#include "base/write_file.hpp"
 #include "run/channel.hpp"
 #include "system/runtime_folder.hpp"
 
@@ -100,13 +101,7 @@ bool write_module(const std::string& path) {
   const std::string wanted(reinterpret_cast<const char*>(berth_sitecustomize),
                            static_cast<std::size_t>(berth_sitecustomize_end - berth_sitecustomize));
   if (slurp(path) == wanted) return true;
-  const std::string draft = path + "." + std::to_string(::getpid());
-  const Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  const bool written = file && ::write(file.get(), wanted.data(), wanted.size()) ==
-                                   static_cast<ssize_t>(wanted.size());
-  if (written && ::rename(draft.c_str(), path.c_str()) == 0) return true;
-  ::unlink(draft.c_str());
-  return false;
+  return replace_file(path, wanted, 0600);
 }
 
 }  // namespace

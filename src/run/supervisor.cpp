@@ -24,6 +24,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "base/write_file.hpp"
 #include "model/cpu_list.hpp"
 #include "model/tries.hpp"
 #include "run/ending.hpp"
@@ -564,16 +565,6 @@ class Supervisor {
       rank.out.show_rest(now);
       rank.err.show_rest(now);
     }
-  }
-
-  static bool write_all(int fd, std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      bytes.remove_prefix(static_cast<std::size_t>(n));
-    }
-    return true;
   }
 
   void drain(Rank& rank) {

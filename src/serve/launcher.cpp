@@ -114,29 +114,13 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
 }
 
 std::string Launcher::report(model::JobId job, const std::optional<model::Outcome>& outcome) const {
-  constexpr std::size_t kMost = 1 << 20;
-  // The job's user may have created this file, so do not wait for a FIFO and do not follow a link.
-  const Descriptor file(::open(run::report_of(files(job)).c_str(),
-                               O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-  struct stat about = {};
-  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return "";
-  std::string bytes(kMost, '\0');
-  const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), 0);
-  bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  return output::sound_report(bytes, outcome);
+  constexpr std::size_t kMost = 16 << 20;  // a report with the stacks of a thousand ranks
+  const auto bytes = slurp_regular(run::report_of(files(job)), kMost);
+  return bytes ? output::sound_report(*bytes, outcome) : "";
 }
 
 std::string Launcher::output(model::JobId job, std::int64_t from, std::size_t most) const {
-  const Descriptor file(
-      ::open(log(job).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-  struct stat about = {};
-  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return "";
-  std::string bytes(std::min<std::size_t>(
-                        most, static_cast<std::size_t>(std::max<off_t>(0, about.st_size - from))),
-                    '\0');
-  const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), from);
-  bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  return bytes;
+  return slurp_regular(log(job), most, from).value_or("");
 }
 
 }  // namespace berth::serve

@@ -49,7 +49,7 @@ class Launcher {
   [[nodiscard]] std::string report(model::JobId job,
                                    const std::optional<model::Outcome>& outcome) const;
   /// Deletes the record that the job was started; keeps its output.
-  void forget_start(model::JobId job) const { run::remove_status(files(job)); }
+  void forget_start(model::JobId job) const { run::forget_start(files(job)); }
   void forget(model::JobId job) const { run::remove_files(files(job)); }
   [[nodiscard]] const std::string& folder() const { return folder_; }
 

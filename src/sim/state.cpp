@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/fnv1a.hpp"
 #include "base/text.hpp"
 #include "sim/machine_check.hpp"
 #include "wire/sim_load.hpp"
@@ -22,12 +23,6 @@ void copy_text(char (&into)[N], std::string_view from) {
 
 std::uint32_t u32(std::int64_t value) {
   return static_cast<std::uint32_t>(value);
-}
-
-std::uint64_t name_hash(std::string_view name) {  // FNV-1a
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
 }
 
 /// The entry for device i in a list that has one entry for all devices or one for each.
@@ -80,7 +75,7 @@ void put_bus(const MachineDevices& d, std::size_t i, wire::Device& out) {
 
 void put_identity(const Machine& machine, const MachineDevices& d, std::uint32_t number,
                   wire::Device& out) {
-  const std::uint64_t hash = wire::mix(name_hash(machine.name), 1000 + number);
+  const std::uint64_t hash = wire::mix(fnv1a(machine.name), 1000 + number);
   out.vendor = d.vendor == "amd" ? wire::kAmd : d.vendor == "intel" ? wire::kIntel : wire::kNvidia;
   copy_text(out.name, d.name);
   copy_text(out.uuid, uuid_of("GPU-", machine.name, number));
@@ -224,7 +219,7 @@ std::uint32_t append(std::string& bytes, const std::vector<T>& list) {
 }  // namespace
 
 std::string uuid_of(std::string_view prefix, std::string_view machine, std::uint64_t number) {
-  const std::uint64_t a = wire::mix(name_hash(machine), number), b = wire::mix(a, number);
+  const std::uint64_t a = wire::mix(fnv1a(machine), number), b = wire::mix(a, number);
   return fmt::format("{}{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}", prefix, a >> 32U, a >> 16U & 0xffff,
                      a & 0xfff, 0x8000 | (b >> 48U & 0x3fff), b & 0xffffffffffff);
 }

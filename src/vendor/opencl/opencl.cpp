@@ -20,6 +20,7 @@
 #include "base/environment_variables.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "base/write_file.hpp"
 #include "vendor/opencl/abi.hpp"
 #include "vendor/opencl/facts.hpp"
 
@@ -27,16 +28,6 @@ namespace berth::opencl {
 namespace {
 
 constexpr std::size_t kMostBytes = 1 << 20;
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
 
 /// In the child: closes all descriptors except the pipe, which becomes 3; discards the output of
 /// platforms; ends if the parent dies.
