@@ -9,6 +9,8 @@
 #include "base/text.hpp"
 #include "client/jobs.hpp"
 #include "client/lease.hpp"
+#include "guard/live.hpp"
+#include "output/words.hpp"
 #include "policy/candidates.hpp"
 #include "policy/demand.hpp"
 #include "serve/observer.hpp"
@@ -60,7 +62,54 @@ Result<model::Snapshot> look(const Context& context, Processes processes, bool o
   return inventory::observe(inventory::Sources::from_environment(), options);
 }
 
-void add_leases(model::Snapshot& snapshot) {
+namespace {
+
+/// "GPU-6e4a…" as the guard writes it.
+std::string plain_uuid(std::string uuid) {
+  uuid.erase(0, uuid.find('-') + 1);
+  std::erase(uuid, '-');
+  return uuid;
+}
+
+void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_t at) {
+  const guard::LiveDevice& limits = job.devices[at];
+  const bool is_timed = limits.share_permille.has_value();
+  const auto seconds = [](const guard::LiveCounts& counts) {
+    return static_cast<double>(counts.device_nanoseconds) / 1e9;
+  };
+  guard::LiveCounts sum;
+  sum.memory_bytes = limits.hidden_bytes;
+  for (const guard::LiveProcess& process : job.processes) {
+    const guard::LiveCounts& counts = process.devices[at];
+    sum.memory_bytes += counts.memory_bytes;
+    sum.device_nanoseconds += counts.device_nanoseconds;
+    for (model::DeviceProcess& shown : snapshot.processes) {
+      const model::Device* device = output::find_device(snapshot, shown.device);
+      if (!process.lives || shown.pid != process.pid || device == nullptr ||
+          (shown.start_ticks && *shown.start_ticks != process.start) ||
+          plain_uuid(shown.partition_uuid.empty() ? device->uuid : shown.partition_uuid) !=
+              limits.uuid)
+        continue;
+      // A process that uses the guard for CUDA and for OpenCL has two places.
+      shown.guard_memory_bytes = shown.guard_memory_bytes.value_or(0) + counts.memory_bytes;
+      if (is_timed)
+        shown.guard_device_seconds = shown.guard_device_seconds.value_or(0) + seconds(counts);
+    }
+  }
+  if (!snapshot.leases || job.job == 0) return;
+  for (model::Holding& lease : *snapshot.leases) {
+    if (lease.job != job.job || plain_uuid(lease.unit) != limits.uuid) continue;
+    lease.guard_memory_bytes = sum.memory_bytes;
+    if (is_timed) lease.guard_device_seconds = seconds(sum);
+  }
+}
+
+void add_guarded(model::Snapshot& snapshot) {
+  for (const guard::LiveJob& job : guard::live_jobs())
+    for (std::size_t i = 0; i < job.devices.size(); ++i) add_device(snapshot, job, i);
+}
+
+void add_broker_leases(model::Snapshot& snapshot) {
   auto client = client::broker_here(client::IfNone::kGlance);
   if (!client) {
     if (is_broker_missed(snapshot))
@@ -93,6 +142,13 @@ void add_leases(model::Snapshot& snapshot) {
           holds(*snapshot.leases, of_job->job, device, process.partition_uuid))
         process.job = of_job->job;
   }
+}
+
+}  // namespace
+
+void add_leases(model::Snapshot& snapshot) {
+  add_broker_leases(snapshot);
+  add_guarded(snapshot);
 }
 
 output::View view_of(const Arguments& arguments) {

@@ -18,7 +18,8 @@ enum class Processes { kUsers, kAll };
 /// if both --opencl and --no-opencl are given.
 [[nodiscard]] Result<model::Snapshot> look(const Context& context, Processes processes,
                                            bool opencl = true);
-/// Adds the leases, and which job each process belongs to. Does nothing if there is no broker.
+/// Adds the leases, and which job each process belongs to. Does nothing if there is no broker. Also
+/// adds what the guard counted.
 void add_leases(model::Snapshot& snapshot);
 /// The view that --device, --user, --mine and --sort describe.
 [[nodiscard]] output::View view_of(const Arguments& arguments);

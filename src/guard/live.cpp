@@ -4,7 +4,9 @@
 
 #include <memory>
 
+#include "base/file.hpp"
 #include "guard/usage_file.hpp"
+#include "system/runtime_folder.hpp"
 
 namespace berth::guard {
 namespace {
@@ -36,6 +38,7 @@ std::optional<LiveJob> live_job(const LiveLimits& of) {
   const auto usage = limits ? usage_in(of.folder) : nullptr;
   if (!usage) return std::nullopt;
   LiveJob out;
+  out.job = limits->job;
   for (std::uint32_t d = 0; d < limits->devices; ++d) {
     const wire::DeviceLimit& limit = limits->device[d];
     LiveDevice device;
@@ -54,6 +57,16 @@ std::optional<LiveJob> live_job(const LiveLimits& of) {
       one.devices.push_back(counts_of(process.device[d], lives));
     out.processes.push_back(std::move(one));
   }
+  return out;
+}
+
+std::vector<LiveJob> live_jobs() {
+  std::vector<LiveJob> out;
+  const auto runtime = system::runtime_folder();
+  if (!runtime) return out;
+  const std::string jobs = *runtime + "/jobs";
+  for (const std::string& name : list_folder(jobs))
+    if (auto job = live_job({jobs + "/" + name + "/guard", 0, 0})) out.push_back(*std::move(job));
   return out;
 }
 

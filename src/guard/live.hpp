@@ -32,10 +32,13 @@ struct LiveDevice {
   std::uint64_t hidden_bytes = 0;  // of the job, beyond what its processes counted
 };
 struct LiveJob {
+  std::uint64_t job = 0;  // 0: it has no lease
   std::vector<LiveDevice> devices;
   std::vector<LiveProcess> processes;
 };
 
+/// Of all running guarded jobs of this user.
+[[nodiscard]] std::vector<LiveJob> live_jobs();
 /// nullopt: the counters cannot be read, because the job has ended.
 [[nodiscard]] std::optional<LiveJob> live_job(const LiveLimits& of);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ struct Holding {
   std::uint64_t memory_bytes = 0;  // 0: exclusive
   int share_permille = 0;          // share of the device's time; 0: none was requested
   std::string number = {};         // the job's number for people: "7_3"; "" same as `job`
+  // What the guard counted, if it is the caller's own guarded job and runs.
+  std::optional<std::uint64_t> guard_memory_bytes = {};  // with contexts and modules
+  std::optional<double> guard_device_seconds = {};       // nullopt also without a share
 
   [[nodiscard]] std::string job_words() const {
     return number.empty() ? std::to_string(job) : number;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`berth trace` of jobs on a simulated CUDA driver: the file, its sums, and how it ends.
+"""`berth trace` of jobs on a simulated CUDA driver: the file, its sums, and how it ends. And the same counters in `berth ps` and `ls`.
 
 usage: trace_test.py BERTH"""
 import json
@@ -126,6 +126,29 @@ sys.exit(trace.returncode)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertFalse(json.loads(done.stdout)["job_ended"])
         self.events("a.json")
+
+    def test_ps_and_ls_say_what_the_guard_counted_for_each_process_and_job(self):
+        script = f"""
+import json, subprocess, sys
+jobs = []
+for size in ({1024 * MIB}, {512 * MIB}):
+    jobs.append(subprocess.Popen([{BERTH!r}, "run", "--memory", "2GiB", "--share", "40%", "--", sys.executable, {PROGRAM!r}, "hold", str(size)],
+                                 stdout=subprocess.PIPE, text=True))
+    jobs[-1].stdout.readline()
+read = lambda verb: json.loads(subprocess.run([{BERTH!r}, verb, "--json"], capture_output=True, text=True).stdout)
+ps, ls = read("ps"), read("ls")
+for process in ps["processes"]:
+    if process["job"] or process["guard_memory_bytes"] is not None:
+        print(process["job"], process["memory_bytes"], process["guard_memory_bytes"], process["guard_device_seconds"])
+for lease in ls["devices"][0]["leases"]:
+    print("lease", lease["job"], lease["guard_memory_bytes"], lease["guard_device_seconds"])
+for job in jobs:
+    job.terminate()
+"""
+        done = subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--at", "10", "--", sys.executable, "-c", script],
+                              capture_output=True, text=True, timeout=100)
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"1 {1024 * MIB} {1024 * MIB} 0", f"2 {512 * MIB} {512 * MIB} 0", f"lease 1 {1024 * MIB} 0",
+                                                            f"lease 2 {512 * MIB} 0"], done.stderr)
 
     def test_errors_name_the_next_step(self):
         for words, error in ((["--every", "1ms"], "E1121"), (["--out", "/nowhere/a.json"], "E1122")):
