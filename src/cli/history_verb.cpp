@@ -108,8 +108,8 @@ std::string history_csv(const std::vector<DeviceHistory>& devices, const Period&
 
 std::string history_plot(const std::vector<DeviceHistory>& devices, const Period& asked,
                          const output::Terminal& terminal) {
-  constexpr int kHeight = 4, kMargin = 6;
-  const int columns = std::max(10, terminal.width - kMargin);
+  constexpr int kHeight = 4, kLabels = 6;
+  const int columns = std::max(10, terminal.width - kLabels);
   const auto slots = static_cast<std::size_t>(columns) * (terminal.utf8 ? 2 : 1);
   std::string plot;
   for (const DeviceHistory& device : devices) {

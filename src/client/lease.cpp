@@ -123,10 +123,12 @@ Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,
   auto lease = ask(wishes.job, if_none);
   if (!lease || lease->is_granted()) return lease;
   if (!wishes.may_wait) {
-    const Error held = lease->who_holds(snapshot);
+    Error held = lease->who_holds(snapshot);
     lease->take_back();
-    return Error{ErrorCode::kRefused, "E0412", held.message,
-                 held.hint + (held.hint.empty() ? "" : "\n") + "berth jobs"};
+    constexpr const char* kJobs = "berth jobs";
+    if (held.hint.find(kJobs) == std::string::npos)
+      held.hint += (held.hint.empty() ? "" : "\n") + std::string(kJobs);
+    return Error{ErrorCode::kRefused, "E0412", held.message, held.hint};
   }
   if (auto granted = lease->wait(wishes, snapshot); !granted) return std::move(granted).error();
   return lease;

@@ -147,10 +147,11 @@ class Presets(unittest.TestCase):
             with open(os.path.join(folder, "sitecustomize.py"), "w") as file:
                 file.write("import builtins\nbuiltins.CHAINED = True\n")
             program = "import os, torch\nassert CHAINED and torch.backends.cudnn.benchmark == (os.environ.get('BERTH_AFTER_TORCH') is not None)"
-            before = set(os.listdir(tempfile.gettempdir()))
+            own = os.path.join(folder, "temporary")  # where no other test writes
+            os.mkdir(own)
             found = compared("--cpu", "--preset", "cudnn-benchmark", "--runs", "1", "--warmup", "0", "--", "/usr/bin/python3", "-c", program,
-                             env=environment(PYTHONPATH=folder))
-            left = [name for name in set(os.listdir(tempfile.gettempdir())) - before if name.startswith("berth-compare")]
+                             env=environment(PYTHONPATH=folder, TMPDIR=own))
+            left = os.listdir(own)
         self.assertTrue(all(one["in_race"] for one in found["settings"]), found)
         self.assertEqual(found["settings"][1]["statement"], "torch.backends.cudnn.benchmark = True")
         self.assertEqual(left, [])
