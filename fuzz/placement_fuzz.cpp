@@ -7,6 +7,7 @@
 
 #include "base/text_parts.hpp"
 #include "output/environment_text.hpp"
+#include "policy/container.hpp"
 #include "policy/environment.hpp"
 #include "policy/libraries.hpp"
 #include "policy/placement.hpp"
@@ -92,8 +93,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto environment = berth::policy::environment_for(*placement, snapshot, user, {});
   BERTH_CHECK(environment.threads >= 1);
   check_quotes(berth::output::environment_shell(environment));
-  check_quotes(berth::output::environment_container(environment, *placement, snapshot,
-                                                    berth::output::ContainerTool::kDocker));
+  check_quotes(berth::output::environment_container(berth::policy::container_words(
+      environment, *placement, snapshot, berth::policy::ContainerTool::kDocker)));
   static_cast<void>(berth::output::environment_json(environment, *placement, snapshot));
   return 0;
 }
