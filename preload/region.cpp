@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "preload/old_glibc.hpp"
 #include "preload/region.hpp"
 
 namespace berth::guard {
@@ -51,7 +52,8 @@ int find() {
     g_region.limits =
         static_cast<const wire::Limits*>(map(folder, "limits", false, sizeof(wire::Limits)));
     g_region.usage = static_cast<wire::Usage*>(map(folder, "usage", true, sizeof(wire::Usage)));
-    if (g_region.usage != nullptr) pthread_atfork(nullptr, nullptr, after_fork);
+    if (g_region.usage != nullptr && &__register_atfork != nullptr)
+      __register_atfork(nullptr, nullptr, after_fork, &__dso_handle);
   }
   if (g_region.limits == nullptr || g_region.usage == nullptr || !wire::valid(*g_region.limits) ||
       !wire::valid(*g_region.usage)) {
