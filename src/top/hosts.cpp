@@ -138,7 +138,7 @@ std::vector<Line> draw_hosts(const std::vector<HostState>& hosts, std::size_t se
   auto below = draw(host.frame ? *host.frame : none, host.series, settings, width, left);
   if (!host.frame && !settings.shows_help && below.size() > 1) {
     // An empty frame would look like a machine without devices.
-    Line& bottom = below.back();
+    Line bottom = std::move(below.back());
     below = std::vector<Line>(below.size() - 1);
     put(below[0], width, Style::kBold, printable(host.name));
     below.push_back(std::move(bottom));
