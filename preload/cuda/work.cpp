@@ -385,7 +385,7 @@ std::uint64_t processes_of_job(const Gate& gate) {
 /// may go on. An idle job saves no more than a few milliseconds for later.
 std::uint64_t over_cap(Gate& gate, std::uint64_t now) {
   if (gate.cap == 0) return 0;
-  const std::uint64_t part = gate.cap / processes_of_job(gate) + 1;
+  const std::uint64_t even = gate.cap / processes_of_job(gate), part = even > 0 ? even : 1;
   const std::uint64_t allowed = (now - gate.cap_since) * part / kWhole;
   if (allowed > gate.cap_used + kOverCap) {
     gate.cap_since = now - kOverCap * kWhole / part;

@@ -83,6 +83,9 @@ Status Broker::resize(Job& job, const Changes& changes, Now now) {
   const model::Grant& has = job.grants.front();
   if (changes.share_permille && has.share_permille == 0)
     return cannot_change(text("job {} was started without --share", number));
+  const int cap = job.request.turns.cap_permille.value_or(model::kWholePermille);
+  if (changes.share_permille.value_or(0) > cap)
+    return cannot_change(text("the share would be more than the cap of job {}", number));
   const std::uint64_t memory = changes.memory_bytes.value_or(has.memory_bytes);
   const int share = changes.share_permille.value_or(has.share_permille);
   if (!queue_.resize(job.id, memory, share, now.steady))

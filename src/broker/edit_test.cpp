@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "broker/broker.hpp"
+#include "broker/job_record.hpp"
 #include "broker/machines_for_tests.hpp"
 
 using namespace berth::broker::for_tests;  // NOLINT(google-build-using-namespace)
@@ -74,6 +75,36 @@ TEST_CASE("a running job gets more of its device if that is free, and gives back
   changes.memory_bytes = all / 4;
   REQUIRE(broker.edit(a, changes, kUser, at(4)));
   CHECK(broker.start_what_fits(at(4)) == std::vector{late});
+}
+
+TEST_CASE("a running job's share grows up to its cap") {
+  Broker broker = on(gpus(1));
+  Job capped = wants(1);
+  capped.request.memory_bytes = 4 * kGiB;
+  capped.request.share_permille = 200;
+  capped.request.turns.cap_permille = 300;
+  const JobId id = submit(broker, capped);
+  REQUIRE(broker.start_what_fits(at(0)) == std::vector{id});
+  Changes more;
+  more.share_permille = 400;
+  CHECK_FALSE(broker.edit(id, more, kUser, at(1)));
+  more.share_permille = 300;
+  CHECK(broker.edit(id, more, kUser, at(1)));
+}
+
+TEST_CASE("a submission whose turns make no sense is refused") {
+  const auto accepted = [](const std::string& turns) {
+    return bool(berth::broker::submission_of(R"({"request":{"memory_bytes":1,)" + turns + "}}"));
+  };
+  CHECK(accepted(R"("share_permille":200,"cap_permille":300,"latency":true)"));
+  CHECK(accepted(R"("slice_milliseconds":86400000,"keeps_turn":true)"));
+  for (const char* turns :
+       {R"("cap_permille":0)", R"("cap_permille":1001)", R"("slice_milliseconds":0)",
+        R"("share_permille":400,"cap_permille":300)", R"("slice_milliseconds":86400001)",
+        R"("slice_milliseconds":-5)", R"("latency":true,"best_effort":true)"}) {
+    INFO(turns);
+    CHECK_FALSE(accepted(turns));
+  }
 }
 
 TEST_CASE("a waiting job moves to the front, and two jobs swap places") {

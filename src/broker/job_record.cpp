@@ -338,6 +338,21 @@ Status check_warning(const Job& job) {
 }
 
 /// Rejects absurd numbers, which would also overflow later calculations.
+Status check_turns(const model::Request& request) {
+  const model::TurnRules& turns = request.turns;
+  constexpr int kLongestTurn = 24 * 60 * 60 * 1000;
+  if (turns.cap_permille &&
+      (*turns.cap_permille < std::max(1, request.share_permille.value_or(1)) ||
+       *turns.cap_permille > model::kWholePermille))
+    return not_within("cap_permille", text("from the share to {}", model::kWholePermille));
+  if (turns.slice_milliseconds &&
+      (*turns.slice_milliseconds < 1 || *turns.slice_milliseconds > kLongestTurn))
+    return not_within("slice_milliseconds", text("a number from 1 to {}", kLongestTurn));
+  if (turns.latency.value_or(false) && turns.best_effort.value_or(false))
+    return not_within("best_effort", text("false if {} is true", "latency"));
+  return Done{};
+}
+
 Status check_numbers(const Job& job) {
   constexpr std::size_t kLongestName = 256, kLongestCommand = 4096;
   if (auto sound = check_name(job.name); !sound) return sound;
@@ -361,6 +376,7 @@ Status check_numbers(const Job& job) {
   }
   if (request.memory_bytes && *request.memory_bytes == 0)
     return not_within("memory_bytes", text("above zero"));
+  if (auto sound = check_turns(request); !sound) return sound;
   if (job.time_limit && (job.time_limit->count() <= 0 || *job.time_limit > kLongest))
     return not_within(text("the time limit"), text("above zero and below a hundred years"));
   if (job.or_cpu_after && (job.or_cpu_after->count() < 0 || *job.or_cpu_after > kLongest))
