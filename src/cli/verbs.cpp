@@ -146,21 +146,21 @@ constexpr auto kLeaseExamples = std::to_array<Example>({
     {"berth lease --memory 8GiB -- jupyter lab", "part of a GPU, while one program runs"},
     {"berth lease --gpus 2 --no-wait -- bash", "fail instead of waiting in the queue"},
 });
-constexpr auto kEnvOptions =
-    join(kRequestOptions,
-         std::to_array<Option>({
-             {"--format", "shell|json|dotenv|docker|cdi|k8s|pip|conda|dockerfile",
-              "what reads the output: a shell (eval), a program, --env-file, docker run, podman "
-              "run or a cluster; or a recipe for pip, conda or a Dockerfile (default: shell)"},
-             {"--framework", "torch|tensorflow|jax|cupy|onnxruntime",
-              "with pip, conda, dockerfile: what to install, in a version that is known to work "
-              "with this driver, GPU and Python"},
-             {"--driver", "VERSION", "a recipe for another machine: its NVIDIA driver (550.54)"},
-             {"--gpu", "NAME", "the same: its GPU (H100)", true},
-             {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
-             {"--python-version", "X.Y", "a recipe for another Python (3.11)"},
-             {"--torch-index", "URL", "the URL of your mirror of PyTorch's own index"},
-         }));
+constexpr auto kEnvOptions = join(
+    kRequestOptions,
+    std::to_array<Option>({
+        {"--format", "shell|json|dotenv|docker|cdi|k8s|pip|conda|dockerfile",
+         "a shell (eval), JSON, --env-file, docker run, CDI or Kubernetes reads it; or a recipe "
+         "for installing (default: shell)"},
+        {"--framework", "torch|tensorflow|jax|cupy|onnxruntime",
+         "with pip, conda, dockerfile: what to install, in a version that is known to work "
+         "with this driver, GPU and Python"},
+        {"--driver", "VERSION", "a recipe for another machine: its NVIDIA driver (550.54)"},
+        {"--gpu", "NAME", "the same: its GPU (H100)", true},
+        {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
+        {"--python-version", "X.Y", "a recipe for another Python (3.11)"},
+        {"--torch-index", "URL", "the URL of your mirror of PyTorch's own index"},
+    }));
 constexpr auto kEnvExamples = std::to_array<Example>({
     {"eval \"$(berth env --gpus 1)\"", "make this shell's programs use one free GPU"},
     {"berth env --gpus 2 --format docker", "the same for a container"},
