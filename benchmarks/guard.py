@@ -57,14 +57,19 @@ def call_lines(least):
                        f"{row[key] / plain:.3g} |")
 
 
+def together(berth, work, option, jobs, seconds):
+    """Percent of the device's time that each of the jobs gets; they start and end at the same time."""
+    at = time.time() + 3
+    starts = [f"{berth} run --memory 1GiB {option} {part}% --report none -- {work} share {kernel} {batch} {at} {seconds} > $BERTH_SIM_DIR/{i} &"
+              for i, (part, kernel, batch) in enumerate(jobs)]
+    whole = " ".join(starts) + " wait; cat " + " ".join(f"$BERTH_SIM_DIR/{i}" for i in range(len(jobs)))
+    return [row["percent"] for row in simulated(berth, "sh", "-c", whole)]
+
+
 def shares(berth, work, seconds):
     out = {}
     for name, jobs in SHARES.items():
-        at = time.time() + 3
-        starts = [f"{berth} run --memory 1GiB --share {share}% --report none -- {work} share {kernel} {batch} {at} {seconds} > $BERTH_SIM_DIR/{i} &"
-                  for i, (share, kernel, batch) in enumerate(jobs)]
-        whole = " ".join(starts) + " wait; cat " + " ".join(f"$BERTH_SIM_DIR/{i}" for i in range(len(jobs)))
-        got = [row["percent"] for row in simulated(berth, "sh", "-c", whole)]
+        got = together(berth, work, "--share", jobs, seconds)
         busy, wanted = sum(got), sum(share for share, _, _ in jobs)
         out[name] = {"percent": got, "busy": round(busy, 2),
                      "error_points": round(max(abs(100 * mine / busy - 100 * job[0] / wanted) for mine, job in zip(got, jobs)), 2)}
@@ -74,11 +79,7 @@ def shares(berth, work, seconds):
 def caps(berth, work, seconds):
     out = {}
     for name, jobs in CAPS.items():
-        at = time.time() + 3
-        starts = [f"{berth} run --memory 1GiB --cap {cap}% --report none -- {work} share {kernel} {batch} {at} {seconds} > $BERTH_SIM_DIR/{i} &"
-                  for i, (cap, kernel, batch) in enumerate(jobs)]
-        whole = " ".join(starts) + " wait; cat " + " ".join(f"$BERTH_SIM_DIR/{i}" for i in range(len(jobs)))
-        got = [row["percent"] for row in simulated(berth, "sh", "-c", whole)]
+        got = together(berth, work, "--cap", jobs, seconds)
         out[name] = {"percent": got, "error_points": round(max(abs(mine - job[0]) for mine, job in zip(got, jobs)), 2)}
     return out
 

@@ -16,6 +16,7 @@
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/write_file.hpp"
 
 namespace berth::sim {
 namespace {
@@ -31,16 +32,6 @@ Error cannot_make_in(const std::string& path, int number) {
 }
 Error cannot_write(const std::string& path, int number) {
   return cannot(text("cannot write {}: {}", printable(path), error_words(number)));
-}
-
-bool write_bytes(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
 }
 
 /// Removes everything in the folder that is open as `fd`, and closes `fd`.
@@ -127,15 +118,9 @@ Status Folder::make_folder(const std::string& name) const {
 }
 
 Status Folder::write(const std::string& name, std::string_view bytes, bool executable) const {
-  const std::string path = path_ + "/" + name, next = path + "~";
-  Descriptor file(
-      ::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, executable ? 0700 : 0600));
-  const bool written = file && write_bytes(file.get(), bytes);
-  const int number = errno;
-  file.reset();
-  if (written && ::rename(next.c_str(), path.c_str()) == 0) return Done{};
-  ::unlink(next.c_str());
-  return cannot_write(path, written ? errno : number);
+  const std::string path = path_ + "/" + name;
+  if (replace_file(path, bytes, executable ? 0700 : 0600)) return Done{};
+  return cannot_write(path, errno);
 }
 
 Status Folder::link(const std::string& name, const std::string& target) const {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "doctor/knowledge/version.hpp"
+#include "doctor/knowledge/wish_for_tests.hpp"
 
 using namespace berth::doctor;
 
@@ -13,16 +14,6 @@ namespace {
 
 const Compatibility& known() {
   return shipped_compatibility();
-}
-
-Wish wish_for(Framework framework, const char* python, const char* driver, const char* capability) {
-  Wish wish;
-  wish.framework = framework;
-  wish.python = python;
-  wish.driver = driver;
-  wish.driver_cuda = known().cuda_of_driver(driver);
-  wish.capabilities = {capability};
-  return wish;
 }
 
 /// Checks the recipe against the tables only, without the code under test.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "doctor/knowledge/version.hpp"
+#include "doctor/knowledge/wish_for_tests.hpp"
 #include "doctor/rules/recipe_text.hpp"
 
 using namespace berth::doctor;
@@ -14,16 +15,6 @@ namespace {
 
 const Compatibility& known() {
   return shipped_compatibility();
-}
-
-Wish wish_for(Framework framework, const char* python, const char* driver, const char* capability) {
-  Wish wish;
-  wish.framework = framework;
-  wish.python = python;
-  wish.driver = driver;
-  wish.driver_cuda = known().cuda_of_driver(driver);
-  wish.capabilities = {capability};
-  return wish;
 }
 
 }  // namespace
