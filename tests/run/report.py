@@ -17,12 +17,21 @@ WAITS = (1.5, 5, 15, 40)  # on a busy machine, the samples of a short job may mi
 SHOW = "import os, json; print(json.dumps(dict(os.environ)))"
 
 
+def longer_until(attempt, good):
+    """What attempt(seconds) returns, with the seconds that a job sleeps growing until it is good: on a busy machine, looks come late."""
+    for seconds in WAITS:
+        result = attempt(seconds)
+        if good(result):
+            break
+    return result
+
+
 def has_simulator():
     return simulated("none", [BERTH, "--version"]).returncode == 0
 
 
 def simulated(machine, command, *options, **keywords):
-    keywords.setdefault("timeout", 60)
+    keywords.setdefault("timeout", PATIENCE)
     keywords.setdefault("env", environment())
     return subprocess.run([BERTH, "sim", "--machine", machine, *options, "--", *command], capture_output=True,
                           text=True, stdin=subprocess.DEVNULL, **keywords)
@@ -65,24 +74,23 @@ class Report(WithFile):
         self.assertGreaterEqual(self.read()["cpu_seconds"], 0.6)
 
     def test_memory_counts_all_processes(self):
-        for seconds in WAITS:
+        def peak(seconds):
             eat = f"import time; x = b'1' * 60_000_000; time.sleep({seconds})"
             run("sh", "-c", f'{PYTHON} -c "{eat}" & {PYTHON} -c "{eat}"; wait', options=["--report", self.file])
-            peak = self.read()["peak_rss_bytes"]
-            if peak >= 120_000_000:
-                break
-        self.assertGreaterEqual(peak, 120_000_000)
+            return self.read()["peak_rss_bytes"]
+
+        self.assertGreaterEqual(longer_until(peak, lambda peak: peak >= 120_000_000), 120_000_000)
 
     def test_memory_that_forked_children_share_counts_once(self):
-        for seconds in WAITS:
+        def job(seconds):
             fork = ("import os, time\nx = bytearray(os.urandom(1)) * 100_000_000\n"
                     f"for i in range(8):\n    if os.fork() == 0:\n        y = b'1' * 5_000_000; time.sleep({seconds}); os._exit(0)\n"
                     "for i in range(8): os.wait()")
             run(PYTHON, "-c", fork, options=["--report", self.file])
-            report = self.read()
-            # On a busy machine a sample may come while the children are being forked; a longer run has later samples.
-            if report["peak_memory_method"] == "pss" and 100_000_000 <= report["peak_rss_bytes"] < 400_000_000:
-                break
+            return self.read()
+
+        # On a busy machine a sample may come while the children are being forked; a longer run has later samples.
+        report = longer_until(job, lambda got: got["peak_memory_method"] == "pss" and 100_000_000 <= got["peak_rss_bytes"] < 400_000_000)
         self.assertEqual(report["peak_memory_method"], "pss")
         self.assertGreaterEqual(report["peak_rss_bytes"], 100_000_000)
         self.assertLess(report["peak_rss_bytes"], 400_000_000)  # it would be 900 MB if shared pages were counted for each process
@@ -93,7 +101,7 @@ class Report(WithFile):
         self.assertEqual(sorted(one["command"] for one in self.read()["left_behind"]), ["sleep 1000", "sleep 1001"])
         self.assertIn("note: the command left 2 processes running, which were ended: sleep 100", done.stderr)
         self.assertIn("berth run --queue -- COMMAND", done.stderr)
-        quiet = run("sh", "-c", "(sleep 0.01) & exit 0", options=["--report", self.file])
+        quiet = longer_until(lambda _: run("sh", "-c", "(sleep 0.01) & exit 0", options=["--report", self.file]), lambda done: not done.stderr)
         self.assertEqual((quiet.returncode, quiet.stderr, self.read()["left_behind"]), (0, "", []))
 
     def test_commands_that_do_not_start(self):
@@ -163,8 +171,12 @@ class Report(WithFile):
     def test_numpy_is_named(self):
         if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode != 0:
             self.skipTest("this Python has no numpy")
-        run(PYTHON, "-c", "import numpy, time; time.sleep(0.7)", options=["--report", self.file])
-        self.assertIn("numpy", " ".join(self.read()["libraries"]))
+
+        def libraries(seconds):
+            run(PYTHON, "-c", f"import numpy, time; time.sleep({seconds})", options=["--report", self.file])
+            return " ".join(self.read()["libraries"])
+
+        self.assertIn("numpy", longer_until(libraries, lambda text: "numpy" in text))
 
 
 class Environment(WithFile):
@@ -218,8 +230,8 @@ import os, sys, time
 folder = f"{os.environ['BERTH_ROOT']}/proc/{os.getpid()}/fdinfo"
 os.makedirs(folder)
 with open(folder + "/5", "w") as file:
-    file.write("drm-driver: %s\\ndrm-client-id: 1\\ndrm-pdev: %s\\n%s: 2048 KiB\\n" % tuple(sys.argv[1:]))
-time.sleep(1.6)
+    file.write("drm-driver: %s\\ndrm-client-id: 1\\ndrm-pdev: %s\\n%s: 2048 KiB\\n" % tuple(sys.argv[1:4]))
+time.sleep(float(sys.argv[4]))
 """
 
 
@@ -227,10 +239,14 @@ class OnRecordedMachines(WithFile):
     def job(self, machine, driver, address, region):
         root = os.path.join(self.folder, machine)
         shutil.copytree(os.path.join(HERE, "../data/machines", machine), root, symlinks=True)
-        done = run(PYTHON, "-c", OPEN_A_NODE, driver, address, region,
-                   options=["--report", self.file, "--devices", address], env=environment(BERTH_ROOT=root))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        report = self.read()
+
+        def once(seconds):
+            done = run(PYTHON, "-c", OPEN_A_NODE, driver, address, region, str(seconds),
+                       options=["--report", self.file, "--devices", address], env=environment(BERTH_ROOT=root))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return self.read()
+
+        report = longer_until(once, lambda report: report["gpu_use"] == "seen")
         self.assertEqual(report["gpu_use"], "seen")
         self.assertEqual(report["devices"][0]["memory_peak_bytes"], 2 << 20)
         return report
@@ -315,11 +331,8 @@ class NoGpuIsTouched(WithFile):
         self.assertIn("no GPU touched (checked", said)
 
     def test_a_program_that_unsets_the_variable_is_named_with_its_gpu(self):
-        for seconds in WAITS:
-            code, said = self.job(PYTHON, "-c", USE_CUDA % (seconds + 1))
-            self.assertEqual(code, 0, said)
-            if "no GPU touched" not in said:  # on a busy machine the driver may answer late
-                break
+        code, said = longer_until(lambda seconds: self.job(PYTHON, "-c", USE_CUDA % (seconds + 1)), lambda done: "no GPU touched" not in done[1])
+        self.assertEqual(code, 0, said)
         self.assertIn("it went round the variables: GPU 1 (", said)
 
     def test_a_program_that_only_looks_at_a_node_is_not_blamed(self):
@@ -417,8 +430,9 @@ class OnSimulatedMachines(WithFile):
     def test_numpy_on_a_gpu_gets_advice(self):
         if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode != 0:
             self.skipTest("this Python has no numpy")
-        done = simulated("lab-4x3090", [BERTH, "run", "--gpus", "1", "--report", "-", "--", PYTHON, "-c",
-                                        "import numpy, time; time.sleep(0.7)"])
+        done = longer_until(lambda seconds: simulated("lab-4x3090", [BERTH, "run", "--gpus", "1", "--report", "-", "--", PYTHON, "-c",
+                                                                     f"import numpy, time; time.sleep({seconds})"]),
+                            lambda done: "never used the GPU" in done.stderr)
         self.assertIn("this program never used the GPU", done.stderr)
         self.assertIn("CuPy", done.stderr)
         self.assertIn("berth run --cpu", done.stderr)
