@@ -59,13 +59,9 @@ class Redaction {
 /// Keeps only variables that rules read, by name. `dropped` receives the names of the others.
 [[nodiscard]] Environment redacted_environment(const Environment& environment,
                                                std::set<std::string>& dropped);
-/// The part of a system file that rules read, for each known file; nullopt: the file is unknown and
-/// must be omitted.
+/// What a recording keeps of a file, by the tables of kept.hpp; nullopt: the file is left out.
 [[nodiscard]] std::optional<std::string> redacted_file(std::string_view path,
                                                        std::string_view text);
-/// The same for settings files of container engines, services, NCCL, packages and environments.
-[[nodiscard]] std::optional<std::string> redacted_settings(std::string_view path,
-                                                           std::string_view text);
 /// The part of pip's, uv's and conda's settings that rules need: that an index is configured, and
 /// how its address ends. Private hosts, users, passwords, tokens, and the values of all other keys
 /// are removed.

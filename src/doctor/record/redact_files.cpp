@@ -1,4 +1,4 @@
-// Reduces the settings of programs, services and packages to what rules read.
+// What a recording keeps of programs' settings and packages' files: what rules read.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -11,6 +11,7 @@
 #include "doctor/facts/platform.hpp"
 #include "doctor/knowledge/config_lines.hpp"
 #include "doctor/knowledge/contains_any.hpp"
+#include "doctor/record/kept.hpp"
 #include "doctor/record/redact.hpp"
 #include "doctor/record/share.hpp"
 #include "doctor/record/shareable_names.hpp"
@@ -368,75 +369,102 @@ std::string redacted_group(std::string_view text, std::string_view user) {
 
 namespace {
 
-/// Files that packages of the driver install.
-std::optional<std::string> of_driver(std::string_view path, std::string_view text) {
-  if (path == "/run/reboot-required.pkgs")
-    return lines_of(text, [](std::string_view line) {
-      return line.find("nvidia") != line.npos && is_common(line);
-    });
-  if (path == "/etc/nvidia/kernel.conf")
-    return lines_of(text, [](std::string_view line) {
-      return line == "MODULE_VARIANT=kernel" || line == "MODULE_VARIANT=kernel-open";
-    });
-  return std::nullopt;
+std::string restart_reasons(std::string_view text) {
+  return lines_of(text, [](std::string_view line) {
+    return line.find("nvidia") != line.npos && is_common(line);
+  });
 }
+
+std::string module_variant(std::string_view text) {
+  return lines_of(text, [](std::string_view line) {
+    return line == "MODULE_VARIANT=kernel" || line == "MODULE_VARIANT=kernel-open";
+  });
+}
+
+std::string package_files(std::string_view text) {
+  return lines_of(text, [](std::string_view line) {
+    return line.find("/libcudnn") != line.npos || line.find("/_swigfaiss") != line.npos;
+  });
+}
+
+std::string math_functions(std::string_view text) {
+  return lines_of(text, [](std::string_view line) {
+    return contains_any(line, std::to_array<std::string_view>({"cospi", "sinpi", "rsqrt"}));
+  });
+}
+
+std::string newest_compiler(std::string_view text) {
+  return lines_of(text, [](std::string_view line) {
+    return line.find("gcc versions later than ") != line.npos;
+  });
+}
+
+std::string without_comments(std::string_view text) {
+  return lines_of(text, [](std::string_view line) { return !line.starts_with('#'); });
+}
+
+template <auto& Begin>
+std::string lines_that_begin(std::string_view text) {
+  return lines_of(text, [](std::string_view line) { return line.starts_with(Begin); });
+}
+constexpr char kPythonVersion[] = "#define PY_VERSION ", kCudaVersion[] = "CUDA Version ";
+
+std::string opencl_library(std::string_view text) {
+  return text.find("nvidia") < text.find('\n') ? "libnvidia-opencl.so.1\n" : "…\n";
+}
+
+/// The file with ROCm's version contains only a number.
+std::optional<std::string> number(std::string_view text) {
+  if (text.find_first_not_of("0123456789.-\n") != text.npos) return std::nullopt;
+  return std::string(text);
+}
+
+constexpr auto kKept = std::to_array<Kept>({
+    {"**/hostname", [](std::string_view) -> std::optional<std::string> { return "HOST\n"; }},
+    {"**/daemon.json", kept<engine_settings>},
+    {"**/containerd/**", kept<engine_settings>},
+    {"**/crio/**", kept<engine_settings>},
+    {"/etc/nvidia-container-runtime/config.toml", kept<engine_settings>},
+    {"**/cdi/**", kept<device_specification>},
+    {"**/METADATA", kept<package_metadata>},
+    {"**/PKG-INFO", kept<package_metadata>},
+    {"**.egg-info", kept<package_metadata>},
+    {"**/RECORD", kept<package_files>},
+    {"**/math_functions.h", kept<math_functions>},
+    {"**/mathcalls.h", kept<math_functions>},
+    {"**/host_config.h", kept<newest_compiler>},
+    {"**/patchlevel.h", kept<lines_that_begin<kPythonVersion>>},
+    {"**/version.txt", kept<lines_that_begin<kCudaVersion>>},
+    {"**/version.json", kept<toolkit_version>},
+    {"**/nccl.conf", kept<nccl_settings>},
+    {"**/.nccl.conf", kept<nccl_settings>},
+    {"**/gres.conf", kept<slurms_gpus>},
+    {"/run/reboot-required.pkgs", kept<restart_reasons>},
+    {"/etc/nvidia/kernel.conf", kept<module_variant>},
+    {"/etc/group",
+     [](std::string_view text) -> std::optional<std::string> {
+       return redacted_group(text, "ollama");
+     }},
+    {kPackagesFile, kept<selected_packages>},
+    {"**.icd", kept<opencl_library>},
+    {"**/ollama.service**", kept<ollamas_settings>},
+    {"", kept<ollamas_file>, is_ollamas_settings},
+    {"", kept<redacted_package_settings>, is_package_settings},
+    {"**/kernel.json", kept<notebook_kernel>},
+    {"**/config.json", kept<docker_context>},
+    {"**/direct_url.json", kept<wheel_address>},
+    {"**/pyvenv.cfg", kept<environment_settings>},
+    {"**/torch/version.py", kept<torch_version>},
+    {"", kept<package_build>, is_package_build},
+    {"**/.python-version", kept<without_comments>},
+    {"**pyenv**/version", kept<without_comments>},
+    {"**/.info/version", number},
+});
 
 }  // namespace
 
-std::optional<std::string> redacted_settings(std::string_view path, std::string_view text) {
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  const auto begins = [&](std::string_view word) {
-    return lines_of(text, [word](std::string_view line) { return line.starts_with(word); });
-  };
-  if (name == "hostname") return "HOST\n";
-  if (name == "daemon.json" || path.find("/containerd/") != path.npos ||
-      path.find("/crio/") != path.npos || path == "/etc/nvidia-container-runtime/config.toml")
-    return engine_settings(text);
-  if (path.find("/cdi/") != path.npos) return device_specification(text);
-  if (name == "METADATA" || name == "PKG-INFO" || name.ends_with(".egg-info"))
-    return package_metadata(text);
-  if (name == "RECORD")
-    return lines_of(text, [](std::string_view line) {
-      return line.find("/libcudnn") != line.npos || line.find("/_swigfaiss") != line.npos;
-    });
-  if (name == "math_functions.h" || name == "mathcalls.h")
-    return lines_of(text, [](std::string_view line) {
-      return contains_any(line, std::to_array<std::string_view>({"cospi", "sinpi", "rsqrt"}));
-    });
-  if (name == "host_config.h")
-    return lines_of(text, [](std::string_view line) {
-      return line.find("gcc versions later than ") != line.npos;
-    });
-  if (name == "patchlevel.h") return begins("#define PY_VERSION ");
-  if (name == "version.txt") return begins("CUDA Version ");
-  if (name == "version.json") return toolkit_version(text);
-  if (name == "nccl.conf" || name == ".nccl.conf") return nccl_settings(text);
-  if (name == "gres.conf") return slurms_gpus(text);
-  if (auto redacted = of_driver(path, text)) return redacted;
-  if (path == "/etc/group") return redacted_group(text, "ollama");
-  if (path == kPackagesFile) return selected_packages(text);
-  if (name.ends_with(".icd"))
-    return std::string(text.find("nvidia") < text.find('\n') ? "libnvidia-opencl.so.1\n" : "…\n");
-  if (path.find("/ollama.service") != path.npos) return ollamas_settings(text);
-  if (is_ollamas_settings(path)) return ollamas_file(text);
-  if (is_package_settings(path)) return redacted_package_settings(text);
-  if (name == "kernel.json") return notebook_kernel(text);
-  if (name == "config.json") return docker_context(text);
-  if (name == "direct_url.json") return wheel_address(text);
-  if (name == "pyvenv.cfg") return environment_settings(text);
-  if (path.ends_with("/torch/version.py")) return torch_version(text);
-  if (is_package_build(path)) return package_build(text);
-  if (name == ".python-version" || (name == "version" && path.find("pyenv") != path.npos))
-    return lines_of(text, [](std::string_view line) { return !line.starts_with('#'); });
-  if (text.starts_with("#!")) return std::string(text.substr(0, text.find('\n'))) + "\n";
-  if (text ==
-      "\x7f"
-      "ELF")
-    return std::string(text);
-  // The file with ROCm's version contains only a number.
-  if (path.ends_with("/.info/version") && text.find_first_not_of("0123456789.-\n") == text.npos)
-    return std::string(text);
-  return std::nullopt;
+std::span<const Kept> kept_of_programs() {
+  return kKept;
 }
 
 }  // namespace berth::doctor

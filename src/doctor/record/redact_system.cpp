@@ -1,5 +1,4 @@
-// Reduces files of the kernel and the system to what rules read. A file that neither this file nor
-// redact_files.cpp knows is omitted.
+// What a recording keeps of the kernel's and the system's files: what rules read.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include "doctor/facts/nvidia.hpp"
 #include "doctor/knowledge/contains_any.hpp"
 #include "doctor/read/cache.hpp"
+#include "doctor/record/kept.hpp"
 #include "doctor/record/redact.hpp"
 #include "doctor/record/shareable_names.hpp"
 
@@ -193,14 +193,13 @@ std::string without_builder(std::string_view text) {
   return redacted;
 }
 
-std::optional<std::string> of_process(std::string_view name, std::string_view text) {
-  if (name == "comm") return is_shareable_program(text) ? std::string(text) : "…\n";
-  if (name == "stat") return process_state(text);
-  if (name == "mountinfo") return mounts(text);
-  if (name == "cgroup") return groups(text);
-  if (name == "uid_map") return std::string(text);
-  if (name != "environ") return std::nullopt;
-  // The environment of the first process shows its container manager, if it names itself there.
+/// The name of a process, or nothing of it.
+std::string process_name(std::string_view text) {
+  return is_shareable_program(text) ? std::string(text) : "…\n";
+}
+
+/// The environment of the first process shows its container manager, if it names itself there.
+std::string container_manager(std::string_view text) {
   for (const std::string_view row : split(text, '\0'))
     if (row.starts_with("container=") && row.size() < 30 &&
         row.find_first_not_of("abcdefghijklmnopqrstuvwxyz-=") == row.npos)
@@ -208,41 +207,26 @@ std::optional<std::string> of_process(std::string_view name, std::string_view te
   return "";
 }
 
-std::optional<std::string> of_kernel(std::string_view path, std::string_view text) {
-  if (path == "/proc/cmdline") return command_line(text);
-  if (path == "/proc/stat")
-    return lines_of(text, [](std::string_view line) { return line.starts_with("btime "); });
-  // Removes who built the kernel, and where.
-  if (path == "/proc/version") return fmt::format("Linux version ({})\n", kernel_compiler(text));
-  if (path == "/proc/modules") return modules(text);
-  if (path == "/proc/devices")
-    return lines_of(text, [](std::string_view line) {
-      const std::string_view name = trim(line).substr(trim(line).find(' ') + 1);
-      return line.ends_with(" devices:") || (name.starts_with("nvidia") && is_common(name));
-    });
-  if (path == "/proc/meminfo")
-    return lines_of(text, [](std::string_view line) { return line.starts_with("MemTotal:"); });
-  if (path == "/proc/cpuinfo")
-    return lines_of(text, [](std::string_view line) {
-      return contains_any(line.substr(0, line.find(':')),
-                          std::to_array<std::string_view>(
-                              {"flags", "Features", "vendor_id", "CPU implementer", "model name"}));
-    });
-  if (path == "/proc/sys/kernel/hostname") return "HOST\n";
-  if (path == "/proc/driver/nvidia/version")
-    return without_builder(text.substr(0, text.find('\n'))) + "\n";
-  if (path.starts_with("/proc/driver/nvidia/gpus/"))
-    return lines_of(text, [](std::string_view line) { return line.starts_with("Model:"); });
-  if (path == "/proc/self/attr/current")
-    return text.find(":container_t:") != text.npos       ? "…:…:container_t:…\n"
-           : text.find(":svirt_lxc_net_t:") != text.npos ? "…:…:svirt_lxc_net_t:…\n"
-                                                         : "…\n";
-  if (path == "/proc/sys/kernel/osrelease" || path == "/proc/driver/nvidia/params" ||
-      path == "/proc/device-tree/compatible")
-    return std::string(text);
-  const auto parts = split(path, '/');  // the parts are "", "proc", "4711", "stat"
-  if (parts.size() != 4) return std::nullopt;
-  return of_process(parts[3], text);
+std::string device_numbers(std::string_view text) {
+  return lines_of(text, [](std::string_view line) {
+    const std::string_view name = trim(line).substr(trim(line).find(' ') + 1);
+    return line.ends_with(" devices:") || (name.starts_with("nvidia") && is_common(name));
+  });
+}
+
+std::string processor(std::string_view text) {
+  return lines_of(text, [](std::string_view line) {
+    return contains_any(line.substr(0, line.find(':')),
+                        std::to_array<std::string_view>(
+                            {"flags", "Features", "vendor_id", "CPU implementer", "model name"}));
+  });
+}
+
+/// The types of SELinux that rules know.
+std::string security_label(std::string_view text) {
+  return text.find(":container_t:") != text.npos       ? "…:…:container_t:…\n"
+         : text.find(":svirt_lxc_net_t:") != text.npos ? "…:…:svirt_lxc_net_t:…\n"
+                                                       : "…\n";
 }
 
 /// Removes the Device Serial Number from a PCI function's extended capabilities. It is the MAC
@@ -396,22 +380,75 @@ std::string power_modes(std::string_view text) {
   return redacted;
 }
 
-std::optional<std::string> of_hardware(std::string_view path, std::string_view name,
-                                       std::string_view text) {
-  if (path == "/etc/nvpmodel.conf") return power_modes(text);
-  if (path == "/var/lib/nvpmodel/status") return std::string(text.substr(0, 10)) + "\n";
-  if (path == "/etc/nv_tegra_release") {
-    const auto release = text.substr(0, std::min(text.find(", GCID"), text.find('\n')));
-    const bool is_shareable = release.starts_with("# R") &&
-                              release.substr(3, 2).find_first_not_of("0123456789") == release.npos;
-    return is_shareable ? std::string(release.substr(0, 60)) + "\n" : "";
-  }
-  if (name == "make.log" || name.ends_with(".failed.log")) return build_log(text);
-  if (name == "modules.dep") return driver_modules(text);
-  return std::nullopt;
+std::string jetson_release(std::string_view text) {
+  const auto release = text.substr(0, std::min(text.find(", GCID"), text.find('\n')));
+  const bool is_shareable = release.starts_with("# R") &&
+                            release.substr(3, 2).find_first_not_of("0123456789") == release.npos;
+  return is_shareable ? std::string(release.substr(0, 60)) + "\n" : "";
 }
 
+template <auto& Begin>
+std::string lines_that_begin(std::string_view text) {
+  return lines_of(text, [](std::string_view line) { return line.starts_with(Begin); });
+}
+constexpr char kBootTime[] = "btime ", kMemory[] = "MemTotal:", kModel[] = "Model:";
+
+constexpr auto kKept = std::to_array<Kept>({
+    {"/proc/cmdline", kept<command_line>},
+    {"/proc/stat", kept<lines_that_begin<kBootTime>>},
+    // Without who built the kernel, and where.
+    {"/proc/version",
+     [](std::string_view text) -> std::optional<std::string> {
+       return fmt::format("Linux version ({})\n", kernel_compiler(text));
+     }},
+    {"/proc/modules", kept<modules>},
+    {"/proc/devices", kept<device_numbers>},
+    {"/proc/meminfo", kept<lines_that_begin<kMemory>>},
+    {"/proc/cpuinfo", kept<processor>},
+    {"/proc/sys/kernel/hostname",
+     [](std::string_view) -> std::optional<std::string> { return "HOST\n"; }},
+    {"/proc/driver/nvidia/version",
+     [](std::string_view text) -> std::optional<std::string> {
+       return without_builder(text.substr(0, text.find('\n'))) + "\n";
+     }},
+    {"/proc/driver/nvidia/gpus/**", kept<lines_that_begin<kModel>>},
+    {"/proc/driver/nvidia/params", all_of_it},
+    {"/proc/self/attr/current", kept<security_label>},
+    {"/proc/sys/kernel/osrelease", all_of_it},
+    {"/proc/device-tree/compatible", all_of_it},
+    {"/proc/*/comm", kept<process_name>},
+    {"/proc/*/stat", kept<process_state>},
+    {"/proc/*/mountinfo", kept<mounts>},
+    {"/proc/*/cgroup", kept<groups>},
+    {"/proc/*/uid_map", all_of_it},
+    {"/proc/*/environ", kept<container_manager>},
+    {"/sys/**/config", kept<without_serial>},
+    {"/sys/**", all_of_it},
+    {"/etc/os-release", kept<system_of>},
+    {"/usr/lib/os-release", kept<system_of>},
+    {"/etc/nsswitch.conf", kept<name_services>},
+    {"/etc/wsl.conf", kept<wsl_settings>},
+    {"/run/systemd/container",
+     [](std::string_view text)
+         -> std::optional<
+             std::string> { return is_common(trim(text)) ? std::string(text) : "container\n"; }},
+    {"**/modprobe.d/**", kept<module_settings>},
+    {"**/udev/rules.d/**", kept<device_rules>},
+    {"/etc/nvpmodel.conf", kept<power_modes>},
+    {"/var/lib/nvpmodel/status",
+     [](std::string_view text)
+         -> std::optional<std::string> { return std::string(text.substr(0, 10)) + "\n"; }},
+    {"/etc/nv_tegra_release", kept<jetson_release>},
+    {"**/make.log", kept<build_log>},
+    {"**.failed.log", kept<build_log>},
+    {"**/modules.dep", kept<driver_modules>},
+});
+
 }  // namespace
+
+std::span<const Kept> kept_of_system() {
+  return kKept;
+}
 
 std::string redacted_hosts(std::string_view text, std::string_view own) {
   constexpr auto kEverybodys = std::to_array<std::string_view>(
@@ -480,23 +517,6 @@ std::string redacted_loader_cache(std::string_view bytes,
                 redacted.begin() + static_cast<std::ptrdiff_t>(end - kept), 'x');
   });
   return redacted;
-}
-
-std::optional<std::string> redacted_file(std::string_view path, std::string_view text) {
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  if (path.starts_with("/proc/")) return of_kernel(path, text);
-  if (path.starts_with("/sys/")) return name == "config" ? without_serial(text) : std::string(text);
-  // A text file with zero bytes is not what it appears to be.
-  if (text.find('\0') != std::string_view::npos) return std::nullopt;
-  if (path == "/etc/os-release" || path == "/usr/lib/os-release") return system_of(text);
-  if (path == "/etc/nsswitch.conf") return name_services(text);
-  if (path == "/etc/wsl.conf") return wsl_settings(text);
-  if (path == "/run/systemd/container")
-    return is_common(trim(text)) ? std::string(text) : "container\n";
-  if (path.find("/modprobe.d/") != path.npos) return module_settings(text);
-  if (path.find("/udev/rules.d/") != path.npos) return device_rules(text);
-  if (auto redacted = of_hardware(path, name, text)) return redacted;
-  return redacted_settings(path, text);
 }
 
 }  // namespace berth::doctor

@@ -1,4 +1,5 @@
 #include "doctor/record/redact.hpp"
+#include "doctor/record/kept.hpp"
 
 #include <doctest/doctest.h>
 
@@ -416,4 +417,22 @@ TEST_CASE("values of variables have no host with a port, no address with colons,
            {"CONDA_DEFAULT_ENV", "torch.dev"},
            {"XLA_FLAGS", "--xla_gpu_cuda_data_dir=/usr/lib/cuda"}})
     CHECK_MESSAGE(redacted(one.first, one.second) == one.second, one.first);
+}
+
+TEST_CASE("a recording keeps files that a row names, and no others") {
+  const auto has_row = [](std::string_view path) {
+    return find_kept(kept_of_system(), path) != nullptr ||
+           find_kept(kept_of_programs(), path) != nullptr;
+  };
+  for (const char* path :
+       {"/proc/stat", "/proc/812/stat", "/proc/driver/nvidia/gpus/0000:01:00.0/information",
+        "/sys/class/drm/card0/vendor", "/etc/modprobe.d/nvidia.conf", "/usr/lib/x/make.log",
+        "/root/.pyenv/version", "/opt/rocm/.info/version"})
+    CHECK_MESSAGE(has_row(path), path);
+  for (const char* path :
+       {"/proc/812/task/812/comm", "/proc/812/cmdline", "/proc/keys", "/etc/shadow",
+        "/root/.ssh/id_ed25519", "/etc/modprobe.dx/a", "/root/version", "/etc/os-release.old"}) {
+    CHECK_MESSAGE(!has_row(path), path);
+    CHECK_MESSAGE(!redacted_file(path, "PASSWORD=x\n"), path);
+  }
 }
