@@ -21,6 +21,19 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+std::vector<std::string_view> split_outside_brackets(std::string_view list) {
+  std::vector<std::string_view> found;
+  bool inside = false;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at <= list.size(); ++at) {
+    if (at < list.size() && (list[at] == '[' || list[at] == ']')) inside = list[at] == '[';
+    if (at < list.size() && (list[at] != ',' || inside)) continue;
+    if (at > begin) found.push_back(list.substr(begin, at - begin));
+    begin = at + 1;
+  }
+  return found;
+}
+
 std::optional<std::int64_t> to_number(std::string_view text) {
   int base = 10;
   if (text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {

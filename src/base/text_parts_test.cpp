@@ -21,6 +21,13 @@ TEST_CASE("a number must be the whole text") {
   CHECK(!to_number("99999999999999999999"));
 }
 
+TEST_CASE("a list of Slurm's is split outside its brackets") {
+  using Parts = std::vector<std::string_view>;
+  CHECK(split_outside_brackets("n[1-2,4],m,,") == Parts{"n[1-2,4]", "m"});
+  CHECK(split_outside_brackets("") == Parts{});
+  CHECK(split_outside_brackets("n[1,2") == Parts{"n[1,2"});
+}
+
 TEST_CASE("split keeps empty parts, and trim removes blanks at both ends") {
   CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
   CHECK(split("", ',') == std::vector<std::string_view>{""});

@@ -7,6 +7,7 @@
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/knowledge/config_lines.hpp"
 
 namespace berth::engines {
@@ -14,20 +15,6 @@ namespace {
 
 constexpr std::size_t kMostNames = 65'536;
 constexpr int kMostIncludes = 8;
-
-/// Splits a list at commas, except those in brackets: "n[1-2],m" → "n[1-2]" and "m".
-std::vector<std::string_view> listed(std::string_view value) {
-  std::vector<std::string_view> found;
-  bool inside = false;
-  std::size_t begin = 0;
-  for (std::size_t at = 0; at <= value.size(); ++at) {
-    if (at < value.size() && (value[at] == '[' || value[at] == ']')) inside = value[at] == '[';
-    if (at < value.size() && (value[at] != ',' || inside)) continue;
-    if (at > begin) found.push_back(value.substr(begin, at - begin));
-    begin = at + 1;
-  }
-  return found;
-}
 
 /// Adds the names for a list of numbers: "1-3,07" → "1", "2", "3", "07". Leading zeros are part of
 /// a name.
@@ -100,7 +87,7 @@ std::string lower_case(std::string_view text) {
 
 std::vector<std::string> expand_names(std::string_view list) {
   std::vector<std::string> names;
-  for (const std::string_view one : listed(list)) {
+  for (const std::string_view one : split_outside_brackets(list)) {
     const auto open = one.find('['), close = one.find(']');
     if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
       names.emplace_back(one);

@@ -26,6 +26,15 @@ class Recorded:
     def __init__(self):
         self.files, self.folders, self.modes, self.nodes, self.parts = {}, set(), {}, {}, {}
 
+    def all_folders(self):
+        """Also those of files; "" is the root."""
+        found = set(self.folders)
+        for path in self.files:
+            while path:
+                path = path.rpartition("/")[0]
+                found.add(path)
+        return found
+
     def lines(self, name):
         return [line for line in self.parts.get(name, "").splitlines() if line]
 

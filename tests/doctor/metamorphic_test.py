@@ -26,16 +26,6 @@ def essence(found):
     return rows, sorted(row["id"] for row in found["not_checked"])
 
 
-def folders_of(machine):
-    """All folders; "" is the root."""
-    found = set(machine.folders)
-    for path in machine.files:
-        while path:
-            path = path.rpartition("/")[0]
-            found.add(path)
-    return found
-
-
 def variables_in_another_order(machine):
     return "environment |\n" + "".join(f"  {row}\n" for row in reversed(machine.lines("environment"))) if machine.lines("environment") else ""
 
@@ -46,7 +36,7 @@ def unrelated_variables(machine):
 
 def unrelated_packages(machine):
     change = ""
-    for folder in sorted(folders_of(machine)):
+    for folder in sorted(machine.all_folders()):
         if folder.endswith(("/site-packages", "/dist-packages")):
             for name in ("requests-2.32.3", "aaa_first-0.1", "zzz_last-99", "nvidia_ml_py-12.560.30"):
                 path = f"{folder}/{name}.dist-info/METADATA"
@@ -60,7 +50,7 @@ def unrelated_hardware(machine):
     change = ""
     if "kernel.log" in machine.parts:
         change += "kernel.log +\n  [ 9000.000000] usb 1-2: new high-speed USB device number 5 using xhci_hcd\n"
-    if "/sys/bus/pci/devices" in folders_of(machine):
+    if "/sys/bus/pci/devices" in machine.all_folders():
         for address, vendor, kind in (("0000:00:1f.6", "0x8086", "0x020000"), ("0000:fe:00.0", "0x144d", "0x010802")):
             change += f"/sys/bus/pci/devices/{address}/\n  vendor = {vendor}\n  device = 0x1234\n  class = {kind}\n"
     modules = machine.files.get("/proc/modules")
@@ -78,7 +68,7 @@ NAMING = ("/pyvenv.cfg", "/kernel.json", ".pth", "/direct_url.json")
 
 def with_other_names(machine):
     """The text of the machine with a renamed home folder. Everything that contains its path changes, too."""
-    homes = [home for home in HOMES if home in folders_of(machine)][:1]
+    homes = [home for home in HOMES if home in machine.all_folders()][:1]
     rename = lambda text: re.sub(r"(?<![\w.-])(?:%s)(?=/|:|\"|$)" % "|".join(HOMES), NEW_HOME, text, flags=re.M)
     moved = lambda path: next((NEW_HOME + path[len(home):] for home in homes if path == home or path.startswith(home + "/")), path)
     content = lambda path, one: (rename(one) if isinstance(one, str) else

@@ -85,18 +85,9 @@ def spoilt_text(path, data):
     return data if path.endswith("/stat") else data + TEXT.encode()
 
 
-def folders_of(machine):
-    found = set(machine.folders)
-    for path in machine.files:
-        while path:
-            path = path.rpartition("/")[0]
-            found.add(path)
-    return found
-
-
 def spoil(machine):
     """Adds the word everywhere. Returns the number of changed texts."""
-    folders, texts = folders_of(machine), 0
+    folders, texts = machine.all_folders(), 0
     for path, content in machine.files.items():
         spoilt = spoilt_text(path, content) if isinstance(content, bytes) else None
         if spoilt is not None:

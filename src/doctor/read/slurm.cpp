@@ -2,6 +2,7 @@
 #include <cctype>
 
 #include "base/file.hpp"
+#include "base/text_parts.hpp"
 #include "doctor/facts/container.hpp"
 #include "doctor/knowledge/config_lines.hpp"
 #include "doctor/read/collectors.hpp"
@@ -31,20 +32,6 @@ void add_files(std::string_view value, std::vector<std::string>& files) {
     files.push_back(std::string(value.substr(0, open)) + std::to_string(number));
 }
 
-/// Splits "/dev/nvidia0,/dev/nvidia[1-2,4]" at commas, except those inside brackets.
-std::vector<std::string_view> listed(std::string_view value) {
-  std::vector<std::string_view> found;
-  bool inside = false;
-  std::size_t begin = 0;
-  for (std::size_t at = 0; at <= value.size(); ++at) {
-    if (at < value.size() && (value[at] == '[' || value[at] == ']')) inside = value[at] == '[';
-    if (at < value.size() && (value[at] != ',' || inside)) continue;
-    found.push_back(value.substr(begin, at - begin));
-    begin = at + 1;
-  }
-  return found;
-}
-
 void read_line(std::string_view line, SlurmSettings& settings) {
   const std::string small = lower(line);
   // In a file for the whole cluster, a line with node names may be about another node.
@@ -54,7 +41,7 @@ void read_line(std::string_view line, SlurmSettings& settings) {
     const std::string_view value = word.substr(std::min(word.find('=') + 1, word.size()));
     if (key == "autodetect") settings.by_nvml = lower(value) == "nvml";
     if (key != "file") continue;
-    for (const std::string_view file : listed(value)) {
+    for (const std::string_view file : split_outside_brackets(value)) {
       // MIG devices have other names.
       constexpr std::string_view kBegin = "/dev/nvidia";
       const bool is_gpu = file.starts_with(kBegin) && file.size() > kBegin.size() &&

@@ -53,6 +53,17 @@ inline std::vector<Rule> joined(std::initializer_list<std::span<const Rule>> gro
   return all;
 }
 
+/// "warning": the severity of the rule's first finding; "" if it finds nothing.
+inline std::string severity_of(std::span<const Rule> rules, const Facts& facts,
+                               std::string_view id) {
+  for (const auto& one : diagnose_with({rules.begin(), rules.end()}, facts, {}).findings)
+    if (one.id == id)
+      return one.severity == Severity::kInfo      ? "info"
+             : one.severity == Severity::kWarning ? "warning"
+                                                  : "error";
+  return "";
+}
+
 /// The id of the first finding; "" if there is none.
 inline std::string first_of(const std::vector<Rule>& rules, const Facts& facts) {
   const auto found = diagnose_with(rules, facts, {}).findings;

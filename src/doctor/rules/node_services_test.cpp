@@ -9,19 +9,10 @@ using namespace berth::doctor;
 using berth::system::TemporaryTree;
 using tests::alter;
 using tests::card;
+using tests::severity_of;
 
 namespace node_services_test {
 namespace {
-
-/// "warning": the severity of the rule's first finding; "" if it finds nothing.
-std::string said(std::span<const Rule> rules, const Facts& facts, std::string_view id) {
-  for (const auto& one : diagnose_with({rules.begin(), rules.end()}, facts, {}).findings)
-    if (one.id == id)
-      return one.severity == Severity::kInfo      ? "info"
-             : one.severity == Severity::kWarning ? "warning"
-                                                  : "error";
-  return "";
-}
 
 /// A node with one GPU.
 Facts node() {
@@ -61,7 +52,7 @@ TEST_CASE("gres.conf is read as slurmd reads it") {
 
 TEST_CASE("Slurm's configuration has GPUs that do not exist") {
   Facts facts = node();
-  const auto slurm = [&] { return said(node_service_rules(), facts, "CTR25"); };
+  const auto slurm = [&] { return severity_of(node_service_rules(), facts, "CTR25"); };
   CHECK(slurm().empty());
   facts.container.slurm = told("Name=gpu File=/dev/nvidia0\n");
   CHECK(slurm().empty());
@@ -92,7 +83,7 @@ TEST_CASE("Slurm's configuration has GPUs that do not exist") {
 
 TEST_CASE("a node's kubelet waits for a device plugin, or does without") {
   Facts facts = node();
-  const auto plugin = [&] { return said(node_service_rules(), facts, "CTR27"); };
+  const auto plugin = [&] { return severity_of(node_service_rules(), facts, "CTR27"); };
   CHECK(plugin().empty());
   facts.container.plugin_sockets = std::vector<std::string>{"kubelet.sock"};
   CHECK(plugin() == "info");
@@ -121,7 +112,7 @@ TEST_CASE("what dpkg has not finished is known by its words, and left alone whil
   CHECK(found[1].status == "reinstreq");
   Facts facts = node();
   facts.nvidia.unfinished = found;
-  const auto unfinished = [&] { return said(driver_install_rules(), facts, "DRV33"); };
+  const auto unfinished = [&] { return severity_of(driver_install_rules(), facts, "DRV33"); };
   CHECK(unfinished() == "warning");
   alter(facts.machine.processes, [](auto& it) { it.push_back("dpkg"); });
   CHECK(unfinished().empty());
@@ -144,7 +135,7 @@ TEST_CASE("a part of a GPU is told from a whole one by the machine around it") {
   facts.driver.nvml_init = 0;
   facts.driver.gpus = std::vector<GpuAnswer>{};
   facts.driver.cuda_init = 100;
-  const auto part = [&] { return said(vgpu_rules(), facts, "DRV35"); };
+  const auto part = [&] { return severity_of(vgpu_rules(), facts, "DRV35"); };
   CHECK(part() == "error");
   facts.nvidia.gridd = std::string("/usr/bin/nvidia-gridd");
   CHECK(part().empty());
@@ -172,7 +163,7 @@ TEST_CASE("a channel of IMEX is missed where NVLink joins machines") {
   gpu.name = std::string("NVIDIA GB200");
   gpu.fabric_state = std::string("completed");
   facts.driver.gpus = std::vector{gpu};
-  const auto channel = [&] { return said(driver_service_rules(), facts, "DRV37"); };
+  const auto channel = [&] { return severity_of(driver_service_rules(), facts, "DRV37"); };
   CHECK(channel() == "info");
   facts.process.environment = Environment{{"SLURM_NNODES", "2"}};
   CHECK(channel() == "warning");
@@ -213,7 +204,7 @@ TEST_CASE("a laptop at its base power is reported only while its GPU is busy") {
   gpu.throttle = std::vector<std::string>{"sw_power_cap"};
   gpu.utilization_percent = 98;
   facts.driver.gpus = std::vector{gpu};
-  const auto power = [&] { return said(power_rules(), facts, "RT17"); };
+  const auto power = [&] { return severity_of(power_rules(), facts, "RT17"); };
   CHECK(power() == "info");
   alter(facts.driver.gpus, [](auto& it) { it.front().utilization_percent = 3; });
   CHECK(power().empty());
@@ -231,7 +222,7 @@ TEST_CASE("CUDA wants addresses for all memory of the GPUs") {
   GpuAnswer gpu;
   gpu.memory_total_bytes = 48ULL << 30;
   facts.driver.gpus = std::vector{gpu};
-  const auto space = [&] { return said(runtime_rules(), facts, "RT07"); };
+  const auto space = [&] { return severity_of(runtime_rules(), facts, "RT07"); };
   CHECK(space().empty());
   facts.process.address_space_limit_bytes = 16ULL << 30;
   CHECK(space() == "error");

@@ -6,19 +6,10 @@
 using namespace berth::doctor;
 using tests::alter;
 using tests::card;
+using tests::severity_of;
 
 namespace rdma_test {
 namespace {
-
-/// "warning": the severity of the rule's first finding; "" if it finds nothing.
-std::string said(std::span<const Rule> rules, const Facts& facts, std::string_view id) {
-  for (const auto& one : diagnose_with({rules.begin(), rules.end()}, facts, {}).findings)
-    if (one.id == id)
-      return one.severity == Severity::kInfo      ? "info"
-             : one.severity == Severity::kWarning ? "warning"
-                                                  : "error";
-  return "";
-}
 
 /// Two H100 and an active InfiniBand adapter, in a job on two machines.
 Facts node() {
@@ -58,7 +49,7 @@ void ethernet(Facts& facts) {
 }  // namespace
 
 TEST_CASE("network adapters that do not reach the GPUs' memory are said where they could") {
-  const auto peer = [](const Facts& facts) { return said(rdma_rules(), facts, "RT13"); };
+  const auto peer = [](const Facts& facts) { return severity_of(rdma_rules(), facts, "RT13"); };
   CHECK(peer(node()) == "warning");
   const auto but = [&](auto change) {
     Facts facts = node();
@@ -111,7 +102,7 @@ TEST_CASE("EFA adapters want NCCL's plugin in jobs of several machines") {
   PciFunction efa = card("0000:10:1b.0", 0x1d0f, 0xefa1, "efa");
   efa.class_code = 0x020000;
   alter(facts.machine.pci, [&](auto& it) { it.push_back(efa); });
-  const auto plugin = [&] { return said(rdma_rules(), facts, "RT15"); };
+  const auto plugin = [&] { return severity_of(rdma_rules(), facts, "RT15"); };
   CHECK(plugin() == "warning");
   facts.rdma.nccl_plugin = std::vector<std::string>{"/opt/amazon/ofi-nccl/lib/libnccl-net.so"};
   CHECK(plugin().empty());
@@ -123,7 +114,7 @@ TEST_CASE("EFA adapters want NCCL's plugin in jobs of several machines") {
 }
 
 TEST_CASE("a container sees adapters that it may not open") {
-  const auto verbs = [](const Facts& facts) { return said(rdma_rules(), facts, "CTR23"); };
+  const auto verbs = [](const Facts& facts) { return severity_of(rdma_rules(), facts, "CTR23"); };
   Facts facts = node();
   CHECK(verbs(facts).empty());
   facts.container.kind = std::string("docker");
@@ -152,11 +143,11 @@ TEST_CASE("an adapter that is named and has no link") {
   Facts facts = node();
   facts.container.infiniband = std::vector<std::string>{"mlx5_0", "mlx5_1"};
   alter(facts.process.environment, [](auto& it) { it.emplace("NCCL_IB_HCA", "mlx5_0:1,mlx5_1"); });
-  CHECK(said(environment_rules(), facts, "ENV13").empty());
+  CHECK(severity_of(environment_rules(), facts, "ENV13").empty());
   alter(facts.rdma.ports, [](auto& it) { it.front().state = "DOWN"; });
-  CHECK(said(environment_rules(), facts, "ENV13") == "error");
+  CHECK(severity_of(environment_rules(), facts, "ENV13") == "error");
   alter(facts.rdma.ports, [](auto& it) { it.push_back({"mlx5_1", "ACTIVE", false, "/sys/…"}); });
-  CHECK(said(environment_rules(), facts, "ENV13").empty());
+  CHECK(severity_of(environment_rules(), facts, "ENV13").empty());
 }
 
 }  // namespace rdma_test

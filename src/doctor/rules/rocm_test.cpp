@@ -6,19 +6,10 @@
 using namespace berth::doctor;
 using tests::alter;
 using tests::card;
+using tests::severity_of;
 
 namespace rocm_test {
 namespace {
-
-/// "warning": the severity of the rule's first finding; "" if it finds nothing.
-std::string said(std::span<const Rule> rules, const Facts& facts, std::string_view id) {
-  for (const auto& one : diagnose_with({rules.begin(), rules.end()}, facts, {}).findings)
-    if (one.id == id)
-      return one.severity == Severity::kInfo      ? "info"
-             : one.severity == Severity::kWarning ? "warning"
-                                                  : "error";
-  return "";
-}
 
 Distribution package(const char* name, const char* version) {
   Distribution one;
@@ -44,7 +35,7 @@ Facts strix_halo() {
 }  // namespace
 
 TEST_CASE("a processor's GPU gets half of the memory, unless somebody says more") {
-  const auto memory = [](const Facts& facts) { return said(rocm_rules(), facts, "AMD09"); };
+  const auto memory = [](const Facts& facts) { return severity_of(rocm_rules(), facts, "AMD09"); };
   const auto but = [&](auto change) {
     Facts facts = strix_halo();
     change(facts);
@@ -88,7 +79,7 @@ TEST_CASE("PyTorch's own runtime counts inside WSL alone, and where there is ano
   facts.nodes.dxg = GpuNode{"/dev/dxg", {}, 0};
   facts.rocm.wsl_runtime = std::string("1.13.0");
   facts.rocm.own_runtime = std::string("/venv/torch/lib/libhsa-runtime64.so");
-  const auto runtime = [&] { return said(rocm_rules(), facts, "WSL05"); };
+  const auto runtime = [&] { return severity_of(rocm_rules(), facts, "WSL05"); };
   CHECK(runtime() == "error");
   facts.rocm.own_runtime = {};
   CHECK(runtime().empty());
@@ -102,7 +93,7 @@ TEST_CASE("PyTorch's own runtime counts inside WSL alone, and where there is ano
 }
 
 TEST_CASE("vLLM knows AMD's GPUs by amdsmi, and NVIDIA's by the module of nvidia-ml-py") {
-  const auto server = [](const Facts& facts) { return said(rocm_rules(), facts, "FW29"); };
+  const auto server = [](const Facts& facts) { return severity_of(rocm_rules(), facts, "FW29"); };
   Facts facts = strix_halo();
   facts.rocm.nodes = std::vector{KfdNode{"1", "0000:c5:00.0", 110000, false}};
   TorchBuild torch;
@@ -135,7 +126,7 @@ TEST_CASE("a kernel whose amdgpu has a fault with this GPU is named, unless a wo
     facts.rocm.nodes = std::vector{KfdNode{"1", "0000:c5:00.0", target, false}};
     facts.machine.kernel = std::string(release);
     facts.platform.command_line = std::string(line);
-    return said(rocm_rules(), facts, "AMD11");
+    return severity_of(rocm_rules(), facts, "AMD11");
   };
   CHECK(kernel(80003, "6.13.5-200.fc41.x86_64", "quiet") == "warning");
   CHECK(kernel(80003, "6.12.9-arch1-1", "quiet") == "warning");
@@ -166,7 +157,7 @@ TEST_CASE("an image's variable lists the GPUs that its PyTorch was compiled for"
     torch.path = std::string(folder) + "/torch/version.py";
     torch.version = version, torch.hip = std::string("7.0");
     facts.python.torch = torch;
-    return said(other_platform_rules(), facts, "AMD02");
+    return severity_of(other_platform_rules(), facts, "AMD02");
   };
   constexpr const char *kGit = "2.8.0+gitba56102", *kOpt = "/opt/venv/lib/site-packages";
   CHECK(told(110002, "gfx942;gfx1100", kGit, kOpt) == "warning");
