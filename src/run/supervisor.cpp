@@ -144,11 +144,10 @@ class Supervisor {
     ::pthread_sigmask(SIG_SETMASK, &mine, nullptr);
     ::signal(SIGCHLD, SIG_DFL);
     probe_.emplace();
-    // Ctrl-Z stops us together with the ranks, so that the keeper reports it to the front.
-    for (const int stop : {SIGTSTP, SIGTTIN, SIGTTOU}) {
-      ::sigdelset(&mine, stop);
-      ::signal(stop, SIG_DFL);
-    }
+    // Ctrl-Z stops us together with the ranks, so that the keeper reports it to the front. If the
+    // caller ignores or blocks a stop signal, neither the ranks nor we stop.
+    for (const int stop : {SIGTSTP, SIGTTIN, SIGTTOU})
+      if (::sigismember(&inherited_.mask, stop) == 0) ::sigdelset(&mine, stop);
     ::pthread_sigmask(SIG_SETMASK, &mine, nullptr);
     signals_.reset(::signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK));
     // Processes that remain from one try are ended before the next. The keeper does the same after
@@ -490,7 +489,6 @@ class Supervisor {
     if (!pin(spec_of(rank).cpus)) say_trouble(trouble_.get(), StartTrouble::Step::kPinning);
     std::vector<char*> words = pointers(is_preflight_ ? plan_.preflight : launch_.command);
     std::vector<char*> environment = pointers(variables);
-    for (const int stop : {SIGTSTP, SIGTTIN, SIGTTOU}) ::signal(stop, SIG_DFL);
     ::sigaction(SIGCHLD, &inherited_.on_child, nullptr);
     ignore_signals(launch_.limits.ignored.value_or(0));
     ::pthread_sigmask(SIG_SETMASK, &inherited_.mask, nullptr);

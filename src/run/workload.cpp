@@ -114,9 +114,9 @@ void become_workload(const Launch& launch, const Inherited& inherited, pid_t kee
   for (int signal = 1; signal <= 64; ++signal)
     if ((early >> (signal - 1) & 1) != 0) ::raise(signal);
   close_ours_on_exec(inherited);
+  if (launch.limits.no_new_privileges) ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   if (launch.supervision) supervise(launch, inherited, trouble);
   ::sigaction(SIGCHLD, &inherited.on_child, nullptr);
-  if (launch.limits.no_new_privileges) ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   ignore_signals(launch.limits.ignored.value_or(0));
   ::pthread_sigmask(SIG_SETMASK, &inherited.mask, nullptr);
   ::execvpe(arguments[0], arguments.data(), environment.data());

@@ -1,4 +1,5 @@
 """The job gets the caller's streams, descriptors, signal mask, limits and folder."""
+import ctypes
 import os
 import re
 import resource
@@ -9,6 +10,8 @@ import threading
 import unittest
 
 from support import BERTH, PYTHON, environment, main, run, runtime_folder, start, wait_until
+
+PR_SET_NO_NEW_PRIVS = 38
 
 
 class Streams(unittest.TestCase):
@@ -82,7 +85,7 @@ SHOW = r"""
 import os, resource, signal, sys
 own = os.open("/proc/self/fd", os.O_RDONLY)
 print(sorted(int(fd) for fd in os.listdir(own) if int(fd) != own))
-print([line for line in open("/proc/self/status") if line[:6] in ("SigBlk", "SigIgn", "Umask:")])
+print([line for line in open("/proc/self/status") if line[:6] in ("SigBlk", "SigIgn", "Umask:", "NoNewP", "Seccom")])
 print(os.getcwd(), os.getpriority(os.PRIO_PROCESS, 0))
 print([resource.getrlimit(getattr(resource, name)) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")])
 print(sys.argv)
@@ -93,12 +96,15 @@ print(sorted(os.environ.items()))
 class Inheritance(unittest.TestCase):
     def both(self, **keywords):
         keywords.update(stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, timeout=60, env=environment())
-        command = [PYTHON, "-c", SHOW, "a b", "", "--json", "--"]
+        # -I: without the module that `berth stacks` uses, which opens a file.
+        command = [PYTHON, "-I", "-c", SHOW, "a b", "", "--json", "--"]
         direct = subprocess.run(command, **keywords).stdout.splitlines()
-        through = subprocess.run([BERTH, "run", "--", *command], **keywords).stdout.splitlines()
         self.assertEqual(len(direct), 6)
-        self.assertEqual(direct[:5], through[:5])
-        return direct, through
+        for options in ([], ["--retries", "1"], ["--ranks", "1"]):
+            through = subprocess.run([BERTH, "run", *options, "--", *command], **keywords).stdout
+            through = through.replace("[rank 0] ", "").splitlines()
+            self.assertEqual(direct[:5], through[:5], options)
+        return direct
 
     def test_nothing_of_ours_leaks_and_nothing_is_lost(self):
         self.both()
@@ -106,12 +112,12 @@ class Inheritance(unittest.TestCase):
     def test_descriptors_of_the_caller_arrive(self):
         read, write = os.pipe()
         high = os.dup2(read, 93, inheritable=True)
-        direct, _ = self.both(pass_fds=(write, high))
+        direct = self.both(pass_fds=(write, high))
         self.assertIn("93", direct[0])
         for fd in (read, write, high):
             os.close(fd)
 
-    def test_mask_dispositions_umask_nice_limits_and_folder(self):
+    def test_mask_dispositions_umask_nice_limits_privileges_and_folder(self):
         def odd():
             os.umask(0o137)
             os.nice(3)
@@ -119,8 +125,9 @@ class Inheritance(unittest.TestCase):
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300))
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGRTMIN + 3])
-            for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGUSR2, signal.SIGTSTP):
+            for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGUSR2, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU):
                 signal.signal(number, signal.SIG_IGN)
+            ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         self.both(preexec_fn=odd, restore_signals=False)
 
     def test_the_exit_code_survives_a_caller_that_ignores_sigchld(self):
