@@ -1,7 +1,6 @@
 // The memory shared with `berth run`: found with BERTH_GUARD, mapped at the first call that
 // needs it.
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include <unistd.h>
 
 #include "preload/old_glibc.hpp"
-#include "preload/region.hpp"
+#include "preload/ledger.hpp"
 
 namespace berth::guard {
 namespace {
@@ -25,8 +24,7 @@ void after_fork() {
   if (g_state > 0) g_region.process = nullptr;
   g_state = 0;
   forget_all();
-  const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-  g_lock = fresh;
+  make_fresh(g_lock);
 }
 
 void* map(const char* folder, const char* name, bool writable, std::size_t bytes) {
@@ -82,9 +80,8 @@ Region* region() {
   const int known = __atomic_load_n(&g_state, __ATOMIC_ACQUIRE);
   if (known > 0) return &g_region;
   if (known < 0) return nullptr;
-  pthread_mutex_lock(&g_lock);
+  const Locked lock(g_lock);
   if (g_state == 0) __atomic_store_n(&g_state, find(), __ATOMIC_RELEASE);
-  pthread_mutex_unlock(&g_lock);
   return g_state > 0 ? &g_region : nullptr;
 }
 

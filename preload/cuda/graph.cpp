@@ -1,10 +1,10 @@
 // Memory of graphs. The driver takes it when a graph is launched or uploaded, and keeps it for the
 // process's other graphs. So the guard counts what the driver has reserved for graphs. Before a
 // launch, it charges the most that the launch may add. Afterwards the driver reports what it took.
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include "preload/cuda/hooks.hpp"
+#include "preload/ledger.hpp"
 #include "wire/address_table.hpp"
 
 namespace berth::guard {
@@ -25,17 +25,6 @@ constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 constinit berth::wire::AddressTable<Needs> g_graphs;  // by CUgraphExec
 constinit std::uint64_t g_charged[wire::kMaxDevices] = {};
 constinit int g_seen = 0;  // 1: some graph allocates
-
-struct Locked {
-  Locked() { pthread_mutex_lock(&g_lock); }
-  ~Locked() { pthread_mutex_unlock(&g_lock); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-};
-
-std::uint64_t key_of(CUgraphExec graph) {
-  return reinterpret_cast<std::uintptr_t>(graph);
-}
 
 struct Driver {
   CUresult (*nodes)(CUgraph, CUgraphNode*, std::size_t*);
@@ -102,10 +91,6 @@ std::uint64_t ask(CUdevice device, int attribute) {
              : 0;
 }
 
-wire::Counters& counters(int place) {
-  return region()->process->device[place];
-}
-
 /// Makes the counters equal to what the driver has reserved. Call it with the lock held.
 void recount(CUdevice device) {
   const int place = place_of(device);
@@ -147,7 +132,7 @@ bool charge_for(CUdevice device, const Needs& needs) {
     g_charged[device] += more;
     return true;
   }
-  __atomic_fetch_add(&counters(place).refusals, 1, __ATOMIC_RELAXED);
+  count(counters(place).refusals);
   tell_refused(place, more);
   return false;
 }
@@ -177,7 +162,7 @@ CUresult take_memory(Needs needs, Call&& call) {
 template <typename Call>
 CUresult launch(CUgraphExec graph, CUstream stream, Call&& call) {
   if (__atomic_load_n(&g_seen, __ATOMIC_ACQUIRE) == 0 || is_captured(stream)) return call();
-  const Locked lock;
+  const Locked lock(g_lock);
   const Needs* known = g_graphs.find(key_of(graph));
   if (known == nullptr) return call();
   const Needs needs = *known;
@@ -198,7 +183,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags, 
     __atomic_store_n(&region()->usage->trouble, wire::kGraphMemory, __ATOMIC_RELAXED);
   needs.frees_own = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
   __atomic_store_n(&g_seen, 1, __ATOMIC_RELEASE);
-  const Locked lock;
+  const Locked lock(g_lock);
   const bool upload = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
   const CUresult result = upload ? take_memory(needs, call) : call();
   if (result == CUDA_SUCCESS && out != nullptr) g_graphs.put(key_of(*out), needs);
@@ -209,7 +194,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags, 
 
 void recount_graphs() {
   if (__atomic_load_n(&g_seen, __ATOMIC_ACQUIRE) == 0 || region() == nullptr) return;
-  const Locked lock;
+  const Locked lock(g_lock);
   recount_all();
   end_all_lives();
 }
@@ -218,8 +203,7 @@ void forget_graphs() {
   g_graphs = {};
   for (std::uint64_t& charged : g_charged) charged = 0;
   g_seen = 0;
-  const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-  g_lock = fresh;
+  make_fresh(g_lock);
 }
 
 }  // namespace berth::guard
@@ -258,7 +242,7 @@ CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* out, CUgraph graph,
 CUresult cuGraphExecDestroy(CUgraphExec graph) {
   NEED_REAL(cuGraphExecDestroy);
   {
-    const Locked lock;
+    const Locked lock(g_lock);
     Needs gone = {};
     g_graphs.take(key_of(graph), gone);
   }
@@ -289,7 +273,7 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
 }
 CUresult cuDeviceGraphMemTrim(CUdevice device) {
   NEED_REAL(cuDeviceGraphMemTrim);
-  const Locked lock;
+  const Locked lock(g_lock);
   const CUresult result = real::cuDeviceGraphMemTrim(device);
   if (__atomic_load_n(&g_seen, __ATOMIC_ACQUIRE) != 0 && region() != nullptr) recount_all();
   return result;

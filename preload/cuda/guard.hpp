@@ -3,7 +3,7 @@
 // anything in it fails, it lets the program continue and reports that.
 #pragma once
 
-#include "preload/region.hpp"
+#include "preload/ledger.hpp"
 #include "vendor/cuda/abi.hpp"
 
 namespace berth::guard {
@@ -34,9 +34,6 @@ struct Here {
 
 [[nodiscard]] CUcontext current_context();
 
-/// What was sent: a kernel or graph, a copy to, from or on the device, a copy whose direction the
-/// call does not say, or a fill.
-enum class Work { kLaunch, kCopyIn, kCopyOut, kCopyOn, kCopyOther, kFill };
 /// Called before work is sent to the current context's device, and after it was sent; `at`: the
 /// result of begin_work().
 [[nodiscard]] int begin_work(CUstream stream);

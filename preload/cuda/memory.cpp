@@ -1,10 +1,8 @@
 // Device memory is charged before the driver is called. The charge is returned if the driver
 // refuses or frees the memory. Addresses and handles that are unknown here are passed on to the
 // driver unchanged.
-#include <pthread.h>
-#include <string.h>
-
 #include "preload/cuda/hooks.hpp"
+#include "preload/ledger.hpp"
 #include "vendor/cuda/formats.hpp"
 #include "wire/address_table.hpp"
 
@@ -31,26 +29,8 @@ constinit berth::wire::AddressTable<Mapped> g_mapped;   // by address
 constinit berth::wire::AddressTable<CUdevice> g_pools;  // -1: in host memory
 constinit CUcontext g_primary[wire::kMaxDevices] = {};
 
-struct Locked {
-  Locked() { pthread_mutex_lock(&g_lock); }
-  ~Locked() { pthread_mutex_unlock(&g_lock); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-};
-
-std::uint64_t key_of(const void* handle) {
-  return reinterpret_cast<std::uintptr_t>(handle);
-}
-std::uint64_t key_of(std::uint64_t address) {
-  return address;
-}
-
 std::uint64_t round_up(std::uint64_t bytes) {
   return bytes > ~std::uint64_t{0} - kGrain ? bytes : (bytes + kGrain - 1) / kGrain * kGrain;
-}
-
-wire::Counters& counters(int place) {
-  return region()->process->device[place];
 }
 
 /// One allocation in progress: it is charged first, and the charge is returned if it fails.
@@ -62,7 +42,7 @@ class Charge {
     refused_ = wire::charge(*region()->usage, counters(place_), static_cast<std::uint32_t>(place_),
                             bytes_, memory_limit(place_)) != wire::Answer::kGranted;
     if (!refused_) return;
-    __atomic_fetch_add(&counters(place_).refusals, 1, __ATOMIC_RELAXED);
+    count(counters(place_).refusals);
     tell_refused(place_, bytes_);
   }
   [[nodiscard]] bool refused() const { return refused_; }
@@ -80,13 +60,13 @@ class Charge {
       if (result == CUDA_ERROR_OUT_OF_MEMORY) tell_device_full(place_, bytes_);
       return result;
     }
-    __atomic_fetch_add(&counters(place_).allocations, 1, __ATOMIC_RELAXED);
+    count(counters(place_).allocations);
     if (pooled_) {
       wire::Counters& own = counters(place_);
       wire::add_word(own.pooled, bytes_);
       wire::raise_word(own.pooled_peak, wire::read_word(own.pooled));
     }
-    const Locked lock;
+    const Locked lock(g_lock);
     g_held.put(key_of(*address), {bytes_, place_, 1, context_, pooled_});
     return result;
   }
@@ -116,7 +96,7 @@ void drop(const Held& held) {
   if (region() == nullptr) return;
   wire::give_back(counters(held.place), held.bytes);
   if (held.pooled) wire::take_word(counters(held.place).pooled, held.bytes);
-  __atomic_fetch_add(&counters(held.place).frees, 1, __ATOMIC_RELAXED);
+  count(counters(held.place).frees);
 }
 
 /// Remove the entry before the driver frees the address, because another thread may get it right
@@ -126,7 +106,7 @@ CUresult free_one(std::uint64_t address, Real&& real_free) {
   Held held = {};
   bool known = false;
   {
-    const Locked lock;
+    const Locked lock(g_lock);
     known = g_held.take(address, held);
   }
   const CUresult result = real_free();
@@ -137,7 +117,7 @@ CUresult free_one(std::uint64_t address, Real&& real_free) {
   if (result == CUDA_SUCCESS) {
     drop(held);
   } else {
-    const Locked lock;
+    const Locked lock(g_lock);
     g_held.put(address, held);
   }
   return result;
@@ -150,7 +130,7 @@ void drop_all_of(CUcontext context) {
   for (;;) {
     Held held = {};
     {
-      const Locked lock;
+      const Locked lock(g_lock);
       std::uint64_t one = 0;
       g_held.for_each([&](std::uint64_t address, const Held& candidate) {
         if (candidate.context == context) one = address;
@@ -164,7 +144,7 @@ void drop_all_of(CUcontext context) {
 
 /// Removes one use of physical memory; returns its data if that was the last.
 bool drop_use(std::uint64_t handle, Held& held) {
-  const Locked lock;
+  const Locked lock(g_lock);
   Held* found = g_held.find(handle);
   if (found == nullptr || --found->uses > 0) return false;
   return g_held.take(handle, held);
@@ -187,7 +167,7 @@ CUresult allocate_from_pool(Real real_function, CUdeviceptr* out, std::size_t by
   if (is_captured(own)) return real_function(out, bytes, pool, stream);
   CUdevice device = here().device;
   {
-    const Locked lock;
+    const Locked lock(g_lock);
     if (const CUdevice* known = g_pools.find(key_of(pool))) device = *known;
   }
   Charge charge(device, nullptr, round_up(bytes));
@@ -218,7 +198,7 @@ CUresult allocate_pitch(Real real_function, Free real_free, Address* out, Number
 template <typename Real>
 CUresult get_pool(Real real_function, CUmemoryPool* pool, CUdevice device) {
   const CUresult result = real_function(pool, device);
-  const Locked lock;
+  const Locked lock(g_lock);
   if (result == CUDA_SUCCESS && *pool != nullptr) g_pools.put(key_of(*pool), device);
   return result;
 }
@@ -226,7 +206,7 @@ CUresult get_pool(Real real_function, CUmemoryPool* pool, CUdevice device) {
 template <typename Real>
 CUresult get_pool_at(Real real_function, CUmemoryPool* pool, CUmemLocation* location, int type) {
   const CUresult result = real_function(pool, location, type);
-  const Locked lock;
+  const Locked lock(g_lock);
   if (result == CUDA_SUCCESS && *pool != nullptr)
     g_pools.put(key_of(*pool),
                 location->type == CU_MEM_LOCATION_TYPE_DEVICE ? location->id : CUdevice{-1});
@@ -257,9 +237,6 @@ CUresult end_primary(Real real_function, CUdevice device, bool always) {
   return result;
 }
 
-constexpr std::uint64_t at_least_one(std::uint64_t n) {
-  return n == 0 ? 1 : n;
-}
 std::uint64_t array_bytes(CUDA_ARRAY3D_DESCRIPTOR d, unsigned levels) {
   std::uint64_t sum = 0;
   if ((d.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) return 0;
@@ -308,8 +285,7 @@ void forget_memory() {
   g_mapped = {};
   g_pools = {};
   for (CUcontext& context : g_primary) context = nullptr;
-  const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-  g_lock = fresh;
+  make_fresh(g_lock);
 }
 
 }  // namespace berth::guard
@@ -412,7 +388,7 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* props) {
   NEED_REAL(cuMemPoolCreate);
   const CUresult result = real::cuMemPoolCreate(pool, props);
   if (result != CUDA_SUCCESS) return result;
-  const Locked lock;
+  const Locked lock(g_lock);
   const bool on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   g_pools.put(key_of(*pool), on_device ? props->location.id : -1);
   return result;
@@ -437,7 +413,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   NEED_REAL(cuMemRetainAllocationHandle);
   const CUresult result = real::cuMemRetainAllocationHandle(handle, address);
   if (result != CUDA_SUCCESS) return result;
-  const Locked lock;
+  const Locked lock(g_lock);
   if (Held* held = g_held.find(*handle)) ++held->uses;
   return result;
 }
@@ -446,7 +422,7 @@ CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
   NEED_REAL(cuMemMap);
   const CUresult result = real::cuMemMap(address, bytes, offset, handle, flags);
   if (result != CUDA_SUCCESS) return result;
-  const Locked lock;
+  const Locked lock(g_lock);
   if (Held* held = g_held.find(handle)) ++held->uses;
   g_mapped.put(address, {handle, bytes});
   return result;
@@ -459,7 +435,7 @@ CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   for (std::uint64_t done = 0; done < bytes;) {
     Mapped mapped = {};
     {
-      const Locked lock;
+      const Locked lock(g_lock);
       if (!g_mapped.take(address + done, mapped) || mapped.bytes == 0) return result;
     }
     Held held = {};

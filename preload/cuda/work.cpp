@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "preload/cuda/hooks.hpp"
+#include "preload/ledger.hpp"
 #include "wire/turns.hpp"
 
 namespace berth::guard {
@@ -52,13 +52,6 @@ struct Gate {
 constinit Gate g_gates[wire::kMaxDevices] = {};
 constinit std::uint32_t g_changes = 0;  // number of destroyed contexts; an address may be reused
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
-
-struct Locked {
-  Locked() { pthread_mutex_lock(&g_lock); }
-  ~Locked() { pthread_mutex_unlock(&g_lock); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-};
 
 struct Driver {
   CUresult (*event_create)(CUevent*, unsigned);
@@ -201,8 +194,8 @@ std::uint64_t count_until(Gate& gate, int at, CUevent event) {
   if (driver().event_elapsed(&milliseconds, gate.base, event) != CUDA_SUCCESS || milliseconds < 0)
     return 0;
   const auto took = static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6);
-  __atomic_fetch_add(&region()->process->device[at].busy, took, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&gate.own->had, took * kWhole / gate.own->weight, __ATOMIC_RELAXED);
+  count(counters(at).busy, took);
+  count(gate.own->had, took * kWhole / gate.own->weight);
   gate.cap_used += took;
   return took;
 }
@@ -418,7 +411,7 @@ bool is_urgent(const Gate& gate) {
 /// Reads the clock. Decides whether our turn continues, and how many calls may be sent until the
 /// next check.
 void pass_slowly(Gate& gate, int at, CUstream stream) {
-  const Locked lock;
+  const Locked lock(g_lock);
   if (!begin_gate(gate, at) || is_captured(stream)) return;
   // `berth resize` may have changed it.
   const std::uint32_t share =
@@ -494,31 +487,7 @@ int begin_work(CUstream stream) {
 }
 
 void end_work(int at, Work work, std::uint64_t bytes) {
-  if (at < 0) return;
-  wire::Counters& own = region()->process->device[at];
-  const auto count = [](std::uint64_t& word, std::uint64_t by) {
-    __atomic_fetch_add(&word, by, __ATOMIC_RELAXED);
-  };
-  switch (work) {
-    case Work::kLaunch:
-      return count(own.launches, 1);
-    case Work::kFill:
-      count(own.fills, 1);
-      return count(own.filled, bytes);
-    case Work::kCopyIn:
-      count(own.copied_in, bytes);
-      break;
-    case Work::kCopyOut:
-      count(own.copied_out, bytes);
-      break;
-    case Work::kCopyOn:
-      count(own.copied_on, bytes);
-      break;
-    case Work::kCopyOther:
-      count(own.copied_other, bytes);
-      break;
-  }
-  count(own.copies, 1);
+  if (at >= 0) count_work(counters(at), work, bytes);
 }
 
 void forget_contexts() {
@@ -527,15 +496,14 @@ void forget_contexts() {
 
 void forget_turns() {
   for (Gate& gate : g_gates) gate = {};
-  const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-  g_lock = fresh;
+  make_fresh(g_lock);
   forget_contexts();
 }
 
 void begin_wait() {
   const int at = place_here();
   if (at < 0 || __atomic_load_n(&g_gates[at].state, __ATOMIC_ACQUIRE) <= 0) return;
-  const Locked lock;
+  const Locked lock(g_lock);
   Gate& gate = g_gates[at];
   if (!gate.open || gate.tailed || is_captured(gate.last)) return;
   __atomic_store_n(&gate.left, 0, __ATOMIC_RELAXED);

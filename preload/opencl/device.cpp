@@ -1,7 +1,7 @@
 // Which device of the region an OpenCL device is: by PCI address, or by name if it has none.
-#include <pthread.h>
 #include <string.h>
 
+#include "preload/ledger.hpp"
 #include "preload/opencl/layer.hpp"
 
 namespace berth::guard::cl {
@@ -116,13 +116,12 @@ int place_of(DeviceId device) {
   }
   if (find_known(device, place)) return place;
   place = find_device(device);
-  pthread_mutex_lock(&g_lock);
+  const Locked lock(g_lock);
   int other = -1;
   if (g_count < kMostDevices && !find_known(device, other)) {
     g_known[g_count] = {device, place};
     __atomic_store_n(&g_count, g_count + 1, __ATOMIC_RELEASE);
   }
-  pthread_mutex_unlock(&g_lock);
   return place;
 }
 

@@ -2,9 +2,9 @@
 // limited device of their context, because the driver may put them on any. The charge is returned
 // when the driver deletes the object, which it announces by a callback: later than the program's
 // last release, if a command still uses it.
-#include <pthread.h>
 #include <stdlib.h>
 
+#include "preload/ledger.hpp"
 #include "preload/opencl/layer.hpp"
 #include "wire/address_table.hpp"
 
@@ -20,19 +20,6 @@ constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 constinit berth::wire::AddressTable<Held> g_objects;
 constinit berth::wire::AddressTable<Held> g_shared;  // shared virtual memory, by address
 
-struct Locked {
-  Locked() { pthread_mutex_lock(&g_lock); }
-  ~Locked() { pthread_mutex_unlock(&g_lock); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-};
-
-std::uint64_t key_of(const void* handle) {
-  return reinterpret_cast<std::uintptr_t>(handle);
-}
-wire::Counters& counters(int place) {
-  return region()->process->device[place];
-}
 template <typename Visit>
 void for_each_place(Places places, Visit&& visit) {
   for (int place = 0; places != 0; ++place, places >>= 1U)
@@ -50,7 +37,7 @@ void drop(const Held& held) {
   if (region() == nullptr) return;
   give_back(held.places, held.bytes);
   for_each_place(held.places, [](int place) {
-    __atomic_fetch_add(&counters(place).frees, 1, __ATOMIC_RELAXED);
+    count(counters(place).frees);
   });
 }
 
@@ -76,12 +63,12 @@ class Charge {
   }
   void keep(berth::wire::AddressTable<Held>& table, const void* handle) {
     for_each_place(places_, [](int place) {
-      __atomic_fetch_add(&counters(place).allocations, 1, __ATOMIC_RELAXED);
+      count(counters(place).allocations);
     });
     Held before = {};
     bool stale = false;
     {
-      const Locked lock;
+      const Locked lock(g_lock);
       // The driver freed what was there without saying so.
       stale = table.take(key_of(handle), before);
       table.put(key_of(handle), {bytes_, places_, context_});
@@ -106,7 +93,7 @@ class Charge {
       return true;
     }
     give_back(charged, bytes);
-    __atomic_fetch_add(&counters(full).refusals, 1, __ATOMIC_RELAXED);
+    count(counters(full).refusals);
     tell_refused(full, wanted);
     return false;
   }
@@ -121,7 +108,7 @@ void deleted(Buffer object, void* /*data*/) {
   Held held = {};
   bool known = false;
   {
-    const Locked lock;
+    const Locked lock(g_lock);
     known = g_objects.take(key_of(object), held);
   }
   if (known) drop(held);
@@ -150,9 +137,6 @@ Buffer create(Context context, std::uint64_t bytes, Int* error, Create&& real_cr
   return object;
 }
 
-std::uint64_t at_least_one(std::uint64_t n) {
-  return n == 0 ? 1 : n;
-}
 std::uint64_t product(std::uint64_t a, std::uint64_t b) {
   std::uint64_t all = 0;
   return __builtin_mul_overflow(a, b, &all) ? ~std::uint64_t{0} : all;
@@ -253,7 +237,7 @@ Buffer create_image(Context context, const ImageFormat* format, const ImageDescr
 }
 
 bool take_shared(Context context, void* address, Held& held) {
-  const Locked lock;
+  const Locked lock(g_lock);
   const Held* found = g_shared.find(key_of(address));
   return found != nullptr && found->context == context && g_shared.take(key_of(address), held);
 }
@@ -362,7 +346,7 @@ Int clEnqueueSVMFree(Queue queue, Uint count, void** addresses, void* free_funct
   const Int result =
       real::clEnqueueSVMFree(queue, count, addresses, nullptr, data, waits, wait_for, mark);
   if (result != kSuccess) {
-    const Locked lock;
+    const Locked lock(g_lock);
     for (std::size_t i = 0; i < all->count; ++i) g_shared.put(key_of(kept[i]), all->held[i]);
   }
   free(kept);
@@ -419,7 +403,7 @@ Int free_usm(const char* name, Context context, void* address) {
   const Int result = function(context, address);
   if (known && result == kSuccess) drop(held);
   if (known && result != kSuccess) {
-    const Locked lock;
+    const Locked lock(g_lock);
     g_shared.put(key_of(address), held);
   }
   return result;
@@ -486,8 +470,7 @@ namespace berth::guard {
 void forget_all() {
   cl::g_objects = {};
   cl::g_shared = {};
-  const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-  cl::g_lock = fresh;
+  make_fresh(cl::g_lock);
 }
 
 }  // namespace berth::guard

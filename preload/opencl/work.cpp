@@ -1,12 +1,11 @@
 // Calls that send work to a device are counted by kind and size.
+#include "preload/ledger.hpp"
 #include "preload/opencl/layer.hpp"
 
 namespace berth::guard::cl {
 namespace {
 
-enum class Work { kLaunch, kCopyIn, kCopyOut, kCopyOn, kCopyOther, kFill };
-
-void count(Queue queue, Work work, std::uint64_t bytes) {
+void count_on(Queue queue, Work work, std::uint64_t bytes) {
   DeviceId device = nullptr;
   if (region() == nullptr ||
       real::clGetCommandQueueInfo(queue, kQueueDevice, sizeof(device), &device, nullptr) !=
@@ -14,34 +13,9 @@ void count(Queue queue, Work work, std::uint64_t bytes) {
     return;
   const int place = place_of(device);
   if (place < 0) return;
-  wire::Counters& own = region()->process->device[place];
-  const auto add = [](std::uint64_t& word, std::uint64_t by) {
-    __atomic_fetch_add(&word, by, __ATOMIC_RELAXED);
-  };
-  switch (work) {
-    case Work::kLaunch:
-      add(own.launches, 1);
-      if (region()->limits->device[place].permille != 0)
-        __atomic_store_n(&region()->usage->trouble, wire::kOpenClTime, __ATOMIC_RELAXED);
-      return;
-    case Work::kFill:
-      add(own.fills, 1);
-      add(own.filled, bytes);
-      return;
-    case Work::kCopyIn:
-      add(own.copied_in, bytes);
-      break;
-    case Work::kCopyOut:
-      add(own.copied_out, bytes);
-      break;
-    case Work::kCopyOn:
-      add(own.copied_on, bytes);
-      break;
-    case Work::kCopyOther:
-      add(own.copied_other, bytes);
-      break;
-  }
-  add(own.copies, 1);
+  count_work(counters(place), work, bytes);
+  if (work == Work::kLaunch && region()->limits->device[place].permille != 0)
+    __atomic_store_n(&region()->usage->trouble, wire::kOpenClTime, __ATOMIC_RELAXED);
 }
 
 /// A product that does not fit counts as nothing: no copy has that size.
@@ -63,7 +37,7 @@ std::uint64_t element_of(Buffer image) {
 #define SENDS(name, parameters, arguments, kind, bytes)               \
   Int name parameters {                                               \
     const Int result = real::name arguments;                          \
-    if (result == kSuccess) count(queue, Work::kind, bytes);          \
+    if (result == kSuccess) count_on(queue, Work::kind, bytes);          \
     return result;                                                    \
   }
 

@@ -1,26 +1,17 @@
 #!/usr/bin/env python3
 """The guard's sums on the simulated driver. They equal what the driver gave after every random request. They never exceed the quota when
 processes race. They are zero again after kills at any moment. This runs a sample; BERTH_SOAK=1 runs the full counts."""
-import os
 import re
-import subprocess
-import sys
 import unittest
 
-BERTH, RANDOM_MEMORY, RACE = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
-SOAK = "BERTH_SOAK" in os.environ
+from support import SOAK, program_paths, simulated
 
-
-def simulated_job(*command):
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_"))}
-    return subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--", BERTH, "run", "--memory", "1GiB", "--", *command],
-                          capture_output=True, text=True, stdin=subprocess.DEVNULL, env={**env, "LANG": "C"},
-                          timeout=3000 if SOAK else 100)
+BERTH, RANDOM_MEMORY, RACE = program_paths(3)
 
 
 class Exact(unittest.TestCase):
     def numbers(self, *command):
-        done = simulated_job(*command)
+        done = simulated(BERTH, BERTH, "run", "--memory", "1GiB", "--", *command)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return [int(number) for number in re.findall(r"\d+", done.stdout)]
 

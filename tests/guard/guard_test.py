@@ -1,37 +1,22 @@
 #!/usr/bin/env python3
 """The guard from `berth run` to the report, on a simulated CUDA driver. A job gets exactly its memory. The report says what was
 enforced."""
+import functools
 import glob
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 
-BERTH = os.path.abspath(sys.argv.pop(1))
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "program.py")
-GIB = 1 << 30
+import support
+from support import GIB, PROGRAM, WithFolder, program_paths
+
+BERTH, = program_paths(1)
+simulated = functools.partial(support.simulated, BERTH)
 
 
-def simulated(*command, machine="workstation-4090", **keywords):
-    keywords.setdefault("timeout", 100)
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_"))}
-    env.update(LANG="C")
-    return subprocess.run([BERTH, "sim", "--machine", machine, "--", *command], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, env=env, **keywords)
-
-
-class Guard(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def report(self, name="report.json"):
-        with open(os.path.join(self.folder, name)) as file:
-            return json.load(file)
-
+class Guard(WithFolder):
     def run_job(self, *program, options=("--memory", "2GiB")):
         return simulated(BERTH, "run", *options, "--report", os.path.join(self.folder, "report.json"), "--", sys.executable,
                          PROGRAM, *program)
@@ -575,8 +560,7 @@ time.sleep(0.1)
 print(during - before, mine[0]["memory_bytes"] if mine else None, used() - before)
 """
         # The simulated processes change their memory, so the simulated time stands still (--at).
-        done = subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--at", "10", "--", sys.executable, "-c", script],
-                              capture_output=True, text=True, timeout=100)
+        done = simulated(sys.executable, "-c", script, at=10)
         self.assertEqual(done.stdout.split(), [str(GIB), str(GIB), "0"], done.stderr)
 
 

@@ -7,23 +7,21 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 
-BERTH, RANDOM = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
-FOLDER = os.path.dirname(os.path.abspath(__file__))
+from support import FOLDER, SOAK, WithFolder, environment, program_paths
+
+BERTH, RANDOM = program_paths(2)
 PROGRAM = os.path.join(FOLDER, "opencl_program.py")
 QUOTA = 64 << 20
-SOAK = "BERTH_SOAK" in os.environ
 
 
 def call(*command, **variables):
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "BERTH_"))}
     return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=3000 if SOAK else 150,
-                          env={**env, "LANG": "C", **variables})
+                          env={**environment("BERTH_"), **variables})
 
 
-class OpenCl(unittest.TestCase):
+class OpenCl(WithFolder):
     @classmethod
     def setUpClass(cls):
         try:
@@ -35,11 +33,6 @@ class OpenCl(unittest.TestCase):
         if not cls.devices:
             raise unittest.SkipTest("no device that only OpenCL lists")
 
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
     def run_job(self, *program, options=(), report="report.json", **variables):
         return call(BERTH, "run", "--devices", str(self.devices[0]["index"]), "--memory", "64MiB", *options, "--report",
                     report if report == "-" else os.path.join(self.folder, report), "--", *program, BERTH_RUNTIME_DIR=self.folder, **variables)
@@ -49,8 +42,7 @@ class OpenCl(unittest.TestCase):
                             **keywords)
 
     def isolation(self):
-        with open(os.path.join(self.folder, "report.json")) as file:
-            return json.load(file)["isolation"]
+        return self.report()["isolation"]
 
     def test_a_kernel_gives_the_same_results_and_its_work_is_counted(self):
         done = self.run_job(sys.executable, PROGRAM, "square", "1000")

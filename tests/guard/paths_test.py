@@ -2,19 +2,22 @@
 """Every way to find the driver's functions leads through the guard, and the guard changes no answer: names, versions and flags give the
 same result with and without it."""
 import ctypes
+import functools
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
 
-BERTH, DIRECT, TOMORROW = (os.path.abspath(sys.argv.pop(1)) for _ in range(3)) if len(sys.argv) > 3 else ("", "", "")
+import support
+from support import FOLDER, GIB, program_paths
+
+BERTH, DIRECT, TOMORROW = program_paths(3) if len(sys.argv) > 3 else ("", "", "")
+simulated = functools.partial(support.simulated, BERTH)
 HERE = os.path.abspath(__file__)
-RUNTIME_ASKS = os.path.join(os.path.dirname(HERE), "..", "data", "cuda", "cudart_queries.csv")
-VERSIONS = os.path.join(os.path.dirname(HERE), "..", "..", "src", "vendor", "cuda", "versions.inc")
-GIB = 1 << 30
+RUNTIME_ASKS = os.path.join(FOLDER, "..", "data", "cuda", "cudart_queries.csv")
+VERSIONS = os.path.join(FOLDER, "..", "..", "src", "vendor", "cuda", "versions.inc")
 
 
 class DlInfo(ctypes.Structure):
@@ -51,12 +54,6 @@ def print_answers(asked):
             libc.dladdr(function, ctypes.byref(info))
         answers.append([name, version, flags, result, status.value, (info.name or b"").decode(), os.path.basename((info.file or b"").decode())])
     print(json.dumps(answers))
-
-
-def simulated(*command):
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_"))}
-    return subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--", *command], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, env={**env, "LANG": "C"}, timeout=100)
 
 
 class Paths(unittest.TestCase):

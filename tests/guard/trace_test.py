@@ -2,31 +2,21 @@
 """`berth trace` of jobs on a simulated CUDA driver: the file, its sums, and how it ends. And the same counters in `berth ps` and `ls`.
 
 usage: trace_test.py BERTH"""
+import functools
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 
-BERTH = os.path.abspath(sys.argv.pop(1))
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-PROGRAM = os.path.join(FOLDER, "program.py")
-MIB = 1 << 20
+import support
+from support import FOLDER, MIB, PROGRAM, WithFolder, program_paths
+
+BERTH, = program_paths(1)
+simulated = functools.partial(support.simulated, BERTH)
 
 
-def simulated(*command):
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_"))}
-    return subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--", *command], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, env={**env, "LANG": "C"}, timeout=100)
-
-
-class Trace(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class Trace(WithFolder):
     def traced(self, words, options="'--memory', '2GiB'", steps="", after="out, err = trace.communicate(timeout=60)"):
         """Runs a job that waits for a line, then allocates, launches 40 kernels, copies, and ends after the next line. Traces it meanwhile."""
         job = f"""
@@ -145,8 +135,7 @@ for lease in ls["devices"][0]["leases"]:
 for job in jobs:
     job.terminate()
 """
-        done = subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--at", "10", "--", sys.executable, "-c", script],
-                              capture_output=True, text=True, timeout=100)
+        done = simulated(sys.executable, "-c", script, at=10)
         self.assertEqual(sorted(done.stdout.splitlines()), [f"1 {1024 * MIB} {1024 * MIB} 0", f"2 {512 * MIB} {512 * MIB} 0", f"lease 1 {1024 * MIB} 0",
                                                             f"lease 2 {512 * MIB} 0"], done.stderr)
 

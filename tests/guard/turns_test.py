@@ -1,33 +1,18 @@
 #!/usr/bin/env python3
 """Jobs take turns on a simulated device: shares, caps, and who goes first. Only what also holds on a busy machine is tested;
 benchmarks/guard.py measures the rest."""
-import json
-import os
-import subprocess
+import functools
 import sys
-import tempfile
 import unittest
 
-BERTH = os.path.abspath(sys.argv.pop(1))
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "program.py")
+import support
+from support import PROGRAM, WithFolder, program_paths
+
+BERTH, = program_paths(1)
+simulated = functools.partial(support.simulated, BERTH)
 
 
-def simulated(*command):
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_"))}
-    return subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--", *command], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, env={**env, "LANG": "C"}, timeout=100)
-
-
-class Turns(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def report(self, name):
-        with open(os.path.join(self.folder, name)) as file:
-            return json.load(file)
-
+class Turns(WithFolder):
     def test_two_jobs_get_their_shares_of_one_device(self):
         self.share_out("work")
 
