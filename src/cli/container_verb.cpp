@@ -7,18 +7,20 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 
 #include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "base/write_file.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
 #include "client/lease.hpp"
 #include "engines/container_hook.hpp"
 #include "output/json_writer.hpp"
+#include "run/descendants.hpp"
 
 namespace berth::cli {
 namespace {
@@ -46,7 +48,7 @@ Error not_written(const std::string& path, int problem) {
           "sudo berth container --install"};
 }
 
-/// Writes a temporary file and renames it; removes the file if there is nothing to write.
+/// Replaces the file; removes it if there is nothing to write.
 Status put(const std::string& path, const std::string& bytes) {
   if (bytes.empty()) {
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) return not_written(path, errno);
@@ -55,22 +57,21 @@ Status put(const std::string& path, const std::string& bytes) {
   std::error_code problem;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), problem);
   if (problem) return not_written(path, problem.value());
-  const std::string draft = path + ".berth-new";
-  errno = 0;
-  std::ofstream file(draft, std::ios::binary | std::ios::trunc);
-  file << bytes;
-  file.close();
   struct stat before = {};
   const mode_t mode = ::stat(path.c_str(), &before) == 0 ? before.st_mode & 07777U : 0644;
-  if (file && ::chmod(draft.c_str(), mode) == 0 && ::rename(draft.c_str(), path.c_str()) == 0)
-    return Done{};
-  const int code = errno != 0 ? errno : EIO;
-  ::unlink(draft.c_str());
-  return not_written(path, code);
+  if (!replace_file(path, bytes, mode)) return not_written(path, errno);
+  return Done{};
 }
 
 Result<int> change(const Context& context, bool install) {
   const std::string root = context.arguments.value("--root").value_or("");
+  std::error_code problem;
+  // Not created: a misspelled folder would get files that no engine reads.
+  if (!root.empty() && !std::filesystem::is_directory(root, problem))
+    return Error{
+        ErrorCode::kInvalidArgument, "E1079",
+        text("--root: {} is not a folder, so no system is installed there", printable(root)),
+        fmt::format("ls -ld {}", shell_word(root))};
   const std::string hook = root + kHookFile, daemon = root + kDaemonFile;
   const engines::HookCall call = own_call();
   const std::string before = slurp(daemon, kMostBytes).value_or("");
@@ -119,6 +120,26 @@ std::string read_stdin() {
   }
 }
 
+/// Whether `berth run --container` started the container, and its job has a lease on the devices.
+/// What the container says of itself proves nothing: docker's daemon starts it as root for every
+/// user. So one of the job's processes must have the token; only its user and root can read that.
+bool is_of_job_with(const engines::GivenGpus& given, const std::vector<std::string>& devices) {
+  constexpr std::size_t kMost = 4U << 20U;
+  if (given.job == 0) return false;
+  auto client = client::broker_here(client::IfNone::kGlance);
+  if (!client) return false;
+  const auto answer = client->call("GET", fmt::format("/v1/jobs/{}", given.job));
+  if (!answer) return false;
+  const auto job = client::job_in(*answer);
+  if (!job || !engines::has_lease_on(*job, devices)) return false;
+  for (const model::ProcessId& owner : job->owners)
+    for (const run::Relative& one : run::descendants(static_cast<pid_t>(owner.pid)))
+      if (engines::has_token(slurp(fmt::format("/proc/{}/environ", one.pid), kMost).value_or(""),
+                             given))
+        return true;
+  return false;
+}
+
 /// A hook's error stops the container, and the engine shows it to the user.
 Result<int> prestart(const Context& context) {
   const auto state = engines::parse_hook_state(read_stdin());
@@ -133,9 +154,7 @@ Result<int> prestart(const Context& context) {
   client::Lease::Wishes wishes;
   wishes.job.request.devices = engines::devices_of(*given, *snapshot);
   if (wishes.job.request.devices.empty()) return 0;
-  if (const auto ledger = client::ledger_now();
-      ledger && engines::has_lease_on(*ledger, given->job, wishes.job.request.devices))
-    return 0;
+  if (is_of_job_with(*given, wishes.job.request.devices)) return 0;
   wishes.job.name = "container " + printable(state->id.substr(0, 12));
   wishes.job.command = {"container", state->id};
   wishes.may_wait = false;

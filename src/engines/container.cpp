@@ -109,7 +109,12 @@ ContainerCommand in_docker_or_podman(const ContainerWish& wish, const ContainerP
   for (const std::string& one : mounts) append(out.words, {"--volume", one});
   append(out.words, devices);
   for (const std::string& one : guard_variables(place)) append(out.words, {"-e", one});
-  if (place.job != 0) append(out.words, {"-e", "BERTH_CONTAINER_JOB=" + std::to_string(place.job)});
+  if (place.job != 0) {
+    // Without a value, the engine takes it from its own environment. All users can read a command
+    // line, but only the job's user and root can read that environment.
+    append(out.words, {"-e", kJobVariable});
+    out.variables.push_back(fmt::format("{}={}:{}", kJobVariable, place.job, place.token));
+  }
   append(out.words, wish.options);
   out.words.push_back(wish.image);
   out.remove = {wish.program, "rm", "--force", place.name};

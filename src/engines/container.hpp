@@ -40,12 +40,15 @@ struct ContainerPlace {
   bool terminal = false;   // stdin and stdout are terminals
   bool has_init = false;   // the engine has a small init that passes on signals
   std::uint64_t job = 0;   // the lease, which the hook of `berth container` recognises; 0: none
+  std::string token;       // secret: proves to the hook that the job's user starts the container
   std::string sim_folder;  // of a simulated machine; "" it is real
   std::vector<ContainerMount> guard;  // the guard's files; empty: the job has none
 };
 
 /// Where the guard's files are in the container.
 inline constexpr const char* kGuardFolder = "/run/berth";
+/// "JOB:TOKEN", in the environment of the engine and of the container.
+inline constexpr const char* kJobVariable = "BERTH_CONTAINER_JOB";
 
 /// The program of an engine in PATH: of `wanted`, else of the first that is installed. `in_path`
 /// returns the path of a program, or "". Fails with kNotFound (E1100).

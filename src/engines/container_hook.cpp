@@ -7,6 +7,7 @@
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "engines/container.hpp"
 
 namespace berth::engines {
 namespace {
@@ -71,6 +72,13 @@ void read_names(const std::string& value, GivenGpus& given) {
     if (!trim(one).empty()) given.names.emplace_back(trim(one));
 }
 
+void read_job(const std::string& value, GivenGpus& given) {
+  const std::size_t colon = std::min(value.find(':'), value.size());
+  const auto number = to_number(value.substr(0, colon));
+  given.job = number && *number > 0 ? static_cast<std::uint64_t>(*number) : 0;
+  given.token = colon < value.size() ? value.substr(colon + 1) : "";
+}
+
 Json hook_json(const HookCall& call, bool nvidia_runtime) {
   Json words{"berth", "container", "prestart"};
   if (nvidia_runtime) words.push_back("--nvidia");
@@ -120,12 +128,11 @@ Result<GivenGpus> gpus_given(std::string_view config, bool nvidia_runtime) {
   if (const Json* process = member(json, "process"))
     each(member(*process, "env"), [&](const Json& one) {
       const std::string variable = word(&one);
-      constexpr std::string_view kNames = "NVIDIA_VISIBLE_DEVICES=", kJob = "BERTH_CONTAINER_JOB=";
+      constexpr std::string_view kNames = "NVIDIA_VISIBLE_DEVICES=";
+      const std::string job = std::string(kJobVariable) + "=";
       if (reads_names && variable.starts_with(kNames))
         read_names(variable.substr(kNames.size()), given);
-      if (variable.starts_with(kJob))
-        given.job = static_cast<std::uint64_t>(
-            std::max<std::int64_t>(0, to_number(variable.substr(kJob.size())).value_or(0)));
+      if (variable.starts_with(job)) read_job(variable.substr(job.size()), given);
     });
   return given;
 }
@@ -145,13 +152,19 @@ std::vector<std::string> devices_of(const GivenGpus& given, const model::Snapsho
   return out;
 }
 
-bool has_lease_on(const model::Ledger& ledger, std::uint64_t job,
-                  const std::vector<std::string>& devices) {
-  return job != 0 && std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
-           return std::any_of(ledger.holdings.begin(), ledger.holdings.end(), [&](const auto& one) {
-             return one.job == job && one.unit == device;
-           });
+bool has_lease_on(const model::Job& job, const std::vector<std::string>& devices) {
+  return job.state == model::JobState::kRunning &&
+         std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
+           return std::any_of(job.grants.begin(), job.grants.end(),
+                              [&](const model::Grant& grant) { return grant.unit == device; });
          });
+}
+
+bool has_token(std::string_view environment, const GivenGpus& given) {
+  if (given.job == 0 || given.token.empty()) return false;
+  const std::string wanted = fmt::format("{}={}:{}", kJobVariable, given.job, given.token);
+  const auto all = split(environment, '\0');
+  return std::find(all.begin(), all.end(), wanted) != all.end();
 }
 
 std::string podman_hook(const HookCall& call) {

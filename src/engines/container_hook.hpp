@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "model/ledger.hpp"
+#include "model/job.hpp"
 #include "model/snapshot.hpp"
 
 namespace berth::engines {
@@ -26,7 +26,8 @@ struct GivenGpus {
   bool all = false;
   std::vector<std::uint32_t> minors;  // of the device files /dev/nvidiaN
   std::vector<std::string> names;     // of NVIDIA_VISIBLE_DEVICES: indices and uuids
-  std::uint64_t job = 0;              // of `berth run --container`; 0: it was not started by it
+  std::uint64_t job = 0;              // the container says it is of this job; 0: of none
+  std::string token;                  // with which it proves that; "": it has none
 
   [[nodiscard]] bool any() const { return all || !minors.empty() || !names.empty(); }
 };
@@ -36,9 +37,11 @@ struct GivenGpus {
 /// The values for --devices; unknown GPUs are left out.
 [[nodiscard]] std::vector<std::string> devices_of(const GivenGpus& given,
                                                   const model::Snapshot& snapshot);
-/// Whether the running job has a lease on all these devices.
-[[nodiscard]] bool has_lease_on(const model::Ledger& ledger, std::uint64_t job,
-                                const std::vector<std::string>& devices);
+/// Whether the job runs and has a lease on all these devices.
+[[nodiscard]] bool has_lease_on(const model::Job& job, const std::vector<std::string>& devices);
+/// Whether a process with this environment (entries end with NUL) started the container: it has the
+/// container's token.
+[[nodiscard]] bool has_token(std::string_view environment, const GivenGpus& given);
 
 /// How Berth is called before a container starts.
 struct HookCall {

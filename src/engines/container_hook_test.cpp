@@ -64,12 +64,25 @@ TEST_CASE("hostile configurations are errors or give nothing") {
 }
 
 TEST_CASE("a job's container needs no second lease, but only on the job's own devices") {
-  model::Ledger ledger;
-  ledger.holdings.push_back({7, "ann", "GPU-aa"});
-  CHECK(has_lease_on(ledger, 7, {"GPU-aa"}));
-  CHECK_FALSE(has_lease_on(ledger, 7, {"GPU-aa", "GPU-bb"}));
-  CHECK_FALSE(has_lease_on(ledger, 8, {"GPU-aa"}));
-  CHECK_FALSE(has_lease_on(ledger, 0, {"GPU-aa"}));
+  model::Job job;
+  job.grants = {{"GPU-aa"}};
+  CHECK_FALSE(has_lease_on(job, {"GPU-aa"}));
+  job.state = model::JobState::kRunning;
+  CHECK(has_lease_on(job, {"GPU-aa"}));
+  CHECK_FALSE(has_lease_on(job, {"GPU-aa", "GPU-bb"}));
+}
+
+TEST_CASE("a container is a job's if a process of the job has its token") {
+  const auto of = [](const std::string& value) {
+    return gpus_given(R"({"process":{"env":["BERTH_CONTAINER_JOB=)" + value + "\"]}}", true)
+        .value();
+  };
+  const std::string environment("A=1\0BERTH_CONTAINER_JOB=7:5e\0B=2\0", 33);
+  CHECK(of("7:5e").job == 7);
+  CHECK(has_token(environment, of("7:5e")));
+  for (const char* other : {"7", "7:", "7:5", "8:5e", "0:5e", "-7:5e", ":5e", "07:5e", "7:5e:1"})
+    CHECK_MESSAGE(has_token(environment, of(other)) == (std::string(other) == "07:5e"), other);
+  CHECK_FALSE(has_token("", of("7:5e")));
 }
 
 TEST_CASE("the hook comes after those of the container") {

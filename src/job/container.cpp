@@ -10,6 +10,7 @@
 #include "base/environment_variables.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "client/jobs.hpp"
 
 namespace berth::job {
 namespace {
@@ -36,7 +37,10 @@ engines::ContainerPlace place_of(const engines::ContainerWish& wish, const Plan&
   std::error_code problem;
   place.folder = std::filesystem::current_path(problem).string();
   if (::geteuid() != 0) place.user = fmt::format("{}:{}", ::geteuid(), ::getegid());
-  if (plan.lease) place.job = plan.lease->job();
+  if (plan.lease) {
+    place.job = plan.lease->job();
+    place.token = client::new_key();
+  }
   place.terminal = ::isatty(0) == 1 && ::isatty(1) == 1;
   place.has_init = has_init(wish.engine);
   if (plan.snapshot.host.simulated) place.sim_folder = env_nonempty("BERTH_SIM_DIR").value_or("");
@@ -85,8 +89,12 @@ Result<std::string> enter_container(const engines::ContainerWish& wish, const Pl
   launch.command = std::move(made->words);
   launch.remove_container = std::move(made->remove);
   remove_guard(launch.environment);
-  launch.environment.insert(launch.environment.end(), made->variables.begin(),
-                            made->variables.end());
+  for (const std::string& one : made->variables) {
+    const std::string_view name = std::string_view(one).substr(0, one.find('=') + 1);
+    std::erase_if(launch.environment,
+                  [&](const std::string& had) { return had.starts_with(name); });
+    launch.environment.push_back(one);
+  }
   // Podman's monitor removes the container after the command has ended.
   launch.head_start = std::chrono::seconds(3);
   return place.id_file;

@@ -262,6 +262,10 @@ class Hook(Machine):
 
     CARD = "--device=/dev/null:/dev/nvidia0"  # the device file of the simulated GPU 0
 
+    def setUp(self):
+        super().setUp()
+        os.mkdir(os.path.join(self.folder, "root"))
+
     def install(self, *words):
         done = self.berth("container", *words, "--root", os.path.join(self.folder, "root"))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -310,6 +314,33 @@ class Hook(Machine):
     def test_what_is_no_state_of_a_container_stops_it(self):
         for text in ("", "{}", '{"pid": 1, "bundle": "/"}', '{"pid": 7, "bundle": "/nonexistent"}'):
             self.assertNotEqual(self.berth("container", "prestart", stdin=None, input=text).returncode, 0, text)
+
+    def test_a_root_that_does_not_exist_is_not_created(self):
+        root = os.path.join(self.folder, "rooot")
+        for word in ("--install", "--remove"):
+            done = self.berth("container", word, "--root", root)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"--root: {root} is not a folder, so no system is installed there (E1079)", done.stderr)
+        self.assertFalse(os.path.exists(root))
+
+    def test_a_container_that_only_says_it_is_of_a_job_is_not_of_it(self):
+        """The container and a process outside the job have the same number and token: only a process of the job proves it."""
+        bundle = os.path.join(self.folder, "bundle")
+        os.mkdir(bundle)
+        started = os.path.join(self.folder, "started")
+        for says, own, code in (("1", "A=1", 6), ("1:5e", "A=1", 6), ("1:5e", "BERTH_CONTAINER_JOB=1:5e", 0)):
+            with open(os.path.join(bundle, "config.json"), "w") as file:
+                json.dump({"linux": {"devices": [{"path": "/dev/nvidia0"}]}, "process": {"env": ["BERTH_CONTAINER_JOB=" + says]}}, file)
+            self.environment["BERTH_RUNTIME_DIR"] = tempfile.mkdtemp(dir=self.folder)
+            done = self.simulated("bash", "-c", f"""
+                rm -f {started}
+                {BERTH} run --devices 0 --report none -- env {own} sh -c 'echo >{started}; while [ -e {started} ]; do sleep 0.1; done' &
+                while [ ! -e {started} ]; do sleep 0.1; done
+                export BERTH_CONTAINER_JOB={says}
+                echo '{{"id": "c1", "pid": '$$', "bundle": "{bundle}"}}' | {BERTH} container prestart
+                echo code $?
+                rm {started}; wait""")
+            self.assertEqual(done.stdout, f"code {code}\n", done.stderr)
 
     def test_podman_containers_have_a_lease_until_they_end(self):
         if reason := why_no_podman():
