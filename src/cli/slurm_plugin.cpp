@@ -1,15 +1,14 @@
 // `berth slurm plugin`: builds the SPANK plugin against this machine's Slurm and adds a line to
 // plugstack.conf. A plugin only works with one Slurm release, so it cannot be shipped as a binary.
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/write_file.hpp"
 #include "cli/setup_environment.hpp"
 #include "cli/slurm_task.hpp"
 #include "doctor/knowledge/config_lines.hpp"
@@ -80,19 +79,9 @@ std::string with_line(const std::string& before, const std::string& line) {
   return line.empty() ? out : out + line + "\n";
 }
 
-/// Writes a temporary file and renames it, because slurmstepd may read the file at any time.
+/// Replaces the whole file, because slurmstepd may read it at any time.
 Status write_file(const std::string& path, std::string_view bytes) {
-  const std::string draft = path + ".new";
-  errno = 0;
-  std::ofstream file(draft, std::ios::binary | std::ios::trunc);
-  file << bytes;
-  file.close();
-  if (!file) return not_written(path, errno != 0 ? errno : EIO);
-  if (::chmod(draft.c_str(), 0644) != 0 || ::rename(draft.c_str(), path.c_str()) != 0) {
-    const int problem = errno;
-    ::unlink(draft.c_str());
-    return not_written(path, problem);
-  }
+  if (!replace_file(path, bytes, 0644)) return not_written(path, errno);
   return Done{};
 }
 

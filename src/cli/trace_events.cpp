@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace berth::cli {
@@ -29,36 +30,24 @@ std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
   return now > before ? now - before : 0;
 }
 
+/// All counters that only grow.
+constexpr std::array kSums{
+    &LiveCounts::allocations,     &LiveCounts::frees,
+    &LiveCounts::refusals,        &LiveCounts::launches,
+    &LiveCounts::copies,          &LiveCounts::fills,
+    &LiveCounts::copied_to_bytes, &LiveCounts::copied_from_bytes,
+    &LiveCounts::copied_on_bytes, &LiveCounts::copied_other_bytes,
+    &LiveCounts::filled_bytes,    &LiveCounts::device_nanoseconds,
+};
+
 LiveCounts difference(const LiveCounts& now, const LiveCounts& before) {
   LiveCounts out;
-  out.allocations = grown(now.allocations, before.allocations);
-  out.frees = grown(now.frees, before.frees);
-  out.refusals = grown(now.refusals, before.refusals);
-  out.launches = grown(now.launches, before.launches);
-  out.copies = grown(now.copies, before.copies);
-  out.fills = grown(now.fills, before.fills);
-  out.copied_to_bytes = grown(now.copied_to_bytes, before.copied_to_bytes);
-  out.copied_from_bytes = grown(now.copied_from_bytes, before.copied_from_bytes);
-  out.copied_on_bytes = grown(now.copied_on_bytes, before.copied_on_bytes);
-  out.copied_other_bytes = grown(now.copied_other_bytes, before.copied_other_bytes);
-  out.filled_bytes = grown(now.filled_bytes, before.filled_bytes);
-  out.device_nanoseconds = grown(now.device_nanoseconds, before.device_nanoseconds);
+  for (const auto one : kSums) out.*one = grown(now.*one, before.*one);
   return out;
 }
 
 void add_to(LiveCounts& sum, const LiveCounts& more) {
-  sum.allocations += more.allocations;
-  sum.frees += more.frees;
-  sum.refusals += more.refusals;
-  sum.launches += more.launches;
-  sum.copies += more.copies;
-  sum.fills += more.fills;
-  sum.copied_to_bytes += more.copied_to_bytes;
-  sum.copied_from_bytes += more.copied_from_bytes;
-  sum.copied_on_bytes += more.copied_on_bytes;
-  sum.copied_other_bytes += more.copied_other_bytes;
-  sum.filled_bytes += more.filled_bytes;
-  sum.device_nanoseconds += more.device_nanoseconds;
+  for (const auto one : kSums) sum.*one += more.*one;
 }
 
 std::string rate(double count, double seconds) {

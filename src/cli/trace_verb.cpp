@@ -16,6 +16,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "base/write_file.hpp"
 #include "cli/job_calls.hpp"
 #include "cli/look.hpp"
 #include "cli/trace_events.hpp"
@@ -226,16 +227,6 @@ Error cannot_write(const std::string& file) {
   return {ErrorCode::kUnavailable, "E1122",
           text("the trace cannot be written to {}: {}", printable(file), error_words(errno)),
           "berth trace JOB --out /tmp/trace.json"};
-}
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
 }
 
 std::string name_of_process(std::int64_t pid) {

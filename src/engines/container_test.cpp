@@ -46,10 +46,12 @@ struct Job {
     }
   }
 
+  [[nodiscard]] Result<ContainerCommand> made(const ContainerWish& wish,
+                                              const ContainerPlace& place) const {
+    return container_command(wish, place, {"python", "x.py"}, environment, placement, snapshot);
+  }
   [[nodiscard]] Words words(const ContainerWish& wish, const ContainerPlace& place) const {
-    return container_command(wish, place, {"python", "x.py"}, environment, placement, snapshot)
-        .value()
-        .words;
+    return made(wish, place).value().words;
   }
 };
 
@@ -89,13 +91,11 @@ TEST_CASE("docker gets the GPUs by --gpus, the cores, and the caller's user") {
 TEST_CASE("apptainer gets the guard by its own variables, so that it does not load the guard") {
   ContainerPlace place = place_in("/home/ann");
   place.guard = {{"/run/user/7/limits", "/run/berth/limits", false}};
-  const Job job;
-  const auto made = container_command(wish_for(ContainerEngine::kApptainer), place, {"x"},
-                                      job.environment, job.placement, job.snapshot);
+  const auto made = Job().made(wish_for(ContainerEngine::kApptainer), place);
   REQUIRE(made);
   CHECK(has(made->words, {"exec", "--nv"}));
   CHECK(has(made->words, {"--bind", "/run/user/7/limits:/run/berth/limits:ro"}));
-  CHECK(has(made->words, {"docker://image:1", "x"}));
+  CHECK(has(made->words, {"docker://image:1", "python"}));
   CHECK(made->variables == Words{"APPTAINERENV_LD_PRELOAD=/run/berth/libberth-guard.so",
                                  "APPTAINERENV_BERTH_GUARD=/run/berth"});
 }
@@ -134,9 +134,7 @@ TEST_CASE("--mount is a path, its place in the container, and whether it is read
 TEST_CASE("a mount with a colon in its path is refused, because engines cannot quote it") {
   ContainerPlace place = place_in("/home/ann");
   place.guard = {{"/r:w/limits", "/run/berth/limits", false}};
-  const Job job;
-  const auto made = container_command(wish_for(ContainerEngine::kPodman), place, {"x"},
-                                      job.environment, job.placement, job.snapshot);
+  const auto made = Job().made(wish_for(ContainerEngine::kPodman), place);
   REQUIRE_FALSE(made);
   CHECK(made.error().id == "E1103");
 }

@@ -1,18 +1,16 @@
 #include "kubelet/claims.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <string_view>
 
-#include "base/descriptor.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/write_file.hpp"
 #include "guard/container.hpp"
 #include "kubelet/log.hpp"
 
@@ -24,34 +22,10 @@ Error cannot_write(const std::string& path, int number) {
           text("{} cannot be written: {}", path, error_words(number)), "df -h " + path};
 }
 
-Status write_whole(int file, const std::string& path, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(file, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return cannot_write(path, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  if (::fsync(file) != 0) return cannot_write(path, errno);
-  return Done{};
-}
-
-/// Writes the whole file or nothing, even if the power fails.
-Status replace_file(const std::string& path, const std::string& bytes, mode_t mode) {
-  const std::string fresh = path + ".new";
-  ::unlink(fresh.c_str());
-  Descriptor file(
-      ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
-  if (!file) return cannot_write(fresh, errno);
-  Status done = write_whole(file.get(), fresh, bytes);
-  file.reset();
-  if (done && ::rename(fresh.c_str(), path.c_str()) != 0) done = cannot_write(path, errno);
-  if (!done) {
-    ::unlink(fresh.c_str());
-    return done;
-  }
-  const std::string folder = path.substr(0, path.rfind('/'));
-  const Descriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (parent) static_cast<void>(::fsync(parent.get()));
+/// The whole file or nothing. It is not written through to the disk: after a power failure the
+/// kubelet prepares all claims again, and a damaged entry of the journal is moved aside.
+Status write_file(const std::string& path, const std::string& bytes, mode_t mode) {
+  if (!replace_file(path, bytes, mode)) return cannot_write(path, errno);
   return Done{};
 }
 
@@ -110,8 +84,7 @@ Result<engines::JournalledClaim> Claims::write_files(
     if (!files) return files.error();
     engines::add_guard(*answer, {files->library, files->limits, files->usage});
   }
-  if (auto put =
-          replace_file(cdi_file(claim.uid), engines::claim_cdi_file(claim.uid, *answer), 0644);
+  if (auto put = write_file(cdi_file(claim.uid), engines::claim_cdi_file(claim.uid, *answer), 0644);
       !put)
     return std::move(put).error();
   engines::JournalledClaim entry{claim, {engines::claim_cdi_name(claim.uid)}};
@@ -147,7 +120,7 @@ Result<engines::JournalledClaim> Claims::prepare(
   if (const auto known = prepared_.find(uid); known != prepared_.end()) return known->second;
   auto entry = write_files(*claim, units);
   if (!entry) return std::move(entry).error();
-  if (auto put = replace_file(journal(uid), engines::claim_line(entry->claim, entry->cdi), 0600);
+  if (auto put = write_file(journal(uid), engines::claim_line(entry->claim, entry->cdi), 0600);
       !put)
     return std::move(put).error();
   prepared_[uid] = *entry;
