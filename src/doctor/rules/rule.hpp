@@ -68,10 +68,10 @@ class Examination {
 };
 
 struct Rule {
-  const char* id;  // "HW02", as listed in docs/doctor.md
+  const char* id;  // "HW02", as `berth doctor --list` shows it
   Layer layer;
   Severity severity;
-  /// a public case has confirmed it (data/failures.jsonl); otherwise its confidence is low
+  /// a recorded machine of a public case confirms it; otherwise its confidence is low
   bool proven;
   const char* about;  // msgid: what the rule checks, in one line (--list)
   /// ids of the findings that it explains, separated by spaces; "FW*" is a prefix
