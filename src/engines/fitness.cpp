@@ -1,16 +1,19 @@
 #include "engines/fitness.hpp"
 
-#include "watch/health.hpp"
-
 namespace berth::engines {
 
-std::string why_unfit(const model::Device& device) {
-  for (const watch::HealthCheck& check : watch::health_of(device)) {
+std::optional<watch::HealthCheck> failed_check(const model::Device& device) {
+  for (watch::HealthCheck& check : watch::health_of(device)) {
     if (check.id == "throttling" || check.id == "temperature") continue;
-    if (check.verdict == watch::Verdict::kFailed)
-      return check.detail.empty() ? std::string(check.id) : check.detail;
+    if (check.verdict == watch::Verdict::kFailed) return std::move(check);
   }
-  return "";
+  return std::nullopt;
+}
+
+std::string why_unfit(const model::Device& device) {
+  const auto check = failed_check(device);
+  if (!check) return "";
+  return check->detail.empty() ? std::string(check->id) : check->detail;
 }
 
 }  // namespace berth::engines

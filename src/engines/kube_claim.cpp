@@ -80,6 +80,9 @@ bool is_shared(const KubeUnit& unit, int shares) {
 
 void add_devices(const KubeUnit& unit, const SliceSettings& settings, Json& out) {
   Json device{{"name", device_name(unit.uuid)}, {"attributes", attributes_of(unit)}};
+  if (!unit.healthy)
+    device["taints"] = {
+        {{"key", kUnhealthyTaint}, {"value", unit.fault}, {"effect", "NoSchedule"}}};
   const std::uint64_t mebibytes = unit.memory_bytes.value_or(0) / kMebibyte;
   if (!is_shared(unit, settings.shares)) {
     device["capacity"] = {{"shares", {{"value", "1"}}}};
@@ -123,6 +126,33 @@ const KubeUnit* unit_named(const std::vector<KubeUnit>& units, const std::string
   return nullptr;
 }
 
+std::string taint_name(const Json& device, const Json& taint) {
+  return fmt::format("{} {}={}", json_text(device, "name"), json_text(taint, "key"),
+                     json_text(taint, "value"));
+}
+
+/// PublishedSlice::tainted of an array of devices.
+std::map<std::string, std::string> taints_of(const Json& devices) {
+  std::map<std::string, std::string> out;
+  if (!devices.is_array()) return out;
+  for (const Json& device : devices)
+    if (const Json& taints = json_member(device, "taints"); taints.is_array())
+      for (const Json& taint : taints)
+        out[taint_name(device, taint)] = json_text(taint, "timeAdded");
+  return out;
+}
+
+/// Whether one of a result's tolerations matches Berth's taint. The scheduler has compared its
+/// value; it may have another one by now.
+bool tolerates_unhealthy(const Json& result) {
+  const Json& all = json_member(result, "tolerations");
+  return all.is_array() && std::any_of(all.begin(), all.end(), [](const Json& one) {
+           const std::string key = json_text(one, "key"), effect = json_text(one, "effect");
+           return one.is_object() && (key.empty() || key == kUnhealthyTaint) &&
+                  (effect.empty() || effect == "NoSchedule");
+         });
+}
+
 Error not_there(const std::string& device) {
   return {ErrorCode::kNotFound, "E1031", text("there is no device {} to give", printable(device)),
           "berth k8s devices"};
@@ -154,8 +184,16 @@ Error lost_claim(const std::string& name) {
 
 }  // namespace
 
-std::string Slice::json(std::uint64_t generation, std::size_t slices,
-                        const std::string& version) const {
+std::string Slice::json(std::uint64_t generation, std::size_t slices, const std::string& version,
+                        const std::map<std::string, std::string>& since) const {
+  Json all = Json::parse(devices);
+  // An update without the time would set it to now.
+  for (Json& device : all) {
+    if (!device.contains("taints")) continue;
+    Json& taint = device["taints"].front();
+    const auto time = since.find(taint_name(device, taint));
+    if (time != since.end()) taint["timeAdded"] = time->second;
+  }
   Json out{{"apiVersion", "resource.k8s.io/v1"},
            {"kind", "ResourceSlice"},
            {"metadata", {{"name", name}, {"annotations", {{kDigest, digest}}}}},
@@ -163,7 +201,7 @@ std::string Slice::json(std::uint64_t generation, std::size_t slices,
             {{"driver", kDraDriver},
              {"nodeName", node},
              {"pool", {{"name", node}, {"generation", generation}, {"resourceSliceCount", slices}}},
-             {"devices", Json::parse(devices)}}}};
+             {"devices", std::move(all)}}}};
   // Kubernetes deletes the slice with its node.
   if (!node_uid.empty())
     out["metadata"]["ownerReferences"] = {{{"apiVersion", "v1"},
@@ -179,7 +217,7 @@ std::vector<Slice> resource_slices(const std::vector<KubeUnit>& units,
                                    const SliceSettings& settings) {
   Json all = Json::array();
   for (const KubeUnit& unit : units)
-    if (unit.healthy) add_devices(unit, settings, all);
+    if (unit.healthy || settings.taints) add_devices(unit, settings, all);
   std::vector<Slice> slices;
   for (std::size_t first = 0; first == 0 || first < all.size(); first += kMostDevices) {
     Json part = Json::array();
@@ -210,10 +248,9 @@ Result<std::vector<PublishedSlice>> published_slices(const std::string& json) {
     slice.digest = json_text(json_member(metadata, "annotations"), kDigest);
     slice.generation = number_at(json_member(spec, "pool"), "generation");
     slice.slices = number_at(json_member(spec, "pool"), "resourceSliceCount");
-    if (const Json& devices = json_member(spec, "devices"); devices.is_array())
-      for (const Json& device : devices)
-        slice.is_consumable =
-            slice.is_consumable || json_member(device, "allowMultipleAllocations") == Json(true);
+    slice.is_consumable =
+        keeps_divided(one.dump(-1, ' ', false, Json::error_handler_t::replace)).value_or(false);
+    slice.tainted = taints_of(json_member(spec, "devices"));
     if (!slice.name.empty()) out.push_back(std::move(slice));
   }
   return out;
@@ -221,6 +258,11 @@ Result<std::vector<PublishedSlice>> published_slices(const std::string& json) {
 
 bool is_current(const std::vector<Slice>& wanted, const std::vector<PublishedSlice>& published) {
   if (wanted.size() != published.size()) return false;
+  // A server without one of these features has stored less than it was given.
+  const auto any = [&](auto has) { return std::any_of(published.begin(), published.end(), has); };
+  if (any([](const auto& one) { return one.is_consumable; }) != has_divided(wanted) ||
+      any([](const auto& one) { return !one.tainted.empty(); }) != has_tainted(wanted))
+    return false;
   return std::all_of(wanted.begin(), wanted.end(), [&](const Slice& slice) {
     return std::any_of(published.begin(), published.end(), [&](const PublishedSlice& one) {
       return one.name == slice.name && one.digest == slice.digest && one.slices == wanted.size() &&
@@ -240,8 +282,8 @@ Result<Claim> claim_in(const std::string& json, const std::string& uid, const st
   if (results.is_array())
     for (const Json& one : results) {
       if (json_text(one, "driver") != kDraDriver || json_text(one, "pool") != pool) continue;
-      ClaimDevice device{json_text(one, "request"), pool, json_text(one, "device"),
-                         json_text(one, "shareID"), std::nullopt};
+      ClaimDevice device{json_text(one, "request"), pool,         json_text(one, "device"),
+                         json_text(one, "shareID"), std::nullopt, tolerates_unhealthy(one)};
       if (const std::string memory = json_text(json_member(one, "consumedCapacity"), "memory");
           !memory.empty()) {
         device.memory_bytes = quantity_bytes(memory);
@@ -267,6 +309,12 @@ bool has_divided(const std::vector<Slice>& slices) {
   });
 }
 
+bool has_tainted(const std::vector<Slice>& slices) {
+  return std::any_of(slices.begin(), slices.end(), [](const Slice& slice) {
+    return keeps_taints(slice.json(1, 1, "")).value_or(false);
+  });
+}
+
 std::string trial_slice(const Slice& slice) {
   Slice trial = slice;
   // Its name is different from that of the real slice, because the server refuses to create a slice
@@ -282,6 +330,13 @@ std::optional<bool> keeps_divided(const std::string& json) {
   return std::any_of(devices.begin(), devices.end(), [](const Json& device) {
     return json_member(device, "allowMultipleAllocations") == Json(true);
   });
+}
+
+std::optional<bool> keeps_taints(const std::string& json) {
+  const Json all = Json::parse(json, nullptr, false);
+  const Json& devices = json_member(json_member(all, "spec"), "devices");
+  if (!devices.is_array()) return std::nullopt;
+  return !taints_of(devices).empty();
 }
 
 std::vector<KubeUnit> publishable(const std::vector<KubeUnit>& units, const SliceSettings& settings,
@@ -321,9 +376,11 @@ Result<KubeAnswer> claim_answer(const Claim& claim, const std::vector<KubeUnit>&
                                 const KubeConfig& config) {
   std::vector<std::string> uuids;
   std::map<std::string, std::uint64_t> limits;
+  std::vector<KubeUnit> usable = units;
   for (const ClaimDevice& device : claim.devices) {
     const KubeUnit* unit = unit_named(units, device.device);
     if (unit == nullptr) return not_there(device.device);
+    if (device.tolerates) usable[static_cast<std::size_t>(unit - units.data())].healthy = true;
     uuids.push_back(unit->uuid);
     if (device.memory_bytes)
       limits[unit->uuid] += *device.memory_bytes;
@@ -332,7 +389,7 @@ Result<KubeAnswer> claim_answer(const Claim& claim, const std::vector<KubeUnit>&
   }
   KubeConfig whole = config;
   whole.shares = 0;
-  auto answer = kube_answer(uuids, units, whole);
+  auto answer = kube_answer(uuids, usable, whole);
   if (answer) answer->limits = std::move(limits);
   return answer;
 }
@@ -367,6 +424,7 @@ std::string claim_line(const Claim& claim, const std::vector<std::string>& cdi) 
                        {"pool", one.pool},
                        {"device", one.device},
                        {"share", one.share},
+                       {"tolerates", one.tolerates},
                        {"memory_bytes", one.memory_bytes ? Json(*one.memory_bytes) : Json()}});
   const Json all{{"schema", 1},      {"namespace", claim.space}, {"name", claim.name},
                  {"uid", claim.uid}, {"devices", devices},       {"cdi", cdi}};
@@ -385,6 +443,8 @@ Result<JournalledClaim> journalled_claim(const std::string& line) {
       ClaimDevice device{one.at("request").get<std::string>(), one.at("pool").get<std::string>(),
                          one.at("device").get<std::string>(), one.at("share").get<std::string>(),
                          std::nullopt};
+      if (const Json& value = json_member(one, "tolerates"); value.is_boolean())
+        device.tolerates = value.get<bool>();
       if (!one.at("memory_bytes").is_null())
         device.memory_bytes = json_value<std::uint64_t>(one.at("memory_bytes"));
       out.claim.devices.push_back(std::move(device));

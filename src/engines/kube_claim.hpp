@@ -15,6 +15,9 @@
 namespace berth::engines {
 
 inline constexpr const char* kDraDriver = "gpu.berth.dev";
+/// The taint of an unhealthy device; its value is KubeUnit::fault. No new claim gets the device,
+/// unless it tolerates the taint; pods that run are left running.
+inline constexpr const char* kUnhealthyTaint = "gpu.berth.dev/unhealthy";
 
 struct SliceSettings {
   std::string node, node_uid;
@@ -22,19 +25,22 @@ struct SliceSettings {
   /// Whether the cluster divides the capacity of one device among claims. If it does not, each
   /// share is a device of its own.
   bool consumable = true;
+  /// Whether the cluster keeps taints of devices. If it does not, an unhealthy device is left out.
+  bool taints = true;
 };
 
 struct Slice {
   std::string name;
   std::string digest;  // of all attributes; shows whether the published slice is current
   /// The ResourceSlice as JSON. `generation`: that of the pool. `version`: the
-  /// metadata.resourceVersion that it replaces, or "".
+  /// metadata.resourceVersion that it replaces, or "". `since`: PublishedSlice::tainted of the
+  /// slice that it replaces.
   [[nodiscard]] std::string json(std::uint64_t generation, std::size_t slices,
-                                 const std::string& version) const;
+                                 const std::string& version,
+                                 const std::map<std::string, std::string>& since = {}) const;
   std::string node, node_uid, devices;  // `devices`: a JSON array
 };
 
-/// Healthy devices only: an unhealthy one is not published, so no new claim gets it.
 [[nodiscard]] std::vector<Slice> resource_slices(const std::vector<KubeUnit>& units,
                                                  const SliceSettings& settings);
 
@@ -43,6 +49,8 @@ struct PublishedSlice {
   std::string name, digest, version;
   std::uint64_t generation = 0, slices = 0;
   bool is_consumable = false;  // the server kept allowMultipleAllocations
+  /// When each taint was added, by "DEVICE KEY=VALUE". Empty if the server dropped the taints.
+  std::map<std::string, std::string> tainted;
 };
 /// Reads a list of ResourceSlices. Fails with kUnavailable (E0969).
 [[nodiscard]] Result<std::vector<PublishedSlice>> published_slices(const std::string& json);
@@ -51,15 +59,20 @@ struct PublishedSlice {
 
 /// Whether a device of these slices is divided among claims.
 [[nodiscard]] bool has_divided(const std::vector<Slice>& slices);
+/// Whether a device of these slices has a taint.
+[[nodiscard]] bool has_tainted(const std::vector<Slice>& slices);
 /// A ResourceSlice to create with dryRun=All. The API server's answer shows whether it keeps
-/// allowMultipleAllocations; without that field, a divided GPU would be given away whole.
+/// allowMultipleAllocations and taints. Without the first, a divided GPU would be given away whole;
+/// without the second, an unhealthy one would be given away.
 [[nodiscard]] std::string trial_slice(const Slice& slice);
-/// Reads the API server's answer to a trial slice. nullopt: it cannot be read.
+/// Read the API server's answer to a trial slice. nullopt: it cannot be read.
 [[nodiscard]] std::optional<bool> keeps_divided(const std::string& json);
+[[nodiscard]] std::optional<bool> keeps_taints(const std::string& json);
 
 struct ClaimDevice {
   std::string request, pool, device, share;   // share: the id of a part of a device, or ""
   std::optional<std::uint64_t> memory_bytes;  // consumed capacity, or the size of a share
+  bool tolerates = false;                     // the claim tolerates that the device is unhealthy
 };
 /// The units, without those that claims hold under a name or with a share size that differ from
 /// `settings`. The scheduler does not know that both names mean the same memory. `withheld`: the

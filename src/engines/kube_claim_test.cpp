@@ -26,8 +26,8 @@ std::vector<KubeUnit> two_gpus() {
   return {first, second};
 }
 
-SliceSettings settings(int shares, bool consumable) {
-  return {"node1", "uid-1", shares, consumable};
+SliceSettings settings(int shares, bool consumable, bool taints = true) {
+  return {"node1", "uid-1", shares, consumable, taints};
 }
 
 Json devices_of(const std::vector<Slice>& slices, std::size_t i = 0) {
@@ -76,17 +76,81 @@ TEST_CASE("a shared GPU is one device with consumable capacity, or several where
   CHECK(several[3]["capacity"]["memory"]["value"] == "6144Mi");
 }
 
-TEST_CASE("an unhealthy GPU is not published, and comes back") {
+TEST_CASE("an unhealthy GPU has a taint, which goes away when the GPU is well") {
   auto units = two_gpus();
-  const auto before = resource_slices(units, settings(0, true));
+  const auto before = resource_slices(units, settings(2, true));
+  CHECK_FALSE(has_tainted(before));
   units[0].healthy = false;
-  const auto sick = resource_slices(units, settings(0, true));
-  CHECK(devices_of(sick).size() == 1);
+  units[0].fault = "xid-79";
+  const auto sick = resource_slices(units, settings(2, true));
+  CHECK(has_tainted(sick));
+  REQUIRE(devices_of(sick).size() == 2);
+  CHECK(
+      devices_of(sick)[0]["taints"] ==
+      Json::parse(R"([{"key":"gpu.berth.dev/unhealthy","value":"xid-79","effect":"NoSchedule"}])"));
+  CHECK_FALSE(devices_of(sick)[1].contains("taints"));
   CHECK(sick[0].digest != before[0].digest);
+  units[0].fault = "no-answer";
+  CHECK(resource_slices(units, settings(2, true))[0].digest != sick[0].digest);
+  for (const Json& share : devices_of(resource_slices(units, settings(2, false))))
+    CHECK(share.contains("taints") ==
+          (std::string(share["name"]).find("-share-") != std::string::npos));
+  units[0].healthy = true;
+  CHECK(resource_slices(units, settings(2, true))[0].digest == before[0].digest);
+}
+
+TEST_CASE("where the cluster keeps no taints, an unhealthy GPU is not published") {
+  auto units = two_gpus();
+  units[0].healthy = false;
+  CHECK(devices_of(resource_slices(units, settings(0, true, false))).size() == 1);
   units[1].healthy = false;
-  CHECK(devices_of(resource_slices(units, settings(0, true))).empty());
-  units[0].healthy = units[1].healthy = true;
-  CHECK(resource_slices(units, settings(0, true))[0].digest == before[0].digest);
+  CHECK(devices_of(resource_slices(units, settings(0, true, false))).empty());
+}
+
+TEST_CASE("a taint keeps the time at which it was added, and a dropped one is noticed") {
+  auto units = two_gpus();
+  units[0].healthy = false;
+  units[0].fault = "xid-79";
+  const auto wanted = resource_slices(units, settings(0, true));
+  Json stored = Json::parse(wanted[0].json(3, 1, "5"));
+  stored["spec"]["devices"][0]["taints"][0]["timeAdded"] = "2026-11-27T01:02:03Z";
+  const auto list = [](const Json& slice) { return Json{{"items", {slice}}}.dump(); };
+  const auto read = published_slices(list(stored)).value();
+  CHECK(is_current(wanted, read));
+  const auto again = Json::parse(wanted[0].json(4, 1, "6", read[0].tainted))["spec"]["devices"][0];
+  CHECK(again["taints"][0]["timeAdded"] == "2026-11-27T01:02:03Z");
+  units[0].fault = "no-answer";
+  const auto other = resource_slices(units, settings(0, true));
+  CHECK_FALSE(
+      Json::parse(other[0].json(4, 1, "6", read[0].tainted))["spec"]["devices"][0]["taints"][0]
+          .contains("timeAdded"));
+  stored["spec"]["devices"][0].erase("taints");
+  CHECK_FALSE(is_current(wanted, published_slices(list(stored)).value()));
+  CHECK(keeps_taints(stored.dump()) == false);
+  CHECK(keeps_taints(trial_slice(wanted[0])) == true);
+  for (const char* odd : {"3", "[3]", R"([{"taints":3}])", R"([{"taints":[3,{"key":7}]}])"}) {
+    stored["spec"]["devices"] = Json::parse(odd);
+    CHECK(published_slices(list(stored)));
+  }
+}
+
+TEST_CASE("a claim that tolerates the taint gets the unhealthy GPU, any other is refused") {
+  auto units = two_gpus();
+  units[0].healthy = false;
+  const auto answered = [&](const std::string& tolerations) {
+    const auto claim =
+        claim_in(claim_json(result(R"(,"tolerations":)" + tolerations)), "u-1", "node1");
+    REQUIRE(claim);
+    const auto again = journalled_claim(claim_line(*claim, {}));
+    REQUIRE(again);
+    CHECK(again->claim.devices[0].tolerates == claim->devices[0].tolerates);
+    return static_cast<bool>(claim_answer(*claim, units, {}));
+  };
+  CHECK(answered(R"([{"key":"gpu.berth.dev/unhealthy","operator":"Exists"}])"));
+  CHECK(answered(R"([{"key":"other"},{"operator":"Exists","effect":"NoSchedule"}])"));
+  for (const char* no : {"[]", "7", R"([7])", R"([{"key":"other","operator":"Exists"}])",
+                         R"([{"key":"gpu.berth.dev/unhealthy","effect":"NoExecute"}])"})
+    CHECK_FALSE_MESSAGE(answered(no), no);
 }
 
 TEST_CASE("more devices than a slice may have are several slices of one pool") {

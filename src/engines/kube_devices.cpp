@@ -37,6 +37,15 @@ std::optional<std::uint64_t> usable_memory(const model::Device& device) {
   return *total - std::min(*total, reserved ? *reserved : 0);
 }
 
+/// A value of a label: letters, digits and "-".
+std::string fault_of(const model::Device& device) {
+  const auto check = failed_check(device);
+  if (!check) return "";
+  std::string word(check->id == "answers" ? "no-answer" : check->id);
+  std::replace(word.begin(), word.end(), '_', '-');
+  return word;
+}
+
 std::string uuid_of(std::string_view id) {
   return std::string(id.substr(0, id.find(kShareMark)));
 }
@@ -120,6 +129,7 @@ std::vector<KubeUnit> kube_units(const model::Snapshot& snapshot) {
     unit.memory_bytes = usable_memory(device);
     unit.why = why_unfit(device);
     unit.healthy = unit.why.empty();
+    unit.fault = fault_of(device);
     if (!device.mig_enabled.value_or(false)) {
       units.push_back(std::move(unit));
       continue;
@@ -137,11 +147,33 @@ std::vector<KubeUnit> kube_units(const model::Snapshot& snapshot) {
 
 std::vector<KubeUnit> with_missing(std::vector<KubeUnit> seen,
                                    const std::vector<KubeUnit>& before) {
+  // Whether MIG is enabled is not known of a GPU that is lost: it looks like a whole one.
+  std::erase_if(seen, [&](const KubeUnit& unit) {
+    return !unit.healthy && unit.profile.empty() && !unit.pci.empty() &&
+           std::any_of(before.begin(), before.end(), [&](const KubeUnit& old) {
+             return old.pci == unit.pci && !old.profile.empty();
+           });
+  });
+  for (KubeUnit& unit : seen)
+    if (const KubeUnit* old = unit.healthy ? nullptr : unit_of(before, unit.uuid)) {
+      if (unit.model.empty()) unit.model = old->model;
+      if (unit.pci.empty()) unit.pci = old->pci;
+      if (!unit.minor) unit.minor = old->minor;
+      if (!unit.numa) unit.numa = old->numa;
+      if (!unit.memory_bytes) unit.memory_bytes = old->memory_bytes;
+    }
+  // A MIG slice is replaced by another one of its GPU, not lost.
+  const auto is_replaced = [&](const KubeUnit& old) {
+    return !old.pci.empty() && std::any_of(seen.begin(), seen.end(), [&](const KubeUnit& unit) {
+      return unit.healthy && unit.pci == old.pci;
+    });
+  };
   for (const KubeUnit& old : before) {
-    if (unit_of(seen, old.uuid) != nullptr) continue;
+    if (unit_of(seen, old.uuid) != nullptr || is_replaced(old)) continue;
     KubeUnit gone = old;
     gone.healthy = false;
     gone.why = text("the driver does not list it any more");
+    gone.fault = "lost";
     seen.push_back(std::move(gone));
   }
   return seen;
@@ -234,7 +266,8 @@ std::string units_line(const std::vector<KubeUnit>& units) {
                    {"numa", nullable(unit.numa)},
                    {"memory", nullable(unit.memory_bytes)},
                    {"healthy", unit.healthy},
-                   {"why", unit.why}});
+                   {"why", unit.why},
+                   {"fault", unit.fault}});
   return all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -252,6 +285,7 @@ Result<std::vector<KubeUnit>> units_in(const std::string& line) {
       if (!one.at("memory").is_null()) unit.memory_bytes = one.at("memory").get<std::uint64_t>();
       unit.healthy = one.at("healthy");
       unit.why = one.at("why");
+      unit.fault = one.at("fault");
       units.push_back(std::move(unit));
     }
   } catch (const Json::exception&) {

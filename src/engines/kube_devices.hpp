@@ -23,7 +23,8 @@ struct KubeUnit {
   std::optional<int> numa;
   std::optional<std::uint64_t> memory_bytes;  // healthy, so jobs may use it
   bool healthy = true;
-  std::string why;  // if it is unhealthy: the reason for people; otherwise ""
+  std::string why;    // if it is unhealthy: the reason for people; otherwise ""
+  std::string fault;  // the same as a word for programs: "no-answer", "memory-errors", "xid-79"
 };
 
 enum class KubePass : unsigned char {
@@ -53,7 +54,8 @@ struct KubeResource {
 
 /// The NVIDIA GPUs that have a uuid. A GPU with MIG enabled is offered as its slices.
 [[nodiscard]] std::vector<KubeUnit> kube_units(const model::Snapshot& snapshot);
-/// Adds units that were known before but have disappeared, as unhealthy.
+/// Adds units that were known before but have disappeared, as unhealthy. An unhealthy unit whose
+/// driver says less than before keeps what was known of it.
 [[nodiscard]] std::vector<KubeUnit> with_missing(std::vector<KubeUnit> seen,
                                                  const std::vector<KubeUnit>& before);
 [[nodiscard]] std::vector<KubeResource> kube_resources(const std::vector<KubeUnit>& units,

@@ -67,6 +67,28 @@ TEST_CASE("a GPU that fails or goes away is not healthy, and comes back") {
   CHECK(kube_units(hot)[0].healthy);
 }
 
+TEST_CASE("a unit that is lost keeps what was known of it, and its MIG slices stay slices") {
+  const auto before = kube_units(machine_of(1));
+  auto seen = machine_of(1);
+  seen.devices[0].health = model::Health::kLost;
+  seen.devices[0].readings = {};
+  const auto lost = with_missing(kube_units(seen), before);
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].memory_bytes == before[0].memory_bytes);
+  CHECK(lost[0].fault == "no-answer");
+  KubeUnit part = before[0];
+  part.uuid = "MIG-1";
+  part.profile = "1g.5gb";
+  const auto parts = with_missing(kube_units(seen), {part});
+  REQUIRE(parts.size() == 1);
+  CHECK(parts[0].uuid == "MIG-1");
+  CHECK(parts[0].fault == "lost");
+  // A slice that was replaced by another one is not lost.
+  KubeUnit other = part;
+  other.uuid = "MIG-2";
+  CHECK(with_missing({other}, {part}).size() == 1);
+}
+
 TEST_CASE("a container gets its devices in the way that its runtime takes them") {
   const auto units = kube_units(machine_of(2));
   const auto env = kube_answer({uuid(0), uuid(1)}, units, {});

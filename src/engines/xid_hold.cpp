@@ -41,6 +41,7 @@ void XidHold::apply(std::vector<KubeUnit>& units) {
     if (held == held_.end() || !unit.healthy) continue;
     unit.healthy = false;
     unit.why = fmt::format("Xid {}", held->second.code);
+    unit.fault = fmt::format("xid-{}", held->second.code);
   }
   for (auto held = held_.begin(); held != held_.end();) {
     if (unwell.contains(held->first)) held->second.left = looks_ + 1;  // count from when it is well

@@ -97,11 +97,12 @@ bool Publisher::publish() {
 }
 
 Status Publisher::write(const engines::Slice& slice, std::uint64_t generation, std::size_t count,
-                        const std::string& version, bool& is_stale) {
-  const auto answer = version.empty()
-                          ? api_.call("POST", kSlices, slice.json(generation, count, ""))
-                          : api_.call("PUT", std::string(kSlices) + "/" + slice.name,
-                                      slice.json(generation, count, version));
+                        const engines::PublishedSlice* before, bool& is_stale) {
+  const auto answer =
+      before == nullptr
+          ? api_.call("POST", kSlices, slice.json(generation, count, ""))
+          : api_.call("PUT", std::string(kSlices) + "/" + slice.name,
+                      slice.json(generation, count, before->version, before->tainted));
   if (!answer) return answer.error();
   // 409: another client changed it in the meantime; 404: the kubelet deleted it.
   is_stale = answer->status == 409 || answer->status == 404;
@@ -112,6 +113,10 @@ Status Publisher::write(const engines::Slice& slice, std::uint64_t generation, s
     use_single_shares();
     is_stale = true;
   }
+  if (engines::has_tainted({slice}) && engines::keeps_taints(answer->body) == false) {
+    use_no_taints();
+    is_stale = true;
+  }
   return Done{};
 }
 
@@ -120,32 +125,49 @@ void Publisher::use_single_shares() {
   log("no_consumable_capacity", {{"instead", text("each share is a device")}});
 }
 
-/// This is decided before anything is written. A server without the feature drops the field, and
-/// then the scheduler would allocate a divided GPU as a whole.
-Status Publisher::find_naming(const std::vector<engines::KubeUnit>& units) {
-  const auto divided = engines::resource_slices(units, {node_, "", shares_, true});
-  if (consumable_ || !engines::has_divided(divided)) return Done{};
-  for (const engines::Slice& slice : divided) {
-    if (!engines::has_divided({slice})) continue;
-    const auto answer =
-        api_.call("POST", std::string(kSlices) + "?dryRun=All", engines::trial_slice(slice));
+void Publisher::use_no_taints() {
+  taints_ = false;
+  log("no_device_taints", {{"instead", text("unhealthy devices are left out")}});
+}
+
+Result<bool> Publisher::is_kept(const std::vector<engines::Slice>& slices,
+                                std::optional<bool> (*has)(const std::string& json)) {
+  for (const engines::Slice& slice : slices) {
+    const std::string trial = engines::trial_slice(slice);
+    if (!has(trial).value_or(false)) continue;
+    const auto answer = api_.call("POST", std::string(kSlices) + "?dryRun=All", trial);
     if (!answer) return answer.error();
-    if (answer->status >= 300) return refused("ResourceSlice?dryRun=All", *answer);
-    const auto keeps = engines::keeps_divided(answer->body);
-    if (!keeps) return refused("ResourceSlice?dryRun=All", *answer);
-    if (*keeps)
-      consumable_ = true;
-    else
-      use_single_shares();
-    break;
+    const auto kept = answer->status < 300 ? has(answer->body) : std::nullopt;
+    if (!kept) return refused("ResourceSlice?dryRun=All", *answer);
+    return *kept;
+  }
+  return false;
+}
+
+/// This is decided before anything is written. A server without a feature drops its field, and then
+/// the scheduler would allocate a divided GPU as a whole, or an unhealthy one.
+Status Publisher::find_features(const std::vector<engines::KubeUnit>& units) {
+  const auto all = engines::resource_slices(units, {node_, "", shares_});
+  if (!consumable_ && engines::has_divided(all)) {
+    const auto kept = is_kept(all, engines::keeps_divided);
+    if (!kept) return kept.error();
+    consumable_ = true;
+    if (!*kept) use_single_shares();
+  }
+  if (!taints_ && engines::has_tainted(all)) {
+    const auto kept = is_kept(all, engines::keeps_taints);
+    if (!kept) return kept.error();
+    taints_ = true;
+    if (!*kept) use_no_taints();
   }
   return Done{};
 }
 
 Result<std::vector<engines::Slice>> Publisher::wanted() {
   const auto units = devices_.units();
-  if (auto found = find_naming(units); !found) return std::move(found).error();
-  const engines::SliceSettings settings{node_, node_uid_, shares_, consumable_.value_or(false)};
+  if (auto found = find_features(units); !found) return std::move(found).error();
+  const engines::SliceSettings settings{node_, node_uid_, shares_, consumable_.value_or(false),
+                                        taints_.value_or(false)};
   std::vector<std::string> withheld;
   const auto offered = engines::publishable(units, settings, claims_.devices(), withheld);
   if (withheld.empty() && !withheld_.empty()) log("none_withheld");
@@ -180,18 +202,16 @@ Status Publisher::put_all() {
     if (!published) return published.error();
     const auto wanted = this->wanted();
     if (!wanted) return wanted.error();
-    const bool divides = std::any_of(published->begin(), published->end(),
-                                     [](const auto& one) { return one.is_consumable; });
-    if (engines::is_current(*wanted, *published) && divides == engines::has_divided(*wanted))
-      return Done{};
+    if (engines::is_current(*wanted, *published)) return Done{};
     std::uint64_t generation = 0;
     for (const auto& one : *published) generation = std::max(generation, one.generation);
     bool is_stale = false;
     for (const engines::Slice& slice : *wanted) {
-      std::string version;
-      for (const auto& one : *published)
-        if (one.name == slice.name) version = one.version;
-      if (auto done = write(slice, generation + 1, wanted->size(), version, is_stale); !done)
+      const auto before = std::find_if(published->begin(), published->end(),
+                                       [&](const auto& one) { return one.name == slice.name; });
+      if (auto done = write(slice, generation + 1, wanted->size(),
+                            before == published->end() ? nullptr : &*before, is_stale);
+          !done)
         return done;
       if (is_stale) break;
     }

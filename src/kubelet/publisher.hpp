@@ -34,12 +34,18 @@ class Publisher {
   bool publish();
   [[nodiscard]] Status put_all();
   [[nodiscard]] Status read_node();
-  /// The slices to publish. Asks the API server once whether it divides devices.
+  /// The slices to publish. Asks the API server once whether it divides devices, and whether it
+  /// keeps taints.
   [[nodiscard]] Result<std::vector<engines::Slice>> wanted();
-  [[nodiscard]] Status find_naming(const std::vector<engines::KubeUnit>& units);
+  [[nodiscard]] Status find_features(const std::vector<engines::KubeUnit>& units);
+  /// Tries to create the first slice for which `has` is true. `has`: reads a slice.
+  [[nodiscard]] Result<bool> is_kept(const std::vector<engines::Slice>& slices,
+                                     std::optional<bool> (*has)(const std::string& json));
   void use_single_shares();
+  void use_no_taints();
   [[nodiscard]] Status write(const engines::Slice& slice, std::uint64_t generation,
-                             std::size_t count, const std::string& version, bool& is_stale);
+                             std::size_t count, const engines::PublishedSlice* before,
+                             bool& is_stale);
   bool wait(std::chrono::milliseconds at_most, std::uint64_t known);
 
   const std::string node_;
@@ -52,6 +58,7 @@ class Publisher {
   int looks_ = 0;  // quick comparisons that are left
   /// Whether the API server keeps allowMultipleAllocations; nullopt: not asked yet.
   std::optional<bool> consumable_;
+  std::optional<bool> taints_;  // the same for taints
   std::string node_uid_, said_;
   std::vector<std::string> withheld_;  // as last reported
   ApiClient api_;

@@ -5,6 +5,7 @@ import http.server
 import importlib
 import json
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -33,8 +34,8 @@ class ApiServer:
     """`answers`: statuses that the next calls get, in place of the real answer; "hang" is none. `calls`: (method, path) of each. `bodies`: each
     ResourceSlice that it stored, with what it dropped. `slow`: seconds before the answer, by path. `retry_after`: what it says with 429."""
 
-    def __init__(self, folder, node="node1", consumable=True):
-        self.node, self.consumable = node, consumable
+    def __init__(self, folder, node="node1", consumable=True, taints=True):
+        self.node, self.consumable, self.taints = node, consumable, taints
         self.slices, self.claims, self.answers, self.calls = {}, {}, [], []
         self.bodies, self.slow, self.retry_after = [], {}, 1
         self.version = 1
@@ -118,9 +119,15 @@ class ApiServer:
         body["metadata"]["resourceVersion"] = str(self.version)
         if not is_dry:
             self.bodies.append(json.loads(json.dumps(body)))
-        if not self.consumable:
-            for device in body["spec"]["devices"]:
+        for device in body["spec"]["devices"]:
+            if not self.consumable:
                 device.pop("allowMultipleAllocations", None)
+            if not self.taints:
+                device.pop("taints", None)
+            for taint in device.get("taints", ()):
+                assert taint["effect"] in ("None", "NoSchedule", "NoExecute"), taint
+                assert re.fullmatch(r"[a-z.]+/[a-z-]+", taint["key"]) and re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", taint["value"]), taint
+                taint.setdefault("timeAdded", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
         if not is_dry:
             self.slices[name] = body
         return 200 if method == "PUT" else 201, body

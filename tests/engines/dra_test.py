@@ -282,11 +282,48 @@ class Dra(unittest.TestCase):
         self.kubelet.register()  # as after its restart
         until(self.api.devices, "the slices come back")
 
-    def test_a_lost_gpu_leaves_the_slice_and_its_claim_is_refused(self):
+    def tainted(self):
+        """(device, value of the taint, time) of the published devices."""
+        return [(one["name"], taint["value"], taint["timeAdded"]) for one in self.api.devices() for taint in one.get("taints", ())]
+
+    def test_a_gpu_with_a_fatal_xid_is_tainted_until_it_is_well(self):
+        first = self.ready("--shares", "2", faults=("xid:1@6=79",))
+
+        def stored():
+            with self.api.lock:
+                return [[(one["name"], one["taints"][0]["value"]) for one in body["spec"]["devices"] if "taints" in one] for body in self.api.bodies]
+        until(lambda: [(first[1]["name"], "xid-79")] in stored(), "the GPU has a taint")
+        until(lambda: self.api.devices() == first, "the taint is gone")
+        self.assertEqual({len(body["spec"]["devices"]) for body in self.api.bodies}, {4})
+
+    def test_a_lost_gpu_is_tainted_and_only_a_claim_that_tolerates_it_gets_it(self):
+        first = self.ready(faults=("lost:1@6",))
+        ((name, value, _),) = until(self.tainted, "the lost GPU has a taint")
+        self.assertEqual((name, value), (first[1]["name"], "lost"))
+        rest = {one["name"]: {**one, "taints": None} for one in self.api.devices()}
+        self.assertEqual(rest, {one["name"]: {**one, "taints": None} for one in first})
+        self.api.allocate("c", FIRST, name)
+        self.assertIn("E1032", self.kubelet.prepare(("c", FIRST))[FIRST].error)
+        results = self.api.claims["default", "c"]["status"]["allocation"]["devices"]["results"]
+        results[0]["tolerations"] = [{"key": "gpu.berth.dev/unhealthy", "operator": "Exists"}]
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+
+    def test_a_taint_keeps_its_time_when_the_slice_changes(self):
+        self.ready(faults=("lost:1@5", "lost:2@9"))
+        (old,) = until(self.tainted, "the first lost GPU")
+        time.sleep(1.1)  # timeAdded has whole seconds
+        new = until(lambda: len(self.tainted()) == 2 and self.tainted(), "the second lost GPU")
+        self.assertIn(old, new)
+
+    def test_a_lost_gpu_leaves_the_slice_where_the_cluster_keeps_no_taints(self):
+        self.api.taints = False
         first = self.ready(faults=("lost:1@6",))
         self.assertEqual(len(first), 4)
         until(lambda: len(self.api.devices()) == 3, "the lost GPU leaves")
         (lost,) = {one["name"] for one in first} - {one["name"] for one in self.api.devices()}
+        with self.api.lock:
+            self.assertFalse([body for body in self.api.bodies if "taints" in str(body)], "it was never stored without its taint")
+        self.assertEqual(len(self.events("no_device_taints")), 1)
         self.assertGreater(self.api.generation(), 1)
         self.api.allocate("c", FIRST, lost)
         self.assertIn("E1032", self.kubelet.prepare(("c", FIRST))[FIRST].error)
