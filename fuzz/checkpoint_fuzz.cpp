@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 #include "base/result.hpp"
@@ -11,18 +10,13 @@
 #include "plan/memory.hpp"
 
 using namespace berth::plan;
+using berth::FileBytes;
 
 namespace {
 
 FileBytes file_of(std::string_view bytes, const std::string& name, int depth) {
-  FileBytes file;
+  FileBytes file = berth::file_of(bytes);
   file.name = name;
-  file.size = bytes.size();
-  file.read = [bytes](std::uint64_t offset, char* into, std::size_t length) {
-    BERTH_CHECK(offset <= bytes.size() && length <= bytes.size() - offset);
-    std::memcpy(into, bytes.data() + offset, length);
-    return true;
-  };
   file.beside = [bytes, depth](const std::string& other) -> berth::Result<FileBytes> {
     BERTH_CHECK(other.find('/') == std::string::npos);
     // A part of a part would be read again and again.

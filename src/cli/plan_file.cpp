@@ -61,7 +61,7 @@ std::optional<std::string> model_in_folder(const std::string& folder) {
 
 }  // namespace
 
-Result<plan::FileBytes> open_model_file(const std::string& path) {
+Result<FileBytes> open_model_file(const std::string& path) {
   // O_NONBLOCK: a FIFO must not hold up the program.
   const auto fd = std::make_shared<Descriptor>(
       ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
@@ -80,13 +80,13 @@ Result<plan::FileBytes> open_model_file(const std::string& path) {
                  text("{} is not a regular file", printable(path)), "ls -l " + printable(path)};
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
-  plan::FileBytes file;
+  FileBytes file;
   file.name = path.substr(folder.size());
   file.size = static_cast<std::uint64_t>(status.st_size);
   file.read = [fd](std::uint64_t offset, char* into, std::size_t length) {
     return read_at(fd->get(), offset, into, length);
   };
-  file.beside = [folder](const std::string& name) -> Result<plan::FileBytes> {
+  file.beside = [folder](const std::string& name) -> Result<FileBytes> {
     auto part = open_model_file(folder + name);
     if (part || part.error().code != ErrorCode::kNotFound) return part;
     return Error{ErrorCode::kInvalidArgument, "E1042",

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file_bytes.hpp"
 #include "base/result.hpp"
 #include "plan/catalogue.hpp"
-#include "plan/file_bytes.hpp"
 
 namespace berth::plan {
 

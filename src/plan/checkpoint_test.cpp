@@ -10,6 +10,7 @@
 using namespace berth::plan;
 using berth::Error;
 using berth::ErrorCode;
+using berth::FileBytes;
 using berth::Result;
 
 namespace {

@@ -5,8 +5,8 @@
 
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
-#include "plan/pickle.hpp"
 #include "plan/readers.hpp"
+#include "plan/torch_pickle.hpp"
 
 namespace berth::plan {
 namespace {
@@ -137,7 +137,7 @@ Result<Checkpoint> read_torch_zip(const FileBytes& file) {
   auto contents = open_record(file, pickle->second);
   if (!contents || !pickle->second.is_stored || !is_apart(file, *records))
     return damaged(file, text("its zip directory is damaged"));
-  auto found = read_pickle(*contents);
+  auto found = read_torch_pickle(*contents);
   if (!found) return bad_pickle(file);
   const std::string folder =
       pickle->first.substr(0, pickle->first.size() - std::string_view("data.pkl").size());
@@ -152,11 +152,11 @@ Result<Checkpoint> read_torch_zip(const FileBytes& file) {
 Result<Checkpoint> read_torch_legacy(const FileBytes& file) {
   Cursor cursor(file, 0, file.size);
   constexpr std::int64_t kProtocol = 1001;
-  const auto magic = read_pickle(cursor), protocol = read_pickle(cursor),
-             system = read_pickle(cursor);
+  const auto magic = read_torch_pickle(cursor), protocol = read_torch_pickle(cursor),
+             system = read_torch_pickle(cursor);
   if (!magic || !protocol || !system || protocol->number != kProtocol) return bad_pickle(file);
-  auto found = read_pickle(cursor);
-  const auto keys = read_pickle(cursor);
+  auto found = read_torch_pickle(cursor);
+  const auto keys = read_torch_pickle(cursor);
   if (!found || !keys) return bad_pickle(file);
   // Each storage: the number of its elements, then the elements.
   for (const Storage& storage : found->storages) {

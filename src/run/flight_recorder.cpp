@@ -9,8 +9,8 @@
 
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
+#include "base/pickle.hpp"
 #include "base/text.hpp"
-#include "run/plain_pickle.hpp"
 
 namespace berth::run {
 namespace {
@@ -21,9 +21,9 @@ using std::chrono::milliseconds;
 constexpr std::size_t kMostDumpBytes = 64 << 20;
 constexpr std::size_t kLongestName = 60;
 
-std::string text_of(const PlainPickle::Node* node) {
-  if (node == nullptr || node->kind != PlainPickle::Kind::kText) return {};
-  return printable(node->text.substr(0, kLongestName));
+std::string text_of(const Pickle::Value* node) {
+  if (node == nullptr || node->kind != Pickle::Kind::kText) return {};
+  return printable(std::string_view(node->text).substr(0, kLongestName));
 }
 
 /// "nccl:all_reduce" becomes "all_reduce".
@@ -31,8 +31,8 @@ std::string short_name(const std::string& name) {
   return name.starts_with("nccl:") ? name.substr(5) : name;
 }
 
-std::int64_t number_of(const PlainPickle::Node* node) {
-  return node != nullptr && node->kind == PlainPickle::Kind::kNumber ? node->number : -1;
+std::int64_t number_of(const Pickle::Value* node) {
+  return node != nullptr && node->kind == Pickle::Kind::kNumber ? node->number : -1;
 }
 
 std::string dump_path(const std::string& stem, int rank) {
@@ -54,14 +54,14 @@ bool ask(const std::string& path) {
 }  // namespace
 
 std::optional<model::Collective> last_collective(std::string_view dump) {
-  using Kind = PlainPickle::Kind;
-  const auto pickle = PlainPickle::parse(dump);
+  using Kind = Pickle::Kind;
+  const auto pickle = Pickle::read_plain(dump);
   if (!pickle) return std::nullopt;
-  const PlainPickle::Node* const entries = pickle->find(pickle->root(), "entries");
+  const Pickle::Value* const entries = pickle->find(pickle->root(), "entries");
   if (entries == nullptr || entries->kind != Kind::kList) return std::nullopt;
-  const PlainPickle::Node* found = nullptr;  // entries are in the order of their start
+  const Pickle::Value* found = nullptr;  // entries are in the order of their start
   for (const std::uint32_t index : entries->items) {
-    const PlainPickle::Node& entry = pickle->at(index);
+    const Pickle::Value& entry = pickle->at(index);
     if (entry.kind != Kind::kDict) continue;
     found = &entry;
     if (text_of(pickle->find(entry, "state")) != "completed") break;
@@ -70,12 +70,12 @@ std::optional<model::Collective> last_collective(std::string_view dump) {
   model::Collective collective;
   collective.name = short_name(text_of(pickle->find(*found, "profiling_name")));
   collective.state = text_of(pickle->find(*found, "state"));
-  const PlainPickle::Node* const is_p2p = pickle->find(*found, "is_p2p");
+  const Pickle::Value* const is_p2p = pickle->find(*found, "is_p2p");
   const bool counts_p2p = is_p2p != nullptr && is_p2p->kind == Kind::kBool && is_p2p->number != 0;
   collective.number =
       number_of(pickle->find(*found, counts_p2p ? "p2p_seq_id" : "collective_seq_id"));
   if (collective.number < 0) collective.number = number_of(pickle->find(*found, "seq_id"));
-  const PlainPickle::Node* const group = pickle->find(*found, "process_group");
+  const Pickle::Value* const group = pickle->find(*found, "process_group");
   if (group != nullptr && group->kind == Kind::kList && !group->items.empty())
     collective.group = text_of(&pickle->at(group->items.back()));
   if (collective.name.empty()) return std::nullopt;

@@ -1,5 +1,4 @@
-// The tensors in a pickle of torch.save. A pickle is a program that can call any function; here its
-// opcodes only build values, and a call is recorded but never made.
+// The tensors in a pickle of torch.save.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/file_bytes.hpp"
 #include "plan/checkpoint.hpp"
-#include "plan/file_bytes.hpp"
 
 namespace berth::plan {
 
@@ -18,14 +17,14 @@ struct Storage {
   std::uint64_t bytes = 0;
 };
 
-struct Pickled {
+struct TorchPickle {
   std::vector<Tensor> tensors;         // of the model, without those of an optimizer beside it
   std::vector<Storage> storages;       // of everything, each once, in the order of first use
   std::optional<std::int64_t> number;  // the value, if it is a number
 };
 
-/// Reads one pickle and leaves the cursor behind it. Nothing if it is damaged, too large, or uses
+/// Reads one pickle and leaves the cursor behind it. nullopt: it is damaged, too large, or uses
 /// opcodes that torch.save does not write.
-[[nodiscard]] std::optional<Pickled> read_pickle(Cursor& cursor);
+[[nodiscard]] std::optional<TorchPickle> read_torch_pickle(Cursor& cursor);
 
 }  // namespace berth::plan

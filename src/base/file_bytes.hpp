@@ -1,15 +1,17 @@
-// A file that is read in parts, so that the readers of model files neither load the weights nor do
-// any I/O themselves. The contents are untrusted.
+// A file that is read in parts, so that its readers neither load all of it nor do any I/O
+// themselves. The contents are untrusted.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 
-namespace berth::plan {
+namespace berth {
 
 struct FileBytes {
   std::string name;  // for messages
@@ -19,6 +21,18 @@ struct FileBytes {
   /// Opens another file in the same folder. Fails if there is none.
   std::function<Result<FileBytes>(const std::string& name)> beside;
 };
+
+/// Bytes in memory, which must outlive the result.
+[[nodiscard]] inline FileBytes file_of(std::string_view bytes) {
+  FileBytes file;
+  file.size = bytes.size();
+  file.read = [bytes](std::uint64_t offset, char* into, std::size_t length) {
+    if (offset > bytes.size() || length > bytes.size() - offset) return false;
+    std::memcpy(into, bytes.data() + offset, length);
+    return true;
+  };
+  return file;
+}
 
 /// Reads a part of a file from front to back. After the first failed read, ok() is false and every
 /// value is 0 or "".
@@ -87,4 +101,4 @@ class Cursor {
   bool ok_ = true;
 };
 
-}  // namespace berth::plan
+}  // namespace berth
