@@ -106,7 +106,8 @@ class Bench(unittest.TestCase):
 
     def test_what_a_framework_benchmark_refuses(self):
         for words, problem in ((("train", "--precision", "int8"), "E1048"), (("gemm", "--precision", "amp"), "E1048"),
-                               (("train", "--against", "x"), "E0010"), (("gemm", "--model", "gpt2"), "E0010"), (("train", "--batch", "0"), "E0104")):
+                               (("train", "--against", "x"), "E0010"), (("gemm", "--model", "gpt2"), "E0010"), (("train", "--batch", "0"), "E0104"),
+                               (("train", "--model", "nosuch"), "E0003")):
             done = bench(*words)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertIn(problem, done.stderr)

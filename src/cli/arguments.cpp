@@ -20,7 +20,8 @@ std::vector<std::string_view> choices(const Option& option) {
   const std::string_view value = option.value == nullptr ? "" : option.value;
   if (value.find('|') == std::string_view::npos) return {};
   const bool literal = std::all_of(value.begin(), value.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '|' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '|' || c == '-' || c == '.' ||
+           c == '_';
   });
   return literal ? split(value, '|') : std::vector<std::string_view>{};
 }
