@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/look.hpp"
@@ -354,7 +355,10 @@ Result<int> plan_measure(const Context& context) {
   if (!wish) return wish.error();
   std::optional<plan::Gpu> gpu;
   if (const auto named = context.arguments.value("--gpu")) {
-    auto found = planned_gpu(context, *named);
+    plan::GpuCommand command{"berth plan measure", " --"};
+    for (const std::string& word : wish->command)
+      command.after += " " + shell_word(printable(word));
+    auto found = planned_gpu(context, *named, command);
     if (!found) return std::move(found).error();
     gpu = *std::move(found);
   }

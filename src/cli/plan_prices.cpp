@@ -386,7 +386,8 @@ Result<int> plan_cost(const Context& context) {
   if (!named || arguments.positional.size() != 1)
     return Error{ErrorCode::kInvalidArgument, "E0974", text("say which GPU: --gpu NAME"),
                  "berth plan cost --gpu L4"};
-  auto gpu = *named == "here" ? gpu_here(context) : plan::find_gpu(*named);
+  const plan::GpuCommand command{"berth plan cost"};
+  auto gpu = *named == "here" ? gpu_here(context, command) : plan::find_gpu(*named, command);
   if (!gpu) return std::move(gpu).error();
   if (*named == "here") {
     auto known = gpu->pci_ids.empty()

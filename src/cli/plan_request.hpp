@@ -14,10 +14,11 @@ namespace berth::cli {
 /// Fails with kInvalidArgument (E0975 and those of parse_integer()).
 [[nodiscard]] Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& model);
 /// The GPU or partition of this machine with the most memory. Fails with kNoDevice (E0976).
-[[nodiscard]] Result<plan::Gpu> gpu_here(const Context& context);
+[[nodiscard]] Result<plan::Gpu> gpu_here(const Context& context, const plan::GpuCommand& command);
 /// The GPU that --gpu names: gpu_here() for "here", else of the catalogue. Fails also with
 /// kNotFound (E1046) if its memory is not known.
-[[nodiscard]] Result<plan::Gpu> planned_gpu(const Context& context, const std::string& named);
+[[nodiscard]] Result<plan::Gpu> planned_gpu(const Context& context, const std::string& named,
+                                            const plan::GpuCommand& command);
 
 /// `berth plan measure -- COMMAND…`.
 Result<int> plan_measure(const Context& context);

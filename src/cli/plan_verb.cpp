@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/look.hpp"
@@ -413,7 +414,7 @@ Result<plan::Model> planned_model(const Arguments& arguments) {
   return plan::model_of_size(*number);
 }
 
-Result<plan::Gpu> gpu_here(const Context& context) {
+Result<plan::Gpu> gpu_here(const Context& context, const plan::GpuCommand& command) {
   const auto snapshot = look(context, Processes::kUsers, false);
   if (!snapshot) return snapshot.error();
   plan::Gpu best;
@@ -436,11 +437,12 @@ Result<plan::Gpu> gpu_here(const Context& context) {
   }
   if (best.memory_bytes > 0) return best;
   return Error{ErrorCode::kNoDevice, "E0976", text("this machine has no GPU whose memory is known"),
-               "berth ls\nberth plan fit Llama-3.1-8B --gpu 'RTX 4090'"};
+               "berth ls\n" + command.before + " --gpu 'RTX 4090'" + command.after};
 }
 
-Result<plan::Gpu> planned_gpu(const Context& context, const std::string& named) {
-  auto gpu = named == "here" ? gpu_here(context) : plan::find_gpu(named);
+Result<plan::Gpu> planned_gpu(const Context& context, const std::string& named,
+                              const plan::GpuCommand& command) {
+  auto gpu = named == "here" ? gpu_here(context, command) : plan::find_gpu(named, command);
   if (!gpu || gpu->memory_bytes > 0) return gpu;
   return Error{ErrorCode::kNotFound, "E1046",
                text("the catalogue does not know the memory of {}", gpu->name), "berth help plan"};
@@ -458,7 +460,10 @@ Result<int> plan_fit(const Context& context) {
   answer.memory = plan::memory_of(answer.model, answer.work);
   answer.safe_bytes = plan::safe_bytes(answer.memory, *work);
   if (const auto named = arguments.value("--gpu")) {
-    auto gpu = planned_gpu(context, *named);
+    const std::string model = arguments.positional.size() > 1
+                                  ? shell_word(printable(arguments.positional[1]))
+                                  : "--params " + arguments.value("--params").value_or("7B");
+    auto gpu = planned_gpu(context, *named, {"berth plan fit " + model});
     if (!gpu) return std::move(gpu).error();
     answer.gpu = std::move(*gpu);
     // What is known may already be too much.

@@ -44,6 +44,11 @@ struct Gpu {
   std::optional<double> least_power_watts;  // of a laptop's GPU: the least that a laptop allows
 };
 
+/// The command of the hint in an error about a GPU's name: the words around `--gpu NAME`.
+struct GpuCommand {
+  std::string before = "berth plan fit Llama-3.1-8B", after = {};
+};
+
 /// What a machine knows of its GPU. Empty or absent: not known.
 struct GpuIds {
   std::string pci_id, subsystem_id;  // "10de:25b6", "10de:157e"
@@ -61,10 +66,10 @@ struct GpuIds {
 /// Finds a GPU by any of its names, by some words of them, or by its PCI id, followed by that of
 /// the subsystem or by the memory if several share it: "10de:25b6:10de:157e", "10de:2d04 16GB".
 /// Fails with kNotFound: E0972, which names the GPUs that match if there are several.
-[[nodiscard]] Result<Gpu> find_gpu(std::string_view name);
+[[nodiscard]] Result<Gpu> find_gpu(std::string_view name, const GpuCommand& command = {});
 /// Finds a GPU by its PCI id, and the subsystem or memory if several share it. Fails like
 /// find_gpu().
-[[nodiscard]] Result<Gpu> find_gpu(const GpuIds& ids);
+[[nodiscard]] Result<Gpu> find_gpu(const GpuIds& ids, const GpuCommand& command = {});
 /// The GPUs whose memory is known, smallest first.
 [[nodiscard]] std::vector<Gpu> gpus();
 

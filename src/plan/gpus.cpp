@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "plan/catalogue.hpp"
@@ -61,15 +62,18 @@ const std::vector<Gpu>& known_gpus() {
   return known;
 }
 
-Error several(std::string_view what, const std::vector<Gpu>& found, const std::string& example) {
+std::string hint_of(const GpuCommand& command, std::string_view gpu) {
+  return command.before + " --gpu " + shell_word(gpu) + command.after;
+}
+
+Error several(std::string_view what, const std::vector<Gpu>& found, const std::string& hint) {
   constexpr std::size_t kMostNames = 8;
   std::string names;
   for (std::size_t i = 0; i < found.size() && i < kMostNames; ++i)
     names += (i > 0 ? ", " : "") + found[i].name;
   if (found.size() > kMostNames) names += ", …";
   return {ErrorCode::kNotFound, "E0972",
-          text("'{}' can be several GPUs of the catalogue: {}", printable(what), names),
-          "berth plan fit Llama-3.1-8B --gpu '" + example + "'"};
+          text("'{}' can be several GPUs of the catalogue: {}", printable(what), names), hint};
 }
 
 /// The words in lower case, without makers: {"rtx", "4090"} for "NVIDIA GeForce RTX 4090".
@@ -161,7 +165,7 @@ std::optional<GpuIds> ids_in(std::string_view text) {
 
 }  // namespace
 
-Result<Gpu> find_gpu(const GpuIds& ids) {
+Result<Gpu> find_gpu(const GpuIds& ids, const GpuCommand& command) {
   std::vector<Gpu> found;
   for (const Gpu& gpu : known_gpus())
     if (std::find(gpu.pci_ids.begin(), gpu.pci_ids.end(), ids.pci_id) != gpu.pci_ids.end())
@@ -169,7 +173,7 @@ Result<Gpu> find_gpu(const GpuIds& ids) {
   if (found.empty())
     return Error{ErrorCode::kNotFound, "E0972",
                  text("no GPU of the catalogue has the PCI id {}", printable(ids.pci_id)),
-                 "berth plan fit Llama-3.1-8B --gpu 'RTX 4090'"};
+                 hint_of(command, "RTX 4090")};
   if (found.size() > 1 && !ids.subsystem_id.empty()) {
     const auto of_subsystem = std::find_if(found.begin(), found.end(), [&](const Gpu& gpu) {
       const auto& known = gpu.subsystem_ids;
@@ -188,16 +192,16 @@ Result<Gpu> find_gpu(const GpuIds& ids) {
     return Error{
         ErrorCode::kNotFound, "E0972",
         text("no GPU of the catalogue with the PCI id {} has this memory", printable(ids.pci_id)),
-        "berth plan fit Llama-3.1-8B --gpu " + printable(ids.pci_id)};
+        hint_of(command, printable(ids.pci_id))};
   const std::string example =
       have_same_memory(found)
           ? found.front().name
           : fmt::format("{} {:.0f}GB", ids.pci_id, found.front().memory_bytes / kGiB);
-  return several(ids.pci_id, found, example);
+  return several(ids.pci_id, found, hint_of(command, example));
 }
 
-Result<Gpu> find_gpu(std::string_view name) {
-  if (const auto ids = ids_in(name)) return find_gpu(*ids);
+Result<Gpu> find_gpu(std::string_view name, const GpuCommand& command) {
+  if (const auto ids = ids_in(name)) return find_gpu(*ids, command);
   std::vector<std::string> names;
   std::vector<Gpu> found;
   int best = 0;
@@ -212,12 +216,12 @@ Result<Gpu> find_gpu(std::string_view name) {
   }
   // Variants with the same memory, such as PCIe and SXM, do not matter to what fits.
   if (!found.empty() && have_same_memory(found)) return found.front();
-  if (!found.empty()) return several(name, found, found.front().name);
+  if (!found.empty()) return several(name, found, hint_of(command, found.front().name));
   const std::string near = near_names(name, names);
   return Error{
       ErrorCode::kNotFound, "E0972",
       text("'{}' is not exactly one GPU of the catalogue; similar: {}", printable(name), near),
-      "berth plan fit Llama-3.1-8B --gpu '" + near.substr(0, near.find(',')) + "'"};
+      hint_of(command, near.substr(0, near.find(',')))};
 }
 
 std::vector<Gpu> gpus() {

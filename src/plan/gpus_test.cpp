@@ -43,6 +43,15 @@ TEST_CASE("a shared PCI id alone is refused with the GPUs that share it") {
   CHECK(shared.find("5060 Ti 8GB") != std::string::npos);
   CHECK(shared.find("5060 Ti 16GB") != std::string::npos);
   CHECK(find_gpu("10de:2d04").error().hint.find("10de:2d04 8GB") != std::string::npos);
+  // The hint is the user's own command with another name.
+  const GpuCommand command{"berth plan measure", " -- ./train"};
+  CHECK(find_gpu("10de:2d04", command).error().hint ==
+        "berth plan measure --gpu '10de:2d04 8GB' -- ./train");
+  for (const char* name : {"RTX 40900", "10de:ffff", "10de:2d04 7GB"}) {
+    const std::string hint = find_gpu(name, command).error().hint;
+    CHECK(hint.starts_with("berth plan measure --gpu "));
+    CHECK(hint.ends_with(" -- ./train"));
+  }
   CHECK(found("10de:2d04 16GB") == "GeForce RTX 5060 Ti 16GB");
   CHECK(found("10de:25b6:10de:157e") == "A2");
   CHECK(found("10de:25b6/10de:14a9") == "A16 (one of 4 GPUs)");
