@@ -1,17 +1,15 @@
 // `berth bench`: runs the cases that fit on the devices of this machine, each in its own process.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 
-#include "base/descriptor.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "base/write_file.hpp"
 #include "bench/child.hpp"
 #include "cli/bench_framework.hpp"
 #include "cli/bench_results.hpp"
@@ -143,23 +141,8 @@ Status check_folder(const std::string& path) {
   return Done{};
 }
 
-/// Writes a temporary file in the same folder, and renames it when it is complete.
 Status save(const std::string& path, std::string_view bytes) {
-  const std::string draft = path + ".part";
-  const Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file) return not_written(path, errno);
-  int problem = 0;
-  while (!bytes.empty() && problem == 0) {
-    const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
-    if (n > 0)
-      bytes.remove_prefix(static_cast<std::size_t>(n));
-    else if (n == 0 || errno != EINTR)
-      problem = n == 0 ? EIO : errno;
-  }
-  if (problem == 0 && ::rename(draft.c_str(), path.c_str()) != 0) problem = errno;
-  if (problem == 0) return Done{};
-  ::unlink(draft.c_str());
-  return not_written(path, problem);
+  return replace_file(path, bytes, 0644) ? Status(Done{}) : not_written(path, errno);
 }
 
 /// Stores the results for `berth health`; the first ones are also its baseline.

@@ -1,12 +1,13 @@
 #include "cli/measured_estimate.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/fnv1a.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
+#include "base/write_file.hpp"
 #include "system/runtime_folder.hpp"
 
 namespace berth::cli {
@@ -25,36 +26,32 @@ Json key_of(const std::vector<std::string>& command) {
   return words;
 }
 
-std::string file_of(const Json& key) {
-  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
-  for (const char byte : key.dump(-1, ' ', true, Json::error_handler_t::replace))
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
-  return system::state_folder() + fmt::format("/measured/{:016x}.json", hash);
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+std::string file_for(const Json& key) {
+  return system::state_folder() + fmt::format("/measured/{:016x}.json", fnv1a(line_of(key)));
 }
 
 }  // namespace
 
 void keep_estimate(const std::vector<std::string>& command, const MeasuredEstimate& estimate) {
   const Json key = key_of(command);
-  const std::string file = file_of(key), draft = file + ".part";
+  const std::string file = file_for(key);
   std::error_code problem;
   std::filesystem::create_directories(std::filesystem::path(file).parent_path(), problem);
   const Json document = {{"schema", 1},
                          {"command", key},
                          {"peak_bytes", estimate.peak_bytes},
                          {"reserve_bytes", estimate.reserve_bytes}};
-  std::ofstream out(draft, std::ios::binary);
-  out << document.dump(-1, ' ', true, Json::error_handler_t::replace) << "\n";
-  out.close();
-  if (out)
-    std::filesystem::rename(draft, file, problem);
-  else
-    std::filesystem::remove(draft, problem);
+  // Without the file, `berth run` only does not warn.
+  static_cast<void>(replace_file(file, line_of(document) + "\n", 0644));
 }
 
 std::optional<MeasuredEstimate> estimate_for(const std::vector<std::string>& command) try {
   const Json key = key_of(command);
-  const auto bytes = slurp(file_of(key), kMostFile);
+  const auto bytes = slurp(file_for(key), kMostFile);
   if (!bytes) return std::nullopt;
   const Json document = Json::parse(*bytes);
   if (document.at("schema") != 1 || document.at("command") != key) return std::nullopt;

@@ -232,8 +232,9 @@ class _Recorder:
                 continue
             signs.update(b"+" if size > 0 else b"-" if size < 0 else b"|")
             curve.append(now)
-        self.parts(device)
-        base = self.live(device) - now
+        parts = self.parts(device)
+        self.answer["parts"] = self.answer["parts"] or parts
+        base = (self.torch.cuda.memory_allocated() if device == "cuda" else sum(parts.values())) - now
         block = max(1, -(-len(curve) // _MOST_POINTS))
         points = [max(curve[i:i + block]) for i in range(0, len(curve), block)]
         recording = {"batch": self.now[0], "seq": self.now[1], "base_bytes": base, "operations": len(curve), "pattern": signs.hexdigest()[:16],
@@ -249,11 +250,6 @@ class _Recorder:
         self.answer["optimizer"] = bool(self.optimizers)
         return self.answer["device"]
 
-    def live(self, device):
-        if device == "cuda":
-            return self.torch.cuda.memory_allocated()
-        return sum(self.parts(device).values())
-
     def parts(self, device):
         """Memory that stays between steps, by purpose."""
         import gc
@@ -264,11 +260,8 @@ class _Recorder:
         weights = [one for module in modules for one in [*module.parameters(recurse=False), *module.buffers(recurse=False)]]
         gradients = [one.grad for one in [*weights, *tensors] if one.is_leaf and one.requires_grad and one.grad is not None]
         states = [one for optimizer in self.optimizers for state in list(optimizer.state.values()) for one in _tensors_in(state)]
-        parts = {"weights_bytes": _bytes_of(weights, device, seen), "gradients_bytes": _bytes_of(gradients, device, seen),
-                 "optimizer_bytes": _bytes_of(states, device, seen), "other_bytes": _bytes_of(tensors, device, seen)}
-        if self.answer["parts"] is None:
-            self.answer["parts"] = parts
-        return parts
+        return {"weights_bytes": _bytes_of(weights, device, seen), "gradients_bytes": _bytes_of(gradients, device, seen),
+                "optimizer_bytes": _bytes_of(states, device, seen), "other_bytes": _bytes_of(tensors, device, seen)}
 
 
 def _install(torch):

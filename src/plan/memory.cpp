@@ -11,25 +11,31 @@ template <typename T>
 struct Word {
   std::string_view word;
   T value;
+  double bytes = 0;  // of an element of this precision
 };
 constexpr std::array kTasks{Word<Task>{"inference", Task::kInference},
                             Word<Task>{"train", Task::kTrain},
                             Word<Task>{"finetune", Task::kFinetune},
                             Word<Task>{"lora", Task::kLora}, Word<Task>{"qlora", Task::kQlora}};
-constexpr std::array kPrecisions{
-    Word<Precision>{"fp32", Precision::kFp32}, Word<Precision>{"amp", Precision::kAmp},
-    Word<Precision>{"bf16", Precision::kBf16}, Word<Precision>{"fp16", Precision::kFp16},
-    Word<Precision>{"int8", Precision::kInt8}, Word<Precision>{"int4", Precision::kInt4},
-    Word<Precision>{"nf4", Precision::kNf4}};
+// In nf4, 64 parameters share one fp32 scale. In int4, 128 share a 16-bit scale and zero point.
+constexpr std::array kPrecisions{Word<Precision>{"fp32", Precision::kFp32, 4},
+                                 Word<Precision>{"amp", Precision::kAmp, 4},
+                                 Word<Precision>{"bf16", Precision::kBf16, 2},
+                                 Word<Precision>{"fp16", Precision::kFp16, 2},
+                                 Word<Precision>{"int8", Precision::kInt8, 1},
+                                 Word<Precision>{"int4", Precision::kInt4, 0.53},
+                                 Word<Precision>{"nf4", Precision::kNf4, 0.5 + 4.0 / 64}};
 constexpr std::array kOptimizers{Word<Optimizer>{"adamw", Optimizer::kAdamW},
                                  Word<Optimizer>{"adamw-8bit", Optimizer::kAdamW8bit},
                                  Word<Optimizer>{"sgd-momentum", Optimizer::kSgdMomentum},
                                  Word<Optimizer>{"sgd", Optimizer::kSgd}};
-
-constexpr std::array kKvPrecisions{
-    Word<KvPrecision>{"fp32", KvPrecision::kFp32}, Word<KvPrecision>{"fp16", KvPrecision::kFp16},
-    Word<KvPrecision>{"bf16", KvPrecision::kFp16}, Word<KvPrecision>{"fp8", KvPrecision::kFp8},
-    Word<KvPrecision>{"int8", KvPrecision::kInt8}, Word<KvPrecision>{"int4", KvPrecision::kInt4}};
+// The cache's 32 elements of int8 or int4 share a 16-bit scale.
+constexpr std::array kKvPrecisions{Word<KvPrecision>{"fp32", KvPrecision::kFp32, 4},
+                                   Word<KvPrecision>{"fp16", KvPrecision::kFp16, 2},
+                                   Word<KvPrecision>{"bf16", KvPrecision::kFp16, 2},
+                                   Word<KvPrecision>{"fp8", KvPrecision::kFp8, 1},
+                                   Word<KvPrecision>{"int8", KvPrecision::kInt8, 34.0 / 32},
+                                   Word<KvPrecision>{"int4", KvPrecision::kInt4, 18.0 / 32}};
 
 template <typename Words>
 auto find(const Words& words, std::string_view word) {
@@ -39,10 +45,10 @@ auto find(const Words& words, std::string_view word) {
   return std::optional<Value>();
 }
 template <typename Words, typename T>
-std::string_view word_of(const Words& words, T value) {
+const auto& row_of(const Words& words, T value) {
   for (const auto& one : words)
-    if (one.value == value) return one.word;
-  return "";
+    if (one.value == value) return one;
+  return words.front();
 }
 
 // Bytes per logit: in 16 bit, its copy in fp32, its softmax and its gradient, which is 2 + 4 + 4 +
@@ -57,24 +63,8 @@ bool keeps_fp32(Precision p) {
   return p == Precision::kFp32 || p == Precision::kAmp;
 }
 
-/// Bytes per parameter of a layer. In nf4, 64 parameters share one fp32 scale. In int4, 128 share a
-/// 16-bit scale and zero point.
 double layer_bytes(Precision p) {
-  switch (p) {
-    case Precision::kFp32:
-    case Precision::kAmp:
-      return 4;
-    case Precision::kBf16:
-    case Precision::kFp16:
-      return 2;
-    case Precision::kInt8:
-      return 1;
-    case Precision::kInt4:
-      return 0.53;
-    case Precision::kNf4:
-      return 0.5 + 4.0 / 64;
-  }
-  return 4;
+  return row_of(kPrecisions, p).bytes;
 }
 
 double weight_bytes(const Model& m, const Work& w) {
@@ -129,20 +119,7 @@ double optimizer_bytes(Optimizer o, double trained, double element) {
 }
 
 double kv_element_bytes(const Work& w) {
-  if (!w.kv) return keeps_fp32(w.precision) ? 4 : 2;
-  switch (*w.kv) {
-    case KvPrecision::kFp32:
-      return 4;
-    case KvPrecision::kFp16:
-      return 2;
-    case KvPrecision::kFp8:
-      return 1;
-    case KvPrecision::kInt8:
-      return 34.0 / 32;
-    case KvPrecision::kInt4:
-      return 18.0 / 32;
-  }
-  return 2;
+  return w.kv ? row_of(kKvPrecisions, *w.kv).bytes : keeps_fp32(w.precision) ? 4 : 2;
 }
 
 /// Memory for the traffic of training on several GPUs.
@@ -234,16 +211,16 @@ std::optional<KvPrecision> kv_precision_of(std::string_view word) {
   return find(kKvPrecisions, word);
 }
 std::string_view name(KvPrecision precision) {
-  return word_of(kKvPrecisions, precision);
+  return row_of(kKvPrecisions, precision).word;
 }
 std::string_view name(Task task) {
-  return word_of(kTasks, task);
+  return row_of(kTasks, task).word;
 }
 std::string_view name(Precision precision) {
-  return word_of(kPrecisions, precision);
+  return row_of(kPrecisions, precision).word;
 }
 std::string_view name(Optimizer optimizer) {
-  return word_of(kOptimizers, optimizer);
+  return row_of(kOptimizers, optimizer).word;
 }
 
 Memory memory_of(const Model& model, const Work& work) {
